@@ -298,8 +298,8 @@ pub fn check_source<M: Memory>(caps: Caps, rx: &Rx<M>) -> Result {
     }
 }
 
-/// fi_getinfo(3): FI_EXACT_DIRECTED_RECV alone is for all receives, else it modifies the others. FI_DIRECTED_RECV is for
-/// tagged ones, too.
+/// fi_getinfo(3): FI_EXACT_DIRECTED_RECV alone is for all receives, else it modifies the others. FI_DIRECTED_RECV is
+/// for tagged ones, too.
 pub fn with_directed(mut caps: Caps) -> Caps {
     if caps & flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV)
         == Caps::EXACT_DIRECTED_RECV

@@ -19,7 +19,8 @@ static ODD: Mutex<()> = Mutex::new(());
 /// Of the host's memory: a device has other instructions.
 impl IoVec {
     /// Changes the next element, of `N` bytes, to what `change` makes of it, or only looks at it if that is nothing;
-    /// what it was before. `change` may be called again when others change the element. Nothing if fewer bytes are left.
+    /// what it was before. `change` may be called again when others change the element. Nothing if fewer bytes are
+    /// left.
     pub fn update<const N: usize>(
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,

@@ -59,14 +59,15 @@ impl<N: Net> Stream<N> {
         mut op: TxOp,
         context: u8,
     ) -> Result {
-        if op.what == What::Write && self.common.limits.answers_writes {
-            op.flags |= OpFlags::TRANSMIT_COMPLETE;
-            tx.flags = op.flags;
-        }
         if matches!(op.what, What::Write | What::Read) {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
+        if op.what == What::Write && cx.common.limits.answers_writes && session.may_answer_writes()
+        {
+            op.flags |= OpFlags::TRANSMIT_COMPLETE;
+            tx.flags = op.flags;
+        }
         // As `check_heard`, for the session that is at hand.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
@@ -278,7 +279,8 @@ impl<N: Net> Stream<N> {
         if atomic.op == FI_ATOMIC_READ {
             op.flags &= !OpFlags::AFTER_READS;
         }
-        if what == What::Atomic && cx.common.limits.answers_writes {
+        let answers_writes = cx.common.limits.answers_writes && session.may_answer_writes();
+        if what == What::Atomic && answers_writes {
             op.flags |= OpFlags::TRANSMIT_COMPLETE;
         }
         atomic.flags = op.flags;

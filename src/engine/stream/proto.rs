@@ -23,8 +23,8 @@ pub use atomic::{Atomic, AtomicOp, MAX_ATOMIC};
 pub use auth::{AuthOp, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth};
 pub use collective::{Collective, CollectiveEnd};
 pub use connect::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, REFUSALS, RdmPrivate, decode_cm,
-    encode_cm, private_of,
+    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
+    private_of,
 };
 pub use frame::{Decoded, Frame, Refused, decode, is_rendezvous_data};
 pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError};

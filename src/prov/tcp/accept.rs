@@ -21,9 +21,7 @@ use crate::engine::half_open::{ACCEPTS, is_reserved};
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
-use crate::engine::stream::proto::{
-    CmHeader, CmKind, EXTENSIONS, REFUSALS, RdmPrivate, private_of,
-};
+use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::Tcp;
@@ -279,7 +277,7 @@ impl Stream<Tcp> {
         conn.session.swap = header.swapped;
         conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
         conn.session.extended = answer.features & EXTENSIONS != 0;
-        conn.session.refuses = answer.features & REFUSALS != 0;
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.session.tx.counter = u8::from(proved);
@@ -301,7 +299,7 @@ impl Stream<Tcp> {
         header: &CmHeader,
         private: &RdmPrivate,
     ) -> RdmPrivate {
-        let mut known = FIREWALL | EXTENSIONS | REFUSALS;
+        let mut known = FIREWALL | EXTENSIONS;
         if !header.swapped && private.features & EXTENSIONS != 0 {
             known |= self.shares(from.ep, &from.socket);
         }

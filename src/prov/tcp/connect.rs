@@ -12,7 +12,7 @@ use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{
-    CmHeader, CmKind, EXTENSIONS, REFUSALS, RdmPrivate, encode_cm, private_of,
+    CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Stream};
@@ -132,7 +132,6 @@ impl Stream<Tcp> {
                 version: 1,
                 checked: false,
                 features: EXTENSIONS
-                    | REFUSALS
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
                     | self.shares(conn.session.ep, socket),
                 port: endpoint.local.port(),
@@ -216,11 +215,10 @@ impl Stream<Tcp> {
             conn.own.peer_pid = answer.pid;
             conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
             conn.session.extended = answer.features & EXTENSIONS != 0;
-            conn.session.refuses = answer.features & REFUSALS != 0;
         } else {
             conn.session.extended = header.extended;
-            conn.session.refuses = header.refuses;
         }
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(domain, id, header.keyed);
         }

@@ -64,7 +64,7 @@ impl Stream<Tcp> {
         self.check_key(ep, &request)?;
         let mut conn = Conn::<Tcp>::new(ep, request.from(), domain.ep(ep).peer_number);
         conn.session.extended = request.is_extended();
-        conn.session.refuses = request.refuses();
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         let response = encode_cm(
             CmKind::Response,
             param,

@@ -27,7 +27,6 @@ pub struct Accepted {
     from: SocketAddr,
     swapped: bool,
     extended: bool,
-    refuses: bool,
     keyed: bool,
     /// The request, all bytes of it.
     exchange: Vec<u8>,
@@ -99,7 +98,6 @@ impl Accepted {
             from,
             swapped: header.swapped,
             extended: header.extended,
-            refuses: header.refuses,
             keyed: header.keyed,
             exchange,
         }
@@ -122,10 +120,6 @@ impl Accepted {
 
     pub fn is_extended(&self) -> bool {
         self.extended
-    }
-
-    pub fn refuses(&self) -> bool {
-        self.refuses
     }
 
     /// It comes from an endpoint with an authorization key.

@@ -13,8 +13,6 @@ const RDM_VERSION: u8 = 1;
 
 /// Feature bit of both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md, "Extensions").
 pub const EXTENSIONS: u8 = 0x02;
-/// Feature bit of both sides: an access to memory that is refused is answered by a frame that says so.
-pub const REFUSALS: u8 = 0x08;
 /// Where the parts of a connection message are: the version is its first byte, private data follows the fixed part.
 const KIND_AT: usize = 1;
 const LEN_AT: usize = 2;
@@ -24,9 +22,6 @@ const MARK: [u8; 4] = *b"irf\x01";
 /// Says that the sender has a key; in a reject, that it is for the sake of keys.
 const KEYED_AT: usize = 8;
 const KEYED: u8 = 1;
-/// Says the same as [`REFUSALS`] for connected endpoints.
-const REFUSES_AT: usize = 9;
-const REFUSES: u8 = 1;
 /// A number that tells the byte order of the sender's host.
 const PROBE_AT: usize = 24;
 const PROBE: u64 = 1;
@@ -53,8 +48,6 @@ pub struct CmHeader {
     pub swapped: bool,
     /// The sender knows the extensions. (RDM endpoints say so in their private data.)
     pub extended: bool,
-    /// The sender answers an access that it refuses, and knows that answer. (RDM endpoints as above.)
-    pub refuses: bool,
     /// The sender has an authorization key; a reject with it is for the sake of keys.
     pub keyed: bool,
 }
@@ -88,7 +81,6 @@ pub fn encode_cm(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> V
     head[KIND_AT] = kind.code();
     head[LEN_AT..][..2].copy_from_slice(&(private.len() as u16).to_be_bytes());
     if extended {
-        head[REFUSES_AT] = REFUSES;
         head[MARK_AT..][..MARK.len()].copy_from_slice(&MARK);
     }
     if keyed {
@@ -116,7 +108,6 @@ pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
         private_len: usize::from(len),
         swapped,
         extended: bytes[MARK_AT..].starts_with(&MARK),
-        refuses: bytes[MARK_AT..].starts_with(&MARK) && bytes[REFUSES_AT] == REFUSES,
         keyed: bytes[KEYED_AT] == KEYED,
     })
 }

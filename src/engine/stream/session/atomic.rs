@@ -227,12 +227,8 @@ impl<A: Address> Session<A> {
         (request.target, request.regions) = match named {
             Ok(named) => named,
             Err(why) => {
-                let ack = (atomic.ack || atomic.commit).then_some(Refused::Ack);
-                let answer = if atomic.asks() {
-                    Some(Refused::Response)
-                } else {
-                    ack
-                };
+                // An operation with a result ends the connection: docs/wire/tcp.md.
+                let answer = (atomic.ack || atomic.commit).then_some(Refused::Ack);
                 return self.refuse(cx, answer, atomic.payload, why).map(|()| 0);
             }
         };

@@ -69,7 +69,7 @@ pub struct Session<A> {
     pub rendezvous: bool,
     /// Frames of our own may be sent: docs/wire/tcp.md, "Extensions".
     pub extended: bool,
-    /// An access to memory that is refused is answered, if the peer waits for an answer: `Frame::Refused`.
+    /// An access to memory that is refused is answered here, if the peer waits for an answer: `Frame::Refused`.
     pub refuses: bool,
     /// Registered memory of the peer can be used without the peer.
     pub is_direct: bool,

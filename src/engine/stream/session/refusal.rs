@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Accesses to registered memory that are not allowed. If the peer waits for an answer and knows `Frame::Refused`, that
-//! frame is the answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed.
+//! Accesses to registered memory that are not allowed. At endpoints of `sockets` `Frame::Refused` answers a peer that
+//! waits for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed.
+//! It also ends if an older version of this library gets the frame, which it does not know.
 //!
 //! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
 #![forbid(unsafe_code)]
@@ -11,7 +12,7 @@ use crate::base::{Error, IoVec};
 use crate::engine::stream::proto::{Frame, Refused};
 use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::receive_state::Sink;
-use crate::engine::stream::session::{Cx, Ending, Session};
+use crate::engine::stream::session::{Cx, Ending, Session, State};
 use crate::engine::transport::Address;
 
 impl<A: Address> Session<A> {
@@ -41,6 +42,12 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
+    /// Whether the peer is to answer writes: a peer without the extensions is none of this library. Before the
+    /// connection is up that is not known.
+    pub fn may_answer_writes(&self) -> bool {
+        self.extended || self.state != State::Up
+    }
+
     /// Answers an access that was refused, all of which has come.
     #[cold]
     pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
@@ -60,7 +67,7 @@ impl<A: Address> Session<A> {
         answer: Refused,
     ) -> core::result::Result<(), Fault> {
         let op = match answer {
-            _ if !self.refuses => None,
+            _ if !self.extended => None,
             Refused::Ack => self.tx.await_ack.pop_front(),
             Refused::Response => self.tx.take_asked().map(|read| read.op),
         };

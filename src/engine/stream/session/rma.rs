@@ -29,24 +29,25 @@ impl<A: Address> Session<A> {
         }
         self.writes_by_ring = true;
         let data = remote_data(tx);
+        let acked = tx.flags.intersects(WANTS_ACK);
         if op.len <= TOGETHER {
             let write = Write {
                 segs: segs(tx),
                 data,
-                ack: false,
+                ack: acked,
                 commit: false,
                 payload: op.len as u64,
             };
             let encode =
                 |counter, header: &mut [u8; MAX_HEADER]| write.encode_iter(counter, false, header);
-            if self.post_small(cx, &tx.iov, op, encode) {
+            if self.post_small(cx, &tx.iov, op, acked, encode) {
                 return Ok(());
             }
         }
         let write = Frame::Write(Write {
             segs: segs(tx).collect(),
             data,
-            ack: tx.flags.intersects(WANTS_ACK),
+            ack: acked,
             commit: tx.flags.contains(OpFlags::COMMIT_COMPLETE),
             payload: op.len as u64,
         });

@@ -334,7 +334,6 @@ fn connection_vectors_parse_and_are_produced() {
             private_len: private.len(),
             swapped: false,
             extended: false,
-            refuses: false,
             keyed: false,
         };
         assert_eq!(head, expected, "{file}");

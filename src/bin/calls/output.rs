@@ -9,8 +9,8 @@ use std::process;
 use super::escape;
 
 /// Writes all that `print` writes. A reader that went away ends the program as its signal would; anything else that
-/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown as
-/// text.
+/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown
+/// as text.
 pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut out = Shown(io::BufWriter::new(io::stdout().lock()));
     match print(&mut out).and_then(|()| out.flush()) {

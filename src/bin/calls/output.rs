@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn control_characters_are_shown_as_text() {
         let mut out = Shown(Vec::new());
-        write!(out, "a: {}\n\tb\n", "\x1b[2J\u{e4}").unwrap();
+        let name = "\x1b[2J\u{e4}";
+        write!(out, "a: {name}\n\tb\n").unwrap();
         assert_eq!(out.0, "a: \\x1b[2J\u{e4}\n\tb\n".as_bytes());
     }
 }

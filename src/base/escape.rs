@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers and plug-ins,
-//! addresses and values of variables come from outside.
+//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers and
+//! plug-ins, addresses and values of variables come from outside.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;

@@ -131,8 +131,8 @@ impl Filter {
         (!self.wanted.core(name)).then(|| self.unwanted(name))
     }
 
-    /// The variable can exclude the layer itself. What it allows depends on the provider below, whose name is only known
-    /// in the result.
+    /// The variable can exclude the layer itself. What it allows depends on the provider below, whose name is only
+    /// known in the result.
     fn refuse_utility(&self, name: &str, is_uppermost: impl Fn(&str) -> bool) -> Option<Refusal> {
         if self.flags & HIDDEN == 0 && self.allowed.excludes(name) {
             return Some(self.left_out(name));

@@ -165,8 +165,8 @@ impl Block {
         self.set(head::SIGNAL, u64::from(signal.unsigned_abs()));
     }
 
-    /// Answers the request for a dump: the files' absolute name, an empty text for the log, or else why there is no dump.
-    /// Called by one thread at a time.
+    /// Answers the request for a dump: the files' absolute name, an empty text for the log, or else why there is no
+    /// dump. Called by one thread at a time.
     pub fn dumped(&self, answer: &str) {
         write_text(|at| self.word(at), head::DUMP, head::DUMP_WORDS, answer);
         // Readers that see the new number see its text.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Folders below a place that other users can write to. Everything in a folder is reached through its descriptor, and no
-//! symbolic link is followed, so replacing a folder on the way has no effect.
+//! Folders below a place that other users can write to. Everything in a folder is reached through its descriptor, and
+//! no symbolic link is followed, so replacing a folder on the way has no effect.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, DirBuilder, File};

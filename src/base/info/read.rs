@@ -6,6 +6,7 @@ use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 use core::slice;
 
+use super::layout::LONGEST;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
 use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
@@ -262,9 +263,6 @@ fn is_length(len: usize) -> Result<()> {
         false => Err(Error::INVAL),
     }
 }
-
-/// Bytes of an address or key that are read at most. The longest address of a provider has less than 1 KiB.
-pub const LONGEST: usize = 64 * 1024;
 
 /// # Safety
 /// `ptr` is null or a terminated string.

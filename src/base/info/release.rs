@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The end of C entries: fi_freeinfo of fi_getinfo(3). Trusted with what C hands back.
 
-use super::read::LONGEST;
+use super::layout::LONGEST;
 use crate::abi;
 use crate::sys::heap;
 

@@ -65,8 +65,8 @@ impl Text {
         self.push(b"\n");
     }
 
-    /// `name: value` with bytes that C handed in; `None` is C's NULL. Characters that a terminal obeys are shown as text,
-    /// because names come from plug-ins and peers.
+    /// `name: value` with bytes that C handed in; `None` is C's NULL. Characters that a terminal obeys are shown as
+    /// text, because names come from plug-ins and peers.
     pub fn c_field(&mut self, depth: usize, name: &str, value: Option<&[u8]>) {
         self.begin_field(depth, name);
         let value = value.unwrap_or(b"(null)");

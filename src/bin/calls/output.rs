@@ -9,8 +9,8 @@ use std::process;
 use super::escape;
 
 /// Writes all that `print` writes. A reader that went away ends the program as its signal would; anything else that
-/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown as
-/// text.
+/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown
+/// as text.
 pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut out = Shown(io::BufWriter::new(io::stdout().lock()));
     match print(&mut out).and_then(|()| out.flush()) {
@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn control_characters_are_shown_as_text() {
         let mut out = Shown(Vec::new());
-        write!(out, "a: {}\n\tb\n", "\x1b[2J\u{e4}").unwrap();
+        let name = "\x1b[2J\u{e4}";
+        write!(out, "a: {name}\n\tb\n").unwrap();
         assert_eq!(out.0, "a: \\x1b[2J\u{e4}\n\tb\n".as_bytes());
     }
 }

@@ -62,8 +62,11 @@ where
 /// The page, made for one client at a time. Clients that came before it was begun share it.
 struct Shared<F> {
     make: Arc<F>,
-    last: Arc<Mutex<Option<(Instant, Arc<str>)>>>,
+    last: Arc<Mutex<Option<Page>>>,
 }
+
+/// When the page was begun, and its text.
+type Page = (Instant, Arc<str>);
 
 impl<F: Fn() -> String> Shared<F> {
     fn new(make: F) -> Shared<F> {

@@ -196,8 +196,8 @@ impl Watch for Monitor {
     }
 }
 
-/// Opens the folder of this user on this host, and makes it if it does not exist. The folders of users are in one that has
-/// the mode of /tmp.
+/// Opens the folder of this user on this host, and makes it if it does not exist. The folders of users are in one that
+/// has the mode of /tmp.
 fn folder(base: Option<&str>, mode: u32) -> io::Result<Folder> {
     let uid = user::effective_uid();
     let of_user = base_folder(base, uid)?.subfolder(&uid.to_string(), mode)?;
@@ -209,8 +209,8 @@ fn folder(base: Option<&str>, mode: u32) -> io::Result<Folder> {
     of_user.subfolder(host.trim(), mode)
 }
 
-/// Opens the folder of all users. Its owner can replace what is in it, so it belongs to root or to this user. If another
-/// user has made the default folder, this user gets one besides.
+/// Opens the folder of all users. Its owner can replace what is in it, so it belongs to root or to this user. If
+/// another user has made the default folder, this user gets one besides.
 fn base_folder(base: Option<&str>, uid: u32) -> io::Result<Folder> {
     let is_safe = |folder: &Folder| folder.owner().map(|owner| owner == uid || owner == ROOT);
     let folder = Folder::at(Path::new(base.unwrap_or(BASE)), BASE_MODE)?;

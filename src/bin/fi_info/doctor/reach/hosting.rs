@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side that listens. Any program can connect, so visitors are served at the same time, each within a time limit: one
-//! that is silent or sends something else keeps out no doctor.
+//! The side that listens. Any program can connect, so visitors are served at the same time, each within a time limit:
+//! one that is silent or sends something else keeps out no doctor.
 #![forbid(unsafe_code)]
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -52,7 +52,8 @@ struct Hosting {
 type Visit = (String, Result<Vec<Finding>, String>);
 
 impl Hosting {
-    /// Serves visitors until one visit is complete, or until `end`. Visits that have begun then are served to their end.
+    /// Serves visitors until one visit is complete, or until `end`. Visits that have begun then are served to their
+    /// end.
     fn run(&mut self, listener: &TcpListener, own: &Own, end: Instant) {
         if listener.set_nonblocking(true).is_err() {
             return;

@@ -83,8 +83,8 @@ impl Results {
         tcp.chain(udp).chain(addresses).chain(bulk).collect()
     }
 
-    /// Reads the line of the other side. It contains no other ports and addresses than these; the addresses that it lacks
-    /// were not tried, unless it has none because no port was open.
+    /// Reads the line of the other side. It contains no other ports and addresses than these; the addresses that it
+    /// lacks were not tried, unless it has none because no port was open.
     pub fn read(
         words: &[String],
         tcp: &[u16],

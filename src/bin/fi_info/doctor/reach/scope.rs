@@ -2,9 +2,10 @@
 //! Which of the addresses that the other side names are tried.
 //!
 //! The other side learns what each attempt met, so a doctor that tried every address would scan networks for strangers.
-//! It tries the addresses at which the other side was met, and those that share a subnet of this host with them: the other
-//! side reaches these by itself. It never tries other addresses of this host, because a firewall does not see such
-//! connections, and no other loopback addresses, because a tunnel or a proxy can let strangers come from loopback.
+//! It tries the addresses at which the other side was met, and those that share a subnet of this host with them: the
+//! other side reaches these by itself. It never tries other addresses of this host, because a firewall does not see
+//! such connections, and no other loopback addresses, because a tunnel or a proxy can let strangers come from
+//! loopback.
 #![forbid(unsafe_code)]
 
 use std::net::IpAddr;

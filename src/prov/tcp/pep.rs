@@ -238,7 +238,7 @@ impl Shared {
             Ok((info, release)) => {
                 // An event that is not read ends with its passive endpoint or its queue.
                 let unread = Box::new(move || {
-                    Accepted::refuse(handle);
+                    Accepted::end(handle);
                     release();
                 });
                 eq.cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
@@ -249,7 +249,7 @@ impl Shared {
                     Subsys::EpCtrl,
                     "{from}: request dropped: {error:?}"
                 );
-                Accepted::refuse(handle);
+                Accepted::end(handle);
             }
         }
     }

@@ -105,8 +105,8 @@ impl Claim {
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // An endpoint that is closed without fi_accept refuses the request.
-        self.refuse();
+        // An endpoint that is closed without fi_accept ends the connection.
+        drop(self.take());
     }
 }
 
@@ -155,11 +155,10 @@ impl Accepted {
         object::with(handle, is_unclaimed).unwrap_or(false)
     }
 
-    /// Refuses a request whose event was not read.
-    pub fn refuse(handle: usize) {
-        if let Ok(request) = Accepted::take(handle) {
-            request.reject(&[]);
-        }
+    /// Ends a request whose event was not read. Its connection is closed without an answer: `ofi_rxm` tells by that
+    /// a listener that has gone from one that refuses.
+    pub fn end(handle: usize) {
+        drop(Accepted::take(handle));
     }
 
     /// Refuses the request with these bytes. False if the peer has gone.

@@ -25,6 +25,7 @@ mod sync;
 mod sys;
 
 mod live;
+mod named;
 mod peer;
 mod rxd_peer;
 mod rxm;

@@ -225,9 +225,11 @@ impl Live {
     pub fn ends(&mut self, mut socket: &TcpStream) {
         socket.set_nonblocking(true).expect("TCP");
         let mut rest = [0; 4096];
-        self.until("the end of the connection", |_| match socket.read(&mut rest) {
-            Ok(len) => len == 0,
-            Err(error) => error.kind() != ErrorKind::WouldBlock,
+        self.until("the end of the connection", |_| {
+            match socket.read(&mut rest) {
+                Ok(len) => len == 0,
+                Err(error) => error.kind() != ErrorKind::WouldBlock,
+            }
         });
     }
 
@@ -235,7 +237,9 @@ impl Live {
     pub fn receives_over(&mut self, socket: &TcpStream, message: &[u8]) {
         let before = self.honest;
         self.feed(socket, message);
-        self.until("a message of a well-behaved peer", |live| live.honest > before);
+        self.until("a message of a well-behaved peer", |live| {
+            live.honest > before
+        });
     }
 
     /// Messages with `HONEST_TAG` that have arrived.

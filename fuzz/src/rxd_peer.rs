@@ -33,7 +33,8 @@ const AGAIN: Duration = Duration::from_millis(20);
 impl Peer {
     /// A peer at an address of its own.
     fn open(live: &Live, host: u8) -> Peer {
-        let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a loopback address");
+        let socket =
+            UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a loopback address");
         socket.connect(live.addr).expect("an address");
         socket.set_nonblocking(true).expect("UDP");
         Peer {

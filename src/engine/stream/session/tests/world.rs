@@ -173,7 +173,7 @@ impl World {
     /// One thing happens.
     pub fn step(&mut self) {
         let side = self.random.below(2);
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..6 => self.post_message(side),
             6..9 => self.post_receive(side, None),
             9 => self.post_remote(side, What::Write),
@@ -186,6 +186,7 @@ impl World {
             }
             17 => self.sides[side].flush(),
             18 => self.tick(),
+            19 => self.change_limit(side),
             _ => self.cancel(side),
         }
         for side in 0..2 {
@@ -193,6 +194,13 @@ impl World {
             self.check_side(side);
         }
         self.verify_done();
+    }
+
+    /// Changes the limit for unexpected messages, as if other peers used the room or left it. A message of which a part
+    /// is here may stop then, and goes on later.
+    fn change_limit(&mut self, side: usize) {
+        let limit = self.random.of(&[0, 2000, 20_000, 1 << 20]);
+        self.sides[side].common.limits.saved_bytes = limit;
     }
 
     fn flags(&mut self, len: usize) -> OpFlags {

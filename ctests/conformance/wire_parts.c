@@ -70,7 +70,7 @@ TEST(wire_tcp, announced_messages_use_no_room, EP_RDM | OURS_ONLY, FI_TAGGED, "P
 	CHECK(holds(in, HONEST_LEN, 1));
 }
 
-// A message that has stopped in its payload, because another one uses the room, and a receive for what is behind it.
+// A message that has stopped in its payload because another one uses the room, and a receive for the next message.
 struct stopped {
 	struct wire wire, full;
 	struct buf out, behind;

@@ -12,6 +12,7 @@ use crate::base::{Error, IoVec, OpFlags};
 use crate::engine::stream::link::sim::SimLink;
 use crate::engine::stream::link::{Link, ShmLink};
 use crate::engine::stream::process_probe::ProcessProbe;
+use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::{Context, RemoteSeg, Rx, Tx, What};
@@ -126,6 +127,9 @@ pub struct World {
     added: [[u64; COUNTERS]; 2],
     is_cut: bool,
     may_fail: bool,
+    pub over_ring: bool,
+    /// Whether a message stopped in its payload because there was no room for the rest.
+    pub has_stopped: bool,
 }
 
 impl World {
@@ -167,6 +171,8 @@ impl World {
             added: Default::default(),
             is_cut: false,
             may_fail: false,
+            over_ring,
+            has_stopped: false,
         }
     }
 
@@ -192,6 +198,7 @@ impl World {
         for side in 0..2 {
             self.sides[side].read_queue();
             self.check_side(side);
+            self.has_stopped |= matches!(self.sides[side].session.rx.at, At::Stopped(_));
         }
         self.verify_done();
     }

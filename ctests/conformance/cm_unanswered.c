@@ -53,8 +53,8 @@ TEST(fi_cm, unclaimed_request_ends, EP_MSG | OURS_ONLY, FI_MSG, "After its passi
 	forgotten = request_of(t, &listener, &first);
 	claimed = request_of(t, &listener, &second);
 	cm_accepting(t, claimed);
-	shut(t, &listener.pep->fid);
 	closed = now_ms();
+	shut(t, &listener.pep->fid);
 	is_refused(t, &first);
 	CHECK(now_ms() >= closed + TIMEOUT);
 	// The handle names nothing any more.

@@ -4,8 +4,8 @@
 //! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints, on sockets of
 //! `bound`; `connect`, `accept`, `msg`, `pep` and `alive` make connections and watch them, by the messages of `exchange`;
 //! `handshake` is what they know before a connection is up, `auth` and `keyed` serve endpoints with an authorization key,
-//! `same_host` connections to peers of the same host; `request` holds a connection request and `undecided` those that
-//! are not answered; `site` knows whether a fabric is of this provider, or of one that
+//! `same_host` connections to peers of the same host; `request` holds connection requests until they are answered, and
+//! `delayed` refuses forgotten ones; `site` knows whether a fabric is of this provider, or of one that
 //! has this transport under another name.
 
 mod accept;
@@ -13,6 +13,7 @@ mod alive;
 mod auth;
 mod bound;
 mod connect;
+mod delayed;
 mod ep;
 mod exchange;
 mod fabric;
@@ -26,7 +27,6 @@ mod pep;
 mod request;
 mod same_host;
 mod site;
-mod undecided;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -30,9 +30,8 @@ use crate::ffi::{AddrForm, Kind, Other};
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::exchange::{Exchange, read_exchange};
-use crate::prov::tcp::request::Accepted;
+use crate::prov::tcp::request::{Accepted, Undecided};
 use crate::prov::tcp::site::Site;
-use crate::prov::tcp::undecided::{Undecided, refuse_after};
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
@@ -266,7 +265,7 @@ impl Shared {
             "a passive endpoint is closed, and requests are neither accepted nor rejected: {count}; time limit {}",
             limit_text(limit)
         );
-        refuse_after(self.requests.clone(), limit, self.site.source);
+        self.requests.clone().refuse_after(limit, self.site.source);
     }
 
     fn drop_handshake(&self, state: &mut State, id: usize, why: &str) {

@@ -3,10 +3,14 @@
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::time::Duration;
+use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::abi::{FI_CLASS_CONNREQ, fid};
+use crate::base::log::{Source, Subsys, log_info};
+use crate::base::params::NO_LIMIT;
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
@@ -14,8 +18,8 @@ use crate::engine::stream::proto::{CmHeader, CmKind, encode_cm};
 use crate::ffi::{Kind, object};
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::bound::any_address;
+use crate::prov::tcp::delayed::run_after;
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
-use crate::prov::tcp::undecided::Undecided;
 use crate::sys::addr;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
@@ -38,6 +42,54 @@ impl Kind for Accepted {
     type Head = fid;
 }
 
+/// The requests of a passive endpoint that are neither accepted nor rejected: their handles, by their serial numbers.
+///
+/// A request outlives its passive endpoint: fi_accept takes the new endpoint alone (fi_cm(3)), so a program may close a
+/// listener before it opens an endpoint for the request. libfabric's own tcp allows that, too. A request that is
+/// forgotten this way would let its client wait for ever, because nothing else ends the connection. When the passive
+/// endpoint is closed, the connect timeout begins for requests of which no endpoint was made: nothing listens at that
+/// port any more.
+#[derive(Default)]
+pub struct Undecided(Mutex<HashMap<u64, usize>>);
+
+impl Undecided {
+    fn handles(&self) -> MutexGuard<'_, HashMap<u64, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Number of requests of which no endpoint was made.
+    pub fn unclaimed(&self) -> usize {
+        let handles = self.handles().clone();
+        let is_unclaimed =
+            |(serial, handle): &(u64, usize)| Accepted::is_unclaimed(*handle, *serial);
+        handles.into_iter().filter(is_unclaimed).count()
+    }
+
+    /// Refuses the requests of which no endpoint was made within `limit`. Their handles are stale then.
+    pub fn refuse_after(self: Arc<Undecided>, limit: Duration, source: &'static Source) {
+        if limit >= NO_LIMIT {
+            return;
+        }
+        run_after(limit, move || {
+            let count = self.refuse();
+            if count > 0 {
+                log_info!(
+                    source,
+                    Subsys::EpCtrl,
+                    "connection requests of a closed passive endpoint refused: {count}"
+                );
+            }
+        });
+    }
+
+    fn refuse(&self) -> usize {
+        // A request that is taken removes itself from the map.
+        let handles = self.handles().clone();
+        let refuse = |(serial, handle)| Claim::of(handle, serial).is_ok_and(|it| it.refuse());
+        handles.into_iter().map(refuse).filter(|&done| done).count()
+    }
+}
+
 /// The place of a request among those of its passive endpoint. It is given up when the request is decided.
 struct Entry {
     serial: u64,
@@ -46,7 +98,7 @@ struct Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        self.requests.remove(self.serial);
+        self.requests.handles().remove(&self.serial);
     }
 }
 
@@ -142,7 +194,7 @@ impl Accepted {
         };
         let none = core::ptr::null_mut();
         let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
-        requests.insert(serial, handle);
+        requests.handles().insert(serial, handle);
         handle
     }
 

@@ -58,7 +58,7 @@ impl Provider for Tcp {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

@@ -286,7 +286,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
+    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
 
 check:
@@ -367,6 +367,10 @@ check-c: all
 # Programs of every release whose ABI the library has.
 check-releases: all
 	ctests/releases/run.sh $(BUILT) $(TARGET)/releases/conformance
+# Random address vectors against a model, on all RDM providers: SEEDS of each. A failure prints its seed.
+SEEDS ?= 8
+check-addresses: all
+	ctests/addresses/run.sh $(BUILT) $(TARGET)/addresses --seeds $(SEEDS)
 # Loadable providers. UPSTREAM_PLUGINS may name a folder with those of the original library.
 # Without PyPI ours are in no other library, and that is said.
 check-plugins: all plugin

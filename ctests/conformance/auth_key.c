@@ -757,6 +757,34 @@ TEST(fi_cq, auth_key_of_stranger, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "F
 	exchange(t);
 }
 
+TEST(fi_cq, auth_key_of_removed, EP_RDM | OURS_ONLY, FI_MSG | FI_SOURCE, "FI_AV_AUTH_KEY: what a sender left under one key is not that of its address under another")
+{
+	fi_addr_t seven, eight, from = 12345;
+	struct fi_cq_tagged_entry entry;
+	ssize_t rc;
+
+	ask_av(t);
+	open_bound_ep(t, &t->a);
+	open_bound_ep(t, &t->b);
+	t->a.peer = key_in(t->a.av, "job 7");
+	seven = key_in(t->b.av, "job 7");
+	eight = key_in(t->b.av, "job 8");
+	enabled(&t->a);
+	enabled(&t->b);
+	t->a.peer = known(&t->a, &t->b, t->a.peer);
+	t->b.peer = known(&t->b, &t->a, seven);
+	post_send(t, &t->a, new_buf(t, 64, 1));
+	wait_comp(t, t->a.txcq, NULL);
+	shut(t, &t->a.ep->fid);
+	turn(t);
+	OK(fi_av_remove(t->b.av, &t->b.peer, 1, 0));
+	known(&t->b, &t->a, eight);
+	post_recv(t, &t->b, new_buf(t, 64, 0));
+	ONCE(t, (rc = fi_cq_readfrom(t->b.rxcq, &entry, 1, &from)) != -FI_EAGAIN);
+	CHECK_RC(rc, 1);
+	CHECK(from == FI_ADDR_NOTAVAIL);
+}
+
 TEST(fi_av, auth_key_user_id, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR | FI_AV_USER_ID, "FI_AV_AUTH_KEY, FI_AV_USER_ID: FI_EADDRNOTAVAIL names the identifier of the key, once one is set")
 {
 	struct fi_av_attr attr = { .type = FI_AV_TABLE, .flags = FI_AV_USER_ID };

@@ -168,6 +168,24 @@ TEST(fi_cm, setname_of_connecting, EP_MSG, FI_MSG, "An active endpoint connects 
 	is_named(t, &t->a.ep->fid, want);
 }
 
+TEST(fi_cm, source_of_connecting, EP_MSG, FI_MSG, "An active endpoint connects from the address and port in the src_addr that it was opened with")
+{
+	struct cm_listener listener = cm_listen(t);
+	struct address want = free_address(t);
+	union cm_entry in;
+
+	set_source(t->info, want.bytes, want.len);
+	open_bound_ep(t, &t->a);
+	is_named(t, &t->a.ep->fid, want);
+	OK(fi_connect(t->a.ep, listener.addr, NULL, 0));
+	wait_event(t, t->eq, FI_CONNREQ, &in, sizeof(in));
+	CHECK(same_address(t, in.cm.info->dest_addr, want.bytes));
+	cm_accepting(t, in.cm.info);
+	OK(fi_accept(t->b.ep, NULL, 0));
+	wait_connected(t, t->eq, t->a.ep, t->b.ep);
+	is_named(t, &t->a.ep->fid, want);
+}
+
 TEST(fi_cm, setname_of_connected, EP_MSG, FI_MSG, "The address of a connected endpoint cannot be modified")
 {
 	struct address before, want;
@@ -222,6 +240,34 @@ TEST(fi_cm, reject_twice, EP_MSG, FI_MSG, "A request is answered once: rejecting
 	CHECK(rc < 0);
 	wait_eq_err(t, t->eq, &err);
 	CHECK_EQ(err.err, FI_ECONNREFUSED);
+}
+
+TEST(fi_cm, reject_after_endpoint, EP_MSG | OURS_ONLY, FI_MSG, "A request can be rejected with data after an endpoint was opened for it; the endpoint cannot accept then, and closing it leaves later requests alone")
+{
+	struct cm_listener listener = cm_listen(t);
+	uint8_t back[CM_ROOM];
+	struct fi_eq_err_entry err = { .err_data = back, .err_data_size = sizeof(back) };
+	struct fid_ep *ep = NULL;
+	struct side later = { 0 };
+	union cm_entry in;
+
+	cm_request(t, &listener, NULL, 0, &in);
+	keep_info(t, in.cm.info);
+	OK(fi_endpoint(t->domain, in.cm.info, &ep, NULL));
+	OK(fi_reject(listener.pep, in.cm.info->handle, "no", 2));
+	wait_eq_err(t, t->eq, &err);
+	CHECK(err.fid == &t->a.ep->fid);
+	CHECK_EQ(err.err, FI_ECONNREFUSED);
+	CHECK(err.err_data_size >= 2 && !memcmp(back, "no", 2));
+	CHECK(fi_reject(listener.pep, in.cm.info->handle, NULL, 0) < 0);
+	open_bound_ep(t, &later);
+	OK(fi_connect(later.ep, listener.addr, NULL, 0));
+	wait_event(t, t->eq, FI_CONNREQ, &in, sizeof(in));
+	CHECK(fi_accept(ep, NULL, 0) < 0);
+	OK(fi_close(&ep->fid));
+	cm_accepting(t, in.cm.info);
+	OK(fi_accept(t->b.ep, NULL, 0));
+	wait_connected(t, t->eq, later.ep, t->b.ep);
 }
 
 // ---- Shutting down

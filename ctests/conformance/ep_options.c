@@ -403,6 +403,7 @@ TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many sends 
 	enum { BYTES = 8000 };
 	static const size_t sizes[] = { 65536, 1024, 0 };
 	struct buf out = new_buf(t, BYTES, 1);
+	size_t max;
 	unsigned i = 0;
 	ssize_t left;
 
@@ -413,12 +414,13 @@ TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many sends 
 	env_info(t);
 	PAIR(t);
 	round_trip(t);
+	max = t->info->ep_attr->max_msg_size;
 	left = fi_tx_size_left(t->a.ep);
 	if (left == -FI_ENOSYS || left == -FI_EOPNOTSUPP)
 		SKIP("not offered");
 	CHECK(left > 0);
 	for (ssize_t k = 0; k < left; k++) {
-		ssize_t rc = fi_send(t->a.ep, out.mem, BYTES, out.desc, t->a.peer, NULL);
+		ssize_t rc = fi_send(t->a.ep, out.mem, max < BYTES ? max : BYTES, out.desc, t->a.peer, NULL);
 
 		if (rc)
 			FAIL("operation %zd of %zd gave %s", k, left, rc_name(rc));

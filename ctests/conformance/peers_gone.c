@@ -383,7 +383,7 @@ static int fails(struct env *t, struct side *side, struct op *op, unsigned at_mo
 	}
 }
 
-static void send_to(struct env *t, bool listen, bool tagged, enum form form, size_t len, int want)
+static void send_to(struct env *t, bool tagged, enum form form, size_t len)
 {
 	struct listener at;
 
@@ -391,27 +391,92 @@ static void send_to(struct env *t, bool listen, bool tagged, enum form form, siz
 	start_as(t, "tcp", FI_EP_RDM, FI_TAGGED | FI_MSG);
 	PAIR(t);
 	round_trip(t);
-	at = listen ? wire_listen() : wire_nobody();
+	at = wire_nobody();
 	for (unsigned i = 0; i < 2; i++) {
 		struct op op = op_of(form, tagged, new_buf(t, len, 1), 0);
 
 		CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &op.addr, 0, NULL), 1);
-		CHECK_RC(-fails(t, &t->a, &op, 5000), -want);
+		CHECK_RC(-fails(t, &t->a, &op, 5000), -FI_ECONNREFUSED);
 		round_trip(t);
 	}
 }
 
-#define NOBODY(RULE, LISTEN, FORM, SIZE, WANT, TEXT)                                                                   \
-	TEST(fi_endpoint, RULE, CORE | OURS_ONLY, 0, TEXT " ends in " #WANT " within FI_TCP_CONN_TIMEOUT, the next one too") \
+#define NOBODY(RULE, FORM, SIZE, TEXT)                                                                   \
+	TEST(fi_endpoint, RULE, CORE | OURS_ONLY, 0, TEXT " ends in FI_ECONNREFUSED within FI_TCP_CONN_TIMEOUT, the next one too") \
 	{                                                                                                              \
-		send_to(t, LISTEN, (SIZE) % 2, FORM, SIZE, WANT);                                                      \
+		send_to(t, (SIZE) % 2, FORM, SIZE);                                                      \
 	}
 
-NOBODY(nobody_listens, false, SEND, 10, FI_ECONNREFUSED, "A send to an address where nobody listens")
-NOBODY(nobody_listens_large, false, SEND, 1000001, FI_ECONNREFUSED, "A large send to an address where nobody listens")
-NOBODY(nobody_listens_inject, false, INJECT, 11, FI_ECONNREFUSED, "An injected send to an address where nobody listens")
-NOBODY(nobody_answers, true, SEND, 11, FI_ETIMEDOUT, "A send to an address that accepts and never answers")
-NOBODY(nobody_answers_large, true, SEND, 1000000, FI_ETIMEDOUT, "A large send to an address that accepts and never answers")
+NOBODY(nobody_listens, SEND, 10, "A send to an address where nobody listens")
+NOBODY(nobody_listens_large, SEND, 1000001, "A large send to an address where nobody listens")
+NOBODY(nobody_listens_inject, INJECT, 11, "An injected send to an address where nobody listens")
+
+static void nobody_answers(struct env *t, const char *prov, const char *variable)
+{
+	struct buf out;
+	struct listener at;
+	fi_addr_t peer;
+	void *ctx[3];
+
+	CHECK(!setenv(variable, "100", 1));
+	start_as(t, prov, FI_EP_RDM, FI_TAGGED | FI_MSG);
+	PAIR(t);
+	out = new_buf(t, 1000000, 1);
+	at = wire_listen();
+	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &peer, 0, NULL), 1);
+	for (unsigned i = 0; i < 3; i++) {
+		struct op op = op_of(SEND, i % 2, part(out, 0, i == 2 ? out.len : 10), peer);
+
+		ctx[i] = op.ctx;
+		op_post(t, t->a.ep, &op);
+	}
+	for (uint64_t end = now_ms() + 300; now_ms() < end; nothing(t->a.txcq))
+		progress(t);
+	round_trip_between(t, &t->a, &t->b);
+	close(at.fd);
+	for (unsigned i = 0; i < 3; i++)
+		failed(t, t->a.txcq, ctx[i], FI_ECONNREFUSED);
+	round_trip(t);
+}
+
+TEST(fi_endpoint, nobody_answers, CORE | OURS_ONLY, 0, "Sends to an address that accepts and does not answer wait for longer than FI_TCP_CONN_TIMEOUT; when its listener is closed they end in FI_ECONNREFUSED, in their order")
+{
+	nobody_answers(t, "tcp", "FI_TCP_CONN_TIMEOUT");
+}
+
+TEST(fi_sockets, nobody_answers, CORE | OURS_ONLY, 0, "Sends to an address that accepts and does not answer wait for longer than FI_SOCKETS_CONN_TIMEOUT; when its listener is closed they end in FI_ECONNREFUSED, in their order")
+{
+	nobody_answers(t, "sockets", "FI_SOCKETS_CONN_TIMEOUT");
+}
+
+TEST(fi_tcp, no_connect_limit, CORE | OURS_ONLY, 0, "FI_TCP_CONN_TIMEOUT=0: a send waits without a limit until its peer listens")
+{
+	struct sockaddr_in name = { 0 };
+	struct listener at;
+	struct buf in;
+	size_t len;
+	void *sent;
+
+	limit_connects("0");
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	at = wire_nobody();
+	open_bound_ep(t, &t->a);
+	OK(fi_enable(t->a.ep));
+	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &t->a.peer, 0, NULL), 1);
+	sent = post_send(t, &t->a, new_buf(t, 8, 1));
+	for (uint64_t end = now_ms() + 100; now_ms() < end; nothing(t->a.txcq))
+		progress(t);
+	close(at.fd);
+	open_bound_ep(t, &t->b);
+	len = sizeof(name);
+	OK(fi_getname(&t->b.ep->fid, &name, &len));
+	OK(fi_setname(&t->b.ep->fid, &at.addr, sizeof(at.addr)));
+	OK(fi_enable(t->b.ep));
+	in = new_buf(t, 8, 0);
+	post_recv(t, &t->b, in);
+	wait_comp(t, t->b.rxcq, NULL);
+	done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
+}
 
 TEST(fi_endpoint, cancel_waiting_sends, CORE | OURS_ONLY, 0, "Sends and writes that wait for a connection can be cancelled: those named end in FI_ECANCELED, the others go on waiting")
 {
@@ -560,21 +625,4 @@ TEST(fi_shm, few_descriptors, CORE | OURS_ONLY, 0, "Where either side of a new c
 	}
 	CHECK(refused > 2);
 	round_trip(t);
-}
-
-TEST(fi_cm, connect_never_answered, CORE | OURS_ONLY, 0, "fi_connect to an address that accepts and never answers ends in an FI_ETIMEDOUT event within FI_TCP_CONN_TIMEOUT")
-{
-	struct listener at = wire_listen();
-	struct fi_eq_err_entry err = { 0 };
-	struct side side = { 0 };
-
-	limit_connects("500");
-	start_as(t, "tcp", FI_EP_MSG, FI_MSG);
-	open_bound_ep(t, &side);
-	OK(fi_enable(side.ep));
-	OK(fi_connect(side.ep, &at.addr, NULL, 0));
-	t->limit_ms = 5000;
-	wait_eq_err(t, t->eq, &err);
-	CHECK(err.fid == &side.ep->fid);
-	CHECK_RC(-err.err, -FI_ETIMEDOUT);
 }

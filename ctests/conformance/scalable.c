@@ -2,7 +2,12 @@
 //! fi_endpoint(3), scalable endpoints: several transmit and receive contexts at one address.
 #include "transfer.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 enum { MOST = 64, LEN = 64, LARGE = 300000, BITS = 6 };
 
@@ -542,6 +547,67 @@ TEST(fi_endpoint, scalable_late_address, EP_AV, FI_MSG | FI_SOURCE | FI_DIRECTED
 	CHECK_EQ(source, y.peer);
 }
 
+BOTH(scalable_directed, EP_RDM, FI_SOURCE | FI_DIRECTED_RECV, "A directed receive may name its sender with a context, fi_rx_addr(address, i): it takes messages of that sender only")
+{
+	struct fi_cq_tagged_entry entry;
+
+	open_both(t, 2);
+	for (unsigned i = 0; i < 4; i++) {
+		bool late = i / 2;
+		fi_addr_t source = FI_ADDR_NOTAVAIL;
+		struct op recv = to(RECV, tagged, new_buf(t, LEN, 0), y.peer, i % 2);
+		struct op send = to(SEND, tagged, new_buf(t, LEN, 1), x.peer, 1);
+
+		if (!late)
+			op_post(t, y.rx[1], &recv);
+		op_post(t, x.tx[0], &send);
+		done(t, x.txcq[0], send.ctx, SENT(tagged));
+		if (late)
+			turn(t);
+		if (late)
+			op_post(t, y.rx[1], &recv);
+		ONCE(t, fi_cq_readfrom(y.rxcq[1], &entry, 1, &source) == 1);
+		CHECK(entry.op_context == recv.ctx);
+		CHECK_EQ(source, y.peer);
+	}
+	// A receive that names another address does not take messages of this one.
+	struct op other = to(RECV, tagged, new_buf(t, LEN, 0), insert(y.av, y.ep), 1);
+	struct op send = to(SEND, tagged, new_buf(t, LEN, 1), x.peer, 1);
+
+	op_post(t, y.rx[1], &other);
+	op_post(t, x.tx[0], &send);
+	done(t, x.txcq[0], send.ctx, SENT(tagged));
+	turn(t);
+	nothing(y.rxcq[1]);
+}
+
+TEST(fi_endpoint, scalable_source_of_crossed, EP_RDM | OURS_ONLY, FI_MSG | FI_SOURCE, "At a receive context, too, a removed peer whose first message crossed ours does not carry the number of the next peer")
+{
+	struct op recv, send;
+	struct fi_cq_tagged_entry entry;
+	fi_addr_t source = 12345;
+
+	open_both(t, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		struct sep *from = i ? &y : &x, *at = i ? &x : &y;
+
+		recv = op_of(RECV, false, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+		send = to(SEND, false, new_buf(t, LEN, 1), from->peer, 1);
+		OK(fi_recv(at->rx[1], recv.iov[0].iov_base, LEN, recv.desc[0], FI_ADDR_UNSPEC, recv.ctx));
+		op_post(t, from->tx[0], &send);
+	}
+	wait_comp(t, x.rxcq[1], NULL);
+	wait_comp(t, y.rxcq[1], NULL);
+	OK(fi_av_remove(y.av, &y.peer, 1, 0));
+	CHECK_EQ(insert(y.av, y.ep), y.peer);
+	recv = op_of(RECV, false, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
+	send = to(SEND, false, new_buf(t, LEN, 1), x.peer, 1);
+	op_post(t, y.rx[1], &recv);
+	op_post(t, x.tx[0], &send);
+	ONCE(t, fi_cq_readfrom(y.rxcq[1], &entry, 1, &source) == 1);
+	CHECK(source == FI_ADDR_NOTAVAIL);
+}
+
 TEST(fi_endpoint, scalable_rma, EP_RDM, FI_MSG | FI_RMA, "Every transmit context reads and writes the peer's memory and completes at its own queue; data comes to the peer's first receive context")
 {
 	struct buf here, there;
@@ -884,4 +950,49 @@ TEST(fi_endpoint, stx_subset_of_orders, EP_RELIABLE, FI_MSG | FI_RMA, "An order 
 	t->info->tx_attr->msg_order = FI_ORDER_SAS | FI_ORDER_RMA_RAR;
 	ep = open_ep(t, t->info);
 	CHECK_RC(fi_ep_bind(ep, &stx->fid, 0), -FI_EINVAL);
+}
+
+// How often the words stand in what the process writes about itself.
+static unsigned count_of(const char *text, const char *words)
+{
+	unsigned count = 0;
+
+	for (const char *at = text; (at = strstr(at, words)); at += strlen(words))
+		count++;
+	return count;
+}
+
+TEST(fi_endpoint, scalable_dump, CORE | OURS_ONLY, 0, "A dump shows a scalable endpoint once with its counters, and each context with its index")
+{
+	static char text[65536];
+	char file[64], name[96];
+	size_t len = 0;
+
+	snprintf(file, sizeof(file), "/tmp/conformance-dump-%d", (int)getpid());
+	snprintf(name, sizeof(name), "%s.%d.1.txt", file, (int)getpid());
+	setenv("FI_DUMP_FILE", file, 1);
+	setenv("FI_DUMP_ON_SIGNAL", "USR2", 1);
+	start_as(t, "tcp", FI_EP_RDM, FI_MSG);
+	open_both(t, 2);
+	raise(SIGUSR2);
+	for (uint64_t limit = now_ms() + t->limit_ms; count_of(text, "transmit context 1 of") < 2;) {
+		FILE *in = fopen(name, "r");
+
+		progress(t);
+		len = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
+		text[len] = 0;
+		if (in)
+			fclose(in);
+		if (now_ms() > limit)
+			FAIL("no dump with all contexts in %s: %s", name, text);
+	}
+	unlink(name);
+	snprintf(name, sizeof(name), "%s.%d.1.json", file, (int)getpid());
+	ONCE(t, !unlink(name) || errno != ENOENT);
+	CHECK_EQ(count_of(text, "  scalable endpoint "), 2);
+	CHECK_EQ(count_of(text, "so far:"), 2);
+	CHECK_EQ(count_of(text, "peers:"), 2);
+	CHECK_EQ(count_of(text, "receive context 1 of"), 2);
+	CHECK_EQ(count_of(text, "transmit context 0 of"), 2);
+	CHECK_EQ(count_of(text, "not enabled"), 0);
 }

@@ -157,3 +157,28 @@ BOTH(inject_over_limit, EP_ANY | OURS_ONLY, 0, "More than inject_size bytes inje
 	nothing(t->a.txcq);
 	round_trip(t);
 }
+
+BOTH(over_max_msg_size, EP_ANY | OURS_ONLY, 0, "A message of max_msg_size + 1 bytes is refused with -FI_EMSGSIZE, whatever the call")
+{
+	static const enum form forms[] = {SEND, SENDV, SENDMSG, SENDDATA};
+	size_t max = t->info->ep_attr->max_msg_size;
+
+	if (max >= 1 << 24)
+		SKIP("max_msg_size is %zu", max);
+	PAIR(t);
+	round_trip(t);
+	struct buf out = new_buf(t, max + 1, 1);
+
+	for (unsigned i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+		struct op op = op_of(forms[i], tagged, out, t->a.peer);
+
+		if (!has_form(t, forms[i]))
+			continue;
+		CHECK_RC(op_try(t->a.ep, &op), -FI_EMSGSIZE);
+		op.flags = FI_INJECT;
+		if (forms[i] == SENDMSG)
+			CHECK_RC2(op_try(t->a.ep, &op), -FI_EMSGSIZE, -FI_EINVAL);
+	}
+	nothing(t->a.txcq);
+	round_trip(t);
+}

@@ -255,14 +255,14 @@ TEST(fi_shm, nobody_appears_sm2, CORE | OURS_ONLY, 0, "Operations on sm2 for a p
 	nobody(t, "sm2");
 }
 
-TEST(fi_shm, appears_in_time, CORE | OURS_ONLY, 0, "Operations for a peer that appears before FI_SHM_CONN_TIMEOUT is over are done then")
+static void appears(struct env *t, const char *timeout)
 {
 	char name[ADDR_ROOM];
 	struct buf in;
 	size_t len;
 	void *sent;
 
-	setenv("FI_SHM_CONN_TIMEOUT", "9000", 1);
+	setenv("FI_SHM_CONN_TIMEOUT", timeout, 1);
 	start_as(t, "shm", FI_EP_RDM, FI_MSG);
 	len = put_unused(t, name);
 	open_bound_ep(t, &t->a);
@@ -280,6 +280,16 @@ TEST(fi_shm, appears_in_time, CORE | OURS_ONLY, 0, "Operations for a peer that a
 	wait_comp(t, t->b.rxcq, NULL);
 	CHECK(holds(in, LARGE, 1));
 	done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
+}
+
+TEST(fi_shm, appears_in_time, CORE | OURS_ONLY, 0, "Operations for a peer that appears before FI_SHM_CONN_TIMEOUT is over are done then")
+{
+	appears(t, "9000");
+}
+
+TEST(fi_shm, no_connect_limit, CORE | OURS_ONLY, 0, "FI_SHM_CONN_TIMEOUT=0: operations wait without a limit until their peer appears")
+{
+	appears(t, "0");
 }
 
 // ---- A folder for the sockets

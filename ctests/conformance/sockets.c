@@ -152,3 +152,125 @@ TEST(fi_sockets, dgram_has_no_memory, CORE | OURS_ONLY, 0, "A FI_EP_DGRAM endpoi
 	failed_somehow(t, t->a.txcq, ctx);
 	CHECK(untouched(target.buf, 0));
 }
+
+// ---- Accesses that are refused
+
+struct refusal {
+	struct region writable, readable;
+	struct buf out, large;
+	uint64_t closed_key;
+};
+
+enum access { WRONG_KEY, PAST_END, NO_RIGHT, CLOSED, LARGE_WRITE, INJECT_WRITE, READ_WRONG_KEY, ATOMIC_WRONG_KEY, ATOMIC_NO_RIGHT, ACCESSES };
+
+// Posts one of them; the flags of its error entry.
+static uint64_t post_access(struct env *t, struct refusal *r, enum access access, void *ctx)
+{
+	struct fid_ep *ep = t->a.ep;
+	fi_addr_t to = t->a.peer;
+	uint64_t at = r->writable.at, key = r->writable.key;
+
+	switch (access) {
+	case WRONG_KEY:
+		POST(t, fi_write(ep, r->out.mem, 8, NULL, to, at, key + 0x5150, ctx));
+		return FI_RMA | FI_WRITE;
+	case PAST_END:
+		POST(t, fi_write(ep, r->out.mem, 8, NULL, to, at + LEN - 7, key, ctx));
+		return FI_RMA | FI_WRITE;
+	case NO_RIGHT:
+		POST(t, fi_write(ep, r->out.mem, 8, NULL, to, r->readable.at, r->readable.key, ctx));
+		return FI_RMA | FI_WRITE;
+	case CLOSED:
+		POST(t, fi_write(ep, r->out.mem, 8, NULL, to, at, r->closed_key, ctx));
+		return FI_RMA | FI_WRITE;
+	case LARGE_WRITE:
+		POST(t, fi_write(ep, r->large.mem, LARGE, NULL, to, at, key + 0x5150, ctx));
+		return FI_RMA | FI_WRITE;
+	case INJECT_WRITE:
+		POST(t, fi_inject_write(ep, r->out.mem, 8, to, at, key + 0x5150));
+		return FI_RMA | FI_WRITE;
+	case READ_WRONG_KEY:
+		POST(t, fi_read(ep, r->out.mem, 8, NULL, to, at, key + 0x5150, ctx));
+		return FI_RMA | FI_READ;
+	case ATOMIC_WRONG_KEY:
+		POST(t, fi_atomic(ep, r->out.mem, 1, NULL, to, at, key + 0x5150, FI_UINT64, FI_SUM, ctx));
+		return FI_ATOMIC | FI_WRITE;
+	default:
+		POST(t, fi_atomic(ep, r->out.mem, 1, NULL, to, r->readable.at, r->readable.key, FI_UINT64, FI_SUM, ctx));
+		return FI_ATOMIC | FI_WRITE;
+	}
+}
+
+static void write_and_check(struct env *t, struct refusal *r, unsigned count)
+{
+	void *ctx = new_ctx();
+
+	for (unsigned i = 0; i < count; i++)
+		POST(t, fi_write(t->a.ep, r->out.mem, LEN, NULL, t->a.peer, r->writable.at, r->writable.key, ctx));
+	for (unsigned i = 0; i < count; i++)
+		done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
+	// Over shared memory a write that the target's directory allows completes before the target has it.
+	ONCE(t, holds_by_now(r->writable.buf, LEN, 1));
+	memset(r->writable.buf.mem, 0, LEN);
+}
+
+static struct refusal open_regions(struct env *t)
+{
+	struct refusal r = { .out = new_buf(t, LEN, 1), .large = new_buf(t, LARGE, 2) };
+	struct region closed = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_WRITE);
+
+	r.closed_key = closed.key;
+	shut(t, &closed.mr->fid);
+	r.writable = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_WRITE);
+	r.readable = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_READ);
+	return r;
+}
+
+static void check_refused(struct env *t, struct refusal *r, enum access access)
+{
+	void *ctx = new_ctx();
+	uint64_t flags = post_access(t, r, access, ctx);
+	struct fi_cq_err_entry err = failed(t, t->a.txcq, access == INJECT_WRITE ? NULL : ctx, FI_EACCES);
+
+	CHECK_EQ(kind_flags(err.flags), flags);
+	CHECK(untouched(r->writable.buf, 0));
+	CHECK(untouched(r->readable.buf, 0));
+}
+
+static void refuse_all(struct env *t, unsigned writes)
+{
+	struct refusal r;
+
+	open_at(t, &t->a, "sockets", FI_EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC);
+	open_at(t, &t->b, "sockets", FI_EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC);
+	introduce(&t->a, &t->b);
+	r = open_regions(t);
+	write_and_check(t, &r, 1);
+	for (enum access access = 0; access < ACCESSES; access++) {
+		check_refused(t, &r, access);
+		write_and_check(t, &r, writes);
+	}
+}
+
+TEST(fi_sockets, refused_access, CORE | OURS_ONLY, 0, "A write, read or atomic operation without a result that the target refuses ends in FI_EACCES, also if it was injected, and the next ones succeed")
+{
+	refuse_all(t, 1);
+}
+
+TEST(fi_sockets, refused_access_over_tcp, CORE | OURS_ONLY, 0, "So it is over TCP")
+{
+	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
+	refuse_all(t, 3);
+}
+
+TEST(fi_sockets, refused_access_of_a_connection, EP_MSG | OURS_ONLY, FI_RMA, "Over a connection a refused write ends in FI_EACCES, too")
+{
+	struct refusal r;
+
+	if (strcmp(t->prov, "sockets"))
+		SKIP("a rule of sockets");
+	PAIR(t);
+	r = open_regions(t);
+	write_and_check(t, &r, 3);
+	check_refused(t, &r, WRONG_KEY);
+}

@@ -142,6 +142,68 @@ BOTH(source_unknown, EP_AV, FI_SOURCE, "A sender that is not in the table is rep
 	CHECK(holds(in, LEN, 1));
 }
 
+// A write with data from a to b; whether b knows a, and what it reads.
+static ssize_t written_data(struct env *t, bool known, size_t len, fi_addr_t *from, struct fi_cq_err_entry *err)
+{
+	struct side a = { 0 }, b = { 0 };
+	struct fi_cq_tagged_entry comp = { 0 };
+	fi_addr_t writer = FI_ADDR_NOTAVAIL;
+	ssize_t rc;
+
+	open_bound_ep(t, &a);
+	open_bound_ep(t, &b);
+	OK(fi_enable(a.ep));
+	OK(fi_enable(b.ep));
+	a.namelen = b.namelen = sizeof(b.name);
+	OK(fi_getname(&a.ep->fid, a.name, &a.namelen));
+	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
+	CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
+	// Another address first: 0 is no answer.
+	CHECK_EQ(fi_av_insert(b.av, b.name, 1, NULL, 0, NULL), 1);
+	if (known)
+		CHECK_EQ(fi_av_insert(b.av, a.name, 1, &writer, 0, NULL), 1);
+	struct buf out = new_buf(t, len, 1);
+	struct region target = new_region(t, &b, new_buf(t, len, 0), FI_REMOTE_WRITE);
+
+	POST(t, fi_writedata(a.ep, out.mem, len, out.desc, 0x55, a.peer, target.at, target.key, new_ctx()));
+	ONCE(t, (rc = fi_cq_readfrom(b.rxcq, &comp, 1, from)) != -FI_EAGAIN);
+	if (rc == 1) {
+		CHECK(comp.flags & FI_REMOTE_CQ_DATA);
+		CHECK_EQ(comp.data, 0x55);
+		CHECK_EQ(*from, writer);
+		return rc;
+	}
+	CHECK_RC(rc, -FI_EAVAIL);
+	CHECK_EQ(fi_cq_readerr(b.rxcq, err, 0), 1);
+	return rc;
+}
+
+TEST(fi_cq, source_of_data, EP_AV, FI_RMA | FI_SOURCE, "The data of a write comes with the fi_addr_t of its writer, or with FI_ADDR_NOTAVAIL if that is not in the table")
+{
+	struct fi_cq_err_entry err = { 0 };
+
+	if (!t->info->domain_attr->cq_data_size)
+		SKIP("no remote CQ data");
+	for (unsigned i = 0; i < 4; i++) {
+		fi_addr_t from = 12345;
+
+		CHECK_RC(written_data(t, i & 1, i & 2 ? 90000 : 16, &from, &err), 1);
+	}
+}
+
+TEST(fi_cq, source_of_data_by_error, EP_AV, FI_RMA | FI_SOURCE | FI_SOURCE_ERR, "With FI_SOURCE_ERR it is an error entry FI_EADDRNOTAVAIL with the data if the writer is not in the table, and none if it is")
+{
+	struct fi_cq_err_entry err = { 0 };
+	fi_addr_t from = 12345;
+
+	if (!t->info->domain_attr->cq_data_size)
+		SKIP("no remote CQ data");
+	CHECK_RC(written_data(t, true, 16, &from, &err), 1);
+	CHECK_RC(written_data(t, false, 16, &from, &err), -FI_EAVAIL);
+	CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
+	CHECK_EQ(err.data, 0x55);
+}
+
 BOTH(source_known_later, EP_AV | OURS_ONLY, FI_SOURCE, "A sender inserted after its first message is known from then on")
 {
 	struct side a = { 0 }, b = { 0 };

@@ -6,11 +6,13 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PORT = 7, ROOM = 100, STRANGERS = 3 * ROOM };
@@ -185,6 +187,52 @@ TEST(wire_tcp, silent_crowd_is_bounded, EP_RDM | OURS_ONLY, FI_MSG, "Of peers th
 	crowd_is_there(t, &strangers);
 	turn(t);
 	CHECK(open_descriptors() < before + 2 * ROOM);
+	disperse(&strangers);
+}
+
+static uint64_t cpu_us(void)
+{
+	struct timespec time;
+
+	CHECK(!clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time));
+	return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
+}
+
+TEST(wire_tcp, silent_crowd_holds_no_poll, EP_RDM | OURS_ONLY, FI_MSG, "Thousands of peers that connect and send nothing do not make a poll take long")
+{
+	enum { CROWD = 3900, MOST_US = 50000 };
+	struct crowd strangers;
+	struct rlimit limit;
+	uint64_t longest = 0;
+	struct pollfd there;
+
+	needs_children();
+	only_tcp(t);
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	if (limit.rlim_max < 2 * CROWD)
+		SKIP("few descriptors");
+	limit.rlim_cur = limit.rlim_max;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+	many_descriptors(t);
+	t->hints->domain_attr->control_progress = t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	PAIR(t);
+	round_trip(t);
+	limit_descriptors(CROWD);
+	// The queue of the listener holds all of them.
+	strangers = crowd(t->b.name, sizeof(struct sockaddr_in), CROWD, false);
+	there = (struct pollfd){ strangers.said[0], POLLIN, 0 };
+	CHECK_EQ(poll(&there, 1, (int)t->limit_ms), 1);
+	for (unsigned i = 0; i < 2000; i++) {
+		uint64_t start = cpu_us(), time;
+
+		progress(t);
+		time = cpu_us() - start;
+		longest = time > longest ? time : longest;
+	}
+	if (longest > MOST_US)
+		FAIL("a poll took %u us", (unsigned)longest);
+	CHECK_EQ(newcomer(t, (const void *)t->b.name, PORT), RESPONSE);
 	disperse(&strangers);
 }
 

@@ -182,6 +182,30 @@ def monitor_writes_a_file(case):
     return None
 
 
+def monitor_uses_no_folder_of_others(case):
+    """Neither through a symbolic link, nor below a folder whose owner can replace it."""
+    elsewhere = case.folder / "elsewhere"
+    elsewhere.mkdir()
+
+    def refuses(base, why):
+        lines = run(case, "monitor", FI_OFI_HOOK_MONITOR_BASEPATH=str(base), FI_OFI_HOOK_MONITOR_LINGER="1")
+        check(lines_with(lines, "<warn>", "monitor: ", why), lines[-5:])
+        equal(list(elsewhere.iterdir()), [])
+    (case.folder / "link").symlink_to(elsewhere)
+    refuses(case.folder / "link", "symbolic link")
+    base = case.folder / "base"
+    base.mkdir()
+    (base / str(os.getuid())).symlink_to(elsewhere)
+    refuses(base, "symbolic link")
+    if os.getuid() != 0:
+        return "only root can make a folder of another user"
+    other = case.folder / "other"
+    other.mkdir()
+    os.chown(other, 12345, 12345)
+    refuses(other, "belongs to another user")
+    return None
+
+
 def monitor_answers_while_it_runs(case):
     """A flag that is set is answered within FI_OFI_HOOK_MONITOR_TICK_MAX calls, and counting begins anew."""
     if not (case.library / "fi_mon_sampler").exists():

@@ -6,9 +6,10 @@
 //   CONSTRUCTS           a constructor of the file calls fi_getinfo
 //   SLEEPS               fi_prov_ini never comes back
 //   REMOVES              fi_prov_ini removes the file that REMOVES names
-//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES, COLLECTIVE   what its fi_getinfo does
+//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES, COLLECTIVE, LENGTH   what its fi_getinfo does
 // fi_provider(7)
 
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +79,16 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	entry->handle = (void *) 0x1234;
 #ifdef NAMES
 	entry->fabric_attr->prov_name = strdup(NAMES);
+#endif
+#ifdef LENGTH
+	// Lengths that nothing has, once of each kind.
+	entry->src_addr = malloc(8);
+	entry->src_addrlen = SIZE_MAX;
+	entry->next = fi_dupinfo(NULL);
+	entry->next->fabric_attr->name = strdup("fabric of " NAME);
+	entry->next->domain_attr->name = strdup("domain of " NAME);
+	entry->next->ep_attr->auth_key = malloc(8);
+	entry->next->ep_attr->auth_key_size = (size_t) 1 << 50;
 #endif
 #ifdef NULL_ATTRS
 	free(entry->domain_attr->name);

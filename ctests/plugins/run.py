@@ -237,9 +237,10 @@ def g13_g14_entries(case):
     case.make("A/libc-fi.so", "cyclic", CYCLE=True)
     case.make("A/libm-fi.so", "mine", NAMES="mine")
     case.make("A/libl-fi.so", "lnx_uu", NAMES="a:b")
+    case.make("A/liblength-fi.so", "length", LENGTH=True)
     answer = case.ask(path="D/A")
     equal(answer.code, 0)
-    equal((answer.of("nulls"), answer.of("cyclic")), ([], ["cyclic", "cyclic"]))
+    equal((answer.of("nulls"), answer.of("cyclic"), answer.of("length")), ([], ["cyclic", "cyclic"], []))
     check("mine;mine" in answer.entries and "a:b" in answer.entries, answer.entries)
     check(f"entry mine;mine 0.1 api {INTERFACE} handle 0x1234" in answer.out, "the entry is not as it was made")
 
@@ -278,6 +279,29 @@ def fi_info_shows_files(case):
     check(f"aaa:\n    version: 0.7\n    file: {case.folder}/A/liba-fi.so\n" in done.stdout, done.stdout)
     check(f"tcp:\n    version: {PROVIDER}.0\n    file" not in done.stdout and f"tcp:\n    version: {PROVIDER}.0\n" in done.stdout, done.stdout)
     return None
+
+
+def names_do_not_reach_the_terminal_as_they_are(case):
+    if not (case.library / "fi_info").exists():
+        return "there is no fi_info beside the library"
+    case.make("A/libx-fi.so", r"x\x1b[2J\ny")
+    env = dict(os.environ, LD_LIBRARY_PATH=str(case.library), FI_PROVIDER_PATH=str(case.folder / "A"), FI_LOG_LEVEL="info")
+    for arguments in ([], ["-v"], ["-l"], ["--table"], ["--json"]):
+        done = subprocess.run([case.library / "fi_info", *arguments], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
+        equal(done.returncode, 0)
+        check("x" in done.stdout and "[2J" in done.stdout, f"{arguments}: the plug-in is not listed")
+        # The plug-in itself writes to standard error.
+        lines = [line for line in done.stderr.splitlines() if line.startswith("libfabric:")]
+        check("\x1b" not in done.stdout + "".join(lines), f"{arguments}: an escape sequence")
+    return None
+
+
+def a_fifo_in_a_folder(case):
+    case.make("A/liba-fi.so", "aaa")
+    os.mkfifo(case.folder / "A/libb-fi.so")
+    answer = case.ask(path="D/A:+D/A/libb-fi.so")
+    equal((answer.code, answer.started()), (0, ["aaa"]))
+    check(answer.logged("<warn>", "A/libb-fi.so", "no regular file"), "no line")
 
 
 def many_files_and_odd_folders(case):
@@ -329,6 +353,24 @@ def arrays_with_objects_of_others(case):
     kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_PROVIDER_PATH": str(case.folder)}
     for hooks, *how in (({},), ({}, "fd"), ({"FI_HOOK": "noop"}, "fd")):
         done = subprocess.run([program, *how], env=kept | hooks, capture_output=True, text=True, timeout=60 * PATIENCE)
+        equal((done.returncode, done.stdout), (0, "done\n"))
+
+
+def layers_derive_what_is_below(case):
+    """Completion data of writes, the network card and limits are those of the provider below."""
+    carry = case.folder / "libcarry-fi.so"
+    sources = [str(file) for file in (HERE / "carry").glob("*.c") if file.name != "provider.c"]
+    compile_c(carry, HERE / "carry/provider.c", ["-shared", "-fPIC", "-pthread", "-fvisibility=hidden", *sources,
+              f"-L{case.library}", "-lfabric"], case.library)
+    program = case.folder / "derived"
+    compile_c(program, HERE / "derived.c", [f"-L{case.library}", "-lfabric"], case.library)
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_PROVIDER_PATH": str(case.folder)}
+    for layered, demands, size in (("ofi_rxm", "none", 8), ("ofi_rxm", "data4", 4), ("ofi_rxm", "data4,rx_cq_data,iov1", 4),
+                                   ("ofi_rxd", "none", 8)):
+        kind = "msg" if layered == "ofi_rxm" else "dgram"
+        done = subprocess.run([program, f"carry;{layered}", kind, str(size)], env=kept | {"CARRY_DEMANDS": demands},
+                              capture_output=True, text=True, timeout=60 * PATIENCE)
         equal((done.returncode, done.stdout), (0, "done\n"))
 
 

@@ -313,13 +313,16 @@ def test_serve(case):
         raise Failed("a page that is not there was served")
     except urllib.error.HTTPError as error:
         check(error.code == 404, error)
-    # Whoever says nothing, or nonsense, holds up nobody for long.
+    # Clients that are silent or send nonsense delay no others.
     port = int(url.split(":")[2].split("/")[0])
-    silent = socket.create_connection(("127.0.0.1", port))
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(100)]
     with socket.create_connection(("127.0.0.1", port)) as other:
         other.sendall(b"\0" * 100 + b"\r\n\r\n")
+    begin = time.monotonic()
     check(urllib.request.urlopen(url, timeout=LIMIT).status == 200)
-    silent.close()
+    check(time.monotonic() - begin < 1.5 * PATIENCE, "silent clients delayed another one by", time.monotonic() - begin)
+    for one in silent:
+        one.close()
 
 
 def test_screen(case):
@@ -391,6 +394,11 @@ def test_dump(case):
     os.kill(server.pid, signal.SIGURG)
     until("the log", lambda: "dump: domain 0 of tcp" in server.said())
     check("to the log" in case.top("--dump", server.pid))
+    case.end()
+    server, _ = case.game(FI_DUMP_FILE=str(case.scratch / "none" / "dump"))
+    until("counters", lambda: server.pid in case.processes())
+    said = case.top("--dump", server.pid, code=1)
+    check("cannot write its dump (FI_DUMP_FILE): No such file" in said, said)
     case.end()
     for wrong in ("KILL", "no such", "SEGV"):
         server, _ = case.game(FI_DUMP_ON_SIGNAL=wrong)

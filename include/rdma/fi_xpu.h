@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Devices that start transfers by themselves, fi_xpu(3). Of the ABI that comes next: no release has it,
- * and what it says may change.
+ * Devices that start transfers by themselves, fi_xpu(3). No provider of this library serves a device.
  *
  * Written by build.rs from src/abi/fi_xpu.rs and src/abi/fi_xpu.h.in; change those.
  */

@@ -5,8 +5,8 @@
  * and for C and C++.
  *
  * A peer is the bytes of fi_av_lookup2, a descriptor those of fi_mr_get_xpu_desc; `scope` says which threads
- * make the call together (FI_XPU_WORK_ITEM, ...). Nobody serves a device yet: every call that can says
- * -FI_ENOSYS. Of the ABI that comes next: what it says may change.
+ * make the call together (FI_XPU_WORK_ITEM, ...). No provider serves a device: every call that can
+ * return an error returns -FI_ENOSYS.
  *
  * Written by build.rs from src/abi/fi_xpu_device.h.in; change that.
  */

@@ -175,6 +175,21 @@ impl<M: Memory> IoVec<M> {
         true
     }
 
+    /// Adds all pieces of a list of which nothing was moved. If there is no room for all, nothing happens.
+    pub fn append(&mut self, mut more: IoVec<M>) -> core::result::Result<(), IoVec<M>> {
+        let count = usize::from(self.count);
+        let added = usize::from(more.count);
+        if count + added > IOV_LIMIT {
+            return Err(more);
+        }
+        let places = &mut self.pieces[count..count + added];
+        for (place, piece) in places.iter_mut().zip(&mut more.pieces) {
+            *place = piece.take();
+        }
+        self.count += more.count;
+        Ok(())
+    }
+
     /// The piece, if there is one and no other.
     pub fn into_one(mut self) -> Option<Piece<M>> {
         (self.count == 1).then(|| self.pieces[0].take())

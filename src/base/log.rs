@@ -8,7 +8,6 @@
 //! Trusted with: sharing a `Source` among threads.
 
 mod deferred;
-mod escape;
 mod filter;
 mod import;
 mod settings;
@@ -23,6 +22,7 @@ use std::sync::OnceLock;
 use self::deferred::Line;
 use self::settings::settings;
 use crate::abi::{fi_context, fi_provider, release};
+use crate::base::escape;
 
 pub use self::deferred::{Deferring, at_exit, begin as begin_to_defer};
 pub use self::import::{Callbacks, install};

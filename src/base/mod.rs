@@ -2,6 +2,7 @@
 //! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
 
 pub mod error;
+pub mod escape;
 pub mod flags;
 pub mod grow;
 pub mod identity;

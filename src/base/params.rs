@@ -80,6 +80,9 @@ pub fn define_all(source: &'static Source, variables: &[(&str, Kind, &str)]) {
     }
 }
 
+/// A time limit that never ends (136 years), so that it can be added to a point in time.
+pub const NO_LIMIT: Duration = Duration::from_secs(1 << 32);
+
 /// The variables of a provider that are set and can be understood.
 #[derive(Clone, Copy)]
 pub struct Given(pub &'static Source);
@@ -97,6 +100,14 @@ impl Given {
     pub fn count(self, name: &str) -> Option<usize> {
         self.int(name)
             .map(|number| usize::try_from(number).unwrap_or(0))
+    }
+
+    /// An int of milliseconds; 0, or less, for no limit.
+    pub fn time_limit(self, name: &str, default: Duration) -> Duration {
+        match self.milliseconds(name, default) {
+            Duration::ZERO => NO_LIMIT,
+            limit => limit,
+        }
     }
 
     /// An int of milliseconds.

@@ -78,7 +78,8 @@ fn read() -> Settings {
             .is_ok_and(|text| text.eq_ignore_ascii_case("all")),
         provider_timeout: match params::get_int(None, "provider_timeout") {
             Ok(ms @ 1..) => Duration::from_millis(ms as u64),
-            _ => PROVIDER_TIMEOUT,
+            Ok(_) => params::NO_LIMIT,
+            Err(_) => PROVIDER_TIMEOUT,
         },
         hook: params::get_str(None, "hook").ok(),
         perf_cntr: params::get_str(None, "perf_cntr").ok(),
@@ -213,7 +214,7 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "provider_timeout",
         Kind::Int,
-        "milliseconds that a loadable provider may take to start (default: 30000)",
+        "milliseconds that a loadable provider may take to start, 0 for no limit (default: 30000)",
     ),
     (
         "addr_format",

@@ -9,12 +9,13 @@ use std::collections::HashSet;
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
+use nix::fcntl::OFlag;
 use records::{CLASS_NAMES, CLASSES, COUNTS, FINISHED, RECORDS, SIZE, WANTED};
 
 const USAGE: &str = "Usage: fi_mon_sampler [-w MS] [-f csv] [-o FOLDER] PATH
@@ -160,8 +161,12 @@ impl Sampler {
 
     /// One reading, if the program has answered the one before; whether there may be more.
     fn sample(&mut self, path: &Path) -> io::Result<bool> {
-        let file = OpenOptions::new().read(true).write(true).open(path)?;
-        if file.metadata()?.len() != SIZE as u64 {
+        let mut how = OpenOptions::new();
+        let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
+        let file = how.read(true).write(true).custom_flags(flags.bits());
+        let file = file.open(path)?;
+        let found = file.metadata()?;
+        if !found.is_file() || found.len() != SIZE as u64 {
             return Err(io::Error::other("this is no file of the hook monitor"));
         }
         let mut bytes = vec![0; SIZE];
@@ -192,7 +197,11 @@ impl Sampler {
         let mut out: File = OpenOptions::new()
             .append(true)
             .create(true)
+            .custom_flags(OFlag::O_NONBLOCK.bits())
             .open(folder.join(name))?;
+        if !out.metadata()?.is_file() {
+            return Err(io::Error::other("its table is no regular file"));
+        }
         if out.metadata()?.len() == 0 {
             writeln!(out, "{}", heading())?;
         }

@@ -298,6 +298,12 @@ impl<A> AvTable<A> {
     }
 }
 
+/// The address in a fi_addr_t whose upper `bits`, at least one, name a receive context: fi_rx_addr(3).
+#[inline]
+pub fn without_context(addr: u64, bits: u32) -> u64 {
+    addr & (u64::MAX >> bits)
+}
+
 /// The user id of an address that has none (FI_ADDR_NOTAVAIL).
 pub const UNNAMED: u64 = u64::MAX;
 

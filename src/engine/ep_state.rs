@@ -63,6 +63,13 @@ pub type Counters = [Option<Arc<Counter>>; 6];
 const RX_EXTRAS: Caps = flags!(Caps:
     SOURCE_ERR | TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | TRIGGER | ATOMIC
 );
+/// Receive capabilities that the receive attributes may take away.
+const RX_MODIFIERS: Caps = flags!(Caps:
+    SOURCE | SOURCE_ERR | DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV
+);
+/// Directions of messages, and of accesses to memory.
+const MESSAGE_WAYS: Caps = flags!(Caps: SEND | RECV);
+const MEMORY_WAYS: Caps = flags!(Caps: READ | WRITE | REMOTE_READ | REMOTE_WRITE);
 /// Kinds of operations.
 const KINDS: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC);
 const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
@@ -70,8 +77,32 @@ const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
 /// What needs a queue for transmits.
 pub const INITIATES: Caps = flags!(Caps: SEND | READ | WRITE);
 
+/// The part of an endpoint that an `EpState` stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    Endpoint,
+    /// A scalable endpoint, and its receive context 0.
+    Scalable {
+        is_enabled: bool,
+    },
+    /// Another context of the scalable endpoint `of`.
+    Receive {
+        of: usize,
+        index: usize,
+    },
+    Transmit {
+        of: usize,
+        index: usize,
+    },
+    /// Operations that closed transmit contexts of the scalable endpoint `of` left under way.
+    Closed {
+        of: usize,
+    },
+}
+
 /// Under the domain's lock, by number in `DomainState::eps`.
 pub struct EpState {
+    pub role: Role,
     /// The handle that C holds, and its context: events name them.
     pub fid: usize,
     pub context: usize,
@@ -86,6 +117,8 @@ pub struct EpState {
     /// Once deferred work was queued: the counters bound. In their place `cntrs` has watched ones that count nothing.
     pub behind: Option<Box<Counters>>,
     pub av: Option<usize>,
+    /// The domain reports sources, and the receive attributes leave FI_SOURCE out.
+    pub hides_source: bool,
     /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
     pub user_ids: bool,
     pub eq: Option<Arc<EventQueue>>,
@@ -103,6 +136,10 @@ pub struct EpState {
     pub enabled: bool,
     /// FI_MORE is a promise (`OPT_MORE_FOLLOWS`).
     pub more_follows: bool,
+    /// Source that completions give for the peer of a connected endpoint (`OPT_PEER_NUMBER`), or FI_ADDR_NOTAVAIL.
+    pub peer_number: u64,
+    /// Nothing is read from the peer of a connected endpoint (`OPT_PAUSE`).
+    pub is_paused: bool,
     /// Accesses to memory keep their order among each other, or with messages: FI_ORDER_RAW and its like.
     pub orders_access: bool,
     pub tx_size: usize,
@@ -163,15 +200,11 @@ impl EpState {
     /// The capabilities in force for an endpoint that was opened with `info`.
     pub fn caps_of(info: &Info) -> Caps {
         let mut caps = info.caps | info.tx.caps & TX_EXTRAS | info.rx.caps & RX_EXTRAS;
-        // fi_getinfo(3), FI_EXACT_DIRECTED_RECV: alone it is for all receives, else it modifies the others.
-        if caps & flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV)
-            == Caps::EXACT_DIRECTED_RECV
-        {
-            caps |= Caps::DIRECTED_RECV;
+        // fi_endpoint(3), fi_rx_attr: without capabilities it stands for those of the endpoint.
+        if !info.rx.caps.is_empty() {
+            caps &= info.rx.caps | !RX_MODIFIERS;
         }
-        if caps.contains(Caps::DIRECTED_RECV) {
-            caps |= Caps::TAGGED_DIRECTED_RECV;
-        }
+        caps = with_directed(caps);
         // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints
         // have tags for who asks.
         if !caps.intersects(Caps::MSG | Caps::TAGGED) && caps.intersects(Caps::SEND | Caps::RECV) {
@@ -182,28 +215,58 @@ impl EpState {
                 Caps::TAGGED
             };
         }
+        // fi_getinfo(3): without a direction a capability works in all.
+        if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MESSAGE_WAYS) {
+            caps |= MESSAGE_WAYS;
+        }
+        if caps.intersects(Caps::RMA | Caps::ATOMIC) && !caps.intersects(MEMORY_WAYS) {
+            caps |= MEMORY_WAYS;
+        }
         caps
     }
 
+    /// A receive context of a scalable endpoint is opened with these attributes. The state is kept, because what
+    /// concerns memory and connections is the endpoint's.
+    pub fn narrow_receives(&mut self, info: &Info, hides_source: bool) {
+        let caps = EpState::caps_of(info);
+        self.caps = self.caps & !RX_MODIFIERS | caps & RX_MODIFIERS;
+        self.checks_receives = caps.contains(Caps::EXACT_DIRECTED_RECV);
+        self.hides_source = hides_source;
+    }
+
     /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of
-    /// a side name less.
+    /// a side name less. A side without its direction has no messages: fi_getinfo(3), FI_SEND and FI_RECV.
     pub fn sides_of(info: &Info) -> (Caps, Caps) {
         let all = EpState::caps_of(info);
-        let side = |own: Caps| match own & KINDS {
-            own if own.is_empty() => all,
-            own => all & !KINDS | all & own,
-        };
-        (side(info.tx.caps), side(info.rx.caps))
+        (
+            side_of(all, info.tx.caps, Caps::SEND),
+            side_of(all, info.rx.caps, Caps::RECV),
+        )
+    }
+
+    /// Whether deferred work may begin such an operation.
+    pub fn begins(&self, what: What) -> bool {
+        self.caps.contains(match what {
+            What::Msg => flags!(Caps: MSG | SEND),
+            What::Tagged => flags!(Caps: TAGGED | SEND),
+            What::Read => flags!(Caps: RMA | READ),
+            What::Write => flags!(Caps: RMA | WRITE),
+            What::Atomic | What::AtomicFetch => Caps::ATOMIC,
+        })
+    }
+
+    /// Whether such messages can be received.
+    pub fn takes(&self, what: What) -> bool {
+        self.caps.contains(match what {
+            What::Tagged => flags!(Caps: TAGGED | RECV),
+            _ => flags!(Caps: MSG | RECV),
+        })
     }
 
     /// Receives may name their source.
     #[inline]
     pub fn directed(&self, what: What) -> bool {
-        let needed = match what {
-            What::Tagged => Caps::TAGGED_DIRECTED_RECV,
-            _ => Caps::DIRECTED_RECV,
-        };
-        self.caps.contains(needed)
+        directed(self.caps, what)
     }
 
     /// Whether a receive may be posted here: fi_endpoint(3), fi_getinfo(3).
@@ -213,10 +276,51 @@ impl EpState {
         if self.shares_receives {
             return Err(Error::NOSYS);
         }
-        let exact = self.caps.contains(Caps::EXACT_DIRECTED_RECV);
-        match exact && self.directed(rx.what) && rx.src == FI_ADDR_UNSPEC {
-            true => Err(Error::INVAL),
-            false => Ok(()),
-        }
+        check_source(self.caps, rx)
     }
+}
+
+/// Whether receives of an endpoint or context with these capabilities may name their source.
+#[inline]
+pub fn directed(caps: Caps, what: What) -> bool {
+    caps.contains(match what {
+        What::Tagged => Caps::TAGGED_DIRECTED_RECV,
+        _ => Caps::DIRECTED_RECV,
+    })
+}
+
+/// fi_getinfo(3), FI_EXACT_DIRECTED_RECV: a directed receive has to name its source.
+pub fn check_source<M: Memory>(caps: Caps, rx: &Rx<M>) -> Result {
+    let exact = caps.contains(Caps::EXACT_DIRECTED_RECV);
+    match exact && directed(caps, rx.what) && rx.src == FI_ADDR_UNSPEC {
+        true => Err(Error::INVAL),
+        false => Ok(()),
+    }
+}
+
+/// fi_getinfo(3): FI_EXACT_DIRECTED_RECV alone is for all receives, else it modifies the others. FI_DIRECTED_RECV is
+/// for tagged ones, too.
+pub fn with_directed(mut caps: Caps) -> Caps {
+    if caps & flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV)
+        == Caps::EXACT_DIRECTED_RECV
+    {
+        caps |= Caps::DIRECTED_RECV;
+    }
+    if caps.contains(Caps::DIRECTED_RECV) {
+        caps |= Caps::TAGGED_DIRECTED_RECV;
+    }
+    caps
+}
+
+/// What of `all` one side can do if its own attributes name `own`. `way` is the direction of its messages.
+pub fn side_of(all: Caps, own: Caps, way: Caps) -> Caps {
+    let named = |group: Caps| match own & group {
+        own if own.is_empty() => Caps::all(),
+        own => own | !group,
+    };
+    let mut side = all & named(KINDS) & named(MEMORY_WAYS);
+    if !(all & named(MESSAGE_WAYS)).contains(way) {
+        side &= !(Caps::MSG | Caps::TAGGED);
+    }
+    side
 }

@@ -185,8 +185,8 @@ impl<R: Default, U> Matcher<R, U> {
         self.unexpected.hide(id.0);
     }
 
-    /// All messages of a source get another source: the one that sent them has got its address by now. (Hidden messages
-    /// are past the use of their source.) `renamed` is told of each.
+    /// Gives all messages of a source another source, because the address of their sender has come into a vector or
+    /// left it. Calls `renamed` for each. Hidden messages stay as they are: no receive looks for them by their source.
     pub fn rename_source(&mut self, from: u64, to: u64, renamed: impl FnMut(&mut U)) {
         self.unexpected.rename_source(from, to, renamed);
     }

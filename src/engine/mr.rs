@@ -4,6 +4,7 @@
 
 mod keys;
 mod region;
+mod target;
 #[cfg(test)]
 mod tests;
 
@@ -12,16 +13,14 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-#[cfg(test)]
-use crate::base::IoVec;
-use crate::base::rights::NO_KEY;
-use crate::base::{Access, Error, Piece, Registered, Result};
+use crate::base::{Access, Error, IoVec, Piece, Registered, Result};
 use crate::engine::auth::Key;
 
 pub use crate::base::rights::KeyPolicy;
 use keys::Keys;
 use region::Segments;
 pub use region::{Region, map_raw_key};
+pub use target::Target;
 
 /// The regions that peers can name. `C` is the counter of remote events that a region can be bound to.
 pub struct MrTable<C> {
@@ -40,8 +39,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// A region of length zero is one. A region that no peer may access gets no key
-    /// and stands in no table.
+    /// A region of length zero is one. A region that no peer may access has a key, too, but is not in the table.
     ///
     /// `INVAL`: no segment or too many, one that runs over the end of memory, a right that fi_mr(3) does not know.
     /// `NOKEY`: the application's key is in use.
@@ -53,7 +51,7 @@ impl<C> MrTable<C> {
         requested_key: u64,
         context: usize,
     ) -> Result<Arc<Region<C>>> {
-        let key = match self.policy.prov_key && access.intersects(Access::REMOTE) {
+        let key = match self.policy.prov_key {
             true => self.keys.next()?,
             false => requested_key,
         };
@@ -78,7 +76,7 @@ impl<C> MrTable<C> {
             Arc::new(Region::new(segments, offset, key, access, virt, context))
         };
         if !access.intersects(Access::REMOTE) {
-            return Ok(region(segments, NO_KEY));
+            return Ok(region(segments, key));
         }
         let Entry::Vacant(place) = self.regions.entry(key) else {
             return Err(Error::NOKEY);
@@ -155,19 +153,22 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// As `lookup`, for an access that may run over several segments: all its pieces.
-    #[cfg(test)]
+    /// As `lookup_with`, for an access that may run over several segments: all its pieces.
     pub fn lookup_all(
         &self,
+        auth: Option<&Key>,
         key: u64,
         addr: u64,
         len: u64,
         need: Access,
-    ) -> Result<(Arc<Region<C>>, IoVec)> {
+    ) -> Result<(&Arc<Region<C>>, IoVec)> {
         let region = self.find(key)?;
         let pieces = region.reach(addr, len)?;
         region.check(need)?;
-        Ok((region.clone(), pieces))
+        match region.admits(auth) {
+            true => Ok((region, pieces)),
+            false => Err(Error::KEYREJECTED),
+        }
     }
 
     /// Regions that peers can name.

@@ -34,14 +34,29 @@ pub struct EpReport {
     pub address: String,
     pub ep_type: u32,
     pub enabled: bool,
+    pub part: Part,
     /// Operations under way, and how many there may be.
     pub transmits: usize,
     pub most_transmits: usize,
-    pub stats: EpStats,
+    /// Contexts of a scalable endpoint count together; the endpoint has the counters.
+    pub stats: Option<EpStats>,
     pub receives: Listed<Receive>,
     pub kept: Listed<Kept>,
     pub kept_bytes: usize,
     pub peers: Vec<Peer>,
+}
+
+/// The part of an endpoint that a report is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    Whole,
+    /// A scalable endpoint, without its contexts.
+    Scalable,
+    /// A context, by its index.
+    Receive(usize),
+    Transmit(usize),
+    /// Operations that closed transmit contexts left under way.
+    Closed,
 }
 
 /// The first ones, and how many there are.

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod budget;
+mod coming;
 mod message;
 mod post;
 mod receive;
@@ -21,8 +22,8 @@ pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
 pub use self::watch::WaitingReceive;
-use crate::base::grow::{append, heap_cost};
-use crate::base::{CompFlags, IoVec, Result};
+use crate::base::grow::heap_cost;
+use crate::base::{CompFlags, IoVec};
 use crate::engine::ages::Ages;
 use crate::engine::matching::{Matcher, MsgId};
 use crate::ffi::ops::transfer::What;
@@ -64,6 +65,8 @@ pub struct Srx<M: Memory = Host> {
     pub many_tagged: bool,
     /// Endpoints that receive here.
     pub eps: usize,
+    /// Upper bits of a source address that name a context of the source: fi_rx_addr(3).
+    pub context_bits: u32,
     /// The receives are those of another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
     /// Those of its endpoint; of a context that several share, hidden ones.
@@ -95,6 +98,11 @@ impl<M: Memory> Srx<M> {
     #[inline]
     pub fn has_room(&self, token: u64, len: u64, limit: usize) -> bool {
         self.budget.has_room(token, cost_of(len), limit)
+    }
+
+    /// Bytes that unexpected messages of one peer take.
+    pub fn share_of(&self, token: u64) -> usize {
+        self.budget.share_of(token)
     }
 
     /// Messages that wait for a receive, also those that were claimed.
@@ -206,6 +214,10 @@ impl<M: Memory> Srx<M> {
             Bytes::Coming(_) => cost_of(envelope.len),
             Bytes::There | Bytes::Lost => ENTRY,
         };
+        self.keep_charged(envelope, bytes, charge)
+    }
+
+    fn keep_charged(&mut self, envelope: Envelope, bytes: Bytes, charge: usize) -> Slot {
         self.budget.charge(envelope.token, charge);
         self.stats.count(Count::Unexpected);
         let lane = self.lane(envelope.what);
@@ -272,25 +284,6 @@ impl<M: Memory> Srx<M> {
         message.origin = Some(addr.into_boxed_slice());
         message.charge += cost;
         self.budget.charge(token, cost);
-    }
-
-    /// The next bytes of a message whose bytes are coming. `NOMEM`: there is no memory for them.
-    pub fn coming(&mut self, slot: Slot, part: &[u8]) -> Result {
-        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        match &mut message.bytes {
-            Bytes::Coming(bytes) => append(bytes, part, message.envelope.len as usize),
-            _ => Ok(()),
-        }
-    }
-
-    /// The bytes of a message that stood in the stream are taken after all.
-    pub fn begin_coming(&mut self, slot: Slot) {
-        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        let envelope = message.envelope;
-        let cost = heap_cost(envelope.len as usize);
-        message.bytes = Bytes::Coming(Vec::new());
-        message.charge += cost;
-        self.budget.charge(envelope.token, cost);
     }
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
@@ -377,19 +370,25 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// A source has got (or lost) its address.
-    pub fn rename_source(&mut self, from: u64, to: u64) {
+    /// Gives the messages of a source another source, and those without an origin this `origin`. Claimed messages are
+    /// changed, too, because the completion of the later receive names their source.
+    pub fn change_source(&mut self, from: u64, to: u64, origin: Option<&[u8]>) {
+        let budget = &mut self.budget;
+        let mut renamed = |message: &mut Unexpected<M>| {
+            message.envelope.source = to;
+            if let (None, Some(origin)) = (&message.origin, origin) {
+                let cost = heap_cost(origin.len());
+                message.origin = Some(origin.into());
+                message.charge += cost;
+                budget.charge(message.envelope.token, cost);
+            }
+        };
         for lane in [&mut self.msg, &mut self.tagged] {
-            // The completion of a later receive says who it was.
-            let renamed = |message: &mut Unexpected<M>| message.envelope.source = to;
-            lane.matcher.rename_source(from, to, renamed);
-            // An owner asks for the address of what it keeps.
-            if self.arrivals.is_some() {
-                for &id in lane.claims.values() {
-                    let envelope = &mut lane.matcher.unexpected(id).envelope;
-                    if envelope.source == from {
-                        envelope.source = to;
-                    }
+            lane.matcher.rename_source(from, to, &mut renamed);
+            for &id in lane.claims.values() {
+                let message = lane.matcher.unexpected(id);
+                if message.envelope.source == from {
+                    renamed(message);
                 }
             }
         }

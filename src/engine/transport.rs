@@ -32,7 +32,7 @@ use crate::sync::Children;
 pub use crate::engine::address::{Address, AddressFormat};
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Membership, Multicast,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
 };
 
 /// What the engine keeps for a domain over this transport.
@@ -234,6 +234,11 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
         _index: u64,
         _addr: &Self::Addr,
     ) {
+    }
+    /// The index of a peer that hosts or routers reported as unreachable since the last call. `NOMSG`: there is none.
+    /// This is for providers above, which decide what it means.
+    fn take_unreachable(&mut self, _domain: &DomainStateOf<Self>, _ep: usize) -> Result<u64> {
+        Err(Error::NOPROTOOPT)
     }
     /// The bytes that fi_av_lookup gives.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {

@@ -11,6 +11,7 @@ mod foreign;
 pub mod layer;
 pub mod live;
 mod named;
+mod nic;
 pub mod object;
 pub mod ops;
 pub mod peer;

@@ -17,6 +17,7 @@ use crate::abi::*;
 use crate::base::info::{FabricAttr, Hints, Info, Layout, Made, Query, release};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
+use crate::ffi::nic::nic_of;
 use crate::ffi::{foreign, wrap};
 use crate::sys::shared_object::{self, SharedObject};
 
@@ -190,10 +191,12 @@ impl Plugin {
                 true => unsafe { Info::read(list, Layout::FABRIC_1_9) },
                 false => Err(Error::INVAL),
             };
+            // SAFETY: as above; its NIC is NULL or an open object.
+            let nic = info.is_ok().then(|| unsafe { nic_of((*list).nic) });
             // SAFETY: as above.
             let made = unsafe { Made::new(list, self.api() < WITH_XPU) }?;
             if let Ok(mut info) = info {
-                info.made = Some(made);
+                (info.made, info.nic) = (Some(made), nic.flatten());
                 entries.push(info);
             }
             list = next;

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
+use core::time::Duration;
 
 use crate::abi;
 use crate::base::Result;
@@ -16,10 +17,12 @@ pub struct Alias {
     pub source: &'static Source,
     /// Bytes that may be injected at most.
     pub max_inject: usize,
-    /// How long operations wait for a connection, if not as long as the settings of the transport say.
-    pub conn_timeout_ms: Option<u64>,
+    /// Time that a peer has to accept a connection, if it differs from the setting of the transport.
+    pub conn_timeout: Option<Duration>,
     /// Whether there are FI_EP_DGRAM endpoints: unconnected ones with messages alone, served as FI_EP_RDM ones are.
     pub datagrams: bool,
+    /// Writes and atomic operations complete when the target has carried them out or refused them.
+    pub answers_writes: bool,
 }
 
 /// What the transport gives to the second provider.

@@ -126,15 +126,23 @@ impl Filter {
             _ => self.allowed.result(name),
         };
         if !left {
-            let variable = Value::from(self.variable.as_str());
-            return Some(Refusal::new("FI_PROVIDER", variable, Value::from(name)));
+            return Some(self.left_out(name));
         }
         (!self.wanted.core(name)).then(|| self.unwanted(name))
     }
 
-    /// What the variable says of it depends on what it is layered upon.
+    /// The variable can exclude the layer itself. What it allows depends on the provider below, whose name is only
+    /// known in the result.
     fn refuse_utility(&self, name: &str, is_uppermost: impl Fn(&str) -> bool) -> Option<Refusal> {
+        if self.flags & HIDDEN == 0 && self.allowed.excludes(name) {
+            return Some(self.left_out(name));
+        }
         (!self.wanted.utility(name, is_uppermost)).then(|| self.unwanted(name))
+    }
+
+    fn left_out(&self, name: &str) -> Refusal {
+        let variable = Value::from(self.variable.as_str());
+        Refusal::new("FI_PROVIDER", variable, Value::from(name))
     }
 
     fn unwanted(&self, name: &str) -> Refusal {

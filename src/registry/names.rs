@@ -41,14 +41,21 @@ impl Allowed {
             first.is_some_and(|first| first.eq_ignore_ascii_case(name))
         };
         match self.negated {
-            true => !contains(&self.names, name),
+            true => !self.excludes(name),
             false => self.names.iter().any(first),
         }
     }
 
-    /// May a result with this complete name be given? A listed name stands for everything layered upon it.
+    /// Returns whether a result with this complete name may be given. A listed name covers everything layered upon it;
+    /// the name of a layering provider in a negated list excludes that layer over every core provider.
     pub fn result(&self, name: &str) -> bool {
-        self.negated != self.names.iter().any(|listed| is_or_begins(name, listed))
+        let listed = self.names.iter().any(|listed| is_or_begins(name, listed));
+        self.negated != listed && !name.split(SEPARATOR).any(|part| self.excludes(part))
+    }
+
+    /// Returns whether a negated list has this provider by itself, so that no result may contain it.
+    pub fn excludes(&self, name: &str) -> bool {
+        self.negated && contains(&self.names, name)
     }
 }
 
@@ -224,6 +231,22 @@ mod tests {
             (Some("^tcp"), &["udp", "shm"], &["tcp", "tcp;ofi_rxm"]),
             (Some("^tcp;ofi_rxm"), &["tcp", "udp"], &["tcp;ofi_rxm"]),
             (Some("^tcp,udp"), &["shm"], &["tcp", "udp;ofi_rxd", "udp"]),
+            (
+                Some("^Ofi_Rxm"),
+                &["tcp", "udp;ofi_rxd"],
+                &["tcp;ofi_rxm", "sockets;ofi_rxm", "verbs;ofi_rxm;ofi_uu"],
+            ),
+            (
+                Some("^ofi_rxm,ofi_rxd"),
+                &["tcp", "udp"],
+                &["tcp;ofi_rxm", "udp;ofi_rxd"],
+            ),
+            (
+                Some("^tcp;ofi_rxm,ofi_rxd"),
+                &["sockets;ofi_rxm"],
+                &["tcp;ofi_rxm", "udp;ofi_rxd"],
+            ),
+            (Some("^ofi_rxm;tcp"), &["tcp;ofi_rxm"], &[]),
             (Some(""), &[], &["tcp", "udp"]),
             (Some(" tcp"), &[], &["tcp"]),
             (Some("tcp;"), &[], &["tcp"]),

@@ -165,10 +165,11 @@ impl Block {
         self.set(head::SIGNAL, u64::from(signal.unsigned_abs()));
     }
 
-    /// A dump was written to the files of this name, or to the log, which has none. One thread at a time.
-    pub fn dumped(&self, name: &str) {
-        write_text(|at| self.word(at), head::DUMP, head::DUMP_WORDS, name);
-        // Behind the name.
+    /// Answers the request for a dump: the files' absolute name, an empty text for the log, or else why there is no
+    /// dump. Called by one thread at a time.
+    pub fn dumped(&self, answer: &str) {
+        write_text(|at| self.word(at), head::DUMP, head::DUMP_WORDS, answer);
+        // Readers that see the new number see its text.
         self.word(head::DUMPS).fetch_add(1, Ordering::Release);
     }
 

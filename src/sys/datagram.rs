@@ -8,6 +8,7 @@ mod errors;
 mod receive;
 mod send;
 
+use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -27,6 +28,8 @@ pub struct DatagramSocket {
     cuts: bool,
     /// What is received may be joined (UDP_GRO, Linux 5.0).
     joins: bool,
+    /// Destinations of datagrams that did not arrive, of the last complaints.
+    unreachable: RefCell<Vec<SocketAddr>>,
 }
 
 /// The most bytes that a datagram has, over IPv6: its length counts a header of 8 bytes. Over IPv4 it is 20 bytes less.
@@ -85,7 +88,9 @@ impl DatagramSocket {
 
     fn prepared(raw: Raw, addr: SocketAddr) -> io::Result<DatagramSocket> {
         let (cuts, joins) = (false, false);
-        let mut socket = DatagramSocket { raw, cuts, joins };
+        let unreachable = RefCell::default();
+        #[rustfmt::skip]
+        let mut socket = DatagramSocket { raw, cuts, joins, unreachable };
         // Each of these is a help that some kernels do not have, or give in part. Without the first a socket for all
         // addresses gets what is sent to groups that others of this host have joined.
         let _ = match addr {

@@ -148,7 +148,12 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
     for _ in 0..TURN_TRIES {
         let mut how = OpenOptions::new();
         how.write(true).create(true).truncate(false).mode(0o600);
-        let file = how.custom_flags(libc::O_NOFOLLOW).open(&path)?;
+        // Opening a FIFO that another program has put there would wait for its reader.
+        let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+        let file = file.open(&path)?;
+        if !file.metadata()?.is_file() {
+            return refuse(format!("{path:?} is no regular file"));
+        }
         if !is_ours(file.metadata()?.uid()) {
             return refuse(format!("{path:?} belongs to another user"));
         }

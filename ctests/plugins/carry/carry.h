@@ -39,7 +39,7 @@ enum {
 enum {
 	DEMAND_LOCAL = 1 << 0, DEMAND_PROV_KEY = 1 << 1, DEMAND_VIRT_ADDR = 1 << 2, DEMAND_ALLOCATED = 1 << 3,
 	DEMAND_ENDPOINT = 1 << 4, DEMAND_INJECT0 = 1 << 5, DEMAND_IOV1 = 1 << 6, DEMAND_CONTEXT = 1 << 7,
-	DEMAND_RX_CQ_DATA = 1 << 8, DEMAND_SMALL = 1 << 9,
+	DEMAND_RX_CQ_DATA = 1 << 8, DEMAND_SMALL = 1 << 9, DEMAND_DATA4 = 1 << 10,
 };
 
 extern struct fi_provider carry_provider;

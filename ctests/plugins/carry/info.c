@@ -113,6 +113,12 @@ static int addresses(const char *node, const char *service, uint64_t flags, cons
 
 // ---- Hints
 
+// As devices have it that carry 32 bits beside a write.
+static size_t data_size(void)
+{
+	return carry_demands & DEMAND_DATA4 ? 4 : 8;
+}
+
 #define WITHIN(HINT, LIMIT) (!(HINT) || (HINT) <= (LIMIT))
 #define SUBSET(HINT, OF) (!((HINT) & ~(uint64_t) (OF)))
 
@@ -166,7 +172,7 @@ static bool domain_fits(const struct fi_domain_attr *domain, const struct offer 
 	return (!domain->name || !strcmp(domain->name, "lo")) && domain->threading <= FI_THREAD_ENDPOINT &&
 	       (v1 || (domain->threading != 2 && domain->threading != 5)) && domain->progress != FI_PROGRESS_AUTO &&
 	       domain->progress <= FI_PROGRESS_CONTROL_UNIFIED && domain->resource_mgmt <= FI_RM_ENABLED &&
-	       domain->av_type <= FI_AV_TABLE && domain->mr_key_size <= 8 && domain->cq_data_size <= 8 &&
+	       domain->av_type <= FI_AV_TABLE && domain->mr_key_size <= 8 && domain->cq_data_size <= data_size() &&
 	       (old || (!domain->auth_key_size && SUBSET(domain->caps, FI_LOCAL_COMM))) && domain->mr_iov_limit <= CARRY_MR_IOV &&
 	       domain->max_ep_tx_ctx <= 1 && domain->max_ep_rx_ctx <= 1 && !domain->max_ep_stx_ctx &&
 	       (offer->type == FI_EP_MSG || !domain->max_ep_srx_ctx);
@@ -277,7 +283,8 @@ static void fill_domain(struct fi_domain_attr *domain, const struct fi_info *hin
 	domain->progress = hint && hint->progress ? hint->progress : FI_PROGRESS_MANUAL;
 	domain->resource_mgmt = FI_RM_ENABLED;
 	domain->av_type = hint && hint->av_type ? hint->av_type : FI_AV_TABLE;
-	domain->mr_key_size = domain->cq_data_size = 8;
+	domain->mr_key_size = 8;
+	domain->cq_data_size = data_size();
 	domain->cq_cnt = domain->ep_cnt = domain->cntr_cnt = 256;
 	domain->tx_ctx_cnt = domain->rx_ctx_cnt = 256;
 	domain->max_ep_tx_ctx = domain->max_ep_rx_ctx = 1;
@@ -297,6 +304,44 @@ static void *copy_of(const void *from, size_t len)
 	return copy ? memcpy(copy, from, len) : NULL;
 }
 
+// ---- The card: there is none, but layers have to pass on what an entry says of it
+
+static int nic_close(struct fid *fid)
+{
+	struct fid_nic *nic = OWNER(fid, struct fid_nic, fid);
+
+	free(nic->device_attr->name);
+	free(nic->device_attr);
+	free(nic);
+	return 0;
+}
+
+static struct fid_nic *new_nic(void);
+
+static int nic_control(struct fid *fid, int command, void *arg)
+{
+	(void)fid;
+	if (command != FI_DUP)
+		return -FI_ENOSYS;
+	*(struct fid_nic **)arg = new_nic();
+	return *(struct fid_nic **)arg ? 0 : -FI_ENOMEM;
+}
+
+static struct fid_nic *new_nic(void)
+{
+	static struct fi_ops ops = {.size = sizeof(ops), .close = nic_close, .control = nic_control};
+	struct fid_nic *nic = calloc(1, sizeof(*nic));
+
+	if (nic && (nic->device_attr = calloc(1, sizeof(*nic->device_attr)))) {
+		nic->fid.fclass = FI_CLASS_NIC;
+		nic->fid.ops = &ops;
+		nic->device_attr->name = strdup("carry0");
+		return nic;
+	}
+	free(nic);
+	return NULL;
+}
+
 static struct fi_info *entry(uint32_t version, const struct fi_info *hints, const struct offer *offer,
 			     const struct sockaddr_in *src, const struct sockaddr_in *dest)
 {
@@ -306,6 +351,7 @@ static struct fi_info *entry(uint32_t version, const struct fi_info *hints, cons
 	if (!info)
 		return NULL;
 	info->caps = caps;
+	info->nic = new_nic();
 	info->mode = offer->mode;
 	info->addr_format = FI_SOCKADDR_IN;
 	info->handle = hints ? hints->handle : NULL; // a passive endpoint that is to become active

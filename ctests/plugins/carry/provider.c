@@ -6,7 +6,7 @@
 //       -I<include> -o libcarry-fi.so ctests/plugins/carry/*.c -L<lib> -lfabric
 //
 // CARRY_DEMANDS: what it demands, separated by commas: local prov_key virt_addr allocated endpoint inject0 iov1 context
-// rx_cq_data small, or all. A word with '-' before it takes back, as in "all,-endpoint".
+// rx_cq_data small data4 (completion data has 4 bytes), or all. A word with '-' before it takes back, as in "all,-endpoint".
 
 #include "carry.h"
 
@@ -120,7 +120,8 @@ static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **out, voi
 static void read_demands(void)
 {
 	static const char *const names[] = {"local",   "prov_key", "virt_addr", "allocated",  "endpoint",
-					    "inject0", "iov1",     "context",   "rx_cq_data", "small"};
+					    "inject0", "iov1",     "context",   "rx_cq_data", "small",
+					    "data4"};
 	enum { COUNT = sizeof(names) / sizeof(names[0]) };
 	const char *value = getenv("CARRY_DEMANDS");
 	char *copy = value ? strdup(value) : NULL, *rest = NULL;

@@ -7,8 +7,7 @@
 
 use std::ffi::CString;
 
-use super::Made;
-
+use super::{Made, Nic};
 use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
@@ -28,6 +27,8 @@ pub struct Info {
     pub fabric: FabricAttr,
     /// Of an entry that somebody else has made: that one, which goes to the application.
     pub made: Option<Made>,
+    /// The card below, of an entry that a plug-in has made or that lies above one.
+    pub nic: Option<Nic>,
 }
 
 /// What an application asks for. A part that is `None` was a null pointer and restricts nothing.
@@ -156,6 +157,7 @@ impl From<Hints> for Info {
             domain: hints.domain.unwrap_or_default(),
             fabric: hints.fabric.unwrap_or_default(),
             made: None,
+            nic: None,
         }
     }
 }

@@ -99,6 +99,9 @@ impl Layout {
     }
 }
 
+/// Bytes of an address or key that are read at most. The longest address of a provider has less than 1 KiB.
+pub const LONGEST: usize = 64 * 1024;
+
 const _: () = {
     let current = Layout::CURRENT;
     assert!(current.info == size_of::<abi::fi_info>());

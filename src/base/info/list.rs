@@ -59,9 +59,11 @@ pub fn write_all(entries: &[Info]) -> Result<*mut abi::fi_info> {
     Ok(list)
 }
 
+/// A copy of a NIC object by its maker; null for null, and for one that cannot be copied.
+///
 /// # Safety
 /// `nic` is null or an open NIC object.
-unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic> {
+pub unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic> {
     // SAFETY: the caller promises an object whose tables its maker filled.
     let control = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     let Some(control) = control.and_then(|ops| ops.control) else {

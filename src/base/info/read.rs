@@ -6,6 +6,7 @@ use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 use core::slice;
 
+use super::layout::LONGEST;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
 use crate::abi;
 use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
@@ -68,13 +69,17 @@ impl Hints {
                 caps: Caps::from_bits_retain(info.caps),
                 mode: Mode::from_bits_retain(info.mode),
                 addr_format: info.addr_format,
-                src_addr: bytes(info.src_addr.cast(), info.src_addrlen),
-                dest_addr: bytes(info.dest_addr.cast(), info.dest_addrlen),
+                src_addr: bytes(info.src_addr.cast(), info.src_addrlen)?,
+                dest_addr: bytes(info.dest_addr.cast(), info.dest_addrlen)?,
                 handle: info.handle.addr(),
                 tx: grown(info.tx_attr, layout.tx).map(TxAttr::from),
                 rx: grown(info.rx_attr, layout.rx).map(RxAttr::from),
-                ep: grown(info.ep_attr, layout.ep).map(|attr| ep_attr(&attr)),
-                domain: grown(info.domain_attr, layout.domain).map(|attr| domain_attr(&attr)),
+                ep: grown(info.ep_attr, layout.ep)
+                    .map(|attr| ep_attr(&attr))
+                    .transpose()?,
+                domain: grown(info.domain_attr, layout.domain)
+                    .map(|attr| domain_attr(&attr))
+                    .transpose()?,
                 fabric: grown(info.fabric_attr, layout.fabric).map(|attr| fabric_attr(&attr)),
             })
         }
@@ -153,8 +158,8 @@ impl From<abi::fi_rx_attr> for RxAttr {
 
 /// # Safety
 /// The key is null or readable for the length beside it.
-unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> EpAttr {
-    EpAttr {
+unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> Result<EpAttr> {
+    Ok(EpAttr {
         ep_type: attr.r#type.0,
         protocol: attr.protocol,
         protocol_version: attr.protocol_version,
@@ -168,15 +173,15 @@ unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> EpAttr {
         rx_ctx_cnt: attr.rx_ctx_cnt,
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.
-        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) },
+        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) }?,
         xpu_ctx: attr.xpu_ctx.expose_provenance(),
-    }
+    })
 }
 
 /// # Safety
 /// The name is null or terminated, the key null or readable for the length beside it.
-unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
-    DomainAttr {
+unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> Result<DomainAttr> {
+    Ok(DomainAttr {
         domain: attr.domain.addr(),
         // SAFETY: passed on from the caller.
         name: unsafe { string(attr.name) },
@@ -203,7 +208,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         mode: Mode::from_bits_retain(attr.mode),
         auth_key_size: attr.auth_key_size,
         // SAFETY: passed on from the caller.
-        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) },
+        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) }?,
         max_err_data: attr.max_err_data,
         mr_cnt: attr.mr_cnt,
         tclass: attr.tclass,
@@ -212,7 +217,7 @@ unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> DomainAttr {
         max_cntr_value: attr.max_cntr_value,
         max_err_cntr_value: attr.max_err_cntr_value,
         max_xpu_ctx_cnt: attr.max_xpu_ctx_cnt,
-    }
+    })
 }
 
 /// # Safety
@@ -231,22 +236,32 @@ unsafe fn fabric_attr(attr: &abi::fi_fabric_attr) -> FabricAttr {
 
 /// # Safety
 /// `ptr` is null or readable for `len` bytes.
-unsafe fn bytes(ptr: *const u8, len: usize) -> Option<Vec<u8>> {
+unsafe fn bytes(ptr: *const u8, len: usize) -> Result<Option<Vec<u8>>> {
     if ptr.is_null() {
-        return None;
+        return Ok(None);
     }
+    is_length(len)?;
     // SAFETY: passed on from the caller.
-    Some(unsafe { slice::from_raw_parts(ptr, len) }.to_vec())
+    Ok(Some(unsafe { slice::from_raw_parts(ptr, len) }.to_vec()))
 }
 
 /// # Safety
 /// As [`bytes`], except that `len` may be `FI_AV_AUTH_KEY`, which says that the keys are in the address vector.
-unsafe fn key(ptr: *const u8, len: usize) -> Option<Secret> {
+unsafe fn key(ptr: *const u8, len: usize) -> Result<Option<Secret>> {
     if ptr.is_null() || len == abi::FI_AV_AUTH_KEY {
-        return None;
+        return Ok(None);
     }
+    is_length(len)?;
     // SAFETY: passed on from the caller.
-    Some(unsafe { slice::from_raw_parts(ptr, len) }.into())
+    Ok(Some(unsafe { slice::from_raw_parts(ptr, len) }.into()))
+}
+
+/// Refuses lengths that no address or key has: a field that was never set, or an entry of a faulty plug-in.
+fn is_length(len: usize) -> Result<()> {
+    match len <= LONGEST {
+        true => Ok(()),
+        false => Err(Error::INVAL),
+    }
 }
 
 /// # Safety

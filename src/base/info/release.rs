@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The end of C entries: fi_freeinfo of fi_getinfo(3). Trusted with what C hands back.
 
+use super::layout::LONGEST;
 use crate::abi;
 use crate::sys::heap;
 
@@ -45,15 +46,17 @@ pub unsafe fn release(mut list: *mut abi::fi_info) {
 /// # Safety
 /// As [`heap::release`].
 unsafe fn release_key(key: *mut u8, size: usize) {
-    // FI_AV_AUTH_KEY is no size.
-    let size = if size == abi::FI_AV_AUTH_KEY { 0 } else { size };
+    // FI_AV_AUTH_KEY is no size, and no key is as long as a field that was never set can say.
+    let size = if size > LONGEST { 0 } else { size };
     // SAFETY: passed on from the caller.
     unsafe { heap::release_wiped(key, size) }
 }
 
+/// Closes a NIC object by its maker.
+///
 /// # Safety
 /// `nic` is null or an open NIC object that nothing uses any more.
-pub(super) unsafe fn close_nic(nic: *mut abi::fid_nic) {
+pub unsafe fn close_nic(nic: *mut abi::fid_nic) {
     // SAFETY: the caller promises an object whose tables its maker filled.
     let ops = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     if let Some(close) = ops.and_then(|ops| ops.close) {

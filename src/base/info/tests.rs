@@ -2,10 +2,11 @@
 //! Round trips between the owned description and the C lists.
 
 use core::ptr::null;
+use std::sync::Arc;
 
 use super::*;
 use crate::abi;
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
+use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
 /// Bits without a name, besides one that has one: they come back, too.
 const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
@@ -61,6 +62,7 @@ fn full() -> Info {
             ..FabricAttr::default()
         },
         made: None,
+        nic: None,
     }
 }
 
@@ -201,6 +203,13 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
         }))
     }
 
+    struct Maker;
+    impl Card for Maker {
+        fn copy(&self) -> Result<*mut abi::fid_nic> {
+            Ok(nic())
+        }
+    }
+
     let entry = full().write().unwrap();
     // SAFETY: the entry is ours, and each list is freed once.
     unsafe {
@@ -211,7 +220,17 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
         assert!((*old).nic.is_null(), "headers of that time have no nic");
         release(old);
         release(copy);
+        // Each entry in C of a layered provider has a copy of its own.
+        let above = Info {
+            nic: Some(Nic::of(Arc::new(Maker))),
+            ..full()
+        };
         release(entry);
+        let (first, second) = (above.write().unwrap(), above.clone().write().unwrap());
+        assert!(!(*first).nic.is_null() && (*first).nic != (*second).nic);
+        assert_eq!(OPEN.load(Ordering::Relaxed), 2);
+        release(first);
+        release(second);
     }
     assert_eq!(OPEN.load(Ordering::Relaxed), 0);
 }

@@ -8,7 +8,7 @@ use core::ptr::{self, null_mut};
 use super::made::Given;
 use super::read::Plain;
 use super::release::release;
-use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
+use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, Nic, RxAttr, TxAttr};
 use crate::abi;
 use crate::base::{Caps, Error, Mode, Result};
 use crate::sys::heap;
@@ -39,6 +39,7 @@ impl Info {
             ep: Some(&self.ep),
             domain: Some(&self.domain),
             fabric: Some(&self.fabric),
+            nic: self.nic.as_ref(),
         }
         .write()
     }
@@ -66,6 +67,7 @@ impl Hints {
             ep: self.ep.as_ref(),
             domain: self.domain.as_ref(),
             fabric: self.fabric.as_ref(),
+            nic: None,
         }
         .write()
     }
@@ -128,6 +130,7 @@ struct View<'a> {
     ep: Option<&'a EpAttr>,
     domain: Option<&'a DomainAttr>,
     fabric: Option<&'a FabricAttr>,
+    nic: Option<&'a Nic>,
 }
 
 impl View<'_> {
@@ -137,6 +140,9 @@ impl View<'_> {
         info.caps = self.caps.bits();
         info.mode = self.mode.bits();
         info.addr_format = self.addr_format;
+        if let Some(nic) = self.nic {
+            info.nic = nic.copy()?;
+        }
         info.handle = ptr::with_exposed_provenance_mut(self.handle);
         info.src_addrlen = self.src_addr.map_or(0, <[u8]>::len);
         info.src_addr = bytes(self.src_addr)?.cast();

@@ -19,8 +19,8 @@ static ODD: Mutex<()> = Mutex::new(());
 /// Of the host's memory: a device has other instructions.
 impl IoVec {
     /// Changes the next element, of `N` bytes, to what `change` makes of it, or only looks at it if that is nothing;
-    /// what it was before. `change` may be called again when others change the element. Nothing if the current piece
-    /// has no such element any more.
+    /// what it was before. `change` may be called again when others change the element. Nothing if fewer bytes are
+    /// left.
     pub fn update<const N: usize>(
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,
@@ -30,13 +30,32 @@ impl IoVec {
             self.done = 0;
         }
         if self.at >= self.count || self.pieces[usize::from(self.at)].len - self.done < N {
-            return None;
+            return self.update_across(change);
         }
         let piece = &self.pieces[usize::from(self.at)];
         // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of its
         // bytes are left.
         let before = unsafe { update(piece.at(self.done), change) };
         self.done += N;
+        Some(before)
+    }
+
+    /// As `update`, for an element that runs over the end of its piece: a region of several buffers may have one.
+    #[cold]
+    fn update_across<const N: usize>(
+        &mut self,
+        change: impl Fn([u8; N]) -> Option<[u8; N]>,
+    ) -> Option<[u8; N]> {
+        if self.remaining() < N {
+            return None;
+        }
+        let mut element = self.split_off(N);
+        let _odd = ODD.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = [0; N];
+        element.copy_to(&mut before);
+        if let Some(new) = change(before) {
+            element.copy_in(&new);
+        }
         Some(before)
     }
 }
@@ -136,6 +155,25 @@ mod tests {
             count_up::<4>(start);
             count_up::<8>(start);
             count_up::<16>(start);
+        }
+    }
+
+    #[test]
+    fn an_element_may_lie_in_several_pieces() {
+        let mut memory = Memory([7; 64]);
+        let mut iov = IoVec::empty();
+        for (at, len) in [(20, 3), (10, 0), (0, 1), (40, 9)] {
+            // SAFETY: the memory outlives the vector.
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), len, Host) };
+            assert!(iov.push(piece));
+        }
+        let add = |old: [u8; 8]| Some(old.map(|byte| byte + 1));
+        assert_eq!(iov.update::<8>(add), Some([7; 8]));
+        assert_eq!(iov.update::<8>(add), None);
+        assert_eq!(iov.update::<4>(|_| None), Some([7; 4]));
+        for (i, &byte) in memory.0.iter().enumerate() {
+            let changed = matches!(i, 20..23 | 0 | 40..44);
+            assert_eq!(byte, 7 + u8::from(changed), "byte {i}");
         }
     }
 

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use crate::base::escape;
 use crate::sys::limits::check_file_size;
 
 /// An open place for log lines.
@@ -85,11 +86,11 @@ fn format_line(
         .duration_since(UNIX_EPOCH)
         .map_or(0, |time| time.as_secs());
     let mut text = format!("libfabric:{}:{seconds}::", process::id()).into_bytes();
-    text.extend_from_slice(provider.to_bytes());
+    text.extend_from_slice(&escape::line_of_bytes(provider.to_bytes()));
     text.push(b':');
     text.extend_from_slice(super::subsys_name(subsys).unwrap_or("Unknown").as_bytes());
     text.push(b':');
-    text.extend_from_slice(function.to_bytes());
+    text.extend_from_slice(&escape::line_of_bytes(function.to_bytes()));
     text.extend_from_slice(
         format!(
             "():{line}<{}> ",
@@ -97,7 +98,7 @@ fn format_line(
         )
         .as_bytes(),
     );
-    text.extend_from_slice(super::escape::lines(message.to_bytes()).as_bytes());
+    text.extend_from_slice(escape::lines(message.to_bytes()).as_bytes());
     if text.last() != Some(&b'\n') {
         text.push(b'\n');
     }
@@ -148,6 +149,15 @@ mod tests {
         assert_eq!(parts[1], process::id().to_string());
         assert!(parts[2].parse::<u64>().unwrap() > 1_700_000_000);
         assert_eq!(parts[3], ":tcp:ep_ctrl:connect():42<info> no route\n");
+    }
+
+    #[test]
+    fn the_name_of_a_plug_in_does_not_reach_the_terminal_as_it_is() {
+        let text = format_line(c"x\x1b[2J\n", 2, 3, c"f\x1b[0m", 42, c"\x1bc");
+        let text = String::from_utf8(text).unwrap();
+        let end = r":x\x1b[2J\n:ep_ctrl:f\x1b[0m():42<info> \x1bc";
+        assert!(text.trim_end_matches('\n').ends_with(end), "{text:?}");
+        assert_eq!(text.lines().count(), 1);
     }
 
     #[test]

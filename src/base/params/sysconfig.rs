@@ -4,10 +4,10 @@
 //! Lines `NAME=value`; lines without `=` are ignored and nothing is trimmed. The first line for a name counts.
 #![forbid(unsafe_code)]
 
-use std::fs;
 use std::path::Path;
 
 use super::value::{Kind, Value};
+use crate::sys::regular_file;
 
 /// The entries of the file, in its order.
 #[derive(Default)]
@@ -22,7 +22,7 @@ impl SystemFile {
     }
 
     fn read(directory: &Path) -> SystemFile {
-        fs::read(directory.join(NAME))
+        regular_file::read(&directory.join(NAME))
             .map(|text| SystemFile::parse(&text))
             .unwrap_or_default()
     }
@@ -76,6 +76,8 @@ const PREFER: &str = "FI_PREFER_SYSCONFIG";
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// What a variable is, given the file and the environment as `NAME=value` lines.
@@ -97,6 +99,11 @@ mod tests {
         assert_eq!(SystemFile::read(&directory).entries.len(), 0);
         fs::write(directory.join("libfabric.conf"), b"FI_A=\xff\nFI_B=2\n").unwrap();
         let file = SystemFile::read(&directory);
+        // A FIFO without a writer must not hold up the program.
+        fs::remove_file(directory.join("libfabric.conf")).unwrap();
+        let fifo = directory.join("libfabric.conf");
+        nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(SystemFile::read(&directory).entries.len(), 0);
         fs::remove_dir_all(&directory).unwrap();
         assert_eq!(file.find("FI_A"), Some(b"\xff".to_vec()));
         assert_eq!(file.find("FI_B"), Some(b"2".to_vec()));

@@ -14,6 +14,7 @@ use super::known;
 use super::names::ADDR_FORMAT;
 use super::writer::{Pointer, Text};
 use crate::abi::*;
+use crate::base::info::LONGEST;
 
 /// # Safety
 /// Each pointer in `info` is NULL or to what fi_getinfo(3) says; addresses have the size that stands beside them.
@@ -95,6 +96,8 @@ unsafe fn endpoint(text: &mut Text, name: &str, format: u32, address: *const c_v
     if address.is_null() {
         return text.c_field(1, name, None);
     }
+    // No address is longer: the field was not set.
+    let len = if len > LONGEST { 0 } else { len };
     // SAFETY: this function's caller promises it.
     let bytes = unsafe { slice::from_raw_parts(address.cast::<u8>(), len) };
     text.c_field(1, name, Some(&straddr(format, bytes, address.addr())));

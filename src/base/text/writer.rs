@@ -4,6 +4,8 @@
 
 use core::fmt::{self, Display, Write};
 
+use crate::base::escape;
+
 /// Bytes, not `str`: names that C programs hand in need not be UTF-8.
 pub struct Text {
     bytes: Vec<u8>,
@@ -63,10 +65,12 @@ impl Text {
         self.push(b"\n");
     }
 
-    /// `name: value` with bytes that C handed in; `None` is C's NULL.
+    /// `name: value` with bytes that C handed in; `None` is C's NULL. Characters that a terminal obeys are shown as
+    /// text, because names come from plug-ins and peers.
     pub fn c_field(&mut self, depth: usize, name: &str, value: Option<&[u8]>) {
         self.begin_field(depth, name);
-        self.push(value.unwrap_or(b"(null)"));
+        let value = value.unwrap_or(b"(null)");
+        self.push(&escape::line_of_bytes(value));
         self.push(b"\n");
     }
 

@@ -7,6 +7,7 @@ use std::os::fd::AsRawFd;
 
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::SockaddrStorage;
 
 // The library's own; the programs ask for the speed alone.
 #[allow(dead_code)]
@@ -27,6 +28,31 @@ pub struct Link {
     /// In Mbit/s, where the driver knows.
     pub speed: Option<u32>,
     pub addresses: Vec<IpAddr>,
+    pub subnets: Vec<Subnet>,
+}
+
+/// The addresses that an interface reaches without a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    pub address: IpAddr,
+    pub mask: IpAddr,
+}
+
+impl Subnet {
+    /// Returns whether the address is in the subnet. A mask of zeros is no subnet.
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.address, self.mask, ip) {
+            (IpAddr::V4(own), IpAddr::V4(mask), IpAddr::V4(ip)) => {
+                let mask = mask.to_bits();
+                mask != 0 && own.to_bits() & mask == ip.to_bits() & mask
+            }
+            (IpAddr::V6(own), IpAddr::V6(mask), IpAddr::V6(ip)) => {
+                let mask = mask.to_bits();
+                mask != 0 && own.to_bits() & mask == ip.to_bits() & mask
+            }
+            _ => false,
+        }
+    }
 }
 
 /// As the system lists them.
@@ -48,14 +74,20 @@ pub fn all() -> Vec<Link> {
                 mtu: asker.as_ref().and_then(|asker| mtu(name, asker)),
                 speed: speed(name),
                 addresses: Vec::new(),
+                subnets: Vec::new(),
             });
             links.len() - 1
         });
-        let address = entry.address.as_ref().and_then(|address| {
+        let ip = |address: &SockaddrStorage| {
             let v4 = address.as_sockaddr_in().map(|a| IpAddr::V4(a.ip()));
             v4.or_else(|| address.as_sockaddr_in6().map(|a| IpAddr::V6(a.ip())))
-        });
+        };
+        let address = entry.address.as_ref().and_then(ip);
+        let mask = entry.netmask.as_ref().and_then(ip);
         links[at].addresses.extend(address);
+        let subnet = address.zip(mask);
+        let subnet = subnet.map(|(address, mask)| Subnet { address, mask });
+        links[at].subnets.extend(subnet);
     }
     links
 }
@@ -97,6 +129,21 @@ const _: () = assert!(size_of::<IfReq>() == 40);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn subnets_hold_the_addresses_of_their_prefix() {
+        let subnet = |address: &str, mask: &str| Subnet {
+            address: address.parse().unwrap(),
+            mask: mask.parse().unwrap(),
+        };
+        let holds = |subnet: Subnet, ip: &str| subnet.contains(ip.parse().unwrap());
+        let small = subnet("192.0.2.9", "255.255.255.128");
+        assert!(holds(small, "192.0.2.1") && holds(small, "192.0.2.127"));
+        assert!(!holds(small, "192.0.2.128") && !holds(small, "2001:db8::1"));
+        let v6 = subnet("2001:db8::1", "ffff:ffff:ffff:ffff::");
+        assert!(holds(v6, "2001:db8::ffff") && !holds(v6, "2001:db8:0:1::1"));
+        assert!(!holds(subnet("10.0.0.1", "0.0.0.0"), "10.0.0.1"));
+    }
 
     #[test]
     fn loopback_is_there() {

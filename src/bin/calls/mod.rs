@@ -9,6 +9,8 @@
 // Each program uses its part.
 #![allow(dead_code)]
 
+#[path = "../../base/escape.rs"]
+pub mod escape;
 mod exported;
 
 pub mod arguments;
@@ -22,3 +24,4 @@ pub mod output;
 pub mod params;
 pub mod remote;
 pub mod text;
+pub mod visitors;

@@ -6,10 +6,13 @@ use std::env;
 use std::io::{self, Write};
 use std::process;
 
+use super::escape;
+
 /// Writes all that `print` writes. A reader that went away ends the program as its signal would; anything else that
-/// keeps the text from arriving is said.
+/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown
+/// as text.
 pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
-    let mut out = io::BufWriter::new(io::stdout().lock());
+    let mut out = Shown(io::BufWriter::new(io::stdout().lock()));
     match print(&mut out).and_then(|()| out.flush()) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => process::exit(BROKEN_PIPE),
@@ -17,6 +20,21 @@ pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
             eprintln!("{}: standard output: {error}", program());
             process::exit(1);
         }
+    }
+}
+
+/// Escapes what a terminal obeys.
+struct Shown<W>(W);
+
+impl<W: Write> Write for Shown<W> {
+    /// Callers write whole strings, so no character is divided.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.write_all(escape::lines(bytes).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
     }
 }
 
@@ -30,3 +48,16 @@ pub fn program() -> String {
 
 /// What a shell reports for a program that SIGPIPE ended.
 const BROKEN_PIPE: i32 = 128 + 13;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_shown_as_text() {
+        let mut out = Shown(Vec::new());
+        let name = "\x1b[2J\u{e4}";
+        write!(out, "a: {name}\n\tb\n").unwrap();
+        assert_eq!(out.0, "a: \\x1b[2J\u{e4}\n\tb\n".as_bytes());
+    }
+}

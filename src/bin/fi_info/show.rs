@@ -6,7 +6,7 @@ use std::io::{Result, Write};
 
 use crate::abi::*;
 use crate::calls::params::Param;
-use crate::calls::text;
+use crate::calls::{escape, text};
 use crate::ffi::client::{Info, InfoList};
 
 /// The few lines about each entry.
@@ -66,8 +66,9 @@ pub fn ep_type(info: &Info) -> String {
     text::value(info.ep_type().0, FI_TYPE_EP_TYPE)
 }
 
+/// A name on one line, whatever is in it.
 pub fn or_null(text: Option<String>) -> String {
-    text.unwrap_or_else(|| "(null)".to_owned())
+    text.map_or_else(|| "(null)".to_owned(), |text| escape::line(&text))
 }
 
 pub fn version(number: u32) -> String {

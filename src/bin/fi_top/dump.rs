@@ -14,6 +14,7 @@ use nix::fcntl::OFlag;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
+use crate::escape;
 use crate::find::{Found, Watcher};
 use crate::options::Options;
 
@@ -47,9 +48,18 @@ pub fn run(pid: u32, options: &Options) -> io::Result<ExitCode> {
         println!("written to the log of process {pid} (FI_DUMP_FILE=log)");
         return Ok(ExitCode::SUCCESS);
     }
+    if !name.starts_with('/') {
+        let why = escape::line(&name);
+        eprintln!("fi_top: process {pid} cannot write its dump (FI_DUMP_FILE): {why}");
+        return Ok(ExitCode::FAILURE);
+    }
     let name = name + if options.json { ".json" } else { ".txt" };
-    let text = read(pid, &name)?;
-    io::stdout().write_all(&text)?;
+    let text = read(pid, &name).map_err(|error| {
+        let name = escape::line(&name);
+        io::Error::new(error.kind(), format!("the dump {name}: {error}"))
+    })?;
+    // The process, which may be another user's, has written it.
+    io::stdout().write_all(escape::lines(&text).as_bytes())?;
     if !options.json {
         eprintln!("fi_top: this is {name}");
     }

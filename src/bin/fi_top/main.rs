@@ -4,16 +4,24 @@
 
 mod block;
 mod dump;
+// The library and the programs each need their part.
+#[allow(dead_code)]
+#[path = "../../base/escape.rs"]
+mod escape;
 mod find;
 mod json;
-// The library and the program each need their part.
 #[allow(dead_code)]
 #[path = "../../sync/stats/layout.rs"]
 mod layout;
 mod options;
 mod prometheus;
 mod screen;
+mod serve;
 mod table;
+// fi_info knows its visitors after a greeting; here all are the same.
+#[allow(dead_code)]
+#[path = "../calls/visitors.rs"]
+mod visitors;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -49,7 +57,7 @@ fn main() -> ExitCode {
 fn run(options: &Options) -> io::Result<ExitCode> {
     match &options.mode {
         Mode::Screen => screen::run(options),
-        Mode::Serve(port) => prometheus::serve(options, *port),
+        Mode::Serve(port) => serve::run(options, *port),
         Mode::Dump(pid) => dump::run(*pid, options),
         once => {
             let found = look_once(options);

@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The text format of Prometheus, printed once or served on the loopback interface.
+//! The text format of Prometheus.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::block::Endpoint;
 use crate::find::Found;
 use crate::layout::{COUNTS, GAUGES, TALLIES};
-use crate::options::Options;
 
 /// A sample: the endpoint's labels, and what is said of it.
 fn line(text: &mut String, name: &str, labels: &str, value: u64) {
@@ -97,46 +92,6 @@ fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\")
         .replace('"', "\\\"")
         .replace('\n', "\\n")
-}
-
-/// How long somebody who asks may take, and how much may be asked.
-const PATIENCE: Duration = Duration::from_secs(2);
-const LONGEST: u64 = 16 * 1024;
-
-/// Until somebody ends the program: one question at a time.
-pub fn serve(options: &Options, port: u16) -> io::Result<ExitCode> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
-    println!("http://{}/metrics", listener.local_addr()?);
-    io::stdout().flush()?;
-    for stream in listener.incoming() {
-        // Whoever does not ask properly gets nothing.
-        let _ = stream.and_then(|stream| answer(&stream, options));
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-fn answer(mut stream: &TcpStream, options: &Options) -> io::Result<()> {
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    let mut request = BufReader::new(stream.take(LONGEST));
-    let mut first = String::new();
-    request.read_line(&mut first)?;
-    let mut rest = String::new();
-    while request.read_line(&mut rest)? > 2 {
-        rest.clear();
-    }
-    let mut words = first.split_whitespace();
-    let (status, body) = match (words.next(), words.next()) {
-        (Some("GET"), Some("/metrics" | "/")) => ("200 OK", text(&crate::look_once(options))),
-        (Some("GET"), _) => ("404 Not Found", "there is /metrics\n".to_owned()),
-        _ => ("405 Method Not Allowed", String::new()),
-    };
-    write!(
-        stream,
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n{body}",
-        body.len()
-    )
 }
 
 #[cfg(test)]

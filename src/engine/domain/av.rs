@@ -386,9 +386,10 @@ impl<T: Transport> AvCalls for Av<T> {
             // An address that was inserted several times stays until it is removed as often.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
-                table.keys.forget(index);
                 let State { domain, transport } = state;
+                // The transport still needs the key that the address had.
                 transport.av_removed(domain, self.id, index, &addr);
+                domain.av_mut(self.id).keys.forget(index);
             }
         }
         Ok(())

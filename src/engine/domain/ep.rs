@@ -27,7 +27,7 @@ use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
 use crate::engine::domain::{Engine, Locked};
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, Role};
 use crate::engine::srx::Srx;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
@@ -111,9 +111,19 @@ impl<T: Transport> Ep<T> {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
             state.domain.ep_mut(id).context = context as usize;
-            state.domain.ep_mut(id).tx_size = info.tx.size;
+            let ep = state.domain.ep_mut(id);
+            ep.tx_size = info.tx.size;
+            if member.side == Side::Receive {
+                let hides = Self::hides_source(&engine, EpState::caps_of(&info));
+                ep.narrow_receives(&info, hides);
+            }
         }
         Self::first_handle(&engine, id, info, Some(member), context)
+    }
+
+    /// fi_cq(3), fi_cq_readfrom: an endpoint without FI_SOURCE reports no sources, although its queue could.
+    fn hides_source(engine: &Engine<T>, caps: Caps) -> bool {
+        engine.info.caps.contains(Caps::SOURCE) && !caps.contains(Caps::SOURCE)
     }
 
     /// What the engine knows of an endpoint to which nothing is bound yet.
@@ -126,6 +136,7 @@ impl<T: Transport> Ep<T> {
     ) -> EpState {
         let caps = EpState::caps_of(info);
         EpState {
+            role: Role::Endpoint,
             fid: 0,
             context: context as usize,
             ep_type: info.ep.ep_type,
@@ -136,6 +147,7 @@ impl<T: Transport> Ep<T> {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: Self::hides_source(engine, caps),
             user_ids: false,
             eq: engine.event_queue(),
             srx,
@@ -145,6 +157,8 @@ impl<T: Transport> Ep<T> {
             contexts: Vec::new(),
             enabled: false,
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             orders_access: info.tx.msg_order.intersects(ACCESS_AFTER),
             tx_size: info.tx.size,
             tx_pending: 0,
@@ -222,7 +236,7 @@ impl<T: Transport> Ep<T> {
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
             cm: core::ptr::from_ref(cm).cast_mut(),
             msg: core::ptr::from_ref(msg_table::<T>(tx, rx)).cast_mut(),
-            rma: table(tx, Caps::RMA, ops::rma::table::<Ep<T>>(), &ops::rma::NONE),
+            rma: core::ptr::from_ref(rma_table::<T>(tx)).cast_mut(),
             tagged: core::ptr::from_ref(tagged_table::<T>(tx, rx)).cast_mut(),
             atomic: table(
                 tx,
@@ -302,6 +316,17 @@ fn msg_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_msg {
         (true, false) => ops::msg::send_table::<Ep<T>>(),
         (false, true) => ops::msg::receive_table::<Ep<T>>(),
         (false, false) => &ops::msg::NONE,
+    }
+}
+
+/// Calls of an endpoint, or of a context of a scalable one, that begins accesses by `tx`.
+fn rma_table<T: Transport>(tx: Caps) -> &'static fi_ops_rma {
+    let has = |way: Caps| tx.contains(Caps::RMA | way);
+    match (has(Caps::READ), has(Caps::WRITE)) {
+        (true, true) => ops::rma::table::<Ep<T>>(),
+        (true, false) => ops::rma::read_table::<Ep<T>>(),
+        (false, true) => ops::rma::write_table::<Ep<T>>(),
+        (false, false) => &ops::rma::NONE,
     }
 }
 

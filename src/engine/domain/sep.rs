@@ -27,14 +27,17 @@ use crate::base::{Error, Result};
 use crate::engine::domain::av::Av;
 use crate::engine::domain::ep::Ep;
 use crate::engine::domain::{Engine, State};
+use crate::engine::domain_state::DomainState;
+use crate::engine::ep_state::Role;
 use crate::engine::srx::Srx;
-use crate::engine::transport::{AddressFormat, DomainStateOf, Transport};
+use crate::engine::transport::{Address, AddressFormat, DomainStateOf, Transport};
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::ops::scalable::ScalableCalls;
 use crate::ffi::{AddrForm, Kind, Other};
+use crate::hmem::Memory;
 use crate::sync::{Use, Uses};
 
 /// What the contexts of a scalable endpoint share.
@@ -95,6 +98,7 @@ impl<T: Transport> ScalableEp<T> {
         let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context, &stats)));
         let tx: Vec<usize> = tx.collect();
         let successor = domain.add_ep(Ep::state(engine, &info, srx, context, &stats));
+        name_contexts(domain, &tx, &rx, successor);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, successor);
             return Err(error);
@@ -191,6 +195,8 @@ impl<T: Transport> Port<T> {
         }
         let given = self.engine.give_keys(state, self.id);
         let result = given.and_then(|()| state.transport.enable_ep(&mut state.domain, self.id));
+        let is_enabled = result.is_ok();
+        state.domain.ep_mut(self.id).role = Role::Scalable { is_enabled };
         if result.is_err() {
             self.listens.store(false, Ordering::Relaxed);
         }
@@ -210,10 +216,8 @@ impl<T: Transport> Port<T> {
         if domain.ep(self.id).av.is_some() {
             return Err(Error::INVAL);
         }
-        let user_ids = domain.av(id).has_user_ids();
         for &ep in self.tx.iter().chain(&self.rx) {
-            domain.ep_mut(ep).av = Some(id);
-            domain.ep_mut(ep).user_ids = user_ids;
+            domain.bind_av(ep, id);
         }
         drop(state);
         let mut bound = self.bound.lock().unwrap_or_else(PoisonError::into_inner);
@@ -235,6 +239,24 @@ impl<T: Transport> Drop for Port<T> {
         }
         remove(state, &self.tx, &self.rx, self.successor);
     }
+}
+
+/// Notes for reports which context each number is.
+fn name_contexts<A: Address, M: Memory>(
+    domain: &mut DomainState<A, M>,
+    tx: &[usize],
+    rx: &[usize],
+    successor: usize,
+) {
+    let of = rx[0];
+    domain.ep_mut(of).role = Role::Scalable { is_enabled: false };
+    for (index, &ep) in rx.iter().enumerate().skip(1) {
+        domain.ep_mut(ep).role = Role::Receive { of, index };
+    }
+    for (index, &ep) in tx.iter().enumerate() {
+        domain.ep_mut(ep).role = Role::Transmit { of, index };
+    }
+    domain.ep_mut(successor).role = Role::Closed { of };
 }
 
 impl<T: Transport> Kind for ScalableEp<T> {

@@ -11,6 +11,7 @@ use crate::base::info::RxAttr;
 use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::domain::peers::{Caller, ServedSrx};
 use crate::engine::domain::{Engine, State};
+use crate::engine::ep_state::{check_source, directed, side_of, with_directed};
 use crate::engine::srx::{Arrivals, Srx};
 use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::Kind;
@@ -28,8 +29,8 @@ pub struct SharedRx<T: Transport> {
     many_tagged: bool,
     /// What the owner calls, for receives of another provider.
     served: Option<Arc<ServedSrx<T>>>,
-    /// Receives may name their source: those of unconnected endpoints, which share an address vector.
-    directed: bool,
+    /// What receives may do, by the attributes of the context or, without any, of the domain.
+    caps: Caps,
     pub uses: Uses,
     _domain: Use,
 }
@@ -49,12 +50,16 @@ impl<T: Transport> SharedRx<T> {
         attr.op_flags &= !OpFlags::PEER;
         let own = attr.caps;
         let many_tagged = own.contains(Caps::TAGGED_MULTI_RECV);
-        let caps = if own.is_empty() {
-            engine.info.caps
-        } else {
-            own
-        };
-        let directed = caps.contains(Caps::DIRECTED_RECV) && engine.info.ep.ep_type != FI_EP_MSG.0;
+        let mut caps = with_directed(match own.is_empty() {
+            true => engine.info.caps,
+            false => own,
+        });
+        // Connected endpoints have no address vector.
+        if engine.info.ep.ep_type == FI_EP_MSG.0 {
+            caps &= !flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV);
+        }
+        // fi_endpoint(3): a context serves what its attributes name.
+        let served = side_of(Caps::all(), own, Caps::RECV);
         let mut srx = Srx::new();
         srx.many_tagged = many_tagged;
         // The handle itself counts.
@@ -66,20 +71,28 @@ impl<T: Transport> SharedRx<T> {
             id,
             attr,
             many_tagged,
-            directed,
+            caps,
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
         if let Some(owner) = owner {
             return srx.import(owner);
         }
+        let msg = match served.contains(Caps::MSG) {
+            true => ops::msg::receive_table::<SharedRx<T>>(),
+            false => &ops::msg::NONE,
+        };
+        let tagged = match served.contains(Caps::TAGGED) {
+            true => ops::tagged::receive_table::<SharedRx<T>>(),
+            false => &ops::tagged::NONE,
+        };
         Ok(object::open(srx, FI_CLASS_SRX_CTX, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),
             cm: core::ptr::from_ref(&ops::cm::NONE).cast_mut(),
-            msg: core::ptr::from_ref(ops::msg::receive_table::<SharedRx<T>>()).cast_mut(),
+            msg: core::ptr::from_ref(msg).cast_mut(),
             rma: core::ptr::from_ref(&ops::rma::NONE).cast_mut(),
-            tagged: core::ptr::from_ref(ops::tagged::receive_table::<SharedRx<T>>()).cast_mut(),
+            tagged: core::ptr::from_ref(tagged).cast_mut(),
             atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
         }))
@@ -237,11 +250,12 @@ impl<T: Transport> DataPath for SharedRx<T> {
         if rx.flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
+        check_source(self.caps, &rx)?;
         let State { domain, transport } = &mut *guard;
         let saved = domain.rx_queue(self.id).saved();
         domain.post_to(
             self.id,
-            self.directed,
+            directed(self.caps, rx.what),
             None,
             &mut rx,
             T::source,

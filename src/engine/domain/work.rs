@@ -46,7 +46,8 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Receive(ep, work) => Action::Receive(endpoint(ep)?.1.ep, work.read()?),
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint(ep)?;
-            check(engine.lock()?.domain.ep(place.ep), What::Atomic)?;
+            let has = |ep: &EpState| check(ep, ep.begins(What::Atomic));
+            has(engine.lock()?.domain.ep(place.ep))?;
             Action::Atomic(place, work.read(ep)?)
         }
     };
@@ -57,8 +58,14 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let mut guard = engine.lock()?;
     let state = &mut *guard;
     match &action {
-        Action::Transmit(place, out) => check(state.domain.ep(place.ep), out.what())?,
-        Action::Receive(ep, rx) => check(state.domain.ep(*ep), rx.what)?,
+        Action::Transmit(place, out) => {
+            let ep = state.domain.ep(place.ep);
+            check(ep, ep.begins(out.what()))?;
+        }
+        Action::Receive(ep, rx) => {
+            let ep = state.domain.ep(*ep);
+            check(ep, ep.takes(rx.what))?;
+        }
         Action::Atomic(..) | Action::Change(..) => {}
     }
     if let Some(ep) = worker {
@@ -71,17 +78,11 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
 }
 
 /// FI_ENOSYS for operations that the endpoint has not.
-fn check(ep: &EpState, what: What) -> Result {
-    let needed = match what {
-        What::Msg => Caps::MSG,
-        What::Tagged => Caps::TAGGED,
-        What::Read | What::Write => Caps::RMA,
-        What::Atomic | What::AtomicFetch => Caps::ATOMIC,
-    };
+fn check(ep: &EpState, has: bool) -> Result {
     if !ep.caps.contains(Caps::TRIGGER) {
         return Err(Error::INVAL);
     }
-    match (ep.caps.contains(needed), ep.enabled) {
+    match (has, ep.enabled) {
         (false, _) => Err(Error::NOSYS),
         (true, false) => Err(Error::OPBADSTATE),
         (true, true) => Ok(()),

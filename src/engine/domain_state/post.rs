@@ -6,6 +6,7 @@ use super::DomainState;
 use super::receive::{Sender, entry_of};
 use crate::abi::*;
 use crate::base::{Error, OpFlags, Result};
+use crate::engine::ep_state::EpState;
 use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -22,9 +23,19 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Messages of this source that wait for their receive are of that one from now on.
+    /// Gives the messages of a source that wait for their receive another source.
     pub fn rename_source(&mut self, ep: usize, from: u64, to: u64) {
-        self.each_srx(ep, |srx| srx.rename_source(from, to));
+        self.each_srx(ep, |srx| srx.change_source(from, to, None));
+    }
+
+    /// The address at `index` has left the vector: its messages that wait for their receive get the source `unnamed`,
+    /// and keep the address where completions report it (FI_SOURCE_ERR).
+    pub fn forget_source(&mut self, ep: usize, index: u64, unnamed: u64, addr: &A) {
+        let reports = self.reports_origin(ep, FI_ADDR_NOTAVAIL);
+        let origin = reports.then(|| addr.to_bytes());
+        self.each_srx(ep, |srx| {
+            srx.change_source(index, unnamed, origin.as_deref());
+        });
     }
 
     /// Messages that wait for their receive where those of the endpoint's peers do.
@@ -88,9 +99,12 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             }
         }
         self.outcomes = outcomes;
+        // A shared context has no queue: the queue of any endpoint that receives there will do, as for fi_cancel.
+        let reports = |(_, state): &(usize, &EpState)| state.srx == srx && state.rx_cq.is_some();
+        let reporter = || self.eps.iter().find(reports).map(|(ep, _)| ep);
         match (result, ep) {
             // fi_tagged(3): no such message is reported by the queue.
-            (Err(Error::NOMSG), Some(ep)) => {
+            (Err(Error::NOMSG), ep) if let Some(ep) = ep.or_else(reporter) => {
                 self.not_found(ep, rx);
                 Ok(())
             }

@@ -93,6 +93,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// What completions of an endpoint call a source: what the application calls it, if it does.
     #[inline]
     pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
+        if ep.hides_source {
+            return FI_ADDR_NOTAVAIL;
+        }
         match (ep.user_ids, ep.av) {
             (true, Some(av)) => self.avs[av].user_id(source),
             _ => source,
@@ -365,7 +368,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 
-    /// Whether the endpoint may take messages from the wire: its queue has not run over.
+    /// Whether the endpoint may take messages from the wire: its queue has not run over, and it is not paused.
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
         let ep = &self.eps[ep];
@@ -373,7 +376,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             Some(cq) => !self.cqs[cq].is_over(),
             None => true,
         };
-        has_room && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
+        has_room && !ep.is_paused && (ep.contexts.is_empty() || self.contexts_may_receive(ep))
     }
 
     #[cold]

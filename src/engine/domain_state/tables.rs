@@ -21,6 +21,26 @@ impl<A, M: Memory> DomainState<A, M> {
         &mut self.eps[id]
     }
 
+    /// Binds an address vector to an endpoint, or to a context of one. Receives may name a context of their source
+    /// (fi_rx_addr(3)); then the fast path for receives, which takes addresses as they are, is not for them.
+    pub fn bind_av(&mut self, id: usize, av: usize) {
+        let table = &self.avs[av];
+        let ep = &mut self.eps[id];
+        ep.av = Some(av);
+        ep.user_ids = table.has_user_ids();
+        ep.checks_receives |= table.context_bits > 0;
+        self.srxs[ep.srx].context_bits = table.context_bits;
+    }
+
+    /// Has an endpoint receive by a context that it shares. All endpoints of that context share an address vector.
+    pub fn bind_rx_queue(&mut self, id: usize, srx: usize) {
+        let own = std::mem::replace(&mut self.eps[id].srx, srx);
+        let own = self.remove_rx_queue(own);
+        let shared = &mut self.srxs[srx];
+        shared.eps += 1;
+        shared.context_bits = shared.context_bits.max(own.context_bits);
+    }
+
     pub fn add_ep(&mut self, ep: EpState) -> usize {
         self.eps.insert(ep)
     }

@@ -9,6 +9,7 @@ use super::DomainState;
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::{CompFlags, Error, OpFlags, Result};
+use crate::engine::av::without_context;
 use crate::engine::ep_state::Event;
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -149,7 +150,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             0 => Ok((dest, 0)),
             bits => {
                 let context = dest >> (u64::BITS - bits);
-                let address = dest & (u64::MAX >> bits);
+                let address = without_context(dest, bits);
                 match context < most as u64 {
                     true => Ok((address, context as u8)),
                     false => Err(Error::INVAL),

@@ -5,7 +5,6 @@
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::base::rights::NO_KEY;
 use crate::base::{Access, Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
 
@@ -17,7 +16,7 @@ pub struct Region<C> {
     pub len: usize,
     /// What a peer calls the first byte when it counts from the start.
     pub offset: u64,
-    /// `NO_KEY` for a region that no peer may access.
+    /// Also a region that no peer may access has one.
     pub key: u64,
     pub access: Access,
     /// Peers say virtual addresses.
@@ -73,7 +72,7 @@ impl<C> Region<C> {
     pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
         match &*self.segments {
-            [only] if !watched && self.key != NO_KEY => Some(only.span()),
+            [only] if !watched && self.access.intersects(Access::REMOTE) => Some(only.span()),
             _ => None,
         }
     }
@@ -174,25 +173,15 @@ impl<C> Region<C> {
     }
 
     fn reached(&self, addr: u64, len: u64) -> Option<IoVec> {
-        let start = match self.virt {
-            true => self.distance(addr, len)?,
-            false => addr.checked_sub(self.offset)?,
-        };
-        within((0, self.len as u64), start, len)?;
-        self.segments.cut(start as usize, len as usize)
-    }
-
-    /// Of a virtual address from the region's start. An access of no bytes may also stand at the end of a segment.
-    fn distance(&self, addr: u64, len: u64) -> Option<u64> {
-        let mut before = 0;
-        for segment in self.segments.iter() {
-            let Span { start, len: room } = segment.span();
-            if let Some(start) = within((start as u64, room as u64), addr, len.min(1)) {
-                return Some(before + start);
-            }
-            before += room as u64;
+        if let [only] = &*self.segments {
+            let start = within((self.remote_base(), only.len() as u64), addr, len)?;
+            return only.part(start as usize, len as usize).map(IoVec::from);
         }
-        None
+        if self.virt {
+            return self.segments.cut_at(addr as usize, len as usize);
+        }
+        let start = within((self.offset, self.len as u64), addr, len)?;
+        self.segments.cut(start as usize, len as usize)
     }
 }
 
@@ -221,6 +210,43 @@ impl Segments {
             *place = segment;
         }
         Ok(Segments { list, count })
+    }
+
+    /// What an access of `len` bytes at this virtual address covers. Behind the end of a segment it goes on at the next
+    /// virtual address if a segment has that, and otherwise in the next segment, as by offsets.
+    fn cut_at(&self, addr: usize, len: usize) -> Option<IoVec> {
+        let (mut at, mut skip) = self.find(addr, len)?;
+        let mut pieces = IoVec::empty();
+        let mut left = len;
+        loop {
+            let segment = self.get(at)?;
+            let taken = left.min(segment.len() - skip);
+            // Segments may lie in one another, so an access can return to one: it has `IOV_LIMIT` pieces at most.
+            if (taken > 0 || left == 0) && !pieces.push(segment.part(skip, taken)?) {
+                return None;
+            }
+            left -= taken;
+            if left == 0 {
+                return Some(pieces);
+            }
+            let Span { start, len } = segment.span();
+            let behind = if len > 0 {
+                self.find(start + len, 1)
+            } else {
+                None
+            };
+            (at, skip) = behind.unwrap_or((at + 1, 0));
+        }
+    }
+
+    /// The segment that has this virtual address, and how far into the segment that is. An access of no bytes may also
+    /// stand at the end of a segment.
+    fn find(&self, addr: usize, len: usize) -> Option<(usize, usize)> {
+        self.iter().enumerate().find_map(|(at, segment)| {
+            let Span { start, len: room } = segment.span();
+            let skip = within((start as u64, room as u64), addr as u64, len.min(1) as u64)?;
+            Some((at, skip as usize))
+        })
     }
 
     /// What `start..start + len`, which is inside, covers.

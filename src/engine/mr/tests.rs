@@ -7,6 +7,7 @@ use super::region::*;
 use super::*;
 use crate::base::Span;
 use crate::base::flags::flags;
+use crate::base::rights::NO_KEY;
 
 const REMOTE: Access = Access::REMOTE;
 const REMOTE_READ: Access = Access::REMOTE_READ;
@@ -62,7 +63,7 @@ impl Table {
         len: u64,
         need: Access,
     ) -> Result<((), Vec<(usize, usize)>)> {
-        let (_, pieces) = self.0.lookup_all(key, addr, len, need)?;
+        let (_, pieces) = self.0.lookup_all(None, key, addr, len, need)?;
         let spans = pieces.spans();
         Ok(((), spans.map(|span| (span.start, span.len)).collect()))
     }
@@ -192,7 +193,7 @@ fn a_provider_key_never_comes_again() {
 }
 
 #[test]
-fn a_region_without_remote_rights_has_no_key() {
+fn a_region_without_remote_rights_is_reached_by_no_key() {
     for policy in [SCALABLE, BASIC] {
         let mut table = Table::new(policy);
         for access in [
@@ -202,15 +203,13 @@ fn a_region_without_remote_rights_has_no_key() {
             flags!(Access: COLLECTIVE | SEND),
         ] {
             let region = table.register(&[(0x1000, 64)], access, 0, 7, 0).unwrap();
-            assert_eq!(region.key, NO_KEY);
+            // fi_mr(3): FI_KEY_NOTAVAIL says that the registration has not ended.
+            assert_ne!(region.key, NO_KEY);
+            assert!(policy.prov_key || region.key == 7);
+            let found = table.lookup(region.key, 0, 1, Access::empty());
+            assert_eq!(code(found), Some(Error::NOKEY));
         }
         assert_eq!(table.len(), 0);
-        for key in [1, 7, NO_KEY] {
-            assert_eq!(
-                code(table.lookup(key, 0, 1, Access::empty())),
-                Some(Error::NOKEY)
-            );
-        }
         table.register(&[(0x1000, 64)], REMOTE, 0, 7, 0).unwrap();
     }
 }
@@ -360,6 +359,21 @@ fn a_virtual_address_may_lie_in_any_segment() {
     assert_eq!(reach(0x100a, 1), None);
     assert_eq!(reach(0x3005, 0), Some(vec![(0x3005, 0)]));
     assert_eq!(reach(0x4fff, 2), None);
+}
+
+#[test]
+fn a_virtual_address_goes_on_at_the_next_one_if_a_segment_has_that() {
+    let mut table = Table::new(VIRTUAL);
+    let segments = [(0x2000, 16), (0x1ff0, 16), (0x5000, 8)];
+    table.register(&segments, REMOTE, 0, 1, 0).unwrap();
+    let reach = |addr, len| {
+        let found = table.lookup_all(1, addr, len, REMOTE);
+        found.map(|(_, pieces)| pieces.to_vec()).ok()
+    };
+    assert_eq!(reach(0x1ff8, 16), Some(vec![(0x1ff8, 8), (0x2000, 8)]));
+    // Behind 0x2010 there is nothing: the next segment in the order of the region.
+    assert_eq!(reach(0x200f, 2), Some(vec![(0x200f, 1), (0x1ff0, 1)]));
+    assert_eq!(reach(0x5000, 9), None);
 }
 
 #[test]

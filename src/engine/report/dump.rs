@@ -133,16 +133,18 @@ fn write() {
             let name = format!("{}.{pid}.{number}", place.display());
             let json = json::write(&title, pid, &domains);
             let written = create(&name, "json", &json).and_then(|()| create(&name, "txt", &text));
-            if let Err(error) = written {
-                log_warn!(&CORE, Subsys::Core, "no dump in {name}: {error}");
-                return;
+            match written {
+                Ok(()) => {
+                    let done = format!("a dump is in {name}.txt and {name}.json");
+                    log_warn!(&CORE, Subsys::Core, "{done}");
+                    name
+                }
+                Err(error) => {
+                    log_warn!(&CORE, Subsys::Core, "no dump in {name}: {error}");
+                    // fi_top prints it in place of the file. The error comes first because a long name is cut off.
+                    format!("{error}: {name}")
+                }
             }
-            log_warn!(
-                &CORE,
-                Subsys::Core,
-                "a dump is in {name}.txt and {name}.json"
-            );
-            name
         }
     };
     if let Some(block) = stats::block() {

@@ -4,45 +4,118 @@
 
 use std::time::Instant;
 
-use super::{EpReport, Kept, Listed, Peer, Receive, Source};
+use super::{EpReport, Kept, Listed, Part, Peer, Receive, Source};
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::engine::address::AddressFormat;
 use crate::engine::domain_state::DomainState;
+use crate::engine::ep_state::Role;
 use crate::engine::srx::WaitingReceive;
 use crate::engine::transport::{Address, DomainStateOf, Transport};
 use crate::ffi::ops::transfer::What;
 use crate::hmem::Memory;
 use crate::sync::stats::{Gauges, Tally};
 
-/// What a domain's endpoints wait for. Contexts of scalable endpoints are endpoints here.
+/// Reports what the endpoints of a domain wait for. Scalable endpoints are followed by their contexts.
 pub fn gather<T: Transport>(
     transport: &T,
     domain: &DomainStateOf<T>,
     now: Instant,
 ) -> Vec<EpReport> {
-    let all = domain.eps();
-    all.map(|(id, ep)| {
-        let queue = domain.rx_queue(ep.srx);
-        let source = |fi_addr: u64| source(domain, ep.av, fi_addr);
-        EpReport {
-            address: address_of(transport, id),
-            ep_type: ep.ep_type,
-            enabled: ep.enabled,
-            transmits: ep.tx_pending,
-            most_transmits: ep.tx_size,
-            stats: ep.stats.clone(),
-            receives: Listed::of(queue.waiting().map(|one| receive(&one, source, now))),
-            kept: Listed::of(queue.kept().map(|envelope| Kept {
-                tagged: envelope.what == What::Tagged,
-                tag: envelope.tag,
-                len: envelope.len,
-                from: source(T::source(envelope)),
-            })),
-            kept_bytes: queue.saved(),
-            peers: transport.peers(id),
+    let mut reports = Vec::new();
+    for (id, ep) in domain.eps() {
+        match ep.role {
+            Role::Endpoint => reports.push(one(transport, domain, now, id, Part::Whole)),
+            Role::Scalable { .. } => {
+                for (part, id) in parts_of(domain, id) {
+                    reports.push(one(transport, domain, now, id, part));
+                }
+            }
+            Role::Receive { .. } | Role::Transmit { .. } | Role::Closed { .. } => {}
         }
-    })
-    .collect()
+    }
+    reports
+}
+
+/// A scalable endpoint and its contexts, in order, with their numbers in `domain.eps`.
+fn parts_of<A: Address, M: Memory>(
+    domain: &DomainState<A, M>,
+    scalable: usize,
+) -> Vec<(Part, usize)> {
+    let mut receives = vec![(Part::Scalable, scalable), (Part::Receive(0), scalable)];
+    let (mut transmits, mut closed) = (Vec::new(), Vec::new());
+    for (id, ep) in domain.eps() {
+        match ep.role {
+            Role::Receive { of, index } if of == scalable => {
+                receives.push((Part::Receive(index), id));
+            }
+            Role::Transmit { of, index } if of == scalable => {
+                transmits.push((Part::Transmit(index), id));
+            }
+            Role::Closed { of } if of == scalable && ep.tx_pending > 0 => {
+                closed.push((Part::Closed, id));
+            }
+            _ => {}
+        }
+    }
+    let by_index = |&(part, _): &(Part, usize)| match part {
+        Part::Receive(index) | Part::Transmit(index) => index + 1,
+        Part::Whole | Part::Scalable | Part::Closed => 0,
+    };
+    receives.sort_by_key(by_index);
+    transmits.sort_by_key(by_index);
+    receives
+        .into_iter()
+        .chain(transmits)
+        .chain(closed)
+        .collect()
+}
+
+fn one<T: Transport>(
+    transport: &T,
+    domain: &DomainStateOf<T>,
+    now: Instant,
+    id: usize,
+    part: Part,
+) -> EpReport {
+    let ep = domain.ep(id);
+    let queue = domain.rx_queue(ep.srx);
+    let source = |fi_addr: u64| source(domain, ep.av, fi_addr);
+    let port = match ep.role {
+        Role::Receive { of, .. } | Role::Transmit { of, .. } | Role::Closed { of } => of,
+        Role::Endpoint | Role::Scalable { .. } => id,
+    };
+    let is_context = !matches!(part, Part::Whole | Part::Scalable);
+    let receives = matches!(part, Part::Whole | Part::Receive(_));
+    EpReport {
+        address: address_of(transport, port),
+        ep_type: ep.ep_type,
+        enabled: match (part, ep.role) {
+            (Part::Scalable, Role::Scalable { is_enabled }) => is_enabled,
+            (Part::Closed, _) => true,
+            _ => ep.enabled,
+        },
+        part,
+        transmits: ep.tx_pending,
+        most_transmits: ep.tx_size,
+        stats: (!is_context).then(|| ep.stats.clone()),
+        receives: Listed::of(
+            queue
+                .waiting()
+                .filter(|_| receives)
+                .map(|one| receive(&one, source, now)),
+        ),
+        kept: Listed::of(queue.kept().filter(|_| receives).map(|envelope| Kept {
+            tagged: envelope.what == What::Tagged,
+            tag: envelope.tag,
+            len: envelope.len,
+            from: source(T::source(envelope)),
+        })),
+        kept_bytes: if receives { queue.saved() } else { 0 },
+        peers: match is_context {
+            true => Vec::new(),
+            false => transport.peers(id),
+        },
+    }
 }
 
 /// As fi_av_straddr shows it, without the format; nothing of an endpoint that has none yet.
@@ -97,23 +170,39 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
         .for_each(|(_, ep)| ep.stats.settle_if_many(Tally::RECV));
     if let Some(question) = domain.stats.take_question() {
         for (id, ep) in domain.eps() {
-            let queue = domain.rx_queue(ep.srx);
-            ep.stats.answer(
-                question,
-                &gauges(
-                    &transport.peers(id),
-                    Gauges {
-                        transmits: ep.tx_pending as u64,
-                        receives: queue.posted_len() as u64,
-                        kept: queue.unexpected_len() as u64,
-                        kept_bytes: queue.saved() as u64,
-                        ..Gauges::default()
-                    },
-                ),
-            );
+            // Contexts of a scalable endpoint have its counters, and are added up.
+            let parts = match ep.role {
+                Role::Endpoint => vec![(Part::Whole, id)],
+                Role::Scalable { .. } => parts_of(domain, id),
+                Role::Receive { .. } | Role::Transmit { .. } | Role::Closed { .. } => continue,
+            };
+            let own = parts.iter().fold(Gauges::default(), |mut all, &part| {
+                add_part(domain, part, &mut all);
+                all
+            });
+            ep.stats
+                .answer(question, &gauges(&transport.peers(id), own));
         }
     }
     domain.stats.wants_dump()
+}
+
+/// Adds what waits in one part of an endpoint.
+fn add_part<A: Address, M: Memory>(
+    domain: &DomainState<A, M>,
+    (part, id): (Part, usize),
+    all: &mut Gauges,
+) {
+    let ep = domain.ep(id);
+    if matches!(part, Part::Whole | Part::Transmit(_) | Part::Closed) {
+        all.transmits += ep.tx_pending as u64;
+    }
+    if matches!(part, Part::Whole | Part::Receive(_)) {
+        let queue = domain.rx_queue(ep.srx);
+        all.receives += queue.posted_len() as u64;
+        all.kept += queue.unexpected_len() as u64;
+        all.kept_bytes += queue.saved() as u64;
+    }
 }
 
 fn gauges(peers: &[Peer], own: Gauges) -> Gauges {

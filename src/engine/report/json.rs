@@ -6,7 +6,8 @@
 use core::fmt::Write;
 use core::time::Duration;
 
-use super::{DomainReport, EpReport, Kept, Peer, Receive, Source, Wait};
+use super::{DomainReport, EpReport, Kept, Part, Peer, Receive, Source, Wait};
+use crate::sync::stats::EpStats;
 
 /// A value that is being written.
 #[derive(Default)]
@@ -121,12 +122,9 @@ fn endpoint(json: &mut Json, ep: &EpReport) {
     json.words("address", &ep.address);
     json.words("type", super::type_name(ep.ep_type));
     json.truth("enabled", ep.enabled);
-    for (name, (operations, bytes)) in ep.stats.tallies() {
-        json.number(name, operations);
-        json.number(&format!("{name}_bytes"), bytes);
-    }
-    for (name, count) in ep.stats.counts() {
-        json.number(name, count);
+    part(json, ep.part);
+    if let Some(stats) = &ep.stats {
+        counters(json, stats);
     }
     json.number("transmits", ep.transmits as u64);
     json.number("most_transmits", ep.most_transmits as u64);
@@ -142,6 +140,31 @@ fn endpoint(json: &mut Json, ep: &EpReport) {
     json.list("peers", &ep.peers, |json, one| {
         json.object(|json| peer(json, one))
     });
+}
+
+/// Nothing for an endpoint without contexts.
+fn part(json: &mut Json, part: Part) {
+    let (name, index) = match part {
+        Part::Whole => return,
+        Part::Scalable => return json.truth("scalable", true),
+        Part::Receive(index) => ("receive", Some(index)),
+        Part::Transmit(index) => ("transmit", Some(index)),
+        Part::Closed => ("closed", None),
+    };
+    json.words("context", name);
+    if let Some(index) = index {
+        json.number("index", index as u64);
+    }
+}
+
+fn counters(json: &mut Json, stats: &EpStats) {
+    for (name, (operations, bytes)) in stats.tallies() {
+        json.number(name, operations);
+        json.number(&format!("{name}_bytes"), bytes);
+    }
+    for (name, count) in stats.counts() {
+        json.number(name, count);
+    }
 }
 
 fn receive(json: &mut Json, receive: &Receive) {

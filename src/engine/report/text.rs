@@ -5,7 +5,8 @@
 use core::fmt::{self, Write};
 use core::time::Duration;
 
-use super::{DomainReport, EpReport, Kept, Listed, Peer, Receive, Source, Wait};
+use super::{DomainReport, EpReport, Kept, Listed, Part, Peer, Receive, Source, Wait};
+use crate::sync::stats::EpStats;
 
 /// Ends with a line.
 pub fn write(title: &str, domains: &[DomainReport]) -> String {
@@ -40,39 +41,54 @@ fn one_domain(out: &mut String, domain: &DomainReport) -> fmt::Result {
 
 fn one_endpoint(out: &mut String, ep: &EpReport) -> fmt::Result {
     let state = if ep.enabled { "" } else { ", not enabled" };
-    writeln!(
-        out,
-        "  endpoint {} ({}{state})",
-        ep.address,
-        super::type_name(ep.ep_type)
-    )?;
+    let (address, kind) = (&ep.address, super::type_name(ep.ep_type));
+    match ep.part {
+        Part::Whole => writeln!(out, "  endpoint {address} ({kind}{state})")?,
+        Part::Scalable => writeln!(out, "  scalable endpoint {address} ({kind}{state})")?,
+        Part::Receive(index) => writeln!(out, "  receive context {index} of {address}{state}")?,
+        Part::Transmit(index) => writeln!(out, "  transmit context {index} of {address}{state}")?,
+        Part::Closed => writeln!(out, "  closed transmit contexts of {address}")?,
+    }
+    if let Some(stats) = &ep.stats {
+        counters(out, stats)?;
+    }
+    if matches!(ep.part, Part::Whole | Part::Transmit(_) | Part::Closed) {
+        writeln!(
+            out,
+            "    operations under way: {} of {} at most",
+            ep.transmits, ep.most_transmits
+        )?;
+    }
+    if matches!(ep.part, Part::Whole | Part::Receive(_)) {
+        writeln!(out, "    receives that wait: {}", ep.receives.count)?;
+        list(out, &ep.receives, one_receive)?;
+        writeln!(
+            out,
+            "    messages without a receive: {}, {} bytes",
+            ep.kept.count, ep.kept_bytes
+        )?;
+        list(out, &ep.kept, one_kept)?;
+    }
+    if matches!(ep.part, Part::Whole | Part::Scalable) {
+        writeln!(out, "    peers: {}", ep.peers.len())?;
+        ep.peers.iter().try_for_each(|peer| one_peer(out, peer))?;
+    }
+    Ok(())
+}
+
+fn counters(out: &mut String, stats: &EpStats) -> fmt::Result {
     write!(out, "    so far:")?;
-    for (name, (operations, bytes)) in ep.stats.tallies() {
+    for (name, (operations, bytes)) in stats.tallies() {
         if operations > 0 {
             write!(out, " {name} {operations} ({bytes} bytes)")?;
         }
     }
-    for (name, count) in ep.stats.counts() {
+    for (name, count) in stats.counts() {
         if count > 0 {
             write!(out, " {name} {count}")?;
         }
     }
-    writeln!(out)?;
-    writeln!(
-        out,
-        "    operations under way: {} of {} at most",
-        ep.transmits, ep.most_transmits
-    )?;
-    writeln!(out, "    receives that wait: {}", ep.receives.count)?;
-    list(out, &ep.receives, one_receive)?;
-    writeln!(
-        out,
-        "    messages without a receive: {}, {} bytes",
-        ep.kept.count, ep.kept_bytes
-    )?;
-    list(out, &ep.kept, one_kept)?;
-    writeln!(out, "    peers: {}", ep.peers.len())?;
-    ep.peers.iter().try_for_each(|peer| one_peer(out, peer))
+    writeln!(out)
 }
 
 /// Equal lines in a row are one: a layer posts many receives that are alike.
@@ -240,9 +256,10 @@ pub mod tests {
             address: "1.2.3.4:4".to_owned(),
             ep_type: FI_EP_RDM.0,
             enabled: true,
+            part: Part::Whole,
             transmits: 65,
             most_transmits: 256,
-            stats,
+            stats: Some(stats),
             receives: Listed::of([receive].into_iter()),
             kept: Listed::of(core::iter::empty()),
             kept_bytes: 0,
@@ -274,6 +291,22 @@ pub mod tests {
         }
         assert!(text.contains("  busy: a thread is inside a call"), "{text}");
         assert_eq!(write("title", &[]), "title\nno domain is open\n");
+    }
+
+    #[test]
+    fn contexts_have_an_index_and_no_counters() {
+        let mut all = sample();
+        let ep = &mut all[0].endpoints.as_mut().unwrap()[0];
+        (ep.part, ep.stats, ep.peers) = (Part::Receive(3), None, Vec::new());
+        let text = write("title", &all);
+        assert!(
+            text.contains("  receive context 3 of 1.2.3.4:4\n"),
+            "{text}"
+        );
+        assert!(text.contains("tag 0x4d, 80 bytes"), "{text}");
+        for words in ["so far", "peers", "under way"] {
+            assert!(!text.contains(words), "{words}: {text}");
+        }
     }
 
     #[test]

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 use super::Unexpected;
+use crate::engine::share::fits;
 
 /// The memory that unexpected messages take: all of it, with what the tables and the heap add.
 #[derive(Default)]
@@ -16,15 +17,15 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// Whether `cost` bytes more may be used for a peer. A peer gets a multiple of what it leaves to the others: alone
-    /// it may have nearly all, and whoever comes later finds some left.
+    /// Whether `cost` bytes more may be used for a peer.
     #[inline]
     pub fn has_room(&self, token: u64, cost: usize, limit: usize) -> bool {
-        let Some(left) = limit.checked_sub(self.used.saturating_add(cost)) else {
-            return false;
-        };
-        let own = self.shares.get(token as usize).copied().unwrap_or(0);
-        (own + cost) / SHARE <= left
+        fits(self.share_of(token), self.used, cost, limit)
+    }
+
+    #[inline]
+    pub fn share_of(&self, token: u64) -> usize {
+        self.shares.get(token as usize).copied().unwrap_or(0)
     }
 
     #[inline]
@@ -49,6 +50,3 @@ impl Budget {
         self.shares[message.envelope.token as usize] -= message.charge;
     }
 }
-
-/// See `Budget::has_room`.
-const SHARE: usize = 8;

@@ -11,6 +11,7 @@ use super::receive::{Posted, RecvOp};
 use super::{Bytes, Envelope, Srx};
 use crate::base::flags::flags;
 use crate::base::{Error, OpFlags, Result};
+use crate::engine::av::without_context;
 use crate::engine::matching::{ANY, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 use crate::hmem::{Host, Memory};
@@ -58,7 +59,11 @@ impl<M: Memory> Srx<M> {
         directed: bool,
         out: &mut VecDeque<Outcome<M>>,
     ) -> Result {
-        let source = if directed { rx.src } else { ANY };
+        let source = if directed {
+            self.source_named(rx.src)
+        } else {
+            ANY
+        };
         if rx.flags.intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD)) {
             return self.peek(rx, source, out);
         }
@@ -94,6 +99,17 @@ impl<M: Memory> Srx<M> {
         let matcher = &mut self.lane(rx.what).matcher;
         matcher.post_by(source, tag, ignore, posted);
         Ok(())
+    }
+
+    /// The sender that a receive names. Messages do not carry the context that sent them, so a receive that names a
+    /// context of the sender (fi_rx_addr(3)) takes those of all its contexts.
+    #[inline]
+    fn source_named(&self, src: u64) -> u64 {
+        match self.context_bits {
+            0 => src,
+            _ if src == ANY => ANY,
+            bits => without_context(src, bits),
+        }
     }
 
     /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.

@@ -22,7 +22,7 @@ fn envelope(token: u64, len: u64) -> Envelope {
     }
 }
 
-fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> Result {
+fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> crate::base::Result {
     let mut rx = Rx {
         what: What::Tagged,
         iov: IoVec::empty(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Attempts to connect: they are repeated with growing pauses until a peer's time is over. What one attempt is, the provider
-//! says.
+//! Attempts to connect. They are repeated with growing pauses until the time is over that the peer has to accept one
+//! (`ConnectClock`). The provider defines an attempt.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -15,27 +15,24 @@ use crate::sync::stats::Count;
 /// A pause is twice the one before so many times, and never longer than `LONGEST`.
 const DOUBLINGS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(500);
+/// Time after which a listener of this host that does not answer has a full queue.
+const FULL_QUEUE: Duration = Duration::from_millis(200);
 
 impl<N: Net> Stream<N> {
-    /// An attempt of a connection that is idle again has failed: another one later, or the end. `passing`: a later one may do
-    /// better.
+    /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
     pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
-        let conn = &mut self.conns[id];
-        let now = self.reactor.now();
-        let deadline = conn.deadline.unwrap_or(now);
-        if now >= deadline || !passing {
-            let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
-            log_warn!(
-                self.common.source,
-                Subsys::EpCtrl,
-                "no connection from {} to {} after {} attempts: {:?}",
-                local.unwrap_or_default(),
-                conn.session.peer,
-                conn.attempts + 1,
-                std::io::Error::from_raw_os_error(error.code()).to_string(),
-            );
-            return self.disconnect(domain, id, error);
+        let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+        let clock = &mut self.conns[id].clock;
+        clock.resume(now);
+        if error == Error::AGAIN {
+            clock.restart(now, limit);
         }
+        let refuses = matches!(error, Error::CONNREFUSED | Error::NOENT);
+        let is_over = !clock.is_started() || clock.is_over(now) || refuses && clock.is_gone(now);
+        if is_over || !passing {
+            return self.give_up(domain, id, error);
+        }
+        let conn = &mut self.conns[id];
         conn.attempts += 1;
         domain
             .ep(conn.session.ep)
@@ -43,17 +40,34 @@ impl<N: Net> Stream<N> {
             .count(Count::ConnectRetries);
         conn.last_error = Some(error);
         let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
-        let next = (now + pause.min(LONGEST)).min(deadline);
+        let next = now + pause.min(LONGEST);
+        let next = conn.clock.deadline().map_or(next, |end| next.min(end));
         log_debug!(
             self.common.source,
             Subsys::EpCtrl,
-            "{}: attempt {} has come to nothing: error {}; next attempt in {} ms",
+            "{}: attempt {} failed: error {}; next attempt in {} ms",
             conn.session.peer,
             conn.attempts,
             error.code(),
             (next - now).as_millis()
         );
         self.schedule(next, Due::Conn(id));
+    }
+
+    /// Ends a connection that did not come about.
+    fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
+        log_warn!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "no connection from {} to {} after {} attempts: {:?}",
+            local.unwrap_or_default(),
+            conn.session.peer,
+            conn.attempts + 1,
+            std::io::Error::from_raw_os_error(error.code()).to_string(),
+        );
+        self.disconnect(domain, id, error);
     }
 
     /// What a connection that is up will use, for who looks for the reason of what it does.
@@ -96,24 +110,55 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
-        if conn.session.state == State::Idle && !conn.has_work() {
-            // Nobody waits for it any more; the next operation begins afresh.
-            conn.deadline = None;
-            conn.attempts = 0;
-            return;
-        }
         let now = self.reactor.now();
-        let over = conn.deadline.is_some_and(|end| now >= end) || N::gives_up(conn, now);
         match conn.session.state {
-            State::Idle if over => {
+            State::Idle if !conn.has_work() => {
+                // No operation waits for the connection any more; the next one starts the clock again.
+                conn.clock.reset();
+                conn.attempts = 0;
+            }
+            State::Idle if conn.clock.is_over(now) => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
                 N::attempt_failed(self, domain, id, error);
             }
             State::Idle => drop(N::begin_connect(self, domain, id)),
-            State::Connecting | State::Requested | State::Proving | State::Sharing if over => {
+            State::Connecting => self.connecting_due(domain, id),
+            State::Requested | State::Proving | State::Sharing if N::gives_up(conn, now) => {
                 N::attempt_failed(self, domain, id, Error::TIMEDOUT);
             }
             _ => {}
+        }
+    }
+
+    /// The kernel had time to connect.
+    fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        // The application may not have polled since the peer's kernel answered.
+        N::opening(self, domain, id);
+        let now = self.reactor.now();
+        let conn = self.conns.get_mut(id);
+        let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
+            return;
+        };
+        if N::is_on_this_host(conn) {
+            // The queue of the listener is full. A new attempt finds room sooner than the kernel, which doubles its
+            // pauses.
+            N::attempt_failed(self, domain, id, Error::AGAIN);
+        } else if conn.clock.is_over(now) {
+            N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+        } else if let Some(deadline) = conn.clock.deadline() {
+            self.schedule(deadline, Due::Conn(id));
+        }
+    }
+
+    /// Schedules the time at which an attempt that the kernel works on is looked at.
+    pub fn schedule_attempt(&mut self, id: usize) {
+        let conn = &self.conns[id];
+        let at = match N::is_on_this_host(conn) {
+            true => Some(self.reactor.now() + FULL_QUEUE),
+            false => conn.clock.deadline(),
+        };
+        if let Some(at) = at {
+            self.schedule(at, Due::Conn(id));
         }
     }
 }

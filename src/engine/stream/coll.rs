@@ -207,7 +207,7 @@ impl<N: Net> Stream<N> {
             _ => {
                 conn.session.coll.get_or_insert_default();
                 if conn.session.state == State::Idle
-                    && conn.deadline.is_none()
+                    && !conn.clock.is_started()
                     && let Err(error) = N::begin_connect(self, domain, id)
                 {
                     self.member_lost(domain, ep, &peer, error);

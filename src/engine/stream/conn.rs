@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use crate::base::Error;
+use crate::engine::connect_clock::ConnectClock;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::Session;
@@ -18,10 +19,11 @@ pub struct Conn<N: Net> {
     pub link: Link,
     /// We opened the connection that is up.
     pub opened_here: bool,
-    /// Receives only: the second half of a connection to oneself.
+    /// Receives only: the second of two crossing connections, or the receiving half of one to this endpoint itself.
     pub receive_only: bool,
-    /// While connecting: when to give up, and how often it was tried.
-    pub deadline: Option<Instant>,
+    /// Time that the peer has left to accept a connection.
+    pub clock: ConnectClock,
+    /// Attempts to connect that have failed.
     pub attempts: u32,
     /// The application was told to come again when it is up.
     pub is_wanted: bool,
@@ -61,7 +63,7 @@ impl<N: Net> Conn<N> {
             link: Link::Down,
             opened_here: false,
             receive_only: false,
-            deadline: None,
+            clock: ConnectClock::default(),
             attempts: 0,
             is_wanted: false,
             last_error: None,

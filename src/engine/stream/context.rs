@@ -73,7 +73,11 @@ impl<N: Net> Stream<N> {
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         let own = domain.ep(ep).srx;
         for id in self.conns_of(port) {
-            let rx = &mut self.conns[id].session.rx;
+            // A frame to one peer may have ended the connection to another.
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
+            let rx = &mut conn.session.rx;
             if let At::Payload(incoming) = &mut rx.at {
                 match incoming.sink {
                     Sink::Recv(_, envelope) if envelope.ep == ep => incoming.sink = Sink::Drop,

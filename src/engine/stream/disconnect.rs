@@ -56,9 +56,13 @@ impl<N: Net> Stream<N> {
         conn.watch = Watch::default();
     }
 
-    /// The peer is gone: everything that depended on it fails.
+    /// Fails everything that depended on a peer that is gone. The loss of another peer may have ended this connection
+    /// before.
     pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let error = self.conns[id].session.cause.take().unwrap_or(error);
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let error = conn.session.cause.take().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // It is us who wanted that.
@@ -78,9 +82,11 @@ impl<N: Net> Stream<N> {
         error: Error,
         what: &dyn fmt::Display,
     ) {
-        let conn = &self.conns[id];
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
         let peer = conn.session.peer.clone();
-        // Before that whoever connects tells of it.
+        // Before that, the failed attempt to connect is logged.
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let failed = self.blame(domain, id, what, |stream, domain| {
             stream.disconnect_quietly(domain, id, error);
@@ -136,8 +142,14 @@ impl<N: Net> Stream<N> {
             self.conns[id].link.close_at_once();
         }
         self.close_link(id);
+        // Frames to other peers that follow from this loss must not end the session a second time, or use it.
+        let session = &mut self.conns[id].session;
+        (session.state, session.ending) = (State::Down, None);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         if rdm {
+            if !self.conns.contains(id) {
+                return;
+            }
             if !was_up {
                 self.note_unreachable(id, error);
             }
@@ -154,7 +166,6 @@ impl<N: Net> Stream<N> {
             }
             return;
         }
-        self.conns[id].session.state = State::Down;
         domain.end_receives(ep, error);
         if was_up {
             N::ended(self, domain, id);
@@ -210,9 +221,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn remove_conn(&mut self, id: usize) {
         let conn = self.conns.remove(id);
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            if !conn.receive_only && endpoint.by_addr.get(&conn.session.peer) == Some(&id) {
-                endpoint.by_addr.remove(&conn.session.peer);
-            }
+            endpoint.unlink(&conn.session.peer, id);
             for slot in &mut endpoint.peers {
                 if *slot == id as u32 {
                     *slot = NONE;

@@ -92,7 +92,7 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // A program may do nothing else than to try again.
         self.progress(domain);
-        let limit = self.common.limits.hello;
+        let limit = self.common.limits.connect;
         let failed = self
             .eps
             .get_mut(ep)

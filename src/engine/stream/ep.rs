@@ -27,8 +27,10 @@ pub struct Ep<N: Net> {
     pub listener: Option<Socket>,
     /// RDM: the connection to each address of the vector; `NONE` where there is none.
     pub peers: Vec<u32>,
-    /// RDM: connections by the peer's listener.
+    /// RDM: the connection that messages to a peer go over, by the peer's listener.
     pub by_addr: HashMap<N::Addr, usize>,
+    /// RDM: further connections of a peer, which only receive.
+    pub receive_only: HashMap<N::Addr, Vec<usize>>,
     /// RDM: why and when attempts to connect have failed that no operation waited for.
     pub unreachable: HashMap<N::Addr, (Error, Instant)>,
     /// RDM: senders of messages that are kept, without a connection and without an address in the vector. With
@@ -36,6 +38,28 @@ pub struct Ep<N: Net> {
     pub strangers: Strangers<(N::Addr, Option<Key>)>,
     /// MSG: the connection, once one was begun.
     pub conn: Option<usize>,
+}
+
+impl<N: Net> Ep<N> {
+    /// All connections with this peer.
+    fn conns_with(&self, peer: &N::Addr) -> Vec<usize> {
+        let receive_only = self.receive_only.get(peer).into_iter().flatten();
+        let all = self.by_addr.get(peer).into_iter().chain(receive_only);
+        all.copied().collect()
+    }
+
+    /// A connection of this peer is gone.
+    pub(super) fn unlink(&mut self, peer: &N::Addr, id: usize) {
+        if self.by_addr.get(peer) == Some(&id) {
+            self.by_addr.remove(peer);
+        }
+        if let Some(others) = self.receive_only.get_mut(peer) {
+            others.retain(|&other| other != id);
+            if others.is_empty() {
+                self.receive_only.remove(peer);
+            }
+        }
+    }
 }
 
 /// Endpoints by their number in `domain.eps`: found by an index on every operation.
@@ -154,7 +178,24 @@ impl<N: Net> Stream<N> {
         id
     }
 
-    /// In the endpoint's vector.
+    /// Adds a connection that only receives, beside the one that messages to the peer go over.
+    pub fn new_receive_only(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        peer: N::Addr,
+    ) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
+        let mut conn = Conn::new(ep, peer.clone(), fi_addr);
+        conn.receive_only = true;
+        let id = self.conns.insert(conn);
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            endpoint.receive_only.entry(peer).or_default().push(id);
+        }
+        id
+    }
+
+    /// The peer's index in the endpoint's vector, or FI_ADDR_NOTAVAIL.
     pub fn number_of(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: &N::Addr) -> u64 {
         let Some(av) = domain.ep(ep).av else {
             return FI_ADDR_NOTAVAIL;
@@ -183,19 +224,18 @@ impl<N: Net> Stream<N> {
                     domain.rename_source(ep, unnamed, index);
                 }
             }
-            let Some(&id) = endpoint.by_addr.get(&peer) else {
-                continue;
-            };
-            // It is here with another authorization key than the one the address is for.
-            let key = N::key(&self.conns[id]);
-            if N::keys_of_av(endpoint) && key.is_some() && key != wanted.as_ref() {
-                others.push(id);
-                continue;
-            }
-            let session = &mut self.conns[id].session;
-            if session.fi_addr == FI_ADDR_NOTAVAIL {
-                domain.rename_source(ep, session.source(), index);
-                session.fi_addr = index;
+            for id in endpoint.conns_with(&peer) {
+                // The connection has proved another authorization key than the one that the address is for.
+                let key = N::key(&self.conns[id]);
+                if N::keys_of_av(endpoint) && key.is_some() && key != wanted.as_ref() {
+                    others.push(id);
+                    continue;
+                }
+                let session = &mut self.conns[id].session;
+                if session.fi_addr == FI_ADDR_NOTAVAIL {
+                    domain.rename_source(ep, session.source(), index);
+                    session.fi_addr = index;
+                }
             }
         }
         for id in others {
@@ -220,8 +260,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// An address leaves a vector. The connection stays for the peer's sake (unless FI_AV_REMOVE_CLEANUP says
-    /// otherwise); its messages have no source from now on.
+    /// An address leaves a vector. All connections with the peer stay for the peer's sake (unless
+    /// FI_AV_REMOVE_CLEANUP asks to end them); messages that came over any of them have no source from now on.
     pub(super) fn forget_address(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -237,27 +277,31 @@ impl<N: Net> Stream<N> {
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
-            let id = endpoint.by_addr.get(peer).copied();
-            cut.extend(id);
-            let session = id.map(|id| &mut self.conns[id].session);
-            let unnamed = match session.filter(|session| session.fi_addr == index) {
-                Some(session) => {
+            let ids = endpoint.conns_with(peer);
+            let mut unnamed = None;
+            for &id in &ids {
+                let session = &mut self.conns[id].session;
+                if session.fi_addr == index {
                     session.fi_addr = FI_ADDR_NOTAVAIL;
-                    session.source()
+                    unnamed.get_or_insert(session.source());
                 }
-                // What it has sent before its connection ended: the index may be another peer's next.
-                None => {
-                    let key = domain.av(av).keys.of(index).cloned();
-                    let unexpected = domain.unexpected_len(ep);
-                    let strangers = &mut endpoint.strangers;
-                    strangers.number(&(peer.clone(), key), unexpected)
-                }
-            };
-            domain.rename_source(ep, index, unnamed);
+            }
+            // Messages may be kept whose connection has ended; the index may be another peer's next.
+            let unnamed = unnamed.unwrap_or_else(|| {
+                let key = domain.av(av).keys.of(index).cloned();
+                let unexpected = domain.unexpected_len(ep);
+                let strangers = &mut endpoint.strangers;
+                strangers.number(&(peer.clone(), key), unexpected)
+            });
+            domain.forget_source(ep, index, unnamed, peer);
+            cut.extend(ids);
         }
         if self.cleans_up_removed() {
             for id in cut {
-                self.disconnect(domain, id, Error::CANCELED);
+                // The end of one connection may have ended another.
+                if self.conns.contains(id) {
+                    self.disconnect(domain, id, Error::CANCELED);
+                }
             }
         }
     }

@@ -10,7 +10,9 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 
+use crate::base::Access;
 use crate::engine::stream::shm_channel::ShmChannel;
+use crate::ffi::ops::transfer::RemoteSeg;
 use crate::sys::io_list::{GatherList, ScatterList};
 use crate::sys::socket::{Moved, Socket};
 
@@ -72,6 +74,12 @@ impl Link {
 
     pub fn fd(&self) -> Option<RawFd> {
         self.socket().map(Socket::as_raw_fd)
+    }
+
+    /// Whether the peer shows that it allows this access to its memory.
+    #[inline]
+    pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
+        self.shm().is_some_and(|shm| shm.allows(seg, need))
     }
 
     /// For the log: what a connection goes over.

@@ -89,9 +89,18 @@ pub trait Net: Sized + Send + 'static {
         id: usize,
         error: Error,
     );
-    /// Whether an attempt is to be given up before its time.
+    /// Whether an attempt that the peer's kernel has accepted may be given up at some time.
+    fn has_attempt_limit(_conn: &Conn<Self>) -> bool {
+        false
+    }
+    /// Whether that time has come.
     fn gives_up(_conn: &Conn<Self>, _now: Instant) -> bool {
         false
+    }
+    /// Whether the peer's address is one of this host. The kernel of this host refuses where nothing listens, so its
+    /// silence means that the listener's queue is full.
+    fn is_on_this_host(_conn: &Conn<Self>) -> bool {
+        true
     }
     /// Somebody connects to this endpoint.
     fn accept_waiting(stream: &mut Stream<Self>, ep: usize);

@@ -16,9 +16,10 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::proto::MAX_ATOMIC;
+use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Membership, Multicast,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
 };
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::collective::Collective;
@@ -44,6 +45,18 @@ impl<N: Net> Connects for Stream<N> {
         param: &[u8],
     ) -> Result {
         N::connect(self, domain, ep, addr, param)
+    }
+
+    fn listener(&self, ep: usize) -> Listener {
+        let conn = self.eps.get(ep).and_then(|endpoint| endpoint.conn);
+        let Some(conn) = conn.and_then(|id| self.conns.get(id)) else {
+            return Listener::Unknown;
+        };
+        match conn.session.state {
+            State::Requested | State::Proving | State::Sharing => Listener::Accepted,
+            State::Connecting if N::is_on_this_host(conn) => Listener::Silent,
+            _ => Listener::Unknown,
+        }
     }
 
     fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {

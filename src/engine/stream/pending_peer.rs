@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer of this host that has connected, and has not said yet who it is: see `shm_connect`.
+//! A peer of this host that has connected and not named itself yet: see `shm_connect`.
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;
 
+use crate::engine::half_open::HasSocket;
 use crate::sys::socket::Socket;
 
 /// A peer that has connected to an endpoint's listener, while its hello comes in.
@@ -14,4 +15,10 @@ pub struct PendingPeer {
     pub socket: Socket,
     pub(super) bytes: Vec<u8>,
     pub(super) fds: Vec<OwnedFd>,
+}
+
+impl HasSocket for PendingPeer {
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
 }

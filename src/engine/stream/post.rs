@@ -4,7 +4,7 @@
 
 use crate::abi::FI_ATOMIC_READ;
 use crate::base::flags::flags;
-use crate::base::{Caps, Error, OpFlags, Result};
+use crate::base::{Access, Caps, Error, OpFlags, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::NONE;
@@ -56,13 +56,18 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         id: usize,
         tx: &mut Tx<'_>,
-        op: TxOp,
+        mut op: TxOp,
         context: u8,
     ) -> Result {
         if matches!(op.what, What::Write | What::Read) {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
+        if op.what == What::Write && cx.common.limits.answers_writes && session.may_answer_writes()
+        {
+            op.flags |= OpFlags::TRANSMIT_COMPLETE;
+            tx.flags = op.flags;
+        }
         // As `check_heard`, for the session that is at hand.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
@@ -119,8 +124,13 @@ impl<N: Net> Stream<N> {
         if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
             return false;
         }
+        let answers_writes = self.common.limits.answers_writes;
         let conn = self.conn_of_one(domain, ep, write.dest);
-        if !conn.is_some_and(|conn| conn.session.write_one(&mut conn.link, write)) {
+        // Without an answer goes only what the target is sure to allow.
+        let may = |conn: &Conn<N>| {
+            !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
+        };
+        if !conn.is_some_and(|conn| may(conn) && conn.session.write_one(&mut conn.link, write)) {
             return false;
         }
         let op = TxOp {
@@ -168,8 +178,12 @@ impl<N: Net> Stream<N> {
             Some(&id) if id != NONE => id as usize,
             _ => self.find_peer(domain, ep, dest)?,
         };
-        if self.conns[id].session.state == State::Idle && self.conns[id].deadline.is_none() {
+        if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
             N::begin_connect(self, domain, id)?;
+            // An attempt that fails at once takes the connection with it.
+            if !self.conns.contains(id) {
+                return Err(Error::CONNREFUSED);
+            }
         }
         Ok(id)
     }
@@ -264,8 +278,12 @@ impl<N: Net> Stream<N> {
         // It changes nothing, so it may come before what was to be read.
         if atomic.op == FI_ATOMIC_READ {
             op.flags &= !OpFlags::AFTER_READS;
-            atomic.flags = op.flags;
         }
+        let answers_writes = cx.common.limits.answers_writes && session.may_answer_writes();
+        if what == What::Atomic && answers_writes {
+            op.flags |= OpFlags::TRANSMIT_COMPLETE;
+        }
+        atomic.flags = op.flags;
         let result = session.post_atomic(&mut cx, atomic, op);
         self.settle(domain);
         result

@@ -48,6 +48,9 @@ const WIDE: u32 = 16;
 /// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, beside which that is little.
 const ATTEND_EVERY: u64 = 256;
 
+/// Deadlines that a poll handles. The timer goes off again at once for the others.
+const DUES: usize = 64;
+
 /// Guesses in a row that came true before a guess is trusted: which connection has news after which.
 const SURE: u32 = 8;
 /// While guesses are trusted, one poll in so many asks epoll all the same.
@@ -211,8 +214,12 @@ impl<N: Net> Stream<N> {
                 .conns
                 .get(id)
                 .is_some_and(|conn| match conn.session.state {
-                    State::Connecting | State::Requested | State::Proving => true,
-                    State::Idle | State::Sharing => conn.deadline.is_some(),
+                    State::Connecting => true,
+                    State::Idle => conn.clock.is_started(),
+                    // The provider may give up an attempt before its end (`Net::gives_up`).
+                    State::Requested | State::Proving | State::Sharing => {
+                        N::has_attempt_limit(conn)
+                    }
                     State::Up | State::Down => false,
                 }),
             Due::Handshake(id) => N::shakes_hands(self, id),
@@ -410,7 +417,10 @@ impl<N: Net> Stream<N> {
     fn timer_due(&mut self, domain: &mut DomainOf<N>) {
         self.reactor.end_wake();
         let now = self.reactor.now();
-        while let Some(due) = self.reactor.next_due(now) {
+        for _ in 0..DUES {
+            let Some(due) = self.reactor.next_due(now) else {
+                break;
+            };
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),

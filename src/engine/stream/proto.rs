@@ -26,7 +26,7 @@ pub use connect::{
     CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
     private_of,
 };
-pub use frame::{Decoded, Frame, decode, is_rendezvous_data};
+pub use frame::{Decoded, Frame, Refused, decode, is_rendezvous_data};
 pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError};
 pub use message::{MAX_MESSAGE_HEADER, Message};
 pub use rendezvous::{Offer, ReadyToSend, RendezvousData, Share};

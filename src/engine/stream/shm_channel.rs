@@ -17,6 +17,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::engine::stream::copy_mode::CopyMode;
+use crate::engine::stream::idle::Idle;
 use crate::engine::stream::process_probe::ProcessProbe;
 use crate::sync::copy::Ways;
 use crate::sync::doorbell::Rung;
@@ -40,6 +41,8 @@ pub struct ShmChannel {
     directory: Option<TableView>,
     /// Bytes that there has to be room for before this side goes on to write.
     pub wants: usize,
+    /// When the other side has written last.
+    pub idle: Idle,
     /// The last sleep of the other side for which this side has rung its doorbell.
     rung: Rung,
     /// The other side is gone; what it has written can still be read.
@@ -88,6 +91,7 @@ impl ShmChannel {
             probe: ProcessProbe::default(),
             directory: None,
             wants: MIN_SPLIT,
+            idle: Idle::default(),
             rung: Rung::default(),
             ended: false,
             last: u64::MAX,

@@ -15,7 +15,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use crate::base::log::{Source, Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
-use crate::engine::half_open::{is_crowded, oldest_silent};
+use crate::engine::half_open::ACCEPTS;
 use crate::engine::stream::conn::Watch;
 use crate::engine::stream::hello::{Answer, HELLO, Hello, Verdict};
 use crate::engine::stream::link::Link;
@@ -117,9 +117,12 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Accepts the peers that wait at the listener of an endpoint.
+    /// Accepts peers that wait at the listener of an endpoint, `ACCEPTS` at most.
     pub fn let_in(&mut self, ep: usize) {
-        while let Some(shm_listener) = N::shm_listener(self, ep) {
+        for _ in 0..ACCEPTS {
+            let Some(shm_listener) = N::shm_listener(self, ep) else {
+                return;
+            };
             let at = shm_listener.as_raw_fd();
             match local::accept(shm_listener) {
                 Ok(Some(socket)) => self.receive_pending(ep, socket),
@@ -140,7 +143,7 @@ impl<N: Net> Stream<N> {
 
     fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = self.reactor.now() + self.common.limits.hello;
+        let deadline = self.reactor.now() + self.common.limits.connect;
         let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,
@@ -150,20 +153,16 @@ impl<N: Net> Stream<N> {
         });
         match self.reactor.add(fd, pending_token(id), true, false) {
             Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
-            Err(_) => drop(self.pending_peers.remove(id)),
+            Err(_) => return drop(self.pending_peers.remove(id)),
         }
-        if is_crowded(self.pending_peers.len(), fd) {
+        if self.pending_peers.is_crowded(id) {
             self.drop_silent_peer(Some(id));
         }
     }
 
-    /// Drops the pending peer that was silent the longest. False if there is none.
+    /// Drops the pending peer that was silent the longest. False if none was found.
     fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
-        let pending_peers = self.pending_peers.iter();
-        let silent = oldest_silent(
-            pending_peers.map(|(id, g)| (id, &g.socket, g.deadline)),
-            newest,
-        );
+        let silent = self.pending_peers.oldest_silent(newest);
         silent.map(|id| self.drop_pending(id)).is_some()
     }
 

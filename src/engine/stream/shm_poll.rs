@@ -21,7 +21,6 @@ use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::session::records::GARBAGE;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::sys::barrier;
 use crate::sys::socket::Moved;
 
 /// Records of one peer in a row before the others have their turn.
@@ -31,10 +30,6 @@ const EPOLL_EVERY: u64 = 64;
 /// The same where some peers have sockets, or are only about to share memory: what comes over those waits no longer for
 /// this than a call of the kernel takes.
 const EPOLL_EVERY_BOTH: u64 = 8;
-/// Peers that are polled directly even if nothing comes from them, and how many empty polls it takes to leave one to
-/// its doorbell when there are more.
-const ALWAYS: usize = 32;
-const MISSES: u32 = 4096;
 
 /// How long a poll waits for what is likely to come at once: a peer that is waiting for us, too, answers in half of it,
 /// also if it gives its processor away in between. The clock is asked after so many polls.
@@ -67,7 +62,7 @@ impl<N: Net> Stream<N> {
         }
         let conn = &mut self.conns[id];
         conn.link.upgrade(*shm);
-        conn.misses = 0;
+        self.begin_polling(id);
         self.polled.push(id);
     }
 
@@ -178,6 +173,7 @@ impl<N: Net> Stream<N> {
         }
         self.read_all_shm(domain);
         if self.common.polls.is_multiple_of(self.epoll_every()) {
+            self.leave_quiet_peers();
             self.ask_epoll(domain);
         }
         if !self.common.held.is_empty() {
@@ -196,54 +192,8 @@ impl<N: Net> Stream<N> {
             }
             i += 1;
             if any {
-                self.conns[id].misses = 0;
                 self.reactor.spin.found();
-            } else if self.polled.len() > ALWAYS {
-                self.missed(id);
             }
-        }
-    }
-
-    /// Many peers, and nothing from this one.
-    #[cold]
-    fn missed(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.misses += 1;
-        if conn.misses <= MISSES {
-            return;
-        }
-        self.expect_sleep();
-        let conn = &mut self.conns[id];
-        match conn.link.shm().is_some_and(|shm| shm.leave_to_doorbell()) {
-            true => self.polled.retain(|&other| other != id),
-            // Something came before the peer knew.
-            false => {
-                conn.misses = 0;
-                self.arm_where_asleep(id);
-            }
-        }
-    }
-
-    /// Rings may be left to their doorbells from now on: peers that were told that this side only polls have to know it
-    /// first.
-    #[inline]
-    fn expect_sleep(&mut self) {
-        if !self.expects_sleep {
-            self.announce_sleep();
-        }
-    }
-
-    #[cold]
-    fn announce_sleep(&mut self) {
-        self.expects_sleep = true;
-        let polled = self.conns.iter().filter_map(|(_, conn)| conn.link.shm());
-        let mut any = false;
-        for shm in polled {
-            shm.expect_sleep();
-            any = true;
-        }
-        if any {
-            barrier::on_all_processes();
         }
     }
 
@@ -302,12 +252,11 @@ impl<N: Net> Stream<N> {
 
     /// The peer is polled directly.
     pub(super) fn promote_shm(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        conn.misses = 0;
         if !self.polled.contains(&id) {
-            if let (false, Some(shm)) = (self.is_armed, conn.link.shm()) {
+            if let (false, Some(shm)) = (self.is_armed, self.conns[id].link.shm()) {
                 shm.disarm(self.expects_sleep);
             }
+            self.begin_polling(id);
             self.polled.push(id);
             self.arm_where_asleep(id);
         }
@@ -315,7 +264,7 @@ impl<N: Net> Stream<N> {
 
     /// A ring is polled again, or still, while another thread may be parked: it is armed as the others are, and ends
     /// that sleep if something stands in it.
-    fn arm_where_asleep(&mut self, id: usize) {
+    pub(super) fn arm_where_asleep(&mut self, id: usize) {
         let shm = self.conns[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
             shm.arm();
@@ -340,7 +289,9 @@ impl<N: Net> Stream<N> {
         {
             return false;
         }
-        self.with(domain, id, |session, cx| session.waits_for_sender(cx))
+        let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
+        // An answer that could not be sent may have ended the connection.
+        waits || !self.conns.contains(id)
     }
 
     /// There is no room for all that is queued.

@@ -15,6 +15,7 @@ use crate::base::{Caps, Error, Result};
 use crate::engine::auth::Key;
 use crate::engine::clock::Monotonic;
 use crate::engine::domain_state::DomainState;
+use crate::engine::half_open::HalfOpen;
 use crate::engine::reactor::Reactor;
 use crate::engine::report::Peer;
 use crate::engine::srx::{Claimed, Envelope};
@@ -54,8 +55,8 @@ pub struct Stream<N: Net> {
     pub(crate) full: Vec<usize>,
     /// Connections over shared memory, all of them.
     pub(crate) shared: usize,
-    /// Those who have come to share memory with us and not said who they are.
-    pub(crate) pending_peers: Slab<PendingPeer>,
+    /// Shared-memory connections whose hello message has not arrived yet.
+    pub(crate) pending_peers: HalfOpen<PendingPeer>,
     /// What peers that share memory with us know of registered memory; once there is one.
     pub(crate) directory: Option<RegionDirectory>,
     /// Whoever writes to shared memory rings the doorbell.
@@ -167,7 +168,7 @@ impl<N: Net> Transport for Stream<N> {
             polled: Vec::new(),
             full: Vec::new(),
             shared: 0,
-            pending_peers: Slab::new(),
+            pending_peers: HalfOpen::default(),
             directory: None,
             is_armed: true,
             expects_sleep: false,

@@ -18,6 +18,18 @@ use crate::engine::flusher::Held;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::collective::Collective;
 
+/// What an endpoint that is not connected yet knows of the listener at the peer's address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Listener {
+    /// Nothing has answered.
+    Unknown = 0,
+    /// It is on this host, whose kernel would refuse if nothing listened. Its queue is full, or a firewall drops
+    /// packets.
+    Silent = 1,
+    /// Its kernel has accepted the connection.
+    Accepted = 2,
+}
+
 /// Connected endpoints (FI_EP_MSG) and passive ones: fi_cm(3).
 pub trait Connects: Addressing {
     /// A passive endpoint (fi_endpoint(3)).
@@ -42,6 +54,9 @@ pub trait Connects: Addressing {
         _param: &[u8],
     ) -> Result {
         Err(Error::NOSYS)
+    }
+    fn listener(&self, _ep: usize) -> Listener {
+        Listener::Unknown
     }
     fn accept(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _param: &[u8]) -> Result {
         Err(Error::NOSYS)

@@ -253,6 +253,12 @@ impl<T> Operations<T> {
         }
     }
 
+    /// Whether places wait for a queue to be seen empty. Each takes memory until then.
+    #[inline]
+    pub fn has_gone(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
     #[cold]
     fn forget_gone(&mut self, queue: usize) {
         let table = &mut self.table;

@@ -25,6 +25,29 @@ pub fn table<T: DataPath>() -> &'static fi_ops_rma {
     }
 }
 
+/// For an endpoint that only reads.
+pub fn read_table<T: DataPath>() -> &'static fi_ops_rma {
+    &fi_ops_rma {
+        read: Some(read::<T>),
+        readv: Some(readv::<T>),
+        readmsg: Some(readmsg::<T>),
+        ..Missing::TABLE
+    }
+}
+
+/// For an endpoint that only writes.
+pub fn write_table<T: DataPath>() -> &'static fi_ops_rma {
+    &fi_ops_rma {
+        write: Some(write::<T>),
+        writev: Some(writev::<T>),
+        writemsg: Some(writemsg::<T>),
+        inject: Some(inject::<T>),
+        writedata: Some(writedata::<T>),
+        injectdata: Some(injectdata::<T>),
+        ..Missing::TABLE
+    }
+}
+
 pub static NONE: fi_ops_rma = Missing::TABLE;
 
 /// What the forms with one target segment have in common.

@@ -7,9 +7,9 @@
 //! not mapped: whatever others do to it is an error here and no signal.
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::FileExt;
 use std::os::unix::process::parent_id;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -24,6 +24,7 @@ use crate::base::log::{Source, Subsys, log_info, log_warn};
 use crate::base::params::{Given, Kind};
 use crate::base::{Error, Result};
 use crate::ffi::wrap::{Call, Watch};
+use crate::sys::folder::Folder;
 use crate::sys::user;
 
 pub static SOURCE: Source = Source::new(c"ofi_hook_monitor");
@@ -63,8 +64,10 @@ pub struct Monitor {
     ticks: AtomicU64,
     tick_max: u64,
     linger: bool,
-    /// Who has it writes.
+    /// The thread that holds the lock writes.
     file: Mutex<File>,
+    folder: Folder,
+    name: String,
     path: PathBuf,
 }
 
@@ -74,12 +77,16 @@ impl Monitor {
         let mode = |name, default| given.int(name).map_or(default, |mode| mode as u32 & 0o7777);
         let (file_mode, dir_mode) = (mode("file_mode", 0o600), mode("dir_mode", 0o1700));
         let base = given.text("basepath").filter(|text| !text.is_empty());
-        let base = PathBuf::from(base.unwrap_or_else(|| "/dev/shm/ofi".to_owned()));
-        let made = folder(&base, dir_mode).and_then(|folder| create(&folder, hooked, file_mode));
-        let (file, path) = made.map_err(|error| {
-            log_warn!(hooked, Subsys::Core, "monitor: {}: {error}", base.display());
+        let made = folder(base.as_deref(), dir_mode).and_then(|folder| {
+            let (file, name) = create(&folder, hooked, file_mode)?;
+            Ok((folder, file, name))
+        });
+        let (folder, file, name) = made.map_err(|error| {
+            let base = base.as_deref().unwrap_or(BASE);
+            log_warn!(hooked, Subsys::Core, "monitor: {base}: {error}");
             Error::NODEV
         })?;
+        let path = folder.path().join(&name);
         if statfs(&path).is_ok_and(|system| system.filesystem_type() != TMPFS_MAGIC) {
             log_warn!(
                 hooked,
@@ -101,6 +108,8 @@ impl Monitor {
             tick_max: given.count("tick_max").unwrap_or(1024).max(1) as u64,
             linger: given.flag("linger").unwrap_or(false),
             file: Mutex::new(file),
+            folder,
+            name,
             path,
         })
     }
@@ -133,7 +142,7 @@ impl Monitor {
     fn finish(&self) -> io::Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.linger {
-            return fs::remove_file(&self.path);
+            return self.folder.remove(&self.name);
         }
         let mut counts = self.take();
         // A flag that is not set means that the counts in the file have not been read.
@@ -187,37 +196,47 @@ impl Watch for Monitor {
     }
 }
 
-/// The folder of this user on this host, made if it is not there. Each user has one; the one of all is as /tmp is.
-fn folder(base: &Path, mode: u32) -> io::Result<PathBuf> {
-    make(base, 0o1777)?;
+/// Opens the folder of this user on this host, and makes it if it does not exist. The folders of users are in one that
+/// has the mode of /tmp.
+fn folder(base: Option<&str>, mode: u32) -> io::Result<Folder> {
     let uid = user::effective_uid();
-    let of_user = base.join(uid.to_string());
-    make(&of_user, mode)?;
-    // Somebody else may have made it before.
-    let owner = fs::symlink_metadata(&of_user)?;
-    if owner.uid() != uid || !owner.is_dir() {
-        return Err(io::Error::other(format!(
-            "{} belongs to another user",
-            of_user.display()
-        )));
+    let of_user = base_folder(base, uid)?.subfolder(&uid.to_string(), mode)?;
+    // Another user may have made it before.
+    if of_user.owner()? != uid {
+        return Err(belongs_to_other(of_user.path()));
     }
     let host = fs::read_to_string("/proc/sys/kernel/hostname")?;
-    let of_host = of_user.join(host.trim());
-    make(&of_host, mode)?;
-    Ok(of_host)
+    of_user.subfolder(host.trim(), mode)
 }
 
-fn make(folder: &Path, mode: u32) -> io::Result<()> {
-    match DirBuilder::new().mode(mode).create(folder) {
-        // The mask of the process does not count.
-        Ok(()) => fs::set_permissions(folder, Permissions::from_mode(mode)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
+/// Opens the folder of all users. Its owner can replace what is in it, so it belongs to root or to this user. If
+/// another user has made the default folder, this user gets one besides.
+fn base_folder(base: Option<&str>, uid: u32) -> io::Result<Folder> {
+    let is_safe = |folder: &Folder| folder.owner().map(|owner| owner == uid || owner == ROOT);
+    let folder = Folder::at(Path::new(base.unwrap_or(BASE)), BASE_MODE)?;
+    if is_safe(&folder)? {
+        return Ok(folder);
+    }
+    if base.is_some() {
+        return Err(belongs_to_other(folder.path()));
+    }
+    let folder = Folder::at(Path::new(&format!("{BASE}-{uid}")), BASE_MODE)?;
+    match is_safe(&folder)? {
+        true => Ok(folder),
+        false => Err(belongs_to_other(folder.path())),
     }
 }
 
+fn belongs_to_other(folder: &Path) -> io::Error {
+    io::Error::other(format!("{} belongs to another user", folder.display()))
+}
+
+const BASE: &str = "/dev/shm/ofi";
+const BASE_MODE: u32 = 0o1777;
+const ROOT: u32 = 0;
+
 /// A new file, with a name that no other fabric has: parent, process, a number, the job, the provider.
-fn create(folder: &Path, hooked: &Source, mode: u32) -> io::Result<(File, PathBuf)> {
+fn create(folder: &Folder, hooked: &Source, mode: u32) -> io::Result<(File, String)> {
     static FABRICS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut names = FABRICS.lock().unwrap_or_else(PoisonError::into_inner);
     names.retain(|path| path.exists());
@@ -225,29 +244,20 @@ fn create(folder: &Path, hooked: &Source, mode: u32) -> io::Result<(File, PathBu
     let job = job.and_then(|job| job.parse::<u64>().ok()).unwrap_or(0);
     let provider = hooked.name().to_string_lossy();
     let mut number = 1;
-    let path = loop {
+    let (name, path) = loop {
         let name = format!(
             "{}_{}_{number}_{job}_{provider}",
             parent_id(),
             process::id()
         );
-        let path = folder.join(name);
+        let path = folder.path().join(&name);
         if !names.contains(&path) {
-            break path;
+            break (name, path);
         }
         number += 1;
     };
-    // What is left of a process that had our number is nobody's.
-    let _ = fs::remove_file(&path);
-    let mut how = OpenOptions::new();
-    let file = how
-        .read(true)
-        .write(true)
-        .create_new(true)
-        .mode(mode)
-        .open(&path)?;
-    file.set_permissions(Permissions::from_mode(mode))?;
+    let file = folder.create(&name, mode)?;
     file.write_all_at(&[0; SIZE], 0)?;
-    names.push(path.clone());
-    Ok((file, path))
+    names.push(path);
+    Ok((file, name))
 }

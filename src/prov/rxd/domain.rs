@@ -12,10 +12,10 @@ use super::SOURCE;
 use super::endpoint::{Endpoint, check};
 use super::fabric::LowerFabric;
 use super::info::ATOMIC_SIZE;
-use super::lower::{Line, LowerDomain, LowerEp};
+use super::lower::{Arrived, Failure, Line, LowerDomain, LowerEp};
 use super::params::Params;
 use super::port::{Port, Routes};
-use super::session::{Cx, Session};
+use super::session::{Cx, Ids, Session};
 use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
@@ -71,14 +71,15 @@ impl Rxd {
         any
     }
 
-    /// Takes what has come; whether there was anything.
+    /// Takes packets from the queue below. Returns whether there were any.
     fn take(&mut self, domain: &mut State, now: Instant) -> bool {
         let mut taken = 0;
-        loop {
-            let count = match self.lower.cq.read_from(&mut self.batch) {
+        let mut batch = std::mem::take(&mut self.batch);
+        while taken < MOST {
+            let count = match self.lower.cq.read_from(&mut batch) {
                 Ok(count) => count,
                 Err(Error::AVAIL) => {
-                    self.failed();
+                    self.failed(domain, now);
                     taken += 1;
                     continue;
                 }
@@ -87,29 +88,33 @@ impl Rxd {
                     break;
                 }
             };
-            for done in &mut self.batch[..count] {
-                let Some(arrived) = self.lower.ended(done) else {
-                    continue;
-                };
-                let endpoint = self.eps.get_mut(&arrived.ep);
-                if let Some(endpoint) = endpoint {
-                    let (port, from) = (&mut endpoint.port, arrived.from);
-                    let mut line = Line {
-                        lower: &mut self.lower,
-                        ep: &endpoint.below,
-                    };
-                    port.take(domain, &mut line, now, from, arrived.bytes());
-                    self.lower.give_back(arrived, Some(&mut endpoint.below));
-                } else {
-                    self.lower.give_back(arrived, None);
+            for done in &mut batch[..count] {
+                if let Some(arrived) = self.lower.ended(done) {
+                    self.take_packet(domain, now, arrived);
                 }
             }
             taken += count;
-            if count < self.batch.len() || taken >= MOST {
+            // Places of closed endpoints are free once the queue was seen empty.
+            if count < batch.len() && !self.lower.has_gone() {
                 break;
             }
         }
+        self.batch = batch;
         taken > 0
+    }
+
+    #[inline]
+    fn take_packet(&mut self, domain: &mut State, now: Instant, arrived: Arrived) {
+        let Some(endpoint) = self.eps.get_mut(&arrived.ep) else {
+            return self.lower.give_back(arrived, None);
+        };
+        let port = &mut endpoint.port;
+        let mut line = Line {
+            lower: &mut self.lower,
+            ep: &endpoint.below,
+        };
+        port.take(domain, &mut line, now, &arrived.from, arrived.bytes());
+        self.lower.give_back(arrived, Some(&mut endpoint.below));
     }
 
     /// Peers are told that an endpoint ends, more than once: nobody will answer when the last word is lost. Room for
@@ -136,12 +141,18 @@ impl Rxd {
         }
     }
 
+    /// Handles an error entry of the queue below.
     #[cold]
-    fn failed(&mut self) {
-        let ep = self.lower.failed();
-        if let Some(endpoint) = ep.and_then(|ep| self.eps.get_mut(&ep)) {
-            endpoint.below.lost_receive();
-            self.lower.replenish(&mut endpoint.below);
+    fn failed(&mut self, domain: &mut State, now: Instant) {
+        match self.lower.failed() {
+            Some(Failure::Arrived(arrived)) => self.take_packet(domain, now, arrived),
+            Some(Failure::Receive(ep)) => {
+                if let Some(endpoint) = self.eps.get_mut(&ep) {
+                    endpoint.below.lost_receive();
+                    self.lower.replenish(&mut endpoint.below);
+                }
+            }
+            Some(Failure::Send) | None => {}
         }
     }
 
@@ -218,7 +229,8 @@ impl Rxd {
             lower: &mut self.lower,
             ep: &endpoint.below,
         };
-        let id = endpoint.port.session(domain, &mut line, &peer)?;
+        let now = self.reactor.now();
+        let id = endpoint.port.session(domain, &mut line, now, &peer)?;
         // What nobody would hear of does not wait for a peer that may not be there.
         if !endpoint.port.is_up(id) && !domain.hears_of(op) {
             let asked = self.with(domain, ep, id, |session, cx| session.ask(cx));
@@ -384,11 +396,8 @@ impl Transport for Rxd {
         let below = self.lower.endpoint(ep, info).inspect_err(|error| {
             log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error:?}");
         })?;
-        let random = unpredictable()?;
-        let seed = random
-            .first_chunk()
-            .map_or(0, |bytes| u64::from_ne_bytes(*bytes));
-        let port = Port::new(ep, below.name()?, self.params.settings(), seed);
+        let ids = Ids::new(&unpredictable()?, !self.lower.tells_strangers);
+        let port = Port::new(ep, below.name()?, self.params.settings(), ids);
         let is_enabled = false;
         #[rustfmt::skip]
         self.eps.insert(ep, Endpoint { port, below, is_enabled });
@@ -422,6 +431,8 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
+        // Nothing else may ever read the queue below.
+        self.take(domain, self.reactor.now());
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -55,12 +55,14 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Inf
 /// The entries below that can be built upon.
 pub fn cores(query: &Query, below: &dyn Below) -> (Vec<Info>, Vec<Reason>) {
     let plain = ask(query, below, Caps::empty());
-    // Who says where datagrams come from is believed more than they are.
-    let telling = ask(query, below, Caps::SOURCE).entries;
+    // Reported source addresses are more reliable than those that packets contain.
+    let telling =
+        [Caps::SOURCE | Caps::SOURCE_ERR, Caps::SOURCE].map(|caps| ask(query, below, caps).entries);
     let mut cores: Vec<Info> = Vec::new();
     for info in plain.entries {
         let info = telling
             .iter()
+            .flatten()
             .find(|other| same_place(other, &info))
             .unwrap_or(&info);
         let fits = info.ep.ep_type == FI_EP_DGRAM.0 && mtu(info) >= MAX_OP_HEADER + LEAST;
@@ -179,6 +181,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
             prov_version: release::PROVIDER_VERSION,
             ..FabricAttr::default()
         },
+        nic: core.nic.clone(),
         ..Info::default()
     };
     Asked::of(query).add_to(&mut info, ON_DEMAND);

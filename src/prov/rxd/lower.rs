@@ -16,7 +16,7 @@ use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::{Caps, Error, Result};
 use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
+use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
 use crate::engine::transport::Address;
 use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
 use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
@@ -36,8 +36,10 @@ pub struct LowerDomain {
     entry: Info,
     pub mtu: usize,
     prefix: usize,
-    /// Whether it says where datagrams come from.
-    tells_source: bool,
+    /// The provider below reports where datagrams come from.
+    pub tells_source: bool,
+    /// The provider below also reports the addresses of sources without a route.
+    pub tells_strangers: bool,
     /// How many sessions use an address below.
     routes: HashMap<u64, usize>,
     /// Where an endpoint is that names no place.
@@ -59,10 +61,10 @@ pub struct LowerEp {
     wanted: usize,
 }
 
-/// A packet that has come.
+/// A packet for an endpoint.
 pub struct Arrived {
     pub ep: usize,
-    pub from: From,
+    pub from: From<Addr>,
     slot: Slot,
     len: usize,
 }
@@ -71,6 +73,16 @@ impl Arrived {
     pub fn bytes(&self) -> &[u8] {
         &self.slot.bytes()[..self.len]
     }
+}
+
+/// An error entry of the queue below.
+pub enum Failure {
+    /// A packet from an address without a route: FI_EADDRNOTAVAIL of fi_cq(3).
+    Arrived(Arrived),
+    /// A receive of this endpoint failed.
+    Receive(usize),
+    /// A packet was not sent.
+    Send,
 }
 
 /// An endpoint below with what it shares.
@@ -112,6 +124,7 @@ impl LowerDomain {
             Cq::open(&domain, &attr)
         })?;
         let mtu = info::mtu(&entry);
+        let caps = entry.caps | entry.rx.caps;
         let pool = |access, limit| Pool::new(registrar.clone(), mtu, access, limit);
         Ok(LowerDomain {
             fabric: lower.fabric.clone(),
@@ -123,7 +136,8 @@ impl LowerDomain {
             domain,
             mtu,
             prefix: registrar.prefix(),
-            tells_source: (entry.caps | entry.rx.caps).contains(Caps::SOURCE),
+            tells_source: caps.contains(Caps::SOURCE),
+            tells_strangers: caps.contains(Caps::SOURCE | Caps::SOURCE_ERR),
             routes: HashMap::new(),
             is_ours,
             entry,
@@ -192,7 +206,7 @@ impl LowerDomain {
         };
         let from = match (self.tells_source, done.src) {
             (false, _) => From::Untold,
-            (true, FI_ADDR_NOTAVAIL) => From::Stranger,
+            (true, FI_ADDR_NOTAVAIL) => From::Stranger(None),
             (true, route) => From::Route(route),
         };
         let len = done.len.saturating_sub(self.prefix).min(slot.room());
@@ -213,22 +227,32 @@ impl LowerDomain {
         }
     }
 
-    /// Something below has failed: what was sent is lost, and what was received is nothing. The endpoint whose receive
-    /// it was.
+    /// Takes an error entry from the queue below.
     #[cold]
-    pub fn failed(&mut self) -> Option<usize> {
+    pub fn failed(&mut self) -> Option<Failure> {
         let failed = self.cq.readerr().ok()?;
-        match self.ops.end(failed.context)? {
-            (Op::Send, Loan::Slot(slot, _)) => {
-                self.sends.put(slot);
-                None
-            }
-            (Op::Receive(ep), Loan::Slot(slot, _)) => {
-                self.receives.put(slot);
-                Some(ep)
-            }
-            _ => None,
+        let (op, Loan::Slot(slot, _)) = self.ops.end(failed.context)? else {
+            return None;
+        };
+        let Op::Receive(ep) = op else {
+            self.sends.put(slot);
+            return Some(Failure::Send);
+        };
+        if failed.error == Error::ADDRNOTAVAIL && self.tells_source {
+            let from = From::Stranger(Addr::from_bytes(&failed.err_data));
+            let len = failed.len.saturating_sub(self.prefix).min(slot.room());
+            #[rustfmt::skip]
+            let arrived = Arrived { ep, from, slot, len };
+            return Some(Failure::Arrived(arrived));
         }
+        self.receives.put(slot);
+        Some(Failure::Receive(ep))
+    }
+
+    /// Whether completions of closed endpoints may lie in the queue below.
+    #[inline]
+    pub fn has_gone(&self) -> bool {
+        self.ops.has_gone()
     }
 
     /// Nothing is left in the queue below.
@@ -313,6 +337,18 @@ impl Routes<Addr> for Line<'_> {
             // A vector that does not take it back only grows.
             let _ = self.lower.av.remove(&mut [route]);
         }
+    }
+
+    fn take_unreachable(&mut self) -> Option<u64> {
+        if !self.lower.is_ours {
+            return None;
+        }
+        let route: usize = self.ep.ep.getopt(OPT_UNREACHABLE).ok()?;
+        Some(route as u64)
+    }
+
+    fn addr_of(&self, route: u64) -> Option<Addr> {
+        Addr::from_bytes(&self.lower.av.lookup(route).ok()?)
     }
 }
 

@@ -53,7 +53,7 @@ impl Params {
                 .filter(|&packets| packets > 0)
                 .unwrap_or(default.window)
                 .min(MOST),
-            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            close_timeout: given.time_limit("close_timeout", default.close_timeout),
             stall_report: given.milliseconds("stall_report", default.stall_report),
             max_saved_bytes: given
                 .size("max_saved_bytes")
@@ -103,7 +103,8 @@ const VARIABLES: [(&str, Kind, &str); 8] = [
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and exit(3) wait for peers to take what was injected (default: 5000)",
+        "milliseconds for which fi_close and exit(3) wait for peers to take what was injected, 0 for no limit \
+         (default: 5000)",
     ),
     (
         "stall_report",

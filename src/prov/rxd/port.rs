@@ -1,50 +1,56 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! All sessions of an endpoint, and which of them a packet belongs to. A state machine without I/O, as they are.
+//! All sessions of an endpoint, and the choice of the session that a packet belongs to. A state machine without I/O.
 //!
-//! A packet belongs to the session whose number it has, if it comes from where that peer is. Who greets and is not
-//! known gets a session; of those that have not shown that they get the answers there is a limited number, and the
-//! oldest goes first.
+//! A packet belongs to the session of its source address, if it carries the number that this session gave its peer. An
+//! unknown peer that sends a greeting gets a session; `strangers` limits how many of those there are.
 #![forbid(unsafe_code)]
 
+mod strangers;
+
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap};
 use std::time::Instant;
 
+use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
+use self::strangers::Strangers;
 use super::proto::{Cts, Packet, Rts};
-use super::session::{Caller, Common, Cx, From, Ids, PLACES, Session, Settings, Wire};
+use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
 use crate::base::{Error, Result};
 use crate::engine::domain_state::DomainState;
-use crate::engine::strangers::source_of;
+use crate::engine::strangers::new_source;
 use crate::engine::transport::Address;
 
-/// Where packets come from and go to, besides.
+/// Names of addresses at the provider below.
 pub trait Routes<A>: Wire {
-    /// What the wire calls this address.
+    /// Makes a name for this address, or returns the one that it has.
     fn route(&mut self, addr: &A) -> Result<u64>;
-    /// Nobody needs it any more.
+    /// Releases a name that `route` returned.
     fn drop_route(&mut self, route: u64);
+    /// The name of an address that was reported as unreachable since the last call.
+    fn take_unreachable(&mut self) -> Option<u64>;
+    /// Returns the address behind a name.
+    fn addr_of(&self, route: u64) -> Option<A>;
 }
 
 pub struct Port<A> {
     ep: usize,
     sessions: Slab<Session<A>>,
     by_addr: HashMap<A, usize>,
-    by_route: HashMap<u64, usize>,
+    by_route: HashMap<u64, usize, FxBuildHasher>,
     pub common: Common,
-    /// Sessions of those who have greeted, and shown nothing else. Oldest first; some may have got on since.
-    strangers: VecDeque<usize>,
+    strangers: Strangers,
 }
 
 impl<A: Address> Port<A> {
-    /// `name` is what peers are told as the endpoint's address.
-    pub fn new(ep: usize, name: Vec<u8>, settings: Settings, seed: u64) -> Port<A> {
+    /// `name` is the endpoint's address in greetings.
+    pub fn new(ep: usize, name: Vec<u8>, settings: Settings, ids: Ids) -> Port<A> {
         Port {
             ep,
             sessions: Slab::new(),
             by_addr: HashMap::new(),
-            by_route: HashMap::new(),
+            by_route: HashMap::default(),
             common: Common {
                 settings,
                 name,
@@ -54,9 +60,11 @@ impl<A: Address> Port<A> {
                 stalled: Vec::new(),
                 timers: BinaryHeap::new(),
                 early: 0,
-                ids: Ids::new(seed),
+                answers: 0,
+                has_silent: false,
+                ids,
             },
-            strangers: VecDeque::new(),
+            strangers: Strangers::default(),
         }
     }
 
@@ -65,6 +73,7 @@ impl<A: Address> Port<A> {
         &mut self,
         domain: &DomainState<A>,
         wire: &mut W,
+        now: Instant,
         addr: &A,
     ) -> Result<usize> {
         if let Some(&id) = self.by_addr.get(addr) {
@@ -78,18 +87,14 @@ impl<A: Address> Port<A> {
         let id = place.key();
         let av = domain.ep(self.ep).av;
         let source = av.and_then(|av| domain.av(av).find(addr));
-        let source = source.unwrap_or(source_of(id as u64));
-        let own_id = self.common.ids.next(id);
+        // Never reused: messages of a forgotten stranger may still wait for a receive.
+        let source = source.unwrap_or_else(new_source);
+        let own_id = self.common.ids.first(now, &addr.to_bytes(), id);
+        #[rustfmt::skip]
+        let names = Names { route, source, own_id };
         let settings = &self.common.settings;
-        place.insert(Session::new(
-            id,
-            self.ep,
-            addr.clone(),
-            route,
-            source,
-            own_id,
-            settings,
-        ));
+        let session = Session::new(id, self.ep, addr.clone(), names, now, settings);
+        place.insert(session);
         self.by_addr.insert(addr.clone(), id);
         self.by_route.insert(route, id);
         Ok(id)
@@ -111,16 +116,15 @@ impl<A: Address> Port<A> {
         Some(call(session, &mut cx))
     }
 
-    /// A packet has come.
+    /// Takes a packet.
     pub fn take<W: Routes<A>>(
         &mut self,
         domain: &mut DomainState<A>,
         wire: &mut W,
         now: Instant,
-        from: From,
+        from: &From<A>,
         bytes: &[u8],
     ) {
-        // What is no packet is nobody's.
         let Ok(packet) = Packet::decode(bytes) else {
             return;
         };
@@ -133,14 +137,14 @@ impl<A: Address> Port<A> {
                 (head.peer, Some(head.seq.max(1)))
             }
         };
-        let id = Ids::place(own_id);
-        let Some(session) = self.sessions.get(id) else {
+        let known = match self.find(from, own_id) {
+            None if seq == Some(0) => self.recall(domain, wire, now, from, own_id),
+            known => known,
+        };
+        let Some(id) = known else {
             return;
         };
-        if !session.is_from(from) {
-            return;
-        }
-        match session.caller(own_id, seq) {
+        match self.sessions[id].caller(own_id, seq) {
             Caller::Unknown => return,
             Caller::Known => {}
             Caller::Anew => {
@@ -152,36 +156,61 @@ impl<A: Address> Port<A> {
         });
     }
 
+    /// The session of a packet that carries this number: that of its source, never one that the packet chooses.
+    #[inline]
+    fn find(&self, from: &From<A>, own_id: u32) -> Option<usize> {
+        let id = match from {
+            From::Route(route) => *self.by_route.get(route)?,
+            From::Stranger(addr) => *self.by_addr.get(addr.as_ref()?)?,
+            From::Untold => self.common.ids.place(own_id)?,
+        };
+        let session = self.sessions.get(id)?;
+        session.is_from(from).then_some(id)
+    }
+
+    /// The address of a source, if the provider below reports it.
+    fn addr_of<W: Routes<A>>(&self, wire: &W, from: &From<A>) -> Option<A> {
+        match from {
+            From::Route(route) => match self.by_route.get(route) {
+                Some(&id) => Some(self.sessions[id].addr.clone()),
+                None => wire.addr_of(*route),
+            },
+            From::Stranger(addr) => addr.clone(),
+            From::Untold => None,
+        }
+    }
+
     fn take_rts<W: Routes<A>>(
         &mut self,
         domain: &mut DomainState<A>,
         wire: &mut W,
         now: Instant,
-        from: From,
+        from: &From<A>,
         rts: &Rts<'_>,
     ) {
-        let Some(addr) = A::from_bytes(rts.name) else {
+        // The address in the greeting counts only where the source is not reported: it can be any address.
+        let told = self.addr_of(wire, from);
+        let Some(addr) = told.or_else(|| match from {
+            From::Route(_) => None,
+            From::Stranger(_) | From::Untold => A::from_bytes(rts.name),
+        }) else {
             return;
         };
-        let known = self.by_addr.get(&addr).copied();
-        let claims_another = match (from, known) {
-            (From::Route(route), Some(id)) => self.sessions[id].route != route,
-            (From::Route(route), None) => self.by_route.contains_key(&route),
-            // Who is known comes by its route.
-            (From::Stranger, Some(_)) => true,
-            (From::Stranger, None) | (From::Untold, _) => false,
-        };
-        if claims_another {
-            return;
-        }
-        let id = match known {
-            Some(id) => id,
+        let id = match self.by_addr.get(&addr) {
+            // Packets of a known peer arrive by its route.
+            Some(_) if *from == From::Stranger(None) => return,
+            Some(&id) => id,
             None => {
-                self.make_room(domain, wire);
-                let Ok(id) = self.session(domain, wire, &addr) else {
+                let is_known = self.is_in_vector(domain, &addr);
+                if !is_known && !self.make_room(domain, wire, now) {
+                    return;
+                }
+                let Ok(id) = self.session(domain, wire, now, &addr) else {
                     return;
                 };
-                self.strangers.push_back(id);
+                if !is_known {
+                    self.list_greeted(id);
+                }
                 id
             }
         };
@@ -195,54 +224,49 @@ impl<A: Address> Port<A> {
         domain: &mut DomainState<A>,
         wire: &mut W,
         now: Instant,
-        from: From,
+        from: &From<A>,
         cts: &Cts,
     ) {
-        let id = Ids::place(cts.echo);
-        let session = self.sessions.get(id);
-        if session.is_some_and(|session| session.own_id() == cts.echo && session.is_from(from)) {
+        if let Some(id) = self.find(from, cts.echo)
+            && self.sessions[id].own_id() == cts.echo
+        {
             self.with(domain, wire, now, id, |session, cx| {
                 session.take_cts(cx, cts)
             });
         }
     }
 
-    /// One more may greet.
-    fn make_room<W: Routes<A>>(&mut self, domain: &mut DomainState<A>, wire: &mut W) {
-        while self.strangers.len() >= MAX_STRANGERS
-            && let Some(id) = self.strangers.pop_front()
-        {
-            let av = domain.ep(self.ep).av;
-            let is_known = |addr: &A| av.and_then(|av| domain.av(av).find(addr)).is_some();
-            let goes = self.sessions.get(id).is_some_and(|session| {
-                !session.is_proved && session.is_idle() && !is_known(&session.addr)
-            });
-            if goes {
-                let session = self.sessions.remove(id);
-                self.by_addr.remove(&session.addr);
-                self.by_route.remove(&session.route);
-                wire.drop_route(session.route);
-                let lists = [&mut self.common.acks, &mut self.common.blocked];
-                lists
-                    .into_iter()
-                    .for_each(|list| list.retain(|&other| other != id));
-            }
-        }
-    }
-
     /// After packets have come: deadlines, what had no room, and what is owed.
-    pub fn settle<W: Wire>(&mut self, domain: &mut DomainState<A>, wire: &mut W, now: Instant) {
+    pub fn settle<W: Routes<A>>(
+        &mut self,
+        domain: &mut DomainState<A>,
+        wire: &mut W,
+        now: Instant,
+    ) {
         while let Some(&Reverse((at, id))) = self.common.timers.peek()
             && at <= now
         {
             self.common.timers.pop();
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
+        if std::mem::take(&mut self.common.has_silent) {
+            self.note_unreachable(wire);
+        }
         self.retry_stalled(domain, wire, now);
         for id in std::mem::take(&mut self.common.blocked) {
             self.with(domain, wire, now, id, |session, cx| session.unblock(cx));
         }
         self.acknowledge(domain, wire, now);
+    }
+
+    /// Tells sessions that their peers were reported as unreachable.
+    #[cold]
+    fn note_unreachable<W: Routes<A>>(&mut self, wire: &mut W) {
+        while let Some(route) = wire.take_unreachable() {
+            if let Some(&id) = self.by_route.get(&route) {
+                self.sessions[id].silence.is_unreachable = true;
+            }
+        }
     }
 
     /// There may be room for what has come.
@@ -318,7 +342,7 @@ impl<A: Address> Port<A> {
             .for_each(|(_, session)| session.leave_memory());
     }
 
-    /// Whether the wire calls a peer so.
+    /// Whether a peer has this route.
     #[cfg(test)]
     pub fn knows(&self, route: u64) -> bool {
         self.by_route.contains_key(&route)
@@ -328,16 +352,22 @@ impl<A: Address> Port<A> {
         self.sessions.iter().map(|(_, session)| session)
     }
 
-    /// The address has come into the endpoint's vector, or left it: matching calls the peer so from now on. Nothing:
-    /// as a peer that no vector has.
+    /// The address was inserted into the endpoint's vector at `index`, or removed from it: renames the source of the
+    /// peer's messages.
     pub fn rename(&mut self, domain: &mut DomainState<A>, addr: &A, index: Option<u64>) {
         let Some(&id) = self.by_addr.get(addr) else {
             return;
         };
         let session = &mut self.sessions[id];
-        let to = index.unwrap_or(source_of(id as u64));
+        let to = index.unwrap_or_else(new_source);
         let before = std::mem::replace(&mut session.source, to);
-        domain.rename_source(self.ep, before, to);
+        match index {
+            Some(_) => domain.rename_source(self.ep, before, to),
+            None => {
+                domain.forget_source(self.ep, before, to, addr);
+                self.list_proved(id);
+            }
+        }
     }
 
     /// fi_cancel(3).
@@ -359,6 +389,3 @@ impl<A: Address> Port<A> {
         }
     }
 }
-
-/// Those who have greeted and not shown that they get answers.
-const MAX_STRANGERS: usize = 256;

@@ -57,6 +57,7 @@ impl Rxm {
             op,
             lent,
             msg,
+            is_announced: false,
             left: 0,
             is_writing: false,
         });
@@ -74,11 +75,12 @@ impl Rxm {
         Ok(())
     }
 
-    /// A message that the peer of this connection may speak of.
+    /// A message that the peer of this connection may speak of. Before the announcement has left, a peer can only guess
+    /// that there is one.
     fn send_of(&self, id: usize, msg: u64) -> Option<usize> {
         let place = msg as u32 as usize;
         let send = self.sends.get(place)?;
-        (send.conn == id && send.msg == msg).then_some(place)
+        (send.conn == id && send.msg == msg && send.is_announced).then_some(place)
     }
 
     /// The receiver has fetched a message. False: there is none of this name.

@@ -12,6 +12,7 @@ use super::proto::{ConnId, Message};
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::Error;
 use crate::engine::address::ip::Addr;
+use crate::engine::connect_clock::ConnectClock;
 use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
 use crate::engine::strangers::new_source;
 use crate::ffi::client::Ep;
@@ -42,14 +43,18 @@ pub struct Conn {
     pub link: Option<Arc<Ep>>,
     /// For memory that this connection uses.
     pub registrar: Option<Registrar>,
-    /// What the peer writes into its packets: not only the place in our table, which others have had.
+    /// Name that the peer writes into its packets: random, so that no other process guesses it.
     pub name: u32,
+    /// Number by which completions below name this connection. Each endpoint below has another one; 0 without one.
+    pub arrival: u64,
     /// What the peer calls the connection, and its process.
     pub remote: ConnId,
     /// Receives only: the second half of a connection to oneself.
     pub receive_only: bool,
-    /// While connecting: when to give up, and what was tried.
-    pub deadline: Option<Instant>,
+    /// Time that the peer has left to accept a connection.
+    pub clock: ConnectClock,
+    /// Points in time of the attempt under way and of the next one, and attempts that have failed.
+    pub attempt_at: Option<Instant>,
     pub retry_at: Option<Instant>,
     pub attempts: u32,
     pub last_error: Error,
@@ -61,6 +66,10 @@ pub struct Conn {
     pub held: VecDeque<Post>,
     /// Packets that wait, of each `Lane`.
     pub inbox: [VecDeque<Box<[u8]>>; LANES],
+    /// Bytes that those packets take, of each `Lane`.
+    pub waiting: [usize; LANES],
+    /// Nothing is received from the peer because too much of what it sent waits.
+    pub is_paused: bool,
     /// Messages that come in segments, by their senders' names.
     pub coming: HashMap<u64, Coming>,
     /// Receives of this connection alone that are posted below.
@@ -112,9 +121,11 @@ impl Conn {
             link: None,
             registrar: None,
             name: 0,
+            arrival: 0,
             remote: ConnId::default(),
             receive_only: false,
-            deadline: None,
+            clock: ConnectClock::default(),
+            attempt_at: None,
             retry_at: None,
             attempts: 0,
             last_error: Error::TIMEDOUT,
@@ -122,6 +133,8 @@ impl Conn {
             is_look: false,
             held: VecDeque::new(),
             inbox: Default::default(),
+            waiting: [0; LANES],
+            is_paused: false,
             coming: HashMap::new(),
             posted: 0,
             is_dry: false,

@@ -2,6 +2,7 @@
 //! Making connections below: our attempts, the requests of peers, and what comes of both; fi_cm(3).
 #![forbid(unsafe_code)]
 
+mod deadline;
 mod verdict;
 
 use core::time::Duration;
@@ -10,6 +11,7 @@ use std::time::Instant;
 use self::verdict::{Known, Verdict, decide};
 use super::SOURCE;
 use super::conn::State;
+use super::domain::random;
 use super::loss::{is_silence, loss_of};
 use super::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
 use super::state::{Due, Rxm, StateOf};
@@ -17,15 +19,20 @@ use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::OPT_MORE_FOLLOWS;
+use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
 
 /// How long a peer whose connection has ended is looked for. The kernel asks three times in it.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Bits of a connection's name that are its place in the table.
-const PLACE: u32 = 20;
+/// Time within which a kernel refuses where nothing listens.
+const REFUSAL: Duration = Duration::from_secs(1);
+
+/// Bits of `Conn::arrival` that are the connection's place in the table.
+const PLACE: u32 = 32;
+/// Bits of it that are a serial number: no arrival looks like the source of an unknown sender.
+const SERIAL: u64 = (1 << 30) - 1;
 
 impl Rxm {
     /// Begins to connect, unless it is too early for another attempt.
@@ -39,9 +46,9 @@ impl Rxm {
         if conn.retry_at.is_some_and(|at| now < at) {
             return;
         }
-        let deadline = *conn.deadline.get_or_insert(now + limit);
+        conn.clock.start(now, limit);
         conn.is_wanted = false;
-        conn.retry_at = None;
+        (conn.attempt_at, conn.retry_at) = (Some(now), None);
         conn.state = State::Connecting;
         self.connecting += 1;
         log_debug!(
@@ -51,7 +58,7 @@ impl Rxm {
             conn.peer,
             conn.attempts + 1
         );
-        self.reactor.schedule(deadline, Due::Conn(id));
+        self.schedule_deadline(id);
         if let Err(error) = self.begin_connect(id) {
             self.attempt_failed(domain, id, error);
         }
@@ -77,9 +84,16 @@ impl Rxm {
         link.connect(&peer.to_bytes(), &request.encode())
     }
 
+    /// A number for a connection's new endpoint below, which no earlier one of that place had.
+    fn next_arrival(&mut self, id: usize) -> u64 {
+        self.links = self.links.wrapping_add(1);
+        (u64::from(self.links) & SERIAL) << PLACE | id as u64
+    }
+
     /// Binds an endpoint below, and makes it the connection's.
     fn set_up(&mut self, id: usize, link: std::sync::Arc<crate::ffi::client::Ep>) -> Result {
         let ep = self.conns[id].ep;
+        let arrival = self.next_arrival(id);
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
         link.bind(&self.lower.eq, 0)?;
         if let Some(shared) = &endpoint.shared_rx {
@@ -91,6 +105,7 @@ impl Rxm {
         if self.lower.is_ours {
             // The segments of a message are posted in one go.
             let _ = link.setopt(OPT_MORE_FOLLOWS, 1u8);
+            link.setopt(OPT_PEER_NUMBER, arrival as usize)?;
         }
         let registrar = self.lower.registrar.of_endpoint(&link);
         let registrar = endpoint.accesses.telling(registrar);
@@ -98,16 +113,14 @@ impl Rxm {
         let conn = &mut self.conns[id];
         conn.registrar = Some(registrar);
         conn.link = Some(link);
+        (conn.arrival, conn.is_paused) = (arrival, false);
         self.post_own(id)
     }
 
-    /// By what the peer names the connection from now on. Packets for one that had the place before are told apart.
+    /// The name by which the peer calls the connection from now on.
     fn conn_id(&mut self, id: usize) -> Result<ConnId> {
-        let place = u32::try_from(id).ok().filter(|&id| id < 1 << PLACE);
-        let place = place.ok_or(Error::NOSPC)?;
-        self.names = self.names.wrapping_add(1);
         // Some peers take it for a signed number.
-        let index = (self.names << PLACE | place) & i32::MAX as u32;
+        let index = (random()? & i32::MAX as u32).max(1);
         self.conns[id].name = index;
         Ok(ConnId {
             index,
@@ -115,12 +128,12 @@ impl Rxm {
         })
     }
 
-    /// The connection that a packet names.
+    /// The connection that a completion below is about.
     #[inline]
-    pub fn named(&self, ep: usize, name: u32) -> Option<usize> {
-        let id = (name & ((1 << PLACE) - 1)) as usize;
+    pub fn arrived_over(&self, ep: usize, arrival: u64) -> Option<usize> {
+        let id = (arrival & ((1 << PLACE) - 1)) as usize;
         let conn = self.conns.get(id)?;
-        (conn.name == name && conn.ep == ep && conn.state != State::Over).then_some(id)
+        (conn.arrival == arrival && conn.ep == ep && conn.state != State::Over).then_some(id)
     }
 
     /// Takes an event from below. None: there is none.
@@ -155,7 +168,11 @@ impl Rxm {
         let Some(&id) = self.by_link.get(&failed.object) else {
             return;
         };
-        let conn = &self.conns[id];
+        let conn = &mut self.conns[id];
+        if self.lower.is_ours && failed.prov_errno == Error::CONNRESET.code() {
+            // The peer's kernel had accepted the attempt, and has closed it.
+            conn.clock.stop(self.reactor.now());
+        }
         let is_refusal = failed.error == Error::CONNREFUSED && !failed.err_data.is_empty();
         if conn.state == State::Connecting && is_refusal {
             let reason = reason_of(&failed.err_data);
@@ -202,7 +219,8 @@ impl Rxm {
         let conn = &mut self.conns[id];
         let opened_here = conn.state == State::Connecting;
         conn.state = State::Up;
-        (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
+        conn.clock.reset();
+        (conn.retry_at, conn.attempts) = (None, 0);
         conn.is_look = false;
         log_info!(
             &SOURCE,
@@ -282,6 +300,7 @@ impl Rxm {
                     State::Idle => {}
                     _ => {
                         // What it has sent before is not lost with it.
+                        self.resume(id);
                         self.take_all(domain, ep);
                         self.lost(domain, id, Error::CONNRESET, &"has begun anew");
                         let id = self.new_peer(domain, ep, peer, false);
@@ -306,9 +325,7 @@ impl Rxm {
         conn.remote = request.id;
         conn.state = State::Accepted;
         self.connecting += 1;
-        let limit = self.reactor.now() + self.lower.params.conn_timeout;
-        conn.deadline = Some(limit);
-        self.reactor.schedule(limit, Due::Conn(id));
+        // The provider below reports whether the peer has taken the answer, so there is no time limit here.
         if let Err(error) = self.begin_accept(id, info) {
             self.lost(domain, id, error, &"could not be accepted");
         }
@@ -340,9 +357,17 @@ impl Rxm {
         let conn = &mut self.conns[id];
         conn.last_error = error;
         conn.attempts += 1;
+        // A kernel that refuses does so at once. The peer's kernel had accepted an attempt that failed later.
+        let lasted = conn.attempt_at.filter(|&at| now - at >= REFUSAL);
+        if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
+            conn.clock.stop(begun);
+        }
+        conn.clock.resume(now);
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
         let is_seen = conn.is_look && !conn.is_wanted;
-        if is_final || is_seen || conn.deadline.is_none_or(|deadline| now >= deadline) {
+        let is_over = !conn.clock.is_started() || conn.clock.is_over(now);
+        if is_final || is_seen || is_over || error == Error::CONNREFUSED && conn.clock.is_gone(now)
+        {
             return self.give_up(domain, id, now);
         }
         let at = now + conn.pause();
@@ -407,31 +432,6 @@ impl Rxm {
         if conn.state == State::Idle && !conn.is_wanted {
             conn.is_look = true;
             self.connect(domain, id);
-        }
-    }
-
-    /// A deadline has come.
-    pub fn conn_due(&mut self, domain: &mut StateOf, id: usize) {
-        let now = self.reactor.now();
-        let Some(conn) = self.conns.get_mut(id) else {
-            return;
-        };
-        let is_over = conn.deadline.is_some_and(|deadline| now >= deadline);
-        match conn.state {
-            State::Idle if is_over => {
-                // Nobody may have wanted it for long.
-                if conn.is_wanted {
-                    return self.give_up(domain, id, now);
-                }
-                (conn.deadline, conn.retry_at, conn.attempts) = (None, None, 0);
-                conn.is_look = false;
-            }
-            State::Idle if conn.is_wanted => self.connect(domain, id),
-            State::Connecting if is_over => self.attempt_failed(domain, id, Error::TIMEDOUT),
-            State::Accepted if is_over => {
-                self.lost(domain, id, Error::TIMEDOUT, &"does not answer");
-            }
-            _ => {}
         }
     }
 }

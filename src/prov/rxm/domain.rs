@@ -106,7 +106,7 @@ impl Transport for Rxm {
 
     fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
         let lower = LowerDomain::open(fabric, info)?;
-        let [pid, names] = random()?;
+        let pid = random()?;
         let reactor = Reactor::new(Monotonic)?;
         let eager = HEADER + lower.params.eager;
         let pool = |size, access, limit| Pool::new(lower.registrar.clone(), size, access, limit);
@@ -130,7 +130,7 @@ impl Transport for Rxm {
             eps: Vec::new(),
             conns: Slab::new(),
             by_link: HashMap::new(),
-            names,
+            links: 0,
             pid: pid.max(1),
             groups: Slab::new(),
             sends: Slab::new(),
@@ -199,7 +199,7 @@ impl Transport for Rxm {
             own: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
-            to_self: None,
+            receive_only: Vec::new(),
             unreachable: HashMap::new(),
             strangers: Strangers::new(),
             posted: 0,
@@ -327,10 +327,9 @@ impl Rxm {
     }
 }
 
-/// Two numbers: peers tell a process from the one before it by the first, and nobody guesses what follows from the
-/// second.
-fn random() -> Result<[u32; 2]> {
+/// A number that no other process can guess.
+pub(super) fn random() -> Result<u32> {
     let bytes = unpredictable().map_err(Error::from)?;
     let (words, _) = bytes.as_chunks();
-    Ok([u32::from_ne_bytes(words[0]), u32::from_ne_bytes(words[1])])
+    Ok(u32::from_ne_bytes(words[0]))
 }

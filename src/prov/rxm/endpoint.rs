@@ -24,8 +24,9 @@ pub struct Endpoint {
     pub peers: Vec<u32>,
     /// Connections by the peer's listener.
     pub by_addr: HashMap<Addr, usize>,
-    /// The half that receives what the endpoint sends to itself.
-    pub to_self: Option<usize>,
+    /// Connections beside those in `by_addr`: receiving halves of connections to the endpoint itself. Peers of this
+    /// host can cause several.
+    pub receive_only: Vec<usize>,
     /// Why and when peers could not be reached.
     pub unreachable: HashMap<Addr, (Error, Instant)>,
     /// Senders of messages that are kept, without a connection and without an address in the vector.

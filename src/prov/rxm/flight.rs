@@ -22,8 +22,9 @@ pub struct Flight {
 }
 
 pub enum Kind {
-    /// A receive, of a context or of a connection.
-    Packet,
+    /// A receive of the connection with this `Conn::arrival`.
+    Packet(u64),
+    /// A receive of a context that connections share.
     SharedPacket,
     /// A receive of a context that takes many of them.
     SharedBlock,
@@ -114,6 +115,8 @@ pub struct Send {
     pub lent: Arc<Lent>,
     /// By what the receiver names it.
     pub msg: u64,
+    /// The announcement has gone below: the receiver may answer.
+    pub is_announced: bool,
     /// Writes under way, and those to be begun.
     pub left: usize,
     pub is_writing: bool,

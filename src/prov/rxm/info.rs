@@ -14,7 +14,7 @@ use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
-    Reason, RxAttr, TxAttr, fill, ip, offer_contexts,
+    Reason, RxAttr, TxAttr, fill, ip, offer_contexts, since,
 };
 use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use crate::prov::Below;
@@ -35,24 +35,16 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>, params
     let mut info = fill(kind, query);
     let comm = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
     info.caps = info.caps & !comm | core.caps & comm;
-    match query.hints {
-        // Who has no wishes is not shown what costs something.
-        None => {
-            info.caps &= !Caps::SOURCE;
-            info.rx.caps &= !Caps::SOURCE;
-            (info.tx.op_flags, info.rx.op_flags) = Default::default();
-        }
-        Some(hints) => {
-            let wanted = hints.domain.as_ref().map_or(0, |domain| domain.progress);
-            if wanted == 0 && !params.auto_progress {
-                let manual = FI_PROGRESS_MANUAL.0;
-                (info.domain.progress, info.domain.control_progress) = (manual, manual);
-            }
-        }
+    if query.hints.is_none() {
+        // An application without wishes is not shown what costs something.
+        info.caps &= !Caps::SOURCE;
+        info.rx.caps &= !Caps::SOURCE;
+        (info.tx.op_flags, info.rx.op_flags) = Default::default();
     }
-    if query.hints.is_none() && !params.auto_progress {
-        let manual = FI_PROGRESS_MANUAL.0;
-        (info.domain.progress, info.domain.control_progress) = (manual, manual);
+    let domain = query.hints.and_then(|hints| hints.domain.as_ref());
+    if domain.is_none_or(|domain| domain.progress == 0) && !params.auto_progress {
+        // The old field for control progress keeps FI_PROGRESS_AUTO, as in the original.
+        info.domain.progress = FI_PROGRESS_MANUAL.0;
     }
     // What was asked for may be longer than what is offered without being asked.
     let inject = query.hints.and_then(|hints| hints.tx.as_ref());
@@ -76,9 +68,14 @@ pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, V
     let sharing = shared.entries.into_iter().filter(|info| {
         let name = info.fabric.prov_name.as_deref().unwrap_or_default();
         let wanted = params.shared_rx == Some(true) || is_tcp(name);
+        // Only this library's providers say over which connection a packet in a shared context came.
+        let tells_connections = info.made.is_none();
         // Memory that has to be a connection's region cannot wait where all of them receive.
         let local = flags!(MrMode: LOCAL | ENDPOINT);
-        wanted && info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT && !info.domain.mr_mode.contains(local)
+        wanted
+            && tells_connections
+            && info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT
+            && !info.domain.mr_mode.contains(local)
     });
     let sharing: Vec<Info> = sharing.collect();
     for info in plain.entries {
@@ -195,7 +192,7 @@ pub fn levels_wishes(hints: &Hints) -> Hints {
 fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
     let domain = ours.domain.as_ref();
     let wanted = domain.map_or(MrMode::empty(), |domain| domain.mr_mode);
-    let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < (1 << 16 | 5);
+    let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < since::V1_5;
     let target = flags!(Caps: REMOTE_READ | REMOTE_WRITE);
     let either = flags!(Caps: RMA | ATOMIC);
     let initiates = flags!(Caps: READ | WRITE);
@@ -203,7 +200,9 @@ fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
         || ours.caps.intersects(target)
         || ours.caps.intersects(either) && !ours.caps.intersects(initiates);
     let mr_mode = match domain {
-        Some(_) if old => wanted,
+        // Before API 1.5 the set of requirements does not exist: providers below refuse its bits. Without domain
+        // attributes `wanted` is FI_MR_UNSPEC, which they accept.
+        _ if old => wanted,
         Some(_) if is_target => wanted | MrMode::LOCAL | MrMode::ENDPOINT,
         _ => OWN_MR_MODE,
     };
@@ -235,6 +234,7 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
         addr_format: core.addr_format,
         src_addr: core.src_addr.clone(),
         dest_addr: core.dest_addr.clone(),
+        nic: core.nic.clone(),
         ..Info::default()
     };
     info.mode &= !flags!(Mode: CONTEXT | CONTEXT2);
@@ -291,6 +291,11 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
         info.tx.caps &= !Caps::RMA;
         info.rx.caps &= !Caps::RMA;
     }
+    // The writer of data is known by the receive that the write uses up, or to this library's providers.
+    if core.made.is_some() && !core.mode.contains(Mode::RX_CQ_DATA) {
+        info.caps &= !Caps::SOURCE_ERR;
+        info.rx.caps &= !Caps::SOURCE_ERR;
+    }
     offer_contexts(&mut info, query, MAX_CONTEXTS);
     let asked = Asked::of(query);
     asked.add_to(&mut info, ON_DEMAND);
@@ -334,7 +339,8 @@ fn domain(core: &Info) -> DomainAttr {
         // What operations of ours use is registered by us.
         mr_mode: core.domain.mr_mode & !flags!(MrMode: LOCAL | ENDPOINT | BASIC | SCALABLE),
         mr_key_size: core.domain.mr_key_size,
-        cq_data_size: size_of::<u64>(),
+        // The data of writes goes below.
+        cq_data_size: core.domain.cq_data_size.min(size_of::<u64>()),
         cq_cnt: 65536,
         ep_cnt: 32768,
         tx_ctx_cnt: 1,

@@ -8,7 +8,7 @@ use std::ffi::CString;
 use super::SOURCE;
 use super::conn::{Conn, Lane, Sink, State};
 use super::flight::{Asked, Flight, Group, Kind, Post, Send};
-use super::state::{Rxm, StateOf};
+use super::state::{Ending, Rxm, StateOf};
 use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_info, log_warn};
 use crate::base::{Error, OpFlags};
@@ -21,36 +21,52 @@ impl Rxm {
     /// The connection below has ended. What has come before is taken first.
     #[cold]
     pub fn end_later(&mut self, id: usize, error: Error) {
-        let is_there = |conn: &Conn| conn.link.is_some() && conn.state != State::Over;
-        if self.conns.get(id).is_some_and(is_there) && !self.ending.iter().any(|&(of, _)| of == id)
-        {
-            self.ending.push((id, error));
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        let arrival = conn.arrival;
+        let is_there = conn.link.is_some() && conn.state != State::Over;
+        if is_there && !self.ending.iter().any(|ending| ending.arrival == arrival) {
+            self.ending.push(Ending { id, arrival, error });
+            // The rest of its packets can be read to their end.
+            self.resume(id);
         }
     }
 
     /// Ends connections of which nothing more can come.
     pub fn end_now(&mut self, domain: &mut StateOf) {
-        for (id, error) in std::mem::take(&mut self.ending) {
-            let Some(conn) = self.conns.get(id) else {
+        for ending in std::mem::take(&mut self.ending) {
+            let Ending { id, arrival, error } = ending;
+            let Some(conn) = self.ending_conn(id, arrival) else {
                 continue;
             };
             let (ep, fi_addr, was_up) = (conn.ep, conn.fi_addr, conn.state == State::Up);
-            match self.take_all(domain, ep) {
-                true => {
-                    self.lost(domain, id, error, &"ended");
-                    if was_up && !is_silence(error) {
-                        self.look_for(domain, ep, fi_addr);
-                    }
-                }
-                false => self.ending.push((id, error)),
+            if !self.take_all(domain, ep) {
+                self.ending.push(ending);
+                continue;
+            }
+            // One of its last packets may have ended it.
+            if self.ending_conn(id, arrival).is_some() {
+                self.lost(domain, id, error, &"ended");
+            }
+            if was_up && !is_silence(error) {
+                self.look_for(domain, ep, fi_addr);
             }
         }
+    }
+
+    /// A connection that has ended below, unless it is gone already. Another one may have its place.
+    fn ending_conn(&self, id: usize, arrival: u64) -> Option<&Conn> {
+        self.conns.get(id).filter(|conn| conn.arrival == arrival)
     }
 
     /// The connection is over: everything that depended on it fails, with what became of the peer as the reason.
     #[cold]
     pub fn lost(&mut self, domain: &mut StateOf, id: usize, error: Error, what: &dyn fmt::Display) {
-        let conn = &mut self.conns[id];
+        // A packet that came before may have ended it.
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
         if conn.state == State::Over {
             return;
         }
@@ -75,7 +91,7 @@ impl Rxm {
                 "{sentence}: operations with it fail: {failed}"
             ),
         }
-        self.ending.retain(|&(of, _)| of != id);
+        self.ending.retain(|ending| ending.id != id);
         self.keep_source(domain, id);
         self.unlink_peer(id);
         self.unlink(domain, id);
@@ -158,7 +174,7 @@ impl Rxm {
         let ep = self.conns[id].ep;
         for lane in Lane::ALL {
             for bytes in std::mem::take(&mut self.conns[id].inbox[lane as usize]) {
-                self.let_go(ep, lane, &bytes);
+                self.release(id, lane, &bytes);
                 if domain.find_ep(ep).is_some() {
                     self.take_last(domain, id, &bytes);
                 }
@@ -180,7 +196,7 @@ impl Rxm {
                 }
             }
             // These go with the tables.
-            Kind::Packet
+            Kind::Packet(_)
             | Kind::SharedPacket
             | Kind::SharedBlock
             | Kind::Control
@@ -194,7 +210,7 @@ impl Rxm {
     pub fn unlink(&mut self, domain: &mut StateOf, id: usize) {
         let conn = &mut self.conns[id];
         conn.registrar = None;
-        conn.posted = 0;
+        (conn.posted, conn.arrival, conn.is_paused) = (0, 0, false);
         if let Some(link) = conn.link.take() {
             self.by_link.remove(&link.number());
             let _ = link.shutdown();
@@ -205,7 +221,10 @@ impl Rxm {
 
     /// Closes endpoints below that are over, and ends what was under way there.
     pub fn close_ended(&mut self, domain: &mut StateOf) {
-        for (link, id) in std::mem::take(&mut self.closing) {
+        let mut at = 0;
+        // The others stay in the list, where `retire` looks for them.
+        while at < self.closing.len() {
+            let (link, id) = self.closing.remove(at);
             let endpoint = self.conns.get(id).and_then(|conn| self.endpoint(conn.ep));
             let cq = endpoint.map(|endpoint| endpoint.cq.clone());
             for pool in [&mut self.packets, &mut self.heads, &mut self.copies] {
@@ -217,7 +236,7 @@ impl Rxm {
                         self.received_one_of(&flight.kind, flight.ep);
                         match (&flight.kind, loan) {
                             (
-                                Kind::Packet | Kind::SharedPacket,
+                                Kind::Packet(_) | Kind::SharedPacket,
                                 crate::ffi::layer::Loan::Slot(slot, _),
                             ) => {
                                 self.packets.put(slot);
@@ -229,7 +248,10 @@ impl Rxm {
                     }
                     self.retire(id);
                 }
-                Err((link, _)) => self.closing.push((link, id)),
+                Err((link, _)) => {
+                    self.closing.insert(at, (link, id));
+                    at += 1;
+                }
             }
         }
     }
@@ -252,7 +274,9 @@ impl Rxm {
             .eps
             .get(conn.ep)
             .and_then(|ep| ep.as_deref())
-            .is_some_and(|ep| ep.by_addr.get(&conn.peer) == Some(&id) || ep.to_self == Some(id));
+            .is_some_and(|ep| {
+                ep.by_addr.get(&conn.peer) == Some(&id) || ep.receive_only.contains(&id)
+            });
         if !is_closing && !is_found && matches!(conn.state, State::Over | State::Idle) {
             self.conns.remove(id);
         }
@@ -291,7 +315,10 @@ impl Rxm {
         }
         let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
         for id in self.held.clone() {
-            let held = &self.conns[id].held;
+            let Some(conn) = self.conns.get(id) else {
+                continue;
+            };
+            let held = &conn.held;
             let of_it = |post: &Post| match post.flight.kind {
                 Kind::Op(ref op) => is_meant(op),
                 Kind::Announce(at) => is_meant(&self.sends[at].op),
@@ -349,13 +376,14 @@ impl Rxm {
             };
             unheard && of_it(flight.conn)
         };
-        let held = |id: &usize| self.conns[*id].held.iter().any(|post| below(&post.flight));
+        let held = self.held.iter().filter_map(|&id| self.conns.get(id));
+        let mut held = held.flat_map(|conn| &conn.held);
         let sent = |send: &Send| unheard(&send.op) && of_it(send.conn);
         let asked = |asked: &Asked| unheard(&asked.op) && of_it(asked.conn);
         self.sends.iter().any(|(_, send)| sent(send))
             || self.asked.iter().any(|(_, waiting)| asked(waiting))
             || self.ops.iter().any(below)
-            || self.held.iter().any(held)
+            || held.any(|post| below(&post.flight))
     }
 }
 

@@ -66,6 +66,12 @@ impl LowerDomain {
         // These are kept there, for what goes there.
         entry.tx.msg_order |= info.tx.msg_order;
         entry.rx.msg_order |= info.rx.msg_order;
+        // Completions there give the connection as the source; see `Conn::arrival`.
+        let is_ours = entry.made.is_none();
+        if is_ours {
+            entry.caps |= Caps::SOURCE;
+            entry.rx.caps |= Caps::SOURCE;
+        }
         // Peers are counted there.
         let counts = (info.caps | info.rx.caps) & Caps::RMA_EVENT;
         entry.caps |= counts;
@@ -83,7 +89,7 @@ impl LowerDomain {
             Ok((Registrar::new(&domain, below), domain))
         };
         let (registrar, domain) = with_entry(&entry, open)?;
-        let is_ours = entry.made.take().is_none();
+        entry.made = None;
         let events = with_descriptors(|wait_obj| {
             let attr = EqAttr {
                 wait_obj,
@@ -91,7 +97,8 @@ impl LowerDomain {
             };
             Eq::open(&lower.fabric, &attr)
         })?;
-        let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
+        // A packet in a shared context has to name its connection.
+        let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT && is_ours;
         let packet = HEADER + lower.params.eager;
         // With FI_RX_CQ_DATA a receive may end with what is no message.
         let blocks = shares_rx

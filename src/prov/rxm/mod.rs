@@ -7,7 +7,8 @@
 //! calls. `endpoint` and `conn` are endpoints and their peers, which `peers` finds, `connect` brings together and
 //! `loss` parts. `send`, `announce`, `receive`, `rendezvous`, `rma` and `atomic` are what operations become; `flight`
 //! is what is under way below, `posted` what waits there for packets, and `progress` hears of the end of both.
-//! `counts` says what peers did to memory, by the counters below that `tally` is about; `tell` answers who looks on.
+//! `waiting` limits the packets that wait here, for each peer. `counts` says what peers did to memory, by the counters
+//! below that `tally` is about; `tell` answers who looks on.
 #![forbid(unsafe_code)]
 
 mod announce;
@@ -35,6 +36,7 @@ mod send;
 mod state;
 mod tally;
 mod tell;
+mod waiting;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

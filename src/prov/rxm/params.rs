@@ -86,8 +86,8 @@ impl Params {
             auto_progress: given
                 .flag("data_auto_progress")
                 .unwrap_or(default.auto_progress),
-            conn_timeout: given.milliseconds("conn_timeout", default.conn_timeout),
-            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
+            close_timeout: given.time_limit("close_timeout", default.close_timeout),
             stall_report: given.milliseconds("stall_report", default.stall_report),
             max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
         }
@@ -118,7 +118,7 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "use_srx",
         Kind::Bool,
-        "connections receive into one context that they share (default: over tcp)",
+        "connections receive into one context that they share; only over tcp and sockets (default: over tcp)",
     ),
     (
         "tx_size",
@@ -148,12 +148,13 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds for which a peer is tried before operations for it fail (default: 15000)",
+        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+         (default: 15000)",
     ),
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close waits for what was accepted to leave (default: 5000)",
+        "milliseconds for which fi_close waits for what was accepted to leave, 0 for no limit (default: 5000)",
     ),
     (
         "stall_report",

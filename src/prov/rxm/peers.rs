@@ -101,7 +101,7 @@ impl Rxm {
         let id = self.add_conn(ep, peer, fi_addr);
         self.conns[id].receive_only = beside;
         match (beside, self.endpoint_mut(ep)) {
-            (true, Some(endpoint)) => endpoint.to_self = Some(id),
+            (true, Some(endpoint)) => endpoint.receive_only.push(id),
             _ => self.link_peer(ep, peer, id),
         }
         id
@@ -127,8 +127,8 @@ impl Rxm {
                 continue;
             }
             found.extend(endpoint.by_addr.get(peer));
-            let other = endpoint.to_self.filter(|&id| self.conns[id].peer == *peer);
-            found.extend(other);
+            let of_peer = |&&id: &&usize| self.conns[id].peer == *peer;
+            found.extend(endpoint.receive_only.iter().filter(of_peer));
         }
         found
     }
@@ -158,17 +158,17 @@ impl Rxm {
             let conn = &mut self.conns[id];
             if conn.fi_addr == index {
                 conn.fi_addr = FI_ADDR_NOTAVAIL;
-                domain.rename_source(conn.ep, index, conn.source());
+                domain.forget_source(conn.ep, index, conn.source(), peer);
             }
         }
         for (ep, endpoint) in of_av(&mut self.eps, domain, av) {
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
-            // What it has sent before its connection ended: the index may be another peer's next.
+            // Messages may be kept whose connection has ended; the index may be another peer's next.
             let unexpected = domain.unexpected_len(ep);
             let unnamed = endpoint.strangers.number(peer, unexpected);
-            domain.rename_source(ep, index, unnamed);
+            domain.forget_source(ep, index, unnamed, peer);
         }
     }
 
@@ -195,9 +195,7 @@ impl Rxm {
         if endpoint.by_addr.get(&peer) == Some(&id) {
             endpoint.by_addr.remove(&peer);
         }
-        if endpoint.to_self == Some(id) {
-            endpoint.to_self = None;
-        }
+        endpoint.receive_only.retain(|&other| other != id);
         for slot in &mut endpoint.peers {
             if *slot == id as u32 {
                 *slot = NONE;

@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use super::conn::LANES;
-use super::endpoint::Endpoint;
 use super::flight::{Flight, Kind};
 use super::state::Rxm;
 use crate::abi::FI_ADDR_UNSPEC;
@@ -18,18 +16,6 @@ const LEAST_OWN: usize = 2;
 const MOST_OWN: usize = 8;
 /// Slots for packets in use, beyond which only those are posted without which an endpoint or a connection gets nothing.
 const MANY_PACKETS: usize = 2048;
-/// What packets that wait may take, in bytes, of each `Lane`, before no more receives are posted. As many atomic
-/// operations as a peer may have under way cannot stop the answers to ours.
-const MOST_WAITING: [usize; LANES] = [8 << 20, 64 << 20];
-
-impl Endpoint {
-    /// So much waits that no more is received.
-    fn is_full(&self) -> bool {
-        let mut both = self.waiting.iter().zip(MOST_WAITING);
-        both.any(|(&waiting, most)| waiting > most)
-    }
-}
-
 impl Rxm {
     /// Posts what is missing of the receives that an endpoint's connections share.
     pub fn post_shared(&mut self, ep: usize) -> Result {
@@ -41,9 +27,6 @@ impl Rxm {
         };
         let most = endpoint.wanted.min(self.lower.most_receives());
         let missing = most.saturating_sub(endpoint.posted);
-        if endpoint.is_full() {
-            return Ok(());
-        }
         let (has, least) = (endpoint.posted, self.lower.first_receives());
         for nth in has..has + missing {
             let posted = match self.lower.block {
@@ -72,15 +55,14 @@ impl Rxm {
         let Some(link) = conn.link.clone() else {
             return Ok(());
         };
-        let ep = conn.ep;
-        let is_full = self.endpoint(ep).is_some_and(Endpoint::is_full);
+        let (ep, arrival, is_paused) = (conn.ep, conn.arrival, conn.is_paused);
         let most = MOST_OWN.min(self.lower.receives);
         let mut ended = Ok(());
-        while !is_full && self.conns[id].posted < most {
+        while !is_paused && self.conns[id].posted < most {
             if self.conns[id].posted >= LEAST_OWN && self.packets.used() >= MANY_PACKETS {
                 break;
             }
-            match self.post_packet(&link, ep, id, Kind::Packet) {
+            match self.post_packet(&link, ep, id, Kind::Packet(arrival)) {
                 Ok(()) => self.conns[id].posted += 1,
                 Err(error) => {
                     ended = Err(error);
@@ -88,9 +70,9 @@ impl Rxm {
                 }
             }
         }
-        // None of its own completions is the occasion to post more.
+        // None of its own completions is the occasion to post more. A paused connection is resumed instead.
         let conn = &mut self.conns[id];
-        if conn.posted == 0 && !conn.is_dry {
+        if conn.posted == 0 && !conn.is_dry && !is_paused {
             conn.is_dry = true;
             self.dry.push(id);
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::flight::{Call, Flight, Kind, Post};
 use super::state::{Due, Rxm, StateOf};
-use crate::abi::{FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
+use crate::abi::{FI_ADDR_NOTAVAIL, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
 use crate::base::{CompFlags, Error};
 use crate::engine::domain_state::Sender;
 use crate::ffi::client::{Completion, Cq, Done};
@@ -102,7 +102,7 @@ impl Rxm {
             return;
         };
         let mut batch = core::mem::take(&mut self.batch);
-        let mut read = endpoint.cq.read(&mut batch);
+        let mut read = endpoint.cq.read_from(&mut batch);
         if read == Err(Error::AGAIN) {
             self.ops.read_empty(&endpoint.cq);
             self.batch = batch;
@@ -124,7 +124,7 @@ impl Rxm {
                 Err(Error::AVAIL) => self.failed(domain, ep, &cq),
                 Err(_) => break,
             }
-            read = cq.read(&mut batch);
+            read = cq.read_from(&mut batch);
         }
         self.batch = batch;
         self.grow_shared(ep);
@@ -145,7 +145,7 @@ impl Rxm {
             );
             let is_ready = endpoint.shared_rx.is_none() || endpoint.posted >= wanted;
             let mut batch = core::mem::take(&mut self.batch);
-            let read = cq.read(&mut batch);
+            let read = cq.read_from(&mut batch);
             let mut block = None;
             match read {
                 Ok(count) => {
@@ -188,28 +188,33 @@ impl Rxm {
         let context = core::mem::take(&mut done.context);
         let (flags, len) = (done.flags, done.len);
         let ended = self.ops.end(context);
+        let arrival = match &ended {
+            // The provider below may not give sources.
+            Some((flight, _)) => match flight.kind {
+                Kind::Packet(arrival) => arrival,
+                _ => done.src,
+            },
+            None => done.src,
+        };
         if flags & FI_REMOTE_WRITE != 0 {
-            self.written_by_peer(
-                domain,
-                ep,
-                len,
-                (flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data),
-            );
+            let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
+            self.written_by_peer(domain, ep, len, data, arrival);
         }
         let Some((flight, loan)) = ended else { return };
         match flight.kind {
-            Kind::SharedPacket | Kind::Packet => {
+            Kind::SharedPacket | Kind::Packet(_) => {
                 self.received_one(&flight);
                 let Loan::Slot(slot, _) = loan else { return };
                 // A write with data uses up a receive.
                 if flags & FI_REMOTE_WRITE == 0 {
-                    self.arrived(domain, ep, &slot.bytes()[..len.min(slot.room())]);
+                    let packet = &slot.bytes()[..len.min(slot.room())];
+                    self.arrived(domain, ep, arrival, packet);
                 }
                 self.packets.put(slot);
-                if let Kind::Packet = flight.kind
-                    && self.conns.contains(flight.conn)
+                if let Kind::Packet(_) = flight.kind
+                    && let Some(id) = self.arrived_over(ep, arrival)
                 {
-                    let _ = self.post_own(flight.conn);
+                    let _ = self.post_own(id);
                 }
             }
             _ => {
@@ -232,7 +237,7 @@ impl Rxm {
         if done.flags & FI_RECV != 0
             && let Some(packet) = block.as_ref().and_then(|block| block.message(done))
         {
-            self.arrived(domain, ep, packet);
+            self.arrived(domain, ep, done.src, packet);
         }
         if done.flags & FI_MULTI_RECV != 0 {
             *block = None;
@@ -255,11 +260,12 @@ impl Rxm {
                     endpoint.posted -= 1;
                 }
             }
-            _ => {
-                if let Some(conn) = self.conns.get_mut(flight.conn) {
-                    conn.posted = conn.posted.saturating_sub(1);
+            Kind::Packet(arrival) => {
+                if let Some(id) = self.arrived_over(flight.ep, arrival) {
+                    self.conns[id].posted = self.conns[id].posted.saturating_sub(1);
                 }
             }
+            _ => {}
         }
     }
 
@@ -286,11 +292,20 @@ impl Rxm {
         }
     }
 
-    /// A peer has written to memory of ours, with data for the queue.
-    fn written_by_peer(&mut self, domain: &mut StateOf, ep: usize, len: usize, data: Option<u64>) {
+    /// The peer of the connection that `arrival` names has written to memory of this process, with data for the queue.
+    fn written_by_peer(
+        &mut self,
+        domain: &mut StateOf,
+        ep: usize,
+        len: usize,
+        data: Option<u64>,
+        arrival: u64,
+    ) {
+        let id = self.arrived_over(ep, arrival);
+        let peer = id.map(|id| (self.conns[id].fi_addr, self.conns[id].peer));
         let sender = Sender {
-            fi_addr: crate::abi::FI_ADDR_NOTAVAIL,
-            addr: None,
+            fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |(fi_addr, _)| fi_addr),
+            addr: peer.as_ref().map(|(_, addr)| addr),
         };
         if domain.find_ep(ep).is_some() {
             domain.written(ep, CompFlags::RMA, len as u64, data, &sender);
@@ -301,7 +316,7 @@ impl Rxm {
     /// What an operation below was for has come one step further, or has failed.
     pub fn landed(&mut self, domain: &mut StateOf, flight: Flight, error: Option<Error>) {
         match flight.kind {
-            Kind::Packet
+            Kind::Packet(_)
             | Kind::SharedPacket
             | Kind::SharedBlock
             | Kind::Control
@@ -366,12 +381,16 @@ impl Rxm {
         };
         let id = flight.conn;
         match flight.kind {
-            Kind::SharedPacket | Kind::Packet => {
+            Kind::SharedPacket | Kind::Packet(_) => {
                 self.received_one(&flight);
                 if let Loan::Slot(slot, _) = loan {
                     self.packets.put(slot);
                 }
-                if let Kind::SharedPacket = flight.kind {
+                let Kind::Packet(arrival) = flight.kind else {
+                    return;
+                };
+                // The connection may have another endpoint below by now.
+                if self.arrived_over(flight.ep, arrival).is_none() {
                     return;
                 }
             }
@@ -415,6 +434,10 @@ impl Rxm {
     #[allow(clippy::result_large_err)]
     fn try_post(&mut self, post: Post) -> Result<(), (Post, Error)> {
         let Post { call, loan, flight } = post;
+        let announced = match flight.kind {
+            Kind::Announce(at) => Some(at),
+            _ => None,
+        };
         let Some(link) = self.conns[flight.conn].link.as_ref() else {
             return Err((Post { call, loan, flight }, Error::NOTCONN));
         };
@@ -435,7 +458,11 @@ impl Rxm {
         posted.map_err(|Failed { error, loan, what }| {
             let flight = what;
             (Post { call, loan, flight }, error)
-        })
+        })?;
+        if let Some(send) = announced.and_then(|at| self.sends.get_mut(at)) {
+            send.is_announced = true;
+        }
+        Ok(())
     }
 
     /// What waited for room below, as far as there is some.

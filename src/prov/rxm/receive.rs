@@ -10,7 +10,7 @@ use super::state::{Rxm, StateOf};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error};
 use crate::engine::domain_state::{MessageInfo, Sender};
-use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
+use crate::engine::srx::{Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
 
 /// Whether a packet could be dealt with.
@@ -21,16 +21,17 @@ pub enum Taken {
 }
 
 impl Rxm {
-    /// A packet has come. It is dealt with, or a copy of it waits.
-    pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, bytes: &[u8]) {
-        let packet = match decode(bytes) {
-            Ok(packet) => packet,
-            // Whose it is cannot be told: it came by a receive that connections share.
-            Err(fault) => return complain(fault),
-        };
-        let Some(id) = self.named(ep, packet.conn) else {
+    /// Takes a packet that came over the connection with this `Conn::arrival`, or keeps a copy of it for later. The
+    /// packet counts for that connection only, whichever it names.
+    pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, arrival: u64, bytes: &[u8]) {
+        let Some(id) = self.arrived_over(ep, arrival) else {
             // Of a connection that is gone.
             return;
+        };
+        let packet = match decode(bytes) {
+            Ok(packet) if packet.conn == self.conns[id].name => packet,
+            Ok(_) => return self.faulty(domain, id, Fault("a packet for another connection")),
+            Err(fault) => return self.faulty(domain, id, fault),
         };
         let lane = lane_of(&packet.body);
         if self.has_to_wait(id, lane) {
@@ -50,23 +51,14 @@ impl Rxm {
         conn.state != State::Up || lane.is_some_and(|lane| !conn.inbox[lane as usize].is_empty())
     }
 
-    /// A packet waits: no receives are posted below while too much does.
+    /// Keeps a packet for later. Its sender waits if too much of what it has sent does.
     #[cold]
     fn postpone(&mut self, id: usize, lane: Option<Lane>, bytes: &[u8]) {
         let lane = lane.unwrap_or(Lane::Messages);
         self.conns[id].inbox[lane as usize].push_back(bytes.into());
-        let ep = self.conns[id].ep;
-        if let Some(endpoint) = self.endpoint_mut(ep) {
-            endpoint.waiting[lane as usize] += cost_of(bytes);
-        }
+        self.charge(id, lane, bytes);
+        self.pause_if_full(id);
         self.stall(id);
-    }
-
-    /// One of the packets that waited does not any more.
-    pub fn let_go(&mut self, ep: usize, lane: Lane, bytes: &[u8]) {
-        if let Some(endpoint) = self.endpoint_mut(ep) {
-            endpoint.waiting[lane as usize] -= cost_of(bytes);
-        }
     }
 
     pub fn stall(&mut self, id: usize) {
@@ -84,12 +76,10 @@ impl Rxm {
             let Some(conn) = self.conns.get(id) else {
                 continue;
             };
-            let (ep, waits) = (conn.ep, conn.has_waiting());
-            if waits {
+            if conn.has_waiting() {
                 self.stall(id);
             }
-            // Too much may have waited for them.
-            let _ = self.post_shared(ep).and_then(|()| self.post_own(id));
+            self.resume_if_empty(id);
         }
     }
 
@@ -98,18 +88,18 @@ impl Rxm {
             && conn.state == State::Up
             && let Some(bytes) = conn.inbox[lane as usize].pop_front()
         {
-            let ep = conn.ep;
+            self.release(id, lane, &bytes);
             let taken = match decode(&bytes) {
                 Ok(packet) => self.take(domain, id, &packet),
                 Err(fault) => Err(fault),
             };
-            if let Ok(Taken::Later) = taken {
-                self.conns[id].inbox[lane as usize].push_front(bytes);
-                return;
-            }
-            self.let_go(ep, lane, &bytes);
-            if let Err(fault) = taken {
-                self.faulty(domain, id, fault);
+            match taken {
+                Ok(Taken::Yes) => {}
+                Ok(Taken::Later) => {
+                    self.charge(id, lane, &bytes);
+                    return self.conns[id].inbox[lane as usize].push_front(bytes);
+                }
+                Err(fault) => self.faulty(domain, id, fault),
             }
         }
     }
@@ -145,7 +135,9 @@ impl Rxm {
     /// The peer has broken a rule.
     #[cold]
     fn faulty(&mut self, domain: &mut StateOf, id: usize, Fault(why): Fault) {
-        let peer = self.conns[id].peer;
+        let Some(peer) = self.conns.get(id).map(|conn| conn.peer) else {
+            return;
+        };
         log_warn!(&SOURCE, Subsys::EpData, "{peer} breaks the protocol: {why}");
         self.lost(
             domain,
@@ -336,6 +328,17 @@ impl Rxm {
         if have > message.size || is_last != (have == message.size) {
             return Err(Fault("segments of another length than their message"));
         }
+        if let Sink::Kept(srx, slot) = coming.sink
+            && !self.is_forced
+            && segment.part != Part::First
+            && !domain.rx_queue_mut(srx).may_grow(
+                slot,
+                payload.len(),
+                self.lower.params.max_saved_bytes,
+            )
+        {
+            return Ok(Taken::Later);
+        }
         (coming.number, coming.have) = (coming.number + 1, have);
         match &mut coming.sink {
             // What there is no room for is dropped.
@@ -369,7 +372,7 @@ impl Rxm {
         if !self.may_keep(srx, &envelope, envelope.len) {
             return None;
         }
-        let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
+        let slot = srx.keep_growing(envelope);
         self.note_origin(domain, id, srx_id, slot);
         Some(Sink::Kept(srx_id, slot))
     }
@@ -421,16 +424,4 @@ fn lane_of(body: &Body<'_>) -> Option<Lane> {
         Body::Atomic { .. } => Some(Lane::Atomics),
         _ => None,
     }
-}
-
-/// What a packet that waits takes, about.
-fn cost_of(bytes: &[u8]) -> usize {
-    bytes.len() + ENTRY
-}
-
-const ENTRY: usize = 64;
-
-#[cold]
-fn complain(Fault(why): Fault) {
-    log_warn!(&SOURCE, Subsys::EpData, "a peer breaks the protocol: {why}");
 }

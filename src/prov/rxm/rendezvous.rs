@@ -72,8 +72,8 @@ impl Rxm {
             .len
             .min(usize::try_from(message.size).unwrap_or(usize::MAX));
         if len == 0 {
-            self.tell(domain, id, msg, true);
-            return self.complete_receive(domain, id, &recv, &envelope);
+            self.complete_receive(domain, id, &recv, &envelope);
+            return self.tell(domain, id, msg, true);
         }
         let is_written = places.without_keys();
         let access = FI_READ | if is_written { FI_REMOTE_WRITE } else { 0 };
@@ -84,8 +84,8 @@ impl Rxm {
         let lent = match Lent::new(registrar, room, access) {
             Ok(lent) => lent,
             Err((_, error)) => {
-                self.tell(domain, id, msg, true);
-                return domain.receive_failed(envelope.ep, &recv, envelope.what, error);
+                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
+                return self.tell(domain, id, msg, true);
             }
         };
         let at = self.fetches.insert(Fetch {
@@ -150,8 +150,9 @@ impl Rxm {
         let fetch = self.fetches.remove(at);
         // Not before: until then the sender keeps the memory for us.
         drop(fetch.lent);
-        self.tell(domain, fetch.conn, fetch.msg, true);
+        // The packet may end the connection if there is no memory for it, so that it goes last.
         self.complete_receive(domain, fetch.conn, &fetch.recv, &fetch.envelope);
+        self.tell(domain, fetch.conn, fetch.msg, true);
     }
 
     /// The sender has written a message. False: there is none of this name.

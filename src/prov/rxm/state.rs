@@ -36,8 +36,8 @@ pub struct Rxm {
     pub(super) conns: Slab<Conn>,
     /// By the numbers of their endpoints below.
     pub(super) by_link: HashMap<usize, usize>,
-    /// What goes with the next name of a connection.
-    pub(super) names: u32,
+    /// Endpoints below that were opened so far: see `Conn::arrival`.
+    pub(super) links: u32,
     pub(super) pid: u32,
     pub(super) ops: Operations<Flight>,
     /// For packets that come in; for headers; for messages that are copied.
@@ -57,8 +57,7 @@ pub struct Rxm {
     pub(super) stalled: Vec<usize>,
     /// Connections without a receive below.
     pub(super) dry: Vec<usize>,
-    /// Connections that have ended below, and why.
-    pub(super) ending: Vec<(usize, Error)>,
+    pub(super) ending: Vec<Ending>,
     /// Endpoints below that are to be closed, with the connections that they were of.
     pub(super) closing: Vec<(Arc<Ep>, usize)>,
     /// Regions below by their keys.
@@ -76,6 +75,14 @@ pub struct Rxm {
     /// Counters of regions, and whether accesses of peers are counted at all.
     pub(super) tallies: Vec<RegionTally>,
     pub(super) is_counting: bool,
+}
+
+/// A connection that has ended below. Others may have its place in the table before it ends here, so that it is named
+/// by its `Conn::arrival`, too.
+pub struct Ending {
+    pub id: usize,
+    pub arrival: u64,
+    pub error: Error,
 }
 
 /// What a deadline is about.

@@ -57,6 +57,7 @@ impl Stream<Shm> {
             listener: Some(listener),
             peers: Vec::new(),
             by_addr: HashMap::new(),
+            receive_only: HashMap::new(),
             unreachable: HashMap::new(),
             strangers: Strangers::new(),
             conn: None,

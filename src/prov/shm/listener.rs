@@ -5,13 +5,11 @@
 //! Two that begin at once get two connections, each for what its opener sends: neither gives way.
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
 use std::os::fd::AsRawFd;
 
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::stream::Stream;
-use crate::engine::stream::conn::Conn;
 use crate::engine::stream::hello::{Hello, Verdict};
 use crate::engine::stream::link::Link;
 use crate::engine::stream::pending_peer::PendingPeer;
@@ -19,7 +17,7 @@ use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::session::State;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
-use crate::engine::stream::transport::{DomainOf, Due};
+use crate::engine::stream::transport::DomainOf;
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::kind::SHM as SOURCE;
@@ -33,17 +31,12 @@ impl Stream<Shm> {
         if conn.session.state != State::Idle {
             return Ok(());
         }
-        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
-        let deadline = *conn
-            .deadline
-            .get_or_insert_with(|| self.reactor.now() + limit);
-        match self.open_channel(domain, id) {
-            Ok(()) => self.schedule(deadline, Due::Conn(id)),
-            Err(error) => {
-                self.shm_connect_failed(domain, id, error);
-                if !self.conns.contains(id) {
-                    return Err(error);
-                }
+        let now = self.reactor.now();
+        conn.clock.start(now, self.params.set.conn_timeout);
+        if let Err(error) = self.open_channel(domain, id) {
+            self.shm_connect_failed(domain, id, error);
+            if !self.conns.contains(id) {
+                return Err(error);
             }
         }
         Ok(())
@@ -75,7 +68,10 @@ impl Stream<Shm> {
                 }
             })?;
         let exchange = self.send_hello(domain, ep, &socket, who)?;
+        let now = self.reactor.now();
         let conn = &mut self.conns[id];
+        // The peer's process is there, and answers when it polls, however long that takes.
+        conn.clock.stop(now);
         conn.opened_here = true;
         conn.link = Link::Socket(socket);
         conn.own = exchange;
@@ -127,7 +123,7 @@ impl Stream<Shm> {
         conn.session.state = State::Up;
         domain.ep(conn.session.ep).stats.count(Count::Connected);
         probe::connect(conn.session.ep, id, conn.session.fi_addr);
-        conn.deadline = None;
+        conn.clock.reset();
         conn.attempts = 0;
         conn.session.extended = true;
         conn.session.rendezvous = true;
@@ -196,12 +192,7 @@ impl Stream<Shm> {
             None => self.new_peer(domain, ep, peer),
             // An attempt of ours is between two tries: what waits for it goes over this one.
             Some(id) if self.conns[id].session.state == State::Idle && !to_self => id,
-            Some(_) => {
-                let fi_addr = self.number_of(domain, ep, &peer);
-                let mut conn = Conn::new(ep, peer, fi_addr);
-                conn.receive_only = true;
-                self.conns.insert(conn)
-            }
+            Some(_) => self.new_receive_only(domain, ep, peer),
         }
     }
 

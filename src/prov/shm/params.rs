@@ -27,9 +27,9 @@ pub struct Params {
     pub max_saved_size: usize,
     /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
-    /// After that many milliseconds without a connection, operations waiting for it fail.
-    pub conn_timeout_ms: u64,
-    /// How long closing waits for peers to take what was accepted for them.
+    /// Time that a peer has to accept a connection; `NO_LIMIT` for any time.
+    pub conn_timeout: Duration,
+    /// How long closing waits for peers to take what was accepted for them; `NO_LIMIT` for any time.
     pub close_timeout: Duration,
     /// An operation that waits for its peer for so long fails, or is reported; zero: never.
     pub op_timeout: Duration,
@@ -50,7 +50,7 @@ impl Default for Params {
             folder: None,
             max_saved_size: usize::MAX,
             max_saved_bytes: 64 << 20,
-            conn_timeout_ms: 15_000,
+            conn_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(5),
             op_timeout: Duration::ZERO,
             stall_report: Duration::from_secs(60),
@@ -84,10 +84,8 @@ impl Params {
             max_saved_bytes: given
                 .size("max_saved_bytes")
                 .unwrap_or(default.max_saved_bytes),
-            conn_timeout_ms: given
-                .count("conn_timeout")
-                .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
-            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
+            close_timeout: given.time_limit("close_timeout", default.close_timeout),
             op_timeout: given.milliseconds("op_timeout", default.op_timeout),
             stall_report: given.milliseconds("stall_report", default.stall_report),
             disable_auto_progress: given
@@ -168,12 +166,13 @@ const VARIABLES: [(&str, Kind, &str); 17] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds after which operations that wait for a peer to appear fail (default: 15000)",
+        "milliseconds after which operations that wait for a peer to appear fail, 0 for no limit (default: 15000)",
     ),
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected (default: 5000)",
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+         no limit (default: 5000)",
     ),
     (
         "op_timeout",
@@ -262,7 +261,7 @@ mod tests {
                 folder: Some(PathBuf::from("/run/jobs")),
                 max_saved_size: 13,
                 max_saved_bytes: 14,
-                conn_timeout_ms: 15,
+                conn_timeout: Duration::from_millis(15),
                 close_timeout: Duration::from_millis(18),
                 op_timeout: Duration::from_millis(16),
                 stall_report: Duration::from_millis(17),
@@ -282,7 +281,7 @@ mod tests {
         check(&none, |params| {
             params.tx_size = 1;
             params.rx_size = MAX_QUEUE;
-            params.conn_timeout_ms = 0;
+            params.conn_timeout = params::NO_LIMIT;
         });
         assert_eq!(ring_size(0), memory::page_size());
         assert_eq!(ring_size(65535), 65536);

@@ -73,8 +73,9 @@ impl Provider for Sockets {
         let alias = Alias {
             source: &SOURCE,
             max_inject: info::INJECT,
-            conn_timeout_ms: self.params().conn_timeout_ms,
+            conn_timeout: self.params().conn_timeout,
             datagrams: true,
+            answers_writes: true,
         };
         (self.transport.open)(alias, attr, api_version, context)
     }

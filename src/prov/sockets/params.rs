@@ -3,6 +3,8 @@
 //! transport goes by its own, FI_TCP_.
 #![forbid(unsafe_code)]
 
+use core::time::Duration;
+
 use super::SOURCE;
 use crate::base::params::{self, Given, Kind};
 
@@ -11,8 +13,8 @@ use crate::base::params::{self, Given, Kind};
 pub struct Params {
     /// Only this interface's addresses are offered.
     pub iface: Option<String>,
-    /// After that many milliseconds without a connection, operations waiting for it fail.
-    pub conn_timeout_ms: Option<u64>,
+    /// Time that a peer has to accept a connection, if the variable is set.
+    pub conn_timeout: Option<Duration>,
 }
 
 impl Params {
@@ -26,7 +28,9 @@ impl Params {
         let given = Given(&SOURCE);
         Params {
             iface: given.text("iface").filter(|iface| !iface.is_empty()),
-            conn_timeout_ms: given.count("conn_timeout").map(|number| number as u64),
+            conn_timeout: given
+                .int("conn_timeout")
+                .map(|_| given.time_limit("conn_timeout", params::NO_LIMIT)),
         }
     }
 }
@@ -40,7 +44,8 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds after which operations that wait for a connection fail (default: 15000)",
+        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+         (default: 15000)",
     ),
     (
         "max_conn_retry",
@@ -137,11 +142,11 @@ mod tests {
         ];
         let expected = Params {
             iface: Some("lo".to_owned()),
-            conn_timeout_ms: Some(77),
+            conn_timeout: Some(Duration::from_millis(77)),
         };
         check(&environment, &expected);
         let negative = Params {
-            conn_timeout_ms: Some(0),
+            conn_timeout: Some(params::NO_LIMIT),
             ..Params::default()
         };
         check(&[("FI_SOCKETS_CONN_TIMEOUT", "-1")], &negative);

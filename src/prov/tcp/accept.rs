@@ -17,8 +17,8 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::base::log::{Subsys, log_debug, log_info, log_warn};
 use crate::engine::address::ip::Addr;
-use crate::engine::half_open::{is_crowded, is_reserved, oldest_silent};
-use crate::engine::stream::conn::{Conn, Watch};
+use crate::engine::half_open::{ACCEPTS, is_reserved};
+use crate::engine::stream::conn::Watch;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::{conn_token, handshake_token};
 use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
@@ -54,9 +54,9 @@ impl Crossing {
 const CROSSING: Duration = Duration::from_secs(3);
 
 impl Stream<Tcp> {
-    /// Connections that wait at a listener.
+    /// Accepts connections that wait at a listener, `ACCEPTS` at most.
     pub(super) fn accept_waiting(&mut self, ep: usize) {
-        loop {
+        for _ in 0..ACCEPTS {
             let Some(endpoint) = self.eps.get(ep) else {
                 return;
             };
@@ -68,7 +68,7 @@ impl Stream<Tcp> {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
+                    let limit = self.params.set.conn_timeout;
                     let deadline = self.reactor.now() + limit;
                     let id = self.own.handshakes.insert(Handshake {
                         ep,
@@ -88,7 +88,7 @@ impl Stream<Tcp> {
                         continue;
                     }
                     self.schedule(deadline, Due::Handshake(id));
-                    if is_crowded(self.own.handshakes.len(), fd) {
+                    if self.own.handshakes.is_crowded(id) {
                         self.drop_silent(Some(id));
                     }
                 }
@@ -107,14 +107,9 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Of those who have not said who they are the one goes that was silent the longest. False if there is none.
+    /// Closes the connection without a request that was silent the longest. False if none was found.
     fn drop_silent(&mut self, newest: Option<usize>) -> bool {
-        let handshakes = self.own.handshakes.iter();
-        let silent = oldest_silent(
-            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
-            newest,
-        );
-        let Some(id) = silent else {
+        let Some(id) = self.own.handshakes.oldest_silent(newest) else {
             return false;
         };
         let from = self.own.handshakes[id].from;
@@ -230,7 +225,7 @@ impl Stream<Tcp> {
             Some(id) => match self.conns[id].session.state {
                 State::Idle | State::Down => id,
                 _ if peer == own && self.conns[id].opened_here => {
-                    self.half_to_self(domain, ep, peer)
+                    self.new_receive_only(domain, ep, peer)
                 }
                 // The peer knows nothing of our attempt; what waits for it goes over this one.
                 State::Connecting | State::Proving => self.give_up_attempt(id),
@@ -274,13 +269,15 @@ impl Stream<Tcp> {
         {
             domain.av_mut(av).keys.note_stranger(peer, key);
         }
-        let fd = from.socket.as_raw_fd();
+        let (fd, now) = (from.socket.as_raw_fd(), self.reactor.now());
         let conn = &mut self.conns[id];
+        conn.clock.stop(now);
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
         conn.session.swap = header.swapped;
         conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
         conn.session.extended = answer.features & EXTENSIONS != 0;
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.session.tx.counter = u8::from(proved);
@@ -366,14 +363,6 @@ impl Stream<Tcp> {
         };
         self.admit(domain, crossing.from, crossing.header, crossing.private);
         true
-    }
-
-    /// The receiving half of a connection to oneself: not found by address.
-    fn half_to_self(&mut self, domain: &mut DomainOf<Tcp>, ep: usize, peer: Addr) -> usize {
-        let fi_addr = self.number_of(domain, ep, &peer);
-        let mut conn = Conn::new(ep, peer, fi_addr);
-        conn.receive_only = true;
-        self.conns.insert(conn)
     }
 
     /// Which of the members the endpoint is; FI_EINVAL if it is none.

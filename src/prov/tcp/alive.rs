@@ -67,14 +67,18 @@ impl Stream<Tcp> {
             }
         }
         for id in silent {
+            // The loss of one peer may have ended the connection to another.
+            let Some(conn) = self.conns.get_mut(id) else {
+                continue;
+            };
+            conn.session.is_reported = true;
             log_warn!(
                 self.common.source,
                 Subsys::EpData,
                 "{}: nothing was acknowledged for {} s: the connection is given up",
-                self.conns[id].session.peer,
+                conn.session.peer,
                 timeout.as_secs_f32()
             );
-            self.conns[id].session.is_reported = true;
             self.disconnect(domain, id, Error::TIMEDOUT);
         }
         self.common.watches_peers = false;

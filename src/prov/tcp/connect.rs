@@ -15,7 +15,7 @@ use crate::engine::stream::proto::{
     CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of,
 };
 use crate::engine::stream::session::State;
-use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::alive::probe_at_rest;
 use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_whole};
@@ -25,8 +25,10 @@ use crate::sync::stats::Count;
 use crate::sys::probe;
 use crate::sys::socket::Socket;
 
-/// A peer that took the connection but does not answer the request: when, how often and how many times it is probed.
-const PROBES: (Duration, Duration, u32) = (Duration::from_secs(5), Duration::from_secs(2), 2);
+/// Probes of the host of a peer whose kernel has accepted the connection and that has not answered yet: when, how often
+/// and how many times.
+pub(super) const PROBES: (Duration, Duration, u32) =
+    (Duration::from_secs(5), Duration::from_secs(2), 2);
 
 impl Stream<Tcp> {
     /// Begins to connect to the peer of `id`, unless that is under way.
@@ -35,9 +37,8 @@ impl Stream<Tcp> {
         if conn.session.state != State::Idle {
             return Ok(());
         }
-        let now = self.reactor.now();
-        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
-        let deadline = *conn.deadline.get_or_insert(now + limit);
+        conn.clock
+            .start(self.reactor.now(), self.params.set.conn_timeout);
         let (peer, ep) = (conn.session.peer, conn.session.ep);
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
         log_debug!(
@@ -49,6 +50,9 @@ impl Stream<Tcp> {
         );
         let started = match endpoint.own.bound.take() {
             Some(bound) => bound.connect_to(peer),
+            None if endpoint.own.has_port => {
+                Socket::bound(endpoint.local, None, 0).and_then(|bound| bound.connect_to(peer))
+            }
             None => Socket::connect(Some(endpoint.local), peer),
         };
         match started {
@@ -69,13 +73,17 @@ impl Stream<Tcp> {
                     self.connect_failed(domain, id, error.into());
                     return Ok(());
                 }
-                self.schedule(deadline, Due::Conn(id));
-                if up {
-                    self.connected(domain, id);
+                match up {
+                    true => self.connected(domain, id),
+                    false => self.schedule_attempt(id),
                 }
             }
             Err(error) => {
-                let error = Error::from(error);
+                let error = match Error::from(error) {
+                    // No port is free on this side. For attempts FI_EAGAIN means that the peer's queue is full.
+                    Error::AGAIN => Error::ADDRNOTAVAIL,
+                    error => error,
+                };
                 self.connect_failed(domain, id, error);
                 if !self.conns.contains(id) {
                     return Err(error);
@@ -114,6 +122,11 @@ impl Stream<Tcp> {
         else {
             return;
         };
+        if !endpoint.rdm && socket.has_ended() {
+            // The listener has closed the connection because this side did not poll for long. It has seen no request,
+            // so another attempt is not a second one for it.
+            return self.connect_again(domain, id);
+        }
         let private = match endpoint.rdm {
             true => RdmPrivate {
                 version: 1,
@@ -134,7 +147,10 @@ impl Stream<Tcp> {
         if !write_whole(socket, &request) {
             return self.connect_failed(domain, id, Error::IO);
         }
+        let now = self.reactor.now();
         let conn = &mut self.conns[id];
+        // The peer answers when it polls, however long that takes.
+        conn.clock.stop(now);
         conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
         conn.session.state = State::Requested;
         conn.session.rx.leftover = Vec::new();
@@ -161,7 +177,6 @@ impl Stream<Tcp> {
             Exchange::Whole(header) => header,
         };
         let private = private_of(&conn.own.exchange).to_vec();
-        let _ = socket.set_keepalive(None);
         log_debug!(
             self.common.source,
             Subsys::EpCtrl,
@@ -203,6 +218,7 @@ impl Stream<Tcp> {
         } else {
             conn.session.extended = header.extended;
         }
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(domain, id, header.keyed);
         }
@@ -233,7 +249,7 @@ impl Stream<Tcp> {
             // attempt settles it.
             return self.connect_failed(domain, id, Error::CONNREFUSED);
         }
-        self.msg_failed(domain, id, Error::CONNREFUSED, private);
+        self.msg_failed(domain, id, Error::CONNREFUSED, Error::CONNREFUSED, private);
     }
 
     /// The connection is up: what waited goes out.
@@ -247,7 +263,7 @@ impl Stream<Tcp> {
         domain.ep(conn.session.ep).stats.count(Count::Connected);
         probe::connect(conn.session.ep, id, conn.session.fi_addr);
         conn.session.key = <Tcp as crate::engine::stream::Net>::key(conn).cloned();
-        conn.deadline = None;
+        conn.clock.reset();
         conn.attempts = 0;
         conn.own.exchange = Vec::new();
         conn.own.sharing = None;
@@ -279,7 +295,14 @@ impl Stream<Tcp> {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
         if !rdm {
-            return self.msg_failed(domain, id, error, Vec::new());
+            return match (error, self.conns[id].session.state) {
+                (Error::AGAIN, State::Connecting) => self.connect_again(domain, id),
+                // The listener had accepted the connection.
+                (Error::CONNREFUSED, State::Requested | State::Proving) => {
+                    self.msg_failed(domain, id, error, Error::CONNRESET, Vec::new())
+                }
+                _ => self.msg_failed(domain, id, error, error, Vec::new()),
+            };
         }
         self.close_link(id);
         self.conns[id].session.state = State::Idle;

@@ -18,7 +18,8 @@ use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::pep::{Accepted, take_bound};
+use crate::prov::tcp::pep::take_bound;
+use crate::prov::tcp::request::Claim;
 use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::{BACKLOG, Socket};
@@ -28,9 +29,11 @@ pub struct Own {
     /// MSG: where fi_connect goes when it names no address.
     pub dest: Option<Addr>,
     /// MSG: the request that this endpoint answers.
-    pub request: Option<Accepted>,
-    /// MSG: the socket of a passive endpoint, to connect with.
+    pub request: Option<Claim>,
+    /// MSG: a socket to connect with, which has the source address that the application asked for.
     pub bound: Option<Socket>,
+    /// MSG: the application asked for the port of the endpoint's address.
+    pub has_port: bool,
     pub nodelay: bool,
     /// Peers are told not to connect to us.
     pub firewalled: bool,
@@ -86,7 +89,7 @@ impl Stream<Tcp> {
             _ if rdm => return Err(Error::INVAL),
             handle => match take_bound(handle) {
                 Some(socket) => bound = Some(socket?),
-                None => request = Some(Accepted::take(handle)?),
+                None => request = Some(Claim::new(handle)?),
             },
         }
         let mut endpoint: Ep<Tcp> = Ep {
@@ -95,6 +98,7 @@ impl Stream<Tcp> {
             listener: None,
             peers: Vec::new(),
             by_addr: HashMap::new(),
+            receive_only: HashMap::new(),
             unreachable: HashMap::new(),
             strangers: Strangers::new(),
             conn: None,
@@ -104,6 +108,7 @@ impl Stream<Tcp> {
                 firewalled: self.params.set.firewall_addr,
                 shares: self.params.set.shared_memory,
                 request,
+                has_port: bound.is_some(),
                 bound,
                 keys: key.map(|key| vec![key]),
                 keys_of_av: false,
@@ -117,8 +122,14 @@ impl Stream<Tcp> {
             endpoint.listener = Some(listener);
         } else if let Some(request) = &endpoint.own.request {
             endpoint.local = request.local();
-        } else if let Some(bound) = &endpoint.own.bound {
-            endpoint.local = bound.local()?;
+        } else {
+            if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
+                endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
+                endpoint.own.has_port = true;
+            }
+            if let Some(bound) = &endpoint.own.bound {
+                endpoint.local = bound.local()?;
+            }
         }
         log_info!(
             self.common.source,
@@ -157,12 +168,14 @@ impl Stream<Tcp> {
             return Err(Error::OPBADSTATE);
         }
         if addr.port() == 0 {
-            endpoint.own.bound = None;
+            (endpoint.own.bound, endpoint.own.has_port) = (None, false);
             endpoint.local = addr;
             return Ok(());
         }
         let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
-        rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)
+        rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)?;
+        endpoint.own.has_port = true;
+        Ok(())
     }
 
     pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
+use crate::engine::half_open::HasSocket;
 use crate::engine::stream::proto::{CmHeader, RdmPrivate};
 use crate::prov::tcp::auth::Prover;
 use crate::sys::socket::Socket;
@@ -24,6 +25,12 @@ pub struct Handshake {
     pub(super) pending: Option<Box<Pending>>,
     /// The authorization key that it has proved.
     pub(super) key: Option<Key>,
+}
+
+impl HasSocket for Handshake {
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
 }
 
 /// What a connection of a keyed endpoint knows of its peer's key.

@@ -6,7 +6,6 @@
 #![forbid(unsafe_code)]
 
 use core::cmp::Ordering;
-use core::time::Duration;
 use std::os::fd::AsRawFd;
 
 use crate::abi::FI_CONNECTED;
@@ -25,7 +24,7 @@ use crate::prov::tcp::Tcp;
 use crate::prov::tcp::auth::{Context, Outcome, Prover};
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
 use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
-use crate::prov::tcp::pep::Accepted;
+use crate::prov::tcp::request::Accepted;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::{Moved, Socket};
 
@@ -181,7 +180,13 @@ impl Stream<Tcp> {
         if self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
             return self.disconnect(domain, id, Error::KEYREJECTED);
         }
-        self.msg_failed(domain, id, Error::KEYREJECTED, Vec::new());
+        self.msg_failed(
+            domain,
+            id,
+            Error::KEYREJECTED,
+            Error::KEYREJECTED,
+            Vec::new(),
+        );
     }
 
     /// MSG: whether a request fits the endpoint that is to accept it; it is refused if not.
@@ -291,7 +296,7 @@ impl Stream<Tcp> {
                 return;
             }
         }
-        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
+        let limit = self.params.set.conn_timeout;
         from.deadline = self.reactor.now() + limit;
         let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
         let id = self.own.handshakes.insert(from);

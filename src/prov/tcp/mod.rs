@@ -22,6 +22,7 @@ mod msg;
 mod net;
 pub mod params;
 mod pep;
+mod request;
 mod same_host;
 mod site;
 

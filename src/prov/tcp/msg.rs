@@ -2,7 +2,6 @@
 //! Connected endpoints: fi_connect, fi_accept, fi_shutdown and their events (fi_cm(3)).
 #![forbid(unsafe_code)]
 
-use core::time::Duration;
 use std::os::fd::AsRawFd;
 
 use crate::abi::*;
@@ -13,9 +12,10 @@ use crate::engine::stream::link::Link;
 use crate::engine::stream::progress::conn_token;
 use crate::engine::stream::proto::{CmKind, encode_cm};
 use crate::engine::stream::session::State;
-use crate::engine::stream::transport::{DomainOf, Due, Stream};
+use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::eq::EqErr;
 use crate::prov::tcp::Tcp;
+use crate::prov::tcp::connect::PROBES;
 use crate::prov::tcp::exchange::write_whole;
 use crate::sys::addr;
 
@@ -39,7 +39,8 @@ impl Stream<Tcp> {
             None => endpoint.own.dest,
         };
         let peer = peer.ok_or(Error::INVAL)?;
-        let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), FI_ADDR_NOTAVAIL);
+        let number = domain.ep(ep).peer_number;
+        let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), number);
         // Kept until the request is written.
         conn.session.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
@@ -57,11 +58,13 @@ impl Stream<Tcp> {
         if endpoint.conn.is_some() {
             return Err(Error::ISCONN);
         }
-        let request = endpoint.own.request.take().ok_or(Error::INVAL)?;
+        let claim = endpoint.own.request.take().ok_or(Error::INVAL)?;
+        let request = claim.take()?;
         let nodelay = endpoint.own.nodelay;
         self.check_key(ep, &request)?;
-        let mut conn = Conn::<Tcp>::new(ep, request.from(), FI_ADDR_NOTAVAIL);
+        let mut conn = Conn::<Tcp>::new(ep, request.from(), domain.ep(ep).peer_number);
         conn.session.extended = request.is_extended();
+        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
         let response = encode_cm(
             CmKind::Response,
             param,
@@ -69,30 +72,30 @@ impl Stream<Tcp> {
             request.is_keyed(),
         );
         conn.own.auth = self.accept_proof(ep, &request, &response)?;
+        let proves = conn.own.auth.is_some();
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
         conn.session.swap = swapped;
         let fd = socket.as_raw_fd();
+        if proves {
+            // Without probes a host that falls silent would not be noticed.
+            let _ = socket.set_keepalive(Some(PROBES));
+        }
         conn.link = Link::Socket(socket);
         conn.watch = Watch {
             added: true,
             read: true,
             write: false,
         };
-        let proves = conn.own.auth.is_some();
-        let limit = Duration::from_millis(self.params.set.conn_timeout_ms);
-        let deadline = self.reactor.now() + limit;
         if proves {
             conn.session.state = State::Proving;
-            conn.deadline = Some(deadline);
         }
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
         self.reactor.add(fd, conn_token(id), true, false)?;
         if proves {
-            // What has become of it, an event tells.
-            self.schedule(deadline, Due::Conn(id));
+            // An event reports the outcome. The peer proves its key when it polls, so there is no time limit.
             return Ok(());
         }
         self.up(domain, id);
@@ -102,6 +105,19 @@ impl Stream<Tcp> {
             self.disconnect(domain, id, Error::CONNRESET);
         }
         Ok(())
+    }
+
+    /// Begins the attempt of fi_connect anew.
+    pub(super) fn connect_again(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
+        self.close_link(id);
+        let now = self.reactor.now();
+        let conn = &mut self.conns[id];
+        conn.session.state = State::Idle;
+        if conn.clock.is_over(now) {
+            return self.msg_failed(domain, id, Error::TIMEDOUT, Error::TIMEDOUT, Vec::new());
+        }
+        // A failure is reported by an event.
+        let _ = self.begin_connect(domain, id);
     }
 
     pub(super) fn shutdown_msg(&mut self, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
@@ -133,12 +149,14 @@ impl Stream<Tcp> {
         }
     }
 
-    /// fi_connect has failed: an error event, with what the peer said.
+    /// Reports by an error event that fi_connect has failed. `cause` goes into `prov_errno`, and `private` is what the
+    /// peer has sent with its refusal.
     pub(super) fn msg_failed(
         &mut self,
         domain: &mut DomainOf<Tcp>,
         id: usize,
         error: Error,
+        cause: Error,
         private: Vec<u8>,
     ) {
         let ep = self.conns[id].session.ep;
@@ -159,7 +177,7 @@ impl Stream<Tcp> {
                 context: state.context,
                 data: 0,
                 err: error.code(),
-                prov_errno: error.code(),
+                prov_errno: cause.code(),
                 err_data: (!private.is_empty()).then(|| private.into_boxed_slice()),
             });
         }

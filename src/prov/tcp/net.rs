@@ -10,8 +10,6 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use slab::Slab;
-
 use crate::abi::{FI_SHUTDOWN, fid_pep};
 use crate::base::info::Info;
 use crate::base::log::Source;
@@ -19,6 +17,7 @@ use crate::base::{Error, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::auth::Key;
 use crate::engine::fabric::FabricShared;
+use crate::engine::half_open::HalfOpen;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::hello::{Hello, Verdict};
@@ -30,7 +29,7 @@ use crate::engine::stream::{Net, Stream};
 use crate::prov::tcp::accept::Crossing;
 use crate::prov::tcp::handshake::{Auth, Handshake};
 
-use crate::prov::tcp::same_host::{Sharing, ShmListener};
+use crate::prov::tcp::same_host::{Sharing, ShmListener, within_host};
 use crate::prov::tcp::site::Site;
 use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
@@ -39,7 +38,7 @@ use crate::sys::socket::Socket;
 /// What a domain has beside its connections.
 pub struct Domain {
     /// Accepted sockets whose request has not come in yet.
-    pub handshakes: Slab<Handshake>,
+    pub handshakes: HalfOpen<Handshake>,
     /// Where peers of this host meet an endpoint, once one of them has asked.
     pub shm_listeners: HashMap<usize, ShmListener>,
     /// What we call our process in connection exchanges.
@@ -88,8 +87,9 @@ impl Net for Tcp {
             saved_bytes: params.max_saved_bytes,
             no_progress_thread: params.disable_auto_progress,
             keeps_offers: false,
+            answers_writes: site.answers_writes,
             copies: true,
-            hello: Duration::from_millis(params.conn_timeout_ms),
+            connect: params.conn_timeout,
             close: params.close_timeout,
             op_timeout: params.op_timeout,
             stall_report: params.stall_report,
@@ -99,7 +99,7 @@ impl Net for Tcp {
 
     fn open(_site: &Site) -> Result<Domain> {
         Ok(Domain {
-            handshakes: Slab::new(),
+            handshakes: HalfOpen::default(),
             shm_listeners: HashMap::new(),
             pid: super::exchange::process_id(),
         })
@@ -182,14 +182,17 @@ impl Net for Tcp {
         id: usize,
         error: Error,
     ) {
-        // A peer that is to come, or to answer at its shm_listener, is waited for.
-        let sharing = stream.conns[id].own.sharing.as_deref();
-        if !matches!(
-            sharing,
-            Some(Sharing::Expecting { .. } | Sharing::HelloExchange { .. })
-        ) {
-            stream.connect_failed(domain, id, error);
-        }
+        stream.connect_failed(domain, id, error);
+    }
+
+    fn has_attempt_limit(conn: &Conn<Tcp>) -> bool {
+        conn.own.crossing.is_some()
+    }
+
+    fn is_on_this_host(conn: &Conn<Tcp>) -> bool {
+        let peer = conn.session.peer.ip();
+        let local = conn.link.socket().and_then(|socket| socket.local().ok());
+        local.is_some_and(|local| within_host(local.ip(), peer))
     }
 
     fn gives_up(conn: &Conn<Tcp>, now: Instant) -> bool {

@@ -43,9 +43,9 @@ pub struct Params {
     pub offer_all: bool,
     /// Every frame header is logged.
     pub trace_msg: bool,
-    /// After that many milliseconds without a connection, operations waiting for it fail.
-    pub conn_timeout_ms: u64,
-    /// How long closing waits for peers to take what was accepted for them.
+    /// Time that a peer has to accept a connection; `NO_LIMIT` for any time.
+    pub conn_timeout: Duration,
+    /// How long closing waits for peers to take what was accepted for them; `NO_LIMIT` for any time.
     pub close_timeout: Duration,
     /// A peer that acknowledges nothing for so long is given up; zero: never.
     pub peer_timeout: Duration,
@@ -78,7 +78,7 @@ impl Default for Params {
             firewall_addr: false,
             offer_all: false,
             trace_msg: false,
-            conn_timeout_ms: 15_000,
+            conn_timeout: Duration::from_secs(15),
             close_timeout: Duration::from_secs(5),
             peer_timeout: Duration::from_secs(60),
             op_timeout: Duration::ZERO,
@@ -135,10 +135,8 @@ impl Params {
             firewall_addr: given.flag("firewall_addr").unwrap_or(default.firewall_addr),
             offer_all: given.flag("offer_all").unwrap_or(default.offer_all),
             trace_msg: given.flag("trace_msg").unwrap_or(default.trace_msg),
-            conn_timeout_ms: given
-                .count("conn_timeout")
-                .map_or(default.conn_timeout_ms, |milliseconds| milliseconds as u64),
-            close_timeout: given.milliseconds("close_timeout", default.close_timeout),
+            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
+            close_timeout: given.time_limit("close_timeout", default.close_timeout),
             peer_timeout: given.milliseconds("peer_timeout", default.peer_timeout),
             op_timeout: given.milliseconds("op_timeout", default.op_timeout),
             stall_report: given.milliseconds("stall_report", default.stall_report),
@@ -150,18 +148,18 @@ impl Params {
     }
 }
 
-/// Ports above the largest are clipped; a range that is negative or upside down is no range.
+/// A range that is negative, upside down or beyond the largest port is ignored.
 fn port_range(low: i32, high: i32) -> (u16, u16) {
-    if low < 0 || high < 0 || low > high {
+    let port = |number| u16::try_from(number).ok();
+    let range = port(low).zip(port(high)).filter(|(low, high)| low <= high);
+    range.unwrap_or_else(|| {
         log_warn!(
             &SOURCE,
             Subsys::Core,
-            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range; the kernel chooses ports"
+            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range of ports: ignored, the kernel chooses ports"
         );
-        return (0, 0);
-    }
-    let clip = |port: i32| u16::try_from(port).unwrap_or(u16::MAX);
-    (clip(low), clip(high))
+        (0, 0)
+    })
 }
 
 const VARIABLES: [(&str, Kind, &str); 26] = [
@@ -178,7 +176,8 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "port_low_range",
         Kind::Int,
-        "lowest port for listeners without a fixed one (default: the kernel chooses)",
+        "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored \
+         (default: the kernel chooses)",
     ),
     (
         "port_high_range",
@@ -263,12 +262,14 @@ const VARIABLES: [(&str, Kind, &str); 26] = [
     (
         "conn_timeout",
         Kind::Int,
-        "milliseconds after which operations that wait for a connection fail (default: 15000)",
+        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+         (default: 15000)",
     ),
     (
         "close_timeout",
         Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected (default: 5000)",
+        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+         no limit (default: 5000)",
     ),
     (
         "peer_timeout",
@@ -378,7 +379,7 @@ mod tests {
                 firewall_addr: true,
                 offer_all: true,
                 trace_msg: true,
-                conn_timeout_ms: 21,
+                conn_timeout: Duration::from_millis(21),
                 close_timeout: Duration::from_millis(26),
                 peer_timeout: Duration::from_millis(23),
                 op_timeout: Duration::from_millis(24),
@@ -437,9 +438,10 @@ mod tests {
         assert_eq!(port_range(0, 0), (0, 0));
         assert_eq!(port_range(1024, 2048), (1024, 2048));
         assert_eq!(port_range(1024, 1024), (1024, 1024));
-        assert_eq!(port_range(1024, 65536), (1024, 65535));
-        assert_eq!(port_range(70_000, 80_000), (65535, 65535));
-        for (low, high) in [(2048, 1024), (-1, 1024), (1024, -1), (-2, -1), (1024, 0)] {
+        assert_eq!(port_range(1024, 65535), (1024, 65535));
+        let beyond = [(1024, 65536), (70_000, 80_000), (65536, 65536)];
+        let impossible = [(2048, 1024), (-1, 1024), (1024, -1), (-2, -1), (1024, 0)];
+        for (low, high) in beyond.into_iter().chain(impossible) {
             assert_eq!(port_range(low, high), (0, 0), "{low} {high}");
         }
     }

@@ -9,20 +9,17 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use slab::Slab;
-
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Deferring, Subsys, log_warn};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::{Addr, Format};
-use crate::engine::auth::Key;
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
 use crate::engine::eq::{Driver, Eq, EventQueue};
 use crate::engine::fabric::FabricShared;
-use crate::engine::half_open::{is_crowded, oldest_silent};
+use crate::engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
 use crate::engine::stream::Stream;
-use crate::engine::stream::proto::{CmKind, encode_cm, private_of};
+use crate::engine::stream::proto::{CmKind, private_of};
 use crate::engine::transport::AddressFormat;
 use crate::ffi::object;
 use crate::ffi::ops;
@@ -30,14 +27,13 @@ use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 use crate::ffi::{AddrForm, Kind, Other};
 use crate::prov::tcp::Tcp;
-use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::exchange::{Exchange, read_exchange, write_exchange, write_whole};
+use crate::prov::tcp::exchange::{Exchange, read_exchange};
+use crate::prov::tcp::request::Accepted;
 use crate::prov::tcp::site::Site;
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
-use crate::sys::random::unpredictable;
 use crate::sys::socket::{BACKLOG, Socket};
 
 /// The handle.
@@ -62,7 +58,7 @@ struct State {
     /// FI_BACKLOG: connection requests that may wait for us.
     backlog: i32,
     local: Addr,
-    handshakes: Slab<Handshake>,
+    handshakes: HalfOpen<Handshake>,
     eq: Option<(Arc<EventQueue>, Use)>,
     /// The handle, for events.
     fid: usize,
@@ -75,73 +71,18 @@ struct Handshake {
     deadline: Instant,
 }
 
+impl HasSocket for Handshake {
+    fn socket(&self) -> &Socket {
+        &self.socket
+    }
+}
+
 const LISTENER: u64 = u64::MAX;
 const PAUSED: u64 = u64::MAX - 1;
+/// Connections that a poll closes because their request has not come in time.
+const DUES: usize = 16;
 /// How long a listener is left alone when the process has no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
-
-/// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
-pub struct Accepted {
-    socket: Socket,
-    from: SocketAddr,
-    swapped: bool,
-    extended: bool,
-    keyed: bool,
-    /// The request, all bytes of it.
-    exchange: Vec<u8>,
-}
-
-impl Kind for Accepted {
-    type Head = fid;
-}
-
-impl Accepted {
-    /// Takes the request out of its handle, which is gone then.
-    pub fn take(handle: usize) -> Result<Accepted> {
-        object::take::<Accepted>(handle)
-    }
-
-    pub fn from(&self) -> Addr {
-        addr::canonical(self.from)
-    }
-
-    pub fn local(&self) -> Addr {
-        self.socket.local().unwrap_or_else(|_| any_address(false))
-    }
-
-    pub fn is_extended(&self) -> bool {
-        self.extended
-    }
-
-    /// It comes from an endpoint with an authorization key.
-    pub fn is_keyed(&self) -> bool {
-        self.keyed && self.extended
-    }
-
-    /// For the want of an authorization key, or for having one.
-    pub fn refuse_key(&self) {
-        let reject = encode_cm(CmKind::Reject, &[], false, true);
-        write_whole(&self.socket, &reject);
-        self.socket.shutdown();
-    }
-
-    /// What takes the proof of its key, over a connection accepted with this response.
-    pub fn prover(&self, keys: &[Key], response: &[u8]) -> Result<Prover> {
-        let local = self.socket.local()?;
-        let context = Context::new(self.from, local, &self.exchange, response);
-        let nonce = unpredictable()?;
-        Ok(Prover::accepting(
-            keys.to_vec(),
-            context,
-            nonce,
-            self.swapped,
-        ))
-    }
-
-    pub fn into_socket(self) -> (Socket, bool) {
-        (self.socket, self.swapped)
-    }
-}
 
 impl Pep {
     pub fn open(
@@ -164,7 +105,7 @@ impl Pep {
             listener: Some(listener),
             listening: false,
             backlog: BACKLOG,
-            handshakes: Slab::new(),
+            handshakes: HalfOpen::default(),
             eq: None,
             fid: 0,
         };
@@ -211,7 +152,7 @@ impl Shared {
     }
 
     fn accept_waiting(&self, state: &mut State) {
-        loop {
+        for _ in 0..ACCEPTS {
             let Some(listener) = &state.listener else {
                 return;
             };
@@ -219,7 +160,7 @@ impl Shared {
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let fd = socket.as_raw_fd();
-                    let limit = Duration::from_millis(self.site.set.conn_timeout_ms);
+                    let limit = self.site.set.conn_timeout;
                     let id = state.handshakes.insert(Handshake {
                         socket,
                         from,
@@ -228,8 +169,9 @@ impl Shared {
                     });
                     if self.epoll.add(fd, id as u64, true, false).is_err() {
                         state.handshakes.remove(id);
+                        continue;
                     }
-                    if is_crowded(state.handshakes.len(), fd) {
+                    if state.handshakes.is_crowded(id) {
                         self.drop_silent(state, Some(id));
                     }
                 }
@@ -247,13 +189,9 @@ impl Shared {
         }
     }
 
-    /// Of those whose request has not come the one goes that was silent the longest. False if there is none.
+    /// Closes the connection without a request that was silent the longest. False if none was found.
     fn drop_silent(&self, state: &mut State, newest: Option<usize>) -> bool {
-        let handshakes = state.handshakes.iter();
-        let silent = oldest_silent(
-            handshakes.map(|(id, h)| (id, &h.socket, h.deadline)),
-            newest,
-        );
+        let silent = state.handshakes.oldest_silent(newest);
         silent
             .map(|id| self.drop_handshake(state, id, "it says nothing, and others come"))
             .is_some()
@@ -285,14 +223,7 @@ impl Shared {
         };
         let local = handshake.socket.local().unwrap_or(state.local);
         let private = private_of(&handshake.exchange).to_vec();
-        let request = Accepted {
-            socket: handshake.socket,
-            from,
-            swapped: header.swapped,
-            extended: header.extended,
-            keyed: header.keyed,
-            exchange: handshake.exchange,
-        };
+        let request = Accepted::new(handshake.socket, from, &header, handshake.exchange);
         let none = core::ptr::null_mut();
         let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
         let mut info = self.info.clone();
@@ -352,16 +283,13 @@ impl Driver for Shared {
                 id => self.requested(&mut state, id as usize),
             }
         }
-        if !state.handshakes.is_empty() {
-            let now = Instant::now();
-            let late: Vec<usize> = state
-                .handshakes
-                .iter()
-                .filter(|(_, handshake)| now >= handshake.deadline)
-                .map(|(id, _)| id)
-                .collect();
-            for id in late {
-                self.drop_handshake(&mut state, id, "no request in time");
+        for _ in 0..DUES {
+            // The oldest ones have the earliest deadlines.
+            match state.handshakes.oldest() {
+                Some((id, handshake)) if Instant::now() >= handshake.deadline => {
+                    self.drop_handshake(&mut state, id, "no request in time");
+                }
+                _ => break,
             }
         }
     }
@@ -469,9 +397,7 @@ impl CmCalls for Pep {
 
     fn reject(&self, handle: Other<'_>, param: &[u8]) -> Result {
         let request = Accepted::take(handle.number())?;
-        let sent = write_exchange(&request.socket, CmKind::Reject, cut(param), false);
-        request.socket.shutdown();
-        match sent {
+        match request.reject(cut(param)) {
             true => Ok(()),
             false => Err(Error::NOTCONN),
         }

@@ -79,17 +79,20 @@ fn shm_listener_of(name: &Token) -> LocalName {
 
 /// Whether the addresses of a connection are such as those within a host are.
 fn is_within_host(socket: &Socket) -> bool {
-    let ip = |addr: std::net::SocketAddr| match addr.ip() {
+    match (socket.local(), socket.peer()) {
+        (Ok(local), Ok(peer)) => within_host(local.ip(), peer.ip()),
+        _ => false,
+    }
+}
+
+/// Whether a connection between these addresses stays within the host.
+pub(super) fn within_host(local: IpAddr, peer: IpAddr) -> bool {
+    let ip = |ip: IpAddr| match ip {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(IpAddr::V6(v6), IpAddr::V4),
         v4 => v4,
     };
-    match (socket.local(), socket.peer()) {
-        (Ok(local), Ok(peer)) => {
-            let (local, peer) = (ip(local), ip(peer));
-            local == peer || local.is_loopback() && peer.is_loopback()
-        }
-        _ => false,
-    }
+    let (local, peer) = (ip(local), ip(peer));
+    local == peer || local.is_loopback() && peer.is_loopback()
 }
 
 /// Reads a frame of `len` bytes, as far as it has come; nothing of what follows is taken.

@@ -15,6 +15,8 @@ pub struct Site {
     pub source: &'static Source,
     /// FI_EP_DGRAM endpoints are opened as FI_EP_RDM ones are, for messages alone.
     pub datagrams: bool,
+    /// As `Alias::answers_writes`.
+    pub answers_writes: bool,
     pub set: Params,
 }
 
@@ -24,6 +26,7 @@ impl Site {
         Site {
             source: &SOURCE,
             datagrams: false,
+            answers_writes: false,
             set: Params::read(),
         }
     }
@@ -34,11 +37,12 @@ impl Site {
         Site {
             source: alias.source,
             datagrams: alias.datagrams,
+            answers_writes: alias.answers_writes,
             set: Params {
                 max_inject: alias.max_inject,
                 max_rx_size: set.max_rx_size.max(alias.max_inject),
                 max_saved_size: set.max_saved_size.max(alias.max_inject),
-                conn_timeout_ms: alias.conn_timeout_ms.unwrap_or(set.conn_timeout_ms),
+                conn_timeout: alias.conn_timeout.unwrap_or(set.conn_timeout),
                 ..set
             },
         }

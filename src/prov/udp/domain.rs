@@ -13,7 +13,6 @@ use super::group::{self, Group};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::rx::{Received, Spare};
-use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::info::Info;
 use crate::base::log::{Source, Subsys, log_info, log_warn};
@@ -390,6 +389,14 @@ impl Transport for Domain {
         self.eps.get_mut(&ep).ok_or(Error::INVAL)?.rename(addr)
     }
 
+    fn take_unreachable(&mut self, domain: &DomainState<Addr>, ep: usize) -> Result<u64> {
+        let socket = &self.ep(ep)?.socket;
+        let av = domain.ep(ep).av.ok_or(Error::NOMSG)?;
+        let all = core::iter::from_fn(|| socket.take_unreachable());
+        let mut known = all.filter_map(|addr| domain.av(av).find(&addr));
+        known.next().ok_or(Error::NOMSG)
+    }
+
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &OneTx) -> bool {
         if tx.flags.intersects(!USUAL) {
@@ -430,12 +437,10 @@ impl Transport for Domain {
         }
     }
 
-    /// The index may be given to another peer: what is kept of this one has a sender that no vector knows.
-    fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, _addr: &Addr) {
-        for (&ep, endpoint) in &mut self.eps {
-            if domain.ep(ep).av == Some(av) {
-                endpoint.removed();
-                domain.rename_source(ep, index, FI_ADDR_NOTAVAIL);
+    fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, addr: &Addr) {
+        for (&id, endpoint) in &mut self.eps {
+            if domain.ep(id).av == Some(av) {
+                endpoint.removed(domain, addr, index);
             }
         }
     }

@@ -105,6 +105,9 @@ impl Ep {
             true => self.groups.get(&dest).ok_or(Error::INVAL)?.destination()?,
         };
         let len = payload.len();
+        if len > MAX_MESSAGE {
+            return Err(Error::MSGSIZE);
+        }
         let is_alone = self.outbox.is_empty();
         let waits = len <= SMALL && flags.contains(OpFlags::MORE);
         if is_alone && !waits && (self.pace.writes(poll) || len > SMALL) {
@@ -200,8 +203,8 @@ impl Ep {
     }
 
     /// One is in it no more.
-    pub fn removed(&mut self) {
-        self.receiver.removed();
+    pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
+        self.receiver.removed(domain, addr, index);
     }
 
     /// All that datagrams for this endpoint come in by.

@@ -315,9 +315,12 @@ impl Receiver {
         }
     }
 
-    /// This address is in the vector no more.
-    pub fn removed(&mut self) {
+    /// This address has left the vector, whose index may be another peer's next: messages that are kept of the address
+    /// get the number of a sender that no vector has.
+    pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         self.last = None;
+        let number = self.stranger(domain, addr);
+        domain.forget_source(self.id, index, number, addr);
     }
 }
 

@@ -16,7 +16,7 @@ use crate::base::log::{CORE, Subsys, log_debug, log_info, log_warn};
 use crate::base::params;
 use crate::base::settings::Settings;
 use crate::ffi::plugin::{Plugin, Refused};
-use crate::sys::{shared_object, user};
+use crate::sys::{regular_file, shared_object, user};
 
 pub use foreign::Foreign;
 use places::{Piece, Places, file_name, files_in, short_name};
@@ -130,6 +130,11 @@ impl Search {
             }
             return;
         }
+        if regular_file::is_other(&real) {
+            let why = regular_file::NOT_REGULAR;
+            self.warnings.push(format!("{}: {why}", file.display()));
+            return;
+        }
         // Told before: if the plug-in ends the process, the last line names it.
         log_debug!(&CORE, Subsys::Core, "opening {}", file.display());
         match Plugin::load(file, self.limit, enter) {
@@ -177,7 +182,12 @@ impl Search {
     }
 }
 
-/// Whether FI_PROVIDER leaves something of a provider of this name: itself, or what it is layered upon.
+/// Returns whether FI_PROVIDER allows a result that contains this provider. A list of core providers does not name the
+/// layers that may be used over them, so it excludes a layer only by a negated name.
 fn may_matter(allowed: &Allowed, name: &str) -> bool {
-    name.starts_with("ofi_") || name.starts_with("off_") || allowed.part(name)
+    let is_layer = name.starts_with("ofi_") || name.starts_with("off_");
+    match is_layer {
+        true => !allowed.excludes(name),
+        false => allowed.part(name),
+    }
 }

@@ -32,7 +32,7 @@ pub mod head {
     /// Dumps that were written, and the signal that asks for one, or 0.
     pub const DUMPS: usize = 7;
     pub const SIGNAL: usize = 8;
-    /// Texts: the library, and the file of the last dump, without its suffix.
+    /// Texts: the library, and the answer to the last request for a dump: docs/wire/stats.md.
     pub const LIBRARY: usize = 9;
     pub const LIBRARY_WORDS: usize = 15;
     pub const DUMP: usize = LIBRARY + LIBRARY_WORDS;

@@ -60,9 +60,36 @@ impl DatagramSocket {
         };
         // Without an address it is nobody's: that of the kernel itself, of a datagram that never left.
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        (n >= 0).then(|| Complaint {
+        let complaint = Complaint {
             to: addr::from_bytes(&name).map_or(unknown, addr::canonical),
             error: io::Error::from_raw_os_error(error),
-        })
+        };
+        if n < 0 {
+            return None;
+        }
+        self.note_unreachable(&complaint);
+        Some(complaint)
+    }
+
+    /// A destination that a complaint since the last call named as unreachable: nothing listens there, or there is no
+    /// way to its host.
+    pub fn take_unreachable(&self) -> Option<SocketAddr> {
+        self.unreachable.borrow_mut().pop()
+    }
+
+    fn note_unreachable(&self, complaint: &Complaint) {
+        let is_unreachable = matches!(
+            complaint.error.kind(),
+            io::ErrorKind::ConnectionRefused
+                | io::ErrorKind::HostUnreachable
+                | io::ErrorKind::NetworkUnreachable
+        );
+        let mut all = self.unreachable.borrow_mut();
+        if is_unreachable && all.len() < UNREACHABLE && !all.contains(&complaint.to) {
+            all.push(complaint.to);
+        }
     }
 }
+
+/// Most destinations that are kept for `take_unreachable`.
+const UNREACHABLE: usize = 64;

@@ -255,6 +255,22 @@ fn a_folder_that_others_write_to_is_refused() {
 }
 
 #[test]
+fn a_fifo_in_place_of_the_lock_is_an_error() {
+    let folder = Folder::new("fifo", 0o700);
+    let LocalName::Path(lock) = folder.name("socket.lock") else {
+        panic!("no path");
+    };
+    nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    assert!(listen(&folder.name("socket")).is_err());
+    // With a reader it can be opened.
+    let mut how = OpenOptions::new();
+    let reader = how.read(true).custom_flags(libc::O_NONBLOCK);
+    let _reader = reader.open(&lock).unwrap();
+    let refused = kind(listen(&folder.name("socket")));
+    assert_eq!(refused, Some(ErrorKind::PermissionDenied));
+}
+
+#[test]
 fn a_folder_of_another_user_is_refused() {
     let folder = Folder::new("ironfabric-owner", 0o755);
     let link = std::env::temp_dir().join(format!("ironfabric-owner-link-{}", std::process::id()));

@@ -167,6 +167,7 @@ mod tests {
             mtu: Some(1500),
             speed: Some(1000),
             addresses: address.parse().into_iter().collect(),
+            ..Link::default()
         }
     }
 

@@ -146,19 +146,14 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
-        let (user_ids, bits) = {
-            let av = state.domain.av(id);
-            (av.has_user_ids(), av.context_bits)
-        };
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = state.domain.ep(self.shared.id);
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
-        ep.av = Some(id);
-        ep.user_ids = user_ids;
-        if bits > 0 && ep.caps.contains(Caps::NAMED_RX_CTX) {
+        if state.domain.av(id).context_bits > 0 && ep.caps.contains(Caps::NAMED_RX_CTX) {
             self.shared.limits.name_contexts();
         }
+        state.domain.bind_av(self.shared.id, id);
         drop(state);
         self.keep(av.uses.take());
         Ok(())
@@ -196,16 +191,13 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         let mut state = self.unlocked_state()?;
-        let domain = &mut state.domain;
-        let ep = domain.ep_mut(self.shared.id);
+        let ep = state.domain.ep_mut(self.shared.id);
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }
         ep.checks_receives = true;
         ep.rx_implied = current(&self.shared.rx_implied);
-        let own = std::mem::replace(&mut ep.srx, id);
-        domain.remove_rx_queue(own);
-        domain.rx_queue_mut(id).eps += 1;
+        state.domain.bind_rx_queue(self.shared.id, id);
         drop(state);
         self.keep(srx.uses.take());
         Ok(())

@@ -248,7 +248,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
             (_, FI_ATOMIC_READ) => Caps::READ,
             _ => Caps::READ | Caps::WRITE,
         };
-        if !EpState::caps_of(&self.shared.info).contains(needed) {
+        if !EpState::sides_of(&self.shared.info).0.contains(needed) {
             return Err(Error::OPNOTSUPP);
         }
         let most = match T::most_of(family, datatype, op) {

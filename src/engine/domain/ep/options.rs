@@ -19,7 +19,34 @@ use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 /// within the same call of the application, so it may wait for that whatever its length.
 pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
 
+/// An option of our own, for providers of ours that lie above: size_t, the fi_addr_t of a peer that hosts or routers
+/// reported as unreachable. Each report is returned once; -FI_ENOMSG: there is none.
+pub const OPT_UNREACHABLE: c_int = 0x4946_0004;
+
+/// Private option for layered providers, a size: completions of this connected endpoint give the number as the source
+/// of each message and of each write with data. It is set before the endpoint connects.
+pub const OPT_PEER_NUMBER: c_int = 0x4946_0002;
+
+/// Private option for layered providers, a bool: while it is set, nothing is read from the peer of this connected
+/// endpoint, also if the endpoint receives into a context that it shares with others.
+pub const OPT_PAUSE: c_int = 0x4946_0003;
+
+/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number,
+/// for an endpoint whose fi_connect has not ended.
+pub const OPT_LISTENER: c_int = 0x4946_0005;
+
 impl<T: Transport> Ep<T> {
+    /// Stops reading from the peer, or goes on.
+    fn pause(&self, on: bool) -> Result {
+        let mut guard = self.shared.engine.lock()?;
+        let State { domain, transport } = &mut *guard;
+        domain.ep_mut(self.shared.id).is_paused = on;
+        if !on {
+            transport.room_again(domain);
+        }
+        Ok(())
+    }
+
     fn may_share(&self) -> bool {
         T::SHARES_MEMORY && self.shared.info.ep.ep_type == FI_EP_RDM.0
     }
@@ -37,6 +64,18 @@ impl<T: Transport> EpCalls for Ep<T> {
                     .min_multi_recv
             }
             FI_OPT_CM_DATA_SIZE if info.ep.ep_type == FI_EP_MSG.0 => CM_DATA_SIZE,
+            OPT_UNREACHABLE => {
+                let mut state = self.shared.engine.lock()?;
+                let State {
+                    transport, domain, ..
+                } = &mut *state;
+                let index = transport.take_unreachable(domain, self.shared.id)?;
+                usize::try_from(index).map_err(|_| Error::NOMSG)?
+            }
+            OPT_LISTENER if info.ep.ep_type == FI_EP_MSG.0 => {
+                let state = self.shared.engine.lock()?;
+                state.transport.listener(self.shared.id) as usize
+            }
             FI_OPT_TX_SIZE => info.tx.size,
             FI_OPT_RX_SIZE => info.rx.size,
             _ => {
@@ -76,6 +115,18 @@ impl<T: Transport> EpCalls for Ep<T> {
                     state.domain.ep_mut(self.shared.id).more_follows = on;
                     Ok(())
                 }
+                _ => Err(Error::INVAL),
+            },
+            OPT_PEER_NUMBER => match value(OptKind::Size)? {
+                OptValue::Size(number) => {
+                    let mut state = self.shared.engine.lock()?;
+                    state.domain.ep_mut(self.shared.id).peer_number = number as u64;
+                    Ok(())
+                }
+                _ => Err(Error::INVAL),
+            },
+            OPT_PAUSE => match value(OptKind::Bool)? {
+                OptValue::Bool(on) => self.pause(on),
                 _ => Err(Error::INVAL),
             },
             FI_OPT_FIREWALL_ADDR if self.shared.member.is_none() => match value(OptKind::Bool)? {

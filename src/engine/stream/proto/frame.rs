@@ -37,10 +37,21 @@ pub enum Frame {
         index: u8,
     },
     Share(Share),
+    /// The oldest operation that waits for an answer was refused: its access to memory is not allowed.
+    Refused(Refused),
     /// The sender has done the last part of the message with this index.
     Done {
         index: u8,
     },
+}
+
+/// What the refused operation waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// A write: an acknowledgement.
+    Ack,
+    /// A read, or an atomic operation with a result: a read response.
+    Response,
 }
 
 /// The op byte of each frame. From 16 on they are extensions; 28 to 31 and 37, 38 come before the connection is up: see
@@ -59,6 +70,7 @@ pub(super) mod code {
     pub const ATOMIC_COMPARE: u8 = 18;
     pub const COLLECTIVE: u8 = 20;
     pub const COLLECTIVE_END: u8 = 21;
+    pub const REFUSED: u8 = 22;
     /// The next three name a receive context.
     pub const MSG_TO: u8 = 24;
     pub const TAGGED_TO: u8 = 25;
@@ -87,6 +99,7 @@ fn shape(head: &Head) -> Option<&'static Shape> {
         code::ATOMIC_COMPARE => &Atomic::COMPARE,
         code::COLLECTIVE => &Collective::SHAPE,
         code::COLLECTIVE_END => &CollectiveEnd::SHAPE,
+        code::REFUSED => &Word::REFUSED,
         code::MSG_TO => &Message::UNTAGGED_TO,
         code::TAGGED_TO => &Message::TAGGED_TO,
         code::READY_TO_SEND_TO => &ReadyToSend::SHAPE_TO,
@@ -125,6 +138,23 @@ pub fn is_rendezvous_data(header: &[u8; MAX_HEADER]) -> bool {
     Head::at(header).code == code::RENDEZVOUS_DATA
 }
 
+impl Refused {
+    const fn number(self) -> u8 {
+        match self {
+            Refused::Ack => 1,
+            Refused::Response => 2,
+        }
+    }
+
+    pub(super) const fn of(number: u8) -> Option<Refused> {
+        match number {
+            1 => Some(Refused::Ack),
+            2 => Some(Refused::Response),
+            _ => None,
+        }
+    }
+}
+
 impl Frame {
     /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection;
     /// `swap` says that the peer's host has the other byte order.
@@ -146,6 +176,7 @@ impl Frame {
             Frame::Offer(ref offer) => offer.encode(counter, swap, out),
             Frame::Taken { index } => word(code::TAKEN, index, out),
             Frame::Share(ref share) => share.encode(counter, swap, out),
+            Frame::Refused(refused) => word(code::REFUSED, refused.number(), out),
             Frame::Done { index } => word(code::DONE, index, out),
         }
     }

@@ -3,7 +3,7 @@
 //! receiver that shares memory with it. An index, 1 to 254, names such a message from the first frame to the last.
 #![forbid(unsafe_code)]
 
-use super::frame::{Frame, code};
+use super::frame::{Frame, Refused, code};
 use super::head::{
     FLAG_ACK, FLAG_DATA, Fields, Head, SegCount, Shape, WireError, Writer, answer_fits,
 };
@@ -121,7 +121,7 @@ impl RendezvousData {
     }
 }
 
-/// A word on the message with an index, and nothing else: clear-to-send, taken, done.
+/// A frame that has one small number and nothing else: clear-to-send, taken, done, refused.
 pub(super) struct Word;
 
 impl Word {
@@ -136,6 +136,12 @@ impl Word {
     pub const DONE: Shape = Shape::bare(|fields| {
         let index = fields.index()?;
         Ok(Frame::Done { index })
+    });
+
+    pub const REFUSED: Shape = Shape::bare(|fields| {
+        let number = fields.head.number;
+        let refused = Refused::of(number).ok_or(WireError::Index(number))?;
+        Ok(Frame::Refused(refused))
     });
 
     pub fn encode<const LEN: usize>(

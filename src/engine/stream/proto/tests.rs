@@ -206,6 +206,8 @@ fn samples() -> Vec<Frame> {
         Frame::ClearToSend { index: 1 },
         Frame::Taken { index: 254 },
         Frame::Done { index: 254 },
+        Frame::Refused(Refused::Ack),
+        Frame::Refused(Refused::Response),
         Frame::Collective(Collective {
             kind: 9,
             group: TAG,

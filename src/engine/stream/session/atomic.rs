@@ -8,8 +8,9 @@ use crate::base::grow::append;
 use crate::base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::TxOp;
+use crate::engine::mr::Target;
 use crate::engine::stream::proto::{
-    self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, RmaSeg,
+    self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, Refused, RmaSeg,
 };
 use crate::engine::stream::session::queue::ReadOp;
 use crate::engine::stream::session::receive::Fault;
@@ -26,7 +27,7 @@ pub struct AtomicIn {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    target: IoVec,
+    target: Target,
     regions: Regions,
     /// The bytes of each segment.
     lens: [u64; MAX_SEGS],
@@ -217,13 +218,20 @@ impl<A: Address> Session<A> {
         self.rx.was_written = true;
         let mut request = read_operation(atomic)?;
         let access = access_of(request.family, request.op);
-        if !cx.domain.ep(ep).caps.contains(access.capabilities()) {
-            return Err(Fault::Rule(
+        let named = match cx.domain.ep(ep).caps.contains(access.capabilities()) {
+            true => self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access),
+            false => Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",
-            ));
-        }
-        (request.target, request.regions) =
-            self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access)?;
+            )),
+        };
+        (request.target, request.regions) = match named {
+            Ok(named) => named,
+            Err(why) => {
+                // An operation with a result ends the connection: docs/wire/tcp.md.
+                let answer = (atomic.ack || atomic.commit).then_some(Refused::Ack);
+                return self.refuse(cx, answer, atomic.payload, why).map(|()| 0);
+            }
+        };
         if atomic.commit {
             request.durable = durable(&atomic.segs, &request.regions);
         }
@@ -255,7 +263,7 @@ impl<A: Address> Session<A> {
             datatype, op, len, ..
         } = *request;
         let (operands, compare) = payload.split_at_mut(len);
-        apply(datatype, op, &mut request.target, operands, compare);
+        apply_to(&mut request.target, datatype, op, operands, compare);
         if let Some(parts) = &request.durable
             && !self.commit(cx, parts)
         {
@@ -280,6 +288,23 @@ impl<A: Address> Session<A> {
         });
         self.send_copied(cx, &answer, operands, false, true);
         cx.domain.read_by_peer(ep, len as u64);
+    }
+}
+
+/// As `apply`, on all of the target. Each list of pieces has whole elements.
+fn apply_to(
+    target: &mut Target,
+    datatype: fi_datatype,
+    op: fi_op,
+    mut operands: &mut [u8],
+    mut compare: &[u8],
+) {
+    while let Some(mut pieces) = target.pop() {
+        let len = pieces.remaining();
+        let (own, others) = operands.split_at_mut(len.min(operands.len()));
+        let (compared, not_yet) = compare.split_at(len.min(compare.len()));
+        apply(datatype, op, &mut pieces, own, compared);
+        (operands, compare) = (others, not_yet);
     }
 }
 
@@ -353,7 +378,7 @@ fn read_operation(atomic: &proto::Atomic) -> core::result::Result<AtomicIn, Faul
         family,
         datatype,
         op,
-        target: IoVec::empty(),
+        target: Target::default(),
         regions: Regions::default(),
         lens: atomic.segs.lens(),
         len: len as usize,

@@ -25,10 +25,12 @@ pub struct Limits {
     /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the
     /// match then.
     pub keeps_offers: bool,
+    /// Writes and atomic operations complete when the target has carried them out or refused them.
+    pub answers_writes: bool,
     /// The kernel may copy from process to process.
     pub copies: bool,
-    /// How long somebody who wants to share memory may take to say who it is.
-    pub hello: Duration,
+    /// Time that a peer has to accept a connection, and to name itself after it has connected; `NO_LIMIT` for any time.
+    pub connect: Duration,
     /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
     pub close: Duration,
     /// After that an operation that waits for its peer fails, and is reported; zero: never.

@@ -84,7 +84,11 @@ impl<A: Address> Session<A> {
                     domain.fail_tx(&read.op, error);
                 }
                 Sink::Coll(part) => common.groups.part_lost(ep, &part),
-                Sink::Write { .. } | Sink::Atomic(_) | Sink::Drop => {}
+                Sink::Write { .. }
+                | Sink::Atomic(_)
+                | Sink::Gathered(_)
+                | Sink::Drop
+                | Sink::Refused(_) => {}
             },
             At::Header | At::Stalled(_) | At::Held(_) => {}
         }

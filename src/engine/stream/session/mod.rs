@@ -22,6 +22,7 @@ pub mod read;
 pub mod receive;
 pub mod receive_state;
 pub mod records;
+mod refusal;
 mod rendezvous;
 pub mod rma;
 pub mod send;
@@ -68,6 +69,8 @@ pub struct Session<A> {
     pub rendezvous: bool,
     /// Frames of our own may be sent: docs/wire/tcp.md, "Extensions".
     pub extended: bool,
+    /// An access to memory that is refused is answered here, if the peer waits for an answer: `Frame::Refused`.
+    pub refuses: bool,
     /// Registered memory of the peer can be used without the peer.
     pub is_direct: bool,
     /// It was written to by messages, too, which reads and writes from here must not pass.
@@ -157,6 +160,7 @@ impl<A: Address> Session<A> {
             swap: false,
             rendezvous: false,
             extended: false,
+            refuses: false,
             is_direct: false,
             writes_by_ring: false,
             tx: SendQueue::default(),

@@ -4,6 +4,7 @@
 
 use core::fmt;
 
+use crate::abi::FI_ADDR_NOTAVAIL;
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error, Span};
 use crate::engine::domain_state::DomainState;
@@ -18,6 +19,9 @@ use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 use crate::sys::memory;
+
+/// Bytes of the longest message that is gathered before it takes a receive.
+const GATHERED: u64 = 1 << 17;
 
 /// Why a connection is ended by its reader.
 pub enum Fault {
@@ -86,9 +90,7 @@ impl<A: Address> Session<A> {
                     }
                 }
                 At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(bytes.len());
+                    let n = incoming.part(bytes.len());
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
@@ -99,6 +101,7 @@ impl<A: Address> Session<A> {
                         }
                         Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
                         Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
+                        Sink::Gathered(gathered) => gathered.1.extend_from_slice(part),
                         sink => {
                             if let Some(iov) = sink.memory() {
                                 iov.copy_in(part);
@@ -109,6 +112,10 @@ impl<A: Address> Session<A> {
                     bytes = rest;
                     if incoming.remaining == 0 {
                         self.finish(cx);
+                        // The end of a refused access may have ended the session.
+                        if self.is_over() {
+                            return Ok(());
+                        }
                     }
                 }
                 At::Stalled(_) | At::Held(_) => {
@@ -228,6 +235,7 @@ impl<A: Address> Session<A> {
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
             Frame::Share(share) => self.asked_to_share(cx, share),
+            &Frame::Refused(answer) => self.refused(cx, answer),
             &Frame::Done { index } => self.sender_done(cx, index),
             Frame::Collective(data) => self.collective_data(cx, data),
             Frame::CollectiveEnd(end) => self.collective_end(cx, end),
@@ -257,6 +265,11 @@ impl<A: Address> Session<A> {
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
+        if self.is_gathered(cx, message) {
+            let gathered = Box::new((*message, Vec::new()));
+            self.expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
+            return Ok(());
+        }
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
                 if message.payload == 0 {
@@ -271,6 +284,32 @@ impl<A: Address> Session<A> {
             None => self.unexpected(cx, srx, envelope, message.ack),
         }
         Ok(())
+    }
+
+    /// Whether a message takes a receive only when all of it is here. A message of which a part is missing would hold a
+    /// buffer of a context that connections of a layered provider share (`OPT_PEER_NUMBER`), and a few peers that send
+    /// halves of messages would hold them all.
+    fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
+        let ep = cx.domain.ep(self.ep);
+        let srx = cx.domain.rx_queue(ep.srx);
+        let limit = cx.common.limits.saved_bytes;
+        ep.peer_number != FI_ADDR_NOTAVAIL
+            && ep.shares_receives
+            && (1..=GATHERED).contains(&message.payload)
+            && srx.has_room(cx.id as u64, message.payload, limit)
+    }
+
+    /// All of a message is here that was gathered.
+    fn gathered(&mut self, cx: &mut Cx<'_, A>, message: &Message, bytes: Vec<u8>) {
+        if self.whole(cx, message, &bytes) {
+            return;
+        }
+        let srx = cx.domain.ep(self.ep).srx;
+        let envelope = self.envelope(cx, &message_info(message));
+        self.keep(cx, srx, envelope, Bytes::Here(bytes));
+        if message.ack {
+            self.send_ack(cx);
+        }
     }
 
     pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
@@ -392,7 +431,6 @@ impl<A: Address> Session<A> {
                 }
             }
             Sink::Write {
-                len,
                 data,
                 regions,
                 lens,
@@ -405,14 +443,20 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 count_regions(cx.domain, &regions, &lens);
+                let len = lens.iter().sum();
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
                 cx.domain.complete_tx(&read.op);
             }
             Sink::Coll(part) => return self.part_arrived(cx, *part),
+            Sink::Gathered(gathered) => {
+                let (message, bytes) = *gathered;
+                return self.gathered(cx, &message, bytes);
+            }
             Sink::Atomic(request) => self.arrived(cx, *request),
             Sink::Drop => {}
+            Sink::Refused(answer) => return self.send_refusal(cx, answer),
         }
         if incoming.ack {
             self.send_ack(cx);

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use crate::base::{IoVec, Span};
 use crate::engine::cntr::Counter;
-use crate::engine::mr::Region;
+use crate::engine::mr::{Region, Target};
 use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS};
+use crate::engine::stream::proto::{Frame, MAX_HEADER, MAX_SEGS, Message, Refused};
 use crate::engine::stream::session::atomic::AtomicIn;
 use crate::engine::stream::session::groups::Part;
 use crate::engine::stream::session::offers::{Offers, Shared, Told};
@@ -62,8 +62,7 @@ pub enum Sink {
     Slot(usize, Slot),
     /// To memory of ours that the peer writes.
     Write {
-        iov: IoVec,
-        len: u64,
+        target: Target,
         data: Option<u64>,
         regions: Regions,
         /// The bytes of each segment.
@@ -76,8 +75,12 @@ pub enum Sink {
     Coll(Box<Part>),
     /// To an atomic operation on memory of ours, which needs all of it.
     Atomic(Box<AtomicIn>),
+    /// To memory of this connection, until all of the message is here: see `Session::is_gathered`.
+    Gathered(Box<(Message, Vec<u8>)>),
     /// Nowhere.
     Drop,
+    /// Nowhere: the access is refused when all of it has come.
+    Refused(Refused),
 }
 
 /// The regions of a request's segments, in order.
@@ -119,15 +122,32 @@ impl ReceiveState {
     }
 }
 
+impl Incoming {
+    /// How many of the next `len` bytes belong to the payload and go to one list of pieces.
+    #[inline]
+    pub fn part(&mut self, len: usize) -> usize {
+        let wanted = usize::try_from(self.remaining).unwrap_or(usize::MAX);
+        match &mut self.sink {
+            Sink::Write { target, .. } => target.room(wanted.min(len)),
+            _ => wanted.min(len),
+        }
+    }
+}
+
 impl Sink {
     /// Takes the next bytes of the payload; what there is no room for is dropped.
     #[inline]
     pub fn memory(&mut self) -> Option<&mut IoVec> {
         match self {
             Sink::Recv(recv, _) => Some(&mut recv.iov),
-            Sink::Write { iov, .. } => Some(iov),
+            Sink::Write { target, .. } => Some(target.current()),
             Sink::Read(read) => Some(&mut read.iov),
-            Sink::Slot(..) | Sink::Coll(_) | Sink::Atomic(_) | Sink::Drop => None,
+            Sink::Slot(..)
+            | Sink::Coll(_)
+            | Sink::Atomic(_)
+            | Sink::Gathered(_)
+            | Sink::Drop
+            | Sink::Refused(_) => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 //! by the parser of `receive`.
 #![forbid(unsafe_code)]
 
+use crate::base::flags::flags;
 use crate::base::{Caps, IoVec, Piece};
 use crate::engine::srx::Unfilled;
 use crate::engine::stream::link::{Link, ShmLink};
@@ -114,7 +115,8 @@ impl<A: Address> Session<A> {
                 }
                 _ => break,
             };
-            if taken == 0 && !cx.domain.ep(self.ep).caps.contains(Caps::RMA)
+            const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
+            if taken == 0 && !cx.domain.ep(self.ep).caps.contains(NEEDED)
                 || !cx.domain.may_receive(self.ep)
             {
                 break;
@@ -186,9 +188,7 @@ impl<A: Address> Session<A> {
             let rest = len - at;
             let part = match &mut self.rx.at {
                 At::Payload(incoming) => {
-                    let n = usize::try_from(incoming.remaining)
-                        .unwrap_or(usize::MAX)
-                        .min(rest);
+                    let n = incoming.part(rest);
                     if let Some(iov) = incoming.sink.memory() {
                         shm.place(record, at, n, iov);
                         incoming.remaining -= n as u64;

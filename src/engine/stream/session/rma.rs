@@ -7,10 +7,11 @@
 
 use std::sync::Arc;
 
-use crate::base::{Access, Caps, Error, IoVec, OpFlags, Result};
+use crate::base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
 use crate::engine::domain_state::{DomainState, TxOp};
+use crate::engine::mr::Target;
 use crate::engine::stream::proto::{
-    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, RmaSeg, Write,
+    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, Refused, RmaSeg, Write,
 };
 use crate::engine::stream::session::atomic::seg_of;
 use crate::engine::stream::session::queue::{After, Out, OutFrame, ReadOp};
@@ -28,24 +29,25 @@ impl<A: Address> Session<A> {
         }
         self.writes_by_ring = true;
         let data = remote_data(tx);
+        let acked = tx.flags.intersects(WANTS_ACK);
         if op.len <= TOGETHER {
             let write = Write {
                 segs: segs(tx),
                 data,
-                ack: false,
+                ack: acked,
                 commit: false,
                 payload: op.len as u64,
             };
             let encode =
                 |counter, header: &mut [u8; MAX_HEADER]| write.encode_iter(counter, false, header);
-            if self.post_small(cx, &tx.iov, op, encode) {
+            if self.post_small(cx, &tx.iov, op, acked, encode) {
                 return Ok(());
             }
         }
         let write = Frame::Write(Write {
             segs: segs(tx).collect(),
             data,
-            ack: tx.flags.intersects(WANTS_ACK),
+            ack: acked,
             commit: tx.flags.contains(OpFlags::COMMIT_COMPLETE),
             payload: op.len as u64,
         });
@@ -82,10 +84,16 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("a write of another length than its segments"));
         }
         self.rx.was_written = true;
-        let (iov, regions) = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE)?;
+        let named = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE);
+        let (target, regions) = match named {
+            Ok(named) => named,
+            Err(why) => {
+                let answer = (write.ack || write.commit).then_some(Refused::Ack);
+                return self.refuse(cx, answer, write.payload, why);
+            }
+        };
         let sink = Sink::Write {
-            iov,
-            len: write.payload,
+            target,
             data: write.data,
             durable: match write.commit {
                 true => durable(&write.segs, &regions),
@@ -107,11 +115,15 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         read: &ReadRequest,
     ) -> core::result::Result<(), Fault> {
-        let (iov, regions) = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ)?;
+        let named = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ);
+        let (target, regions) = match named {
+            Ok(named) => named,
+            Err(why) => return self.refuse(cx, Some(Refused::Response), 0, why),
+        };
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
-        self.answer_read(cx, read.segs.total(), iov, regions);
+        self.answer_read(cx, read.segs.total(), target, regions);
         Ok(())
     }
 
@@ -128,29 +140,49 @@ impl<A: Address> Session<A> {
     }
 
     /// Queues the answer to a read; small ones are copied with others.
-    pub fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, iov: IoVec, regions: Regions) {
+    fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, target: Target, regions: Regions) {
         let answer = ReadResponse { payload: len };
-        if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER {
-            self.send_always(cx, &Frame::ReadResponse(answer), iov, None);
-            cx.domain.read_by_peer(self.ep, len);
-            return;
-        }
+        let mut target = match target.into_one() {
+            Ok(iov) if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER => {
+                self.send_always(cx, &Frame::ReadResponse(answer), iov, None);
+                cx.domain.read_by_peer(self.ep, len);
+                return;
+            }
+            Ok(iov) => Target::from(iov),
+            Err(target) => target,
+        };
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
-        let header_len = answer.encode(counter, self.swap, &mut bytes);
+        let mut header_len = answer.encode(counter, self.swap, &mut bytes) as u8;
         self.tx.answers += 1;
-        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
-            header: bytes,
-            header_len: header_len as u8,
-            header_done: 0,
-            payload: iov,
-            after: After::Answered(regions, len),
-        })));
+        // Lists behind the first one are frames without a header. The last one ends the answer.
+        let mut payload = target.pop().unwrap_or_default();
+        while let Some(next) = target.pop() {
+            self.queue_answer(bytes, header_len, payload, After::Nothing);
+            (header_len, payload) = (0, next);
+        }
+        self.queue_answer(bytes, header_len, payload, After::Answered(regions, len));
         // The ring takes what it has room for; nobody flushes it but the application.
         if cx.link.is_shm() && !self.tx.blocked {
             return self.flush_conn(cx);
         }
         self.mark_dirty(cx);
+    }
+
+    fn queue_answer(
+        &mut self,
+        header: [u8; MAX_HEADER],
+        header_len: u8,
+        payload: IoVec,
+        after: After,
+    ) {
+        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
+            header,
+            header_len,
+            header_done: 0,
+            payload,
+            after,
+        })));
     }
 
     /// The answer to a read of ours.
@@ -181,29 +213,29 @@ impl<A: Address> Session<A> {
         segs: &[RmaSeg],
         capability: Caps,
         access: Access,
-    ) -> core::result::Result<(IoVec, Regions), Fault> {
+    ) -> core::result::Result<(Target, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if !domain.ep(self.ep).caps.contains(capability) {
+        if !domain
+            .ep(self.ep)
+            .caps
+            .contains(capability | access.capabilities())
+        {
             return Err(Fault::Rule(
                 "an access to memory through an endpoint without the capability",
             ));
         }
-        let mut iov = IoVec::empty();
+        let mut target = Target::default();
         let mut regions = Regions::default();
         for (seg, place) in segs.iter().zip(&mut regions) {
-            let found =
-                domain
-                    .mrs
-                    .lookup_with(self.key.as_ref(), seg.key, seg.addr, seg.len, access);
-            let (region, piece) = found.map_err(refused)?;
-            if !iov.push(piece) {
-                return Err(Fault::Rule("too many segments"));
-            }
+            let (key, mrs) = (self.key.as_ref(), &domain.mrs);
+            let found = mrs.lookup_all(key, seg.key, seg.addr, seg.len, access);
+            let (region, pieces) = found.map_err(refused)?;
+            target.push(pieces);
             *place = Some(region.clone());
         }
         let all = regions.iter().flatten();
         all.for_each(|region| domain.mrs.used(region));
-        Ok((iov, regions))
+        Ok((target, regions))
     }
 }
 
@@ -247,9 +279,12 @@ pub fn count_regions<A: Address>(
 pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
     let targets = segs.iter().zip(regions.iter().flatten());
     let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
-    let parts = persistent
-        .filter_map(|(seg, region)| Some(region.reach_one(seg.addr, seg.len).ok()?.span()));
-    Some(parts.collect())
+    let pieces = persistent.filter_map(|(seg, region)| region.reach(seg.addr, seg.len).ok());
+    Some(
+        pieces
+            .flat_map(|pieces| pieces.spans().collect::<Vec<Span>>())
+            .collect(),
+    )
 }
 
 /// The target of an RMA operation: as many bytes as the operation has, in up to four segments.

@@ -155,28 +155,34 @@ impl<A: Address> Session<A> {
             let encode = |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| {
                 message.encode(counter, false, header)
             };
-            if self.post_small(cx, &tx.iov, op, encode) {
+            if self.post_small(cx, &tx.iov, op, false, encode) {
                 return Ok(());
             }
         }
         self.post_message_to(cx, tx, op, 0)
     }
 
-    /// The usual case of a small frame: the connection is up and between hosts of one byte order, nobody is asked to
-    /// answer, and the frame is written at once or staged. False leaves it to the general way.
+    /// The usual case of a small frame: the connection is up and between hosts of one byte order, and the frame is
+    /// written at once or staged. `acked`: the peer is asked for an acknowledgement. False leaves it to the general
+    /// way.
     #[inline]
     pub fn post_small<const LEN: usize>(
         &mut self,
         cx: &mut Cx<'_, A>,
         payload: &IoVec,
         op: TxOp,
+        acked: bool,
         encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
         cx.watch();
         let waits = self.state != State::Up || !self.tx.waiting.is_empty();
-        // One test of the flags for who asks for nothing of all that.
-        let special = op.flags.intersects(SPECIAL.union(OpFlags::AFTER_READS))
-            && (op.flags.intersects(SPECIAL) || self.is_reading());
+        // One test of the flags for operations that ask for nothing of all that.
+        let asked = match acked {
+            true => op.flags.difference(WANTS_ACK),
+            false => op.flags,
+        };
+        let special = asked.intersects(SPECIAL.union(OpFlags::AFTER_READS))
+            && (asked.intersects(SPECIAL) || self.is_reading());
         if waits || self.swap || special {
             return false;
         }
@@ -194,7 +200,7 @@ impl<A: Address> Session<A> {
             }
             self.tx.counter = counter.wrapping_add(1);
             cx.link.ring_if_parked();
-            cx.domain.sent(op.ep(), &op);
+            self.small_sent(cx, op, acked);
             return true;
         }
         let total = header_len + op.len;
@@ -222,12 +228,12 @@ impl<A: Address> Session<A> {
                         self.tx.counter = counter.wrapping_add(1);
                         self.stage_with(cx, &[], rest.len(), |out| out.extend_from_slice(&rest));
                         self.blocked(cx);
-                        cx.domain.sent(op.ep(), &op);
+                        self.small_sent(cx, op, acked);
                         return true;
                     }
                 }
                 self.tx.counter = counter.wrapping_add(1);
-                cx.domain.sent(op.ep(), &op);
+                self.small_sent(cx, op, acked);
             }
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && self.tx.staged < STAGE_FULL =>
@@ -238,7 +244,7 @@ impl<A: Address> Session<A> {
                 self.tx.counter = counter.wrapping_add(1);
                 self.tx.pace.gather();
                 let is_full = self.tx.pace.is_full() && !self.tx.blocked;
-                cx.domain.sent(op.ep(), &op);
+                self.small_sent(cx, op, acked);
                 self.mark_dirty(cx);
                 if is_full {
                     self.flush_conn(cx);
@@ -247,11 +253,22 @@ impl<A: Address> Session<A> {
             None => {
                 self.tx.counter = counter.wrapping_add(1);
                 self.stage(cx, &header[..header_len], payload);
-                cx.domain.sent(op.ep(), &op);
+                self.small_sent(cx, op, acked);
             }
             _ => return false,
         }
         true
+    }
+
+    /// A small frame is written or staged: its operation is complete, or waits for the acknowledgement.
+    #[inline(always)]
+    fn small_sent(&mut self, cx: &mut Cx<'_, A>, mut op: TxOp, acked: bool) {
+        if acked {
+            self.begin_waiting(cx, &mut op);
+            self.tx.await_ack.push_back(op);
+        } else {
+            cx.domain.sent(op.ep(), &op);
+        }
     }
 
     /// A message for a receive context of the peer's endpoint.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
+use crate::base::flags::flags;
 use crate::base::{Access, Caps, CompFlags, IoVec, Piece};
 use crate::engine::atomic::{apply, element_size};
 use crate::engine::domain_state::DomainState;
@@ -45,8 +46,8 @@ impl<A: Address> Session<A> {
         write: &Write<RmaSeg>,
         payload: &[u8],
     ) -> bool {
-        if !cx.domain.ep(self.ep).caps.contains(Caps::RMA) || write.ack && self.answers() > ANSWERS
-        {
+        const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
+        if !cx.domain.ep(self.ep).caps.contains(NEEDED) || write.ack && self.answers() > ANSWERS {
             return false;
         }
         let taken = self.take_write(cx.domain, write, |to| to.fill(payload));
@@ -86,7 +87,8 @@ impl<A: Address> Session<A> {
     #[inline]
     fn read_at_once(&mut self, cx: &mut Cx<'_, A>, seg: RmaSeg) -> bool {
         let room = self.answers() <= ANSWERS && self.tx.staged <= STAGE_HIGH_WATER;
-        if seg.len > SMALL_ANSWER || !room || !cx.domain.ep(self.ep).caps.contains(Caps::RMA) {
+        const NEEDED: Caps = flags!(Caps: RMA | REMOTE_READ);
+        if seg.len > SMALL_ANSWER || !room || !cx.domain.ep(self.ep).caps.contains(NEEDED) {
             return false;
         }
         let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);

@@ -83,6 +83,12 @@ impl ShmChannel {
         self.words.own().in_use().has_left()
     }
 
+    /// Whether the other side shows that it allows this access to its memory.
+    pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
+        let find = |table: &TableView| table.find(seg.key, seg.addr, seg.len as u64, need.bits());
+        self.directory.as_ref().and_then(find).is_some()
+    }
+
     /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all
     /// of it was copied.
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {

@@ -10,6 +10,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::rtt::LONGEST;
+use super::silence::Silence;
 use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
 use crate::base::log::{Subsys, log_info};
@@ -27,6 +28,8 @@ pub struct Greeting {
     pub is_ours: bool,
     /// The own greeting is not answered: since when, and how many were sent.
     asked: Option<(Instant, u32)>,
+    /// A greeting was sent since the last answer to one.
+    expects_answer: bool,
     up_since: Option<Instant>,
     /// The peer seems to have begun anew.
     candidate: Option<Candidate>,
@@ -57,6 +60,7 @@ impl Greeting {
             peer_id: 0,
             is_ours: false,
             asked: None,
+            expects_answer: false,
             up_since: None,
             candidate: None,
             failed: None,
@@ -113,6 +117,13 @@ impl<A: Address> Session<A> {
         self.greeting.settle(new.peer_id, new.is_ours, cx.now);
     }
 
+    /// The session is made again for a peer that calls this side by `own_id`, an answer to an earlier greeting. Greets
+    /// the peer to get its number.
+    pub fn recall<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, own_id: u32) {
+        self.greeting.own_id = own_id;
+        self.greet(cx);
+    }
+
     /// Greets a peer, if nothing is known of it yet.
     pub fn greet<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if self.greeting.is_up() || self.greeting.asked.is_some() {
@@ -138,9 +149,9 @@ impl<A: Address> Session<A> {
         let Some((_, count)) = self.greeting.asked else {
             return;
         };
-        if count >= MAX_TIMEOUTS {
+        if self.is_gone(cx) || count >= MAX_TIMEOUTS {
             let error = Error::CONNREFUSED;
-            self.lose(cx, error, c"the peer does not answer");
+            self.lose_silent(cx, error);
             self.greeting.failed = Some((error, cx.now));
             return;
         }
@@ -152,6 +163,7 @@ impl<A: Address> Session<A> {
 
     /// Also asks whether a peer is still the one that it was.
     pub(super) fn send_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.greeting.expects_answer = true;
         let (id, name) = (self.greeting.own_id, &cx.common.name);
         let extended = cx.common.settings.extended;
         // One that finds no room is sent by the timer.
@@ -162,6 +174,8 @@ impl<A: Address> Session<A> {
 
     /// The peer greets.
     pub fn take_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, rts: &Rts<'_>) {
+        self.last_contact = cx.now;
+        self.silence = Silence::default();
         let is_untouched = self.is_untouched();
         let greeting = &mut self.greeting;
         let is_new = match greeting.is_up() {
@@ -187,7 +201,7 @@ impl<A: Address> Session<A> {
                     .candidate
                     .filter(|candidate| candidate.peer_id == rts.id);
                 let candidate = known.unwrap_or_else(|| Candidate {
-                    own_id: cx.common.ids.next(self.id),
+                    own_id: cx.common.ids.another(&self.addr.to_bytes(), self.id),
                     peer_id: rts.id,
                     is_ours: rts.is_ours,
                 });
@@ -202,14 +216,20 @@ impl<A: Address> Session<A> {
         self.meet(cx);
     }
 
-    /// The peer answers to a greeting of this session.
+    /// The peer answers a greeting of this session. An answer that nothing asked for is ignored: it could end
+    /// operations.
     pub fn take_cts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, cts: &Cts) {
+        if !std::mem::take(&mut self.greeting.expects_answer) {
+            return;
+        }
         self.is_proved = true;
+        self.last_contact = cx.now;
+        self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);
         } else if cts.id != self.greeting.peer_id {
-            // Only who has been asked knows the number that is echoed, and it knows this side no more.
+            // Only the peer knows the number that is echoed, and it has forgotten this side.
             let own_id = self.greeting.own_id;
             if !self.is_untouched() {
                 self.lose(cx, Error::CONNRESET, c"the peer has begun anew");
@@ -244,7 +264,8 @@ impl<A: Address> Session<A> {
 
     /// The peer is not known any more; should it be there, it learns by another number that this side begins anew.
     pub(super) fn forget<W>(&mut self, cx: &mut Cx<'_, A, W>) {
-        self.greeting = Greeting::new(cx.common.ids.next(self.id));
+        let own_id = cx.common.ids.another(&self.addr.to_bytes(), self.id);
+        self.greeting = Greeting::new(own_id);
     }
 }
 

@@ -69,7 +69,7 @@ impl<A: Address> Session<A> {
                             (true, true) => {
                                 queue.keep_whole(envelope, |kept| kept.extend_from_slice(payload))
                             }
-                            (true, false) => queue.keep(envelope, Bytes::Coming(Vec::new())),
+                            (true, false) => queue.keep_growing(envelope),
                             (false, _) => queue.keep(envelope, Bytes::There),
                         };
                         self.note_origin(cx, srx, slot);
@@ -164,7 +164,7 @@ impl<A: Address> Session<A> {
     }
 
     fn take_data<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
-        // Of an operation that was refused.
+        // Packets of a refused operation are dropped.
         let Some(mut incoming) = self.rx.incoming.take() else {
             return Step::Taken;
         };
@@ -194,6 +194,14 @@ impl<A: Address> Session<A> {
         {
             self.rx.incoming = Some(incoming);
             return Step::Refused(Error::CANCELED);
+        }
+        if let Sink::Slot(srx, slot) = incoming.sink {
+            let queue = cx.domain.rx_queue_mut(srx);
+            let saved = cx.common.settings.saved;
+            if !queue.may_grow(slot, data.bytes.len(), saved) {
+                self.rx.incoming = Some(incoming);
+                return Step::Stalled(Stall::Part(srx, slot));
+            }
         }
         self.put(cx, &mut incoming, data.bytes);
         (incoming.left, incoming.segment) = (incoming.left - 1, incoming.segment + 1);

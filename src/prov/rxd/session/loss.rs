@@ -21,6 +21,7 @@ impl<A: Address> Session<A> {
     pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
         cx.domain.loss.get_or_insert_with(|| loss_of(why));
         let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
+        cx.common.answers -= tx.answer_bytes;
         for out in tx.outs {
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, error);

@@ -2,19 +2,21 @@
 //! What two endpoints owe each other: a state machine without I/O. Operations, packets and times go in; packets leave
 //! by the wire that it is given, completions go to the domain.
 //!
-//! `greet` is how the two get to know each other, `send` what leaves, with `out` and `window`, `receive` what comes, in
-//! its order, `incoming` and `target` what becomes of it, `loss` how it ends, and `tell` what who looks on is
-//! told.
+//! `greet` is the handshake, `ids` the numbers by which peers call each other. `send` is what leaves, with `out` and
+//! `window`; `receive` is what arrives, in its order, and `incoming` and `target` carry it out. `loss` ends a session,
+//! and `tell` makes its snapshot for reports.
 #![forbid(unsafe_code)]
 
 mod greet;
+mod ids;
 mod incoming;
 mod loss;
 mod out;
 mod post;
 mod receive;
 mod rtt;
-mod send;
+pub mod send;
+mod silence;
 mod sink;
 mod target;
 mod tell;
@@ -28,8 +30,10 @@ use std::time::Instant;
 
 pub use self::greet::Caller;
 use self::greet::Greeting;
+pub use self::ids::{GENERATION, Ids, PLACES};
 use self::receive::ReceiveState;
 use self::send::SendState;
+use self::silence::Silence;
 use crate::engine::domain_state::{DomainState, Sender};
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::Address;
@@ -44,13 +48,13 @@ pub trait Wire {
     fn mtu(&self) -> usize;
 }
 
-/// Who has sent a packet, as the wire knows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum From {
+/// Source of a packet, as the provider below reports it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum From<A> {
     Route(u64),
-    /// None that has a route.
-    Stranger,
-    /// The wire does not tell.
+    /// A source without a route, with its address if the provider below reports that.
+    Stranger(Option<A>),
+    /// The provider below reports no sources.
     Untold,
 }
 
@@ -70,41 +74,12 @@ pub struct Common {
     pub timers: BinaryHeap<Reverse<(Instant, usize)>>,
     /// Packets that came out of their order, of all sessions.
     pub early: usize,
+    /// Bytes that answers of all sessions take, until their peers acknowledge them.
+    pub answers: usize,
+    /// A peer let a timeout pass: reports about unreachable peers are read.
+    pub has_silent: bool,
     pub ids: Ids,
 }
-
-/// Numbers by which peers are to call this side. Nobody can guess them.
-pub struct Ids(u64);
-
-impl Ids {
-    pub fn new(seed: u64) -> Ids {
-        Ids(seed)
-    }
-
-    /// For the session at this place.
-    pub fn next(&mut self, place: usize) -> u32 {
-        loop {
-            // splitmix64
-            self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut z = self.0;
-            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            let id = ((z ^ z >> 31) as u32) << PLACE_BITS | place as u32;
-            if id >> PLACE_BITS != 0 {
-                return id;
-            }
-        }
-    }
-
-    /// The place that a number means.
-    pub fn place(id: u32) -> usize {
-        (id & ((1 << PLACE_BITS) - 1)) as usize
-    }
-}
-
-const PLACE_BITS: u32 = 20;
-/// Sessions of an endpoint.
-pub const PLACES: usize = 1 << PLACE_BITS;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
@@ -139,38 +114,56 @@ pub struct Session<A> {
     rx: ReceiveState,
     /// The deadline that stands in the list of all.
     timer: Option<Instant>,
-    /// Something came that only the peer can have sent.
+    /// A packet arrived that carries a number only the peer can know.
     pub is_proved: bool,
+    /// Time of the last packet of the peer, greetings included.
+    pub last_contact: Instant,
+    pub silence: Silence,
+    /// The session is in one of the endpoint's lists of strangers.
+    pub is_listed: bool,
+}
+
+/// Numbers that a session begins with.
+pub struct Names {
+    /// The peer at the provider below.
+    pub route: u64,
+    /// The peer in matching.
+    pub source: u64,
+    /// This side in packets of the peer.
+    pub own_id: u32,
 }
 
 impl<A: Address> Session<A> {
-    /// `own_id` is what the peer is to call this side.
     pub fn new(
         id: usize,
         ep: usize,
         addr: A,
-        route: u64,
-        source: u64,
-        own_id: u32,
+        names: Names,
+        now: Instant,
         settings: &Settings,
     ) -> Self {
         Session {
             id,
             ep,
             addr,
-            route,
-            source,
-            greeting: Greeting::new(own_id),
+            route: names.route,
+            source: names.source,
+            greeting: Greeting::new(names.own_id),
             tx: SendState::new(settings.window),
             rx: ReceiveState::default(),
             timer: None,
             is_proved: false,
+            last_contact: now,
+            silence: Silence::default(),
+            is_listed: false,
         }
     }
 
     /// A packet of the peer that is no greeting; its number for this side was found right.
     pub fn take<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>, bytes: &[u8]) {
         self.is_proved = true;
+        self.last_contact = cx.now;
+        self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
         match packet {
             Packet::Rts(_) | Packet::Cts(_) => {}
@@ -195,7 +188,7 @@ impl<A: Address> Session<A> {
             self.greet_again(cx);
         }
         if is_due(self.send_deadline()) {
-            self.silence(cx);
+            self.unanswered(cx);
         }
         if is_due(self.probe_deadline()) {
             self.probe(cx);
@@ -219,11 +212,12 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Whether the peer can have sent a packet that came from there.
-    pub fn is_from(&self, from: From) -> bool {
+    /// Whether the peer can have sent a packet with this source.
+    pub fn is_from(&self, from: &From<A>) -> bool {
         match from {
-            From::Route(route) => route == self.route,
-            From::Stranger => false,
+            From::Route(route) => *route == self.route,
+            // The packet arrived before the peer had a route.
+            From::Stranger(addr) => addr.as_ref() == Some(&self.addr),
             From::Untold => true,
         }
     }

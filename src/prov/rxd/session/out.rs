@@ -40,9 +40,14 @@ pub struct Out {
     pub total: usize,
     pub head: usize,
     pub end: End,
-    /// Nothing will come of it: what its packets say instead.
+    /// The packets that take the place of its own because the operation is refused.
     pub void: Option<Void>,
+    /// Bytes that an answer takes until it is acknowledged; 0 for operations.
+    pub cost: usize,
 }
+
+/// Bytes that an answer takes besides a copy of what was asked for.
+pub const ANSWER_COST: usize = size_of::<Out>() + size_of::<Regions>() + size_of::<IoVec>();
 
 impl Body {
     /// Copies bytes from `at` on.
@@ -121,6 +126,7 @@ impl Out {
             head,
             end,
             void: None,
+            cost: 0,
         }
     }
 
@@ -128,6 +134,10 @@ impl Out {
     pub fn answer(transaction: u32, body: Body, mtu: usize) -> Out {
         let total = body.len();
         let chunk = mtu - DATA_HEADER;
+        let copied = match &body {
+            Body::Bytes(bytes) => bytes.len(),
+            Body::Memory(_) | Body::Region(..) => 0,
+        };
         Out {
             first: 0,
             count: (total.div_ceil(chunk) as u64).max(1),
@@ -137,6 +147,7 @@ impl Out {
             head: 0,
             end: End::Nothing,
             void: None,
+            cost: ANSWER_COST + copied,
         }
     }
 

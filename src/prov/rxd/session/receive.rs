@@ -146,10 +146,11 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// What had no room may have some now.
+    /// Retries the packet that waits for room.
     pub fn go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         match self.rx.stall {
             Some(Stall::Queue) if cx.domain.may_receive(self.ep) => {}
+            Some(Stall::Answers) if self.may_answer_any(cx) => {}
             Some(Stall::Memory(slot)) => {
                 let srx = cx.domain.ep(self.ep).srx;
                 let queue = cx.domain.rx_queue_mut(srx);
@@ -157,8 +158,15 @@ impl<A: Address> Session<A> {
                 if !queue.has_room(self.id as u64, len, cx.common.settings.saved) {
                     return;
                 }
-                queue.begin_coming(slot);
+                queue.begin_growing(slot);
                 self.rx.decided = Some(Sink::Slot(srx, slot));
+            }
+            Some(Stall::Part(srx, slot)) => {
+                let saved = cx.common.settings.saved;
+                let queue = cx.domain.rx_queue_mut(srx);
+                if !queue.may_grow(slot, cx.wire.mtu(), saved) {
+                    return;
+                }
             }
             _ => return,
         }
@@ -253,7 +261,7 @@ impl<A: Address> Session<A> {
     #[cold]
     pub(super) fn probe<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.rx.probes += 1;
-        if self.rx.probes > MAX_TIMEOUTS {
+        if self.is_gone(cx) || self.rx.probes > MAX_TIMEOUTS {
             return self.lose_silent(cx, Error::CONNRESET);
         }
         self.send_rts(cx);

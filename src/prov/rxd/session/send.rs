@@ -7,13 +7,15 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use super::out::{Begin, Body, End, Out};
+use super::out::{ANSWER_COST, Begin, Body, End, Out};
 use super::receive::GONE;
 use super::window::{News, Window};
 use super::{Cx, Session, Wire};
 use crate::base::{Error, IoVec};
 use crate::engine::domain_state::TxOp;
+use crate::engine::share::fits;
 use crate::engine::transport::Address;
+use crate::prov::rxd::info::ATOMIC_SIZE;
 use crate::prov::rxd::proto::{Ack, Void, error_of};
 
 /// An operation that waits for the peer's answer.
@@ -38,8 +40,9 @@ pub struct SendState {
     pub window: Window,
     pub reads: Slab<ReadOp>,
     turn: u16,
-    /// Answers among `outs`.
+    /// Answers among `outs`, and the bytes that they take.
     pub answers: usize,
+    pub answer_bytes: usize,
     pub is_blocked: bool,
 }
 
@@ -53,6 +56,7 @@ impl SendState {
             reads: Slab::new(),
             turn: 0,
             answers: 0,
+            answer_bytes: 0,
             is_blocked: false,
         }
     }
@@ -85,7 +89,6 @@ impl SendState {
     pub fn push(&mut self, mut out: Out) {
         out.first = self.end;
         self.end += out.count;
-        self.answers += usize::from(matches!(out.begin, Begin::Answer(_)));
         self.outs.push_back(out);
     }
 
@@ -106,6 +109,23 @@ impl SendState {
         Some(out)
     }
 
+    /// Drops the packets of a refused operation that were never sent, so that later operations follow at once. Its
+    /// packets before `keep` stay.
+    fn cut_unsent(&mut self, at: usize, keep: u64) {
+        let keep = keep.max(self.window.next());
+        let out = &mut self.outs[at];
+        let cut = out.past().saturating_sub(keep);
+        out.count -= cut;
+        let is_sent = out.past() <= self.window.next();
+        for later in self.outs.range_mut(at + 1..) {
+            later.first -= cut;
+        }
+        self.end -= cut;
+        if is_sent && self.at == at {
+            self.at += 1;
+        }
+    }
+
     fn place_of(&self, seq: u64) -> Option<usize> {
         let at = self.outs.partition_point(|out| out.past() <= seq);
         (at < self.outs.len()).then_some(at)
@@ -113,6 +133,34 @@ impl SendState {
 }
 
 impl<A: Address> Session<A> {
+    /// Whether one more answer that takes `cost` bytes may wait for the peer's acknowledgement. All peers of an
+    /// endpoint share a limit, so that peers which acknowledge nothing do not use up its memory.
+    pub(super) fn may_answer<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
+        self.tx.answers < MAX_ANSWERS && self.answer_fits(cx, cost, MAX_ANSWER_BYTES)
+    }
+
+    /// Whether any request may be answered now. A peer without answers may always have one.
+    pub(super) fn may_answer_any<W>(&self, cx: &Cx<'_, A, W>) -> bool {
+        self.tx.answers == 0 || self.may_answer(cx, ANSWER_COST + ATOMIC_SIZE)
+    }
+
+    /// Whether an answer may be a copy. The rest of the limit is for answers that are sent from where they lie.
+    pub(super) fn may_copy<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
+        self.answer_fits(cx, cost, MAX_ANSWER_BYTES / 2)
+    }
+
+    fn answer_fits<W>(&self, cx: &Cx<'_, A, W>, cost: usize, limit: usize) -> bool {
+        fits(self.tx.answer_bytes, cx.common.answers, cost, limit)
+    }
+
+    /// Queues an answer.
+    pub(super) fn push_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, out: Out) {
+        self.tx.answers += 1;
+        self.tx.answer_bytes += out.cost;
+        cx.common.answers += out.cost;
+        self.tx.push(out);
+    }
+
     /// Sends what may be sent now.
     pub fn pump<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.greeting.is_up() {
@@ -164,7 +212,7 @@ impl<A: Address> Session<A> {
     ) -> bool {
         let head = self.head(seq);
         let out = &mut self.tx.outs[at];
-        // Who reads of it is told that there is nothing any more.
+        // The region is closed: the answer ends with an error.
         if out.void.is_none() && out.body.is_gone() {
             let transaction = match out.begin {
                 Begin::Answer(transaction) => transaction,
@@ -172,7 +220,9 @@ impl<A: Address> Session<A> {
             };
             let error = Error::CANCELED.code() as u32;
             out.void = Some(Void { transaction, error });
+            self.tx.cut_unsent(at, seq + 1);
         }
+        let out = &self.tx.outs[at];
         let mtu = cx.wire.mtu();
         let sent = cx.wire.send(self.route, more, |room| {
             out.encode(seq - out.first, head, mtu, room)
@@ -186,8 +236,7 @@ impl<A: Address> Session<A> {
     pub(super) fn take_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
         let keeps = self.greeting.is_ours;
         if keeps && ack.refused == GONE {
-            self.heed_last_ack(cx, ack);
-            return self.lose(cx, Error::CONNRESET, c"the peer has ended");
+            return self.take_last_ack(cx, ack);
         }
         let beyond = if keeps { ack.beyond } else { 0 };
         let news = self
@@ -210,12 +259,16 @@ impl<A: Address> Session<A> {
         self.pump(cx);
     }
 
-    /// What the peer has taken before it went.
+    /// The peer's endpoint is closed. This counts only with a number that the peer can have sent: another host may
+    /// have invented the packet.
     #[cold]
-    fn heed_last_ack<W>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
-        if self.tx.window.acknowledged(ack.next, 0, 0, cx.now) == News::Progress {
-            self.complete(cx);
+    fn take_last_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
+        match self.tx.window.acknowledged(ack.next, 0, 0, cx.now) {
+            News::Forged | News::Old => return,
+            News::Progress => self.complete(cx),
+            News::Nothing => {}
         }
+        self.lose(cx, Error::CONNRESET, c"the peer has ended");
     }
 
     /// All packets of the oldest operations are acknowledged.
@@ -226,7 +279,11 @@ impl<A: Address> Session<A> {
             && let Some(out) = self.tx.outs.pop_front()
         {
             self.tx.at = self.tx.at.saturating_sub(1);
-            self.tx.answers -= usize::from(matches!(out.begin, Begin::Answer(_)));
+            if let Begin::Answer(_) = out.begin {
+                self.tx.answers -= 1;
+                self.tx.answer_bytes -= out.cost;
+                cx.common.answers -= out.cost;
+            }
             match out.end {
                 End::Complete(op) => cx.domain.complete_tx(&op),
                 End::Nothing => {}
@@ -267,6 +324,7 @@ impl<A: Address> Session<A> {
             let read = self.tx.reads.remove(place);
             cx.domain.fail_tx(&read.op, error);
         }
+        self.tx.cut_unsent(at, seq + 1);
         self.tx.window.resend(seq);
     }
 
@@ -274,10 +332,11 @@ impl<A: Address> Session<A> {
         self.tx.window.deadline()
     }
 
-    /// Nothing was heard for too long.
+    /// No acknowledgement came in time.
     #[cold]
-    pub(super) fn silence<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if !self.tx.window.silence(cx.now) {
+    pub(super) fn unanswered<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        let is_gone = self.is_gone(cx);
+        if !self.tx.window.silence(cx.now) || is_gone {
             return self.lose_silent(cx, Error::CONNREFUSED);
         }
         if !cx.common.settings.retry {
@@ -291,6 +350,10 @@ impl<A: Address> Session<A> {
     }
 }
 
+/// Answers that wait for a peer to acknowledge them; endpoints have 1024 operations in flight at most.
+const MAX_ANSWERS: usize = 4096;
+/// Bytes that answers to all peers of an endpoint take.
+pub const MAX_ANSWER_BYTES: usize = 16 << 20;
 /// After so many silences in a row a peer is asked whether it is the one that it was.
 const SUSPICIOUS: u32 = 3;
 /// Peers of other libraries give back 16 bits of a transaction. Most of them name a place.

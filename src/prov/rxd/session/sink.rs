@@ -61,6 +61,10 @@ pub enum Stall {
     Queue,
     /// No memory for messages without a receive: matching knows of this one.
     Memory(Slot),
+    /// The same for the next part of a message, in this receive context.
+    Part(usize, Slot),
+    /// Too many answers wait for acknowledgements of peers.
+    Answers,
 }
 
 /// What has become of the packet that was to come.

@@ -3,8 +3,8 @@
 //! nothing.
 #![forbid(unsafe_code)]
 
-use super::out::{Body, Out};
-use super::sink::{Atomic, Sink, Step, Write};
+use super::out::{ANSWER_COST, Body, Out};
+use super::sink::{Atomic, Sink, Stall, Step, Write};
 use super::{Cx, Session, Wire};
 use crate::abi::*;
 use crate::base::{Access, Caps, CompFlags, Error, IoVec, Result};
@@ -31,9 +31,14 @@ impl<A: Address> Session<A> {
         op: &Op,
         payload: &[u8],
     ) -> Step {
-        if op.kind.is_answered() && self.tx.answers >= MAX_ANSWERS {
-            // Nobody has so many under way.
-            return Step::Dropped;
+        if op.kind.is_answered() && self.tx.answers > 0 {
+            let copied = match op.kind {
+                Kind::Read => 0,
+                _ => op.iovs.total().unwrap_or(0).min(ATOMIC_SIZE as u64),
+            };
+            if !self.may_answer(cx, ANSWER_COST + copied as usize) {
+                return Step::Stalled(Stall::Answers);
+            }
         }
         let done = match op.kind {
             Kind::Write => self.take_write(cx, op, payload),
@@ -59,12 +64,15 @@ impl<A: Address> Session<A> {
     fn take_read<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op) -> Result {
         let Named { iov, regions, lens } = self.named(cx, op, Caps::RMA, Access::REMOTE_READ)?;
         let transaction = op.segments.ok_or(Error::INVAL)?.transaction;
-        // What comes behind the read does not change a small answer: the order that programs are used to.
-        let body = match iov.remaining() {
-            ..=SMALL_ANSWER => Body::copied(&[&iov]),
-            _ => Body::Region(iov, Box::new(regions)),
+        // Operations behind the read do not change a small answer: the order that programs are used to. This is no
+        // promise, so the answer is sent from where it lies if copies take too much memory.
+        let len = iov.remaining();
+        let body = match len <= SMALL_ANSWER && self.may_copy(cx, ANSWER_COST + len) {
+            true => Body::copied(&[&iov]),
+            false => Body::Region(iov, Box::new(regions)),
         };
-        self.tx.push(Out::answer(transaction, body, cx.wire.mtu()));
+        let answer = Out::answer(transaction, body, cx.wire.mtu());
+        self.push_answer(cx, answer);
         cx.domain.read_by_peer(self.ep, lens.iter().sum());
         self.pump(cx);
         Ok(())
@@ -147,7 +155,7 @@ impl<A: Address> Session<A> {
         bytes.truncate(len);
         let body = Body::Bytes(bytes.into_boxed_slice());
         let answer = Out::answer(atomic.transaction, body, cx.wire.mtu());
-        self.tx.push(answer);
+        self.push_answer(cx, answer);
         cx.domain.read_by_peer(self.ep, len as u64);
         self.pump(cx);
     }
@@ -161,7 +169,12 @@ impl<A: Address> Session<A> {
         access: Access,
     ) -> Result<Named> {
         // fi_getinfo(3): a primary capability that was not asked for is not there.
-        if !cx.domain.ep(self.ep).caps.contains(capability) {
+        if !cx
+            .domain
+            .ep(self.ep)
+            .caps
+            .contains(capability | access.capabilities())
+        {
             return Err(Error::OPNOTSUPP);
         }
         let mut named = Named {
@@ -187,5 +200,3 @@ impl<A: Address> Session<A> {
 
 /// Answers to reads up to this size are copied at once, and not sent from where they are.
 const SMALL_ANSWER: usize = 8192;
-/// Answers that wait for a peer to take them; endpoints have 1024 operations under way at most.
-const MAX_ANSWERS: usize = 4096;

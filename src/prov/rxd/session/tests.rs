@@ -4,6 +4,7 @@
 //! runs so many, `RXD_MESSAGES=N` sends so many in the long run.
 #![forbid(unsafe_code)]
 
+mod hostile;
 mod mixed;
 mod name;
 mod net;

@@ -47,6 +47,7 @@ fn core(name: &CStr, domain: &CStr) -> Info {
     info.ep.max_order_waw_size = usize::MAX;
     info.domain.name = Some(domain.to_owned());
     info.domain.max_ep_srx_ctx = 1;
+    info.domain.cq_data_size = 8;
     info.fabric.name = Some(c"net".to_owned());
     info.fabric.prov_name = Some(name.to_owned());
     info
@@ -253,6 +254,40 @@ fn what_is_asked_below() {
 }
 
 #[test]
+fn before_1_5_an_old_mr_mode_is_requested_below() {
+    let below = cores(vec![core(c"tcp", c"lo")]);
+    let no_domain = Hints {
+        domain: None,
+        ..with_caps(Caps::TAGGED)
+    };
+    let basic = |hints: &Hints| {
+        let mut hints = hints.clone();
+        hints.domain.get_or_insert_default().mr_mode = MrMode::BASIC;
+        hints
+    };
+    let requested = |version, hints: Option<&Hints>| {
+        let query = Query {
+            version,
+            node: None,
+            service: None,
+            flags: 0,
+            hints,
+        };
+        only(offers(&query, &below, &Params::default()));
+        let asked = below.asked.take();
+        asked[0].1.domain.as_ref().unwrap().mr_mode
+    };
+    for version in [0, 1 << 16, 1 << 16 | 3, 1 << 16 | 4] {
+        assert_eq!(requested(version, None), MrMode::UNSPEC);
+        assert_eq!(requested(version, Some(&no_domain)), MrMode::UNSPEC);
+        let basic = basic(&no_domain);
+        assert_eq!(requested(version, Some(&basic)), MrMode::BASIC);
+    }
+    assert_eq!(requested(since::V1_5, None), OWN_MR_MODE);
+    assert_eq!(requested(since::V1_5, Some(&no_domain)), OWN_MR_MODE);
+}
+
+#[test]
 fn accesses_are_counted_for_who_asks_where_they_are_below() {
     let mut counting = core(c"tcp", c"lo");
     counting.caps |= Caps::RMA_EVENT;
@@ -379,4 +414,39 @@ fn one_port_at_all_addresses() {
     let src = addr::from_bytes(&info.src_addr.unwrap()).unwrap();
     assert_eq!(src.to_string(), "127.0.0.1:4711");
     assert_eq!(below.asked.borrow()[0].0, CORE_ONLY);
+}
+
+#[test]
+fn no_more_data_is_offered_than_writes_carry_below() {
+    let with_data = |below: usize, wanted: usize| {
+        let mut entry = core(c"tcp", c"lo");
+        entry.domain.cq_data_size = below;
+        let mut hints = with_caps(Caps::empty());
+        hints.domain.as_mut().unwrap().cq_data_size = wanted;
+        let answer = ask(&cores(vec![entry]), Some(&hints));
+        let sizes = answer.entries.iter().map(|info| info.domain.cq_data_size);
+        sizes.collect::<Vec<_>>()
+    };
+    assert_eq!(with_data(4, 0), [4]);
+    assert_eq!(with_data(4, 4), [4]);
+    assert_eq!(with_data(4, 8), []);
+    assert_eq!(with_data(0, 0), [0]);
+    assert_eq!(with_data(16, 0), [8]);
+}
+
+#[test]
+fn only_the_progress_of_data_is_manual_unless_it_is_asked_for() {
+    let progress_of = |wanted: u32| {
+        let mut hints = with_caps(Caps::empty());
+        hints.domain.as_mut().unwrap().progress = wanted;
+        let info = only(ask(&cores(vec![core(c"tcp", c"lo")]), Some(&hints)));
+        (info.domain.control_progress, info.domain.progress)
+    };
+    let (auto, manual) = (FI_PROGRESS_AUTO.0, FI_PROGRESS_MANUAL.0);
+    assert_eq!(progress_of(0), (auto, manual));
+    assert_eq!(progress_of(auto), (auto, auto));
+    assert_eq!(progress_of(manual), (manual, manual));
+    let info = only(ask(&cores(vec![core(c"tcp", c"lo")]), None));
+    let domain = info.domain;
+    assert_eq!((domain.control_progress, domain.progress), (auto, manual));
 }

@@ -8,8 +8,10 @@
 
 mod control;
 mod doors;
+mod hosting;
 mod results;
 mod route;
+mod scope;
 mod trial;
 mod verdict;
 
@@ -18,16 +20,18 @@ use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::interfaces;
 use super::{Finding, Heard};
 use control::Control;
 use doors::Doors;
 use results::{Outcome, Results};
+use scope::Scope;
 use trial::Targets;
 use verdict::Direction;
 
+pub use hosting::listen;
 pub use route::resolve;
 
 /// The way to `host`, NAME or NAME:PORT.
@@ -54,12 +58,14 @@ pub fn visit(host: &str, heard: &Heard) -> Vec<Finding> {
         Err((at, error)) => findings.push(unmet(&name, at, port, &error)),
         Ok((stream, at)) => {
             let mut control = Control::new(stream, SESSION);
+            let own = Own::of(heard);
             let met = greet(&mut control).and_then(|()| {
                 let mut talk = Talk {
                     control,
                     peer: at,
                     host: &name,
-                    heard,
+                    own: &own,
+                    scope: Scope::of(addresses.iter().map(SocketAddr::ip)),
                 };
                 talk.visit()
             });
@@ -81,79 +87,6 @@ pub fn door(port: Option<u16>) -> Result<TcpListener, Finding> {
             "--listen 0 takes any port that is free, and tells which",
         )
     })
-}
-
-/// Waits for a visitor, and is its host.
-pub fn listen(door: Result<TcpListener, Finding>, heard: &Heard) -> Vec<Finding> {
-    let listener = match door {
-        Ok(listener) => listener,
-        Err(finding) => return vec![finding],
-    };
-    let port = listener.local_addr().map_or(0, |address| address.port());
-    eprintln!("waiting for `fi_info --doctor THIS_HOST:{port}` on the other host");
-    let (mut findings, met) = await_visitor(&listener, heard, Instant::now() + WAIT);
-    findings.extend(met.unwrap_or_else(|| {
-        vec![Finding::wrong(
-            ABOUT,
-            format!(
-                "nobody came to port {port} within {} minutes",
-                WAIT.as_secs() / 60
-            ),
-            "on the other host `fi_info --doctor THIS_HOST:PORT` says why",
-        )]
-    }));
-    findings
-}
-
-/// What strangers did, and what came of the visit, if there was one.
-fn await_visitor(
-    listener: &TcpListener,
-    heard: &Heard,
-    end: Instant,
-) -> (Vec<Finding>, Option<Vec<Finding>>) {
-    let mut strangers: Vec<Finding> = Vec::new();
-    while let Some((stream, peer)) = accept_by(listener, end) {
-        let host = peer.ip().to_canonical().to_string();
-        let mut control = Control::new(stream, SESSION);
-        let met = greet(&mut control).and_then(|()| {
-            let mut talk = Talk {
-                control,
-                peer,
-                host: &host,
-                heard,
-            };
-            talk.be_visited()
-        });
-        match met {
-            Ok(met) => return (strangers, Some(met)),
-            Err(why) => {
-                let finding = Finding::note(
-                    ABOUT,
-                    format!("{host} came, and is no doctor: {why}"),
-                    "if it is the host that was meant: the same version of fi_info on both",
-                );
-                eprintln!("{}", finding.text);
-                // A scanner may come often.
-                if strangers.len() < MOST_STRANGERS && !strangers.contains(&finding) {
-                    strangers.push(finding);
-                }
-            }
-        }
-    }
-    (strangers, None)
-}
-
-fn accept_by(listener: &TcpListener, end: Instant) -> Option<(TcpStream, SocketAddr)> {
-    listener.set_nonblocking(true).ok()?;
-    while Instant::now() < end {
-        match listener.accept() {
-            Ok((stream, peer)) if stream.set_nonblocking(false).is_ok() => {
-                return Some((stream, peer));
-            }
-            _ => thread::sleep(LOOK),
-        }
-    }
-    None
 }
 
 fn meet(
@@ -223,12 +156,39 @@ fn greet(control: &mut Control) -> Result<(), String> {
     }
 }
 
-/// Two doctors who have met.
+/// What a doctor tells the other side about this host.
+struct Own {
+    addresses: Vec<IpAddr>,
+    /// Lowest and highest port of endpoints.
+    ports: (u16, u16),
+}
+
+impl Own {
+    fn of(heard: &Heard) -> Own {
+        let mut addresses = interfaces::addresses(heard);
+        // Of the others' interfaces we know no scope.
+        addresses
+            .retain(|address| !matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local()));
+        // Loopback addresses mean nothing to another host; they are used if there are no others.
+        if addresses.iter().any(|address| !address.is_loopback()) {
+            addresses.retain(|address| !address.is_loopback());
+        }
+        addresses.truncate(MOST_ADDRESSES);
+        Own {
+            addresses,
+            ports: doors::range(&heard.params),
+        }
+    }
+}
+
+/// A session of two doctors.
 struct Talk<'a> {
     control: Control,
+    /// The other end of the control connection.
     peer: SocketAddr,
     host: &'a str,
-    heard: &'a Heard,
+    own: &'a Own,
+    scope: Scope,
 }
 
 impl Talk<'_> {
@@ -248,7 +208,7 @@ impl Talk<'_> {
 
     /// Those of the other side.
     fn exchange_addresses(&mut self) -> Result<Vec<IpAddr>, String> {
-        let ours: Vec<String> = self.addresses().iter().map(IpAddr::to_string).collect();
+        let ours: Vec<String> = self.own.addresses.iter().map(IpAddr::to_string).collect();
         self.control.say(&format!("addresses {}", ours.join(" ")))?;
         let words = self.control.hear("addresses", ANSWER)?;
         let addresses = words
@@ -260,24 +220,11 @@ impl Talk<'_> {
             .ok_or_else(|| "its addresses are none".to_owned())
     }
 
-    fn addresses(&self) -> Vec<IpAddr> {
-        let mut addresses = interfaces::addresses(self.heard);
-        // Of the others' interfaces we know no scope.
-        addresses
-            .retain(|address| !matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local()));
-        // Loopback is nobody's business, unless there is nothing else.
-        if addresses.iter().any(|address| !address.is_loopback()) {
-            addresses.retain(|address| !address.is_loopback());
-        }
-        addresses.truncate(MOST_ADDRESSES);
-        addresses
-    }
-
     /// Tries what the other side opens.
     fn attempt(&mut self, theirs: &[IpAddr]) -> Result<Vec<Finding>, String> {
         let words = self.control.hear("ports", ANSWER)?;
         let targets = Targets::read(&words).ok_or("its ports are none")?;
-        let results = targets.attempt(self.peer, theirs);
+        let results = targets.attempt(self.peer, theirs, &self.scope);
         self.control.say(&format!("results{}", results.line()))?;
         let heard = self.control.hear("heard", ANSWER)?;
         let heard: BTreeSet<u16> = heard.iter().filter_map(|word| word.parse().ok()).collect();
@@ -287,8 +234,7 @@ impl Talk<'_> {
 
     /// Opens what the other side tries.
     fn be_attempted(&mut self) -> Result<Vec<Finding>, String> {
-        let doors = Doors::open(doors::range(&self.heard.params))
-            .map_err(|error| format!("here: {error}"))?;
+        let doors = Doors::open(self.own.ports).map_err(|error| format!("here: {error}"))?;
         self.control.say(&format!("ports {}", doors.line()))?;
         let done = AtomicBool::new(false);
         let (answer, heard) = thread::scope(|scope| {
@@ -303,7 +249,7 @@ impl Talk<'_> {
             &words,
             &doors.tcp_ports(),
             &doors.udp_ports(),
-            &self.addresses(),
+            &self.own.addresses,
         );
         let results = results.ok_or("its results are none")?;
         self.control.say(&format!("heard{list}"))?;
@@ -328,7 +274,4 @@ const GREET: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(10);
 /// While it tries ours.
 const TRIAL: Duration = Duration::from_secs(25);
-const WAIT: Duration = Duration::from_secs(600);
-const LOOK: Duration = Duration::from_millis(20);
 const MOST_ADDRESSES: usize = 16;
-const MOST_STRANGERS: usize = 16;

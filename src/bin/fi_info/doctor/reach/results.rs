@@ -22,6 +22,8 @@ pub enum Outcome {
     NoWay,
     /// Something else that the system says.
     Failed,
+    /// The address is not in the scope of the side that tries. It is not in the line.
+    NotTried,
 }
 
 const WORDS: [(Outcome, &str); 6] = [
@@ -74,13 +76,15 @@ impl Results {
             .udp
             .iter()
             .map(|(port, one)| format!(" udp/{port}={}", one.word()));
-        let addresses = self.addresses.iter();
+        let tried = |(_, one): &&(IpAddr, Outcome)| *one != Outcome::NotTried;
+        let addresses = self.addresses.iter().filter(tried);
         let addresses = addresses.map(|(ip, one)| format!(" address/{ip}={}", one.word()));
         let bulk = self.bulk.iter().map(|one| format!(" bulk/={}", one.word()));
         tcp.chain(udp).chain(addresses).chain(bulk).collect()
     }
 
-    /// As the other side says it, of these ports and addresses.
+    /// Reads the line of the other side. It contains no other ports and addresses than these; the addresses that it
+    /// lacks were not tried, unless it has none because no port was open.
     pub fn read(
         words: &[String],
         tcp: &[u16],
@@ -99,6 +103,13 @@ impl Results {
                 "bulk" => results.bulk = Some(outcome),
                 _ => return None,
             }
+        }
+        if results.bulk.is_some() {
+            let outcome = |ip: &IpAddr| {
+                let tried = results.addresses.iter().find(|(tried, _)| tried == ip);
+                tried.map_or(Outcome::NotTried, |(_, outcome)| *outcome)
+            };
+            results.addresses = addresses.iter().map(|ip| (*ip, outcome(ip))).collect();
         }
         Some(results)
     }
@@ -123,7 +134,10 @@ mod tests {
         let results = Results {
             tcp: vec![(40000, Outcome::Open), (40001, Outcome::Silent)],
             udp: vec![(40000, Outcome::Refused)],
-            addresses: vec![("2001:db8::1".parse().unwrap(), Outcome::NoWay)],
+            addresses: vec![
+                ("192.0.2.1".parse().unwrap(), Outcome::NotTried),
+                ("2001:db8::1".parse().unwrap(), Outcome::NoWay),
+            ],
             bulk: Some(Outcome::Open),
         };
         assert_eq!(read(&results.line()), Some(results));

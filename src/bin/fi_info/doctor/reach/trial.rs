@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use super::control::is_timeout;
 use super::doors::{BULK, FEW, LOWEST, MANY};
 use super::results::{Outcome, Results};
+use super::scope::Scope;
 
 /// What the other side has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,8 +46,8 @@ impl Targets {
         Some(targets)
     }
 
-    /// At `host`, and one of them at each of `addresses`.
-    pub fn attempt(&self, host: SocketAddr, addresses: &[IpAddr]) -> Results {
+    /// Tries all ports at `host`, and one of them at each of `addresses` that is in the scope.
+    pub fn attempt(&self, host: SocketAddr, addresses: &[IpAddr], scope: &Scope) -> Results {
         let (tcp, udp) = thread::scope(|scope| {
             let udp = scope.spawn(|| all(&self.udp, |port| self.datagram(at(host, port))));
             let tcp = all(&self.tcp, |port| self.connection(at(host, port), FEW));
@@ -55,7 +56,10 @@ impl Targets {
         let open = tcp.iter().find(|(_, outcome)| *outcome == Outcome::Open);
         let open = open.map(|(port, _)| *port);
         let addresses = match open {
-            Some(port) => all(addresses, |ip| self.connection((ip, port).into(), FEW)),
+            Some(port) => all(addresses, |ip| match scope.contains(ip) {
+                true => self.connection((ip.to_canonical(), port).into(), FEW),
+                false => Outcome::NotTried,
+            }),
             None => Vec::new(),
         };
         Results {
@@ -175,10 +179,11 @@ mod tests {
         let doors = Doors::open((32768, 60999)).unwrap();
         let targets = Targets::read(&words(&doors.line())).unwrap();
         let done = AtomicBool::new(false);
-        let host = "127.0.0.1:1".parse().unwrap();
+        let host: SocketAddr = "127.0.0.1:1".parse().unwrap();
         let (results, heard) = thread::scope(|scope| {
             let serving = scope.spawn(|| doors.serve(&done));
-            let results = targets.attempt(host, &["127.0.0.2".parse().unwrap()]);
+            let addresses = ["127.0.0.2", "127.0.0.1"].map(|ip| ip.parse().unwrap());
+            let results = targets.attempt(host, &addresses, &Scope::of([host.ip()]));
             done.store(true, Ordering::Release);
             (results, serving.join().unwrap())
         });
@@ -191,7 +196,8 @@ mod tests {
             results.udp.len() == 4 && results.udp.iter().all(is_open),
             "{results:?}"
         );
-        assert_eq!(results.addresses[0].1, Outcome::Open);
+        assert_eq!(results.addresses[0].1, Outcome::NotTried);
+        assert_eq!(results.addresses[1].1, Outcome::Open);
         assert_eq!(results.bulk, Some(Outcome::Open));
         assert_eq!(heard.len(), 4);
         assert_eq!(doors.udp_ports().len(), 4);

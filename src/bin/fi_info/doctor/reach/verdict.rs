@@ -139,6 +139,10 @@ fn addresses(direction: &Direction, tried: &[(IpAddr, Outcome)]) -> Vec<Finding>
     for (at, (ip, outcome)) in tried.iter().enumerate() {
         let why = match outcome {
             Outcome::Open => continue,
+            Outcome::NotTried => {
+                findings.push(not_tried(direction, *ip));
+                continue;
+            }
             Outcome::Refused => "nobody is there",
             Outcome::Silent => "it times out",
             Outcome::Stranger => "somebody else answers",
@@ -164,6 +168,19 @@ fn addresses(direction: &Direction, tried: &[(IpAddr, Outcome)]) -> Vec<Finding>
         });
     }
     findings
+}
+
+fn not_tried(direction: &Direction, ip: IpAddr) -> Finding {
+    let (whose, from) = (direction.tried(), direction.trier());
+    let text = format!(
+        "address {ip} of {whose} was not tried from {from}: it shares no subnet with the address of the connection"
+    );
+    let on = match direction {
+        Direction::To { .. } => "here",
+        Direction::From { host } => host,
+    };
+    let remedy = format!("`fi_info --doctor {ip}`, called {on}, tries it");
+    Finding::note(ABOUT, text, remedy)
 }
 
 fn datagrams(direction: &Direction, udp: &[(u16, Outcome)], heard: &BTreeSet<u16>) -> Vec<Finding> {
@@ -321,6 +338,17 @@ mod tests {
             ]
         );
         assert!(format!("{found:?}").contains("the interface that has 192.0.2.1"));
+    }
+
+    #[test]
+    fn addresses_that_were_not_tried_are_named() {
+        let ip = "172.17.0.1".parse().unwrap();
+        let found = addresses(&FROM, &[(ip, Outcome::NotTried)]);
+        assert_eq!(found[0].kind, Kind::Note);
+        let text = "address 172.17.0.1 of this host was not tried from node7: it shares no subnet with the address of \
+                    the connection";
+        assert_eq!(texts(&found), [text]);
+        assert!(format!("{found:?}").contains("called node7"));
     }
 
     #[test]

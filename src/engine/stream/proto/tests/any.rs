@@ -97,7 +97,7 @@ impl Random {
         let tagged = self.flag();
         let tag = if tagged { self.any() } else { 0 };
         let most = u64::MAX - MAX_HEADER as u64;
-        match self.next() % 15 {
+        match self.next() % 16 {
             0 => Frame::Message(Message {
                 tagged,
                 ack: self.flag(),
@@ -169,6 +169,10 @@ impl Random {
                 index: self.index(),
                 places: self.places(),
                 job: self.half(),
+            }),
+            14 => Frame::Refused(match tagged {
+                true => Refused::Ack,
+                false => Refused::Response,
             }),
             _ => Frame::Done {
                 index: self.index(),

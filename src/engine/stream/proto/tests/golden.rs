@@ -62,6 +62,8 @@ fn cases() -> Vec<(Frame, &'static str)> {
         (Frame::Taken { index: 9 }, "0322000009001005 1000000000000000"),
         (Frame::Share(Share { index: 9, places: places(&[(0x7f00_0000_5000, 0x8010)]), job: 0x2a }),
             "0323000009012805 2800000000000000 00500000007f0000 1080000000000000 2a00000000000000"),
+        (Frame::Refused(Refused::Ack), "0316000001001005 1000000000000000"),
+        (Frame::Refused(Refused::Response), "0316000002001005 1000000000000000"),
         (Frame::Done { index: 9 }, "0324000009001005 1000000000000000"),
     ]
 }

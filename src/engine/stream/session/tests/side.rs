@@ -14,7 +14,7 @@ use crate::base::log::Source;
 use crate::base::{Access, Caps, Error, OpFlags, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, Role};
 use crate::engine::mr::KeyPolicy;
 use crate::engine::srx::{Claimed, Srx};
 use crate::engine::stream::link::Link;
@@ -112,6 +112,7 @@ impl Side {
         });
         let srx = domain.add_rx_queue(Srx::new());
         let ep = domain.add_ep(EpState {
+            role: Role::Endpoint,
             fid: 0,
             context: 0,
             ep_type: FI_EP_RDM.0,
@@ -122,6 +123,7 @@ impl Side {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: false,
             user_ids: false,
             eq: None,
             srx,
@@ -130,6 +132,8 @@ impl Side {
             ended: None,
             contexts: Vec::new(),
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,
@@ -141,8 +145,9 @@ impl Side {
             saved_bytes: agreed.saved_bytes,
             no_progress_thread: true,
             keeps_offers: agreed.keeps_offers,
+            answers_writes: false,
             copies: true,
-            hello: Duration::ZERO,
+            connect: Duration::ZERO,
             close: Duration::ZERO,
             op_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,
@@ -153,6 +158,7 @@ impl Side {
         session.swap = agreed.swap;
         session.rendezvous = agreed.rendezvous;
         session.extended = agreed.extended;
+        session.refuses = agreed.extended;
         Side {
             domain,
             session,

@@ -171,6 +171,8 @@ pub struct Socket {
     /// Packets that are taken until the next turn.
     pub room: usize,
     pub routes: usize,
+    /// Peers that the network reports as unreachable.
+    pub unreachable: Vec<u64>,
 }
 
 impl Wire for Socket {
@@ -199,5 +201,13 @@ impl Routes<Name> for Socket {
 
     fn drop_route(&mut self, _route: u64) {
         self.routes -= 1;
+    }
+
+    fn take_unreachable(&mut self) -> Option<u64> {
+        self.unreachable.pop()
+    }
+
+    fn addr_of(&self, route: u64) -> Option<Name> {
+        Some(Name::at(route as usize))
     }
 }

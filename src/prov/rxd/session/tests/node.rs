@@ -15,7 +15,7 @@ use crate::base::iovec::lent::TestMemory;
 use crate::base::{Access, Caps, IoVec, OpFlags, Result};
 use crate::engine::cq_ring::Ring;
 use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use crate::engine::ep_state::EpState;
+use crate::engine::ep_state::{EpState, Role};
 use crate::engine::mr::KeyPolicy;
 use crate::engine::srx::{Claimed, Srx};
 use crate::engine::transport::Address;
@@ -23,7 +23,7 @@ use crate::engine::wait::Wait;
 use crate::ffi::ops::atomic::Atomic;
 use crate::ffi::ops::transfer::{Context, Rx, Tx, What};
 use crate::prov::rxd::port::Port;
-use crate::prov::rxd::session::{Cx, From, Session, Settings};
+use crate::prov::rxd::session::{Cx, From, Ids, Session, Settings};
 
 /// What the queue says of an operation.
 #[derive(Clone, Debug)]
@@ -66,6 +66,7 @@ impl<T> Node<T> {
         memory: Vec<u8>,
         seed: u64,
     ) -> Node<T> {
+        let ids = Ids::new(&seed.to_ne_bytes(), false);
         let memory = TestMemory::new(memory);
         let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
         let segments = vec![memory.registered()];
@@ -82,6 +83,7 @@ impl<T> Node<T> {
         });
         let srx = domain.add_rx_queue(Srx::new());
         let ep = domain.add_ep(EpState {
+            role: Role::Endpoint,
             fid: 0,
             context: 0,
             ep_type: FI_EP_RDM.0,
@@ -92,6 +94,7 @@ impl<T> Node<T> {
             cntrs: Default::default(),
             behind: None,
             av: None,
+            hides_source: false,
             user_ids: false,
             eq: None,
             srx,
@@ -100,6 +103,8 @@ impl<T> Node<T> {
             ended: None,
             contexts: Vec::new(),
             more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
             enabled: true,
             orders_access: false,
             tx_size: 1024,
@@ -108,12 +113,13 @@ impl<T> Node<T> {
         });
         Node {
             domain,
-            port: Port::new(ep, Name::at(place).to_bytes(), settings, seed),
+            port: Port::new(ep, Name::at(place).to_bytes(), settings, ids),
             socket: Socket {
                 sent: Vec::new(),
                 mtu,
                 room: usize::MAX,
                 routes: 0,
+                unreachable: Vec::new(),
             },
             ep,
             cq,
@@ -129,7 +135,10 @@ impl<T> Node<T> {
         call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name, Socket>) -> R,
     ) -> R {
         let (domain, wire) = (&mut self.domain, &mut self.socket);
-        let id = self.port.session(domain, wire, &Name::at(peer)).unwrap();
+        let id = self
+            .port
+            .session(domain, wire, now, &Name::at(peer))
+            .unwrap();
         self.port.with(domain, wire, now, id, call).unwrap()
     }
 
@@ -249,7 +258,7 @@ impl<T> Node<T> {
         }
     }
 
-    pub fn take(&mut self, now: Instant, from: From, bytes: &[u8]) {
+    pub fn take(&mut self, now: Instant, from: &From<Name>, bytes: &[u8]) {
         self.port
             .take(&mut self.domain, &mut self.socket, now, from, bytes);
     }

@@ -10,7 +10,6 @@ use super::node::{Completion, KEY, Node};
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::base::Error;
 use crate::base::iovec::lent::TestMemory;
-use crate::engine::strangers::source_of;
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
 use crate::prov::rxd::proto::{Cts, GREETING, Packet, Rts};
@@ -89,13 +88,54 @@ fn a_peer_that_never_answers_is_given_up() {
     acquaint(&mut world);
 }
 
+/// A host that reports that nothing listens there: the peer's process is gone.
+#[test]
+fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
+    for knows in [false, true] {
+        let mut world = pair();
+        if knows {
+            acquaint(&mut world);
+            world.pass(Duration::from_secs(100));
+        }
+        let start = world.passed;
+        send(&mut world, 0, 8);
+        world.reports = true;
+        world.dead[1] = true;
+        send(&mut world, 0, 5000);
+        let now = world.now();
+        let source = world.nodes[0].port.sessions().next().unwrap().source;
+        world.nodes[0].receive_from(now, bytes(8), (), source);
+        let failed = errors(&ended(&mut world, 0, 3));
+        assert_eq!(failed, [Error::CONNREFUSED.code(); 3]);
+        let passed = world.passed - start;
+        let limits = Duration::from_secs(20)..Duration::from_secs(30);
+        assert!(limits.contains(&passed), "{passed:?}");
+        world.dead[1] = false;
+        acquaint(&mut world);
+    }
+}
+
+/// The peer began again at the same place before it was given up.
+#[test]
+fn a_peer_that_answers_again_is_not_given_up() {
+    let mut world = pair();
+    world.reports = true;
+    world.dead[1] = true;
+    send(&mut world, 0, 8);
+    world.pass(Duration::from_secs(15));
+    world.dead[1] = false;
+    receive(&mut world, 1, 8);
+    assert_eq!(errors(&ended(&mut world, 0, 1)), [0]);
+}
+
 #[test]
 fn receives_that_name_a_peer_that_dies_end() {
     let mut world = pair();
     acquaint(&mut world);
     let now = world.now();
-    // There is no address vector, so the peer is the first stranger.
-    world.nodes[0].receive_from(now, bytes(8), (), source_of(0));
+    // There is no address vector; matching knows the peer by a number.
+    let source = world.nodes[0].port.sessions().next().unwrap().source;
+    world.nodes[0].receive_from(now, bytes(8), (), source);
     receive(&mut world, 0, 8);
     world.dead[1] = true;
     send(&mut world, 0, 8);
@@ -192,7 +232,7 @@ fn what_was_said_before_changes_nothing() {
         }
         for (to, bytes) in &heard {
             let now = world.now();
-            world.nodes[*to].take(now, From::Route(1 - *to as u64), bytes);
+            world.nodes[*to].take(now, &From::Route(1 - *to as u64), bytes);
             world.nodes[*to].settle(now);
         }
         world.pass(Duration::from_secs(10));
@@ -222,13 +262,17 @@ fn packets_of_others_are_nobodys() {
         packet.extend([0x66; 8]);
         assert!(Packet::decode(&packet).is_ok());
         // Who knows the number comes from elsewhere.
-        let from = [From::Stranger, From::Route(2)];
-        for from in from {
+        let from = [
+            From::Stranger(None),
+            From::Stranger(Some(Name::at(2))),
+            From::Route(2),
+        ];
+        for from in &from {
             world.nodes[1].take(now, from, &packet);
             bad += world.nodes[1].completions().len();
         }
         if peer == own_id {
-            world.nodes[1].take(now, From::Route(0), &packet);
+            world.nodes[1].take(now, &From::Route(0), &packet);
             good += world.nodes[1].completions().len();
         }
     }
@@ -242,10 +286,10 @@ fn a_forged_greeting_does_not_end_what_there_is() {
     let mut out = [0; GREETING];
     let len = Rts::encode(0x1234, &Name::at(0).to_bytes(), true, &mut out);
     let now = world.now();
-    world.nodes[1].take(now, From::Route(0), &out[..len]);
-    world.nodes[1].take(now, From::Stranger, &out[..len]);
+    world.nodes[1].take(now, &From::Route(0), &out[..len]);
+    world.nodes[1].take(now, &From::Stranger(None), &out[..len]);
     let len = Cts::encode(77, 99, true, &mut out);
-    world.nodes[1].take(now, From::Route(0), &out[..len]);
+    world.nodes[1].take(now, &From::Route(0), &out[..len]);
     acquaint(&mut world);
 }
 
@@ -257,7 +301,7 @@ fn strangers_get_a_limited_place() {
     let now = world.now();
     for place in 100..20_000 {
         let len = Rts::encode(1, &Name::at(place).to_bytes(), true, &mut out);
-        world.nodes[1].take(now, From::Stranger, &out[..len]);
+        world.nodes[1].take(now, &From::Stranger(None), &out[..len]);
     }
     assert!(world.nodes[1].port.sessions().count() <= 300);
     assert!(world.nodes[1].socket.routes <= 300);

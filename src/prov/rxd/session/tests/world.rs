@@ -5,6 +5,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use super::name::Name;
 use super::net::{Links, Net};
 use super::node::Node;
 use crate::prov::rxd::session::{From, Settings};
@@ -16,6 +17,8 @@ pub struct World<T> {
     pub passed: Duration,
     /// Nothing comes from there, nor goes there.
     pub dead: Vec<bool>,
+    /// The network reports a dead endpoint to its senders as unreachable.
+    pub reports: bool,
 }
 
 pub const SETTINGS: Settings = Settings {
@@ -51,6 +54,7 @@ impl<T> World<T> {
             start: Instant::now(),
             passed: Duration::ZERO,
             dead: vec![false; count],
+            reports: false,
         }
     }
 
@@ -65,6 +69,8 @@ impl<T> World<T> {
             for (to, bytes) in sent {
                 if !self.dead[place] && self.dead.get(to) == Some(&false) {
                     self.net.send(self.passed, place, to, bytes);
+                } else if self.reports {
+                    self.nodes[place].socket.unreachable.push(to as u64);
                 }
             }
         }
@@ -89,9 +95,9 @@ impl<T> World<T> {
             }
             let from = match self.nodes[packet.to].port.knows(packet.from as u64) {
                 true => From::Route(packet.from as u64),
-                false => From::Stranger,
+                false => From::Stranger(Some(Name::at(packet.from))),
             };
-            self.nodes[packet.to].take(now, from, &packet.bytes);
+            self.nodes[packet.to].take(now, &from, &packet.bytes);
             self.nodes[packet.to].settle_busy(now);
             touched[packet.to] = true;
         }

@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers,
-//! addresses and values of variables come from outside.
+//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers and
+//! plug-ins, addresses and values of variables come from outside.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
+use std::borrow::Cow;
 
-/// One line, whatever is in the text.
-pub(super) fn line(text: &str) -> String {
+/// Returns the text as one line.
+pub fn line(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// Text that somebody else has composed, who may want several lines and columns.
-pub(super) fn lines(text: &[u8]) -> String {
+/// Returns a C string as one line. Bytes that are not UTF-8 stay, unless there are control characters between them.
+pub fn line_of_bytes(text: &[u8]) -> Cow<'_, [u8]> {
+    match str::from_utf8(text) {
+        Ok(valid) if !valid.contains(is_obeyed) => text.into(),
+        Err(_) if !text.iter().any(u8::is_ascii_control) => text.into(),
+        _ => line(&String::from_utf8_lossy(text)).into_bytes().into(),
+    }
+}
+
+/// Returns a text of several lines and columns that another component has composed.
+pub fn lines(text: &[u8]) -> String {
     escape(&String::from_utf8_lossy(text), |c| matches!(c, '\n' | '\t'))
 }
 
@@ -63,5 +73,14 @@ mod tests {
     fn lines_of_others_stay_lines() {
         assert_eq!(lines(b"a\n\tb\x1b[0m\n"), "a\n\tb\\x1b[0m\n");
         assert_eq!(lines(b"\xff\x9b"), "\u{fffd}\u{fffd}");
+    }
+
+    #[test]
+    fn c_strings_without_control_characters_stay() {
+        for bytes in [&b"tcp"[..], b"\xffx", "\u{e4}".as_bytes()] {
+            assert_eq!(*line_of_bytes(bytes), *bytes);
+        }
+        assert_eq!(*line_of_bytes(b"\xff\x1b"), *"\u{fffd}\\x1b".as_bytes());
+        assert_eq!(*line_of_bytes("\u{9b}".as_bytes()), *b"\\u{9b}");
     }
 }

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! How long a peer that shares memory has been quiet, in polls, and how long it is polled nevertheless: see `shm_idle`.
+#![forbid(unsafe_code)]
+
+/// Polls without a record before a peer is left to its doorbell: at first, and at most (some 20 ms of empty polls).
+const FIRST_PATIENCE: u32 = 32;
+const MOST_PATIENCE: u32 = 1 << 18;
+const GROWTH: u32 = 8;
+/// Activity of a peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Idle {
+    /// Bytes taken from its ring when that was looked at last.
+    taken: u64,
+    /// Number of the poll at which it had news last, as far as was looked.
+    pub since: u32,
+    /// Polls without news after which it is left to its doorbell.
+    patience: u32,
+    /// It is left to its doorbell.
+    pub is_left: bool,
+}
+
+impl Default for Idle {
+    fn default() -> Idle {
+        Idle {
+            taken: 0,
+            since: 0,
+            patience: FIRST_PATIENCE,
+            is_left: false,
+        }
+    }
+}
+
+impl Idle {
+    /// Looks at the ring at a poll.
+    pub fn update(&mut self, taken: u64, poll: u32) {
+        if self.taken != taken {
+            (self.taken, self.since) = (taken, poll);
+        }
+    }
+
+    /// The peer is polled from this poll on.
+    pub fn begin(&mut self, poll: u32) {
+        if self.is_left {
+            self.is_left = false;
+            let quiet = poll.wrapping_sub(self.since);
+            let longer = self.patience * GROWTH;
+            // Neither patience would have been long enough for a peer that was quiet for longer.
+            self.patience = match quiet <= longer {
+                true => longer.min(MOST_PATIENCE),
+                false => (self.patience / GROWTH).max(FIRST_PATIENCE),
+            };
+        }
+        self.since = poll;
+    }
+
+    pub fn is_quiet(&self, poll: u32) -> bool {
+        poll.wrapping_sub(self.since) >= self.patience
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_quiet_after_its_patience() {
+        let mut idle = Idle::default();
+        idle.begin(100);
+        idle.update(64, 128);
+        assert!(!idle.is_quiet(128 + FIRST_PATIENCE - 1));
+        assert!(idle.is_quiet(128 + FIRST_PATIENCE));
+        // The number of polls begins anew.
+        idle.begin(u32::MAX);
+        assert!(!idle.is_quiet(1));
+        assert!(idle.is_quiet(FIRST_PATIENCE));
+    }
+
+    #[test]
+    fn a_peer_that_rings_soon_is_polled_longer() {
+        let mut idle = Idle::default();
+        let mut poll = 0;
+        idle.begin(poll);
+        for _ in 0..9 {
+            idle.is_left = true;
+            poll += idle.patience + 1;
+            idle.begin(poll);
+        }
+        assert_eq!(idle.patience, MOST_PATIENCE);
+        // A peer that is quiet for so long rings as often with less.
+        idle.is_left = true;
+        idle.begin(poll + 9 * MOST_PATIENCE);
+        assert_eq!(idle.patience, MOST_PATIENCE / GROWTH);
+    }
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Accesses to registered memory that are not allowed. At endpoints of `sockets` `Frame::Refused` answers a peer that
+//! waits for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed.
+//! It also ends if an older version of this library gets the frame, which it does not know.
+//!
+//! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
+#![forbid(unsafe_code)]
+
+use crate::abi::FI_EP_MSG;
+use crate::base::log::{Subsys, log_info};
+use crate::base::{Error, IoVec};
+use crate::engine::stream::proto::{Frame, Refused};
+use crate::engine::stream::session::receive::Fault;
+use crate::engine::stream::session::receive_state::Sink;
+use crate::engine::stream::session::{Cx, Ending, Session, State};
+use crate::engine::transport::Address;
+
+impl<A: Address> Session<A> {
+    /// Refuses an access of the peer, of which `payload` bytes are still to come. `answer` is what the peer waits for.
+    #[cold]
+    pub(super) fn refuse(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        answer: Option<Refused>,
+        payload: u64,
+        why: Fault,
+    ) -> core::result::Result<(), Fault> {
+        let (Some(answer), true) = (answer, self.refuses) else {
+            return Err(why);
+        };
+        log_info!(
+            cx.common.source,
+            Subsys::EpData,
+            "{}: an access to memory is refused: {why}",
+            self.peer
+        );
+        match payload {
+            0 => self.send_refusal(cx, answer),
+            // The peer's buffers are in use until all of them is read.
+            _ => self.expect(cx, Sink::Refused(answer), payload, false),
+        }
+        Ok(())
+    }
+
+    /// Whether the peer is to answer writes: a peer without the extensions is none of this library. Before the
+    /// connection is up that is not known.
+    pub fn may_answer_writes(&self) -> bool {
+        self.extended || self.state != State::Up
+    }
+
+    /// Answers an access that was refused, all of which has come.
+    #[cold]
+    pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
+        self.send_always(cx, &Frame::Refused(answer), IoVec::empty(), None);
+        if cx.domain.ep(self.ep).ep_type == FI_EP_MSG.0 {
+            self.flush_conn(cx);
+            const REFUSED: Fault = Fault::Rule("an access to memory was refused");
+            self.end(cx, Ending::Fault(REFUSED));
+        }
+    }
+
+    /// The peer refuses the access that waits for an answer of this kind the longest.
+    #[cold]
+    pub(super) fn refused(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        answer: Refused,
+    ) -> core::result::Result<(), Fault> {
+        let op = match answer {
+            _ if !self.extended => None,
+            Refused::Ack => self.tx.await_ack.pop_front(),
+            Refused::Response => self.tx.take_asked().map(|read| read.op),
+        };
+        let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;
+        cx.domain.fail_tx(&op, Error::ACCES);
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Time limits of attempts to connect: they are for hosts and ports that do not answer (`ConnectClock`).
+#![forbid(unsafe_code)]
+
+use std::time::Instant;
+
+use crate::base::Error;
+use crate::base::log::{Subsys, log_warn};
+use crate::engine::domain::ep::options::OPT_LISTENER;
+use crate::engine::transport::Listener;
+use crate::prov::rxm::SOURCE;
+use crate::prov::rxm::conn::State;
+use crate::prov::rxm::state::{Due, Rxm, StateOf};
+
+impl Rxm {
+    pub(super) fn schedule_deadline(&mut self, id: usize) {
+        if let Some(deadline) = self.conns[id].clock.deadline() {
+            self.reactor.schedule(deadline, Due::Conn(id));
+        }
+    }
+
+    /// Whether the peer is there, so that its provider only has to poll. A provider below that is not ours does not
+    /// tell, and ends attempts by itself.
+    fn is_there(&self, id: usize) -> bool {
+        let conn = &self.conns[id];
+        let link = conn.link.as_ref();
+        // Receives may wait for a peer that is looked for, so silence is no answer then.
+        let least = match conn.is_look {
+            true => Listener::Accepted,
+            false => Listener::Silent,
+        };
+        link.is_some_and(|link| match link.getopt::<usize>(OPT_LISTENER) {
+            Ok(listener) => listener >= least as usize,
+            Err(_) => !conn.is_look,
+        })
+    }
+
+    /// A deadline has come.
+    pub fn conn_due(&mut self, domain: &mut StateOf, id: usize) {
+        let now = self.reactor.now();
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        match conn.state {
+            State::Idle if conn.clock.is_over(now) => {
+                // The application may not have wanted the connection for long.
+                if conn.is_wanted {
+                    return self.give_up(domain, id, now);
+                }
+                conn.clock.reset();
+                (conn.retry_at, conn.attempts) = (None, 0);
+                conn.is_look = false;
+            }
+            State::Idle if conn.is_wanted => self.connect(domain, id),
+            State::Connecting if !conn.clock.is_over(now) => self.schedule_deadline(id),
+            State::Connecting => self.attempt_is_late(domain, id, now),
+            _ => {}
+        }
+    }
+
+    /// The provider below has not connected within the time. It goes on if the peer is there.
+    fn attempt_is_late(&mut self, domain: &mut StateOf, id: usize, now: Instant) {
+        if !self.is_there(id) {
+            return self.attempt_failed(domain, id, Error::TIMEDOUT);
+        }
+        log_warn!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "{} has accepted a connection and does not answer yet: operations for it wait",
+            self.conns[id].peer
+        );
+        let limit = self.lower.params.conn_timeout;
+        let clock = &mut self.conns[id].clock;
+        clock.restart(now, limit);
+        clock.stop(now);
+    }
+}

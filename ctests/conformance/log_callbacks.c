@@ -98,10 +98,12 @@ TEST(fi_provider, log_callbacks_come_late, EP_RELIABLE | OURS_ONLY, FI_MSG, "Cal
 			wait_comp(t, t->b.rxcq, &entry);
 	}
 	OK(fi_import_log(FI_VERSION(2, 6), 0, &logging));
-	// The other end goes, of which progress tells.
+	// The other end is closed, which progress logs; closing an endpoint of a layer makes progress, too.
+	told = 0;
 	shut(t, &t->b.ep->fid);
 	t->b.ep = NULL;
-	told = 0;
+	if (!is_layered(t))
+		told = 0;
 	ONCE(t, fi_cq_read(t->a.rxcq, NULL, 0) != 0 && told > 0 && read_from > 0);
 	CHECK_EQ(refused, 0);
 	CHECK(posted > 0);

@@ -174,3 +174,41 @@ TEST(fi_rxd, stall_report, CORE | OURS_ONLY, 0, "An operation that waits longer 
 {
 	reports(t, "udp;ofi_rxd");
 }
+
+static void reports_connect(struct env *t, const char *prov)
+{
+	int file = memfd_create("log", 0), before = dup(2);
+	struct cm_listener listener;
+	union cm_entry in;
+
+	set("STALL_REPORT", "200");
+	CHECK(!setenv("FI_TCP_OP_TIMEOUT", "300", 1)); // for operations; fi_connect has no such limit
+	CHECK(!setenv("FI_LOG_LEVEL", "warn", 1));
+	CHECK(file >= 0 && dup2(file, 2) == 2);
+	start_as(t, prov, FI_EP_MSG, FI_MSG);
+	listener = cm_listen(t);
+	cm_request(t, &listener, "hello", 5, &in);
+	CHECK_EQ(lines_with(file, "<warn>"), 0);
+	for (uint64_t end = now_ms() + 1000; now_ms() < end;) {
+		union cm_entry none;
+		uint32_t event;
+
+		CHECK_RC(fi_eq_read(t->eq, &event, &none, sizeof(none), FI_PEEK), -FI_EAGAIN);
+	}
+	CHECK_EQ(lines_with(file, ": operations that wait for it: 1; the oldest, a connection attempt of 5 bytes, for more than "), 1);
+	CHECK_EQ(lines_with(file, "<warn>"), 1);
+	cm_accepting(t, in.cm.info);
+	OK(fi_accept(t->b.ep, NULL, 0));
+	wait_connected(t, t->eq, t->a.ep, t->b.ep);
+	dup2(before, 2);
+}
+
+TEST(fi_tcp, stall_report_connect, CORE | OURS_ONLY, 0, "fi_connect that waits longer than FI_TCP_STALL_REPORT for a listener that does not answer is one warning, and goes on")
+{
+	reports_connect(t, "tcp");
+}
+
+TEST(fi_sockets, stall_report_connect, CORE | OURS_ONLY, 0, "fi_connect that waits longer than FI_TCP_STALL_REPORT for a listener that does not answer is one warning")
+{
+	reports_connect(t, "sockets");
+}

@@ -24,8 +24,12 @@ mod sync;
 #[path = "../../src/sys/mod.rs"]
 mod sys;
 
+mod live;
+mod named;
 mod peer;
+mod rxd_peer;
 mod rxm;
+mod rxm_peer;
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -40,7 +44,9 @@ use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
 
 pub use peer::peer;
+pub use rxd_peer::rxd_peer;
 pub use rxm::rxm;
+pub use rxm_peer::rxm_peer;
 
 /// Data frames of tcp, in both byte orders. What is taken for a frame is written as it was read.
 pub fn frames(data: &[u8]) {

@@ -8,13 +8,26 @@ use crate::base::{Error, Result};
 
 /// Appends `part` to bytes that are to be `whole` some time. There is never room for more than twice of what has come.
 pub fn append(bytes: &mut Vec<u8>, part: &[u8], whole: usize) -> Result {
-    let len = bytes.len() + part.len();
-    if len > bytes.capacity() {
-        let room = bytes.capacity().saturating_mul(2).min(whole).max(len);
+    let room = room_after(bytes, part.len(), whole);
+    if room > bytes.capacity() {
         reserve(bytes, room - bytes.len())?;
     }
     bytes.extend_from_slice(part);
     Ok(())
+}
+
+/// Returns the capacity that `append` leaves after a part of `more` bytes.
+fn room_after(bytes: &Vec<u8>, more: usize, whole: usize) -> usize {
+    let (len, room) = (bytes.len().saturating_add(more), bytes.capacity());
+    match len > room {
+        true => room.saturating_mul(2).min(whole).max(len),
+        false => room,
+    }
+}
+
+/// Returns how many bytes of the heap `append` takes for a part of `more` bytes.
+pub fn cost_of_append(bytes: &Vec<u8>, more: usize, whole: usize) -> usize {
+    heap_cost(room_after(bytes, more, whole)).saturating_sub(heap_cost(bytes.capacity()))
 }
 
 /// Makes room for `more` bytes.
@@ -49,6 +62,20 @@ mod tests {
         append(&mut bytes, &[1; 60], 100).unwrap();
         append(&mut bytes, &[2; 40], 100).unwrap();
         assert_eq!((bytes.len(), bytes.capacity()), (100, 100));
+    }
+
+    #[test]
+    fn the_cost_of_a_part_is_known_before_it_is_appended() {
+        let mut bytes = Vec::new();
+        for part in [100, 1, 99, 1, 300, 5000, 1] {
+            let (before, cost) = (bytes.capacity(), cost_of_append(&bytes, part, 5600));
+            append(&mut bytes, &vec![7; part], 5600).unwrap();
+            assert_eq!(
+                heap_cost(bytes.capacity()),
+                heap_cost(before) + cost,
+                "{part}"
+            );
+        }
     }
 
     #[test]

@@ -230,7 +230,7 @@ impl EpState {
     pub fn narrow_receives(&mut self, info: &Info, hides_source: bool) {
         let caps = EpState::caps_of(info);
         self.caps = self.caps & !RX_MODIFIERS | caps & RX_MODIFIERS;
-        self.checks_receives = caps.contains(Caps::EXACT_DIRECTED_RECV);
+        self.checks_receives |= caps.contains(Caps::EXACT_DIRECTED_RECV);
         self.hides_source = hides_source;
     }
 

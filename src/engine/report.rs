@@ -150,6 +150,8 @@ pub struct Wait {
 pub enum Waiter {
     Transmit(What),
     Receive,
+    /// fi_connect, or fi_accept if the peer has to prove a key.
+    Connection,
 }
 
 impl fmt::Display for Waiter {
@@ -162,6 +164,7 @@ impl fmt::Display for Waiter {
             Waiter::Transmit(What::Atomic) => "atomic operation",
             Waiter::Transmit(What::AtomicFetch) => "fetching atomic operation",
             Waiter::Receive => "receive",
+            Waiter::Connection => "connection attempt",
         })
     }
 }

@@ -211,13 +211,8 @@ impl<M: Memory> Srx<M> {
     pub fn keep(&mut self, envelope: Envelope, bytes: Bytes) -> Slot {
         let charge = match &bytes {
             Bytes::Here(bytes) => ENTRY + heap_cost(bytes.capacity()),
-            Bytes::Coming(_) => cost_of(envelope.len),
-            Bytes::There | Bytes::Lost => ENTRY,
+            Bytes::Coming(_) | Bytes::There | Bytes::Lost => ENTRY,
         };
-        self.keep_charged(envelope, bytes, charge)
-    }
-
-    fn keep_charged(&mut self, envelope: Envelope, bytes: Bytes, charge: usize) -> Slot {
         self.budget.charge(envelope.token, charge);
         self.stats.count(Count::Unexpected);
         let lane = self.lane(envelope.what);
@@ -288,21 +283,14 @@ impl<M: Memory> Srx<M> {
 
     /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
     pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
-        let lane = self.slot_lane(slot);
-        let message = lane.matcher.unexpected(slot.id);
-        if message.taker.is_none() && !message.discarded {
-            if let Bytes::Coming(bytes) = &mut message.bytes {
-                message.bytes = Bytes::Here(std::mem::take(bytes));
-            }
-            return None;
+        if self.is_met(slot) {
+            return self.take_met(slot);
         }
-        let message = lane.matcher.take_unexpected(slot.id);
-        self.budget.release(&message);
-        let mut recv = *message.taker?;
-        if let Bytes::Coming(bytes) = &message.bytes {
-            recv.iov.copy_in(bytes);
+        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
+        if let Bytes::Coming(bytes) = &mut message.bytes {
+            message.bytes = Bytes::Here(std::mem::take(bytes));
         }
-        Some((recv, message.envelope))
+        None
     }
 
     /// The connection that was bringing the bytes is gone: the receive that waited for them.
@@ -322,6 +310,7 @@ impl<M: Memory> Srx<M> {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         if message.taker.take().is_some() {
             message.discarded = true;
+            message.bytes = Bytes::Coming(Vec::new());
         }
     }
 

@@ -46,7 +46,12 @@ impl Budget {
 
     #[inline]
     pub fn release<M>(&mut self, message: &Unexpected<M>) {
-        self.used -= message.charge;
-        self.shares[message.envelope.token as usize] -= message.charge;
+        self.give_back(message.envelope.token, message.charge);
+    }
+
+    #[inline]
+    pub fn give_back(&mut self, token: u64, cost: usize) {
+        self.used -= cost;
+        self.shares[token as usize] -= cost;
     }
 }

@@ -1,28 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Unexpected messages whose bytes arrive in parts.
 //!
-//! The budget can be charged with the whole message when it begins, or with each part when it arrives (`keep_growing`).
-//! The second way keeps peers from using up the budget with messages that they announce and never send; in return the
-//! transport asks before each part whether there is room (`may_grow`), and stops its peer if there is none.
+//! Each part is charged when it arrives. Peers that announce messages and never send them use up nothing, neither of
+//! the budget nor of memory. In return the transport asks before each part whether there is room (`may_grow`), and
+//! stops reading from its peer if there is none, until there is (`Srx::saved` has gone down) or a receive has taken the
+//! message (`is_met`).
+//!
+//! A message that a receive has taken is charged no more. Its bytes are the application's, which has room for them.
 #![forbid(unsafe_code)]
 
-use super::{Bytes, ENTRY, Envelope, Slot, Srx, Unexpected};
+use super::{Bytes, ENTRY, Envelope, RecvOp, Slot, Srx, Unexpected};
 use crate::base::Result;
-use crate::base::grow::{append, heap_cost};
+use crate::base::grow::{append, cost_of_append, heap_cost};
 use crate::hmem::Memory;
 
 impl<M: Memory> Srx<M> {
-    /// As `keep`, for a message whose bytes arrive in parts and are charged as they arrive.
-    pub fn keep_growing(&mut self, envelope: Envelope) -> Slot {
-        self.keep_charged(envelope, Bytes::Coming(Vec::new()), ENTRY)
-    }
-
-    /// Whether the next `len` bytes of a message that grows may be kept. Bytes for a posted receive always may.
+    /// Whether the next `len` bytes of a message may be kept. Bytes for a receive that has taken the message always
+    /// may.
     pub fn may_grow(&mut self, slot: Slot, len: usize, limit: usize) -> bool {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        let is_wanted = message.taker.is_some() || message.discarded;
+        let whole = message.envelope.len as usize;
+        let cost = match &message.bytes {
+            Bytes::Coming(bytes) if !message.is_met() => cost_of_append(bytes, len, whole),
+            _ => return true,
+        };
         let token = message.envelope.token;
-        is_wanted || self.budget.has_room(token, heap_cost(len), limit)
+        cost == 0 || self.budget.has_room(token, cost, limit)
     }
 
     /// The next bytes of a message whose bytes are coming. `NOMEM`: there is no memory for them.
@@ -48,9 +51,12 @@ impl<M: Memory> Srx<M> {
         Ok(())
     }
 
-    /// Charges what a message takes by now, if it was not charged in advance.
+    /// Charges what an unexpected message takes by now.
     fn charge_up_to(&mut self, slot: Slot, payload: usize) {
         let message: &mut Unexpected<M> = self.slot_lane(slot).matcher.unexpected(slot.id);
+        if message.is_met() {
+            return;
+        }
         let origin = message.origin.as_ref();
         let cost = ENTRY + payload + origin.map_or(0, |origin| heap_cost(origin.len()));
         let more = cost.saturating_sub(message.charge);
@@ -61,19 +67,31 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// The bytes of a message that stood in the stream are taken after all, and charged now.
+    /// Takes the bytes of a message that stayed with the transport until now.
     pub fn begin_coming(&mut self, slot: Slot) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        let envelope = message.envelope;
-        let cost = heap_cost(envelope.len as usize);
         message.bytes = Bytes::Coming(Vec::new());
-        message.charge += cost;
-        self.budget.charge(envelope.token, cost);
     }
 
-    /// The same; the bytes are charged as they arrive.
-    pub fn begin_growing(&mut self, slot: Slot) {
-        let message = self.slot_lane(slot).matcher.unexpected(slot.id);
-        message.bytes = Bytes::Coming(Vec::new());
+    /// Whether a receive has taken a message whose bytes are coming, or discarded it.
+    pub fn is_met(&mut self, slot: Slot) -> bool {
+        self.slot_lane(slot).matcher.unexpected(slot.id).is_met()
+    }
+
+    /// Removes such a message. Returns its receive with the bytes that have come; none if the message was discarded.
+    pub fn take_met(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
+        let message = self.slot_lane(slot).matcher.take_unexpected(slot.id);
+        self.budget.release(&message);
+        let mut recv = *message.taker?;
+        if let Bytes::Coming(bytes) = &message.bytes {
+            recv.iov.copy_in(bytes);
+        }
+        Some((recv, message.envelope))
+    }
+}
+
+impl<M> Unexpected<M> {
+    fn is_met(&self) -> bool {
+        self.taker.is_some() || self.discarded
     }
 }

@@ -64,6 +64,7 @@ pub struct Unexpected<M = Host> {
 /// Where the bytes of an unexpected message are.
 pub enum Bytes {
     Here(Vec<u8>),
+    /// Here as far as they have arrived: see `coming`.
     Coming(Vec<u8>),
     /// Still with the transport: on the connection, or at the sender.
     There,

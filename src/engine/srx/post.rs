@@ -124,8 +124,7 @@ impl<M: Memory> Srx<M> {
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
             message.taker = Some(Box::new(recv));
-            matcher.hide(id);
-            return;
+            return self.hide_met(what, id);
         }
         let message = matcher.take_unexpected(id);
         self.budget.release(&message);
@@ -142,6 +141,15 @@ impl<M: Memory> Srx<M> {
                 recv: Some(recv),
             })),
         }
+    }
+
+    /// Hides a message that was taken while its bytes are coming, so that no other receive takes it. Its charge ends.
+    fn hide_met(&mut self, what: What, id: MsgId) {
+        let matcher = &mut self.lane(what).matcher;
+        matcher.hide(id);
+        let message = matcher.unexpected(id);
+        let (token, charge) = (message.envelope.token, std::mem::take(&mut message.charge));
+        self.budget.give_back(token, charge);
     }
 
     /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
@@ -219,10 +227,11 @@ impl<M: Memory> Srx<M> {
 
     pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
-        if let Bytes::Coming(_) = matcher.unexpected(id).bytes {
-            matcher.unexpected(id).discarded = true;
-            matcher.hide(id);
-            return;
+        let message = matcher.unexpected(id);
+        if let Bytes::Coming(bytes) = &mut message.bytes {
+            *bytes = Vec::new();
+            message.discarded = true;
+            return self.hide_met(what, id);
         }
         let message = matcher.take_unexpected(id);
         self.budget.release(&message);

@@ -47,10 +47,11 @@ fn every_message_counts_until_it_is_gone() {
     let slot = srx.keep(envelope(2, 1000), Bytes::There);
     assert_eq!(srx.saved(), before + ENTRY);
     srx.begin_coming(slot);
-    assert_eq!(srx.saved(), before + cost_of(1000));
+    assert_eq!(srx.saved(), before + ENTRY);
     srx.note_origin(slot, vec![0; 16]);
-    assert!(srx.saved() > before + cost_of(1000));
+    assert!(srx.saved() > before + ENTRY);
     srx.coming(slot, &[1; 1000]).unwrap();
+    assert!(srx.saved() > before + cost_of(1000));
     assert!(srx.arrived(slot).is_none());
     for _ in 0..3 {
         receive(&mut srx, OpFlags::empty(), &mut out).unwrap();
@@ -99,6 +100,60 @@ fn no_peer_takes_the_share_of_another() {
     }
     assert!(srx.saved() <= LIMIT);
     assert!(srx.budget.shares[0] > LIMIT / 2);
+}
+
+#[test]
+fn announced_bytes_count_when_they_arrive() {
+    const LIMIT: usize = 1 << 20;
+    let mut srx = Srx::<Host>::new();
+    for peer in 0..100 {
+        assert!(srx.has_room(peer, LIMIT as u64 / 2, LIMIT), "{peer}");
+        srx.keep(envelope(peer, LIMIT as u64 / 2), Bytes::Coming(Vec::new()));
+    }
+    assert_eq!(srx.saved(), 100 * ENTRY);
+}
+
+#[test]
+fn a_message_grows_as_long_as_there_is_room() {
+    const LIMIT: usize = 100_000;
+    let mut srx = Srx::<Host>::new();
+    let slots = [1, 2].map(|peer| srx.keep(envelope(peer, 60_000), Bytes::Coming(Vec::new())));
+    let grow = |srx: &mut Srx, slot| {
+        let mut parts = 0;
+        while parts < 60 && srx.may_grow(slot, 1000, LIMIT) {
+            srx.coming(slot, &[7; 1000]).unwrap();
+            assert!(srx.saved() <= LIMIT);
+            parts += 1;
+        }
+        parts
+    };
+    assert_eq!(grow(&mut srx, slots[0]), 60);
+    assert!((1..60).contains(&grow(&mut srx, slots[1])));
+    assert!(srx.arrived(slots[0]).is_none());
+    // The receive takes the first message, so there is room for the second.
+    let mut out = VecDeque::new();
+    receive(&mut srx, OpFlags::empty(), &mut out).unwrap();
+    assert_eq!(out.len(), 1);
+    assert!(srx.may_grow(slots[1], 1000, LIMIT));
+}
+
+#[test]
+fn a_message_that_is_met_while_it_comes_counts_no_more() {
+    let mut srx = Srx::<Host>::new();
+    let mut out = VecDeque::new();
+    for flags in [OpFlags::empty(), OpFlags::PEEK | OpFlags::DISCARD] {
+        let slot = srx.keep(envelope(1, 100), Bytes::Coming(Vec::new()));
+        srx.coming(slot, &[1; 50]).unwrap();
+        assert!(!srx.may_grow(slot, 50, 0) && !srx.is_met(slot));
+        receive(&mut srx, flags, &mut out).unwrap();
+        assert_eq!(srx.saved(), 0);
+        assert!(srx.may_grow(slot, 50, 0) && srx.is_met(slot));
+        srx.coming(slot, &[1; 50]).unwrap();
+        assert_eq!(srx.saved(), 0);
+        let met = srx.take_met(slot);
+        assert_eq!(met.is_some(), flags.is_empty());
+        assert_eq!(srx.unexpected_len(), 0);
+    }
 }
 
 #[test]

@@ -78,12 +78,16 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             let rx = &mut conn.session.rx;
-            if let At::Payload(incoming) = &mut rx.at {
-                match incoming.sink {
-                    Sink::Recv(_, envelope) if envelope.ep == ep => incoming.sink = Sink::Drop,
-                    Sink::Slot(srx, slot) if srx == own => domain.rx_queue_mut(srx).abandon(slot),
-                    _ => {}
-                }
+            if let At::Payload(incoming) = &mut rx.at
+                && let Sink::Recv(_, envelope) = incoming.sink
+                && envelope.ep == ep
+            {
+                incoming.sink = Sink::Drop;
+            }
+            if let Some((srx, slot)) = rx.at.slot()
+                && srx == own
+            {
+                domain.rx_queue_mut(srx).abandon(slot);
             }
             for incoming in rx.told.cleared_mut() {
                 if incoming.envelope.ep == ep {

@@ -15,7 +15,7 @@ use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::regions::end_copies;
 use crate::engine::stream::session::State;
-use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sync::stats::Count;
 use crate::sys::probe;
@@ -180,10 +180,9 @@ impl<N: Net> Stream<N> {
         let unread = conn.link.unread();
         let there = (unread + conn.session.rx.leftover.len()) as u64;
         let hopeless = match &conn.session.rx.at {
-            At::Stalled(stalled) => stalled.envelope.len > there,
             // It takes no more answers.
             At::Held(header) => header.is_answered(),
-            _ => false,
+            at => at.unread().is_some_and(|unread| unread > there),
         };
         if hopeless {
             return self.disconnect(domain, id, Error::CONNRESET);
@@ -235,9 +234,7 @@ impl<N: Net> Stream<N> {
         self.close_link(id);
         let conn = &mut self.conns[id];
         let ep = conn.session.ep;
-        if let At::Payload(incoming) = &conn.session.rx.at
-            && let Sink::Slot(srx, slot) = incoming.sink
-        {
+        if let Some((srx, slot)) = conn.session.rx.at.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));

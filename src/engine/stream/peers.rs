@@ -50,7 +50,7 @@ impl<N: Net> Stream<N> {
             peer.notes.push("reported as stalled");
         }
         match session.rx.at {
-            At::Stalled(_) => peer
+            At::Stalled(_) | At::Stopped(_) => peer
                 .notes
                 .push("is not read: there is no room for its unexpected message"),
             At::Held(_) => peer.notes.push("is not read: it owes answers"),

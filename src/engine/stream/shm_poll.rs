@@ -383,9 +383,8 @@ impl<N: Net> Stream<N> {
             return;
         };
         let there = shm.longest_rest() + conn.session.rx.leftover.len();
-        if let At::Stalled(stalled) = &conn.session.rx.at
-            && stalled.envelope.len > there as u64
-        {
+        let unread = conn.session.rx.at.unread();
+        if unread.is_some_and(|unread| unread > there as u64) {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
         if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {

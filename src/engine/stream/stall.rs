@@ -7,7 +7,9 @@
 
 use crate::base::Error;
 use crate::base::log::{Subsys, log_warn};
+use crate::engine::report::Waiter;
 use crate::engine::stream::net::Net;
+use crate::engine::stream::session::Attempt;
 use crate::engine::stream::session::waits::Waits;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sync::stats::Count;
@@ -16,6 +18,15 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
         self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
+    }
+
+    /// The application waits for a connection attempt, which takes `len` bytes of its own along.
+    pub fn watch_attempt(&mut self, id: usize, len: usize) {
+        let (since, len) = (self.common.waits.now, len as u16);
+        self.conns[id].session.attempt = Some(Attempt { since, len });
+        if !std::mem::replace(&mut self.common.waits.armed, true) {
+            self.arm_waits();
+        }
     }
 
     /// A tick: what has waited too long is told of, or fails.
@@ -32,7 +43,9 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             any = true;
-            if Waits::is_over(oldest.age, self.common.waits.fails) {
+            // fi_connect has a time limit of its own, which is for hosts and ports that do not answer.
+            let may_fail = !matches!(oldest.what, Waiter::Connection);
+            if may_fail && Waits::is_over(oldest.age, self.common.waits.fails) {
                 late.push((id, oldest.what));
             }
             let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;

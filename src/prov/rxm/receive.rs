@@ -10,7 +10,7 @@ use super::state::{Rxm, StateOf};
 use crate::base::log::{Subsys, log_warn};
 use crate::base::{Caps, CompFlags, Error};
 use crate::engine::domain_state::{MessageInfo, Sender};
-use crate::engine::srx::{Envelope, Slot as Kept, Srx, Unfilled};
+use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
 
 /// Whether a packet could be dealt with.
@@ -372,7 +372,7 @@ impl Rxm {
         if !self.may_keep(srx, &envelope, envelope.len) {
             return None;
         }
-        let slot = srx.keep_growing(envelope);
+        let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
         self.note_origin(domain, id, srx_id, slot);
         Some(Sink::Kept(srx_id, slot))
     }

@@ -4,7 +4,8 @@
 //! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints, on sockets of
 //! `bound`; `connect`, `accept`, `msg`, `pep` and `alive` make connections and watch them, by the messages of `exchange`;
 //! `handshake` is what they know before a connection is up, `auth` and `keyed` serve endpoints with an authorization key,
-//! `same_host` connections to peers of the same host; `site` knows whether a fabric is of this provider, or of one that
+//! `same_host` connections to peers of the same host; `request` holds a connection request and `undecided` those that
+//! are not answered; `site` knows whether a fabric is of this provider, or of one that
 //! has this transport under another name.
 
 mod accept;
@@ -25,6 +26,7 @@ mod pep;
 mod request;
 mod same_host;
 mod site;
+mod undecided;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -45,6 +45,7 @@ impl Stream<Tcp> {
         conn.session.rx.leftover = param.to_vec();
         let id = self.conns.insert(conn);
         self.ep_mut(ep)?.conn = Some(id);
+        self.watch_attempt(id, param.len());
         self.begin_connect(domain, id)
     }
 
@@ -95,6 +96,7 @@ impl Stream<Tcp> {
         self.ep_mut(ep)?.conn = Some(id);
         self.reactor.add(fd, conn_token(id), true, false)?;
         if proves {
+            self.watch_attempt(id, param.len());
             // An event reports the outcome. The peer proves its key when it polls, so there is no time limit.
             return Ok(());
         }

@@ -289,4 +289,4 @@ impl Net for Tcp {
 }
 
 // What an idle peer costs beside its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 856);
+const _: () = assert!(size_of::<Conn<Tcp>>() <= 864);

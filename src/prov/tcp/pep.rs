@@ -12,6 +12,7 @@ use std::time::Instant;
 use crate::abi::*;
 use crate::base::info::Info;
 use crate::base::log::{Deferring, Subsys, log_warn};
+use crate::base::params::NO_LIMIT;
 use crate::base::{Error, Result};
 use crate::engine::address::ip::{Addr, Format};
 use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
@@ -31,6 +32,7 @@ use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::exchange::{Exchange, read_exchange};
 use crate::prov::tcp::request::Accepted;
 use crate::prov::tcp::site::Site;
+use crate::prov::tcp::undecided::{Undecided, refuse_after};
 use crate::sync::Use;
 use crate::sys::addr;
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
@@ -50,6 +52,8 @@ struct Shared {
     pause: Timer,
     site: Site,
     info: Info,
+    /// Requests that were reported and not yet accepted or rejected.
+    requests: Arc<Undecided>,
 }
 
 struct State {
@@ -115,6 +119,7 @@ impl Pep {
             pause: Timer::new()?,
             site,
             info,
+            requests: Arc::default(),
         });
         shared
             .epoll
@@ -223,18 +228,17 @@ impl Shared {
         };
         let local = handshake.socket.local().unwrap_or(state.local);
         let private = private_of(&handshake.exchange).to_vec();
-        let request = Accepted::new(handshake.socket, from, &header, handshake.exchange);
-        let none = core::ptr::null_mut();
-        let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
+        let (socket, exchange) = (handshake.socket, handshake.exchange);
+        let handle = Accepted::open(&self.requests, socket, from, &header, exchange);
         let mut info = self.info.clone();
         info.src_addr = Some(addr::to_bytes(&local));
         info.dest_addr = Some(addr::to_bytes(&from));
         info.handle = handle;
         match info.write_for_event() {
             Ok((info, release)) => {
-                // If nobody reads the event, the info and the request go with the queue.
+                // An event that is not read ends with its passive endpoint or its queue.
                 let unread = Box::new(move || {
-                    drop(Accepted::take(handle));
+                    Accepted::end(handle);
                     release();
                 });
                 eq.cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
@@ -245,9 +249,24 @@ impl Shared {
                     Subsys::EpCtrl,
                     "{from}: request dropped: {error:?}"
                 );
-                drop(Accepted::take(handle));
+                Accepted::end(handle);
             }
         }
+    }
+
+    /// The passive endpoint is closed, and its unread events are gone. The other requests can still be accepted.
+    fn leave_requests(&self) {
+        let (count, limit) = (self.requests.unclaimed(), self.site.set.conn_timeout);
+        if count == 0 {
+            return;
+        }
+        log_warn!(
+            self.site.source,
+            Subsys::EpCtrl,
+            "a passive endpoint is closed, and requests are neither accepted nor rejected: {count}; time limit {}",
+            limit_text(limit)
+        );
+        refuse_after(self.requests.clone(), limit, self.site.source);
     }
 
     fn drop_handshake(&self, state: &mut State, id: usize, why: &str) {
@@ -259,6 +278,13 @@ impl Shared {
             handshake.from
         );
         self.epoll.remove(handshake.socket.as_raw_fd());
+    }
+}
+
+fn limit_text(limit: Duration) -> String {
+    match limit >= NO_LIMIT {
+        true => "none".to_owned(),
+        false => format!("{} ms", limit.as_millis()),
     }
 }
 
@@ -310,6 +336,8 @@ impl Drop for Pep {
             eq.remove_driver(&driver, self.shared.epoll.as_raw_fd());
             eq.forget(state.fid);
         }
+        drop(state);
+        self.shared.leave_requests();
     }
 }
 

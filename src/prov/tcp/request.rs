@@ -4,8 +4,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::net::SocketAddr;
+use std::sync::Arc;
 
-use crate::abi::fid;
+use crate::abi::{FI_CLASS_CONNREQ, fid};
 use crate::base::{Error, Result};
 use crate::engine::address::ip::Addr;
 use crate::engine::auth::Key;
@@ -14,13 +15,14 @@ use crate::ffi::{Kind, object};
 use crate::prov::tcp::auth::{Context, Prover};
 use crate::prov::tcp::bound::any_address;
 use crate::prov::tcp::exchange::{write_exchange, write_whole};
+use crate::prov::tcp::undecided::Undecided;
 use crate::sys::addr;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
 
 /// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
 pub struct Accepted {
-    serial: u64,
+    entry: Entry,
     /// An endpoint was made of the request.
     is_claimed: AtomicBool,
     socket: Socket,
@@ -36,6 +38,18 @@ impl Kind for Accepted {
     type Head = fid;
 }
 
+/// The place of a request among those of its passive endpoint. It is given up when the request is decided.
+struct Entry {
+    serial: u64,
+    requests: Arc<Undecided>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.requests.remove(self.serial);
+    }
+}
+
 /// The request that an endpoint was made of, until the endpoint accepts it or is closed. fi_reject may take it before.
 pub struct Claim {
     handle: usize,
@@ -46,12 +60,21 @@ pub struct Claim {
 impl Claim {
     /// FI_EINVAL if the handle is no request, or one that another endpoint was made of.
     pub fn new(handle: usize) -> Result<Claim> {
+        Claim::of_one(handle, |_| true)
+    }
+
+    /// As `new`, and FI_EINVAL if the handle is another request's by now.
+    pub fn of(handle: usize, serial: u64) -> Result<Claim> {
+        Claim::of_one(handle, |request| request.entry.serial == serial)
+    }
+
+    fn of_one(handle: usize, is_meant: impl FnOnce(&Accepted) -> bool) -> Result<Claim> {
         let claim = |request: &Accepted| {
             // Relaxed: nothing else is read or written because of the flag.
-            let is_free = !request.is_claimed.swap(true, Ordering::Relaxed);
+            let is_free = is_meant(request) && !request.is_claimed.swap(true, Ordering::Relaxed);
             is_free.then(|| Claim {
                 handle,
-                serial: request.serial,
+                serial: request.entry.serial,
                 local: request.local(),
             })
         };
@@ -66,11 +89,17 @@ impl Claim {
     /// Takes the request out of its handle, which is gone then. FI_EINVAL if the request was rejected; its number may
     /// be another request's by now.
     pub fn take(&self) -> Result<Accepted> {
-        let is_ours = object::with(self.handle, |it: &Accepted| it.serial == self.serial);
+        let is_ours = object::with(self.handle, |it: &Accepted| it.entry.serial == self.serial);
         match is_ours {
             Some(true) => Accepted::take(self.handle),
             _ => Err(Error::INVAL),
         }
+    }
+
+    /// Refuses the request. False if it was decided before.
+    pub fn refuse(&self) -> bool {
+        // A peer that has gone needs no answer.
+        self.take().map(|request| request.reject(&[])).is_ok()
     }
 }
 
@@ -87,12 +116,22 @@ impl Accepted {
         object::take::<Accepted>(handle)
     }
 
-    /// `exchange`: the request, all bytes of it, with this header.
-    pub fn new(socket: Socket, from: SocketAddr, header: &CmHeader, exchange: Vec<u8>) -> Accepted {
+    /// Makes a handle of a request. `exchange`: the request, all bytes of it, with this header.
+    pub fn open(
+        requests: &Arc<Undecided>,
+        socket: Socket,
+        from: SocketAddr,
+        header: &CmHeader,
+        exchange: Vec<u8>,
+    ) -> usize {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        Accepted {
-            // Relaxed: only its being different counts.
-            serial: LAST.fetch_add(1, Ordering::Relaxed),
+        // Relaxed: only its being different counts.
+        let serial = LAST.fetch_add(1, Ordering::Relaxed);
+        let request = Accepted {
+            entry: Entry {
+                serial,
+                requests: requests.clone(),
+            },
             is_claimed: AtomicBool::new(false),
             socket,
             from,
@@ -100,7 +139,26 @@ impl Accepted {
             extended: header.extended,
             keyed: header.keyed,
             exchange,
-        }
+        };
+        let none = core::ptr::null_mut();
+        let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
+        requests.insert(serial, handle);
+        handle
+    }
+
+    /// Whether the handle is still this request's, and no endpoint was made of it.
+    pub fn is_unclaimed(handle: usize, serial: u64) -> bool {
+        let is_unclaimed = |request: &Accepted| {
+            // Relaxed: as in `Claim`.
+            request.entry.serial == serial && !request.is_claimed.load(Ordering::Relaxed)
+        };
+        object::with(handle, is_unclaimed).unwrap_or(false)
+    }
+
+    /// Ends a request whose event was not read. Its connection is closed without an answer: `ofi_rxm` tells by that
+    /// a listener that has gone from one that refuses.
+    pub fn end(handle: usize) {
+        drop(Accepted::take(handle));
     }
 
     /// Refuses the request with these bytes. False if the peer has gone.

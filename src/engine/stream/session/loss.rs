@@ -71,7 +71,7 @@ impl<A: Address> Session<A> {
         let Cx { domain, common, .. } = cx;
         let rx = std::mem::replace(&mut self.rx, ReceiveState::new());
         match rx.at {
-            At::Payload(incoming) => match incoming.sink {
+            At::Payload(incoming) | At::Stopped(incoming) => match incoming.sink {
                 Sink::Recv(recv, envelope) => {
                     domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }

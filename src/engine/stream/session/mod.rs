@@ -83,10 +83,21 @@ pub struct Session<A> {
     pub cause: Option<Error>,
     /// The log names it already.
     pub is_reported: bool,
+    /// MSG: the connection attempt of fi_connect or fi_accept.
+    pub attempt: Option<Attempt>,
     /// The authorization key that the peer has proved to have.
     pub key: Option<Key>,
     /// It is over, and why: nothing more is read or sent until the stream has taken it down.
     pub ending: Option<Box<Ending>>,
+}
+
+/// A connection attempt that the application waits for.
+#[derive(Clone, Copy)]
+pub struct Attempt {
+    /// The tick at which it began.
+    pub since: u16,
+    /// Bytes of the application's that go with it, 256 at most.
+    pub len: u16,
 }
 
 /// Why a session ends itself.
@@ -168,6 +179,7 @@ impl<A: Address> Session<A> {
             coll: None,
             cause: None,
             is_reported: false,
+            attempt: None,
             key: None,
             ending: None,
         }

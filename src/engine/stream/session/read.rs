@@ -116,6 +116,7 @@ impl<A: Address> Session<A> {
     pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
         let stalled = match &self.rx.at {
             At::Held(_) => return self.retry_frame(cx),
+            At::Stopped(_) => return self.retry_payload(cx),
             At::Stalled(stalled) => stalled,
             At::Header | At::Payload(_) => {
                 // It was held because of a full queue.
@@ -133,6 +134,35 @@ impl<A: Address> Session<A> {
             cx.domain.rx_queue_mut(srx).begin_coming(slot);
             self.resume(cx, Sink::Slot(srx, slot), len, ack);
         }
+    }
+
+    /// There may be room for the rest of an unexpected message, or a receive has taken it.
+    fn retry_payload(&mut self, cx: &mut Cx<'_, A>) {
+        let At::Stopped(incoming) = &self.rx.at else {
+            return;
+        };
+        let Sink::Slot(srx, slot) = incoming.sink else {
+            return;
+        };
+        let (remaining, ack) = (incoming.remaining, incoming.ack);
+        let next = self.rx.leftover.len() as u64;
+        let queue = cx.domain.rx_queue_mut(srx);
+        let sink = if queue.is_met(slot) {
+            // The rest goes straight to the receive, without a copy of ours.
+            match queue.take_met(slot) {
+                Some((recv, envelope)) => Sink::Recv(recv, envelope),
+                None => Sink::Drop,
+            }
+        } else if queue.may_grow(
+            slot,
+            next.min(remaining) as usize,
+            cx.common.limits.saved_bytes,
+        ) {
+            Sink::Slot(srx, slot)
+        } else {
+            return;
+        };
+        self.resume(cx, sink, remaining, ack);
     }
 
     /// The link takes bytes again.

@@ -94,10 +94,12 @@ impl<A: Address> Session<A> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            cx.domain
-                                .rx_queue_mut(*srx)
-                                .coming(*slot, part)
-                                .map_err(no_memory)?;
+                            let srx = cx.domain.rx_queue_mut(*srx);
+                            if !srx.may_grow(*slot, n, cx.common.limits.saved_bytes) {
+                                self.stop(cx, bytes);
+                                return Ok(());
+                            }
+                            srx.coming(*slot, part).map_err(no_memory)?;
                         }
                         Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
                         Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
@@ -118,7 +120,7 @@ impl<A: Address> Session<A> {
                         }
                     }
                 }
-                At::Stalled(_) | At::Held(_) => {
+                At::Stalled(_) | At::Stopped(_) | At::Held(_) => {
                     self.rx.leftover.extend_from_slice(bytes);
                     return Ok(());
                 }
@@ -363,7 +365,19 @@ impl<A: Address> Session<A> {
         slot
     }
 
-    /// A message that stood in the stream has a place now.
+    /// Stops in the payload of an unexpected message. `bytes`, which are next, wait for room.
+    #[cold]
+    fn stop(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
+        match std::mem::replace(&mut self.rx.at, At::Header) {
+            At::Payload(incoming) => self.rx.at = At::Stopped(incoming),
+            other => self.rx.at = other,
+        }
+        self.rx.leftover.extend_from_slice(bytes);
+        cx.common.stalled.push(cx.id);
+        cx.todo(Todo::PauseRead);
+    }
+
+    /// A payload that stood in the stream has a place now; `len` bytes of it are missing.
     pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
         cx.common.stalled.retain(|&stalled| stalled != cx.id);
         self.expect(cx, sink, len, ack);

@@ -36,6 +36,8 @@ pub enum At {
     Payload(Incoming),
     /// The payload of this message has no place yet; nothing is read.
     Stalled(Stalled),
+    /// There is no room for the next bytes of this payload; nothing is read.
+    Stopped(Incoming),
     /// So it is with this frame.
     Held(Box<Frame>),
 }
@@ -92,7 +94,27 @@ pub type Durable = Option<Box<[Span]>>;
 impl At {
     /// Nothing is read until there is room.
     pub fn waits(&self) -> bool {
-        matches!(self, At::Stalled(_) | At::Held(_))
+        matches!(self, At::Stalled(_) | At::Stopped(_) | At::Held(_))
+    }
+
+    /// The unexpected message whose payload has begun.
+    pub fn slot(&self) -> Option<(usize, Slot)> {
+        match self {
+            At::Payload(incoming) | At::Stopped(incoming) => match incoming.sink {
+                Sink::Slot(srx, slot) => Some((srx, slot)),
+                _ => None,
+            },
+            At::Header | At::Stalled(_) | At::Held(_) => None,
+        }
+    }
+
+    /// Bytes of an unexpected message that are still to be read, if it waits for room.
+    pub fn unread(&self) -> Option<u64> {
+        match self {
+            At::Stalled(stalled) => Some(stalled.envelope.len),
+            At::Stopped(incoming) => Some(incoming.remaining),
+            At::Header | At::Payload(_) | At::Held(_) => None,
+        }
     }
 }
 

@@ -201,7 +201,7 @@ impl<A: Address> Session<A> {
                     n
                 }
                 At::Header => rest.min(MAX_HEADER),
-                At::Stalled(_) | At::Held(_) => rest,
+                At::Stalled(_) | At::Stopped(_) | At::Held(_) => rest,
             };
             let part = part.min(cx.common.scratch.len());
             let mut scratch = std::mem::take(&mut cx.common.scratch);

@@ -11,9 +11,9 @@ use crate::engine::domain_state::TxOp;
 use crate::engine::report::{Stage, Waiter};
 use crate::engine::srx::Envelope;
 use crate::engine::stream::proto::Frame;
-use crate::engine::stream::session::Session;
 use crate::engine::stream::session::queue::{After, Out};
 use crate::engine::stream::session::receive_state::{At, Sink};
+use crate::engine::stream::session::{Session, State};
 use crate::ffi::ops::transfer::What;
 
 /// So many ticks are in the shorter of the two times.
@@ -89,7 +89,7 @@ pub struct Wait {
 }
 
 impl<A> Session<A> {
-    /// All operations that wait for the peer.
+    /// All operations that wait for the peer, and the connection attempt that the application waits for.
     pub fn each_wait(&self, mut note: impl FnMut(Wait)) {
         let mut sends = |op: &TxOp, tag: Option<u64>, stage: Stage| {
             note(Wait {
@@ -127,6 +127,17 @@ impl<A> Session<A> {
             && let Sink::Read(read) = &incoming.sink
         {
             sends(&read.op, None, Stage::Bytes);
+        }
+        if let Some(attempt) = self.attempt
+            && !matches!(self.state, State::Up | State::Down)
+        {
+            note(Wait {
+                since: attempt.since,
+                what: Waiter::Connection,
+                len: u64::from(attempt.len),
+                tag: None,
+                stage: Stage::Answer,
+            });
         }
         let mut receives = |since: u16, envelope: &Envelope| {
             note(Wait {

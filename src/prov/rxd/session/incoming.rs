@@ -69,7 +69,7 @@ impl<A: Address> Session<A> {
                             (true, true) => {
                                 queue.keep_whole(envelope, |kept| kept.extend_from_slice(payload))
                             }
-                            (true, false) => queue.keep_growing(envelope),
+                            (true, false) => queue.keep(envelope, Bytes::Coming(Vec::new())),
                             (false, _) => queue.keep(envelope, Bytes::There),
                         };
                         self.note_origin(cx, srx, slot);

@@ -158,7 +158,7 @@ impl<A: Address> Session<A> {
                 if !queue.has_room(self.id as u64, len, cx.common.settings.saved) {
                     return;
                 }
-                queue.begin_growing(slot);
+                queue.begin_coming(slot);
                 self.rx.decided = Some(Sink::Slot(srx, slot));
             }
             Some(Stall::Part(srx, slot)) => {

@@ -12,6 +12,7 @@ use crate::base::{Error, IoVec, OpFlags};
 use crate::engine::stream::link::sim::SimLink;
 use crate::engine::stream::link::{Link, ShmLink};
 use crate::engine::stream::process_probe::ProcessProbe;
+use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::shm_channel::ShmChannel;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::{Context, RemoteSeg, Rx, Tx, What};
@@ -126,6 +127,9 @@ pub struct World {
     added: [[u64; COUNTERS]; 2],
     is_cut: bool,
     may_fail: bool,
+    pub over_ring: bool,
+    /// Whether a message stopped in its payload because there was no room for the rest.
+    pub has_stopped: bool,
 }
 
 impl World {
@@ -167,13 +171,15 @@ impl World {
             added: Default::default(),
             is_cut: false,
             may_fail: false,
+            over_ring,
+            has_stopped: false,
         }
     }
 
     /// One thing happens.
     pub fn step(&mut self) {
         let side = self.random.below(2);
-        match self.random.below(20) {
+        match self.random.below(21) {
             0..6 => self.post_message(side),
             6..9 => self.post_receive(side, None),
             9 => self.post_remote(side, What::Write),
@@ -186,13 +192,22 @@ impl World {
             }
             17 => self.sides[side].flush(),
             18 => self.tick(),
+            19 => self.change_limit(side),
             _ => self.cancel(side),
         }
         for side in 0..2 {
             self.sides[side].read_queue();
             self.check_side(side);
+            self.has_stopped |= matches!(self.sides[side].session.rx.at, At::Stopped(_));
         }
         self.verify_done();
+    }
+
+    /// Changes the limit for unexpected messages, as if other peers used the room or left it. A message of which a part
+    /// is here may stop then, and goes on later.
+    fn change_limit(&mut self, side: usize) {
+        let limit = self.random.of(&[0, 2000, 20_000, 1 << 20]);
+        self.sides[side].common.limits.saved_bytes = limit;
     }
 
     fn flags(&mut self, len: usize) -> OpFlags {

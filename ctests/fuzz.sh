@@ -10,7 +10,7 @@ folder=$(realpath "$1")
 seconds=${2:-60}
 shift $(($# < 2 ? $# : 2))
 targets=("$@")
-((${#targets[@]})) || targets=(frames connect addresses variables peer rxm rxm_peer rxd rxd_peer)
+((${#targets[@]})) || targets=(frames connect addresses variables peer rxm_peer rxd_peer)
 host=$(rustc -vV | sed -n 's/^host: //p')
 
 # As for asan.sh: the switch is the nightly compiler's. The other flags count edges and show comparisons to libFuzzer.

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # fuzz.sh FOLDER [SECONDS [TARGET...]]: builds fuzz/ with libFuzzer and AddressSanitizer in FOLDER and runs its targets, so
 # long each (60 s). They begin with the frames of tests/vectors, and go on where the last run in FOLDER ended. An input that
-# ends a target is left there, its name said.
+# ends a target stays in FOLDER, and its name is printed.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 mkdir -p "${1:?usage: fuzz.sh FOLDER [SECONDS [TARGET...]]}"
@@ -10,7 +10,7 @@ folder=$(realpath "$1")
 seconds=${2:-60}
 shift $(($# < 2 ? $# : 2))
 targets=("$@")
-((${#targets[@]})) || targets=(frames connect addresses variables peer)
+((${#targets[@]})) || targets=(frames connect addresses variables peer rxm_peer rxd_peer)
 host=$(rustc -vV | sed -n 's/^host: //p')
 
 # As for asan.sh: the switch is the nightly compiler's. The other flags count edges and show comparisons to libFuzzer.
@@ -23,16 +23,35 @@ RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=address --cfg fuzzing -Cpasses=sancov-modul
     -Cllvm-args=-sanitizer-coverage-trace-compares" \
     cargo build --locked --release --manifest-path "$ROOT/fuzz/Cargo.toml" --target "$host" --target-dir "$folder"
 
-# Frames as they are for the decoders; for a live peer behind the byte that says how it behaves.
 for target in "${targets[@]}"; do
     mkdir -p "$folder/seeds/$target" "$folder/corpus/$target"
 done
-for hex in "$ROOT"/tests/vectors/tcp/*.hex; do
-    name=$(basename "$hex" .hex)
-    for target in frames connect; do
-        [ ! -d "$folder/seeds/$target" ] || tr -d ' \n' <"$hex" | sed 's/../\\x&/g' | xargs -0 printf >"$folder/seeds/$target/$name"
-    done
-    [ ! -d "$folder/seeds/peer" ] || { printf '\x01'; tr -d ' \n' <"$hex" | sed 's/../\\x&/g' | xargs -0 printf; } >"$folder/seeds/peer/$name"
+# seed TARGET NAME HEX: writes a seed of a target that runs.
+seed() { [ ! -d "$folder/seeds/$1" ] || sed 's/../\\x&/g' <<<"$3" | tr -d '\n' | xargs -0r printf >"$folder/seeds/$1/$2"; }
+# A length in two bytes, as the targets with live endpoints of layered providers read it.
+length() { printf '%02x%02x' $(($1 % 256)) $(($1 / 256)); }
+# Decoders take frames as they are. Live endpoints take them behind the bytes that say how the peer behaves.
+for file in "$ROOT"/tests/vectors/*/*.hex; do
+    name=$(basename "$file" .hex) kind=$(basename "$(dirname "$file")") hex=$(tr -d ' \n' <"$file")
+    case $kind in
+    tcp)
+        for target in frames connect; do seed $target "$name" "$hex"; done
+        seed peer "$name" "01$hex"
+        ;;
+    rxd)
+        seed rxd "$name" "$hex"
+        for how in 10 12 14; do seed rxd_peer "$name-$how" "${how}0c$(length $((${#hex} / 2)))$hex"; done
+        ;;
+    rxm)
+        # A packet stands behind 16 bytes of tcp, whose second byte says that they carry a message.
+        packet=03$(length $((${#hex} / 2 - 16)))${hex:32}
+        seed rxm "$name" "${hex:32}"
+        [ "${hex:2:2}" = 00 ] || packet=08$(length $((${#hex} / 2)))$hex
+        for how in 00 02 04; do seed rxm_peer "$name-$how" "$how$packet"; done
+        # Many of them, a packet that breaks a rule behind them, and the end of the connection.
+        for how in 01 03 05; do seed rxm_peer "$name-$how" "${how}3${packet:1}"; done
+        ;;
+    esac
 done
 if [ -d "$folder/seeds/addresses" ]; then
     printf 'fi_sockaddr_in://127.0.0.1:7471' >"$folder/seeds/addresses/in"

@@ -29,7 +29,7 @@ pub struct SharedRx<T: Transport> {
     many_tagged: bool,
     /// What the owner calls, for receives of another provider.
     served: Option<Arc<ServedSrx<T>>>,
-    /// What receives may do, by the attributes of the context or, without any, of the domain.
+    /// Capabilities of receives, by the attributes of the context or, without any, of the domain.
     caps: Caps,
     pub uses: Uses,
     _domain: Use,

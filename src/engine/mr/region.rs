@@ -212,8 +212,8 @@ impl Segments {
         Ok(Segments { list, count })
     }
 
-    /// What an access of `len` bytes at this virtual address covers. Behind the end of a segment it goes on at the next
-    /// virtual address if a segment has that, and otherwise in the next segment, as by offsets.
+    /// Returns the bytes that an access of `len` bytes at this virtual address covers. Behind the end of a segment it
+    /// continues at the next virtual address if a segment has that, and otherwise in the next segment, as by offsets.
     fn cut_at(&self, addr: usize, len: usize) -> Option<IoVec> {
         let (mut at, mut skip) = self.find(addr, len)?;
         let mut pieces = IoVec::empty();

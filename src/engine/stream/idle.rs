@@ -9,13 +9,13 @@ const GROWTH: u32 = 8;
 /// Activity of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// Bytes taken from its ring when that was looked at last.
+    /// Bytes taken from the ring of the peer at the last look.
     taken: u64,
-    /// Number of the poll at which it had news last, as far as was looked.
+    /// Number of the last poll that found a record of the peer.
     pub since: u32,
-    /// Polls without news after which it is left to its doorbell.
+    /// Number of empty polls after which the peer has to ring the doorbell.
     patience: u32,
-    /// It is left to its doorbell.
+    /// Set while the ring is not polled and the peer has to ring the doorbell.
     pub is_left: bool,
 }
 

@@ -11,7 +11,7 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::Stream;
 use crate::sys::barrier;
 
-/// With no more connections than this all are polled: a peer that nobody leaves needs no fence behind its records.
+/// Up to this number of connections all rings are polled: a peer whose ring is polled needs no fence behind a record.
 const ALWAYS: usize = 32;
 /// The peers that had news last are polled however long they are quiet.
 const KEPT: usize = 8;
@@ -77,8 +77,7 @@ impl<N: Net> Stream<N> {
         });
     }
 
-    /// Rings may be left to their doorbells from now on: peers that were told that this side only polls have to know it
-    /// first.
+    /// Prepares for rings that are not polled: clears the word that tells peers that this side always polls.
     #[inline]
     pub(super) fn expect_sleep(&mut self) {
         if !self.expects_sleep {

@@ -18,13 +18,13 @@ use crate::engine::flusher::Held;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::collective::Collective;
 
-/// What an endpoint that is not connected yet knows of the listener at the peer's address.
+/// State of the listener at the peer's address, as far as an endpoint that is not connected yet has seen it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Listener {
     /// Nothing has answered.
     Unknown = 0,
-    /// It is on this host, whose kernel would refuse if nothing listened. Its queue is full, or a firewall drops
-    /// packets.
+    /// The listener is on this host, whose kernel would refuse if nothing listened. Its queue is full, or a firewall
+    /// drops packets.
     Silent = 1,
     /// Its kernel has accepted the connection.
     Accepted = 2,

@@ -40,11 +40,11 @@ pub fn listen(door: Result<TcpListener, Finding>, heard: &Heard) -> Vec<Finding>
     findings
 }
 
-/// What came of the visits.
+/// Results of the visits.
 #[derive(Default)]
 struct Hosting {
     met: Vec<Finding>,
-    /// What other programs did that connected.
+    /// Findings about other programs that connected.
     strangers: Vec<Finding>,
 }
 

@@ -156,7 +156,7 @@ fn greet(control: &mut Control) -> Result<(), String> {
     }
 }
 
-/// What a doctor tells the other side about this host.
+/// The description of this host that a doctor sends to the other side.
 struct Own {
     addresses: Vec<IpAddr>,
     /// Lowest and highest port of endpoints.
@@ -166,7 +166,7 @@ struct Own {
 impl Own {
     fn of(heard: &Heard) -> Own {
         let mut addresses = interfaces::addresses(heard);
-        // Of the others' interfaces we know no scope.
+        // The scope of an address is unknown for interfaces of the other host.
         addresses
             .retain(|address| !matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local()));
         // Loopback addresses mean nothing to another host; they are used if there are no others.

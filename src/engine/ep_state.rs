@@ -312,7 +312,8 @@ pub fn with_directed(mut caps: Caps) -> Caps {
     caps
 }
 
-/// Returns the part of `all` that one side has if its own attributes name `own`. `way` is the direction of its messages.
+/// Returns the part of `all` that one side has if its own attributes name `own`. `way` is the direction of the
+/// messages of that side.
 pub fn side_of(all: Caps, own: Caps, way: Caps) -> Caps {
     let named = |group: Caps| match own & group {
         own if own.is_empty() => Caps::all(),

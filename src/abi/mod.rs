@@ -41,7 +41,6 @@ pub mod fi_trigger;
 pub mod fi_xpu;
 #[cfg(test)]
 mod layout;
-pub mod release;
 
 pub use fabric::*;
 pub use fi_atomic::*;

@@ -46,7 +46,7 @@ impl Provider for Rxd {
     }
 
     fn version(&self) -> u32 {
-        abi::release::PROVIDER_VERSION
+        info::VERSION
     }
 
     fn define_params(&self) {

@@ -17,7 +17,6 @@ use crate::base::{Error, OpFlags, Result};
 use crate::engine::fabric::Fabric;
 use crate::ffi::{client, with_entry};
 use crate::prov::Below;
-use crate::prov::layered::BELOW_API;
 
 pub fn open(
     attr: &FabricAttr,
@@ -35,7 +34,7 @@ pub fn open(
         ..Hints::default()
     };
     let query = Query {
-        version: BELOW_API,
+        version: abi::FI_MAJOR_VERSION << 16 | abi::FI_MINOR_VERSION,
         node: None,
         service: None,
         flags: 0,

@@ -66,7 +66,7 @@ impl Provider for Rxm {
     }
 
     fn version(&self) -> u32 {
-        abi::release::PROVIDER_VERSION
+        info::VERSION
     }
 
     fn define_params(&self) {

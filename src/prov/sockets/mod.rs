@@ -47,7 +47,7 @@ impl Provider for Sockets {
     }
 
     fn version(&self) -> u32 {
-        abi::release::PROVIDER_VERSION
+        info::VERSION
     }
 
     fn define_params(&self) {

@@ -61,7 +61,7 @@ impl Provider for Tcp {
     }
 
     fn version(&self) -> u32 {
-        abi::release::PROVIDER_VERSION
+        info::VERSION
     }
 
     fn define_params(&self) {

@@ -49,7 +49,7 @@ impl Provider for Udp {
     }
 
     fn version(&self) -> u32 {
-        abi::release::PROVIDER_VERSION
+        info::VERSION
     }
 
     fn define_params(&self) {

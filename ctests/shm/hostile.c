@@ -618,7 +618,7 @@ static void listens(void)
 			break;
 		case 2: // says nothing
 		case 9: // and does not even take the connection
-			wait_for(&board->dialled, dials + 1, DIAL_MS, "the victim gives up");
+			// The victim waits as long as the connection is open.
 			break;
 		case 3: // something else
 			memset(answer, 0xff, ANSWER);

@@ -3,7 +3,7 @@
 # make plugin          our providers for another libfabric, into target/plugin/libexec
 # make static          libfabric.a for `pkg-config --static`, into target/static
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
-# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.7: the headers of the next ABI
+# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.6: those of that release in include
 # make install-strip   the same without symbols and line tables
 # make install-static  libfabric.a alone, into LIBDIR
 # make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
@@ -40,17 +40,22 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 LIBEXECDIR ?= $(PREFIX)/libexec
 DOCDIR ?= $(PREFIX)/share/doc/ironfabric
-NEXT_INCLUDEDIR ?= $(INCLUDEDIR)-$(NEXT)
 
-# Whose headers include/ gets: those of the ABI that is released, or of the next one. That one's are installed in either
-# case, into a folder of their own that libfabric-2.7.pc names; the library has both ABIs.
-HEADERS ?= 2.6
-NEXT := 2.7
-headers = $(or $(if $(filter 2.6,$(HEADERS)),include),$(if $(filter $(NEXT),$(HEADERS)),$(BUILT)/include-$(NEXT)),\
-    $(error HEADERS is 2.6 or $(NEXT)))
+# The releases of libfabric whose ABI the library has. Columns: release, interface, node, file, provider, state.
+releases = $(shell awk -F '\t' '!/^\#/ && $$$1 ~ /^($2)$$/ { print $$$3 }' src/abi/releases.tsv)
+SETS := $(call releases,6,kept|default|alpha,2)
+DEFAULT := $(call releases,6,default,2)
+# File name of the shared library; its soname is libfabric.so.1.
+SOVERSION := $(call releases,6,default,4)
 
-# What libtool made of release 2.6.0's -version-info 33:0:32; its soname is libfabric.so.1.
-SOVERSION := 1.32.0
+# The set of headers that is installed into INCLUDEDIR. Each other set is installed into OTHER_INCLUDEDIR-<set>, which
+# libfabric-<set>.pc names. The library serves the programs of every set.
+HEADERS ?= $(DEFAULT)
+OTHER_INCLUDEDIR ?= $(INCLUDEDIR)
+OTHER_SETS = $(filter-out $(HEADERS),$(SETS))
+headers_of = $(if $(filter $(DEFAULT),$1),include,$(BUILT)/include-$1)
+headers = $(if $(filter $(HEADERS),$(SETS)),$(call headers_of,$(HEADERS)),$(error HEADERS is one of: $(SETS)))
+
 VERSION := $(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
 TOOLS := fi_info fi_mon_sampler fi_pingpong fi_strerror fi_top
 
@@ -68,6 +73,7 @@ all:
 	$(release) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(release) build --release --locked --features tools --bins
+	$(foreach set,$(KEPT),scripts/link_stub.sh $(BUILT)/libfabric.so $(call releases,2,$(set),3) $(BUILT)/link-$(set)$(newline))
 	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
 	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
@@ -132,9 +138,9 @@ install install-built:
 	ln -sf libfabric.so.1 $(DESTDIR)$(LIBDIR)/libfabric.so
 	$(INSTALL_PROGRAM) -m 755 $(TOOLS:%=$(BUILT)/%) $(DESTDIR)$(BINDIR)
 	$(call install_headers,$(headers),$(INCLUDEDIR))
-	$(call install_headers,$(BUILT)/include-$(NEXT),$(NEXT_INCLUDEDIR))
-	$(call pkgconfig,libfabric,$(INCLUDEDIR))
-	$(call pkgconfig,libfabric-$(NEXT),$(NEXT_INCLUDEDIR))
+	$(call pkgconfig,libfabric,$(INCLUDEDIR),$(HEADERS))
+	$(foreach set,$(OTHER_SETS),$(call install_set,$(set))$(newline))
+	$(foreach set,$(KEPT),$(call install_stub,$(set))$(newline))
 	$(install_manual)
 	for file in $(DOCUMENTS); do $(INSTALL) -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit 1; done
 	$(if $(wildcard $(STD_NOTICES)),$(INSTALL) -m 644 $(STD_NOTICES) $(DESTDIR)$(DOCDIR))
@@ -146,17 +152,18 @@ install-static: $(if $(shell command -v $(CARGO)),static)
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(STATIC)/libfabric.a $(DESTDIR)$(LIBDIR)
 
-# The folders that others use, too, stay. Either HEADERS may have been installed.
+# Folders that other packages use stay. Any HEADERS may have been installed.
 header_names = $(notdir $(patsubst %.h.in,%.h,$(wildcard src/abi/*.h.in)))
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libfabric.so.$(SOVERSION) libfabric.so.1 libfabric.so libfabric.a) \
-	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc libfabric-$(NEXT).pc) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
+	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc $(SETS:%=libfabric-%.pc)) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
 	    $(PLUGIN_NAMES:%=$(DESTDIR)$(LIBEXECDIR)/ironfabric/%)
 	$(uninstall_manual)
 	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR))
-	$(call uninstall_headers,$(DESTDIR)$(NEXT_INCLUDEDIR))
+	$(foreach set,$(SETS),$(call uninstall_set,$(set))$(newline))
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
-	$(call remove_empty,$(DESTDIR)$(NEXT_INCLUDEDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric \
+	$(call remove_empty,$(SETS:%=$(DESTDIR)$(OTHER_INCLUDEDIR)-%) $(SETS:%=$(DESTDIR)$(LIBDIR)/libfabric-%) \
+	    $(DESTDIR)$(LIBEXECDIR)/ironfabric \
 	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/wire /docs) $(DESTDIR)$(DOCDIR))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
@@ -182,7 +189,7 @@ deb: $(NEEDS_BUILD)
 rpm: $(NEEDS_BUILD)
 	rm -rf $(TARGET)/rpm && mkdir -p $(TARGET)/rpm
 	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
-	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D '_buildhost reproducible' \
+	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D 'sover $(SOVERSION)' -D '_buildhost reproducible' \
 	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
 # Where distributions that have RPM keep libraries; Debian's rpmbuild does not know.
 RPM_LIBDIR ?= /usr/lib64
@@ -196,14 +203,30 @@ endef
 page_there = $(DESTDIR)$(MANDIR)/$${page\#$$pages/}
 install_manual = $(call each_page,$(INSTALL) -D -m 644 $$page $(page_there))
 uninstall_manual = $(call each_page,rm -f $(page_there))
+define newline
+
+
+endef
+# A set of headers beside the default one. Programs are linked with a stub if the release of the set is older.
+KEPT := $(call releases,6,kept,2)
+link_folder = $(LIBDIR)$(if $(filter $(KEPT),$1),/libfabric-$1)
+define install_set
+	$(call install_headers,$(call headers_of,$1),$(OTHER_INCLUDEDIR)-$1)
+	$(call pkgconfig,libfabric-$1,$(OTHER_INCLUDEDIR)-$1,$1)
+endef
+install_stub = $(INSTALL) -D -m 755 $(BUILT)/link-$1/libfabric.so $(DESTDIR)$(call link_folder,$1)/libfabric.so
+define uninstall_set
+	$(call uninstall_headers,$(DESTDIR)$(OTHER_INCLUDEDIR)-$1)
+	rm -f $(DESTDIR)$(LIBDIR)/libfabric-$1/libfabric.so
+endef
 define install_headers
 	$(INSTALL) -d $(DESTDIR)$2/rdma/providers
 	$(INSTALL) -m 644 $1/rdma/*.h $(DESTDIR)$2/rdma
 	$(INSTALL) -m 644 $1/rdma/providers/*.h $(DESTDIR)$2/rdma/providers
 endef
 define pkgconfig
-	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(LIBDIR:$(PREFIX)/%=$${prefix}/%)|' -e 's|@NAME@|$1|' \
-	    -e 's|@INCLUDEDIR@|$(2:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(VERSION)|' \
+	sed -e 's|@PREFIX@|$(PREFIX)|' -e 's|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(call link_folder,$3))|' \
+	    -e 's|@NAME@|$1|' -e 's|@INCLUDEDIR@|$(2:$(PREFIX)/%=$${prefix}/%)|' -e 's|@VERSION@|$(call releases,2,$3,1)|' \
 	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$1.pc
 endef
 
@@ -263,7 +286,7 @@ budget: all
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
 CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c addresses next plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
+    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
 
 check:
@@ -287,7 +310,6 @@ check-deny:
 check-packaging:
 	head -n 1 packaging/debian/changelog | grep '^ironfabric ($(VERSION)[-)]'
 	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
-	grep 'sover $(SOVERSION)$$' packaging/ironfabric.spec
 check-sbom:
 	packaging/sbom.sh --check $(TARGET)/sbom
 # Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
@@ -342,13 +364,13 @@ check-matrix: all
 	scripts/matrix.py $(BUILT) --check
 check-c: all
 	ctests/c.sh $(BUILT)
+# Programs of every release whose ABI the library has.
+check-releases: all
+	ctests/releases/run.sh $(BUILT) $(TARGET)/releases/conformance
 # Random address vectors against a model, on all RDM providers: SEEDS of each. A failure prints its seed.
 SEEDS ?= 8
 check-addresses: all
 	ctests/addresses/run.sh $(BUILT) $(TARGET)/addresses --seeds $(SEEDS)
-# Programs of the next ABI.
-check-next: all
-	ctests/next/run.sh $(BUILT) $(TARGET)/next/conformance
 # Loadable providers. UPSTREAM_PLUGINS may name a folder with those of the original library.
 # Without PyPI ours are in no other library, and that is said.
 check-plugins: all plugin

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Links the shared object with its name and version nodes, and writes the public headers.
 //!
-//! A header is a template src/abi/<name>.h.in around the types of src/abi/<name>.rs, which cbindgen translates. Those of
-//! the ABI that is released lie in include/ and are committed; those of the next one are written beside the library, into
-//! include-2.7 of the profile's folder. Either is rewritten when, and only when, it differs.
+//! A header is a template src/abi/<name>.h.in around the types of src/abi/<name>.rs, which cbindgen translates. The table
+//! src/abi/releases.tsv lists the releases. The headers of the default release are committed in include/; each other
+//! release has its set in the folder include-<interface> of the build profile. A header is rewritten only if it differs.
 //!
-//! The library itself always has the next ABI. What came with it is marked in src/abi: a line `// since 2.7` stands in
-//! front of a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is its opposite.
+//! The library itself always has the newest ABI of the table. Additions are marked in src/abi: a line `// since 2.7` stands
+//! in front of a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is its opposite.
+
+#[path = "scripts/releases.rs"]
+mod releases;
 
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
 };
+
+use releases::{Release, constants, number, releases};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
@@ -22,17 +27,16 @@ fn main() {
     let abi = root.join("src/abi");
     println!("cargo:rerun-if-changed={}", abi.display());
     println!("cargo:rerun-if-changed=cbindgen.toml");
-    headers(&root, RELEASED, &root.join("include"));
-    headers(
-        &root,
-        NEXT,
-        &profile_folder().join(format!("include-{NEXT}")),
-    );
+    let releases = releases(&abi);
+    constants(&releases);
+    for release in &releases {
+        let folder = match release.is_default() {
+            true => root.join("include"),
+            false => profile_folder().join(format!("include-{}", release.interface)),
+        };
+        headers(&root, release, &folder);
+    }
 }
-
-/// The day that the next ABI is released, this names it.
-const RELEASED: &str = "2.6";
-const NEXT: &str = "2.7";
 
 /// Where cargo puts the library: target/<profile>.
 fn profile_folder() -> PathBuf {
@@ -115,10 +119,10 @@ fn tools() {
 /// Modules whose headers are for providers; all others lie in include/rdma itself.
 const PROVIDER_HEADERS: [&str; 3] = ["fi_log", "fi_peer", "fi_prov"];
 
-/// Writes the headers of one version of the ABI into `folder`.
-fn headers(root: &Path, version: &str, folder: &Path) {
+/// Writes the headers of one release into `folder`.
+fn headers(root: &Path, release: &Release, folder: &Path) {
     println!("cargo:rerun-if-changed={}", folder.display());
-    let modules = modules(&root.join("src/abi"), version);
+    let modules = modules(&root.join("src/abi"), release);
     for module in &modules {
         let mut header = module.template.clone();
         if header.contains("@TYPES@") {
@@ -136,25 +140,21 @@ fn headers(root: &Path, version: &str, folder: &Path) {
     }
 }
 
-/// `2.10` comes after `2.7`.
-fn number(version: &str) -> (u32, u32) {
-    let (major, minor) = version.split_once('.').expect("a version has two parts");
-    let part = |text: &str| text.parse().expect("a version has numbers");
-    (part(major), part(minor))
-}
-
-/// A source without what a later version of the ABI has, and without the marks.
-fn source_of(version: &str, text: &str) -> String {
+/// Returns the part of a source that the release has, without the marks. The interface number that the library takes from
+/// the table becomes the number of this release.
+fn source_of(release: &Release, text: &str) -> String {
+    let version = number(&release.interface);
     let mut kept = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         match line.trim_start().strip_prefix("// since ") {
-            Some(since) if number(since) > number(version) => skip_declaration(&mut lines),
+            Some(since) if number(since) > version => skip_declaration(&mut lines),
             Some(_) => {}
             None => kept += &format!("{line}\n"),
         }
     }
-    kept
+    kept.replace("= release::MAJOR;", &format!("= {};", version.0))
+        .replace("= release::MINOR;", &format!("= {};", version.1))
 }
 
 /// Skips comments, attributes and the declaration that follows, to the line on which all its brackets are closed.
@@ -178,22 +178,23 @@ fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     }
 }
 
-/// A template without the parts of other versions of the ABI, and without the marks.
-fn template_of(version: &str, text: &str) -> String {
+/// Returns the parts of a template that the release has, without the marks.
+fn template_of(release: &Release, text: &str) -> String {
+    let version = number(&release.interface);
     let mut kept = String::new();
     let mut dropped = false;
     for line in text.lines() {
         if let Some(since) = line.strip_prefix("@since ") {
-            dropped = number(since.trim_end_matches('@')) > number(version);
+            dropped = number(since.trim_end_matches('@')) > version;
         } else if let Some(before) = line.strip_prefix("@before ") {
-            dropped = number(before.trim_end_matches('@')) <= number(version);
+            dropped = number(before.trim_end_matches('@')) <= version;
         } else if line == "@end@" {
             dropped = false;
         } else if !dropped {
             kept += &format!("{line}\n");
         }
     }
-    kept
+    kept.replace("@NODE@", &release.node)
 }
 
 /// One file of src/abi that has a header.
@@ -216,8 +217,8 @@ impl Type {
     }
 }
 
-/// Those of one version of the ABI. A header that a later one adds begins with the mark of it.
-fn modules(abi: &Path, version: &str) -> Vec<Module> {
+/// The modules of one release. The template of a header that a later release adds begins with its mark.
+fn modules(abi: &Path, release: &Release) -> Vec<Module> {
     let mut names: Vec<String> = fs::read_dir(abi)
         .expect("read src/abi")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -226,13 +227,13 @@ fn modules(abi: &Path, version: &str) -> Vec<Module> {
     names.sort();
     let read = |name: String| {
         let file = |suffix| fs::read_to_string(abi.join(format!("{name}.{suffix}")));
-        let template = template_of(version, &file("h.in").expect("read the template"));
+        let template = template_of(release, &file("h.in").expect("read the template"));
         if template.is_empty() {
             return None;
         }
         // A header of functions alone has no module. cbindgen does not expand macros: take the enum out of its
         // `c_enum!` call.
-        let source = source_of(version, &file("rs").unwrap_or_default())
+        let source = source_of(release, &file("rs").unwrap_or_default())
             .replace("\nc_enum! {\n", "\n#[repr(C)]\n")
             .replace("\n    }\n}\n", "\n    }\n");
         let types = source.lines().filter_map(declaration).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Programs of seven generations, and with the headers of the next ABI of eight: each old version of fi_getinfo, fi_dupinfo, fi_freeinfo and fi_fabric reads as much of its
- * caller's structs as the headers of that time had, and not a byte more.
+/* Programs of all generations up to that of the headers: each version of fi_getinfo, fi_dupinfo, fi_freeinfo and
+ * fi_fabric reads as much of its caller's structs as the headers of that time had, and not a byte more.
  *
  * Every struct handed in ends where a page without access begins. The structs grew at their ends, so an old one is the
  * newest up to the first member that came later; layout.sh checks the offsets that this relies on.

@@ -151,8 +151,8 @@ static void test_fabric(void)
 	HINT(h->fabric_attr->name = strdup("127.0.0.0/8"));
 	HINT(h->fabric_attr->name = strdup(""));
 	HINT(h->fabric_attr->name = strdup("tcp"));
-	EACH(h->fabric_attr->prov_version = (uint32_t) v, FI_VERSION(100, 0), FI_VERSION(206, 0), FI_VERSION(206, 1),
-	     FI_VERSION(207, 0), UINT32_MAX);
+	EACH(h->fabric_attr->prov_version = (uint32_t) v, FI_VERSION(100, 0), PROVIDER, PROVIDER + 1,
+	     PROVIDER + FI_VERSION(1, 0), UINT32_MAX);
 	EACH(h->fabric_attr->api_version = (uint32_t) v, FI_VERSION(1, 0), V, FI_VERSION(99, 0));
 }
 

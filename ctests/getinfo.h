@@ -21,6 +21,8 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_errno.h>
 
+// Version of the providers of the library: 207.0 at release 2.7.
+#define PROVIDER FI_VERSION(100 * FI_MAJOR_VERSION + FI_MINOR_VERSION, 0)
 #ifndef V
 #define V FI_VERSION(2, 6)
 #endif

@@ -12,12 +12,15 @@ quietly() { # MAKE'S ARGUMENTS
     make -C "$ROOT" --no-print-directory "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make $*"; }
 }
 quietly install PREFIX="$prefix"
+release=$(releases 1 default)
+interface=$(default_set)
+file_name=libfabric.so.$(releases 4 default)
 
-for file in libexec/ironfabric/libironfabric-fi.so lib/libfabric.so.1.32.0 lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror bin/fi_top; do
+for file in libexec/ironfabric/libironfabric-fi.so lib/$file_name lib/pkgconfig/libfabric.pc bin/fi_info bin/fi_mon_sampler bin/fi_pingpong bin/fi_strerror bin/fi_top; do
     [ -f "$prefix/$file" ] || fail "there is no $file"
 done
 [ "$(readlink "$prefix/lib/libfabric.so")" = libfabric.so.1 ] || fail "lib/libfabric.so is no link to libfabric.so.1"
-[ "$(readlink "$prefix/lib/libfabric.so.1")" = libfabric.so.1.32.0 ] || fail "lib/libfabric.so.1 is no link to its file"
+[ "$(readlink "$prefix/lib/libfabric.so.1")" = "$file_name" ] || fail "lib/libfabric.so.1 is no link to its file"
 diff -r "$ROOT/include" "$prefix/include" || fail "the installed headers differ"
 if command -v pandoc >/dev/null; then
     for page in "$ROOT"/docs/man/*.[137].md; do
@@ -27,7 +30,6 @@ if command -v pandoc >/dev/null; then
 else
     echo "NOT CHECKED: manual pages, since there is no pandoc"
 fi
-[ -f "$prefix/include-2.7/rdma/fi_xpu.h" ] || fail "the headers of the next ABI are not there"
 
 cat >"$folder/program.c" <<'C'
 #include <rdma/fabric.h>
@@ -37,30 +39,38 @@ cat >"$folder/program.c" <<'C'
 int main(void)
 {
     struct fi_info *hints = fi_allocinfo(), *info = NULL;
-    if (!hints || fi_version() != FI_VERSION(2, 6))
+    if (!hints || fi_version() != FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION))
         return 1;
     hints->fabric_attr->prov_name = strdup("tcp");
-    int ret = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &info);
+    int ret = fi_getinfo(fi_version(), NULL, NULL, 0, hints, &info);
     printf("fi_getinfo: %s, provider %s\n", fi_strerror(-ret), ret ? "-" : info->fabric_attr->prov_name);
     fi_freeinfo(info);
     fi_freeinfo(hints);
     return ret != 0;
 }
 C
-cat >"$folder/next.c" <<'C'
-#include <rdma/fi_xpu.h>
-int main(void) { struct fi_info *info = fi_allocinfo(); int ret = info->ep_attr->xpu_ctx != 0; fi_freeinfo(info); return ret; }
+cat >"$folder/other.c" <<'C'
+#include <stdio.h>
+#include <rdma/fabric.h>
+int main(void) { fi_freeinfo(fi_allocinfo()); printf("%d.%d\n", FI_MAJOR_VERSION, FI_MINOR_VERSION); return 0; }
 C
 command -v pkg-config >/dev/null || install_packages pkg-config || skip "there is no pkg-config"
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig
-[ "$(pkg-config --modversion libfabric)" = 2.6.0 ] || fail "pkg-config says version $(pkg-config --modversion libfabric)"
+[ "$(pkg-config --modversion libfabric)" = "$release" ] || fail "pkg-config says version $(pkg-config --modversion libfabric)"
 read -ra flags < <(pkg-config --cflags --libs libfabric)
 "${CC:-cc}" -Wall -Wextra -Werror -o "$folder/program" "$folder/program.c" "${flags[@]}" || fail "the program does not build"
 LD_LIBRARY_PATH=$prefix/lib "$folder/program" || fail "the program does not run"
 
-read -ra flags < <(pkg-config --cflags --libs libfabric-2.7)
-"${CC:-cc}" -Wall -Wextra -Werror -o "$folder/next" "$folder/next.c" "${flags[@]}" || fail "a program of the next ABI does not build"
-LD_LIBRARY_PATH=$prefix/lib "$folder/next" || fail "a program of the next ABI does not run"
+# Each other set of headers has its folder and its file for pkg-config; what is linked with it asks for no newer node.
+for set in $(sets | grep -vx "$interface"); do
+    [ "$(pkg-config --modversion "libfabric-$set")" = "$(releases 1 "$set")" ] || fail "libfabric-$set.pc names another release"
+    read -ra flags < <(pkg-config --cflags --libs "libfabric-$set")
+    "${CC:-cc}" -Wall -Wextra -Werror -o "$folder/other" "$folder/other.c" "${flags[@]}" || fail "a program of $set does not build"
+    said=$(LD_LIBRARY_PATH=$prefix/lib "$folder/other") || fail "a program of $set does not run"
+    [ "$said" = "$set" ] || fail "the headers of $set are those of $said"
+    asked=$(readelf -W --dyn-syms "$folder/other" | grep -o 'fi_dupinfo@[A-Z0-9_.]*')
+    [ "$asked" = "fi_dupinfo@$(releases 3 "$set")" ] || fail "a program of $set asks for $asked"
+done
 
 # The installed programs find the library beside them without a variable.
 for tool in fi_info fi_pingpong fi_strerror; do
@@ -70,9 +80,11 @@ for tool in fi_info fi_pingpong fi_strerror; do
 done
 "$prefix/bin/fi_info" --version || fail "fi_info does not run"
 
-# The switch for the day of the release.
-quietly install PREFIX="$folder/next-prefix" HEADERS=2.7
-diff -r "$folder/next-prefix/include" "$prefix/include-2.7" || fail "HEADERS=2.7 installs other headers"
+# The switch for hosts whose programs have to run on an older release, too.
+other=$(sets | grep -vx "$interface" | head -n 1)
+quietly install PREFIX="$folder/other-prefix" HEADERS="$other"
+diff -r "$folder/other-prefix/include" "$prefix/include-$other" || fail "HEADERS=$other installs other headers"
+diff -r "$folder/other-prefix/include-$interface" "$prefix/include" || fail "HEADERS=$other leaves the default headers out"
 make -C "$ROOT" --no-print-directory install PREFIX="$folder/no-prefix" HEADERS=2.5 >"$folder/log" 2>&1 && fail "make install HEADERS=2.5 is taken"
 
 # DESTDIR is where a package is put together; it appears in no file.
@@ -88,19 +100,19 @@ touch "$folder/stage/usr/include/rdma/others.h"
 quietly uninstall "${staged[@]}"
 left=$(cd "$folder/stage" && find . ! -type d)
 [ "$left" = ./usr/include/rdma/others.h ] || fail "after make uninstall there is: $left"
-touch "$folder/next-prefix/lib/others.so"
-quietly uninstall PREFIX="$folder/next-prefix" HEADERS=2.7
-left=$(cd "$folder/next-prefix" && find . ! -type d; find . -name '*rdma*' -o -name '*ironfabric*' -o -name include-2.7)
+touch "$folder/other-prefix/lib/others.so"
+quietly uninstall PREFIX="$folder/other-prefix" HEADERS="$other"
+left=$(cd "$folder/other-prefix" && find . ! -type d; find . -name '*rdma*' -o -name '*ironfabric*' -o -name 'include-*' -o -name 'libfabric-*')
 [ "$left" = ./lib/others.so ] || fail "after make uninstall there is: $left"
 
 quietly install-strip PREFIX="$folder/stripped"
-sections=$(readelf -SW "$folder/stripped/lib/libfabric.so.1.32.0")
+sections=$(readelf -SW "$folder/stripped/lib/$file_name")
 [[ $sections != *.debug_line* && $sections != *.symtab* ]] || fail "install-strip leaves symbols"
 LD_LIBRARY_PATH=$folder/stripped/lib "$folder/program" || fail "the program does not run on the stripped library"
 
 # INSTALL=0 belongs to the checks: copying works, and nothing may be fetched.
 quietly install-built INSTALL=0 PREFIX="$folder/zero"
-[ -f "$folder/zero/lib/libfabric.so.1.32.0" ] || fail "make install INSTALL=0 installs nothing"
+[ -f "$folder/zero/lib/$file_name" ] || fail "make install INSTALL=0 installs nothing"
 seen=$(make -C "$ROOT" --no-print-directory INSTALL=0 --eval='seen: ; @echo $$FETCH $$CARGO_NET_OFFLINE $$PIP_NO_INDEX' seen)
 [ "$seen" = "0 true 1" ] || fail "INSTALL=0 does not keep scripts, cargo and pip from the network: $seen"
 (FETCH=0 && may_install) && fail "INSTALL=0 does not keep scripts from apt"

@@ -1,11 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# layout.sh [INCLUDE [CHANGES]]: every size, offset and constant of layout.txt holds in the headers, as C and as C++ see
-# them. CHANGES: a file with those facts that differ from it, or come on top.
+# layout.sh [SET [INCLUDE]]: every measured size, offset and constant of a set of headers holds in the folder INCLUDE, as C
+# and as C++ see them; without arguments the default set in include/. ctests/layout has a file for each set, with the facts
+# that differ from the sets before it or are new.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
-include=${1:-$ROOT/include}
-changes=${2:-/dev/null}
+set=${1:-$(default_set)}
+include=${2:-$ROOT/include}
+# Newest first: the first file that has a fact decides.
+facts=()
+for each in $(sets); do
+    facts=("$ROOT/ctests/layout/$each.txt" ${facts[@]+"${facts[@]}"})
+    [ "$each" != "$set" ] || break
+done
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
@@ -31,8 +38,8 @@ int main(void)
 C
     awk '
         { fact = $1 " " $2 ($1 == "member" ? " " $3 : "") }
-        FILENAME == CHANGES { changed[fact] = 1 }
-        FILENAME != CHANGES && fact in changed { next }
+        fact in seen { next }
+        { seen[fact] = 1 }
         $1 == "size" {
             printf "expect(\"size of %s\", sizeof(struct %s), %s);\n", $2, $2, $3
             printf "expect(\"alignment of %s\", _Alignof(struct %s), %s);\n", $2, $2, $4
@@ -45,7 +52,7 @@ C
         $1 == "value" {
             number = $3 ~ /^-/ ? $3 "LL" : $3 "ULL"
             printf "expect(\"%s\", (long long) (%s), (long long) %s);\n", $2, $2, number
-        }' CHANGES="$changes" "$changes" "$ROOT/ctests/layout.txt"
+        }' "${facts[@]}"
     echo '    printf("%d facts, %d differ\n", facts, differences);'
     echo '    return differences != 0;'
     echo '}'

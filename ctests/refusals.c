@@ -63,7 +63,7 @@ int main(void)
 	if (!log_file || unlink(name) || dup2(file, STDERR_FILENO) < 0)
 		return 2;
 
-	ask("version 2.8", FI_VERSION(2, 8), NULL, NULL, 0, NULL);
+	ask("version 3.0", FI_VERSION(3, 0), NULL, NULL, 0, NULL);
 	ask("FI_SOURCE alone", V, NULL, NULL, FI_SOURCE, NULL);
 	ask("service xx", V, "127.0.0.1", "xx", 0, NULL);
 	HINT(free(h->fabric_attr->prov_name); h->fabric_attr->prov_name = strdup("verbs"));
@@ -73,7 +73,7 @@ int main(void)
 	HINT(h->caps = FI_MSG | FI_MULTICAST);
 	HINT(h->caps = FI_TAGGED);
 	HINT(h->addr_format = FI_ADDR_STR);
-	HINT(h->fabric_attr->prov_version = FI_VERSION(207, 1));
+	HINT(h->fabric_attr->prov_version = FI_VERSION(999, 1));
 	HINT(h->fabric_attr->name = strdup("192.0.2.0/24"));
 	HINT(h->domain_attr->name = strdup("ib0"));
 	HINT(h->domain_attr->threading = (enum fi_threading) 2);

@@ -10,6 +10,10 @@
 
 #include "check.h"
 
+#define TEXT(number) #number
+#define DOTTED(major, minor, revision) TEXT(major) "." TEXT(minor) "." TEXT(revision)
+#define RELEASE DOTTED(FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_REVISION_VERSION)
+
 static void error_texts(void)
 {
 	char texts[FI_ERRNO_MAX - FI_ERRNO_OFFSET][100];
@@ -65,7 +69,7 @@ static void text_arguments(void)
 	char buf[100];
 	uint64_t caps = FI_MSG;
 
-	SAME(fi_tostr(NULL, FI_TYPE_VERSION), "2.6.0");
+	SAME(fi_tostr(NULL, FI_TYPE_VERSION), RELEASE);
 	CHECK(fi_tostr(NULL, FI_TYPE_INFO) == NULL);
 	CHECK(fi_tostr(NULL, (enum fi_type) 1000) == NULL);
 	CHECK(fi_tostr_r(NULL, 0, &caps, FI_TYPE_CAPS) == NULL);

@@ -37,6 +37,14 @@ limited() {
     return "$code"
 }
 
+# releases COLUMN [KEY]: that column of the rows of src/abi/releases.tsv whose interface or state is KEY; of all without.
+releases() {
+    awk -F '\t' -v column="$1" -v key="${2:-}" '
+        !/^#/ && $1 != "release" && (key == "" || $2 == key || $6 == key) { print $column }' "$ROOT/src/abi/releases.tsv"
+}
+sets() { releases 2; }
+default_set() { releases 2 default; }
+
 # Where cargo puts what it builds, whatever the environment or a cargo config say.
 target_dir() {
     local ask=(cargo metadata --format-version 1 --no-deps --manifest-path "$ROOT/Cargo.toml")

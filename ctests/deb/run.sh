@@ -100,7 +100,7 @@ installed() {
 }
 
 theirs=$(basename "$(inside realpath /usr/lib/"$(uname -m)"-linux-gnu/libfabric.so.1)")
-ours=libfabric.so.1.32.0
+ours=libfabric.so.$(releases 4 default)
 cp "$packages"/*.deb "$root/tmp/"
 
 say "As Debian has it"
@@ -131,7 +131,7 @@ pingpong "$theirs"
 apt "purge" purge 'ironfabric-*'
 installed |
     diff "$root/opt/before" - || fail "the packages are not those from before"
-left=$(cd "$root" && find usr etc -xdev -name '*ironfabric*' -o -name 'libfabric.so.1.32*')
+left=$(cd "$root" && find usr etc -xdev -name '*ironfabric*' -o -name "$ours")
 [ -z "$left" ] || fail "left behind: $left"
 inside dpkg -V libfabric1 libfabric-bin || fail "Debian's files differ"
 echo "Debian's Open MPI and fi_pingpong ran on Debian's library, on ours, and on Debian's again"

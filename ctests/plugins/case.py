@@ -10,6 +10,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OWN_HOOKS = "ofi_hook_"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
+# The default release: src/abi/releases.tsv.
+_, INTERFACE, _, _, _PROVIDER, _ = next(
+    row.split("\t") for row in (ROOT / "src/abi/releases.tsv").read_text().splitlines() if row.endswith("\tdefault"))
+PROVIDER = int(_PROVIDER)
 
 
 class Answer:

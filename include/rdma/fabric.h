@@ -77,6 +77,7 @@ struct fi_ioc;
 struct fi_link_attr;
 struct fi_mr_map_raw;
 struct fi_mr_raw_attr;
+struct fi_mr_xpu_desc;
 struct fi_ops;
 struct fi_ops_fabric;
 struct fi_param;
@@ -93,10 +94,11 @@ struct fid_fabric;
 struct fid_nic;
 struct fid_pep;
 struct fid_wait;
+struct fid_xpu_ctx;
 
 /** The interface of these headers; FI_VERSION() of the two goes to fi_getinfo. fi_version(3) */
 #define FI_MAJOR_VERSION 2
-#define FI_MINOR_VERSION 6
+#define FI_MINOR_VERSION 7
 #define FI_REVISION_VERSION 0
 
 /** Longest name of a fabric, domain or provider, in bytes. */
@@ -215,6 +217,9 @@ struct fid_wait;
 
 /** Capability and flag: objects are shared with another provider. fi_peer(3) */
 #define FI_PEER (1ull << 43)
+
+/** Capability and flag: a device starts transfers by itself. fi_xpu(3) */
+#define FI_XPU (1ull << 44)
 
 /** Capability: FI_DIRECTED_RECV for tagged receives only. */
 #define FI_TAGGED_DIRECTED_RECV (1ull << 45)
@@ -359,6 +364,9 @@ struct fid_wait;
 
 /** Buffers of collective operations are registered. */
 #define FI_MR_COLLECTIVE 2048
+
+/** Transfers by a device need the descriptors of fi_mr_get_xpu_desc. */
+#define FI_MR_XPU_DESC 4096
 
 /** Deprecated. No ordering. */
 #define FI_ORDER_NONE 0ull
@@ -544,6 +552,7 @@ struct fid_wait;
 #define FI_CLASS_PEER_AV_SET 28
 #define FI_CLASS_PEER_CNTR 29
 #define FI_CLASS_PROFILE 30
+#define FI_CLASS_XPU_CTX 31
 
 /** For fi_ep_bind: operations complete only where FI_COMPLETION asks for it. */
 #define FI_SELECTIVE_COMPLETION (1ull << 59)
@@ -613,6 +622,9 @@ struct fid_wait;
 
 /** int, the file descriptor of an object. */
 #define FI_GET_FD 20
+
+/** struct fi_mr_xpu_desc, the descriptor of a region for a device. */
+#define FI_GET_MR_XPU_DESC 21
 
 /** Names without effect since release 1.21. */
 #define FI_VARIABLE_MSG 0ull
@@ -862,6 +874,8 @@ struct fi_ep_attr {
      * what was said. fi_freeinfo wipes it.
      */
     uint8_t *auth_key;
+    /** With FI_XPU in the flags of fi_endpoint2: the device that uses the endpoint. fi_xpu(3) */
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /** A domain. fi_domain(3) */
@@ -935,6 +949,8 @@ struct fi_domain_attr {
     uint64_t max_cntr_value;
     /** Largest number of failures of a counter; from version 2.5 on. */
     uint64_t max_err_cntr_value;
+    /** How many contexts of devices can be open; 0: none. Output only. fi_xpu(3) */
+    size_t max_xpu_ctx_cnt;
 };
 
 /** A network device. Strings are owned by the NIC. fi_nic(3) */
@@ -1101,6 +1117,17 @@ struct fi_mr_map_raw {
     uint64_t *key;
 };
 
+/** Argument of FI_GET_MR_XPU_DESC. fi_mr(3) */
+struct fi_mr_xpu_desc {
+    /** Room for the descriptor. */
+    void *buf;
+    /** In: bytes of room; out: bytes of the descriptor. */
+    size_t *len;
+    /** 0, FI_XPU. */
+    uint64_t flags;
+    struct fid_xpu_ctx *ctx;
+};
+
 /** A setting. Strings are owned by the list. fi_fabric(3) */
 struct fi_param {
     /** Its environment variable. */
@@ -1168,14 +1195,14 @@ void fi_freeinfo(struct fi_info *info);
 struct fi_info *fi_dupinfo(const struct fi_info *info);
 
 /*
- * These calls at the version whose structs are those of this header, not at the newest that the
- * library has: what is built here runs on release 2.6, too. A source that defines the functions
+ * These calls at the version node whose structs are those of this header. The library may have a
+ * newer node; a program that is built here also runs on the release of this header. A source that defines the functions
  * itself defines FABRIC_UNVERSIONED before the include.
  */
 #if defined(__GNUC__) && defined(__ELF__) && !defined(FABRIC_UNVERSIONED)
-__asm__(".symver fi_getinfo, fi_getinfo@FABRIC_1.9");
-__asm__(".symver fi_dupinfo, fi_dupinfo@FABRIC_1.9");
-__asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.9");
+__asm__(".symver fi_getinfo, fi_getinfo@FABRIC_1.10");
+__asm__(".symver fi_dupinfo, fi_dupinfo@FABRIC_1.10");
+__asm__(".symver fi_freeinfo, fi_freeinfo@FABRIC_1.10");
 #endif
 
 static inline struct fi_info *fi_allocinfo(void)

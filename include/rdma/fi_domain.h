@@ -38,6 +38,7 @@ struct fi_ops_mr;
 struct fi_poll_attr;
 struct fi_rx_attr;
 struct fi_tx_attr;
+struct fi_xpu_attr;
 struct fid;
 struct fid_av;
 struct fid_av_set;
@@ -48,6 +49,7 @@ struct fid_ep;
 struct fid_mr;
 struct fid_poll;
 struct fid_stx;
+struct fid_xpu_ctx;
 
 /** For an address vector: all machines have the same number of endpoints, numbered alike. */
 #define FI_SYMMETRIC (1ull << 59)
@@ -253,6 +255,12 @@ struct fi_ops_av {
                            void *auth_key,
                            size_t *auth_key_size);
     int (*set_user_id)(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint64_t flags);
+    int (*lookup2)(struct fid_av *av,
+                   fi_addr_t fi_addr,
+                   void *buf,
+                   size_t *len,
+                   uint64_t flags,
+                   struct fid_xpu_ctx *ctx);
 };
 
 /** A memory region. fi_mr(3) */
@@ -437,6 +445,10 @@ struct fi_ops_domain {
                      struct fid_ep **ep,
                      uint64_t flags,
                      void *context);
+    int (*xpu_ctx)(struct fid_domain *domain,
+                   struct fi_xpu_attr *attr,
+                   struct fid_xpu_ctx **ctx,
+                   void *context);
 };
 
 /* The device number of a Level Zero device for fi_mr_attr.device.ze. fi_mr(3) */
@@ -601,6 +613,23 @@ static inline int fi_mr_enable(struct fid_mr *mr)
     return mr->fid.ops->control(&mr->fid, FI_ENABLE, NULL);
 }
 
+/*
+ * What a device gives as descriptor of a region (FI_MR_XPU_DESC). -FI_ETOOSMALL: *len says how much
+ * room that takes. fi_mr(3)
+ */
+static inline int
+fi_mr_get_xpu_desc(struct fid_mr *mr, void *buf, size_t *len, uint64_t flags,
+                   struct fid_xpu_ctx *ctx)
+{
+    struct fi_mr_xpu_desc desc;
+
+    desc.buf = buf;
+    desc.len = len;
+    desc.flags = flags;
+    desc.ctx = ctx;
+    return fi_control(&mr->fid, FI_GET_MR_XPU_DESC, &desc);
+}
+
 /* Opens an address vector: numbers for peers. fi_av(3) */
 static inline int
 fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context)
@@ -653,6 +682,19 @@ static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t cou
 static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
     return av->ops->lookup(av, fi_addr, addr, addrlen);
+}
+
+/*
+ * As fi_av_lookup without flags; with FI_XPU what a device needs to know of the peer. -FI_ETOOSMALL:
+ * *len says how much room that takes. fi_av(3)
+ */
+static inline int
+fi_av_lookup2(struct fid_av *av, fi_addr_t fi_addr, void *buf, size_t *len, uint64_t flags,
+              struct fid_xpu_ctx *ctx)
+{
+    if (!FI_CHECK_OP(av->ops, struct fi_ops_av, lookup2))
+        return -FI_ENOSYS;
+    return av->ops->lookup2(av, fi_addr, buf, len, flags, ctx);
 }
 
 /* Prints an address; *len is in and out, the full length with the final 0. fi_av(3) */

@@ -28,6 +28,7 @@ struct fi_tx_attr;
 struct fid_ep;
 struct fid_pep;
 struct fid_stx;
+struct fid_xpu_ep;
 
 /** Level of the options below. fi_endpoint(3) */
 #define FI_OPT_ENDPOINT 0
@@ -197,6 +198,7 @@ struct fi_ops_ep {
                   void *context);
     ssize_t (*rx_size_left)(struct fid_ep *ep);
     ssize_t (*tx_size_left)(struct fid_ep *ep);
+    int (*export_xpu)(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep);
 };
 
 /** A passive endpoint: it listens. fi_endpoint(3) */
@@ -327,6 +329,15 @@ fi_rx_context(struct fid_ep *ep, int idx, struct fi_rx_attr *attr, struct fid_ep
               void *context)
 {
     return ep->ops->rx_ctx(ep, idx, attr, rx_ep, context);
+}
+
+/* Tells a device of an enabled endpoint that was made for it. fi_endpoint(3), fi_xpu(3) */
+static inline int
+fi_ep_export_xpu(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep)
+{
+    if (!FI_CHECK_OP(ep->ops, struct fi_ops_ep, export_xpu))
+        return -FI_ENOSYS;
+    return ep->ops->export_xpu(ep, flags, xpu_ep);
 }
 
 /* How many more operations can be posted. Deprecated. fi_endpoint(3) */

@@ -48,6 +48,9 @@ struct fid_cq;
 struct fid_eq;
 struct fid_poll;
 struct fid_wait;
+struct fid_xpu_cntr;
+struct fid_xpu_cq;
+struct fid_xpu_ctx;
 
 /** Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3) */
 #define FI_NOTIFY 0
@@ -349,6 +352,8 @@ struct fi_cq_attr {
     enum fi_cq_wait_cond wait_cond;
     /** With FI_WAIT_SET. Deprecated. */
     struct fid_wait *wait_set;
+    /** With FI_XPU: the device that reads the queue. fi_xpu(3) */
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /** A completion queue. fi_cq(3) */
@@ -376,6 +381,7 @@ struct fi_ops_cq {
                             const void *err_data,
                             char *buf,
                             size_t len);
+    int (*export_xpu)(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq);
 };
 
 /** A counter. fi_cntr(3) */
@@ -386,6 +392,8 @@ struct fi_cntr_attr {
     struct fid_wait *wait_set;
     /** 0, FI_PEER. */
     uint64_t flags;
+    /** With FI_XPU: the device that reads the counter. fi_xpu(3) */
+    struct fid_xpu_ctx *xpu_ctx;
 };
 
 /** A counter. fi_cntr(3) */
@@ -404,6 +412,7 @@ struct fi_ops_cntr {
     int (*wait)(struct fid_cntr *cntr, uint64_t threshold, int timeout);
     int (*adderr)(struct fid_cntr *cntr, uint64_t value);
     int (*seterr)(struct fid_cntr *cntr, uint64_t value);
+    int (*export_xpu)(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *xpu_cntr);
 };
 
 /*
@@ -539,6 +548,23 @@ static inline const char *
 fi_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
     return cq->ops->strerror(cq, prov_errno, err_data, buf, len);
+}
+
+/* Tells a device of a queue, of a counter, that was made for it. fi_cq(3), fi_cntr(3), fi_xpu(3) */
+static inline int
+fi_cq_export_xpu(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq)
+{
+    if (!FI_CHECK_OP(cq->ops, struct fi_ops_cq, export_xpu))
+        return -FI_ENOSYS;
+    return cq->ops->export_xpu(cq, flags, xpu_cq);
+}
+
+static inline int
+fi_cntr_export_xpu(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *xpu_cntr)
+{
+    if (!FI_CHECK_OP(cntr->ops, struct fi_ops_cntr, export_xpu))
+        return -FI_ENOSYS;
+    return cntr->ops->export_xpu(cntr, flags, xpu_cntr);
 }
 
 /* A counter's number of successes, of failures. fi_cntr(3) */

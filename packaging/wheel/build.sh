@@ -4,9 +4,8 @@
 # TARGET_FOLDER/dist.
 #
 # cargo-zigbuild and zig are PyPI's: zig knows the symbols of each glibc, and links to those of the one that is asked
-# for. IRONFABRIC_BUILT=FOLDER takes the library and the programs from there, IRONFABRIC_PLUGIN=FILE the plug-in, and
-# IRONFABRIC_FOLLOWING=FOLDER the headers of the next ABI; the wheel is then tagged for the glibc that they need,
-# whatever that is.
+# for. IRONFABRIC_BUILT=FOLDER takes the library, the programs and the headers of other releases from there, and
+# IRONFABRIC_PLUGIN=FILE the plug-in; the wheel is then tagged for the glibc that they need, whatever that is.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 folder=${1:?usage: build.sh TARGET_FOLDER}
@@ -59,27 +58,33 @@ for tool in fi_info fi_mon_sampler fi_pingpong fi_strerror fi_top; do
 done
 [ -z "$plugin" ] || install -m 755 "$plugin" "$stage/plugin/libironfabric-fi.so"
 # A wheel has no links, and a second copy of the library would be as large: `-l:` takes the file by its name.
-version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
 headers() { # FROM TO
     install -d "$stage/$2/rdma/providers"
     install -m 644 "$1"/rdma/*.h "$stage/$2/rdma"
     install -m 644 "$1"/rdma/providers/*.h "$stage/$2/rdma/providers"
 }
-pkg_config() { # NAME HEADERS
+pkg_config() { # NAME HEADERS SET [FOLDER LINK]
     # shellcheck disable=SC2016 # These are for pkg-config.
-    sed -e 's|@PREFIX@|${pcfiledir}/../..|' -e 's|@LIBDIR@|${prefix}/lib|' -e "s|@INCLUDEDIR@|\${prefix}/$2|" \
-        -e "s|@NAME@|$1|" -e "s|@VERSION@|$version|" -e 's|-lfabric|-l:libfabric.so.1|' \
+    sed -e 's|@PREFIX@|${pcfiledir}/../..|' -e "s|@LIBDIR@|\${prefix}/${4:-lib}|" -e "s|@INCLUDEDIR@|\${prefix}/$2|" \
+        -e "s|@NAME@|$1|" -e "s|@VERSION@|$(releases 1 "$3")|" -e "s|-lfabric|${5:--l:libfabric.so.1}|" \
         "$ROOT/pkgconfig/libfabric.pc.in" >"$stage/lib/pkgconfig/$1.pc"
 }
 headers "$ROOT/include" include
-pkg_config libfabric include
-following=${IRONFABRIC_FOLLOWING:-$built/include-2.7}
-if [ -d "$following" ]; then
-    headers "$following" include-2.7
-    pkg_config libfabric-2.7 include-2.7
-else
-    echo "NOT INCLUDED: headers of the next ABI, $following is not there" >&2
-fi
+pkg_config libfabric include "$(default_set)"
+# The headers of the other releases; for older ones also a library to link with.
+for set in $(sets | grep -vx "$(default_set)"); do
+    if [ ! -d "$built/include-$set" ]; then
+        echo "NOT INCLUDED: headers of $set, $built/include-$set is not there" >&2
+        continue
+    fi
+    headers "$built/include-$set" "include-$set"
+    if [ -d "$built/link-$set" ]; then
+        install -D -m 755 "$built/link-$set/libfabric.so" "$stage/lib/link-$set/libfabric.so"
+        pkg_config "libfabric-$set" "include-$set" "$set" "lib/link-$set" -lfabric
+    else
+        pkg_config "libfabric-$set" "include-$set" "$set"
+    fi
+done
 # Symbols are of no use to who installs a wheel; what the loader needs stays.
 find "$stage" \( -name '*.so' -o -name '*.so.1' -o -path '*/bin/*' \) -type f -exec strip --strip-unneeded {} +
 # The oldest glibc that all of them can do with.

@@ -9,10 +9,11 @@ use super::fi_domain::fid_domain;
 use super::fi_endpoint::{fid_ep, fid_pep};
 use super::fi_eq::{fi_eq_attr, fi_wait_attr, fid_eq, fid_wait};
 use super::fi_xpu::fid_xpu_ctx;
+use super::release;
 
 /// The interface of these headers; FI_VERSION() of the two goes to fi_getinfo. fi_version(3)
-pub const FI_MAJOR_VERSION: u32 = 2;
-pub const FI_MINOR_VERSION: u32 = 6;
+pub const FI_MAJOR_VERSION: u32 = release::MAJOR;
+pub const FI_MINOR_VERSION: u32 = release::MINOR;
 pub const FI_REVISION_VERSION: u32 = 0;
 /// Longest name of a fabric, domain or provider, in bytes.
 pub const FI_NAME_MAX: u32 = 64;

@@ -2,7 +2,7 @@
 //! `<rdma/fi_xpu.h>`: Devices that start transfers by themselves: fi_xpu(3). No release has it yet; no provider here
 //! serves it.
 //!
-//! Declarations only; build.rs writes them into the public header of the next ABI.
+//! Declarations only; build.rs writes them into the public header.
 
 use core::ffi::{c_int, c_void};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Size of every struct and offset of every member, as measured on release 2.6.0 (x86-64 Linux), and what
-//! the development line after it has grown by.
+//! Size of every struct and offset of every member, as measured on release 2.6.0 (x86-64 Linux), and the
+//! growth since then: ctests/layout.
 
 use core::mem::{offset_of, size_of};
 

@@ -41,6 +41,7 @@ pub mod fi_trigger;
 pub mod fi_xpu;
 #[cfg(test)]
 mod layout;
+pub mod release;
 
 pub use fabric::*;
 pub use fi_atomic::*;

@@ -21,7 +21,7 @@ use std::sync::OnceLock;
 
 use self::deferred::Line;
 use self::settings::settings;
-use crate::abi::{fi_context, fi_provider};
+use crate::abi::{fi_context, fi_provider, release};
 use crate::base::escape;
 
 pub use self::deferred::{Deferring, at_exit, begin as begin_to_defer};
@@ -41,8 +41,8 @@ impl Source {
     pub const fn new(name: &'static CStr) -> Source {
         Source {
             provider: fi_provider {
-                version: PROVIDER_VERSION,
-                fi_version: API_VERSION,
+                version: release::PROVIDER_VERSION,
+                fi_version: release::API,
                 context: fi_context {
                     internal: [core::ptr::null_mut(); 4],
                 },
@@ -387,11 +387,6 @@ const LEVELS: [&str; 4] = ["warn", "trace", "info", "debug"];
 const SUBSYSTEMS: [&str; 10] = [
     "core", "fabric", "domain", "ep_ctrl", "ep_data", "av", "cq", "eq", "mr", "cntr",
 ];
-
-/// 2.6, as FI_VERSION counts.
-const API_VERSION: u32 = 2 << 16 | 6;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-const PROVIDER_VERSION: u32 = 206 << 16;
 
 #[cfg(test)]
 mod tests;

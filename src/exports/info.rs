@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). Their other versions are in `compat`.
-//!
-//! The default version is that of the released headers, not of the next ABI: programs get it that declare the functions
-//! themselves or look them up by dlsym. They have the released structs and have to start with other builds of 2.6.
+//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). Old versions of them are in `compat`.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
@@ -24,6 +21,8 @@ pub unsafe extern "C" fn fi_getinfo(
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
+    // What the newest headers added is no hint to anybody here, so it is not read: this is also the version that
+    // dlsym finds for programs with older headers.
     // SAFETY: passed on from the caller.
     unsafe {
         getinfo(
@@ -37,16 +36,16 @@ pub unsafe extern "C" fn fi_getinfo(
         )
     }
 }
-symver!(fi_getinfo @@ "FABRIC_1.9");
+symver!(fi_getinfo @@ "FABRIC_1.10");
 
 /// # Safety
 /// fi_getinfo(3): `info` is null or from fi_allocinfo, fi_dupinfo or fi_getinfo.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
-    // SAFETY: passed on from the caller, whose headers are the released ones.
-    unsafe { dupinfo(Layout::FABRIC_1_9, info) }
+    // SAFETY: passed on from the caller, whose headers are the newest.
+    unsafe { dupinfo(Layout::CURRENT, info) }
 }
-symver!(fi_dupinfo @@ "FABRIC_1.9");
+symver!(fi_dupinfo @@ "FABRIC_1.10");
 
 /// # Safety
 /// fi_getinfo(3): `info` is null or a list from fi_getinfo, fi_dupinfo or fi_allocinfo that nobody uses any more.
@@ -55,7 +54,7 @@ pub unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
     // SAFETY: passed on from the caller; the list is in the newest layout, whatever node made it.
     unsafe { release(info) }
 }
-symver!(fi_freeinfo @@ "FABRIC_1.9");
+symver!(fi_freeinfo @@ "FABRIC_1.10");
 
 /// fi_getinfo for a caller with headers of `layout`. On failure `info` is null.
 ///

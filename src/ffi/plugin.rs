@@ -46,8 +46,8 @@ type Entry = unsafe extern "C" fn() -> *mut fi_provider;
 
 /// The oldest interface of plug-ins.
 const OLDEST: u32 = 1 << 16 | 3;
-/// The interface whose structs are as long as those here.
-const NEXT: u32 = 2 << 16 | 7;
+/// The first interface whose `fi_info` structs are as long as those of the library.
+const WITH_XPU: u32 = 2 << 16 | 7;
 
 impl Plugin {
     /// Opens the file and asks it for its provider, in a thread of its own: one that does not come back within `limit`
@@ -194,7 +194,7 @@ impl Plugin {
             // SAFETY: as above; its NIC is NULL or an open object.
             let nic = info.is_ok().then(|| unsafe { nic_of((*list).nic) });
             // SAFETY: as above.
-            let made = unsafe { Made::new(list, self.api() < NEXT) }?;
+            let made = unsafe { Made::new(list, self.api() < WITH_XPU) }?;
             if let Ok(mut info) = info {
                 (info.made, info.nic) = (Some(made), nic.flatten());
                 entries.push(info);

@@ -8,6 +8,10 @@ use crate::abi::FI_SOURCE;
 use crate::base::info::{Answer, Info, Prototype, Query, Reason, Refusal, Value, check};
 use crate::base::log::Source;
 
+/// The interface that layered providers use below. Providers of plug-ins that were built for an earlier interface are
+/// not found, so this number follows the needs of the layers and not the release.
+pub const BELOW_API: u32 = 2 << 16 | 6;
+
 /// An entry for each of those below that makes one which fits. `over`: what it can be; `entry`: what it becomes then.
 /// `below` is why there are not more of them; that is told where there are none.
 pub fn offers(

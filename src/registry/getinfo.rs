@@ -9,7 +9,7 @@ use super::below::View;
 use super::filter::{Filter, UNFILTERED};
 use super::registered::Registered;
 use super::{hooks, open, order, providers};
-use crate::abi::{FI_MAJOR_VERSION, FI_MINOR_VERSION, FI_PROV_ATTR_ONLY};
+use crate::abi::{FI_PROV_ATTR_ONLY, release};
 use crate::base::info::{Info, Query, Reason, Refusal, Value};
 use crate::base::log::{CORE, Source, Subsys, log_info};
 use crate::base::settings::Settings;
@@ -19,11 +19,11 @@ use crate::sys::netif::OneLook;
 
 /// The entries for a query, at least one. Why others are missing is logged.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
-    if query.version > NEWEST {
+    if query.version > release::API {
         let refusal = Refusal::new(
             "version",
             Value::Version(query.version),
-            Value::Version(NEWEST),
+            Value::Version(release::API),
         );
         log_reason(&CORE, &refusal.by("core"));
         return Err(Error::NOSYS);
@@ -91,11 +91,6 @@ fn log_reason(source: &'static Source, reason: &Reason) {
     log_info!(source, Subsys::Core, "{reason}");
 }
 
-/// The newest interface that is served. 2.7 comes next; of what it is known to have, nothing changes what was there
-/// before, so who asks for it is served as 2.6. `fi_version` says 2.6 until it is released.
-const NEWEST: u32 = 2 << 16 | 7;
-const _: () = assert!(NEWEST >= FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -123,11 +118,11 @@ mod tests {
 
     #[test]
     fn newer_versions_are_not_known() {
-        for version in [NEWEST + 1, 3 << 16, 99 << 16, u32::MAX] {
+        for version in [release::API + 1, 3 << 16, 99 << 16, u32::MAX] {
             let answer = getinfo(&query(None, version, 0));
             assert_eq!(answer, Err(Error::NOSYS), "{version:#x}");
         }
-        for version in [0, NEWEST] {
+        for version in [0, release::API] {
             assert!(getinfo(&query(None, version, 0)).is_ok(), "{version:#x}");
         }
     }
@@ -135,7 +130,7 @@ mod tests {
     #[test]
     fn provider_attributes_alone_need_nothing_else() {
         let unknown = naming(c"zork");
-        let entries = getinfo(&query(Some(&unknown), NEWEST, FI_PROV_ATTR_ONLY)).unwrap();
+        let entries = getinfo(&query(Some(&unknown), release::API, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
         let own = [
             c"ofi_rxm",
@@ -154,21 +149,24 @@ mod tests {
             c"sm2",
         ];
         assert_eq!(names, own.map(|name| Some(name.to_owned())));
-        assert_eq!(entries[0].fabric.prov_version, 206 << 16);
+        assert_eq!(entries[0].fabric.prov_version, release::PROVIDER_VERSION);
         assert_eq!(entries[0].ep, Info::default().ep);
     }
 
     #[test]
     fn an_unknown_provider_has_no_data() {
         let hints = naming(c"zork");
-        assert_eq!(getinfo(&query(Some(&hints), NEWEST, 0)), Err(Error::NODATA));
+        assert_eq!(
+            getinfo(&query(Some(&hints), release::API, 0)),
+            Err(Error::NODATA)
+        );
     }
 
     #[test]
     fn a_layer_that_is_not_here_has_no_data_in_either_order() {
         for name in [c"ofi_rxn;tcp", c"tcp;ofi_rxn", c"ofi_rxn;udp"] {
             let hints = naming(name);
-            let query = query(Some(&hints), NEWEST, 0);
+            let query = query(Some(&hints), release::API, 0);
             assert_eq!(getinfo(&query), Err(Error::NODATA), "{name:?}");
             let filter = Filter::of(&query, None);
             let reason = filter.refuse("tcp").unwrap().by("tcp").to_string();
@@ -182,7 +180,7 @@ mod tests {
     #[test]
     fn native_endpoints_come_first_unless_layering_is_excluded() {
         let first = |name| {
-            getinfo(&query(Some(&naming(name)), NEWEST, 0)).unwrap()[0]
+            getinfo(&query(Some(&naming(name)), release::API, 0)).unwrap()[0]
                 .ep
                 .ep_type
         };
@@ -193,11 +191,11 @@ mod tests {
     #[test]
     fn refusals_by_name_have_their_reason() {
         let hints = naming(c"udp");
-        let filter = Filter::of(&query(Some(&hints), NEWEST, 0), None);
+        let filter = Filter::of(&query(Some(&hints), release::API, 0), None);
         let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: fabric_attr.prov_name: wanted "udp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);
-        let filter = Filter::of(&query(None, NEWEST, 0), Some("^tcp"));
+        let filter = Filter::of(&query(None, release::API, 0), Some("^tcp"));
         let reason = filter.refuse("tcp").unwrap().by("tcp");
         let text = r#"refused: tcp: FI_PROVIDER: wanted "^tcp", offered "tcp""#;
         assert_eq!(reason.to_string(), text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo` for six older generations of headers and the next one: fi_getinfo(3).
+//! `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo` for seven generations of headers: fi_getinfo(3).
 
 use core::ffi::{c_char, c_int};
 
@@ -10,9 +10,6 @@ use crate::base::info::{Layout, release};
 /// The two functions that read a caller's structs, for headers of one layout.
 macro_rules! node {
     ($layout:ident, $node:literal, $getinfo:ident, $dupinfo:ident) => {
-        node!($layout, $layout, $node, $getinfo, $dupinfo);
-    };
-    ($hints:ident, $entry:ident, $node:literal, $getinfo:ident, $dupinfo:ident) => {
         /// # Safety
         /// fi_getinfo(3), with hints from headers of this node.
         unsafe extern "C" fn $getinfo(
@@ -24,7 +21,7 @@ macro_rules! node {
             info: *mut *mut fi_info,
         ) -> c_int {
             // SAFETY: passed on from the caller.
-            unsafe { getinfo(Layout::$hints, version, node, service, flags, hints, info) }
+            unsafe { getinfo(Layout::$layout, version, node, service, flags, hints, info) }
         }
         symver!($getinfo as fi_getinfo @ $node);
 
@@ -32,7 +29,7 @@ macro_rules! node {
         /// fi_getinfo(3), with an entry from headers of this node.
         unsafe extern "C" fn $dupinfo(info: *const fi_info) -> *mut fi_info {
             // SAFETY: passed on from the caller.
-            unsafe { dupinfo(Layout::$entry, info) }
+            unsafe { dupinfo(Layout::$layout, info) }
         }
         symver!($dupinfo as fi_dupinfo @ $node);
     };
@@ -44,14 +41,7 @@ node!(FABRIC_1_2, "FABRIC_1.2", getinfo_1_2, dupinfo_1_2);
 node!(FABRIC_1_3, "FABRIC_1.3", getinfo_1_3, dupinfo_1_3);
 node!(FABRIC_1_7, "FABRIC_1.7", getinfo_1_7, dupinfo_1_7);
 node!(FABRIC_1_8, "FABRIC_1.8", getinfo_1_8, dupinfo_1_8);
-// The next headers add no hints that have an effect, so their hints are read up to the length of the released ones.
-node!(
-    FABRIC_1_9,
-    CURRENT,
-    "FABRIC_1.10",
-    getinfo_1_10,
-    dupinfo_1_10
-);
+node!(FABRIC_1_9, "FABRIC_1.9", getinfo_1_9, dupinfo_1_9);
 
 /// Lists are always in the newest layout, so one function serves all nodes.
 ///
@@ -62,4 +52,4 @@ unsafe extern "C" fn freeinfo_old(info: *mut fi_info) {
     unsafe { release(info) }
 }
 symver!(freeinfo_old as fi_freeinfo @ "FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2", "FABRIC_1.3", "FABRIC_1.7", "FABRIC_1.8",
-    "FABRIC_1.10");
+    "FABRIC_1.9");

@@ -16,7 +16,7 @@ mod trace;
 
 use core::ffi::c_void;
 
-use crate::abi::fid_fabric;
+use crate::abi::{fid_fabric, release};
 use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::{self, Level, Source, Subsys, log_trace};
 use crate::base::{Error, Result, params};
@@ -84,16 +84,13 @@ static DEBUG: Source = Source::new(c"ofi_hook_debug");
 static NOOP: Source = Source::new(c"ofi_hook_noop");
 static HMEM: Source = Source::new(c"ofi_hook_hmem");
 
-/// Hooks of the library number their releases as its providers do.
-const VERSION: u32 = 206 << 16;
-
 impl Provider for Hook {
     fn source(&self) -> &'static Source {
         self.source
     }
 
     fn version(&self) -> u32 {
-        VERSION
+        release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::info;
 use super::params::Params;
-use crate::abi;
 use crate::base::info::{FabricAttr, Hints, Info, Query};
 use crate::base::{Error, Result};
 use crate::ffi::{client, with_entry};
 use crate::prov::Below;
+use crate::prov::layered::BELOW_API;
 
 /// What domains are opened on.
 pub struct LowerFabric {
@@ -34,7 +34,7 @@ pub fn open(attr: &FabricAttr, below: &dyn Below, params: &'static Params) -> Re
         ..Hints::default()
     };
     let query = Query {
-        version: abi::FI_MAJOR_VERSION << 16 | abi::FI_MINOR_VERSION,
+        version: BELOW_API,
         node: None,
         service: None,
         flags: 0,

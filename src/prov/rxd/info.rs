@@ -178,7 +178,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
         fabric: FabricAttr {
             name: core.fabric.name.clone(),
             prov_name: full_name(core),
-            prov_version: VERSION,
+            prov_version: release::PROVIDER_VERSION,
             ..FabricAttr::default()
         },
         nic: core.nic.clone(),
@@ -262,5 +262,3 @@ const LEAST: usize = 64;
 const HEADERS: usize = 216;
 /// Bytes of operands of one atomic operation at most. Peers of other libraries take what is in one packet.
 pub const ATOMIC_SIZE: usize = 8192;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

@@ -46,7 +46,7 @@ impl Provider for Rxd {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

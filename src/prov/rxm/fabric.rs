@@ -17,6 +17,7 @@ use crate::base::{Error, OpFlags, Result};
 use crate::engine::fabric::Fabric;
 use crate::ffi::{client, with_entry};
 use crate::prov::Below;
+use crate::prov::layered::BELOW_API;
 
 pub fn open(
     attr: &FabricAttr,
@@ -34,7 +35,7 @@ pub fn open(
         ..Hints::default()
     };
     let query = Query {
-        version: abi::FI_MAJOR_VERSION << 16 | abi::FI_MINOR_VERSION,
+        version: BELOW_API,
         node: None,
         service: None,
         flags: 0,

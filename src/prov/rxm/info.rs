@@ -282,7 +282,7 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
     info.fabric = FabricAttr {
         name: core.fabric.name.clone(),
         prov_name: name.ok(),
-        prov_version: VERSION,
+        prov_version: release::PROVIDER_VERSION,
         ..FabricAttr::default()
     };
     // Where regions belong to endpoints, one of the application's would be for one of its peers.
@@ -395,5 +395,3 @@ const ATOMIC_ORDER: MsgOrder = flags!(MsgOrder:
 
 pub const MAX_TX: usize = 16384;
 pub const MAX_RX: usize = 65536;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

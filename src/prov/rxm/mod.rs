@@ -66,7 +66,7 @@ impl Provider for Rxm {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

@@ -121,7 +121,7 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         domain: domain(kind),
         fabric: FabricAttr {
             prov_name: Some(kind.name().into()),
-            prov_version: VERSION,
+            prov_version: release::PROVIDER_VERSION,
             ..FabricAttr::default()
         },
         ..Info::default()
@@ -242,5 +242,3 @@ pub const SHM_INJECT: usize = 4096;
 pub const SM2_INJECT: usize = 3864;
 
 const IOV_LIMIT: usize = 4;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

@@ -64,7 +64,7 @@ impl Provider for Shm {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {
@@ -93,7 +93,7 @@ impl Provider for Sm2 {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     // It has none of its own.

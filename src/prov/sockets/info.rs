@@ -132,7 +132,7 @@ fn rdm(transport: &Backing) -> Prototype {
             domain: domain(transport),
             fabric: FabricAttr {
                 prov_name: Some(c"sockets".into()),
-                prov_version: VERSION,
+                prov_version: release::PROVIDER_VERSION,
                 ..FabricAttr::default()
             },
             ..Info::default()
@@ -215,5 +215,3 @@ const SHARED: usize = 128;
 /// Queue entries of a context that names no number, and at most.
 const QUEUE: usize = 256;
 const MAX_QUEUE: usize = 65536;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

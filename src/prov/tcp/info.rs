@@ -152,7 +152,7 @@ fn rdm(params: &Params) -> Prototype {
             domain: domain(),
             fabric: FabricAttr {
                 prov_name: Some(c"tcp".into()),
-                prov_version: VERSION,
+                prov_version: release::PROVIDER_VERSION,
                 ..FabricAttr::default()
             },
             ..Info::default()
@@ -231,5 +231,3 @@ const MSG_QUEUE: usize = 1024;
 /// Queue entries of an endpoint or context that serves many connections at most.
 const SHARED_QUEUE: usize = 65536;
 const MSG_ENDPOINTS: usize = 8192;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

@@ -61,7 +61,7 @@ impl Provider for Tcp {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

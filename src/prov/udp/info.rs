@@ -67,7 +67,7 @@ fn dgram() -> Prototype {
             domain: domain(),
             fabric: FabricAttr {
                 prov_name: Some(c"udp".into()),
-                prov_version: VERSION,
+                prov_version: release::PROVIDER_VERSION,
                 ..FabricAttr::default()
             },
             ..Info::default()
@@ -117,5 +117,3 @@ const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV);
 pub const MAX_MESSAGE: usize = 1500 - 20 - 8;
 /// Entries of a transmit or receive queue.
 pub const QUEUE: usize = 1024;
-/// Providers that belong to the library number their releases 206.0 at 2.6.0.
-pub const VERSION: u32 = 206 << 16;

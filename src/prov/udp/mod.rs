@@ -49,7 +49,7 @@ impl Provider for Udp {
     }
 
     fn version(&self) -> u32 {
-        info::VERSION
+        abi::release::PROVIDER_VERSION
     }
 
     fn define_params(&self) {

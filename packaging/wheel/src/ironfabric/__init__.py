@@ -35,6 +35,11 @@ def program(name):
     return None
 
 
-def include_folder(following=False):
-    """The folder of the headers; those of the ABI after the released one with `following`."""
-    return PACKAGE / ("include-2.7" if following else "include")
+def include_folder():
+    """The folder of the headers of the default release."""
+    return PACKAGE / "include"
+
+
+def other_include_folders():
+    """The folders of the headers of other releases, by name: include-2.6 and so on."""
+    return {folder.name: folder for folder in sorted(PACKAGE.glob("include-*"))}

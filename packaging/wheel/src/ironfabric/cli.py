@@ -8,7 +8,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from . import SONAME, check, include_folder, library_folder, mpi, version
+from . import SONAME, check, include_folder, library_folder, mpi, other_include_folders, version
 from .elf import Elf, NotElf
 from .loader import resolve
 from .proof import Watch
@@ -133,7 +133,7 @@ def path(args):
         "lib": folder,
         "library": folder / SONAME,
         "include": include_folder(),
-        "include-2.7": include_folder(True),
+        **other_include_folders(),
         "pkgconfig": folder / "pkgconfig",
         "bin": include_folder().parent / "bin",
     }
@@ -240,8 +240,8 @@ def parser():
         "what",
         nargs="?",
         metavar="WHAT",
-        choices=("lib", "library", "include", "include-2.7", "pkgconfig", "plugin", "bin"),
-        help="lib, library, include, include-2.7, pkgconfig, plugin or bin: that place alone",
+        choices=("lib", "library", "include", *other_include_folders(), "pkgconfig", "plugin", "bin"),
+        help="lib, library, include, include-<release>, pkgconfig, plugin or bin: that place alone",
     )
     return said
 

@@ -10,7 +10,7 @@ CHECKOUT = Path(__file__).resolve().parents[6]
 
 
 class Ironfabric(MakefilePackage):
-    """A libfabric.so.1 written in Rust: a drop-in replacement of libfabric 2.6 for programs that
+    """A libfabric.so.1 written in Rust: a drop-in replacement of libfabric 2.7 for programs that
     are built against it, with the providers tcp, shm, udp, sockets, ofi_rxm and ofi_rxd."""
 
     homepage = "https://ofiwg.github.io/libfabric/"
@@ -32,8 +32,8 @@ class Ironfabric(MakefilePackage):
 
     # A program that was built with libfabric can be given this library: concretizer:splice. A
     # package cannot be a provider of libfabric, which is no virtual package.
-    can_splice("libfabric@:2.6", when="@0.9.0")
-    can_splice("libfabric@:2.6", when="@main")
+    can_splice("libfabric@:2.7", when="@0.9.0")
+    can_splice("libfabric@:2.7", when="@main")
 
     conflicts("platform=darwin", msg="ironfabric needs Linux")
     conflicts("platform=windows", msg="ironfabric needs Linux")

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# run.sh FOLDER BUILD: programs of every release in src/abi/releases.tsv, on the libfabric.so in FOLDER: the layout of the
+# headers, C and C++ of every age, programs that are linked at the node of the release, and for releases other than the
+# default one a part of the conformance suite, which is built in BUILD.
+set -euo pipefail
+. "$(dirname "$0")/../../scripts/steps.sh"
+library=$(realpath "${1:?usage: run.sh FOLDER BUILD}")
+build=$(realpath -m "${2:?usage: run.sh FOLDER BUILD}")
+here=$ROOT/ctests/releases
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo
+
+compile() { # NAME SOURCE INCLUDE LIBRARIES
+    "${CC:-cc}" -std=gnu17 -g -Wall -Wextra -Wno-missing-field-initializers -I "$3" -o "$folder/$1" "$2" -L "$4" -lfabric
+}
+asks_for() { # NAME NODE
+    local found
+    found=$(readelf -W --dyn-syms "$folder/$1" | grep -o 'fi_getinfo@[A-Z0-9_.]*')
+    [ "$found" = "fi_getinfo@$2" ] || fail "$1 asks for $found, not for $2"
+}
+run() {
+    say "$1"
+    limited 120 "$1" "$folder/$1" || fail "$1"
+}
+
+# Declares the functions itself, as programs in other languages do.
+cat >"$folder/undeclared.c" <<'C'
+struct fi_info;
+int fi_getinfo(unsigned, const char *, const char *, unsigned long, const struct fi_info *, struct fi_info **);
+void fi_freeinfo(struct fi_info *);
+
+int main(void)
+{
+	struct fi_info *info = 0;
+
+	if (fi_getinfo(2 << 16, 0, 0, 0, 0, &info))
+		return 1;
+	fi_freeinfo(info);
+	return 0;
+}
+C
+
+for set in $(sets); do
+    node=$(releases 3 "$set")
+    include=$library/include-$set
+    [ "$set" != "$(default_set)" ] || include=$ROOT/include
+    [ -e "$include/rdma/fabric.h" ] || fail "there are no headers in $include"
+
+    say "$set: layout of the headers"
+    "$ROOT/ctests/layout.sh" "$set" "$include"
+    say "$set: the headers as C and C++"
+    "$ROOT/ctests/headers.sh" "$include"
+    say "$set: the inline functions as symbols"
+    INCLUDE=$include "$ROOT/ctests/inline.py" "$library/libfabric.so"
+
+    # Linked with this library, and with one whose newest node is that of the release.
+    "$ROOT/scripts/link_stub.sh" "$library/libfabric.so" "$node" "$folder/stub-$set"
+    compile "callers-$set" "$here/callers.c" "$include" "$library"
+    asks_for "callers-$set" "$node"
+    compile "linked-$set" "$here/callers.c" "$include" "$folder/stub-$set"
+    asks_for "linked-$set" "$node"
+    compile "undeclared-$set" "$folder/undeclared.c" "$include" "$folder/stub-$set"
+    asks_for "undeclared-$set" "$node"
+    run "callers-$set"
+    run "undeclared-$set"
+    compile "nodes-$set" "$ROOT/ctests/compat_nodes.c" "$include" "$library"
+    run "nodes-$set"
+
+    [ "$set" != "$(default_set)" ] || continue
+    say "$set: conformance"
+    make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$build-$set" FABRIC_CFLAGS="-I$include" \
+        FABRIC_LIBS="-L$library -lfabric" >"$folder/log" 2>&1 || { tail -n 20 "$folder/log"; fail "the suite does not build"; }
+    "$build-$set/conformance" -j 2 -k fi_getinfo: -k fi_domain: -k fi_endpoint: -k fi_cq: -k fi_cntr: -k fi_av: -k fi_msg: \
+        -k fi_mr: >"$folder/log" || { grep -v '^ok\|^skip' "$folder/log"; fail "conformance with the headers of $set"; }
+    tail -n 1 "$folder/log"
+done

@@ -142,7 +142,8 @@ static void test_fabric(void)
 	HINT(h->fabric_attr->name = strdup("SM2"));
 	HINT(h->fabric_attr->name = strdup(""));
 	HINT(h->fabric_attr->name = strdup("127.0.0.1/32"));
-	EACH(h->fabric_attr->prov_version = (uint32_t) v, FI_VERSION(100, 0), FI_VERSION(205, 0), FI_VERSION(207, 0), UINT32_MAX);
+	EACH(h->fabric_attr->prov_version = (uint32_t) v, FI_VERSION(100, 0), FI_VERSION(205, 0), PROVIDER + FI_VERSION(1, 0),
+	     UINT32_MAX);
 	EACH(h->fabric_attr->api_version = (uint32_t) v, FI_VERSION(1, 0), V, FI_VERSION(99, 0));
 }
 

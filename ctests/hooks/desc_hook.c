@@ -414,7 +414,7 @@ static int take_over(struct fi_fabric_attr *attr, struct fid_fabric **fabric, vo
 }
 
 static struct fi_provider provider = {
-	.name = "desc", .version = FI_VERSION(1, 0), .fi_version = FI_VERSION(2, 6), .fabric = take_over,
+	.name = "desc", .version = FI_VERSION(1, 0), .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), .fabric = take_over,
 };
 
 FI_EXT_INI

@@ -104,7 +104,7 @@ static int wrap(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *c
 #endif
 }
 
-static struct fi_provider provider = {.name = NAME, .version = FI_VERSION(1, 0), .fi_version = FI_VERSION(2, 6), .fabric = wrap};
+static struct fi_provider provider = {.name = NAME, .version = FI_VERSION(1, 0), .fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), .fabric = wrap};
 
 FI_EXT_INI
 {

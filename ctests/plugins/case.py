@@ -11,7 +11,7 @@ ROOT = HERE.parent.parent
 OWN_HOOKS = "ofi_hook_"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 # The default release: src/abi/releases.tsv.
-_, INTERFACE, _, _, _PROVIDER, _ = next(
+_, _, _, _, _PROVIDER, _ = next(
     row.split("\t") for row in (ROOT / "src/abi/releases.tsv").read_text().splitlines() if row.endswith("\tdefault"))
 PROVIDER = int(_PROVIDER)
 

@@ -28,7 +28,7 @@
 #define VERSION 1
 #endif
 #ifndef API
-#define API FI_VERSION(2, 6)
+#define API FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
 #endif
 
 static struct fi_provider provider;

@@ -7,6 +7,12 @@ pub const MAJOR: u32 = number(env!("FABRIC_MAJOR"));
 pub const MINOR: u32 = number(env!("FABRIC_MINOR"));
 /// The interface that fi_version returns, the newest that fi_getinfo serves, and the one that the library itself uses.
 pub const API: u32 = MAJOR << 16 | MINOR;
+/// The interface that providers and hooks declare. The plug-in declares 2.6, because a libfabric refuses a plug-in that
+/// declares a newer interface than its own.
+pub const PROVIDER_API: u32 = match cfg!(feature = "plugin") {
+    true => 2 << 16 | 6,
+    false => API,
+};
 /// Version of every provider and hook of the library: 207.0 at release 2.7.
 pub const PROVIDER_VERSION: u32 = number(env!("FABRIC_PROVIDER")) << 16;
 

@@ -42,7 +42,7 @@ impl Source {
         Source {
             provider: fi_provider {
                 version: release::PROVIDER_VERSION,
-                fi_version: release::API,
+                fi_version: release::PROVIDER_API,
                 context: fi_context {
                     internal: [core::ptr::null_mut(); 4],
                 },

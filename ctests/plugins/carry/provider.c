@@ -148,7 +148,7 @@ static void cleanup(void)
 
 struct fi_provider carry_provider = {
 	.version = CARRY_VERSION,
-	.fi_version = FI_VERSION(2, 6),
+	.fi_version = FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION),
 	.name = "carry",
 	.getinfo = carry_getinfo,
 	.fabric = open_fabric,

@@ -130,7 +130,7 @@ fn a_source_is_a_provider_for_c() {
     // SAFETY: the source is static, and so is its name.
     let (name, version) = unsafe { (CStr::from_ptr((*provider).name), (*provider).fi_version) };
     assert_eq!(name, c"log-tester");
-    assert_eq!(version, release::API);
+    assert_eq!(version, release::PROVIDER_API);
     assert_eq!(provider.addr(), (&raw const TESTER).addr());
 }
 

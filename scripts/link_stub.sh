@@ -10,6 +10,9 @@ library=${1:?usage: link_stub.sh LIBRARY NODE FOLDER}
 node=${2:?usage: link_stub.sh LIBRARY NODE FOLDER}
 folder=${3:?usage: link_stub.sh LIBRARY NODE FOLDER}
 mkdir -p "$folder"
+# Several checks may build at the same time: the file is made aside and moved to its place.
+aside=$(mktemp -d "$folder/XXXXXX")
+trap 'rm -rf "$aside"' EXIT
 
 # FUNCTION NUMBER, where NUMBER is the second number of the node.
 functions=$(nm -D --defined-only --with-symbol-versions "$library" |
@@ -25,8 +28,8 @@ for number in $(seq 0 "${node##*.}"); do
     [ "$number" -ne 0 ] || local_names=" local: *;"
     echo "FABRIC_1.$number {${names:+ global: $names}$local_names }$before;"
     before=" FABRIC_1.$number"
-done >"$folder/libfabric.map"
-awk '{ print "void " $1 "(void) { }" }' <<<"$functions" >"$folder/libfabric.c"
-"${CC:-cc}" -shared -fPIC -fno-builtin -nostdlib -o "$folder/libfabric.so" "$folder/libfabric.c" \
-    -Wl,-soname,libfabric.so.1,--version-script="$folder/libfabric.map"
-rm "$folder/libfabric.map" "$folder/libfabric.c"
+done >"$aside/libfabric.map"
+awk '{ print "void " $1 "(void) { }" }' <<<"$functions" >"$aside/libfabric.c"
+"${CC:-cc}" -shared -fPIC -fno-builtin -nostdlib -o "$aside/libfabric.so" "$aside/libfabric.c" \
+    -Wl,-soname,libfabric.so.1,--version-script="$aside/libfabric.map"
+mv "$aside/libfabric.so" "$folder/libfabric.so"

@@ -111,7 +111,7 @@ static void take(struct world *w, const struct fi_cq_tagged_entry *entry, fi_add
 	w->messages[op->message].sent = true;
 }
 
-// Of an IP address family, port and address count.
+// IP addresses are compared by family, port and address.
 static bool is_name(struct world *w, const char *address, int id)
 {
 	if (w->info->addr_format == FI_ADDR_STR)
@@ -156,7 +156,7 @@ static void take_error(struct world *w, struct fid_cq *cq)
 	if (op->kind == SEND && w->messages[op->message].optional)
 		return;
 	// ofi_rxd: when an endpoint with a used address and a peer of the earlier one greet each other at once, the peer's
-	// late greeting may end what the endpoint has begun to send. The error says so, and nothing comes to another peer.
+	// late greeting may end what the endpoint has begun to send. The error is FI_ECONNRESET, and no other peer gets data.
 	if (op->kind == SEND && strstr(w->provider, "ofi_rxd") && w->reborn[op->id] && error.err == FI_ECONNRESET) {
 		w->messages[op->message].optional = true;
 		return;

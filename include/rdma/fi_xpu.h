@@ -34,7 +34,7 @@ struct fid_xpu_ep;
 /** For fi_xpu_ops.import: the result is usable by programs of the device. */
 #define FI_XPU_IMPORT_DEVICEMAP 2ull
 
-/** What the device can have of its own: fi_xpu_ctx_attr.caps. */
+/** Objects that the device can have: fi_xpu_ctx_attr.caps. */
 #define FI_XPU_CAP_EP 1ull
 #define FI_XPU_CAP_CQ 2ull
 #define FI_XPU_CAP_CNTR 4ull
@@ -45,7 +45,7 @@ struct fid_xpu_ep;
 #define FI_XPU_WORK_GROUP 2
 #define FI_XPU_DEVICE 3
 
-/** Whose code serves an exported object on the device. */
+/** The provider whose code serves an exported object on the device. */
 enum fi_xpu_provider {
     FI_XPU_PROV_EFA = 1,
 };
@@ -74,7 +74,7 @@ struct fi_xpu_attr {
     struct fi_xpu_ops *ops;
 };
 
-/** What the context of a device offers. fi_xpu(3) */
+/** Attributes of the context of a device. fi_xpu(3) */
 struct fi_xpu_ctx_attr {
     /** FI_XPU_CAP_* bits. */
     uint64_t caps;
@@ -96,7 +96,7 @@ struct fi_ops_xpu_ctx {
     int (*query)(struct fid_xpu_ctx *ctx, struct fi_xpu_ctx_attr *attr);
 };
 
-/** What a device knows of an exported object; no `struct fid`. fi_xpu(3) */
+/** An exported object on the device; it has no `struct fid`. fi_xpu(3) */
 struct fid_xpu {
     /** FI_CLASS_EP, FI_CLASS_CQ or FI_CLASS_CNTR. */
     uint32_t fclass;
@@ -131,7 +131,7 @@ fi_xpu_ctx(struct fid_domain *domain, struct fi_xpu_attr *attr, struct fid_xpu_c
     return domain->ops->xpu_ctx(domain, attr, ctx, context);
 }
 
-/* What the context of a device offers. fi_xpu(3) */
+/* The context of a device. fi_xpu(3) */
 static inline int fi_xpu_ctx_query(struct fid_xpu_ctx *ctx, struct fi_xpu_ctx_attr *attr)
 {
     if (!FI_CHECK_OP(ctx->ops, struct fi_ops_xpu_ctx, query))

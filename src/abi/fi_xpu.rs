@@ -15,7 +15,7 @@ pub const FI_XPU_ALLOC_DMABUF: u64 = 1u64;
 pub const FI_XPU_IMPORT_IOMEMORY: u64 = 1u64;
 /// For fi_xpu_ops.import: the result is usable by programs of the device.
 pub const FI_XPU_IMPORT_DEVICEMAP: u64 = 2u64;
-/// What the device can have of its own: fi_xpu_ctx_attr.caps.
+/// Objects that the device can have: fi_xpu_ctx_attr.caps.
 pub const FI_XPU_CAP_EP: u64 = 1u64;
 pub const FI_XPU_CAP_CQ: u64 = 2u64;
 pub const FI_XPU_CAP_CNTR: u64 = 4u64;
@@ -26,7 +26,7 @@ pub const FI_XPU_WORK_GROUP: u32 = 2;
 pub const FI_XPU_DEVICE: u32 = 3;
 
 c_enum! {
-    /// Whose code serves an exported object on the device.
+    /// The provider whose code serves an exported object on the device.
     pub enum fi_xpu_provider {
         FI_XPU_PROV_EFA = 1,
     }
@@ -72,7 +72,7 @@ pub struct fi_xpu_attr {
     pub ops: *mut fi_xpu_ops,
 }
 
-/// What the context of a device offers. fi_xpu(3)
+/// Attributes of the context of a device. fi_xpu(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_xpu_ctx_attr {
@@ -101,7 +101,7 @@ pub struct fid_xpu_ctx {
     pub ops: *mut fi_ops_xpu_ctx,
 }
 
-/// What a device knows of an exported object; no `struct fid`. fi_xpu(3)
+/// An exported object on the device; it has no `struct fid`. fi_xpu(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_xpu {

@@ -8,7 +8,7 @@
 //! `loss` parts. `send`, `announce`, `receive`, `rendezvous`, `rma` and `atomic` are what operations become; `flight`
 //! is what is under way below, `posted` what waits there for packets, and `progress` hears of the end of both.
 //! `waiting` limits the packets that wait here, for each peer. `counts` says what peers did to memory, by the counters
-//! below that `tally` is about; `tell` answers who looks on.
+//! below that `tally` is about; `tell` writes dumps and the counters of fi_top.
 #![forbid(unsafe_code)]
 
 mod announce;

@@ -163,8 +163,8 @@ impl<A: Address> Session<A> {
     }
 
     /// The usual case of a small frame: the connection is up and between hosts of one byte order, and the frame is
-    /// written at once or staged. `acked`: the peer is asked for an acknowledgement. False leaves it to the general
-    /// way.
+    /// written at once or staged. `acked`: the peer is asked for an acknowledgement. Returns false if the general
+    /// path must send it.
     #[inline]
     pub fn post_small<const LEN: usize>(
         &mut self,

@@ -220,7 +220,7 @@ mod tests {
     fn addresses_that_a_visitor_names_are_not_scanned() {
         let (listener, at) = listener();
         let (own, token) = (own(), "0123456789abcdef".repeat(2));
-        // What the visitor wants to reach, and an open port of its own with the same number.
+        // The visitor names this port, and has an open port with the same number itself.
         let inner = TcpListener::bind("127.0.0.9:0").unwrap();
         let port = inner.local_addr().unwrap().port();
         let open = TcpListener::bind(("127.0.0.1", port)).unwrap();

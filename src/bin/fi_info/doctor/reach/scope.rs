@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Which of the addresses that the other side names are tried.
 //!
-//! The other side learns what each attempt met, so a doctor that tried every address would scan networks for strangers.
-//! It tries the addresses at which the other side was met, and those that share a subnet of this host with them: the
+//! The other side gets the result of each attempt, so a doctor that tried every address would scan networks for strangers.
+//! It tries the addresses at which the other side was found, and those that share a subnet of this host with them: the
 //! other side reaches these by itself. It never tries other addresses of this host, because a firewall does not see
 //! such connections, and no other loopback addresses, because a tunnel or a proxy can let strangers come from
 //! loopback.

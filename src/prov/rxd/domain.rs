@@ -251,6 +251,8 @@ impl Addressing for Rxd {
 impl Connects for Rxd {}
 impl Contexts for Rxd {}
 impl Groups for Rxd {}
+impl Prepares for Rxd {}
+
 impl Batches for Rxd {}
 impl Multicast for Rxd {}
 

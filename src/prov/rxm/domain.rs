@@ -81,6 +81,8 @@ impl Atomics for Rxm {
     }
 }
 
+impl Prepares for Rxm {}
+
 impl Batches for Rxm {}
 
 impl Drains for Rxm {

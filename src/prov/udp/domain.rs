@@ -190,6 +190,8 @@ impl Contexts for Domain {}
 impl Groups for Domain {}
 impl Atomics for Domain {}
 
+impl Prepares for Domain {}
+
 impl Batches for Domain {
     #[inline]
     fn holds_back(&self) -> bool {

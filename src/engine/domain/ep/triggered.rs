@@ -52,7 +52,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     pub(super) fn post_refused(&self, tx: &mut Tx<'_, T::Memory>, error: Error) -> Result {
         match error == Error::BADFLAGS && tx.flags.contains(OpFlags::TRIGGER) {
-            true => self.post_from(tx),
+            true => self.post_from(tx, |_| Ok(())),
             false => Err(error),
         }
     }

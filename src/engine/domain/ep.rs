@@ -250,6 +250,7 @@ impl<T: Transport> Ep<T> {
                 ops::collective::table::<Ep<T>>(),
                 &ops::collective::NONE,
             ),
+            wr: core::ptr::from_ref(&ops::wr::NONE).cast_mut(),
         })
     }
 

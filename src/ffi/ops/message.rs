@@ -18,7 +18,6 @@ macro_rules! message_ops {
     ($ops:ident, $msg:ident, $what:ident $(, $tag:ident, $ignore:ident)?) => {
         pub fn table<T: DataPath>() -> &'static $ops {
             &$ops {
-                size: size_of::<$ops>(),
                 recv: Some(recv::<T>),
                 recvv: Some(recvv::<T>),
                 recvmsg: Some(recvmsg::<T>),
@@ -28,6 +27,7 @@ macro_rules! message_ops {
                 inject: Some(inject::<T>),
                 senddata: Some(senddata::<T>),
                 injectdata: Some(injectdata::<T>),
+                ..Missing::TABLE
             }
         }
 

@@ -200,6 +200,10 @@ impl<T: Transport> DataPath for Ep<T> {
         self.receive(rx.into())
     }
 
+    fn start_receives(&self) -> Result {
+        self.flush_receives()
+    }
+
     fn takes_many_tagged(&self) -> bool {
         (self.shared.info.caps | self.shared.info.rx.caps).contains(Caps::TAGGED_MULTI_RECV)
     }

@@ -29,7 +29,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// fi_tx_flush: starts what was deferred.
-    pub(super) fn start_transmits(&self) -> Result {
+    pub(super) fn flush_transmits(&self) -> Result {
         let member = self.shared.member.as_ref();
         if member.is_some_and(|member| member.side == Side::Receive) {
             return Err(Error::NOSYS);
@@ -47,7 +47,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// fi_recv_flush, fi_trecv_flush: no receive is ever deferred.
-    pub(super) fn start_receives(&self) -> Result {
+    pub(super) fn flush_receives(&self) -> Result {
         let state = self.shared.engine.lock_data()?;
         let ep = state.domain.ep(self.shared.id);
         match (ep.enabled, ep.shares_receives) {

@@ -76,6 +76,9 @@ TEST(fi_endpoint, tx_flush_is_at_once, EP_MSG, FI_MSG, "What FI_MORE has deferre
 
 	if (!is_ours())
 		SKIP("what a provider has a socket for is its own");
+	t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	t->hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	env_info(t);
 	PAIR(t);
 	out = new_buf(t, LEN, 1);
 	round_trip(t);
@@ -120,16 +123,16 @@ TEST(fi_endpoint, flush_of_contexts, EP_AV, FI_MSG | FI_NAMED_RX_CTX, "Contexts 
 	t->hints->ep_attr->tx_ctx_cnt = t->hints->ep_attr->rx_ctx_cnt = 1;
 	env_info(t);
 	open_domain(t);
+	av = open_av(t, FI_AV_TABLE);
 	OK_OR_SKIP(fi_scalable_ep(t->domain, t->info, &sep, NULL));
 	keep(t, &sep->fid);
-	av = open_av(t, FI_AV_TABLE);
 	OK(fi_scalable_ep_bind(sep, &av->fid, 0));
 	OK(fi_enable(sep));
+	cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
 	OK(fi_tx_context(sep, 0, NULL, &tx, NULL));
 	keep(t, &tx->fid);
 	OK(fi_rx_context(sep, 0, NULL, &rx, NULL));
 	keep(t, &rx->fid);
-	cq = open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE);
 	CHECK_RC(fi_tx_flush(tx, 0), -FI_EOPBADSTATE);
 	CHECK_RC(fi_recv_flush(rx, 0), -FI_EOPBADSTATE);
 	OK(fi_ep_bind(tx, &cq->fid, FI_TRANSMIT));
@@ -146,9 +149,10 @@ TEST(fi_endpoint, flush_of_srx, EP_RELIABLE, FI_MSG, "A shared receive context i
 {
 	struct fid_ep *srx;
 
+	t->hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	env_info(t);
 	open_domain(t);
-	if (fi_srx_context(t->domain, NULL, &srx, NULL))
-		SKIP("there are no shared receive contexts");
+	OK_OR_SKIP(fi_srx_context(t->domain, t->info->rx_attr, &srx, NULL));
 	keep(t, &srx->fid);
 	PAIR(t, .srx = srx);
 	CHECK_RC(fi_recv_flush(srx, 0), 0);

@@ -253,7 +253,13 @@ impl Contexts for Rxd {}
 impl Groups for Rxd {}
 impl Prepares for Rxd {}
 
-impl Batches for Rxd {}
+impl Batches for Rxd {
+    fn start_deferred(&mut self, _domain: &mut State, port: usize) {
+        if let Some(endpoint) = self.eps.get(&port) {
+            endpoint.below.start_deferred();
+        }
+    }
+}
 impl Multicast for Rxd {}
 
 impl Atomics for Rxd {

@@ -83,7 +83,16 @@ impl Atomics for Rxm {
 
 impl Prepares for Rxm {}
 
-impl Batches for Rxm {}
+impl Batches for Rxm {
+    /// FI_MORE is handed down with the packets of a message.
+    fn start_deferred(&mut self, _domain: &mut StateOf, port: usize) {
+        let conns = self.conns.iter().filter(|(_, conn)| conn.ep == port);
+        for link in conns.filter_map(|(_, conn)| conn.link.as_ref()) {
+            // A provider below that does not have the call starts its operations by itself.
+            let _ = link.tx_flush();
+        }
+    }
+}
 
 impl Drains for Rxm {
     fn close_limit(&self) -> Duration {

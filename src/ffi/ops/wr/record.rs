@@ -8,8 +8,9 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::abi::*;
+use crate::base::info::Info;
 use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Error, IoVec, OpFlags, Piece, Result};
+use crate::base::{Caps, Error, IoVec, OpFlags, Piece, Result};
 use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
 
@@ -117,6 +118,14 @@ pub struct RxRecord {
     pub count: u8,
     pub most: u8,
     pub pieces: [iovec; IOV_LIMIT],
+}
+
+/// Gives an entry with FI_WR the sizes of its work requests.
+pub fn set_sizes(info: &mut Info) {
+    if info.caps.contains(Caps::WR) {
+        info.ep.max_tx_wr_size = MAX_TX;
+        info.ep.max_rx_wr_size = MAX_RX;
+    }
 }
 
 /// `fi_ep_attr::max_tx_wr_size` and `max_rx_wr_size` of endpoints with FI_WR.

@@ -70,7 +70,8 @@ static int unread(struct side *side)
 
 TEST(fi_endpoint, tx_flush_is_at_once, EP_MSG, FI_MSG, "What FI_MORE has deferred is with the kernel when fi_tx_flush returns")
 {
-	enum { ROWS = 50 };
+	// The kernel holds more packets back until the first ones are acknowledged.
+	enum { ROWS = 6 };
 	struct buf out;
 	int before;
 
@@ -90,7 +91,8 @@ TEST(fi_endpoint, tx_flush_is_at_once, EP_MSG, FI_MSG, "What FI_MORE has deferre
 		op.flags = FI_MORE;
 		OK(op_try(t->a.ep, &op));
 		CHECK_RC(fi_tx_flush(t->a.ep, 0), 0);
-		CHECK(unread(&t->b) >= before + i * LEN);
+		if (unread(&t->b) < before + i * LEN)
+			FAIL("%d bytes have arrived after %d messages", unread(&t->b) - before, i);
 	}
 }
 

@@ -255,12 +255,7 @@ impl<T: Transport> Ep<T> {
                 ops::collective::table::<Ep<T>>(),
                 &ops::collective::NONE,
             ),
-            wr: table(
-                caps,
-                Caps::WR,
-                ops::wr::table::<Ep<T>>(),
-                &ops::wr::NONE,
-            ),
+            wr: table(caps, Caps::WR, ops::wr::table::<Ep<T>>(), &ops::wr::NONE),
         })
     }
 

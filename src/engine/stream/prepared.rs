@@ -108,7 +108,9 @@ impl<N: Net> Prepares for Stream<N> {
         let mut header = route.header;
         if N::ALL_SHM || N::MAY_SHARE && conn.link.is_shm() {
             let posted = route.links & Route::SHARED_MEMORY != 0
-                && conn.session.post_encoded(&mut conn.link, &mut header, header_len, &tx.piece);
+                && conn
+                    .session
+                    .post_encoded(&mut conn.link, &mut header, header_len, &tx.piece);
             if posted {
                 domain.sent(ep, &op);
             }

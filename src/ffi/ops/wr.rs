@@ -164,11 +164,9 @@ unsafe fn queue_any<T: WorkPath>(path: &T, wr: *const c_void, context: *mut c_vo
         let record = TxRecord::load(wr);
         let generation = record.head.route.generation;
         match record.head.what() {
-            What::Atomic | What::AtomicFetch => {
-                with_atomic(path, &record, context, |atomic| {
-                    path.queue_atomic(atomic, generation)
-                })
-            }
+            What::Atomic | What::AtomicFetch => with_atomic(path, &record, context, |atomic| {
+                path.queue_atomic(atomic, generation)
+            }),
             _ => record.with(context, |tx| path.queue(tx, generation)),
         }
     })
@@ -185,7 +183,11 @@ unsafe fn with_atomic<T: WorkPath>(
     call: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result,
 ) -> Result {
     let head = record.head;
-    if head.counts.iter().any(|&count| usize::from(count) > IOV_LIMIT) {
+    if head
+        .counts
+        .iter()
+        .any(|&count| usize::from(count) > IOV_LIMIT)
+    {
         return Err(Error::INVAL);
     }
     let (pieces, target) = (head.pieces, record.target);

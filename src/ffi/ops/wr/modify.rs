@@ -3,9 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::prepare::{
-    agree, buffers, check, check_receive_flags, family_of, is_receive, remote,
-};
+use super::prepare::{agree, buffers, check, check_receive_flags, family_of, is_receive, remote};
 use super::record::{PIECES, Queue, RxRecord, TARGET, TxRecord};
 use super::{WorkPath, foreign, is_own, reroute};
 use crate::abi::*;

@@ -76,7 +76,14 @@ pub(super) unsafe fn read<T: WorkPath>(
             FI_OP_FETCH_ATOMIC => {
                 let op = &*attr.op.fetch_atomic;
                 own(op.ep, handle)?;
-                tx(atomic(ep, op_type, &op.msg, None, Some(&op.fetch), op.flags))
+                tx(atomic(
+                    ep,
+                    op_type,
+                    &op.msg,
+                    None,
+                    Some(&op.fetch),
+                    op.flags,
+                ))
             }
             FI_OP_COMPARE_ATOMIC => {
                 let op = &*attr.op.compare_atomic;

@@ -282,7 +282,9 @@ impl TxRecord {
     /// Bytes of the local buffers, or elements of the operands of an atomic operation.
     pub fn len(&self) -> usize {
         let pieces = self.head.pieces;
-        pieces.iter().fold(0, |sum, piece| piece.iov_len.saturating_add(sum))
+        pieces
+            .iter()
+            .fold(0, |sum, piece| piece.iov_len.saturating_add(sum))
     }
 }
 

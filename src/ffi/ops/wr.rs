@@ -11,7 +11,7 @@ use core::ffi::{c_int, c_void};
 use crate::abi::*;
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{CORE, Subsys, log_misuse};
-use crate::base::{Error, IoVec, Result};
+use crate::base::{Error, IoVec, OpFlags, Result};
 use crate::ffi::ops::atomic::{Atomic, AtomicPath, AtomicWork};
 use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::status;
@@ -28,8 +28,10 @@ pub trait WorkPath: AtomicPath {
     fn stamp(&self) -> u64;
     /// The route of an operation; of an atomic one without its memory. `NOSYS`: the endpoint has no such operations.
     fn route(&self, tx: &Tx<'_, Self::Memory>) -> Result<Route>;
-    /// As `Route::generation`, for the source of a receive.
-    fn source(&self, what: What, src: u64) -> Result<u32>;
+    /// The flag that the endpoint's order gives to such operations.
+    fn order_flag(&self, what: What) -> OpFlags;
+    /// As `Route::generation`, for the source of a receive; none if it takes messages of any peer.
+    fn source(&self, what: What, src: u64) -> Result<Option<u32>>;
     /// Posts a message by the short path of its route. False: nothing has happened.
     fn queue_short(&self, tx: OneTx<Self::Memory>, route: &Route) -> Result<bool>;
     /// As `transmit`, if the destination is still the one that the request was prepared for; else `INVAL`. So are the
@@ -104,7 +106,7 @@ fn reroute<T: WorkPath>(ep: &T, record: &TxRecord) -> Result<Route> {
         });
     }
     // SAFETY: nothing reads the memory of the operation, and nothing looks at the context, which is NULL.
-    unsafe { record.with(core::ptr::null_mut(), |tx| ep.route(tx)) }
+    unsafe { record.with(OpFlags::empty(), core::ptr::null_mut(), |tx| ep.route(tx)) }
 }
 
 /// Whether `wr` holds a request of this endpoint that this call queues.
@@ -143,7 +145,7 @@ unsafe extern "C" fn queue_tx<T: WorkPath>(
         let head = &*wr.cast::<TxHead>();
         probe::post(ep.addr(), context.addr(), head.dest, head.tag);
         if head.route.links != 0 {
-            match path.queue_short(head.short(context), &head.route) {
+            match path.queue_short(head.short(path.tx_implied(), context), &head.route) {
                 Ok(true) => return 0,
                 Ok(false) => {}
                 Err(error) => return error.negative() as isize,
@@ -167,7 +169,7 @@ unsafe fn queue_any<T: WorkPath>(path: &T, wr: *const c_void, context: *mut c_vo
             What::Atomic | What::AtomicFetch => with_atomic(path, &record, context, |atomic| {
                 path.queue_atomic(atomic, generation)
             }),
-            _ => record.with(context, |tx| path.queue(tx, generation)),
+            _ => record.with(path.tx_implied(), context, |tx| path.queue(tx, generation)),
         }
     })
 }
@@ -220,7 +222,8 @@ unsafe fn with_atomic<T: WorkPath>(
     let fetched = (op != FI_OP_ATOMIC).then_some(&fetched);
     // SAFETY: promised by the caller.
     unsafe {
-        let work = AtomicWork::new(family_of(op), &msg, compared, fetched, head.flags);
+        let flags = head.flags() | path.tx_implied();
+        let work = AtomicWork::new(family_of(op), &msg, compared, fetched, flags.bits());
         work.with(path, call)
     }
 }
@@ -260,11 +263,20 @@ unsafe fn queue_receive<T: WorkPath>(
     status(unsafe {
         match endpoint::<T>(ep) {
             Ok(path) if is_own(path, wr, queue) => {
-                let record = wr.cast::<RxRecord>().read_unaligned();
+                let record = &*wr.cast::<RxRecord>();
+                let implied = path.rx_implied();
                 probe::post(ep.addr(), context.addr(), record.src, record.tag);
-                record
-                    .receive(context)
-                    .and_then(|rx| path.queue_receive(rx, record.generation))
+                match (record.count, record.directed) {
+                    (1, 0) => path.receive_one(record.short(implied, context)),
+                    (_, 0) => {
+                        let rx = record.receive(implied, context);
+                        rx.and_then(|rx| path.receive(rx))
+                    }
+                    _ => {
+                        let rx = record.receive(implied, context);
+                        rx.and_then(|rx| path.queue_receive(rx, record.generation))
+                    }
+                }
             }
             _ => Err(foreign()),
         }

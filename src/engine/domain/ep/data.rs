@@ -73,14 +73,19 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    pub(super) fn try_receive(&self, mut rx: Rx<T::Memory>) -> Result {
+    pub(super) fn try_receive(
+        &self,
+        mut rx: Rx<T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
         if rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
-            return self.receive_special(rx);
+            return self.receive_special(rx, check);
         }
         let mut guard = self.shared.engine.lock_data()?;
+        check(&guard)?;
         guard.receive(self.shared.id, &mut rx)?;
         guard.run_triggers();
         guard.posted();
@@ -186,7 +191,7 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: Rx<T::Memory>) -> Result {
-        self.try_receive(rx).map_err(Self::refused)
+        self.try_receive(rx, |_| Ok(())).map_err(Self::refused)
     }
 
     #[inline]

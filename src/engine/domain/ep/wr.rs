@@ -86,7 +86,11 @@ impl<T: Transport> WorkPath for Ep<T> {
         transport.route(domain, self.port(), tx)
     }
 
-    fn source(&self, what: What, src: u64) -> Result<u32> {
+    fn order_flag(&self, what: What) -> OpFlags {
+        self.shared.limits.order(what)
+    }
+
+    fn source(&self, what: What, src: u64) -> Result<Option<u32>> {
         let mut guard = self.shared.engine.lock_data()?;
         let State { domain, transport } = &mut *guard;
         let ep = domain.ep(self.shared.id);
@@ -97,8 +101,8 @@ impl<T: Transport> WorkPath for Ep<T> {
             return Err(Error::OPBADSTATE);
         }
         match ep.directed(what) && src != FI_ADDR_UNSPEC {
-            true => transport.generation(domain, self.port(), src),
-            false => Ok(0),
+            true => transport.generation(domain, self.port(), src).map(Some),
+            false => Ok(None),
         }
     }
 
@@ -130,14 +134,7 @@ impl<T: Transport> WorkPath for Ep<T> {
 
     fn queue_receive(&self, rx: Rx<T::Memory>, generation: u32) -> Result {
         let src = rx.src;
-        let check = |state: &State<T>| {
-            let directed = state.domain.ep(self.shared.id).directed(rx.what);
-            match directed && src != FI_ADDR_UNSPEC {
-                true => self.check_peer(state, src, generation),
-                false => Ok(()),
-            }
-        };
-        check(&*self.shared.engine.lock_data()?).map_err(Self::refused)?;
-        self.try_receive(rx).map_err(Self::refused)
+        self.try_receive(rx, |state| self.check_peer(state, src, generation))
+            .map_err(Self::refused)
     }
 }

@@ -3,7 +3,9 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::prepare::{agree, buffers, check, check_receive_flags, family_of, is_receive, remote};
+use super::prepare::{
+    add_order, agree, buffers, check, check_receive_flags, family_of, is_receive, remote,
+};
 use super::record::{PIECES, Queue, RxRecord, TARGET, TxRecord};
 use super::{WorkPath, foreign, is_own, reroute};
 use crate::abi::*;
@@ -86,8 +88,10 @@ pub(super) unsafe extern "C" fn modify_addr<T: WorkPath>(
         Ok(())
     };
     let rx = |ep: &T, record: &mut RxRecord| {
+        let source = ep.source(record.what(), addr)?;
         record.src = addr;
-        record.generation = ep.source(record.what(), addr)?;
+        record.generation = source.unwrap_or(0);
+        record.directed = source.is_some().into();
         Ok(())
     };
     // SAFETY: the caller's promise, handed on; so it is below.
@@ -223,12 +227,13 @@ pub(super) unsafe extern "C" fn modify_flags<T: WorkPath>(
             return Err(Error::INVAL);
         }
         check(ep, record, flags)?;
-        record.head.flags = (flags | ep.tx_implied()).bits();
+        record.head.flags = flags.bits();
+        add_order(ep, record);
         same_peer(ep, record)
     };
     let rx = |ep: &T, record: &mut RxRecord| {
         check_receive_flags(ep, op, flags)?;
-        record.flags = (flags | ep.rx_implied()).bits();
+        record.flags = flags.bits();
         Ok(())
     };
     // SAFETY: as in `modify_addr`.

@@ -14,6 +14,7 @@ use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
 
 /// Either kind of record.
+#[allow(clippy::large_enum_variant)] // It lives during one call.
 pub(super) enum Record {
     Tx(TxRecord),
     Rx(RxRecord),
@@ -40,6 +41,7 @@ pub(super) unsafe fn read<T: WorkPath>(
     let op_type = attr.op_type;
     let tx = |record: Result<TxRecord>| -> Result<Record> {
         let mut record = record?;
+        add_order(ep, &mut record);
         record.head.route = reroute(ep, &record)?;
         Ok(Record::Tx(record))
     };
@@ -140,7 +142,7 @@ unsafe fn message<T: WorkPath>(
     flags: u64,
 ) -> Result<TxRecord> {
     let flags = OpFlags::from_bits_retain(flags);
-    let mut record = TxRecord::new(ep.stamp(), op, flags | ep.tx_implied(), msg.addr);
+    let mut record = TxRecord::new(ep.stamp(), op, flags, msg.addr);
     // SAFETY: promised by the caller.
     let (pieces, count) = unsafe { buffers::<T::Memory>(msg.msg_iov, msg.iov_count, false)? };
     record.head.pieces = pieces;
@@ -219,7 +221,7 @@ unsafe fn atomic<T: WorkPath>(
     flags: u64,
 ) -> Result<TxRecord> {
     let asked = OpFlags::from_bits_retain(flags);
-    let mut record = TxRecord::new(ep.stamp(), op, asked | ep.tx_implied(), msg.addr);
+    let mut record = TxRecord::new(ep.stamp(), op, asked, msg.addr);
     // SAFETY: promised by the caller. What is checked is only looked at during the call.
     unsafe {
         let work = AtomicWork::new(family_of(op), msg, compare, result, flags);
@@ -258,6 +260,11 @@ unsafe fn atomic<T: WorkPath>(
     Ok(record)
 }
 
+/// The order of the endpoint gives some operations a flag.
+pub(super) fn add_order<T: WorkPath>(ep: &T, record: &mut TxRecord) {
+    record.head.flags |= ep.order_flag(record.head.what()).bits();
+}
+
 pub(super) fn family_of(op: fi_op_type) -> Family {
     match op {
         FI_OP_ATOMIC => Family::Base,
@@ -283,14 +290,16 @@ unsafe fn receive<T: WorkPath>(
         FI_OP_RECV => (Queue::Receive, What::Msg),
         _ => (Queue::TaggedReceive, What::Tagged),
     };
+    let source = ep.source(what, msg.addr)?;
     Ok(RxRecord {
         stamp: ep.stamp() | queue as u64,
-        flags: (asked | ep.rx_implied()).bits(),
+        flags: asked.bits(),
         src: msg.addr,
         tag,
         ignore,
         op: op.0,
-        generation: ep.source(what, msg.addr)?,
+        generation: source.unwrap_or(0),
+        directed: source.is_some().into(),
         count,
         most: count,
         pieces,

@@ -69,7 +69,7 @@ const MAGIC: u64 = 0x9d4c_7a31_e2b6_5f84;
 #[derive(Clone, Copy)]
 pub struct TxHead {
     pub stamp: u64,
-    /// With those that the endpoint adds to every operation.
+    /// Without those that the endpoint adds when the request is queued.
     pub flags: u64,
     pub dest: u64,
     pub tag: u64,
@@ -117,6 +117,8 @@ pub struct RxRecord {
     pub generation: u32,
     pub count: u8,
     pub most: u8,
+    /// 1: it takes messages of one peer only, whose `generation` has to be the same still.
+    pub directed: u8,
     pub pieces: [iovec; IOV_LIMIT],
 }
 
@@ -168,12 +170,12 @@ impl TxHead {
         usize::from(self.counts[array])
     }
 
-    /// The message, if its route has a short path: then it has one buffer.
+    /// The message, if its route has a short path: then it has one buffer. `implied` are flags that the endpoint adds.
     ///
     /// # Safety
     /// `Piece::new`, for the buffer; `Context::new`.
     #[inline(always)]
-    pub unsafe fn short<M: Memory>(&self, context: *mut c_void) -> OneTx<M> {
+    pub unsafe fn short<M: Memory>(&self, implied: OpFlags, context: *mut c_void) -> OneTx<M> {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
@@ -186,7 +188,7 @@ impl TxHead {
                 _ => What::Msg,
             },
             piece,
-            flags: self.flags(),
+            flags: self.flags() | implied,
             dest: self.dest,
             context,
             data: self.data,
@@ -251,12 +253,13 @@ impl TxRecord {
         unsafe { core::ptr::copy_nonoverlapping((&raw const *self).cast::<u8>(), wr.cast(), bytes) }
     }
 
-    /// Calls with the operation, unless it is atomic.
+    /// Calls with the operation, unless it is atomic. `implied` as in `short`.
     ///
     /// # Safety
     /// As `TxHead::short`, for all buffers.
     pub unsafe fn with<M: Memory, R>(
         &self,
+        implied: OpFlags,
         context: *mut c_void,
         call: impl FnOnce(&mut Tx<'_, M>) -> Result<R>,
     ) -> Result<R> {
@@ -270,7 +273,7 @@ impl TxRecord {
         call(&mut Tx {
             what: head.what(),
             iov,
-            flags: head.flags(),
+            flags: head.flags() | implied,
             dest: head.dest,
             context,
             data: head.data,
@@ -300,11 +303,37 @@ impl RxRecord {
         }
     }
 
+    /// The receive, if it has one buffer. `implied` as in `TxHead::short`.
+    ///
+    /// # Safety
+    /// As `TxHead::short`.
+    pub unsafe fn short<M: Memory>(&self, implied: OpFlags, context: *mut c_void) -> OneRx<M> {
+        let iovec { iov_base, iov_len } = self.pieces[0];
+        // SAFETY: promised by the caller.
+        let (piece, context) = unsafe {
+            let piece = room(iov_base, iov_len, null_mut());
+            (piece, Context::new(context))
+        };
+        OneRx {
+            what: self.what(),
+            piece,
+            flags: OpFlags::from_bits_retain(self.flags) | implied,
+            src: self.src,
+            context,
+            tag: self.tag,
+            ignore: self.ignore,
+        }
+    }
+
     /// The receive.
     ///
     /// # Safety
-    /// As `TxRecord::short`, for all buffers.
-    pub unsafe fn receive<M: Memory>(&self, context: *mut c_void) -> Result<Rx<M>> {
+    /// As `short`, for all buffers.
+    pub unsafe fn receive<M: Memory>(
+        &self,
+        implied: OpFlags,
+        context: *mut c_void,
+    ) -> Result<Rx<M>> {
         let pieces = self.pieces;
         // SAFETY: promised by the caller.
         let (iov, context) = unsafe {
@@ -314,11 +343,69 @@ impl RxRecord {
         Ok(Rx {
             what: self.what(),
             iov,
-            flags: OpFlags::from_bits_retain(self.flags),
+            flags: OpFlags::from_bits_retain(self.flags) | implied,
             src: self.src,
             context,
             tag: self.tag,
             ignore: self.ignore,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hmem::Host;
+
+    #[test]
+    fn a_record_survives_in_a_buffer_of_its_size_at_any_address() {
+        for op in [FI_OP_SEND, FI_OP_WRITE, FI_OP_COMPARE_ATOMIC] {
+            let mut record = TxRecord::new(new_stamp(), op, OpFlags::INJECT, 5);
+            record.head.tag = 6;
+            record.head.counts = [1, 2, 3, 4];
+            record.target[1].key = 7;
+            record.result[3].count = 8;
+            // The first byte keeps the record off every alignment; the last one is not the record's.
+            let mut room = vec![0xee; TxRecord::size(op) + 2];
+            // SAFETY: the room has the size of the record behind its first byte.
+            let back = unsafe {
+                record.store(room.as_mut_ptr().add(1).cast());
+                TxRecord::load(room.as_ptr().add(1).cast())
+            };
+            assert_eq!((room[0], room[room.len() - 1]), (0xee, 0xee));
+            assert_eq!({ back.head.stamp }, { record.head.stamp });
+            assert_eq!((back.head.op(), { back.head.tag }), (op, 6));
+            assert_eq!(back.head.flags(), OpFlags::INJECT);
+            assert_eq!(back.head.counts, [1, 2, 3, 4]);
+            let has_target = op != FI_OP_SEND;
+            assert_eq!({ back.target[1].key }, if has_target { 7 } else { 0 });
+            let has_result = op == FI_OP_COMPARE_ATOMIC;
+            assert_eq!({ back.result[3].count }, if has_result { 8 } else { 0 });
+        }
+    }
+
+    #[test]
+    fn counts_that_the_caller_has_overwritten_are_refused() {
+        for array in [PIECES, TARGET] {
+            let mut record = TxRecord::new(new_stamp(), FI_OP_WRITE, OpFlags::empty(), 0);
+            record.head.counts[array] = 255;
+            let implied = OpFlags::empty();
+            // SAFETY: nothing looks at the memory or the context.
+            let read = unsafe { record.with::<Host, ()>(implied, null_mut(), |_| Ok(())) };
+            assert_eq!(read, Err(Error::INVAL));
+        }
+    }
+
+    #[test]
+    fn stamps_differ_by_endpoint_and_by_call() {
+        let queues = [Queue::Transmit, Queue::Receive, Queue::TaggedReceive];
+        let endpoints = [new_stamp(), new_stamp(), new_stamp()];
+        let mut stamps: Vec<u64> = Vec::new();
+        for stamp in endpoints {
+            stamps.extend(queues.map(|queue| stamp | queue as u64));
+        }
+        stamps.sort_unstable();
+        stamps.dedup();
+        assert_eq!(stamps.len(), 9);
     }
 }

@@ -357,6 +357,40 @@ WR_BOTH(buffer_is_free_after_queueing, "A request may be overwritten as soon as 
 	done(t, t->a.txcq, sent, SENT(tagged));
 }
 
+static void after_read(struct env *t, bool tagged)
+{
+	enum { BIG = 4 << 20 };
+	struct buf in, note;
+	struct region target;
+	struct request *send;
+	void *got;
+
+	need_order(t, FI_ORDER_SAR);
+	PAIR(t);
+	in = new_buf(t, BIG, 0);
+	note = new_buf(t, LEN, 0);
+	target = new_region(t, &t->b, new_buf(t, BIG, 1), FI_REMOTE_READ);
+	send = sender(t, tagged, new_buf(t, LEN, 2), 0);
+	got = plain_recv(t, tagged, note);
+	POST(t, fi_read(t->a.ep, in.mem, BIG, in.desc, t->a.peer, target.at, target.key, new_ctx()));
+	queued(t, &t->a, send);
+	done(t, t->b.rxcq, got, RECEIVED(tagged));
+	fill(target.buf.mem, BIG, 9); // the target takes its memory back
+	for (unsigned i = 0; i < 2; i++)
+		wait_comp(t, t->a.txcq, NULL);
+	CHECK(filled(in.mem, BIG, 1));
+}
+
+WR_TEST(order_after_reads, FI_MSG | FI_RMA, "FI_ORDER_SAR: a queued send does not pass a read that was posted before")
+{
+	after_read(t, false);
+}
+
+WR_TEST(order_after_reads_tagged, FI_TAGGED | FI_RMA, "FI_ORDER_SAR: the same for tagged messages")
+{
+	after_read(t, true);
+}
+
 struct poster {
 	struct side *side;
 	struct request *send;

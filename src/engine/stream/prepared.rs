@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Prepared work requests (fi_wr(3)): which peer an index stands for, and messages whose header was encoded when they were
-//! prepared.
+//! Prepared work requests (fi_wr(3)): which peer an index stands for, and messages whose header was encoded when they
+//! were prepared.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, Result};

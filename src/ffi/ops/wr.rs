@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `struct fi_ops_wr`: fi_wr(3), work requests that are prepared once and queued many times. A record lies in the buffer
-//! of the caller: `record`. How descriptors become records: `prepare`; how records change: `modify`.
+//! `struct fi_ops_wr`: fi_wr(3), work requests that are prepared once and queued many times. A record lies in the
+//! buffer of the caller: `record`. How descriptors become records: `prepare`; how records change: `modify`.
 
 mod modify;
 mod prepare;
@@ -65,8 +65,8 @@ unsafe extern "C" fn prepare<T: WorkPath>(
     wr: *mut c_void,
     wr_len: *mut usize,
 ) -> c_int {
-    // SAFETY: fi_wr(3): an open endpoint; the description is readable during the call, and `wr_len` is the number of bytes at
-    // `wr`, both of which are written.
+    // SAFETY: fi_wr(3): an open endpoint; the description is readable during the call, and `wr_len` is the number of
+    // bytes at `wr`, both of which are written.
     status(unsafe {
         endpoint::<T>(ep).and_then(|path| {
             if attr.is_null() || wr.is_null() || wr_len.is_null() {
@@ -134,9 +134,9 @@ unsafe extern "C" fn queue_tx<T: WorkPath>(
     wr: *mut c_void,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_wr(3): an open endpoint, and a buffer that stays as it is during the call. The stamp says that it holds a
-    // record of ours. The buffers of its operation are left to the library until the completion; the context is what the
-    // flags of the request ask for.
+    // SAFETY: fi_wr(3): an open endpoint, and a buffer that stays as it is during the call. The stamp says that it
+    // holds a record of ours. The buffers of its operation are left to the library until the completion; the context is
+    // what the flags of the request ask for.
     unsafe {
         let path = match endpoint::<T>(ep) {
             Ok(path) if is_own(path, wr, Queue::Transmit) => path,

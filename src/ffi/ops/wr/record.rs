@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The layout of a prepared work request in the caller's buffer. The buffer may have any alignment. All bit patterns are
-//! values, because the caller owns the bytes: a stale or foreign buffer is recognized by its stamp, and a count that the
-//! caller has changed is checked again before it is used.
+//! The layout of a prepared work request in the caller's buffer. The buffer may have any alignment. All bit patterns
+//! are values, because the caller owns the bytes: a stale or foreign buffer is recognized by its stamp, and a count
+//! that the caller has changed is checked again before it is used.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `<rdma/fi_wr.h>`: Prepared work requests. Only the alpha of release 2.8 has this header.
 //!
-//! Measured are the names, the return types, the sizes and the order of the members. Guessed are the arguments: the page
-//! fi_wr(3) of the alpha was not read. Each guess is marked with "guess".
+//! Names, arguments and return types are those of the page fi_wr(3) of the alpha (2026-10-01); the operation as the third
+//! argument of the modify calls came on 2026-10-07. What is a guess is marked with "guess".
 //!
 //! Declarations only; build.rs writes them into the public header.
 
@@ -25,12 +25,12 @@ pub type fi_wr = *mut c_void;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union fi_wr_attr_op {
-    pub msg: *const fi_op_msg,
-    pub tagged: *const fi_op_tagged,
-    pub rma: *const fi_op_rma,
-    pub atomic: *const fi_op_atomic,
-    pub fetch_atomic: *const fi_op_fetch_atomic,
-    pub compare_atomic: *const fi_op_compare_atomic,
+    pub msg: *mut fi_op_msg,
+    pub tagged: *mut fi_op_tagged,
+    pub rma: *mut fi_op_rma,
+    pub atomic: *mut fi_op_atomic,
+    pub fetch_atomic: *mut fi_op_fetch_atomic,
+    pub compare_atomic: *mut fi_op_compare_atomic,
 }
 
 /// The operation that a request is prepared for. Its endpoint is the one of the call; its context is
@@ -40,18 +40,22 @@ pub union fi_wr_attr_op {
 pub struct fi_wr_attr {
     /// FI_OP_RECV to FI_OP_COMPARE_ATOMIC.
     pub op_type: fi_op_type,
-    /// A guess: the name and the const.
+    /// A guess: the name of the type, which C does not see.
     pub op: fi_wr_attr_op,
 }
 
-/// Operations on prepared requests. All arguments after the endpoint are guesses, except the third
-/// one of the modify members, the operation.
+/// Operations on prepared requests.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_wr {
     pub size: usize,
     pub prepare: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, attr: *const fi_wr_attr, wr: *mut c_void) -> c_int,
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            attr: *const fi_wr_attr,
+            wr: *mut c_void,
+            wr_len: *mut usize,
+        ) -> c_int,
     >,
     pub queue_tx: Option<
         unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t,
@@ -95,6 +99,7 @@ pub struct fi_ops_wr {
             wr: *mut c_void,
             op_type: fi_op_type,
             tag: u64,
+            ignore: u64,
         ) -> c_int,
     >,
     pub modify_data: Option<

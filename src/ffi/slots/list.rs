@@ -235,7 +235,8 @@ macro_rules! each_table {
         }
         /// Prepared requests: `abi::fi_wr`.
         wr: fi_ops_wr in fid_ep.wr {
-            first prepare(ep: *mut fid_ep, attr: *const fi_wr_attr, wr: *mut c_void) -> c_int [fi_wr_prepare];
+            first prepare(ep: *mut fid_ep, attr: *const fi_wr_attr, wr: *mut c_void,
+                wr_len: *mut usize) -> c_int [fi_wr_prepare];
             first queue_tx(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_tx];
             first queue_recv(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_recv];
             first queue_trecv(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_trecv];
@@ -245,7 +246,8 @@ macro_rules! each_table {
                 desc: *mut *mut c_void, count: usize) -> c_int [fi_wr_modify_iov];
             first modify_rma_iov(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, rma_iov: *const fi_rma_iov,
                 count: usize) -> c_int [fi_wr_modify_rma_iov];
-            first modify_tag(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, tag: u64) -> c_int [fi_wr_modify_tag];
+            first modify_tag(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, tag: u64,
+                ignore: u64) -> c_int [fi_wr_modify_tag];
             first modify_data(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type,
                 data: u64) -> c_int [fi_wr_modify_data];
             first modify_flags(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type,

@@ -138,7 +138,7 @@ names! {
     compare_desc comparev cond context count ctx data datatype desc dest_addr dom ep eq err_data event event_fid
     fi_addr fids flags handle ignore index info iov key len level mc mr msg name node nodecnt offset op ops
     op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc resultv rma_iov
-    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset wr xpu_cntr
+    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset wr wr_len xpu_cntr
     xpu_cq xpu_ep cntr cq
 }
 

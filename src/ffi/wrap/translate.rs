@@ -165,7 +165,7 @@ impl Argument for *const fi_wr_attr {
 unsafe fn endpoint_of(attr: *const fi_wr_attr) -> Option<*mut Handle> {
     // SAFETY: promised by the caller; all members of the union are pointers.
     let operation = unsafe { attr.as_ref()?.op.msg };
-    (!operation.is_null()).then(|| operation.cast_mut().cast())
+    (!operation.is_null()).then(|| operation.cast())
 }
 
 // Every operation begins with its endpoint.

@@ -179,10 +179,18 @@ fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Returns the parts of a template that the release has, without the marks.
+/// Returns the parts of a template that the release has, without the marks. A mark on the first line is for the whole
+/// template and has no end; others do not stand inside each other.
 fn template_of(release: &Release, text: &str) -> String {
     let version = number(&release.interface);
     let mut kept = String::new();
+    let first = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("@since "));
+    if first.is_some_and(|since| number(since.trim_end_matches('@')) > version) {
+        return kept;
+    }
     let mut dropped = false;
     for line in text.lines() {
         if let Some(since) = line.strip_prefix("@since ") {

@@ -84,7 +84,7 @@ impl Atomics for Rxm {
 impl Prepares for Rxm {}
 
 impl Batches for Rxm {
-    /// FI_MORE is handed down with the packets of a message.
+    /// A loadable provider below gets FI_MORE, and may have deferred the operation.
     fn start_deferred(&mut self, _domain: &mut StateOf, port: usize) {
         let conns = self.conns.iter().filter(|(_, conn)| conn.ep == port);
         for link in conns.filter_map(|(_, conn)| conn.link.as_ref()) {

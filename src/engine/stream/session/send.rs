@@ -108,7 +108,10 @@ impl<A: Address> Session<A> {
         header_len: usize,
         payload: &Piece,
     ) -> bool {
-        let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
+        if !self.is_free() {
+            return false;
+        }
+        let Some(shm) = link.shm_mut() else {
             return false;
         };
         let counter = self.tx.counter;

@@ -73,7 +73,7 @@ all:
 	$(release) build --release --locked --features tools --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
 	$(release) build --release --locked --features tools --bins
-	$(foreach set,$(KEPT),scripts/link_stub.sh $(BUILT)/libfabric.so $(call releases,2,$(set),3) $(BUILT)/link-$(set)$(newline))
+	$(foreach set,$(STUBS),scripts/link_stub.sh $(BUILT)/libfabric.so $(call releases,2,$(set),3) $(BUILT)/link-$(set)$(newline))
 	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
 	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
@@ -140,7 +140,7 @@ install install-built:
 	$(call install_headers,$(headers),$(INCLUDEDIR))
 	$(call pkgconfig,libfabric,$(INCLUDEDIR),$(HEADERS))
 	$(foreach set,$(OTHER_SETS),$(call install_set,$(set))$(newline))
-	$(foreach set,$(KEPT),$(call install_stub,$(set))$(newline))
+	$(foreach set,$(STUBS),$(call install_stub,$(set))$(newline))
 	$(install_manual)
 	for file in $(DOCUMENTS); do $(INSTALL) -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit 1; done
 	$(if $(wildcard $(STD_NOTICES)),$(INSTALL) -m 644 $(STD_NOTICES) $(DESTDIR)$(DOCDIR))
@@ -207,9 +207,9 @@ define newline
 
 
 endef
-# A set of headers beside the default one. Programs are linked with a stub if the release of the set is older.
-KEPT := $(call releases,6,kept,2)
-link_folder = $(LIBDIR)$(if $(filter $(KEPT),$1),/libfabric-$1)
+# A set of headers beside the default one. Programs are linked with a stub whose newest node is that of the set.
+STUBS := $(call releases,6,kept|alpha,2)
+link_folder = $(LIBDIR)$(if $(filter $(STUBS),$1),/libfabric-$1)
 define install_set
 	$(call install_headers,$(call headers_of,$1),$(OTHER_INCLUDEDIR)-$1)
 	$(call pkgconfig,libfabric-$1,$(OTHER_INCLUDEDIR)-$1,$1)

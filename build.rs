@@ -34,7 +34,8 @@ fn main() {
             true => root.join("include"),
             false => profile_folder().join(format!("include-{}", release.interface)),
         };
-        headers(&root, release, &folder);
+        let version = number(release.version(&releases));
+        headers(&root, release, version, &folder);
     }
 }
 
@@ -120,9 +121,9 @@ fn tools() {
 const PROVIDER_HEADERS: [&str; 3] = ["fi_log", "fi_peer", "fi_prov"];
 
 /// Writes the headers of one release into `folder`.
-fn headers(root: &Path, release: &Release, folder: &Path) {
+fn headers(root: &Path, release: &Release, version: (u32, u32), folder: &Path) {
     println!("cargo:rerun-if-changed={}", folder.display());
-    let modules = modules(&root.join("src/abi"), release);
+    let modules = modules(&root.join("src/abi"), release, version);
     for module in &modules {
         let mut header = module.template.clone();
         if header.contains("@TYPES@") {
@@ -141,8 +142,8 @@ fn headers(root: &Path, release: &Release, folder: &Path) {
 }
 
 /// Returns the part of a source that the release has, without the marks. The interface number that the library takes from
-/// the table becomes the number of this release.
-fn source_of(release: &Release, text: &str) -> String {
+/// the table becomes `named`, the number that the headers of this release name.
+fn source_of(release: &Release, named: (u32, u32), text: &str) -> String {
     let version = number(&release.interface);
     let mut kept = String::new();
     let mut lines = text.lines();
@@ -153,8 +154,8 @@ fn source_of(release: &Release, text: &str) -> String {
             None => kept += &format!("{line}\n"),
         }
     }
-    kept.replace("= release::MAJOR;", &format!("= {};", version.0))
-        .replace("= release::MINOR;", &format!("= {};", version.1))
+    kept.replace("= release::MAJOR;", &format!("= {};", named.0))
+        .replace("= release::MINOR;", &format!("= {};", named.1))
 }
 
 /// Skips comments, attributes and the declaration that follows, to the line on which all its brackets are closed.
@@ -178,10 +179,18 @@ fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Returns the parts of a template that the release has, without the marks.
+/// Returns the parts of a template that the release has, without the marks. A mark on the first line is for the whole
+/// template and has no end; others do not stand inside each other.
 fn template_of(release: &Release, text: &str) -> String {
     let version = number(&release.interface);
     let mut kept = String::new();
+    let first = text
+        .lines()
+        .next()
+        .and_then(|line| line.strip_prefix("@since "));
+    if first.is_some_and(|since| number(since.trim_end_matches('@')) > version) {
+        return kept;
+    }
     let mut dropped = false;
     for line in text.lines() {
         if let Some(since) = line.strip_prefix("@since ") {
@@ -218,7 +227,7 @@ impl Type {
 }
 
 /// The modules of one release. The template of a header that a later release adds begins with its mark.
-fn modules(abi: &Path, release: &Release) -> Vec<Module> {
+fn modules(abi: &Path, release: &Release, version: (u32, u32)) -> Vec<Module> {
     let mut names: Vec<String> = fs::read_dir(abi)
         .expect("read src/abi")
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
@@ -233,7 +242,7 @@ fn modules(abi: &Path, release: &Release) -> Vec<Module> {
         }
         // A header of functions alone has no module. cbindgen does not expand macros: take the enum out of its
         // `c_enum!` call.
-        let source = source_of(release, &file("rs").unwrap_or_default())
+        let source = source_of(release, version, &file("rs").unwrap_or_default())
             .replace("\nc_enum! {\n", "\n#[repr(C)]\n")
             .replace("\n    }\n}\n", "\n    }\n");
         let types = source.lines().filter_map(declaration).collect();

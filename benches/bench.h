@@ -29,6 +29,8 @@ struct side {
 	bool safe;
 	// Wants atomic operations.
 	bool atomics;
+	// Wants prepared work requests, where they are offered.
+	bool prepares;
 	// Wants endpoints for datagrams, and no memory registered.
 	bool datagrams;
 	// Wants a queue that can be slept on.

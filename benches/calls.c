@@ -14,6 +14,10 @@
 #include <sys/socket.h>
 
 #include <rdma/fi_errno.h>
+// Headers of older releases do not have work requests.
+#ifdef FI_WR
+#include <rdma/fi_wr.h>
+#endif
 
 #define COUNT 200
 #define SIZE 8
@@ -64,6 +68,26 @@ MEASURED ssize_t m_read(struct fabric *f)
 {
 	return fi_read(f->eps[0], f->in, SIZE, f->desc, f->peers[0], f->remote_addr, f->remote_key, NULL);
 }
+
+#ifdef FI_WR
+static fi_wr tsend_wr, trecv_wr;
+
+MEASURED ssize_t m_wr_tsend(struct fabric *f)
+{
+	return fi_wr_queue_tx(f->eps[0], tsend_wr, NULL);
+}
+
+// The second of two in a row, as `m_tsend_next`.
+MEASURED ssize_t m_wr_tsend_next(struct fabric *f)
+{
+	return fi_wr_queue_tx(f->eps[0], tsend_wr, NULL);
+}
+
+MEASURED ssize_t m_wr_trecv(struct fabric *f)
+{
+	return fi_wr_queue_trecv(f->eps[0], trecv_wr, NULL);
+}
+#endif
 
 // A completion is there.
 MEASURED ssize_t m_cq_read_hit(struct fabric *f, void *entries, size_t count)
@@ -207,6 +231,50 @@ static void accessed(void)
 	settle(sent + 2, b->received);
 }
 
+#ifdef FI_WR
+static fi_wr prepared(struct fabric *f, enum fi_op_type type, void *buf, fi_addr_t addr)
+{
+	struct iovec iov = { .iov_base = buf, .iov_len = SIZE };
+	struct fi_op_tagged op = {
+		.ep = f->eps[0],
+		.msg = { .msg_iov = &iov, .iov_count = 1, .addr = addr, .tag = TAG },
+	};
+	struct fi_wr_attr attr = { .op_type = type, .op.tagged = &op };
+	struct fi_ep_attr *sizes = f->info->ep_attr;
+	size_t len = type == FI_OP_TSEND ? sizes->max_tx_wr_size : sizes->max_rx_wr_size;
+	fi_wr wr = malloc(len);
+
+	ok(fi_wr_prepare(f->eps[0], &attr, wr, &len), "fi_wr_prepare");
+	return wr;
+}
+
+// What `message` and `several` do, by work requests.
+static void queued(void)
+{
+	uint64_t sent = a->sent;
+
+	if (!(a->info->caps & FI_WR))
+		return;
+	if (!tsend_wr) {
+		tsend_wr = prepared(a, FI_OP_TSEND, a->out, a->peers[0]);
+		trecv_wr = prepared(b, FI_OP_TRECV, b->in, FI_ADDR_UNSPEC);
+	}
+	ok(m_wr_trecv(b), "fi_wr_queue_trecv");
+	ok(m_wr_tsend(a), "fi_wr_queue_tx");
+	settle(sent + 1, b->received + 1);
+	for (int i = 0; i < 16; i++)
+		ok(quiet_trecv(b, TAG), "fi_trecv");
+	ok(fi_wr_queue_tx(a->eps[0], tsend_wr, NULL), "fi_wr_queue_tx");
+	for (int i = 1; i < 16; i++)
+		ok(m_wr_tsend_next(a), "fi_wr_queue_tx");
+	settle(sent + 17, b->received + 16);
+}
+#else
+static void queued(void)
+{
+}
+#endif
+
 static void missed(void)
 {
 	struct fi_cq_tagged_entry entry;
@@ -223,6 +291,7 @@ static void instructions(int count)
 		unexpected();
 		several();
 		accessed();
+		queued();
 		missed();
 	}
 }
@@ -253,6 +322,7 @@ static void allocations(void)
 	tell_allocations("unexpected", unexpected, 1);
 	tell_allocations("sixteen", several, 16);
 	tell_allocations("write-read", accessed, 2);
+	tell_allocations("queued", queued, 17);
 	tell_allocations("miss", missed, 1);
 }
 
@@ -292,7 +362,7 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < 2; i++) {
 		const char *provider = argc == 3 ? argv[2] : "tcp";
 
-		sides[i] = (struct side){ .provider = provider, .node = node_of(provider) };
+		sides[i] = (struct side){ .provider = provider, .node = node_of(provider), .prepares = true };
 	}
 	sides[0].control = pair[0];
 	sides[1].control = pair[1];

@@ -64,6 +64,17 @@ static struct fi_info *choose(struct side *side)
 	// A version that every library of the last years serves.
 	if (side->atomics)
 		hints->caps |= FI_ATOMIC;
+#ifdef FI_WR
+	// Where that is offered.
+	if (side->prepares) {
+		hints->caps |= FI_WR;
+		if (!fi_getinfo(FI_VERSION(1, 20), side->node, NULL, side->node ? FI_SOURCE : 0, hints, &info)) {
+			fi_freeinfo(hints);
+			return info;
+		}
+		hints->caps &= ~FI_WR;
+	}
+#endif
 	rc = fi_getinfo(FI_VERSION(1, 20), side->node, NULL, side->node ? FI_SOURCE : 0, hints, &info);
 	if (rc == -FI_ENODATA && side->atomics && side->node) {
 		free(hints->fabric_attr->prov_name);

@@ -28,14 +28,14 @@ SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.
            "atomic.c", "wakeup.c", "compute.c", "datagram.c", "setup.c", "threads.c"]
 
 
-def build(folder, ours, name, sources, extra=()):
-    """Compiles a program of this folder against include/; it runs on any libfabric. `ours`: the folder to link to."""
+def build(folder, ours, name, sources, extra=(), include=ROOT / "include"):
+    """Compiles a program of this folder; against include/ it runs on any libfabric. `ours`: the folder to link to."""
     libraries = [f"-L{ours}", "-lfabric"] if ours else []
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
     here = ROOT / "benches"
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
-                    "-Wno-missing-field-initializers", *extra, f"-I{ROOT / 'include'}", "-o", str(program),
+                    "-Wno-missing-field-initializers", *extra, f"-I{include}", "-o", str(program),
                     *(str(here / source) for source in sources), *libraries], check=True)
     return program
 

@@ -11,6 +11,7 @@ trap 'rm -rf "$folder"' EXIT
 headers=$(cd "$include" && echo rdma/*.h rdma/providers/*.h)
 wanted=16
 [ ! -e "$include/rdma/fi_xpu.h" ] || wanted=18
+[ ! -e "$include/rdma/fi_wr.h" ] || wanted=19
 [ "$(wc -w <<<"$headers")" -eq $wanted ] || fail "there are not $wanted headers in $include: $headers"
 for header in $headers; do
     # Twice: the guard works.

@@ -67,7 +67,7 @@ for set in $(sets | grep -vx "$interface"); do
     read -ra flags < <(pkg-config --cflags --libs "libfabric-$set")
     "${CC:-cc}" -Wall -Wextra -Werror -o "$folder/other" "$folder/other.c" "${flags[@]}" || fail "a program of $set does not build"
     said=$(LD_LIBRARY_PATH=$prefix/lib "$folder/other") || fail "a program of $set does not run"
-    [ "$said" = "$set" ] || fail "the headers of $set are those of $said"
+    [ "$said" = "$(version_of "$set")" ] || fail "the headers of $set are those of $said"
     asked=$(readelf -W --dyn-syms "$folder/other" | grep -o 'fi_dupinfo@[A-Z0-9_.]*')
     [ "$asked" = "fi_dupinfo@$(releases 3 "$set")" ] || fail "a program of $set asks for $asked"
 done
@@ -85,6 +85,12 @@ other=$(sets | grep -vx "$interface" | head -n 1)
 quietly install PREFIX="$folder/other-prefix" HEADERS="$other"
 diff -r "$folder/other-prefix/include" "$prefix/include-$other" || fail "HEADERS=$other installs other headers"
 diff -r "$folder/other-prefix/include-$interface" "$prefix/include" || fail "HEADERS=$other leaves the default headers out"
+alpha=$(releases 2 alpha)
+if [ -n "$alpha" ]; then
+    quietly install-built PREFIX="$folder/alpha-prefix" HEADERS="$alpha"
+    diff -r "$folder/alpha-prefix/include" "$prefix/include-$alpha" || fail "HEADERS=$alpha installs other headers"
+    [ -e "$folder/alpha-prefix/lib/libfabric-$alpha/libfabric.so" ] || fail "there is no library to link with for $alpha"
+fi
 make -C "$ROOT" --no-print-directory install PREFIX="$folder/no-prefix" HEADERS=2.5 >"$folder/log" 2>&1 && fail "make install HEADERS=2.5 is taken"
 
 # DESTDIR is where a package is put together; it appears in no file.

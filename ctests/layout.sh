@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# layout.sh [SET [INCLUDE]]: every measured size, offset and constant of a set of headers holds in the folder INCLUDE, as C
+# layout.sh [SET [INCLUDE]]: every measured size, offset, constant and type of a function of a set of headers holds in the folder INCLUDE, as C
 # and as C++ see them; without arguments the default set in include/. ctests/layout has a file for each set, with the facts
 # that differ from the sets before it or are new.
 set -euo pipefail
@@ -52,6 +52,12 @@ C
         $1 == "value" {
             number = $3 ~ /^-/ ? $3 "LL" : $3 "ULL"
             printf "expect(\"%s\", (long long) (%s), (long long) %s);\n", $2, $2, number
+        }
+        # Another type of the function does not compile.
+        $1 == "inline" {
+            type = $0
+            sub(/^inline [^ ]* /, "", type)
+            printf "{ __typeof__(%s) *function = %s; expect(\"%s\", !function, 0); }\n", type, $2, $2
         }' "${facts[@]}"
     echo '    printf("%d facts, %d differ\n", facts, differences);'
     echo '    return differences != 0;'

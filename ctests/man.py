@@ -21,7 +21,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "docs", "man")
-INCLUDE = os.path.join(ROOT, "include")
+with open(os.path.join(ROOT, "src", "abi", "releases.tsv"), encoding="utf-8") as table:
+    NEWEST = table.read().splitlines()[-1].split("\t")[1]
+# The headers of the newest release have everything that pages describe.
+INCLUDE = os.path.abspath(os.path.join(*sys.argv[1:2], f"include-{NEWEST}"))
 KINDS = {"Boolean": "yes or no", "Integer": "number", "String": "text", "size_t": "size"}
 OWNED = ("FI_TCP_", "FI_SHM_", "FI_UDP_", "FI_SOCKETS_", "FI_OFI_", "FI_HOOK", "FI_PERF_", "FI_HMEM")
 SECONDS = 60 * int(os.environ.get("PATIENCE", "1"))
@@ -69,7 +72,7 @@ def run(command, **more):
 
 
 def exported(built):
-    """Functions that the library exports and a header of include/ declares."""
+    """Functions that the library exports and a header of the newest release declares."""
     symbols = run(["nm", "-D", "--defined-only", os.path.join(built, "libfabric.so.1")], check=True).stdout
     names = {line.split()[-1].split("@")[0] for line in symbols.splitlines()}
     headers = ""

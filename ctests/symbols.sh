@@ -20,7 +20,7 @@ soname=$(readelf -d "$library" | sed -n 's/.*(SONAME).*\[\(.*\)\]/\1/p')
 
 # All nodes, also those without a name of their own: the loader refuses a program whose node is missing.
 nodes=$(readelf -V "$library" | sed -n '/ersion definition/,/^$/s/.*Name: \(FABRIC_[A-Z0-9_.]*\).*/\1/p' | xargs)
-wanted="FABRIC_1.0 FABRIC_1.1 FABRIC_1.2 FABRIC_1.3 FABRIC_1.4 FABRIC_1.5 FABRIC_1.6 FABRIC_1.7 FABRIC_1.8 FABRIC_1.9 FABRIC_1.10"
+wanted="FABRIC_1.0 FABRIC_1.1 FABRIC_1.2 FABRIC_1.3 FABRIC_1.4 FABRIC_1.5 FABRIC_1.6 FABRIC_1.7 FABRIC_1.8 FABRIC_1.9 FABRIC_1.10 FABRIC_1.11"
 [ "$nodes" = "$wanted FABRIC_RS_1.0" ] || fail "the version nodes are $nodes"
 
 missing=$(ldd -r "$library" 2>&1 | grep -E 'undefined|not found|no version' || true)

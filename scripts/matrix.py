@@ -19,6 +19,11 @@ os.environ["FI_TCP_IFACE"] = os.environ["FI_UDP_IFACE"] = "lo"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "ctests"))
+with open(os.path.join(ROOT, "src", "abi", "releases.tsv")) as releases:
+    NEWEST = releases.read().splitlines()[-1].split("\t")[1]
+# The headers of the newest release have all that the library offers.
+for argument in sys.argv[1:2]:
+    os.environ.setdefault("INCLUDE", os.path.join(argument, f"include-{NEWEST}"))
 from abi import Headers, is_pointer  # noqa: E402  (found by the line above)
 
 headers = Headers()
@@ -51,7 +56,7 @@ CAPABILITIES = ["FI_MSG", "FI_TAGGED", "FI_RMA", "FI_ATOMIC", "FI_COLLECTIVE", "
                 "FI_RECV", "FI_SEND", "FI_REMOTE_READ", "FI_REMOTE_WRITE", "FI_MULTI_RECV", "FI_TAGGED_MULTI_RECV",
                 "FI_DIRECTED_RECV", "FI_TAGGED_DIRECTED_RECV", "FI_EXACT_DIRECTED_RECV", "FI_SOURCE", "FI_SOURCE_ERR",
                 "FI_NAMED_RX_CTX", "FI_RMA_EVENT", "FI_RMA_PMEM", "FI_TRIGGER", "FI_FENCE", "FI_HMEM", "FI_LOCAL_COMM",
-                "FI_SHARED_AV", "FI_AV_USER_ID", "FI_PEER"]
+                "FI_SHARED_AV", "FI_AV_USER_ID", "FI_PEER", "FI_WR"]
 
 
 def layout(*members):

@@ -17,6 +17,15 @@ impl Release {
     pub fn is_default(&self) -> bool {
         self.state == "default"
     }
+
+    /// The version that the headers name. A guess for an alpha: its headers name that of the release before, because
+    /// fi_getinfo accepts no newer one until the release is out.
+    pub fn version<'a>(&'a self, all: &'a [Release]) -> &'a str {
+        match self.state == "alpha" {
+            true => &default_of(all).interface,
+            false => &self.interface,
+        }
+    }
 }
 
 /// The rows of the table, without comments and heading.
@@ -41,10 +50,7 @@ pub fn releases(abi: &Path) -> Vec<Release> {
 
 /// Passes what the library says about itself to the compiler: see src/abi/release.rs.
 pub fn constants(releases: &[Release]) {
-    let default = releases
-        .iter()
-        .find(|release| release.is_default())
-        .expect("src/abi/releases.tsv has a default");
+    let default = default_of(releases);
     let package = env::var("CARGO_PKG_VERSION").expect("cargo names the version");
     assert_eq!(
         package, default.release,
@@ -54,6 +60,13 @@ pub fn constants(releases: &[Release]) {
     println!("cargo:rustc-env=FABRIC_MAJOR={major}");
     println!("cargo:rustc-env=FABRIC_MINOR={minor}");
     println!("cargo:rustc-env=FABRIC_PROVIDER={}", default.provider);
+}
+
+fn default_of(releases: &[Release]) -> &Release {
+    releases
+        .iter()
+        .find(|release| release.is_default())
+        .expect("src/abi/releases.tsv has a default")
 }
 
 /// `2.10` comes after `2.7`.

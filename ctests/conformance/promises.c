@@ -353,6 +353,15 @@ TEST(fi_msg, more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "Messages
 	post_and_compute(t, 3, ROW_WITH_MORE);
 }
 
+TEST(fi_msg, long_more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "A message with FI_MORE that a layered provider sends in one large packet arrives though none follows and the program makes no further call")
+{
+	if (!strchr(t->info->fabric_attr->prov_name, ';'))
+		SKIP("no layer");
+	// More than `tcp` copies.
+	row_length = 16384;
+	post_and_compute(t, 1, ROW_WITH_MORE);
+}
+
 struct lent {
 	uint64_t at, key;
 };

@@ -73,6 +73,6 @@ for set in $(sets); do
     make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$build-$set" FABRIC_CFLAGS="-I$include" \
         FABRIC_LIBS="-L$library -lfabric" >"$folder/log" 2>&1 || { tail -n 20 "$folder/log"; fail "the suite does not build"; }
     "$build-$set/conformance" -j 2 -k fi_getinfo: -k fi_domain: -k fi_endpoint: -k fi_cq: -k fi_cntr: -k fi_av: -k fi_msg: \
-        -k fi_mr: >"$folder/log" || { grep -v '^ok\|^skip' "$folder/log"; fail "conformance with the headers of $set"; }
+        -k fi_mr: -k fi_tagged:recv_flush -k fi_wr: >"$folder/log" || { grep -v '^ok\|^skip' "$folder/log"; fail "conformance with the headers of $set"; }
     tail -n 1 "$folder/log"
 done

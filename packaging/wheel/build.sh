@@ -71,7 +71,7 @@ pkg_config() { # NAME HEADERS SET [FOLDER LINK]
 }
 headers "$ROOT/include" include
 pkg_config libfabric include "$(default_set)"
-# The headers of the other releases; for older ones also a library to link with.
+# The headers of the other releases, and for each a library to link with.
 for set in $(sets | grep -vx "$(default_set)"); do
     if [ ! -d "$built/include-$set" ]; then
         echo "NOT INCLUDED: headers of $set, $built/include-$set is not there" >&2

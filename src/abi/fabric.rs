@@ -85,6 +85,9 @@ pub const FI_MATCH_COMPLETE: u64 = 1u64 << 31;
 pub const FI_RESCAN: u64 = 1u64 << 35;
 /// For an endpoint that another provider drives. fi_peer(3)
 pub const FI_PEER_TRANSFER: u64 = 1u64 << 36;
+// since 2.8
+/// Capability: requests are prepared once and queued often. fi_endpoint(3)
+pub const FI_WR: u64 = 1u64 << 39;
 /// Capability and flag: addresses have numbers of the application's choice.
 pub const FI_AV_USER_ID: u64 = 1u64 << 41;
 /// For fi_av_insert: the peer is behind a firewall and connects by itself.
@@ -634,6 +637,12 @@ pub struct fi_ep_attr {
     // since 2.7
     /// With FI_XPU in the flags of fi_endpoint2: the device that uses the endpoint. fi_xpu(3)
     pub xpu_ctx: *mut fid_xpu_ctx,
+    // since 2.8
+    /// Bytes of a prepared request that sends, reads, writes or changes memory; 0: none can be prepared.
+    pub max_tx_wr_size: usize,
+    // since 2.8
+    /// Bytes of a prepared receive.
+    pub max_rx_wr_size: usize,
 }
 
 #[repr(C)]

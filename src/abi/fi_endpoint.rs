@@ -13,6 +13,7 @@ use super::fi_cm::fi_ops_cm;
 use super::fi_collective::fi_ops_collective;
 use super::fi_rma::fi_ops_rma;
 use super::fi_tagged::fi_ops_tagged;
+use super::fi_wr::fi_ops_wr;
 use super::fi_xpu::fid_xpu_ep;
 
 /// Level of the options below. fi_endpoint(3)
@@ -133,6 +134,8 @@ pub struct fi_ops_ep {
     // since 2.7
     pub export_xpu:
         Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int>,
+    // since 2.8
+    pub tx_flush: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ssize_t>,
 }
 
 /// Messages. fi_msg(3)
@@ -212,6 +215,8 @@ pub struct fi_ops_msg {
             dest_addr: fi_addr_t,
         ) -> ssize_t,
     >,
+    // since 2.8
+    pub recv_flush: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ssize_t>,
 }
 
 /// An endpoint. A table that it does not serve answers -FI_ENOSYS. fi_endpoint(3)
@@ -226,6 +231,8 @@ pub struct fid_ep {
     pub tagged: *mut fi_ops_tagged,
     pub atomic: *mut fi_ops_atomic,
     pub collective: *mut fi_ops_collective,
+    // since 2.8
+    pub wr: *mut fi_ops_wr,
 }
 
 /// A passive endpoint: it listens. fi_endpoint(3)

@@ -125,4 +125,6 @@ pub struct fi_ops_tagged {
             tag: u64,
         ) -> ssize_t,
     >,
+    // since 2.8
+    pub trecv_flush: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ssize_t>,
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `<rdma/fi_xpu.h>`: Devices that start transfers by themselves: fi_xpu(3). No release has it yet; no provider here
-//! serves it.
+//! `<rdma/fi_xpu.h>`: Devices that start transfers by themselves: fi_xpu(3). No provider here serves them.
 //!
 //! Declarations only; build.rs writes them into the public header.
 
@@ -19,6 +18,8 @@ pub const FI_XPU_IMPORT_DEVICEMAP: u64 = 2u64;
 pub const FI_XPU_CAP_EP: u64 = 1u64;
 pub const FI_XPU_CAP_CQ: u64 = 2u64;
 pub const FI_XPU_CAP_CNTR: u64 = 4u64;
+// since 2.8
+pub const FI_XPU_CAP_WR: u64 = 8u64;
 /// Which threads of a device make a call together.
 pub const FI_XPU_WORK_ITEM: u32 = 0;
 pub const FI_XPU_SUBGROUP: u32 = 1;
@@ -58,6 +59,10 @@ pub struct fi_xpu_ops {
             dev_addr: *mut *mut c_void,
         ) -> c_int,
     >,
+    // since 2.8
+    /// Ends what import began with this address, when the object that needed it closes. It moved `free`: a
+    /// struct of release 2.7 says 32 in `size` and has `free` in this place; one with this member says 40.
+    pub unimport: Option<unsafe extern "C" fn(device: u64, host_addr: *mut c_void) -> c_int>,
     pub free: Option<unsafe extern "C" fn(device: u64, addr: *mut c_void)>,
 }
 
@@ -82,6 +87,13 @@ pub struct fi_xpu_ctx_attr {
     pub av_addr_size: usize,
     /// Bytes that fi_mr_get_xpu_desc writes.
     pub mr_desc_size: usize,
+    // since 2.8
+    /// Bytes of a request that sends, reads or writes, prepared for the device. A provider fills this and
+    /// the next member only if the application asked fi_getinfo for version 2.8 or later.
+    pub max_tx_wr_desc_size: usize,
+    // since 2.8
+    /// Bytes of a receive, prepared for the device.
+    pub max_rx_wr_desc_size: usize,
 }
 
 /// Operations of a device's context. fi_xpu(3)

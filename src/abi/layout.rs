@@ -19,14 +19,14 @@ fn structs_have_the_measured_layout() {
         fi_ioc: 16 { addr: 0, count: 8, }
         fi_tx_attr: 80 { caps: 0, mode: 8, op_flags: 16, msg_order: 24, comp_order: 32, inject_size: 40, size: 48, iov_limit: 56, rma_iov_limit: 64, tclass: 72, }
         fi_rx_attr: 64 { caps: 0, mode: 8, op_flags: 16, msg_order: 24, comp_order: 32, total_buffered_recv: 40, size: 48, iov_limit: 56, }
-        fi_ep_attr: 104 { r#type: 0, protocol: 4, protocol_version: 8, max_msg_size: 16, msg_prefix_size: 24, max_order_raw_size: 32, max_order_war_size: 40, max_order_waw_size: 48, mem_tag_format: 56, tx_ctx_cnt: 64, rx_ctx_cnt: 72, auth_key_size: 80, auth_key: 88, xpu_ctx: 96, }
+        fi_ep_attr: 120 { r#type: 0, protocol: 4, protocol_version: 8, max_msg_size: 16, msg_prefix_size: 24, max_order_raw_size: 32, max_order_war_size: 40, max_order_waw_size: 48, mem_tag_format: 56, tx_ctx_cnt: 64, rx_ctx_cnt: 72, auth_key_size: 80, auth_key: 88, xpu_ctx: 96, max_tx_wr_size: 104, max_rx_wr_size: 112, }
         fi_domain_attr: 232 { domain: 0, name: 8, threading: 16, control_progress: 20, anonymous: 24, resource_mgmt: 28, av_type: 32, mr_mode: 36, mr_key_size: 40, cq_data_size: 48, cq_cnt: 56, ep_cnt: 64, tx_ctx_cnt: 72, rx_ctx_cnt: 80, max_ep_tx_ctx: 88, max_ep_rx_ctx: 96, max_ep_stx_ctx: 104, max_ep_srx_ctx: 112, cntr_cnt: 120, mr_iov_limit: 128, caps: 136, mode: 144, auth_key: 152, auth_key_size: 160, max_err_data: 168, mr_cnt: 176, tclass: 184, max_ep_auth_key: 192, max_group_id: 200, max_cntr_value: 208, max_err_cntr_value: 216, max_xpu_ctx_cnt: 224, }
         fi_fabric_attr: 32 { fabric: 0, name: 8, prov_name: 16, prov_version: 24, api_version: 28, }
         fi_info: 120 { next: 0, caps: 8, mode: 16, addr_format: 24, src_addrlen: 32, dest_addrlen: 40, src_addr: 48, dest_addr: 56, handle: 64, tx_attr: 72, rx_attr: 80, ep_attr: 88, domain_attr: 96, fabric_attr: 104, nic: 112, }
         fi_mr_xpu_desc: 32 { buf: 0, len: 8, flags: 16, ctx: 24, }
-        fi_xpu_ops: 32 { size: 0, alloc: 8, import: 16, free: 24, }
+        fi_xpu_ops: 40 { size: 0, alloc: 8, import: 16, unimport: 24, free: 32, }
         fi_xpu_attr: 24 { iface: 0, device: 8, ops: 16, }
-        fi_xpu_ctx_attr: 24 { caps: 0, av_addr_size: 8, mr_desc_size: 16, }
+        fi_xpu_ctx_attr: 40 { caps: 0, av_addr_size: 8, mr_desc_size: 16, max_tx_wr_desc_size: 24, max_rx_wr_desc_size: 32, }
         fi_ops_xpu_ctx: 16 { size: 0, query: 8, }
         fid_xpu_ctx: 32 { fid: 0, ops: 24, }
         fid_xpu: 16 { fclass: 0, prov_id: 4, prov_ctx: 8, }
@@ -86,9 +86,11 @@ fn structs_have_the_measured_layout() {
         fi_ops_mr: 32 { size: 0, reg: 8, regv: 16, regattr: 24, }
         fid_domain: 40 { fid: 0, ops: 24, mr: 32, }
         fi_msg: 48 { msg_iov: 0, desc: 8, iov_count: 16, addr: 24, context: 32, data: 40, }
-        fi_ops_ep: 72 { size: 0, cancel: 8, getopt: 16, setopt: 24, tx_ctx: 32, rx_ctx: 40, rx_size_left: 48, tx_size_left: 56, export_xpu: 64, }
-        fi_ops_msg: 80 { size: 0, recv: 8, recvv: 16, recvmsg: 24, send: 32, sendv: 40, sendmsg: 48, inject: 56, senddata: 64, injectdata: 72, }
-        fid_ep: 80 { fid: 0, ops: 24, cm: 32, msg: 40, rma: 48, tagged: 56, atomic: 64, collective: 72, }
+        fi_ops_ep: 80 { size: 0, cancel: 8, getopt: 16, setopt: 24, tx_ctx: 32, rx_ctx: 40, rx_size_left: 48, tx_size_left: 56, export_xpu: 64, tx_flush: 72, }
+        fi_ops_msg: 88 { size: 0, recv: 8, recvv: 16, recvmsg: 24, send: 32, sendv: 40, sendmsg: 48, inject: 56, senddata: 64, injectdata: 72, recv_flush: 80, }
+        fid_ep: 88 { fid: 0, ops: 24, cm: 32, msg: 40, rma: 48, tagged: 56, atomic: 64, collective: 72, wr: 80, }
+        fi_wr_attr: 16 { op_type: 0, op: 8, }
+        fi_ops_wr: 88 { size: 0, prepare: 8, queue_tx: 16, queue_recv: 24, queue_trecv: 32, modify_addr: 40, modify_iov: 48, modify_rma_iov: 56, modify_tag: 64, modify_data: 72, modify_flags: 80, }
         fid_pep: 40 { fid: 0, ops: 24, cm: 32, }
         fid_stx: 32 { fid: 0, ops: 24, }
         fi_rma_iov: 24 { addr: 0, len: 8, key: 16, }
@@ -96,7 +98,7 @@ fn structs_have_the_measured_layout() {
         fi_msg_rma: 64 { msg_iov: 0, desc: 8, iov_count: 16, addr: 24, rma_iov: 32, rma_iov_count: 40, context: 48, data: 56, }
         fi_ops_rma: 80 { size: 0, read: 8, readv: 16, readmsg: 24, write: 32, writev: 40, writemsg: 48, inject: 56, writedata: 64, injectdata: 72, }
         fi_msg_tagged: 64 { msg_iov: 0, desc: 8, iov_count: 16, addr: 24, tag: 32, ignore: 40, context: 48, data: 56, }
-        fi_ops_tagged: 80 { size: 0, recv: 8, recvv: 16, recvmsg: 24, send: 32, sendv: 40, sendmsg: 48, inject: 56, senddata: 64, injectdata: 72, }
+        fi_ops_tagged: 88 { size: 0, recv: 8, recvv: 16, recvmsg: 24, send: 32, sendv: 40, sendmsg: 48, inject: 56, senddata: 64, injectdata: 72, trecv_flush: 80, }
         fi_atomic_attr: 16 { count: 0, size: 8, }
         fi_msg_atomic: 72 { msg_iov: 0, desc: 8, iov_count: 16, addr: 24, rma_iov: 32, rma_iov_count: 40, datatype: 48, op: 52, context: 56, data: 64, }
         fi_msg_fetch: 24 { msg_iov: 0, desc: 8, iov_count: 16, }
@@ -151,7 +153,7 @@ fn structs_have_the_measured_layout() {
         fi_peer_match_attr: 24 { addr: 0, msg_size: 8, tag: 16, }
         fi_ops_srx_owner: 56 { size: 0, get_msg: 8, get_tag: 16, queue_msg: 24, queue_tag: 32, foreach_unspec_addr: 40, free_entry: 48, }
         fi_ops_srx_peer: 40 { size: 0, start_msg: 8, start_tag: 16, discard_msg: 24, discard_tag: 32, }
-        fid_peer_srx: 96 { ep_fid: 0, owner_ops: 80, peer_ops: 88, }
+        fid_peer_srx: 104 { ep_fid: 0, owner_ops: 88, peer_ops: 96, }
         fi_peer_srx_context: 16 { size: 0, srx: 8, }
         fi_ops_transfer_peer: 24 { size: 0, complete: 8, comperr: 16, }
         fi_peer_transfer_context: 32 { size: 0, info: 8, ep: 16, peer_ops: 24, }

@@ -38,6 +38,7 @@ pub mod fi_prov;
 pub mod fi_rma;
 pub mod fi_tagged;
 pub mod fi_trigger;
+pub mod fi_wr;
 pub mod fi_xpu;
 #[cfg(test)]
 mod layout;
@@ -59,5 +60,6 @@ pub use fi_prov::*;
 pub use fi_rma::*;
 pub use fi_tagged::*;
 pub use fi_trigger::*;
+pub use fi_wr::*;
 pub use fi_xpu::*;
 pub use libc::{POLLIN, iovec, pollfd, pthread_cond_t, pthread_mutex_t, ssize_t};

@@ -40,6 +40,7 @@ bitflags! {
         const TRIGGER = abi::FI_TRIGGER;
         const FENCE = abi::FI_FENCE;
         const AV_USER_ID = abi::FI_AV_USER_ID;
+        const WR = abi::FI_WR;
         const PEER = abi::FI_PEER;
         const XPU = abi::FI_XPU;
         const TAGGED_DIRECTED_RECV = abi::FI_TAGGED_DIRECTED_RECV;

@@ -32,7 +32,7 @@ use crate::sync::Children;
 pub use crate::engine::address::{Address, AddressFormat};
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast, Prepares,
 };
 
 /// What the engine keeps for a domain over this transport.
@@ -61,7 +61,9 @@ pub trait Addressing: Sized + Send + 'static {
 
 /// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
 /// number in `domain.eps`.
-pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batches + Drains {
+pub trait Transport:
+    Connects + Contexts + Groups + Multicast + Atomics + Prepares + Batches + Drains
+{
     /// What the provider keeps per fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;
 

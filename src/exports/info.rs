@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). Old versions of them are in `compat`.
+//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). These are the versions of the default release, which a program
+//! gets that names no node. The versions of other releases are in `compat`.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
@@ -42,8 +43,8 @@ symver!(fi_getinfo @@ "FABRIC_1.10");
 /// fi_getinfo(3): `info` is null or from fi_allocinfo, fi_dupinfo or fi_getinfo.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
-    // SAFETY: passed on from the caller, whose headers are the newest.
-    unsafe { dupinfo(Layout::CURRENT, info) }
+    // SAFETY: passed on from the caller, whose headers are those of the default release.
+    unsafe { dupinfo(Layout::FABRIC_1_10, info) }
 }
 symver!(fi_dupinfo @@ "FABRIC_1.10");
 

@@ -136,7 +136,7 @@ impl PeerSrx {
         // SAFETY: as in `PeerCq::import`.
         unsafe {
             let srx = whole(context)?.srx;
-            let ops = whole(srx.as_ref().ok_or(Error::INVAL)?.owner_ops)?;
+            let ops = whole(*tables(srx)?.0)?;
             Ok(PeerSrx {
                 srx,
                 get: [
@@ -156,7 +156,11 @@ impl PeerSrx {
     /// The owner may start and discard messages from now on.
     pub fn serve(&self) {
         // SAFETY: `import`: the struct is writable; fi_peer(3) leaves this member to the peer.
-        unsafe { (*self.srx).peer_ops = (&raw const PEER_OPS).cast_mut() };
+        unsafe {
+            if let Ok((_, peer_ops)) = tables(self.srx) {
+                *peer_ops = (&raw const PEER_OPS).cast_mut();
+            }
+        }
     }
 
     /// Asks for the receive of a message. `addr` is FI_ADDR_UNSPEC for an unknown sender.
@@ -198,6 +202,33 @@ impl PeerSrx {
         unsafe { (self.each_unknown)(self.srx, Some(address)) };
     }
 }
+
+/// The places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, which got the member `wr` with 2.8. In the
+/// struct of an owner with older headers `owner_ops` stands there. The two tables differ in size, and `wr` may be NULL.
+///
+/// # Safety
+/// NULL, or a struct of any release.
+unsafe fn tables(
+    srx: *mut fid_peer_srx,
+) -> Result<(*mut *mut fi_ops_srx_owner, *mut *mut fi_ops_srx_peer)> {
+    if srx.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: in every release a pointer stands there, to a table that begins with its size, or NULL.
+    unsafe {
+        let place = &raw mut (*srx).ep_fid.wr;
+        let size = match (*place).is_null() {
+            true => size_of::<fi_ops_wr>(),
+            false => (**place).size,
+        };
+        Ok(match size >= size_of::<fi_ops_wr>() {
+            true => (&raw mut (*srx).owner_ops, &raw mut (*srx).peer_ops),
+            false => (place.cast(), place.add(1).cast()),
+        })
+    }
+}
+
+const _: () = assert!(size_of::<fi_ops_srx_owner>() < size_of::<fi_ops_wr>());
 
 const fn kind(what: What) -> usize {
     match what {

@@ -46,7 +46,7 @@ type Entry = unsafe extern "C" fn() -> *mut fi_provider;
 
 /// The oldest interface of plug-ins.
 const OLDEST: u32 = 1 << 16 | 3;
-/// The first interface whose `fi_info` structs are as long as those of the library.
+/// The interface that made the parts of an `fi_info` longer than those of 2.6.
 const WITH_XPU: u32 = 2 << 16 | 7;
 
 impl Plugin {
@@ -194,7 +194,7 @@ impl Plugin {
             // SAFETY: as above; its NIC is NULL or an open object.
             let nic = info.is_ok().then(|| unsafe { nic_of((*list).nic) });
             // SAFETY: as above.
-            let made = unsafe { Made::new(list, self.api() < WITH_XPU) }?;
+            let made = unsafe { Made::new(list, self.layout()) }?;
             if let Ok(mut info) = info {
                 (info.made, info.nic) = (Some(made), nic.flatten());
                 entries.push(info);
@@ -202,6 +202,14 @@ impl Plugin {
             list = next;
         }
         Ok(entries)
+    }
+
+    /// How long the parts of its entries are at least.
+    fn layout(&self) -> Layout {
+        match self.api() < WITH_XPU {
+            true => Layout::FABRIC_1_9,
+            false => Layout::FABRIC_1_10,
+        }
     }
 
     /// fi_fabric(3).

@@ -37,6 +37,15 @@ pub unsafe fn resized(piece: *mut c_void, known: usize, whole: usize) -> Option<
     Some(moved)
 }
 
+/// Bytes that may be used of a piece; 0 for null. At least as many as were asked for.
+///
+/// # Safety
+/// `piece` is null or came from the C library's heap.
+pub unsafe fn room<T>(piece: *mut T) -> usize {
+    // SAFETY: passed on from the caller.
+    unsafe { libc::malloc_usable_size(piece.cast()) }
+}
+
 /// Gives a piece back; null is fine.
 ///
 /// # Safety
@@ -57,8 +66,7 @@ pub unsafe fn release_wiped(piece: *mut u8, len: usize) {
     // SAFETY: the caller's promise; no more is written than the piece has, whatever a program says of its length, and
     // the compiler does not leave that call out.
     unsafe {
-        let room = libc::malloc_usable_size(piece.cast());
-        libc::explicit_bzero(piece.cast(), len.min(room));
+        libc::explicit_bzero(piece.cast(), len.min(room(piece)));
         libc::free(piece.cast());
     }
 }

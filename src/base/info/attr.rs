@@ -92,6 +92,8 @@ pub struct EpAttr {
     pub auth_key: Option<Secret>,
     /// A `fid_xpu_ctx` as a number, which nothing here looks at; 0 is none.
     pub xpu_ctx: usize,
+    pub max_tx_wr_size: usize,
+    pub max_rx_wr_size: usize,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]

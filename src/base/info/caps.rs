@@ -10,14 +10,14 @@ use crate::base::flags::flags;
 pub const TX_PRIMARY: Caps = flags!(Caps:
     MSG | RMA | TAGGED | ATOMIC | MULTICAST | COLLECTIVE | READ | WRITE | SEND | NAMED_RX_CTX | HMEM
 );
-pub const TX_SECONDARY: Caps = flags!(Caps: TRIGGER | FENCE | RMA_PMEM);
+pub const TX_SECONDARY: Caps = flags!(Caps: TRIGGER | FENCE | RMA_PMEM | WR);
 
 pub const RX_PRIMARY: Caps = flags!(Caps:
     MSG | RMA | TAGGED | ATOMIC | COLLECTIVE | RECV | REMOTE_READ | REMOTE_WRITE | DIRECTED_RECV |
     TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | HMEM
 );
 pub const RX_SECONDARY: Caps = flags!(Caps:
-    MULTI_RECV | TAGGED_MULTI_RECV | TRIGGER | RMA_PMEM | SOURCE | RMA_EVENT | SOURCE_ERR
+    MULTI_RECV | TAGGED_MULTI_RECV | TRIGGER | RMA_PMEM | SOURCE | RMA_EVENT | SOURCE_ERR | WR
 );
 
 pub const TX: Caps = TX_PRIMARY.union(TX_SECONDARY);

@@ -2,7 +2,7 @@
 //! How long the structs of a caller are in the headers that it was compiled with. They grew at the tail only.
 //!
 //! A node of fi_getinfo and fi_dupinfo tells how long those of an `fi_info` are. For all other calls nothing does, but
-//! the API version of the fabric, and not even that between 2.6 and what comes next: there the shorter is taken.
+//! the API version of the fabric, and not even that from 2.5 on: there the shortest is taken.
 #![forbid(unsafe_code)]
 
 use core::mem::offset_of;
@@ -62,14 +62,19 @@ impl Layout {
         domain: 224,
         ..Layout::FABRIC_1_8
     };
-    /// What comes next (devices that start transfers).
+    /// 2.7 (devices that start transfers).
     pub const FABRIC_1_10: Layout = Layout {
         ep: 104,
         domain: 232,
         ..Layout::FABRIC_1_9
     };
+    /// The alpha of 2.8 (prepared requests).
+    pub const FABRIC_1_11: Layout = Layout {
+        ep: 120,
+        ..Layout::FABRIC_1_10
+    };
     /// What this library writes, whatever the caller was compiled with.
-    pub const CURRENT: Layout = Layout::FABRIC_1_10;
+    pub const CURRENT: Layout = Layout::FABRIC_1_11;
 
     /// Bytes of `fi_cq_attr` that every caller has.
     pub const CQ_ATTR: usize = 40;

@@ -28,21 +28,23 @@ pub(super) struct Given<'a> {
 }
 
 impl Made {
-    /// Takes over an entry. If it is one of 2.6 (`short`), the parts that have grown since get their new length: the
-    /// application reads so much.
+    /// Takes over an entry that is as long as `known` says. The parts that have grown since get their new length, because
+    /// the application reads so much. An entry with FI_WR may be as long as now, although its maker declares 2.7.
     ///
     /// # Safety
-    /// The entry and its parts are pieces of the C library's heap, as long as in 2.6 or, unless `short`, as now; nobody
-    /// else uses them.
-    pub unsafe fn new(entry: *mut abi::fi_info, short: bool) -> Result<Made> {
+    /// The entry and its parts are pieces of the C library's heap, at least as long as `known`; nobody else uses them.
+    pub unsafe fn new(entry: *mut abi::fi_info, known: Layout) -> Result<Made> {
         // SAFETY: promised by the caller.
         unsafe { (*entry).next = null_mut() };
         let made = Made(AtomicPtr::new(entry));
-        if short {
-            let (known, whole) = (Layout::FABRIC_1_9, Layout::CURRENT);
-            // SAFETY: promised by the caller.
-            unsafe {
+        let whole = Layout::CURRENT;
+        // SAFETY: promised by the caller.
+        unsafe {
+            let has_sizes = (*entry).caps & abi::FI_WR != 0;
+            if known.ep < whole.ep && !(has_sizes && heap::room((*entry).ep_attr) >= whole.ep) {
                 (*entry).ep_attr = longer((*entry).ep_attr, known.ep, whole.ep)?;
+            }
+            if known.domain < whole.domain {
                 (*entry).domain_attr = longer((*entry).domain_attr, known.domain, whole.domain)?;
             }
         }

@@ -175,6 +175,8 @@ unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> Result<EpAttr> {
         // SAFETY: passed on from the caller.
         auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) }?,
         xpu_ctx: attr.xpu_ctx.expose_provenance(),
+        max_tx_wr_size: attr.max_tx_wr_size,
+        max_rx_wr_size: attr.max_rx_wr_size,
     })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Round trips between the owned description and the C lists.
 
-use core::ptr::null;
+use core::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use super::*;
@@ -37,6 +37,8 @@ fn full() -> Info {
             mem_tag_format: u64::MAX,
             auth_key_size: 3,
             auth_key: Some(Secret::from(&[9, 8, 7][..])),
+            max_tx_wr_size: 16,
+            max_rx_wr_size: 17,
             ..EpAttr::default()
         },
         domain: DomainAttr {
@@ -96,6 +98,8 @@ fn a_copy_through_an_old_layout_has_a_zero_tail() {
     expected.tx.tclass = 0;
     expected.ep.auth_key_size = 0;
     expected.ep.auth_key = None;
+    expected.ep.max_tx_wr_size = 0;
+    expected.ep.max_rx_wr_size = 0;
     expected.domain = DomainAttr {
         name: expected.domain.name,
         control_progress: 1,
@@ -233,4 +237,34 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
         release(second);
     }
     assert_eq!(OPEN.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn parts_of_a_plug_in_become_as_long_as_now() {
+    let sizes = |caps: u64, len: usize| {
+        let entry = full().write().unwrap();
+        let part = crate::sys::heap::copy(&vec![7; len]).unwrap();
+        // SAFETY: the entry is ours, its parts are of the heap; `Made` releases all.
+        unsafe {
+            crate::sys::heap::release((*entry).ep_attr);
+            (*entry).ep_attr = part.as_ptr().cast();
+            (*(*entry).ep_attr).auth_key = null_mut();
+            (*entry).caps = caps;
+            let _made = Made::new(entry, Layout::FABRIC_1_10).unwrap();
+            assert!(crate::sys::heap::room((*entry).ep_attr) >= Layout::CURRENT.ep);
+            let attr = &*(*entry).ep_attr;
+            assert_eq!(attr.xpu_ctx.addr(), 0x0707_0707_0707_0707);
+            (attr.max_tx_wr_size, attr.max_rx_wr_size)
+        }
+    };
+    let (short, whole) = (Layout::FABRIC_1_10.ep, Layout::CURRENT.ep);
+    let sevens = 0x0707_0707_0707_0707;
+    assert_eq!(sizes(abi::FI_MSG, short), (0, 0));
+    assert_eq!(sizes(abi::FI_MSG | abi::FI_WR, short), (0, 0));
+    assert_eq!(sizes(abi::FI_MSG, whole), (0, 0));
+    assert_eq!(
+        sizes(abi::FI_MSG | abi::FI_WR, whole),
+        (sevens, sevens),
+        "what the maker has written stays"
+    );
 }

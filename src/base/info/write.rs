@@ -260,6 +260,8 @@ fn ep_attr(raw: &mut abi::fi_ep_attr, attr: &EpAttr) {
     raw.rx_ctx_cnt = attr.rx_ctx_cnt;
     raw.auth_key_size = attr.auth_key_size;
     raw.xpu_ctx = ptr::with_exposed_provenance_mut(attr.xpu_ctx);
+    raw.max_tx_wr_size = attr.max_tx_wr_size;
+    raw.max_rx_wr_size = attr.max_rx_wr_size;
 }
 
 fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {

@@ -5,7 +5,7 @@
 
 use core::ffi::{CStr, c_char};
 
-use super::flags;
+use super::flags::{self, Headers};
 use super::known::Known;
 use super::names::{AV_TYPE, EP_TYPE, PROGRESS, PROTOCOL, RESOURCE_MGMT, THREADING};
 use super::writer::{Pointer, Text};
@@ -69,8 +69,12 @@ pub fn ep_attr(text: &mut Text, depth: usize, known: &Known<fi_ep_attr>) {
     context_count(text, depth, "tx_ctx_cnt", attr.tx_ctx_cnt);
     context_count(text, depth, "rx_ctx_cnt", attr.rx_ctx_cnt);
     text.field(depth, "auth_key_size", attr.auth_key_size);
-    if known.is_next {
+    if known.headers >= Headers::V27 {
         text.field(depth, "xpu_ctx", Pointer::new(attr.xpu_ctx));
+    }
+    if known.headers >= Headers::V28 {
+        text.field(depth, "max_tx_wr_size", attr.max_tx_wr_size);
+        text.field(depth, "max_rx_wr_size", attr.max_rx_wr_size);
     }
 }
 
@@ -119,7 +123,7 @@ pub unsafe fn domain_attr(text: &mut Text, depth: usize, known: &Known<fi_domain
     text.field(depth, "max_group_id", attr.max_group_id);
     text.field(depth, "max_cntr_value", attr.max_cntr_value);
     text.field(depth, "max_err_cntr_value", attr.max_err_cntr_value);
-    if known.is_next {
+    if known.headers >= Headers::V27 {
         text.field(depth, "max_xpu_ctx_cnt", attr.max_xpu_ctx_cnt);
     }
 }

@@ -7,6 +7,14 @@
 use super::writer::Text;
 use crate::abi::*;
 
+/// Headers of a program, as far as the flags in its structs prove them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Headers {
+    Before27,
+    V27,
+    V28,
+}
+
 /// The names of the bits of one field.
 pub struct Flags(&'static [(u64, &'static str)]);
 
@@ -22,11 +30,16 @@ impl Flags {
         text.trim_comma();
     }
 
-    /// Whether these bits prove that their user knows what came with FI_XPU: that is among them, and nothing without a
-    /// name. Who sets all bits has said nothing.
-    pub fn know_xpu(&self, bits: u64) -> bool {
+    /// The release whose headers the program has at least that set these bits. A bit without a name in the list proves
+    /// nothing, because some programs set all bits.
+    pub fn headers(&self, bits: u64) -> Headers {
         let named = self.0.iter().fold(FI_XPU, |all, (flag, _)| all | flag);
-        bits & FI_XPU != 0 && bits & !named == 0
+        match bits & !named != 0 {
+            true => Headers::Before27,
+            false if bits & FI_WR != 0 => Headers::V28,
+            false if bits & FI_XPU != 0 => Headers::V27,
+            false => Headers::Before27,
+        }
     }
 
     /// `A | B | 0x4`: for sentences, and complete, with what has no name as a number.
@@ -54,7 +67,7 @@ pub const CAPS: Flags = flags!(
     FI_MSG FI_RMA FI_TAGGED FI_ATOMIC FI_MULTICAST FI_COLLECTIVE FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ
     FI_REMOTE_WRITE FI_MULTI_RECV FI_REMOTE_CQ_DATA FI_TRIGGER FI_FENCE FI_RMA_PMEM FI_SOURCE_ERR FI_LOCAL_COMM
     FI_REMOTE_COMM FI_SHARED_AV FI_RMA_EVENT FI_SOURCE FI_NAMED_RX_CTX FI_DIRECTED_RECV FI_AV_USER_ID FI_PEER FI_HMEM
-    FI_XPU
+    FI_XPU FI_WR
 );
 
 pub const OP_FLAGS: Flags = flags!(

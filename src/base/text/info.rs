@@ -45,9 +45,9 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
         text.field(1, "handle", Pointer::new(info.handle));
         tx_attr(text, 1, info.tx_attr.as_ref());
         rx_attr(text, 1, info.rx_attr.as_ref());
-        let is_next = flags::CAPS.know_xpu(info.caps);
-        ep_attr(text, 1, &known::ep(info.ep_attr, is_next));
-        domain_attr(text, 1, &known::domain(info.domain_attr, is_next));
+        let headers = flags::CAPS.headers(info.caps);
+        ep_attr(text, 1, &known::ep(info.ep_attr, headers));
+        domain_attr(text, 1, &known::domain(info.domain_attr, headers));
         fabric_attr(text, 1, info.fabric_attr.as_ref());
         object(text, 1, "nic", info.nic.cast());
     }

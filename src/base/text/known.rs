@@ -1,71 +1,83 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How much of a struct its user has. `fi_tostr` has no version, so what came with 2.7 is read only where the rest of
-//! the struct proves that its user knows FI_XPU. Nothing tells the structs of 2.6 and before from each other.
+//! How much of a struct its user has. `fi_tostr` has no version, so what came with 2.7 and 2.8 is read only if the rest
+//! of the struct proves that its user knows FI_XPU or FI_WR. Nothing tells the structs of 2.6 and before from each other.
 //!
 //! Trusted with: reading so much of what C hands in.
 
-use super::flags;
+use super::flags::{self, Headers};
 use crate::abi::*;
 use crate::base::info::{Layout, Plain, grown};
 
-/// A struct, and whether it is one of 2.7.
+/// A struct, and the headers that it is of.
 pub struct Known<T> {
     pub attr: Option<T>,
-    pub is_next: bool,
+    pub headers: Headers,
 }
 
+/// Reads the part that every program has, asks `proves` for the headers, and reads what these add.
+///
 /// # Safety
-/// `data` is NULL or such a struct, at least as long as in 2.6 (`released`), and whole if `proves` says so of that
-/// part.
+/// `data` is NULL or such a struct, as long as `size` says of the headers that `proves` returns.
 unsafe fn known<T: Plain>(
     data: *const T,
-    released: usize,
-    proves: impl FnOnce(&T) -> bool,
+    size: impl Fn(Headers) -> usize,
+    proves: impl FnOnce(&T) -> Headers,
 ) -> Known<T> {
     // SAFETY: promised by the caller.
-    let attr = unsafe { grown(data, released) };
-    match attr.as_ref().is_some_and(proves) {
-        true => Known {
-            // SAFETY: promised by the caller.
-            attr: unsafe { grown(data, size_of::<T>()) },
-            is_next: true,
-        },
-        false => Known {
-            attr,
-            is_next: false,
-        },
+    let attr = unsafe { grown(data, size(Headers::Before27)) };
+    let headers = attr.as_ref().map_or(Headers::Before27, proves);
+    Known {
+        // SAFETY: promised by the caller.
+        attr: unsafe { grown(data, size(headers)) },
+        headers,
     }
 }
 
-/// `is_next`: something else proves it.
+fn layout(headers: Headers) -> Layout {
+    match headers {
+        Headers::Before27 => Layout::FABRIC_1_9,
+        Headers::V27 => Layout::FABRIC_1_10,
+        Headers::V28 => Layout::FABRIC_1_11,
+    }
+}
+
+/// Only `headers`, what the capabilities beside it prove, tells how long the struct is.
 ///
 /// # Safety
-/// `data` is NULL or such a struct.
-pub unsafe fn ep(data: *const fi_ep_attr, is_next: bool) -> Known<fi_ep_attr> {
+/// `data` is NULL or such a struct of these headers.
+pub unsafe fn ep(data: *const fi_ep_attr, headers: Headers) -> Known<fi_ep_attr> {
     // SAFETY: promised by the caller.
-    unsafe { known(data, Layout::FABRIC_1_9.ep, |_| is_next) }
+    unsafe { known(data, |headers| layout(headers).ep, |_| headers) }
 }
 
 /// # Safety
 /// As `ep`.
-pub unsafe fn domain(data: *const fi_domain_attr, is_next: bool) -> Known<fi_domain_attr> {
-    let proves = |attr: &fi_domain_attr| is_next || flags::CAPS.know_xpu(attr.caps);
+pub unsafe fn domain(data: *const fi_domain_attr, headers: Headers) -> Known<fi_domain_attr> {
+    let proves = |attr: &fi_domain_attr| headers.max(flags::CAPS.headers(attr.caps));
     // SAFETY: promised by the caller.
-    unsafe { known(data, Layout::FABRIC_1_9.domain, proves) }
+    unsafe { known(data, |headers| layout(headers).domain, proves) }
 }
 
 /// # Safety
 /// As `ep`.
 pub unsafe fn cq(data: *const fi_cq_attr) -> Known<fi_cq_attr> {
-    let proves = |attr: &fi_cq_attr| flags::CQ_FLAGS.know_xpu(attr.flags);
+    let proves = |attr: &fi_cq_attr| flags::CQ_FLAGS.headers(attr.flags);
+    let size = |headers| match headers {
+        Headers::Before27 => Layout::CQ_ATTR,
+        _ => size_of::<fi_cq_attr>(),
+    };
     // SAFETY: promised by the caller.
-    unsafe { known(data, Layout::CQ_ATTR, proves) }
+    unsafe { known(data, size, proves) }
 }
 
 /// # Safety
 /// As `ep`.
 pub unsafe fn cntr(data: *const fi_cntr_attr) -> Known<fi_cntr_attr> {
-    let proves = |attr: &fi_cntr_attr| flags::CQ_FLAGS.know_xpu(attr.flags);
+    let proves = |attr: &fi_cntr_attr| flags::CQ_FLAGS.headers(attr.flags);
+    let size = |headers| match headers {
+        Headers::Before27 => Layout::CNTR_ATTR,
+        _ => size_of::<fi_cntr_attr>(),
+    };
     // SAFETY: promised by the caller.
-    unsafe { known(data, Layout::CNTR_ATTR, proves) }
+    unsafe { known(data, size, proves) }
 }

@@ -59,14 +59,15 @@ pub unsafe fn write(text: &mut Text, kind: fi_type, data: *const c_void) {
 /// # Safety
 /// As `write`.
 unsafe fn structure(text: &mut Text, kind: fi_type, data: *const c_void) -> bool {
+    let oldest = flags::Headers::Before27;
     // SAFETY: this function's caller promises that `data` points to the struct that `kind` says.
     unsafe {
         match kind {
             FI_TYPE_INFO => info::info(text, &*data.cast()),
             FI_TYPE_TX_ATTR => attr::tx_attr(text, 0, data.cast::<fi_tx_attr>().as_ref()),
             FI_TYPE_RX_ATTR => attr::rx_attr(text, 0, data.cast::<fi_rx_attr>().as_ref()),
-            FI_TYPE_EP_ATTR => attr::ep_attr(text, 0, &known::ep(data.cast(), false)),
-            FI_TYPE_DOMAIN_ATTR => attr::domain_attr(text, 0, &known::domain(data.cast(), false)),
+            FI_TYPE_EP_ATTR => attr::ep_attr(text, 0, &known::ep(data.cast(), oldest)),
+            FI_TYPE_DOMAIN_ATTR => attr::domain_attr(text, 0, &known::domain(data.cast(), oldest)),
             FI_TYPE_FABRIC_ATTR => {
                 attr::fabric_attr(text, 0, data.cast::<fi_fabric_attr>().as_ref())
             }

@@ -4,7 +4,7 @@
 //! Trusted with: following the name in an `fi_av_attr` that C hands in, which is NULL or ends with a zero.
 
 use super::attr::string;
-use super::flags;
+use super::flags::{self, Headers};
 use super::known::Known;
 use super::names::{AV_TYPE, CNTR_EVENTS, CQ_FORMAT, CQ_WAIT_COND, HMEM_IFACE, WAIT_OBJ};
 use super::writer::{Pointer, Text};
@@ -33,7 +33,7 @@ pub fn cq_attr(text: &mut Text, known: &Known<fi_cq_attr>) {
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "signaling_vector", attr.signaling_vector);
     text.field(1, "wait_cond", CQ_WAIT_COND.of(attr.wait_cond.0));
-    if known.is_next {
+    if known.headers >= Headers::V27 {
         text.field(1, "xpu_ctx", Pointer::new(attr.xpu_ctx));
     }
 }
@@ -46,7 +46,7 @@ pub fn cntr_attr(text: &mut Text, known: &Known<fi_cntr_attr>) {
     text.field(1, "events", CNTR_EVENTS.of(attr.events.0));
     text.field(1, "wait_obj", WAIT_OBJ.of(attr.wait_obj.0));
     text.field(1, "flags", format_args!("{:#x}", attr.flags));
-    if known.is_next {
+    if known.headers >= Headers::V27 {
         text.field(1, "xpu_ctx", Pointer::new(attr.xpu_ctx));
     }
 }

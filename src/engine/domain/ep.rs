@@ -12,6 +12,7 @@ mod limits;
 mod multicast;
 pub mod options;
 mod triggered;
+mod wr;
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -26,13 +27,14 @@ use crate::base::{Caps, Error, MsgOrder, OpFlags, Result};
 use crate::engine::domain::peers::Caller;
 use crate::engine::domain::profile::Profile;
 use crate::engine::domain::sep::{Member, Side};
-use crate::engine::domain::{Engine, Locked};
+use crate::engine::domain::{Engine, Locked, State};
 use crate::engine::ep_state::{EpState, Role};
 use crate::engine::srx::Srx;
 use crate::engine::transport::Transport;
 use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::transfer::Tx;
+use crate::ffi::ops::wr::record::new_stamp;
 use crate::ffi::{Kind, Other, WaitHandle};
 use crate::sync::stats::EpStats;
 use crate::sync::{Use, Uses};
@@ -49,6 +51,8 @@ struct Shared<T: Transport> {
     /// The bind flags of the counters.
     counted: AtomicU64,
     limits: Limits,
+    /// What its prepared work requests begin with.
+    stamp: u64,
     /// What is bound stays open.
     bound: Mutex<Vec<Use>>,
     /// Aliases keep the endpoint open, and so does a profile.
@@ -186,6 +190,7 @@ impl<T: Transport> Ep<T> {
             rx_implied: AtomicU64::new(OpFlags::COMPLETION.bits()),
             counted: AtomicU64::new(0),
             limits: Limits::new(&info, T::ATOMIC_SIZE, names_contexts),
+            stamp: new_stamp(),
             bound: Mutex::default(),
             aliases: Uses::default(),
             has_own_eq: AtomicBool::new(false),
@@ -250,6 +255,7 @@ impl<T: Transport> Ep<T> {
                 ops::collective::table::<Ep<T>>(),
                 &ops::collective::NONE,
             ),
+            wr: table(caps, Caps::WR, ops::wr::table::<Ep<T>>(), &ops::wr::NONE),
         })
     }
 
@@ -281,12 +287,18 @@ impl<T: Transport> Ep<T> {
         known
     }
 
-    /// As `transmit`, where the destination may name a receive context, or operations wait for others.
+    /// As `transmit`, where the destination may name a receive context, or operations wait for others. `check` decides
+    /// under the lock whether the operation is posted.
     #[cold]
-    fn post_from(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
+    fn post_from(
+        &self,
+        tx: &mut Tx<'_, T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
+        check(state)?;
         let (port, id) = (self.port(), self.shared.id);
         let result = match tx.flags.contains(OpFlags::TRIGGER) {
             false => state

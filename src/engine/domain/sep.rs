@@ -128,6 +128,7 @@ impl<T: Transport> ScalableEp<T> {
             tagged: core::ptr::from_ref(&ops::tagged::NONE).cast_mut(),
             atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+            wr: core::ptr::from_ref(&ops::wr::NONE).cast_mut(),
         }))
     }
 

@@ -95,6 +95,7 @@ impl<T: Transport> SharedRx<T> {
             tagged: core::ptr::from_ref(tagged).cast_mut(),
             atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
             collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+            wr: core::ptr::from_ref(&ops::wr::NONE).cast_mut(),
         }))
     }
 
@@ -124,6 +125,7 @@ impl<T: Transport> SharedRx<T> {
                 tagged: core::ptr::from_ref(&ops::tagged::NONE).cast_mut(),
                 atomic: core::ptr::from_ref(&ops::atomic::NONE).cast_mut(),
                 collective: core::ptr::from_ref(&ops::collective::NONE).cast_mut(),
+                wr: core::ptr::from_ref(&ops::wr::NONE).cast_mut(),
             }
         }))
     }
@@ -266,6 +268,11 @@ impl<T: Transport> DataPath for SharedRx<T> {
         }
         guard.run_triggers();
         guard.after_receive(&rx);
+        Ok(())
+    }
+
+    /// No receive is ever deferred.
+    fn start_receives(&self) -> Result {
         Ok(())
     }
 

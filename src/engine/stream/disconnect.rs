@@ -222,8 +222,8 @@ impl<N: Net> Stream<N> {
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
             endpoint.unlink(&conn.session.peer, id);
             for slot in &mut endpoint.peers {
-                if *slot == id as u32 {
-                    *slot = NONE;
+                if slot.conn == id as u32 {
+                    slot.conn = NONE;
                 }
             }
         }

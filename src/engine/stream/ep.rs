@@ -16,6 +16,23 @@ use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::socket::Socket;
 
+/// What an RDM endpoint keeps for one index of its address vector.
+#[derive(Clone, Copy)]
+pub struct PeerSlot {
+    /// The connection, or `NONE`.
+    pub conn: u32,
+    /// Number of addresses that were removed from this index. A prepared work request is for one address only, not for
+    /// the next one that gets the same index.
+    pub generation: u32,
+}
+
+impl PeerSlot {
+    pub const EMPTY: PeerSlot = PeerSlot {
+        conn: NONE,
+        generation: 0,
+    };
+}
+
 /// An endpoint of either type.
 pub struct Ep<N: Net> {
     /// What the provider keeps; it goes before the listener does.
@@ -25,8 +42,8 @@ pub struct Ep<N: Net> {
     pub local: N::Addr,
     /// RDM only.
     pub listener: Option<Socket>,
-    /// RDM: the connection to each address of the vector; `NONE` where there is none.
-    pub peers: Vec<u32>,
+    /// RDM: the connection to each address of the vector.
+    pub peers: Vec<PeerSlot>,
     /// RDM: the connection that messages to a peer go over, by the peer's listener.
     pub by_addr: HashMap<N::Addr, usize>,
     /// RDM: further connections of a peer, which only receive.
@@ -46,6 +63,15 @@ impl<N: Net> Ep<N> {
         let receive_only = self.receive_only.get(peer).into_iter().flatten();
         let all = self.by_addr.get(peer).into_iter().chain(receive_only);
         all.copied().collect()
+    }
+
+    /// The slot of an index that the address vector has.
+    pub(super) fn peer_slot(&mut self, index: u64) -> &mut PeerSlot {
+        let at = index as usize;
+        if self.peers.len() <= at {
+            self.peers.resize(at + 1, PeerSlot::EMPTY);
+        }
+        &mut self.peers[at]
     }
 
     /// A connection of this peer is gone.
@@ -160,11 +186,7 @@ impl<N: Net> Stream<N> {
                 id
             }
         };
-        let at = dest as usize;
-        if endpoint.peers.len() <= at {
-            endpoint.peers.resize(at + 1, NONE);
-        }
-        endpoint.peers[at] = id as u32;
+        endpoint.peer_slot(dest).conn = id as u32;
         Ok(id)
     }
 
@@ -275,7 +297,8 @@ impl<N: Net> Stream<N> {
                 continue;
             }
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
-                *slot = NONE;
+                slot.conn = NONE;
+                slot.generation = slot.generation.wrapping_add(1);
             }
             let ids = endpoint.conns_with(peer);
             let mut unnamed = None;

@@ -37,6 +37,7 @@ mod parts;
 mod peers;
 pub mod pending_peer;
 mod post;
+mod prepared;
 mod process_probe;
 pub mod progress;
 pub mod proto;

@@ -152,8 +152,8 @@ impl<N: Net> Stream<N> {
         if !enabled || domain.may_post(ep).is_err() {
             return None;
         }
-        let &id = self.eps.get(ep)?.peers.get(dest as usize)?;
-        self.conns.get_mut(id as usize)
+        let slot = self.eps.get(ep)?.peers.get(dest as usize)?;
+        self.conns.get_mut(slot.conn as usize)
     }
 
     /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call
@@ -175,7 +175,7 @@ impl<N: Net> Stream<N> {
             };
         }
         let id = match endpoint.peers.get(dest as usize) {
-            Some(&id) if id != NONE => id as usize,
+            Some(slot) if slot.conn != NONE => slot.conn as usize,
             _ => self.find_peer(domain, ep, dest)?,
         };
         if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {

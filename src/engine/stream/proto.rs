@@ -27,7 +27,7 @@ pub use connect::{
     private_of,
 };
 pub use frame::{Decoded, Frame, Refused, decode, is_rendezvous_data};
-pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError};
+pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError, renumber};
 pub use message::{MAX_MESSAGE_HEADER, Message};
 pub use rendezvous::{Offer, ReadyToSend, RendezvousData, Share};
 pub use rma::{MAX_ONE_WRITE, ReadRequest, ReadResponse, Write};

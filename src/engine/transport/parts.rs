@@ -17,6 +17,8 @@ use crate::engine::fabric::FabricShared;
 use crate::engine::flusher::Held;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::collective::Collective;
+use crate::ffi::ops::transfer::{OneTx, Tx};
+use crate::ffi::ops::wr::record::Route;
 
 /// State of the listener at the peer's address, as far as an endpoint that is not connected yet has seen it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -184,6 +186,49 @@ pub trait Atomics: Addressing {
     }
 }
 
+/// Prepared work requests: fi_wr(3). For endpoints with FI_WR.
+pub trait Prepares: Addressing {
+    /// The route of an operation of the endpoint `port`: which peer its destination stands for now, and its short path.
+    fn route(
+        &mut self,
+        domain: &mut DomainStateOf<Self>,
+        port: usize,
+        tx: &Tx<'_, Self::Memory>,
+    ) -> Result<Route> {
+        Ok(Route::to(self.generation(domain, port, tx.dest)?))
+    }
+    /// A number that changes when the address at this index leaves the address vector. `INVAL`: there is none.
+    fn generation(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _port: usize,
+        _addr: u64,
+    ) -> Result<u32> {
+        Err(Error::NOSYS)
+    }
+    /// Whether that number is still the same.
+    fn is_current(
+        &self,
+        _domain: &DomainStateOf<Self>,
+        _port: usize,
+        _addr: u64,
+        _generation: u32,
+    ) -> bool {
+        false
+    }
+    /// Posts a message by the short path of its route. False: nothing has happened.
+    #[inline]
+    fn queue_short(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _tx: &OneTx<Self::Memory>,
+        _route: &Route,
+    ) -> bool {
+        false
+    }
+}
+
 /// Small messages are held back for a moment, to be sent together.
 pub trait Batches: Addressing {
     /// Whether something is held back.
@@ -199,6 +244,10 @@ pub trait Batches: Addressing {
     /// Sends what was held back.
     #[inline]
     fn flush(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    /// fi_tx_flush: starts everything that FI_MORE has deferred at this endpoint; it may start more.
+    fn start_deferred(&mut self, domain: &mut DomainStateOf<Self>, _port: usize) {
+        self.flush(domain);
+    }
     /// A poll is not followed by `flush`: what it left held back is the thread's.
     #[inline]
     fn hold(&mut self) {}

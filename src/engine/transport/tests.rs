@@ -63,6 +63,7 @@ impl Contexts for Bare {}
 impl Groups for Bare {}
 impl Multicast for Bare {}
 impl Atomics for Bare {}
+impl Prepares for Bare {}
 impl Batches for Bare {}
 impl Drains for Bare {}
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo` for seven generations of headers: fi_getinfo(3).
+//! `fi_getinfo`, `fi_dupinfo` and `fi_freeinfo` for the headers of other releases than the default one: fi_getinfo(3).
 
 use core::ffi::{c_char, c_int};
 
@@ -42,14 +42,15 @@ node!(FABRIC_1_3, "FABRIC_1.3", getinfo_1_3, dupinfo_1_3);
 node!(FABRIC_1_7, "FABRIC_1.7", getinfo_1_7, dupinfo_1_7);
 node!(FABRIC_1_8, "FABRIC_1.8", getinfo_1_8, dupinfo_1_8);
 node!(FABRIC_1_9, "FABRIC_1.9", getinfo_1_9, dupinfo_1_9);
+node!(FABRIC_1_11, "FABRIC_1.11", getinfo_1_11, dupinfo_1_11);
 
 /// Lists are always in the newest layout, so one function serves all nodes.
 ///
 /// # Safety
 /// As `fi_freeinfo`.
-unsafe extern "C" fn freeinfo_old(info: *mut fi_info) {
+unsafe extern "C" fn freeinfo(info: *mut fi_info) {
     // SAFETY: passed on from the caller.
     unsafe { release(info) }
 }
-symver!(freeinfo_old as fi_freeinfo @ "FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2", "FABRIC_1.3", "FABRIC_1.7", "FABRIC_1.8",
-    "FABRIC_1.9");
+symver!(freeinfo as fi_freeinfo @ "FABRIC_1.0", "FABRIC_1.1", "FABRIC_1.2", "FABRIC_1.3", "FABRIC_1.7", "FABRIC_1.8",
+    "FABRIC_1.9", "FABRIC_1.11");

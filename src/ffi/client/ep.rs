@@ -74,6 +74,12 @@ impl Ep {
         status(unsafe { slots::ep::setopt(self.fid(), FI_OPT_ENDPOINT, name, at, size_of::<T>()) })
     }
 
+    /// Starts the operations that FI_MORE has deferred; `NOSYS` if the provider does not have the call.
+    pub fn tx_flush(&self) -> Result {
+        // SAFETY: the endpoint is open.
+        posted(unsafe { slots::ep::tx_flush(self.as_ptr(), 0) })
+    }
+
     /// Ends the operation that was posted with this context, if that can be done.
     pub fn cancel(&self, context: usize) -> Result {
         // SAFETY: the endpoint is open; the context is compared, not followed, unless an operation has it.

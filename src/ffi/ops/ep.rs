@@ -24,6 +24,10 @@ pub trait EpCalls: Kind {
     fn cancel(&self, _context: usize) -> Result {
         Err(Error::NOSYS)
     }
+    /// fi_tx_flush: starts the operations that FI_MORE has deferred.
+    fn start_transmits(&self) -> Result {
+        Err(Error::NOSYS)
+    }
     fn rx_size_left(&self) -> Result<usize> {
         Err(Error::NOSYS)
     }
@@ -46,6 +50,7 @@ pub const fn table<T: EpCalls>() -> &'static fi_ops_ep {
         setopt: Some(setopt::<T>),
         rx_size_left: Some(rx_size_left::<T>),
         tx_size_left: Some(tx_size_left::<T>),
+        tx_flush: Some(tx_flush::<T>),
         ..Missing::TABLE
     }
 }
@@ -123,6 +128,16 @@ fn read_value(kind: OptKind, bytes: &[u8]) -> Result<OptValue> {
         OptKind::Bool => bytes.try_into().map(|b: [u8; 1]| OptValue::Bool(b[0] != 0)),
     }
     .map_err(|_| Error::INVAL)
+}
+
+unsafe extern "C" fn tx_flush<T: EpCalls>(ep: *mut fid_ep, flags: u64) -> isize {
+    // SAFETY: an open endpoint.
+    status(
+        object(unsafe { object::get::<T, _>(ep) }).and_then(|ep| match flags {
+            0 => ep.start_transmits(),
+            _ => Err(Error::INVAL),
+        }),
+    )
 }
 
 unsafe extern "C" fn rx_size_left<T: EpCalls>(ep: *mut fid_ep) -> isize {

@@ -15,10 +15,9 @@ macro_rules! or_zero {
 /// Table `$ops`, its C functions and its variants, for messages described by `$msg`. With `$tag, $ignore`: the names of
 /// the parameters that only tagged calls have.
 macro_rules! message_ops {
-    ($ops:ident, $msg:ident, $what:ident $(, $tag:ident, $ignore:ident)?) => {
+    ($ops:ident, $msg:ident, $what:ident, $flush:ident $(, $tag:ident, $ignore:ident)?) => {
         pub fn table<T: DataPath>() -> &'static $ops {
             &$ops {
-                size: size_of::<$ops>(),
                 recv: Some(recv::<T>),
                 recvv: Some(recvv::<T>),
                 recvmsg: Some(recvmsg::<T>),
@@ -28,6 +27,8 @@ macro_rules! message_ops {
                 inject: Some(inject::<T>),
                 senddata: Some(senddata::<T>),
                 injectdata: Some(injectdata::<T>),
+                $flush: Some($flush::<T>),
+                ..Missing::TABLE
             }
         }
 
@@ -37,6 +38,7 @@ macro_rules! message_ops {
                 recv: Some(recv::<T>),
                 recvv: Some(recvv::<T>),
                 recvmsg: Some(recvmsg::<T>),
+                $flush: Some($flush::<T>),
                 ..Missing::TABLE
             }
         }
@@ -140,6 +142,14 @@ macro_rules! message_ops {
             status(call().and_then(|(ep, rx): (&T, Rx<_>)| {
                 probe::post(place, rx.context.number(), rx.src, rx.tag);
                 ep.receive(rx)
+            }))
+        }
+
+        unsafe extern "C" fn $flush<T: DataPath>(ep: *mut fid_ep, flags: u64) -> isize {
+            // SAFETY: an open endpoint.
+            status(unsafe { endpoint::<T>(ep) }.and_then(|ep| match flags {
+                0 => ep.start_receives(),
+                _ => Err(Error::INVAL),
             }))
         }
 

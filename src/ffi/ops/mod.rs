@@ -28,6 +28,7 @@ pub mod tagged;
 mod tests;
 pub mod transfer;
 pub mod work;
+pub mod wr;
 
 use core::ffi::c_int;
 

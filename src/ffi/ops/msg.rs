@@ -22,4 +22,4 @@ fn check_message_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
     check_send_flags(ep, flags)
 }
 
-message_ops!(fi_ops_msg, fi_msg, Msg);
+message_ops!(fi_ops_msg, fi_msg, Msg, recv_flush);

@@ -25,4 +25,11 @@ fn check_message_flags<T: DataPath>(_ep: &T, flags: OpFlags) -> Result {
     check_flags(flags, MESSAGE_FLAGS)
 }
 
-message_ops!(fi_ops_tagged, fi_msg_tagged, Tagged, tag, ignore);
+message_ops!(
+    fi_ops_tagged,
+    fi_msg_tagged,
+    Tagged,
+    trecv_flush,
+    tag,
+    ignore
+);

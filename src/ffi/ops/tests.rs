@@ -125,6 +125,7 @@ impl Bench {
             tagged: null_mut(),
             atomic: null_mut(),
             collective: null_mut(),
+            wr: null_mut(),
         });
         Bench {
             ep,

@@ -190,6 +190,10 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn write_one(&self, write: OneWrite<Self::Memory>) -> Result {
         write.with_any(|tx| self.transmit(tx))
     }
+    /// fi_recv_flush, fi_trecv_flush: starts the receives that FI_MORE has deferred.
+    fn start_receives(&self) -> Result {
+        Err(Error::NOSYS)
+    }
     /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
     /// FI_SELECTIVE_COMPLETION.
     fn tx_flags(&self) -> OpFlags;

@@ -176,6 +176,7 @@ macro_rules! each_table {
             first rx_size_left(ep: *mut fid_ep) -> ssize_t [fi_rx_size_left];
             first tx_size_left(ep: *mut fid_ep) -> ssize_t [fi_tx_size_left];
             later export_xpu(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int [fi_ep_export_xpu];
+            later tx_flush(ep: *mut fid_ep, flags: u64) -> ssize_t [fi_tx_flush];
         }
         /// fi_cm(3); also of passive endpoints.
         cm: fi_ops_cm in fid_ep.cm {
@@ -210,6 +211,7 @@ macro_rules! each_table {
                 dest_addr: fi_addr_t, context: *mut c_void) -> ssize_t [fi_senddata];
             first injectdata(ep: *mut fid_ep, buf: *const c_void, len: usize, data: u64,
                 dest_addr: fi_addr_t) -> ssize_t [fi_injectdata];
+            later recv_flush(ep: *mut fid_ep, flags: u64) -> ssize_t [fi_recv_flush];
         }
         /// fi_tagged(3).
         tagged: fi_ops_tagged in fid_ep.tagged {
@@ -229,6 +231,27 @@ macro_rules! each_table {
                 dest_addr: fi_addr_t, tag: u64, context: *mut c_void) -> ssize_t [fi_tsenddata];
             first injectdata(ep: *mut fid_ep, buf: *const c_void, len: usize, data: u64, dest_addr: fi_addr_t,
                 tag: u64) -> ssize_t [fi_tinjectdata];
+            later trecv_flush(ep: *mut fid_ep, flags: u64) -> ssize_t [fi_trecv_flush];
+        }
+        /// Prepared requests: `abi::fi_wr`.
+        wr: fi_ops_wr in fid_ep.wr {
+            first prepare(ep: *mut fid_ep, attr: *const fi_wr_attr, wr: *mut c_void,
+                wr_len: *mut usize) -> c_int [fi_wr_prepare];
+            first queue_tx(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_tx];
+            first queue_recv(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_recv];
+            first queue_trecv(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t [fi_wr_queue_trecv];
+            first modify_addr(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type,
+                addr: fi_addr_t) -> c_int [fi_wr_modify_addr];
+            first modify_iov(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, iov: *const iovec,
+                desc: *mut *mut c_void, count: usize) -> c_int [fi_wr_modify_iov];
+            first modify_rma_iov(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, rma_iov: *const fi_rma_iov,
+                count: usize) -> c_int [fi_wr_modify_rma_iov];
+            first modify_tag(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, tag: u64,
+                ignore: u64) -> c_int [fi_wr_modify_tag];
+            first modify_data(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type,
+                data: u64) -> c_int [fi_wr_modify_data];
+            first modify_flags(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type,
+                flags: u64) -> c_int [fi_wr_modify_flags];
         }
         /// fi_rma(3).
         rma: fi_ops_rma in fid_ep.rma {

@@ -52,7 +52,19 @@ answers! {
 /// slot's answer, or what [`Answer`] says where the object, the table or the slot is NULL. A `later` slot must also lie
 /// within the size that the table says it has.
 macro_rules! call_slot {
-    ($age:ident ($object:ident $(, $arg:ident)*) => $holder:ident.$table:ident.$slot:ident) => {{
+    // This member came with fi_ops_ep.tx_flush; an older endpoint ends before it.
+    ($age:ident ($object:ident $(, $arg:ident)*) => fid_ep.wr.$slot:ident) => {{
+        use $crate::ffi::slots::Answer;
+        // SAFETY: the caller passes an open endpoint, or NULL.
+        if !$object.is_null() && !unsafe { $crate::ffi::slots::has_requests($object.cast_const()) } {
+            return Answer::NOSYS;
+        }
+        $crate::ffi::slots::call_slot!(@call $age ($object $(, $arg)*) => fid_ep.wr.$slot)
+    }};
+    ($age:ident $objects:tt => $holder:ident.$table:ident.$slot:ident) => {
+        $crate::ffi::slots::call_slot!(@call $age $objects => $holder.$table.$slot)
+    };
+    (@call $age:ident ($object:ident $(, $arg:ident)*) => $holder:ident.$table:ident.$slot:ident) => {{
         use $crate::ffi::slots::Answer;
         if $object.is_null() {
             return Answer::INVALID;
@@ -78,6 +90,17 @@ macro_rules! call_slot {
     (@checks later) => { true };
 }
 pub(crate) use call_slot;
+
+/// Whether an endpoint has the member `wr`: `abi::fi_wr`.
+///
+/// # Safety
+/// It is open.
+pub unsafe fn has_requests(ep: *const fid_ep) -> bool {
+    // SAFETY: promised by the caller.
+    let ops = unsafe { (*ep).ops };
+    // SAFETY: the table of an open endpoint.
+    !ops.is_null() && unsafe { (*ops).size } > offset_of!(fi_ops_ep, tx_flush)
+}
 
 macro_rules! calls {
     ($(

@@ -75,6 +75,7 @@ impl Slot {
                     || is_same(table, "tagged")
                     || is_same(table, "rma")
                     || is_same(table, "atomic");
+                transfers[number] &= !is_flush(SLOTS[number].1);
                 number += 1;
             }
             transfers
@@ -95,11 +96,17 @@ impl Slot {
                 slot.to_owned()
             }
             ("wait", "wait") | ("poll", _) => slot.to_owned(),
+            ("tagged", "trecv_flush") => slot.to_owned(),
             ("tagged", _) => format!("t{slot}"),
             ("atomic", _) => format!("atomic_{slot}"),
             (table, _) => format!("{table}_{slot}"),
         }
     }
+}
+
+/// Whether the slot starts what FI_MORE held back. It has no data of its own.
+const fn is_flush(slot: &str) -> bool {
+    is_same(slot, "recv_flush") || is_same(slot, "trecv_flush")
 }
 
 const fn is_same(one: &str, other: &str) -> bool {
@@ -130,8 +137,8 @@ names! {
     access addr addrlen arg attr auth_key auth_key_size av av_set bfid buf coll coll_addr command compare compare_count
     compare_desc comparev cond context count ctx data datatype desc dest_addr dom ep eq err_data event event_fid
     fi_addr fids flags handle ignore index info iov key len level mc mr msg name node nodecnt offset op ops
-    optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc resultv
-    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset xpu_cntr
+    op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc resultv rma_iov
+    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset wr wr_len xpu_cntr
     xpu_cq xpu_ep cntr cq
 }
 
@@ -202,7 +209,7 @@ macro_rules! raw_enums {
         }
     )* };
 }
-raw_enums!(fi_datatype fi_op fi_collective_op);
+raw_enums!(fi_datatype fi_op fi_collective_op fi_op_type);
 
 impl<T> Raw for *const T {
     #[inline]
@@ -258,6 +265,9 @@ mod tests {
     fn slots_have_the_names_of_their_functions() {
         let name = |table, slot| Slot::of(table, slot).name();
         assert_eq!(name("tagged", "senddata"), "tsenddata");
+        assert_eq!(name("tagged", "trecv_flush"), "trecv_flush");
+        assert_eq!(name("ep", "tx_flush"), "tx_flush");
+        assert_eq!(name("wr", "queue_tx"), "wr_queue_tx");
         assert_eq!(name("rma", "inject"), "inject_write");
         assert_eq!(name("rma", "injectdata"), "inject_writedata");
         assert_eq!(name("cntr", "adderr"), "cntr_adderr");

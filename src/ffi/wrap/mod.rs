@@ -197,6 +197,7 @@ impl Wrapped for fid_ep {
                 true => forward::collective::table::<fid_ep>(),
                 false => (&raw const NO_COLLECTIVE).cast_mut(),
             },
+            wr: forward::wr::table::<fid_ep>(),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! What becomes of an argument on its way to the object inside, and after the call, by its type.
 
 use core::ffi::{c_char, c_int, c_void};
+use core::mem::offset_of;
 use core::ptr::NonNull;
 use std::sync::Arc;
 
@@ -39,9 +40,9 @@ macro_rules! plain {
 }
 
 plain! {
-    u64, usize, u32, c_int, fi_datatype, fi_op, fi_collective_op,
+    u64, usize, u32, c_int, fi_datatype, fi_op, fi_collective_op, fi_op_type,
     *const c_char, *const c_void, *const fi_ioc, *const fi_mr_attr, *const fi_msg, *const fi_msg_atomic,
-    *const fi_msg_collective, *const fi_msg_rma, *const fi_msg_tagged, *const iovec, *mut *mut c_void, *mut c_char,
+    *const fi_msg_collective, *const fi_msg_rma, *const fi_msg_tagged, *const fi_rma_iov, *const iovec, *mut *mut c_void, *mut c_char,
     *mut c_void, *mut fi_addr_t, *mut fi_atomic_attr, *mut fi_av_attr, *mut fi_av_set_attr, *mut fi_collective_attr,
     *mut fi_cq_err_entry, *mut fi_eq_err_entry, *mut fi_ioc, *mut fi_poll_attr, *mut fi_rx_attr, *mut fi_tx_attr,
     *mut fi_wait_attr, *mut fi_xpu_attr, *mut fid_xpu_cntr, *mut fid_xpu_cq, *mut fid_xpu_ep, *mut u32, *mut usize,
@@ -131,3 +132,45 @@ holders! {
 }
 
 type Handle = *mut fid;
+
+/// The endpoint that the description of an operation begins with is exchanged during the call.
+impl Argument for *const fi_wr_attr {
+    type Held = Handle;
+
+    unsafe fn enter(self, held: &mut Handle) -> Self {
+        // SAFETY: the struct of the caller.
+        if let Some(place) = unsafe { endpoint_of(self) } {
+            // SAFETY: as above. Nobody else may use it during the call.
+            unsafe {
+                *held = *place;
+                *place = inside(*held);
+            }
+        }
+        self
+    }
+
+    unsafe fn leave(self, held: Handle, _layer: &Arc<Layer>, _succeeded: bool) {
+        // SAFETY: as in `enter`.
+        if let Some(place) = unsafe { endpoint_of(self) } {
+            // SAFETY: as in `enter`.
+            unsafe { *place = held };
+        }
+    }
+}
+
+/// Where the endpoint stands in the description of an operation.
+///
+/// # Safety
+/// NULL or a description whose pointer is NULL or valid.
+unsafe fn endpoint_of(attr: *const fi_wr_attr) -> Option<*mut Handle> {
+    // SAFETY: promised by the caller; all members of the union are pointers.
+    let operation = unsafe { attr.as_ref()?.op.msg };
+    (!operation.is_null()).then(|| operation.cast())
+}
+
+// Every operation begins with its endpoint.
+const _: () = {
+    assert!(offset_of!(fi_op_msg, ep) == 0 && offset_of!(fi_op_tagged, ep) == 0);
+    assert!(offset_of!(fi_op_rma, ep) == 0 && offset_of!(fi_op_atomic, ep) == 0);
+    assert!(offset_of!(fi_op_fetch_atomic, ep) == 0 && offset_of!(fi_op_compare_atomic, ep) == 0);
+};

@@ -134,7 +134,7 @@ fn print(source: &Source, lines: impl IntoIterator<Item = String>) {
 /// What a line about a call is about.
 fn subsys_of(call: &Call<'_>) -> Subsys {
     match call.slot.table() {
-        "msg" | "tagged" | "rma" | "atomic" | "collective" => Subsys::EpData,
+        "msg" | "tagged" | "wr" | "rma" | "atomic" | "collective" => Subsys::EpData,
         "cq" => Subsys::Cq,
         "cm" | "ep" => Subsys::EpCtrl,
         "av" | "av_set" => Subsys::Av,

@@ -103,7 +103,16 @@ impl Perf {
 }
 
 /// The tables whose calls are counted.
-const COUNTED: [&str; 7] = ["msg", "tagged", "rma", "atomic", "collective", "cq", "cntr"];
+const COUNTED: [&str; 8] = [
+    "msg",
+    "tagged",
+    "wr",
+    "rma",
+    "atomic",
+    "collective",
+    "cq",
+    "cntr",
+];
 
 impl Watch for Perf {
     fn before(&self, call: &mut Call<'_>) -> u64 {

@@ -37,7 +37,7 @@ impl Watch for Trace {
             return;
         }
         match call.slot.table() {
-            "msg" | "tagged" | "rma" | "atomic" if !call.slot.name().ends_with("valid") => {
+            _ if call.slot.transfers() && !call.slot.name().ends_with("valid") => {
                 self.say(call, subsys, format_args!("{}", transfer(call)));
             }
             "cq" => self.completions(call, result),

@@ -251,7 +251,15 @@ impl Addressing for Rxd {
 impl Connects for Rxd {}
 impl Contexts for Rxd {}
 impl Groups for Rxd {}
-impl Batches for Rxd {}
+impl Prepares for Rxd {}
+
+impl Batches for Rxd {
+    fn start_deferred(&mut self, _domain: &mut State, port: usize) {
+        if let Some(endpoint) = self.eps.get(&port) {
+            endpoint.below.start_deferred();
+        }
+    }
+}
 impl Multicast for Rxd {}
 
 impl Atomics for Rxd {

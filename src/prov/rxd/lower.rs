@@ -278,6 +278,12 @@ impl LowerDomain {
 }
 
 impl LowerEp {
+    /// Starts the packets that the provider below has deferred.
+    pub fn start_deferred(&self) {
+        // A provider below that does not have the call starts its operations by itself.
+        let _ = self.ep.tx_flush();
+    }
+
     pub fn name(&self) -> Result<Vec<u8>> {
         self.ep.name()
     }

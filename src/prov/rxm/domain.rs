@@ -81,7 +81,18 @@ impl Atomics for Rxm {
     }
 }
 
-impl Batches for Rxm {}
+impl Prepares for Rxm {}
+
+impl Batches for Rxm {
+    /// A loadable provider below gets FI_MORE, and may have deferred the operation.
+    fn start_deferred(&mut self, _domain: &mut StateOf, port: usize) {
+        let conns = self.conns.iter().filter(|(_, conn)| conn.ep == port);
+        for link in conns.filter_map(|(_, conn)| conn.link.as_ref()) {
+            // A provider below that does not have the call starts its operations by itself.
+            let _ = link.tx_flush();
+        }
+    }
+}
 
 impl Drains for Rxm {
     fn close_limit(&self) -> Duration {

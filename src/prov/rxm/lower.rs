@@ -197,9 +197,14 @@ impl LowerDomain {
         self.iovs
     }
 
-    /// Flags of an operation below for one that has these.
+    /// Flags of an operation below for one that has these. A provider of ours below takes FI_MORE as the promise
+    /// `OPT_MORE_FOLLOWS`, which only the packets of one message keep: the application may post nothing after it.
     pub fn flags_of(&self, flags: OpFlags) -> u64 {
-        (flags & (self.levels | OpFlags::MORE)).bits()
+        let more = match self.is_ours {
+            true => OpFlags::empty(),
+            false => OpFlags::MORE,
+        };
+        (flags & (self.levels | more)).bits()
     }
 }
 

@@ -14,6 +14,7 @@ use crate::base::info::{
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
 use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use crate::ffi::ops::wr::record::set_sizes;
 
 #[cfg(test)]
 mod tests;
@@ -136,7 +137,11 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
         rx_size,
         addr_formats: local::ADDR_FORMATS,
     };
-    add_what_is_asked(&mut offer.info, query);
+    let more = match kind {
+        Kind::Shm => Caps::WR,
+        Kind::Sm2 => Caps::empty(),
+    };
+    add_what_is_asked(&mut offer.info, query, more);
     offer
 }
 
@@ -160,9 +165,10 @@ fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     offer
 }
 
-fn add_what_is_asked(info: &mut Info, query: &Query) {
+fn add_what_is_asked(info: &mut Info, query: &Query, more: Caps) {
     let asked = Asked::of(query);
-    asked.add_to(info, MORE);
+    asked.add_to(info, MORE | more);
+    set_sizes(info);
     asked.add_orders(info, ORDER);
     offer_contexts(info, query, MAX_CONTEXTS);
     let Some(hints) = query.hints else {

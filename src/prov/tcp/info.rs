@@ -13,6 +13,7 @@ use crate::base::info::{
 use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use crate::engine::stream::Net;
 use crate::engine::stream::proto::MAX_CONTEXTS;
+use crate::ffi::ops::wr::record::set_sizes;
 
 #[cfg(test)]
 mod tests;
@@ -71,6 +72,7 @@ fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
         asked.add_orders(&mut kind.info, AFTER_READS);
         asked.add_data_order(&mut kind.info);
         offer_contexts(&mut kind.info, query, MAX_CONTEXTS);
+        set_sizes(&mut kind.info);
     }
     kinds
 }
@@ -208,10 +210,10 @@ const RDM_RX: Caps = SHARED_RX.union(Caps::SOURCE_ERR);
 const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | ATOMIC | COLLECTIVE);
 
 /// What each kind can do besides, for who asks.
-const MORE_MSG: Caps = flags!(Caps: MULTI_RECV | TAGGED | TAGGED_MULTI_RECV);
-const MORE_SHARED: Caps = Caps::TAGGED_MULTI_RECV;
+const MORE_MSG: Caps = flags!(Caps: MULTI_RECV | TAGGED | TAGGED_MULTI_RECV | WR);
+const MORE_SHARED: Caps = flags!(Caps: TAGGED_MULTI_RECV | WR);
 const MORE_RDM: Caps = flags!(Caps:
-    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
+    TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV | WR
 );
 
 const TX_FLAGS: OpFlags = flags!(OpFlags:

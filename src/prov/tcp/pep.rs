@@ -26,6 +26,7 @@ use crate::ffi::object;
 use crate::ffi::ops;
 use crate::ffi::ops::cm::CmCalls;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::ffi::ops::wr::record::set_sizes;
 use crate::ffi::{AddrForm, Kind, Other};
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
@@ -233,6 +234,8 @@ impl Shared {
         info.src_addr = Some(addr::to_bytes(&local));
         info.dest_addr = Some(addr::to_bytes(&from));
         info.handle = handle;
+        // They were not read from the caller, whose struct may end before them.
+        set_sizes(&mut info);
         match info.write_for_event() {
             Ok((info, release)) => {
                 // An event that is not read ends with its passive endpoint or its queue.

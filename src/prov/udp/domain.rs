@@ -27,7 +27,8 @@ use crate::engine::report::gather::attend;
 use crate::engine::srx::Envelope;
 use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::{
-    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Transport,
+    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
+    Transport,
 };
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::hmem::Host;
@@ -189,6 +190,8 @@ impl Connects for Domain {}
 impl Contexts for Domain {}
 impl Groups for Domain {}
 impl Atomics for Domain {}
+
+impl Prepares for Domain {}
 
 impl Batches for Domain {
     #[inline]

@@ -48,17 +48,23 @@ impl<T: Transport> Ep<T> {
 
 impl<T: Transport> Ep<T> {
     // Calls of their own would cost each operation some instructions.
+    /// `check` decides under the lock whether the operation is posted.
     #[inline(always)]
-    fn try_transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
+    pub(super) fn try_transmit(
+        &self,
+        tx: &mut Tx<'_, T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             tx.flags |= self.limit(tx)?;
             if self.shared.limits.goes_around() || tx.flags.contains(OpFlags::TRIGGER) {
-                return self.post_from(tx);
+                return self.post_from(tx, check);
             }
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
+        check(state)?;
         let result = state
             .transport
             .transmit(&mut state.domain, self.shared.id, tx);
@@ -67,14 +73,19 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_receive(&self, mut rx: Rx<T::Memory>) -> Result {
+    pub(super) fn try_receive(
+        &self,
+        mut rx: Rx<T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
             return Err(Error::INVAL);
         }
         if rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
-            return self.receive_special(rx);
+            return self.receive_special(rx, check);
         }
         let mut guard = self.shared.engine.lock_data()?;
+        check(&guard)?;
         guard.receive(self.shared.id, &mut rx)?;
         guard.run_triggers();
         guard.posted();
@@ -84,7 +95,7 @@ impl<T: Transport> Ep<T> {
     #[inline(always)]
     fn try_transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
-            return self.try_transmit(&mut tx.into());
+            return self.try_transmit(&mut tx.into(), |_| Ok(()));
         }
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
@@ -93,7 +104,7 @@ impl<T: Transport> Ep<T> {
             true => Ok(()),
             false if self.shared.limits.any.load(Ordering::Relaxed) => {
                 drop(guard);
-                return self.try_transmit(&mut tx.into());
+                return self.try_transmit(&mut tx.into(), |_| Ok(()));
             }
             false => transport.transmit(domain, self.shared.id, &mut tx.into()),
         };
@@ -105,7 +116,7 @@ impl<T: Transport> Ep<T> {
     fn try_write_one(&self, write: OneWrite<T::Memory>) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             return write.with_any(|tx| {
-                self.try_transmit(tx)
+                self.try_transmit(tx, |_| Ok(()))
                     .or_else(|error| self.post_refused(tx, error))
             });
         }
@@ -123,7 +134,7 @@ impl<T: Transport> Ep<T> {
     /// to be kept for this, which costs each operation some instructions.
     #[cold]
     #[inline(never)]
-    fn refused(error: Error) -> Error {
+    pub(super) fn refused(error: Error) -> Error {
         let (source, data) = (T::SOURCE, Subsys::EpData);
         match error {
             // Flow control.
@@ -163,7 +174,7 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
-        self.try_transmit(tx)
+        self.try_transmit(tx, |_| Ok(()))
             .or_else(|error| self.post_refused(tx, error))
             .map_err(Self::refused)
     }
@@ -180,7 +191,7 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: Rx<T::Memory>) -> Result {
-        self.try_receive(rx).map_err(Self::refused)
+        self.try_receive(rx, |_| Ok(())).map_err(Self::refused)
     }
 
     #[inline]
@@ -192,6 +203,10 @@ impl<T: Transport> DataPath for Ep<T> {
             }
         }
         self.receive(rx.into())
+    }
+
+    fn start_receives(&self) -> Result {
+        self.flush_receives()
     }
 
     fn takes_many_tagged(&self) -> bool {
@@ -262,12 +277,17 @@ impl<T: Transport> AtomicPath for Ep<T> {
     }
 
     fn atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
-        self.try_atomic(atomic).map_err(Self::refused)
+        self.try_atomic(atomic, |_| Ok(())).map_err(Self::refused)
     }
 }
 
 impl<T: Transport> Ep<T> {
-    fn try_atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
+    /// `check` as in `try_transmit`.
+    pub(super) fn try_atomic(
+        &self,
+        atomic: &mut Atomic<'_, T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             let iovs = [&atomic.operands, &atomic.compare, &atomic.result];
             let own = iovs.map(IoVec::pieces).into_iter().max().unwrap_or(0);
@@ -282,6 +302,7 @@ impl<T: Transport> Ep<T> {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;
+        check(state)?;
         let (port, id) = (self.port(), self.shared.id);
         let result = match atomic.flags.contains(OpFlags::TRIGGER) {
             false => state.transport.atomic(&mut state.domain, port, id, atomic),

@@ -179,6 +179,10 @@ impl<T: Transport> EpCalls for Ep<T> {
         Ok(())
     }
 
+    fn start_transmits(&self) -> Result {
+        self.flush_transmits()
+    }
+
     fn rx_size_left(&self) -> Result<usize> {
         let state = self.shared.engine.lock()?;
         match state.domain.ep(self.shared.id).enabled {

@@ -52,7 +52,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     pub(super) fn post_refused(&self, tx: &mut Tx<'_, T::Memory>, error: Error) -> Result {
         match error == Error::BADFLAGS && tx.flags.contains(OpFlags::TRIGGER) {
-            true => self.post_from(tx),
+            true => self.post_from(tx, |_| Ok(())),
             false => Err(error),
         }
     }
@@ -70,11 +70,16 @@ impl<T: Transport> Ep<T> {
 
     /// As `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
-    pub(super) fn receive_special(&self, mut rx: Rx<T::Memory>) -> Result {
+    pub(super) fn receive_special(
+        &self,
+        mut rx: Rx<T::Memory>,
+        check: impl FnOnce(&State<T>) -> Result,
+    ) -> Result {
         let engine = &*self.shared.engine;
         let id = self.shared.id;
         let mut guard = engine.lock()?;
         let state = &mut *guard;
+        check(state)?;
         let result = match rx.flags.contains(OpFlags::TRIGGER) {
             false => {
                 let result = state.receive(id, &mut rx);

@@ -22,6 +22,7 @@ pub(super) const FLAG_ACK: u16 = 0x0004;
 pub(super) const FLAG_COMMIT: u16 = 0x0008;
 
 pub(super) const SEG: usize = 3 * FIELD;
+const COUNTER_AT: usize = 7;
 const TOTAL_AT: usize = 8;
 const MAX_INDEX: u8 = 254;
 /// Atomic operations have the number of segments in the low bits of its field, and the type in the others.
@@ -148,6 +149,13 @@ fn field(bytes: &[u8], at: usize, swap: bool) -> u64 {
         true => u64::from_be_bytes(raw),
         false => u64::from_ne_bytes(raw),
     }
+}
+
+/// Gives a header that was written before the counter of the next frame.
+#[inline(always)]
+pub fn renumber<const LEN: usize>(header: &mut [u8; LEN], counter: u8) {
+    const { assert!(LEN > COUNTER_AT) }
+    header[COUNTER_AT] = counter;
 }
 
 /// Writes one header. A frame whose fields are known where it is written costs no more than its stores.

@@ -11,12 +11,12 @@
 
 use crate::abi::*;
 use crate::base::flags::flags;
-use crate::base::{Caps, Error, IoVec, OpFlags, Result};
+use crate::base::{Caps, Error, IoVec, OpFlags, Piece, Result};
 use crate::engine::domain_state::TxOp;
 use crate::engine::ep_state::EpState;
 use crate::engine::stream::link::Link;
 use crate::engine::stream::proto::{
-    Frame, MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write,
+    Frame, MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write, renumber,
 };
 use crate::engine::stream::session::State;
 use crate::engine::stream::session::atomic::seg_of;
@@ -92,6 +92,31 @@ impl<A: Address> Session<A> {
         let mut header = [0; MAX_MESSAGE_HEADER];
         let header_len = message.encode(counter, false, &mut header);
         if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
+            return false;
+        }
+        self.tx.counter = counter.wrapping_add(1);
+        link.ring_if_parked();
+        true
+    }
+
+    /// The same for a message whose header was encoded before.
+    #[inline(always)]
+    pub fn post_encoded(
+        &mut self,
+        link: &mut Link,
+        header: &mut [u8; MAX_MESSAGE_HEADER],
+        header_len: usize,
+        payload: &Piece,
+    ) -> bool {
+        if !self.is_free() {
+            return false;
+        }
+        let Some(shm) = link.shm_mut() else {
+            return false;
+        };
+        let counter = self.tx.counter;
+        renumber(header, counter);
+        if !matches!(shm.send_one(header, header_len, payload), Ok(true)) {
             return false;
         }
         self.tx.counter = counter.wrapping_add(1);

@@ -295,6 +295,7 @@ unsafe extern "C" fn endpoint(
         tagged: null_mut(),
         atomic: null_mut(),
         collective: null_mut(),
+        wr: null_mut(),
     });
     // SAFETY: as in `open_domain`.
     unsafe { ep.write(made) };

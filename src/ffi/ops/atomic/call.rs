@@ -155,6 +155,27 @@ impl<'a> AtomicWork<'a> {
         }
     }
 
+    /// Checks an operation as the msg call of its family does.
+    pub fn check<T: AtomicPath>(&self, ep: &T) -> Result {
+        let (call, target) = named(self.family, self.msg, self.compare, self.result);
+        let flags = |ep: &T, bytes: usize| {
+            check_msg_flags(ep, self.family, self.flags, bytes).map(|()| self.flags)
+        };
+        // SAFETY: promised to `new`.
+        unsafe { read(ep, &call, &target, flags, |_| Ok(())) }
+    }
+
+    /// Calls with an operation whose flags were checked before.
+    pub fn with<T: AtomicPath, R>(
+        &self,
+        ep: &T,
+        call_with: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result<R>,
+    ) -> Result<R> {
+        let (call, target) = named(self.family, self.msg, self.compare, self.result);
+        // SAFETY: promised to `new`.
+        unsafe { read(ep, &call, &target, |_, _| Ok(self.flags), call_with) }
+    }
+
     pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic<T::Memory>> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         let flags = |ep: &T, bytes: usize| {

@@ -67,6 +67,8 @@ for set in $(sets); do
     run "undeclared-$set"
     compile "nodes-$set" "$ROOT/ctests/compat_nodes.c" "$include" "$library"
     run "nodes-$set"
+    compile "objects-$set" "$ROOT/ctests/compat_objects.c" "$include" "$library"
+    run "objects-$set"
 
     [ "$set" != "$(default_set)" ] || continue
     say "$set: conformance"

@@ -5,6 +5,7 @@ use core::any::Any;
 use core::ffi::{c_char, c_int};
 use core::ptr;
 
+use super::WITH_IFACE;
 use crate::abi::*;
 use crate::ffi::slots::each_table;
 
@@ -151,8 +152,8 @@ pub struct Call<'a> {
     pub(super) format: u32,
     /// Of a call on an endpoint: the domain inside that it belongs to.
     pub(super) domain: usize,
-    /// Regions are registered with a kind of memory.
-    pub(super) has_iface: bool,
+    /// The interface of the application, which tells how long its structs are.
+    pub(super) app_api: u32,
     pub(super) names: &'static [Name],
     pub(super) values: &'a mut [u64],
     /// What arguments point to that the caller's did not; it goes when the call inside has returned.
@@ -160,6 +161,11 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Regions are registered with a kind of memory.
+    pub(super) fn has_iface(&self) -> bool {
+        self.app_api >= WITH_IFACE
+    }
+
     /// All arguments but the object, as numbers.
     pub fn arguments(&self) -> impl Iterator<Item = (Name, u64)> {
         self.names.iter().copied().zip(self.values.iter().copied())

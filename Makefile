@@ -468,7 +468,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings nixl programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings nixl release-programs programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -479,6 +479,9 @@ check-programs: all
 # with the set of 2.6 runs there too. Three minutes at first, then one.
 check-bindings: all plugin
 	ctests/bindings/run.sh $(BUILT) $(PLUGIN) $(TARGET)/bindings
+# Programs of each header set and of Debian's libfabric-dev, on this library and on their own upstream: UPSTREAM_2_6 as above.
+check-release-programs: all
+	ctests/releases/programs.sh $(BUILT) $(TARGET)/releases
 # The libfabric plug-in of NIXL's wheel, which asks for FABRIC_1.10, over tcp and sockets.
 check-nixl: all
 	scripts/python_env.sh $(TARGET)/python

@@ -468,13 +468,24 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings nixl release-programs programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/programs/run.py --library $(BUILT) --python-env $(TARGET)/python --build $(TARGET)/programs \
 	    --record ctests/programs/results.tsv $(ARGS); code=$$?; scripts/matrix.py $(BUILT) --write && exit $$code
+# The official Rust bindings with every header set. UPSTREAM_2_6 may name a folder with upstream's libfabric 2.6: what is built
+# with the set of 2.6 runs there too. Three minutes at first, then one.
+check-bindings: all plugin
+	ctests/bindings/run.sh $(BUILT) $(PLUGIN) $(TARGET)/bindings
+# Programs of each header set and of Debian's libfabric-dev, on this library and on their own upstream: UPSTREAM_2_6 as above.
+check-release-programs: all
+	ctests/releases/programs.sh $(BUILT) $(TARGET)/releases
+# The libfabric plug-in of NIXL's wheel, which asks for FABRIC_1.10, over tcp and sockets.
+check-nixl: all
+	scripts/python_env.sh $(TARGET)/python
+	ctests/nixl/run.sh $(BUILT) $(TARGET)/python/bin/python $(TARGET)/nixl
 # The wheel in fresh Python environments, beside MPIs of PyPI and Debian's.
 check-wheel:
 	packaging/wheel/build.sh $(TARGET)/wheel

@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 
-from run import ROOT, build
+from run import ROOT, build, releases
 
 BUDGET = ROOT / "benches/budget.csv"
 TOLERANCE = 0.05
@@ -98,12 +98,6 @@ def allocations(program, preload, library, provider):
     return {line.split()[0]: float(line.split()[1]) for line in done.stdout.splitlines()}
 
 
-def newest_headers(library):
-    """Those of the last row of src/abi/releases.tsv."""
-    interface = (ROOT / "src/abi/releases.tsv").read_text().splitlines()[-1].split("\t")[1]
-    return library / f"include-{interface}"
-
-
 def rust():
     done = subprocess.run(["rustc", "--version"], capture_output=True, text=True)
     return " ".join(done.stdout.split()[:2]) if done.returncode == 0 else "no Rust"
@@ -181,8 +175,7 @@ def main():
         sys.exit(SKIPPED)
     ours = args.ours.resolve()
     sources = ["calls.c", "control.c", "fabric.c"]
-    # The newest headers have all calls; what is built with them does not start on every other library.
-    program = build(args.build, ours, "calls", sources, include=newest_headers(ours))
+    program = build(args.build, ours, "calls", sources, options=releases.newest_set(ours))
     anywhere = build(args.build, ours, "calls-anywhere", sources) if args.other else None
     preload = build(args.build, None, "allocs.so", ["allocs.c"], ["-shared", "-fPIC"])
 

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """run.py OURS OTHER...: the same bench program on several libfabrics, in turns, and the results side by side.
 
-OURS and each OTHER are folders with a libfabric.so.1; the program is built once, against include/. Each round runs the client
+OURS and each OTHER are folders with a libfabric.so.1; the program is built once, for the oldest release in
+src/abi/releases.tsv, so that it runs on the others. Each round runs the client
 and the server of one work, pinned to a core each, on ours, on the other and, where there is such a thing, on a bare socket;
 who begins changes from round to round. A busy or virtual machine drifts; ratios of medians of rounds drift least. Nothing
 here fails because of a time.
@@ -21,6 +22,8 @@ import report
 from tables import MEMORY, PROVIDERS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "scripts"))
+import releases  # noqa: E402
 NOT_HERE = 77
 OWN_NETWORK = "IRONFABRIC_BENCH_NETWORK"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
@@ -28,15 +31,17 @@ SOURCES = ["bench.c", "control.c", "fabric.c", "latency.c", "socket.c", "stream.
            "atomic.c", "wakeup.c", "compute.c", "datagram.c", "setup.c", "threads.c"]
 
 
-def build(folder, ours, name, sources, extra=(), include=ROOT / "include"):
-    """Compiles a program of this folder; against include/ it runs on any libfabric. `ours`: the folder to link to."""
-    libraries = [f"-L{ours}", "-lfabric"] if ours else []
+def build(folder, ours, name, sources, extra=(), options=None):
+    """Compiles a program of this folder. `ours`: the folder of the library that it calls. `options` say with which headers;
+    by default the program also runs on other libfabrics."""
+    if options is None:
+        options = releases.oldest_set(ours) if ours else []
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / name
     here = ROOT / "benches"
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
-                    "-Wno-missing-field-initializers", *extra, f"-I{include}", "-o", str(program),
-                    *(str(here / source) for source in sources), *libraries], check=True)
+                    "-Wno-missing-field-initializers", *extra, "-o", str(program),
+                    *(str(here / source) for source in sources), *options], check=True)
     return program
 
 

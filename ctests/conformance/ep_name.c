@@ -97,6 +97,20 @@ TEST(fi_cm, setname_bad_address, EP_AV, FI_MSG, "An address of another format or
 	CHECK(fi_setname(&t->a.ep->fid, addr, len) < 0);
 }
 
+static void without_source(struct fi_info *info)
+{
+	free(info->src_addr);
+	info->src_addr = NULL;
+	info->src_addrlen = 0;
+}
+
+TEST(fi_cm, getname_without_source, EP_AV, FI_MSG, "An endpoint whose fi_info has no source address has a name that its peers can use")
+{
+	PAIR(t, .tune = without_source);
+	flow_run(t, 0, 1);
+	wait_comp(t, t->b.rxcq, NULL);
+}
+
 TEST(fi_cm, connect_on_connectionless, EP_AV, FI_MSG, "Connection calls on a connectionless endpoint give an error, not a crash")
 {
 	PAIR(t);

@@ -3,7 +3,8 @@
 """run.py OURS OTHER [CASE ...]: two processes, each on its own libfabric, talk over tcp, udp or what is layered over
 them; every byte is checked.
 
-OURS and OTHER are folders with a libfabric.so.1. The program is compiled once and runs on either by LD_LIBRARY_PATH. Each
+OURS and OTHER are folders with a libfabric.so.1. The program is compiled once, for the oldest release in src/abi/releases.tsv,
+and runs on either by LD_LIBRARY_PATH. Each
 case runs with ours as server and the other as client, the other way round, and with ours on both sides. A CASE is a part
 of a case's name. --long runs everything: 1 GiB messages, 1000 crossings, more restarts, the other library with itself.
 If there is no libfabric.so.1 in OTHER, ours talks to itself and the exit code is 77. Cases with loss run in a network of
@@ -20,6 +21,8 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "scripts"))
+import releases  # noqa: E402
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 
@@ -356,12 +359,12 @@ class Run:
             yield from (f"        {line[:200]}" for line in side.log[-25:])
 
 
-def build(folder, library, headers):
+def build(folder, options):
     folder.mkdir(parents=True, exist_ok=True)
     program = folder / "mixed"
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-O2", "-g", "-Wall", "-Wextra",
-                    "-Wno-missing-field-initializers", f"-I{headers}", "-o", str(program),
-                    *map(str, sorted(HERE.glob("*.c"))), f"-L{library}", "-lfabric"], check=True)
+                    "-Wno-missing-field-initializers", "-o", str(program), *map(str, sorted(HERE.glob("*.c"))), *options],
+                   check=True)
     return program
 
 
@@ -370,7 +373,7 @@ def arguments():
     parser.add_argument("ours", type=pathlib.Path)
     parser.add_argument("other", type=pathlib.Path)
     parser.add_argument("cases", nargs="*", metavar="CASE")
-    parser.add_argument("--old-headers", type=pathlib.Path, help="where the other library is older than the ABI of include: "
+    parser.add_argument("--old-headers", type=pathlib.Path, help="where the other library is older than that release: "
                         "a folder with its headers, for which the program is built; its libfabric.so is in OTHER")
     parser.add_argument("--build", type=pathlib.Path, required=True, help="folder for the compiled program")
     parser.add_argument("--long", action="store_true")
@@ -385,7 +388,8 @@ def main():
     args = arguments()
     libraries = {"ours": args.ours.resolve(), "other": args.other.resolve()}
     old = args.old_headers
-    program = build(args.build, libraries["other" if old else "ours"], old or HERE.parent.parent / "include")
+    options = [f"-I{old}", f"-L{libraries['other']}", "-lfabric"] if old else releases.oldest_set(libraries["ours"])
+    program = build(args.build, options)
     wanted = args.sides or [*SIDES, *([CONTROL] if args.long else [])]
     there = (args.other / "libfabric.so.1").is_file()
     if there and os.path.samefile(args.ours / "libfabric.so.1", args.other / "libfabric.so.1"):

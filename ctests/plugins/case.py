@@ -10,10 +10,10 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 OWN_HOOKS = "ofi_hook_"
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
-# The default release: src/abi/releases.tsv.
-_, _, _, _, _PROVIDER, _ = next(
-    row.split("\t") for row in (ROOT / "src/abi/releases.tsv").read_text().splitlines() if row.endswith("\tdefault"))
-PROVIDER = int(_PROVIDER)
+sys.path.insert(0, str(ROOT / "scripts"))
+import releases  # noqa: E402
+RELEASE = releases.default()
+PROVIDER = int(RELEASE.provider)
 
 
 class Answer:
@@ -45,7 +45,7 @@ class Case:
     def __init__(self, library, folder):
         self.library, self.folder = library, folder
         self.ask_program = folder / "ask"
-        compile_c(self.ask_program, HERE / "ask.c", [f"-L{library}", "-lfabric"], library)
+        compile_for_others(self.ask_program, HERE / "ask.c", [], library)
 
     def make(self, path, name="plug", version=1, api="FI_VERSION(2, 6)", **options):
         """A plug-in at folder/path; options are macros, true or with a text."""
@@ -69,8 +69,17 @@ class Case:
 
 
 def compile_c(out, source, options, _library):
+    compile_with([f"-I{ROOT / 'include'}", "-o", str(out), str(source), *options])
+
+
+def compile_for_others(out, source, options, library):
+    """A program that also runs on a libfabric of the oldest release in src/abi/releases.tsv."""
+    compile_with(["-o", str(out), str(source), *options, *releases.oldest_set(library)])
+
+
+def compile_with(options):
     subprocess.run([os.environ.get("CC", "cc"), "-std=gnu17", "-g", "-Wall", "-Wextra", "-Wno-missing-field-initializers",
-                    f"-I{ROOT / 'include'}", "-o", str(out), str(source), *options], check=True)
+                    *options], check=True)
 
 
 def check(condition, what):

@@ -12,7 +12,7 @@ import pathlib
 import shutil
 import subprocess
 
-from case import HERE, PATIENCE, PROVIDER, check, compile_c, equal, run_tests, tests_of
+from case import HERE, PATIENCE, PROVIDER, RELEASE, check, compile_c, compile_for_others, equal, run_tests, tests_of
 
 FLAGS = {"no_postprocessing": 1 << 58, "core": 1 << 59, "hidden": 1 << 60, "offload": 1 << 61}
 
@@ -284,7 +284,8 @@ def fi_info_shows_files(case):
 def names_do_not_reach_the_terminal_as_they_are(case):
     if not (case.library / "fi_info").exists():
         return "there is no fi_info beside the library"
-    case.make("A/libx-fi.so", r"x\x1b[2J\ny")
+    # fi_info asks for the interface of its release, which a plug-in must have.
+    case.make("A/libx-fi.so", r"x\x1b[2J\ny", api=f"FI_VERSION({RELEASE.interface.replace('.', ', ')})")
     env = dict(os.environ, LD_LIBRARY_PATH=str(case.library), FI_PROVIDER_PATH=str(case.folder / "A"), FI_LOG_LEVEL="info")
     for arguments in ([], ["-v"], ["-l"], ["--table"], ["--json"]):
         done = subprocess.run([case.library / "fi_info", *arguments], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
@@ -391,7 +392,7 @@ def inside_another(case):
     check(("tcp", str(1000 << 16)) not in only.providers, only.providers)
     # Messages between two endpoints of tcp, and of shm.
     program = case.folder / "callers"
-    compile_c(program, HERE.parent / "next/callers.c", ["-DAPI=FI_VERSION(2, 0)", f"-L{case.library}", "-lfabric"], case.library)
+    compile_for_others(program, HERE.parent / "releases/callers.c", ["-DAPI=FI_VERSION(2, 0)"], case.library)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
     kept |= {"LD_LIBRARY_PATH": env["LD_LIBRARY_PATH"], "FI_PROVIDER_PATH": env["path"], "FI_TCP_IFACE": "lo"}
     done = subprocess.run([program, "messages_of_each"], env=kept, capture_output=True, text=True, timeout=60 * PATIENCE)

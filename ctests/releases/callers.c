@@ -16,7 +16,9 @@
 #include <rdma/fi_xpu.h>
 #include <rdma/fi_xpu_device.h>
 #endif
+#ifndef API
 #define API FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
+#endif
 
 #include "../check.h"
 

@@ -2,11 +2,16 @@
 //! What layered providers make of the entries below them: fi_getinfo(3).
 #![forbid(unsafe_code)]
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
 
 use crate::abi::FI_SOURCE;
-use crate::base::info::{Answer, Info, Prototype, Query, Reason, Refusal, Value, check};
+use crate::base::info::{
+    Answer, FabricAttr, Hints, Info, Prototype, Query, Reason, Refusal, Value, check,
+};
 use crate::base::log::Source;
+use crate::sys::addr;
 
 /// The interface that layered providers use below. Providers of plug-ins that were built for an earlier interface are
 /// not found, so this number follows the needs of the layers and not the release.
@@ -74,6 +79,59 @@ pub fn without_wildcard<'a>(query: &Query<'a>) -> (Query<'a>, Option<u16>) {
         None => *query,
     };
     (inner, port)
+}
+
+/// The entries below for a fabric with this name, with the hints that found them.
+pub fn fabric_entries(
+    attr: &FabricAttr,
+    entries: impl Fn(&Query) -> Vec<Info>,
+) -> (Hints, Vec<Info>) {
+    let named = Hints {
+        fabric: Some(FabricAttr {
+            name: attr.name.clone(),
+            prov_name: attr.prov_name.clone(),
+            ..FabricAttr::default()
+        }),
+        ..Hints::default()
+    };
+    let found = entries(&fabric_query(&named));
+    if !found.is_empty() {
+        return (named, found);
+    }
+    // The fabric of endpoints that listen at all addresses is only offered to queries with such a source address.
+    let everywhere = [IpAddr::from([0; 4]), IpAddr::from([0; 16])].map(|any| Hints {
+        src_addr: Some(addr::to_bytes(&(any, 0).into())),
+        ..named.clone()
+    });
+    let found = everywhere
+        .iter()
+        .flat_map(|hints| entries(&fabric_query(hints)))
+        .collect();
+    let [first, _] = everywhere;
+    (first, found)
+}
+
+/// The query for the entries of a fabric.
+pub fn fabric_query(hints: &Hints) -> Query<'_> {
+    Query {
+        version: BELOW_API,
+        node: None,
+        service: None,
+        flags: 0,
+        hints: Some(hints),
+    }
+}
+
+/// A name for as long as the process lives. There are as many as providers below.
+pub fn kept(name: CString) -> &'static CStr {
+    static NAMES: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = names.iter().find(|known| **known == name.as_c_str()) {
+        return known;
+    }
+    let name: &'static CStr = Box::leak(name.into_boxed_c_str());
+    names.push(name);
+    name
 }
 
 /// Whether two entries are of the same domain, with the same addresses.

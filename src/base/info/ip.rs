@@ -136,6 +136,30 @@ pub fn warn_of_interface<T>(source: &'static Source, site: &Site<'_>, places: &R
     }
 }
 
+/// The source address of an endpoint whose entry has neither source nor destination: the best one at the interface that
+/// the domain is named after; else at `iface`, the only one to use; else at any.
+pub fn own_address(info: &Info, iface: Option<&str>) -> Option<SocketAddr> {
+    if info.src_addr.is_some() || info.dest_addr.is_some() {
+        return None;
+    }
+    let mut addresses = netif::addresses();
+    addresses.retain(|address| match info.addr_format {
+        FI_SOCKADDR_IN => address.addr.is_ipv4(),
+        FI_SOCKADDR_IN6 => address.addr.is_ipv6(),
+        _ => true,
+    });
+    let domain = info.domain.name.as_deref().map(CStr::to_bytes);
+    let at = |name: &[u8]| {
+        let mut addresses = addresses.iter();
+        addresses.find(|address| address.interface.as_bytes() == name)
+    };
+    let found = domain.and_then(at).or_else(|| match iface {
+        Some(iface) => at(iface.as_bytes()),
+        None => addresses.first(),
+    });
+    found.map(|address| address.addr)
+}
+
 /// The names of the interfaces, each once.
 fn interfaces(addresses: &[Address]) -> String {
     let mut names: Vec<_> = addresses

@@ -2,16 +2,16 @@
 //! The fabric below, and what its entries say: fi_fabric(3).
 #![forbid(unsafe_code)]
 
-use std::ffi::{CStr, CString};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ffi::CStr;
+use std::sync::Arc;
 
 use super::info;
 use super::params::Params;
-use crate::base::info::{FabricAttr, Hints, Info, Query};
+use crate::base::info::{FabricAttr, Info};
 use crate::base::{Error, Result};
 use crate::ffi::{client, with_entry};
 use crate::prov::Below;
-use crate::prov::layered::BELOW_API;
+use crate::prov::layered::{fabric_entries, kept};
 
 /// What domains are opened on.
 pub struct LowerFabric {
@@ -25,22 +25,7 @@ pub struct LowerFabric {
 
 /// What lies below a fabric with this name.
 pub fn open(attr: &FabricAttr, below: &dyn Below, params: &'static Params) -> Result<LowerFabric> {
-    let hints = Hints {
-        fabric: Some(FabricAttr {
-            name: attr.name.clone(),
-            prov_name: attr.prov_name.clone(),
-            ..FabricAttr::default()
-        }),
-        ..Hints::default()
-    };
-    let query = Query {
-        version: BELOW_API,
-        node: None,
-        service: None,
-        flags: 0,
-        hints: Some(&hints),
-    };
-    let (entries, _) = info::cores(&query, below);
+    let (_, entries) = fabric_entries(attr, |query| info::cores(query, below).0);
     let first = entries.first().ok_or(Error::NODATA)?;
     Ok(LowerFabric {
         fabric: with_entry(first, client::Fabric::open)?,
@@ -48,16 +33,4 @@ pub fn open(attr: &FabricAttr, below: &dyn Below, params: &'static Params) -> Re
         entries,
         params,
     })
-}
-
-/// A name for as long as the process lives. There are as many as providers below.
-fn kept(name: CString) -> &'static CStr {
-    static NAMES: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.iter().find(|known| **known == name.as_c_str()) {
-        return known;
-    }
-    let name: &'static CStr = Box::leak(name.into_boxed_c_str());
-    names.push(name);
-    name
 }

@@ -3,8 +3,7 @@
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
-use std::ffi::{CStr, CString};
-use std::sync::{Mutex, PoisonError};
+use std::ffi::CString;
 
 use super::lower::LowerFabric;
 use super::params::Params;
@@ -17,7 +16,7 @@ use crate::base::{Error, OpFlags, Result};
 use crate::engine::fabric::Fabric;
 use crate::ffi::{client, with_entry};
 use crate::prov::Below;
-use crate::prov::layered::BELOW_API;
+use crate::prov::layered::{fabric_entries, fabric_query, kept};
 
 pub fn open(
     attr: &FabricAttr,
@@ -26,22 +25,8 @@ pub fn open(
     below: &dyn Below,
     params: &'static Params,
 ) -> Result<*mut abi::fid_fabric> {
-    let hints = Hints {
-        fabric: Some(FabricAttr {
-            name: attr.name.clone(),
-            prov_name: attr.prov_name.clone(),
-            ..FabricAttr::default()
-        }),
-        ..Hints::default()
-    };
-    let query = Query {
-        version: BELOW_API,
-        node: None,
-        service: None,
-        flags: 0,
-        hints: Some(&hints),
-    };
-    let (entries, _) = info::cores(&query, below, params);
+    let (hints, entries) = fabric_entries(attr, |query| info::cores(query, below, params).0);
+    let query = fabric_query(&hints);
     let offers = |level| {
         let hints = Hints {
             tx: Some(TxAttr {
@@ -72,16 +57,4 @@ pub fn open(
         params,
     };
     Fabric::<Rxm>::open(lower, attr, api_version, context)
-}
-
-/// A name for as long as the process lives. There are as many as providers below.
-fn kept(name: CString) -> &'static CStr {
-    static NAMES: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
-    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = names.iter().find(|known| **known == name.as_c_str()) {
-        return known;
-    }
-    let name: &'static CStr = Box::leak(name.into_boxed_c_str());
-    names.push(name);
-    name
 }

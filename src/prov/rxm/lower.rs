@@ -36,6 +36,8 @@ pub struct LowerDomain {
     pub params: &'static Params,
     /// Without addresses.
     entry: Info,
+    /// Address of an endpoint whose entry has none.
+    source: Option<Vec<u8>>,
     /// It is no plug-in.
     pub is_ours: bool,
     /// Connections receive into a context that they share.
@@ -57,9 +59,13 @@ pub struct LowerDomain {
 impl LowerDomain {
     pub fn open(lower: &LowerFabric, info: &Info) -> Result<LowerDomain> {
         let fits = |entry: &&Info| entry.domain.name == info.domain.name;
-        let found = lower.entries.iter().find(fits);
-        let mut entry = found.ok_or(Error::NODATA)?.clone();
-        (entry.addr_format, entry.src_addr, entry.dest_addr) = (FI_SOCKADDR, None, None);
+        let mut found = lower.entries.iter().filter(fits);
+        let same = found
+            .clone()
+            .find(|entry| entry.addr_format == info.addr_format);
+        let mut entry = same.or_else(|| found.next()).ok_or(Error::NODATA)?.clone();
+        let source = entry.src_addr.take();
+        (entry.addr_format, entry.dest_addr) = (FI_SOCKADDR, None);
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
@@ -121,6 +127,7 @@ impl LowerDomain {
             levels: lower.levels,
             receives: entry.rx.size.max(1),
             entry,
+            source,
         })
     }
 
@@ -134,7 +141,8 @@ impl LowerDomain {
 
     pub fn listener(&self, info: &Info) -> Result<Arc<PassiveEp>> {
         let mut entry = self.entry.clone();
-        (entry.addr_format, entry.src_addr) = (info.addr_format, info.src_addr.clone());
+        entry.addr_format = info.addr_format;
+        entry.src_addr = info.src_addr.clone().or_else(|| self.source.clone());
         let listener = with_entry(&entry, |info| PassiveEp::open(&self.fabric, info))?;
         listener.bind(&self.eq, 0)?;
         Ok(listener)

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::abi::*;
-use crate::base::info::Info;
+use crate::base::info::{Info, ip};
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::log::{Subsys, log_info};
 use crate::base::{Caps, Error, Result};
@@ -81,8 +81,11 @@ impl Stream<Tcp> {
         let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
         let key = Key::given(size, key, None, <Tcp as Net>::AUTH_KEY_SIZE)?;
         let v6 = info.addr_format == FI_SOCKADDR_IN6;
-        let local = given(&info.src_addr)?;
+        let mut local = given(&info.src_addr)?;
         let dest = given(&info.dest_addr)?;
+        if rdm && local.is_none() {
+            local = ip::own_address(info, self.params.set.iface.as_deref());
+        }
         let (mut request, mut bound) = (None, None);
         match info.handle {
             0 => {}

@@ -9,10 +9,11 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use super::group::{self, Group};
 use super::info::{MAX_MESSAGE, QUEUE};
 use super::outbox::Outbox;
+use super::params;
 use super::payload::Payload;
 use super::rx::{Received, Receiver, Spare, hear_complaints};
 use crate::abi::*;
-use crate::base::info::Info;
+use crate::base::info::{Info, ip};
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Caps, Error, OpFlags, Result};
 use crate::engine::address::ip::Addr;
@@ -56,6 +57,7 @@ impl Ep {
         };
         let (local, dest) = (given(&info.src_addr)?, given(&info.dest_addr)?);
         let local = local.or_else(|| source_for(&dest?));
+        let local = local.or_else(|| ip::own_address(info, params().iface.as_deref()));
         let any = match info.addr_format == FI_SOCKADDR_IN6 {
             true => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
             false => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),

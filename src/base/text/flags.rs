@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The names of flags, as `fi_tostr` lists them: fi_fabric(3). One bit has other names elsewhere.
+//! The names of flags, as `fi_tostr` lists them: fi_fabric(3). One bit has different names in different fields.
 //!
-//! The order is that of the original's texts. Bits without a name in a list are left out.
+//! The order is that of the original's texts. Bits without a name in a list are omitted.
 #![forbid(unsafe_code)]
 
 use super::writer::Text;
@@ -22,14 +22,14 @@ impl Flags {
         text.trim_comma();
     }
 
-    /// Whether these bits prove that their user knows what came with FI_XPU: that is among them, and nothing without a
-    /// name. Who sets all bits has said nothing.
+    /// Returns true if these bits prove that the caller was built for an interface with FI_XPU: FI_XPU is set, and no
+    /// bit without a name. A caller that sets all bits proves nothing.
     pub fn know_xpu(&self, bits: u64) -> bool {
         let named = self.0.iter().fold(FI_XPU, |all, (flag, _)| all | flag);
         bits & FI_XPU != 0 && bits & !named == 0
     }
 
-    /// `A | B | 0x4`: for sentences, and complete, with what has no name as a number.
+    /// Returns `A | B | 0x4`, for sentences. It is complete: bits without a name are appended as a number.
     pub fn sum(&self, bits: u64) -> String {
         let mut words = Vec::new();
         let mut unnamed = bits;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How much of a struct its user has. `fi_tostr` has no version, so what came with 2.7 is read only where the rest of
-//! the struct proves that its user knows FI_XPU. Nothing tells the structs of 2.6 and before from each other.
+//! How many fields of a struct its caller has. `fi_tostr` has no version argument, so fields that came with 2.7 are
+//! read only if the rest of the struct proves that the caller knows FI_XPU. The structs of 2.6 and earlier versions
+//! cannot be distinguished.
 //!
-//! Trusted with: reading so much of what C hands in.
+//! Trusted with: reading that much of a struct from a C caller.
 
 use super::flags;
 use crate::abi::*;
 use crate::base::info::{Layout, Plain, grown};
 
-/// A struct, and whether it is one of 2.7.
+/// A struct, and whether it has the fields of 2.7.
 pub struct Known<T> {
     pub attr: Option<T>,
     pub is_next: bool,
 }
 
 /// # Safety
-/// `data` is NULL or such a struct, at least as long as in 2.6 (`released`), and whole if `proves` says so of that
-/// part.
+/// `data` is NULL or such a struct. It has at least `released` bytes, as in 2.6, and its full size if `proves` returns
+/// true for those bytes.
 unsafe fn known<T: Plain>(
     data: *const T,
     released: usize,
@@ -37,7 +38,7 @@ unsafe fn known<T: Plain>(
     }
 }
 
-/// `is_next`: something else proves it.
+/// `is_next`: other fields have proved that it is a struct of 2.7.
 ///
 /// # Safety
 /// `data` is NULL or such a struct.
@@ -47,7 +48,7 @@ pub unsafe fn ep(data: *const fi_ep_attr, is_next: bool) -> Known<fi_ep_attr> {
 }
 
 /// # Safety
-/// As `ep`.
+/// As for `ep`.
 pub unsafe fn domain(data: *const fi_domain_attr, is_next: bool) -> Known<fi_domain_attr> {
     let proves = |attr: &fi_domain_attr| is_next || flags::CAPS.know_xpu(attr.caps);
     // SAFETY: promised by the caller.
@@ -55,7 +56,7 @@ pub unsafe fn domain(data: *const fi_domain_attr, is_next: bool) -> Known<fi_dom
 }
 
 /// # Safety
-/// As `ep`.
+/// As for `ep`.
 pub unsafe fn cq(data: *const fi_cq_attr) -> Known<fi_cq_attr> {
     let proves = |attr: &fi_cq_attr| flags::CQ_FLAGS.know_xpu(attr.flags);
     // SAFETY: promised by the caller.
@@ -63,7 +64,7 @@ pub unsafe fn cq(data: *const fi_cq_attr) -> Known<fi_cq_attr> {
 }
 
 /// # Safety
-/// As `ep`.
+/// As for `ep`.
 pub unsafe fn cntr(data: *const fi_cntr_attr) -> Known<fi_cntr_attr> {
     let proves = |attr: &fi_cntr_attr| flags::CQ_FLAGS.know_xpu(attr.flags);
     // SAFETY: promised by the caller.

@@ -66,7 +66,7 @@ impl Serialized {
     }
 }
 
-/// What a forked child may do with the state.
+/// Rights of a forked child to the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
     /// Everything that its parent may do.

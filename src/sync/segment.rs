@@ -108,7 +108,7 @@ impl Segment {
         // Allocates the pages that are used at first, even if the other side did not.
         mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
         mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
-        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It is atomics alone, which the
+        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It has only atomics, which the
         // other side may write at any time.
         let page = unsafe { head.at::<Head>(0).ok_or(INVALID)?.as_ref() };
         // A ring belongs to the side that writes it: its producer line is that side's, its consumer line the other's.

@@ -18,7 +18,7 @@ pub struct SharedRoom<'a> {
 
 impl SharedRoom<'_> {
     /// # Safety
-    /// `at[..len]` is writable for the lifetime of the room, no reference of this process stands for any of it, and
+    /// `at[..len]` is writable for the lifetime of the room, this process has no reference to any of it, and
     /// nothing else of this process writes there meanwhile.
     #[inline(always)]
     pub unsafe fn new(at: *mut u8, len: usize) -> Self {
@@ -70,7 +70,7 @@ pub struct SharedBytes<'a> {
 
 impl SharedBytes<'_> {
     /// # Safety
-    /// `at[..len]` is readable for the lifetime of these bytes, and no `&mut` of this process stands for any of it.
+    /// `at[..len]` is readable for the lifetime of these bytes, and this process has no `&mut` to any of it.
     #[inline(always)]
     pub unsafe fn new(at: *const u8, len: usize) -> Self {
         SharedBytes {

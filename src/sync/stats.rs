@@ -228,7 +228,7 @@ enum Held {
     Own { _words: Box<[AtomicU64; WORDS]> },
 }
 
-// SAFETY: addresses of atomics, which belong to no thread; they live as long as what is held beside them.
+// SAFETY: addresses of atomics, which belong to no thread; `_held` keeps them alive.
 unsafe impl Send for EpStats {}
 // SAFETY: as above.
 unsafe impl Sync for EpStats {}

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Pages of memory, and the files behind them.
-
 //!
 //! Trusted with: msync(2) on addresses that are plain numbers here, and a call of memcpy(3).
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One number of fi_errno(3) as a type. Only `ffi` and `exports` know that C wants it negative.
+//! One number of fi_errno(3) as a type. Only `ffi` and `exports` turn it into C's negative number.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_int;
@@ -17,7 +17,7 @@ pub type Result<T = ()> = core::result::Result<T, Error>;
 
 macro_rules! errors {
     ($($name:ident = $code:ident,)*) => {
-        /// All numbers of fi_errno(3) that some layer decides on, or that a provider may.
+        /// The numbers of fi_errno(3) that a layer returns, or that a provider may return.
         #[allow(dead_code)]
         impl Error {
             $(pub const $name: Error = Error::new(abi::$code);)*
@@ -91,7 +91,7 @@ impl Error {
         self.0.get()
     }
 
-    /// What a C function returns.
+    /// The value that a C function returns.
     pub const fn negative(self) -> c_int {
         -self.0.get()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Characters of a line that a terminal obeys, or that look like the end of the line, as text: names of peers and
-//! plug-ins, addresses and values of variables come from outside.
+//! Escapes characters that control a terminal or end a line. Names of peers and plug-ins, addresses and values of
+//! variables come from outside, so log lines and texts may contain such characters.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -11,7 +11,7 @@ pub fn line(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// Returns a C string as one line. Bytes that are not UTF-8 stay, unless there are control characters between them.
+/// Returns a C string as one line. Bytes that are not UTF-8 are kept, unless the string has control characters.
 pub fn line_of_bytes(text: &[u8]) -> Cow<'_, [u8]> {
     match str::from_utf8(text) {
         Ok(valid) if !valid.contains(is_obeyed) => text.into(),
@@ -41,7 +41,7 @@ fn escape(text: &str, stays: fn(char) -> bool) -> String {
     out
 }
 
-/// Control characters, ends of lines, and those that change the direction in which the rest is shown.
+/// Returns true for control characters, line ends, and characters that change the direction of the following text.
 fn is_obeyed(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}')

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The sets of bits that attributes and calls carry, each a type of its own: a mode cannot be passed where a capability
-//! belongs, though both are numbers in C.
+//! The sets of bits in attributes and calls, each with a type of its own: a mode cannot be passed as a capability,
+//! although both are numbers in C.
 //!
-//! C's numbers become these types where they are read, and numbers again where they are written. Every bit that an
-//! application sets survives that, whether it has a name here or not: it may be of a later version, and what asks for
-//! it has to be refused by its number. So each type says of all bits that they are known.
+//! C's numbers become these types when they are read, and numbers again when they are written. Every bit that an
+//! application sets is kept, whether it has a name here or not: it may be from a later version of the interface, and
+//! the request has to be refused by that bit. So each type declares all bits as known.
 #![forbid(unsafe_code)]
 
 use bitflags::bitflags;
 
 use crate::abi;
 
-/// `flags!(Caps: MSG | RMA)`: a set of named bits, also for constants, in which the operator cannot be called.
+/// `flags!(Caps: MSG | RMA)`: a set of named bits. Also for constants, which cannot use the operator.
 macro_rules! flags {
     ($type:ident: $($name:ident)|+) => {
         $type::empty()$(.union($type::$name))+
@@ -20,7 +20,7 @@ macro_rules! flags {
 pub(crate) use flags;
 
 bitflags! {
-    /// What something can do: fi_getinfo(3), "Capabilities".
+    /// Capabilities of an object: fi_getinfo(3), "Capabilities".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct Caps: u64 {
@@ -61,7 +61,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// What a provider needs of an application, which says what it is ready for: fi_getinfo(3), "Mode".
+    /// Requirements of a provider, which the application declares that it meets: fi_getinfo(3), "Mode".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct Mode: u64 {
@@ -76,7 +76,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// What an application has to do for memory registration: fi_mr(3), "mr_mode". The old words are among the bits.
+    /// Requirements for memory registration: fi_mr(3), "mr_mode". Includes the old values BASIC and SCALABLE.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct MrMode: i32 {
@@ -104,7 +104,7 @@ impl MrMode {
 const _: () = assert!(abi::FI_MR_UNSPEC == MrMode::UNSPEC.bits());
 
 bitflags! {
-    /// Which operations stay in the order of their calls: fi_endpoint(3), "msg_order".
+    /// The operations that stay in the order of their calls: fi_endpoint(3), "msg_order".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct MsgOrder: u64 {
@@ -130,7 +130,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// In which order operations complete: fi_endpoint(3), "comp_order". There for version 1 of the API only.
+    /// The order in which operations complete: fi_endpoint(3), "comp_order". Only in version 1 of the API.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct CompOrder: u64 {
@@ -141,11 +141,11 @@ bitflags! {
 }
 
 impl MsgOrder {
-    /// What changes memory stays behind reads.
+    /// Orders in which accesses that change memory stay behind earlier reads.
     pub const WRITES_AFTER_READS: MsgOrder = flags!(MsgOrder: WAR | RMA_WAR | ATOMIC_WAR);
 
-    /// Whether who keeps these orders keeps the others. One of accesses of both kinds, as FI_ORDER_RAR, is one of those
-    /// of each kind.
+    /// Returns true if a provider that keeps these orders also keeps `others`. An order for accesses of all kinds, such
+    /// as FI_ORDER_RAR, includes the orders for each kind.
     pub fn covers(self, others: MsgOrder) -> bool {
         let kinds = [
             (MsgOrder::RAR, flags!(MsgOrder: RMA_RAR | ATOMIC_RAR)),
@@ -160,8 +160,8 @@ impl MsgOrder {
 }
 
 bitflags! {
-    /// What an operation is to do besides: fi_msg(3) and its like, "flags"; and what it does by default:
-    /// fi_endpoint(3), "op_flags".
+    /// Options of an operation: fi_msg(3) and similar pages, "flags"; and the defaults of an endpoint: fi_endpoint(3),
+    /// "op_flags".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct OpFlags: u64 {
@@ -183,9 +183,9 @@ bitflags! {
         const PEER = abi::FI_PEER;
         const DISCARD = abi::FI_DISCARD;
         const CLAIM = abi::FI_CLAIM;
-        /// Of atomic operations on tagged receive buffers.
+        /// For atomic operations on tagged receive buffers.
         const TAGGED = abi::FI_TAGGED;
-        /// Which side's defaults FI_SETOPSFLAG and FI_ALIAS are about.
+        /// Selects the side whose defaults FI_SETOPSFLAG and FI_ALIAS change.
         const TRANSMIT = abi::FI_TRANSMIT;
         const RECV = abi::FI_RECV;
         const _ = !0;
@@ -193,13 +193,13 @@ bitflags! {
 }
 
 impl OpFlags {
-    /// One that no application sets: the operation is not to start before the reads that were posted to the same peer
-    /// before it are complete (FI_ORDER_WAR, FI_ORDER_SAR).
+    /// Internal flag, which no application sets: the operation must not start before earlier reads that were posted to
+    /// the same peer are complete (FI_ORDER_WAR, FI_ORDER_SAR).
     pub const AFTER_READS: OpFlags = OpFlags::from_bits_retain(1 << 63);
 }
 
 bitflags! {
-    /// What completed, and what came with it: fi_cq(3), "flags".
+    /// The kind of a completion, and the data that came with it: fi_cq(3), "flags".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct CompFlags: u64 {
@@ -221,7 +221,7 @@ bitflags! {
 }
 
 bitflags! {
-    /// What may be done with a memory region: fi_mr(3), "access".
+    /// The permitted accesses to a memory region: fi_mr(3), "access".
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[repr(transparent)]
     pub struct Access: u64 {
@@ -237,14 +237,14 @@ bitflags! {
 }
 
 impl Access {
-    /// All that peers do: only regions that grant one of these have a key.
+    /// The accesses of peers. Only regions that grant one of these have a key.
     pub const REMOTE: Access = flags!(Access: REMOTE_READ | REMOTE_WRITE);
-    /// All that fi_mr(3) knows.
+    /// All access bits of fi_mr(3).
     pub const KNOWN: Access =
         flags!(Access: SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | COLLECTIVE);
 
-    /// What an endpoint has to be capable of for such an access. The manual gives both the same names, and they are the
-    /// same bits.
+    /// Returns the capabilities that an endpoint needs for these accesses. The manual uses the same names for both, and
+    /// they are the same bits.
     pub const fn capabilities(self) -> Caps {
         Caps::from_bits_retain(self.bits())
     }
@@ -256,7 +256,7 @@ mod tests {
 
     use super::*;
 
-    /// Every bit comes back, whether it has a name or not, and is one like the others in between.
+    /// Checks that every bit is preserved, whether it has a name or not, and that set operations treat all bits alike.
     fn keeps_all_bits<T: Flags<Bits = u64> + Copy>() {
         for bit in 0..u64::BITS {
             let one = T::from_bits_retain(1 << bit);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory for bytes whose number a peer has named: it follows the bytes that came, and what is refused is an error.
-//!
-//! A peer for whose bytes there is no memory loses its connection.
+//! Buffers whose final length a peer has announced. They grow with the bytes that have arrived, and an allocation that
+//! fails is an error, which costs that peer its connection.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, Result};
 
-/// Appends `part` to bytes that are to be `whole` some time. There is never room for more than twice of what has come.
+/// Appends `part` to a buffer that will have `whole` bytes. Its capacity is at most twice the number of bytes received.
 pub fn append(bytes: &mut Vec<u8>, part: &[u8], whole: usize) -> Result {
     let room = room_after(bytes, part.len(), whole);
     if room > bytes.capacity() {
@@ -43,7 +42,7 @@ pub const fn heap_cost(capacity: usize) -> usize {
     }
 }
 
-/// What malloc(3) of the C library adds to a block, with what it rounds up, and the unit of its blocks.
+/// Overhead of malloc(3) per block, rounding included, and the unit of its blocks.
 const HEAP_BLOCK: usize = 31;
 const HEAP_UNIT: usize = 16;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which library this is: our version beside that of the interface, and the commit that it was built from. The same
-//! text stands in an ELF note, behind the symbol `ironfabric_version` and in the first line of the log; `fi_info
-//! --version` shows it.
+//! The identity of this library: its version beside that of the interface, and the commit that it was built from. The
+//! same text is in an ELF note, behind the symbol `ironfabric_version` and in the first line of the log; `fi_info
+//! --version` prints it.
 #![forbid(unsafe_code)]
 
 /// `ironfabric VERSION (COMMIT), libfabric INTERFACE API`.

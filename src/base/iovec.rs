@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of the application, named by an operation: up to `IOV_LIMIT` pieces, and a cursor over them. What is copied
-//! to them and from them: `copies`.
+//! Memory of the application for one operation: up to `IOV_LIMIT` pieces, and a cursor over them. `copies` has the
+//! copies to and from the pieces.
 //!
-//! Trusted with: reading and writing these pieces. `IoVec::new` carries the promise (the man page says the buffers
-//! stay valid until the completion), its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
+//! Trusted with: reading and writing these pieces. `IoVec::new` carries the promise (the man page says that buffers
+//! stay valid until the completion), so its users need no unsafe. The pieces are never `&[u8]`: they outlive the call,
 //! and the peer or the application may write them at any time.
 
 mod copies;
@@ -30,19 +30,19 @@ pub use piece::Piece;
 pub use registered::Registered;
 pub use span::Span;
 
-/// Pieces that one operation may name, here and at the target.
+/// Limit on the pieces of one operation, here and at the target.
 pub const IOV_LIMIT: usize = 4;
 
 /// The pieces of one operation and how far it has come.
 pub struct IoVec<M = Host> {
     pieces: [Piece<M>; IOV_LIMIT],
     count: u8,
-    /// The piece that comes next, and how many of its bytes are done.
+    /// The next piece, and how many of its bytes are done.
     at: u8,
     done: usize,
 }
 
-// What is said of the host's memory takes no room in an operation.
+// The description of host memory takes no room in an operation.
 const _: () = assert!(size_of::<IoVec>() == size_of::<[iovec; IOV_LIMIT]>() + 16);
 
 impl<M: Memory> Default for IoVec<M> {
@@ -70,7 +70,7 @@ impl<M: Memory> IoVec<M> {
         }
     }
 
-    /// They go to somebody else; what is left is empty.
+    /// Moves the pieces out and leaves an empty list.
     #[inline(always)]
     pub fn take(&mut self) -> IoVec<M> {
         let taken = self.again();
@@ -80,7 +80,7 @@ impl<M: Memory> IoVec<M> {
         taken
     }
 
-    /// The first `len` of the bytes not yet moved go to somebody else.
+    /// Moves the first `len` of the bytes not yet moved to a new list.
     pub fn split_off(&mut self, len: usize) -> IoVec<M> {
         let mut first = self.again();
         first.truncate(len);
@@ -88,7 +88,7 @@ impl<M: Memory> IoVec<M> {
         first
     }
 
-    /// As `split_off`, if they lie in one piece; else nothing happens.
+    /// As `split_off`, if the bytes lie in one piece; otherwise nothing changes.
     #[inline]
     pub fn split_piece(&mut self, len: usize) -> Option<IoVec<M>> {
         let piece = self.pieces[..usize::from(self.count)].get(usize::from(self.at))?;
@@ -105,13 +105,13 @@ impl<M: Memory> IoVec<M> {
         Some(first)
     }
 
-    /// A look at what is not yet moved, with a place of its own.
+    /// Returns a cursor over the bytes not yet moved, with a position of its own.
     #[inline(always)]
     pub fn cursor(&self) -> Cursor<'_, M> {
         Cursor::of(self.again())
     }
 
-    /// A second one of the same memory.
+    /// Makes a second list of the same memory.
     ///
     /// # Safety
     /// Once an operation has been posted with one of the two, the other is not used.
@@ -121,11 +121,11 @@ impl<M: Memory> IoVec<M> {
 
     #[inline(always)]
     fn again(&self) -> IoVec<M> {
-        // SAFETY: nothing in it owns anything; that there are two is answered for by those who call this.
+        // SAFETY: nothing in it owns a resource; the callers answer for the existence of two lists.
         unsafe { ptr::read(self) }
     }
 
-    /// From now on it is this piece, and nothing was moved.
+    /// Replaces the pieces by this one, with no byte moved.
     #[inline]
     pub fn set(&mut self, piece: Piece<M>) {
         self.pieces[0] = piece;
@@ -134,12 +134,12 @@ impl<M: Memory> IoVec<M> {
         self.done = 0;
     }
 
-    /// `count` pieces, each with the memory that its descriptor says; nothing if there are more than `IOV_LIMIT`, or
-    /// more bytes than memory can have.
+    /// Makes a list of `count` pieces, each with the memory of its descriptor. Returns `None` if there are more than
+    /// `IOV_LIMIT`, or if their total length overflows.
     ///
     /// # Safety
-    /// `pieces[..count]` must be readable, `descs` NULL, as many descriptors or anything if the memory has
-    /// none, and each piece valid as in `Piece::new`.
+    /// `pieces[..count]` must be readable. `descs` must be NULL or have as many descriptors; it may be anything if the
+    /// memory has none. Each piece must be valid as for `Piece::new`.
     pub unsafe fn new(
         pieces: *const iovec,
         descs: *const *mut c_void,
@@ -151,7 +151,7 @@ impl<M: Memory> IoVec<M> {
         }
         let mut total = 0usize;
         for i in 0..count {
-            // SAFETY: the caller promises `count` readable pieces and descriptors, and what the pieces name.
+            // SAFETY: the caller promises `count` readable pieces and descriptors, and valid memory behind the pieces.
             iov.pieces[i] = unsafe {
                 let piece = *pieces.add(i);
                 Piece::new(piece.iov_base.cast(), piece.iov_len, memory(descs, i))
@@ -165,7 +165,7 @@ impl<M: Memory> IoVec<M> {
         Some(iov)
     }
 
-    /// Adds a piece; false if there is no room.
+    /// Adds a piece. Returns false if there is no room.
     pub fn push(&mut self, piece: Piece<M>) -> bool {
         if usize::from(self.count) == IOV_LIMIT {
             return false;
@@ -175,7 +175,7 @@ impl<M: Memory> IoVec<M> {
         true
     }
 
-    /// Adds all pieces of a list of which nothing was moved. If there is no room for all, nothing happens.
+    /// Adds all pieces of a list of which no byte was moved. If there is no room for all, returns the list unchanged.
     pub fn append(&mut self, mut more: IoVec<M>) -> core::result::Result<(), IoVec<M>> {
         let count = usize::from(self.count);
         let added = usize::from(more.count);
@@ -190,33 +190,33 @@ impl<M: Memory> IoVec<M> {
         Ok(())
     }
 
-    /// The piece, if there is one and no other.
+    /// Returns the piece if the list has exactly one.
     pub fn into_one(mut self) -> Option<Piece<M>> {
         (self.count == 1).then(|| self.pieces[0].take())
     }
 
-    /// How many pieces were named.
+    /// The number of pieces.
     #[inline]
     pub fn pieces(&self) -> usize {
         self.count.into()
     }
 
-    /// What is known of the memory of each.
-    #[allow(dead_code)] // For transports that hand operations down.
+    /// The memory descriptions of the pieces.
+    #[allow(dead_code)] // For transports that pass operations to a lower provider.
     pub fn memories(&self) -> impl Iterator<Item = M> {
         self.pieces[..usize::from(self.count)]
             .iter()
             .map(Piece::memory)
     }
 
-    /// Whether a piece with bytes has the address NULL.
+    /// Returns true if a piece with bytes has the address NULL.
     pub fn has_null(&self) -> bool {
         self.pieces[..usize::from(self.count)]
             .iter()
             .any(|p| p.base.is_null() && p.len > 0)
     }
 
-    /// Pieces with the address NULL become empty.
+    /// Makes the pieces with the address NULL empty.
     pub fn drop_null(&mut self) {
         for piece in &mut self.pieces[..usize::from(self.count)] {
             if piece.base.is_null() {
@@ -276,8 +276,8 @@ impl Piece {
     #[inline]
     pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
         let len = self.len.min(max);
-        // SAFETY: the piece is valid until the completion (`Piece::new`), and that has not been given while this is in
-        // use. What it is valid for is what the operation does.
+        // SAFETY: the piece is valid until the completion (`Piece::new`), which is not reported while the list is in
+        // use. The access that the operation makes is one for which the memory is valid.
         match len == 0 || unsafe { out.push_raw(self.base, len) } {
             true => len,
             false => 0,
@@ -285,17 +285,17 @@ impl Piece {
     }
 }
 
-/// What only the host's memory can be: named to the kernel, or to another process.
+/// Uses that only host memory allows: its addresses can be passed to the kernel or to another process.
 impl IoVec {
-    /// The pieces not yet moved, at most `max` bytes of them, appended to `out`; how many bytes that is.
+    /// Appends the pieces not yet moved to `out`, at most `max` bytes of them. Returns the number of bytes.
     pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
         let mut left = max;
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = (piece.len - skip).min(left);
             if len > 0 {
-                // SAFETY: within the piece, which is valid until the completion (`Piece::new`), and that has not been
-                // given while this cursor is in use. What it is valid for is what the operation does.
+                // SAFETY: within the piece, which is valid until the completion (`Piece::new`), which is not reported
+                // while the list is in use. The access that the operation makes is one for which the memory is valid.
                 if !unsafe { out.push_raw(piece.at(skip), len) } {
                     break;
                 }
@@ -306,7 +306,7 @@ impl IoVec {
         max - left
     }
 
-    /// Where what is not yet moved is.
+    /// The address ranges of the bytes not yet moved.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
         pieces.iter().enumerate().map(|(i, piece)| {
@@ -316,7 +316,7 @@ impl IoVec {
     }
 }
 
-/// What the descriptor of piece `i` says.
+/// Returns the memory description of piece `i`, from its descriptor.
 ///
 /// # Safety
 /// `descs` must be NULL or have more than `i` elements, unless the memory has no descriptors.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Log lines: who says something, about what, and whether anybody listens: "Logging interface" of fabric(7).
+//! Log lines: their source, subsystem and level, and the check whether a line is wanted: "Logging interface" of
+//! fabric(7).
 //!
-//! A module that logs uses a macro, which formats nothing unless the line is wanted:
-//! `log_warn!(&SOURCE, Subsys::EpCtrl, "no route to {peer}")`. The choice of lines is made in `filter`, the place they
-//! go to in `sink`, and `import` hands them to callbacks of the application instead (fi_provider(3), `fi_import_log`).
+//! A module that logs uses a macro, which formats nothing unless the line is wanted: `log_warn!(&SOURCE,
+//! Subsys::EpCtrl, "no route to {peer}")`. `filter` selects the lines, `sink` writes them, and `import` passes them to
+//! callbacks of the application instead (fi_provider(3), `fi_import_log`).
 //!
 //! Trusted with: sharing a `Source` among threads.
 
@@ -27,14 +28,14 @@ use crate::base::escape;
 pub use self::deferred::{Deferring, at_exit, begin as begin_to_defer};
 pub use self::import::{Callbacks, install};
 
-/// Somebody who logs: the core or a provider. Its address is a valid `const struct fi_provider *`.
+/// A source of log lines: the core or a provider. Its address is a valid `const struct fi_provider *`.
 #[repr(C)]
 pub struct Source {
     provider: fi_provider,
     name: &'static CStr,
 }
 
-// SAFETY: nobody writes to a `Source`, and the only pointer that is not null is that of `name`, which is static.
+// SAFETY: a `Source` is never written to, and its only pointer that is not null is that of `name`, which is static.
 unsafe impl Sync for Source {}
 
 impl Source {
@@ -59,7 +60,7 @@ impl Source {
         self.name
     }
 
-    /// What callbacks of the application get to see of this source.
+    /// The provider struct that callbacks of the application receive for this source.
     pub fn provider(&self) -> *const fi_provider {
         &raw const self.provider
     }
@@ -68,10 +69,10 @@ impl Source {
 /// The library itself, as opposed to one of its providers.
 pub static CORE: Source = Source::new(c"core");
 
-/// How much somebody wants to read; each level includes those before it.
+/// The level of a line; a log at one level includes the levels before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(i32)]
-#[allow(dead_code)] // The words are those of the interface, whether or not somebody here says them.
+#[allow(dead_code)] // The values are those of the interface, whether or not this library uses them.
 pub enum Level {
     Warn = 0,
     Trace = 1,
@@ -79,7 +80,7 @@ pub enum Level {
     Debug = 3,
 }
 
-/// What a line is about.
+/// The subsystem of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 #[allow(dead_code)] // As above.
@@ -96,13 +97,13 @@ pub enum Subsys {
     Cntr = 9,
 }
 
-/// Is a line of this kind wanted? One relaxed load while logging is off.
+/// Returns true if a line of this kind is wanted. Costs one relaxed load while logging is off.
 #[inline]
 pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
     enabled_for(&Origin::from(source), level, subsys)
 }
 
-/// `enabled` for somebody who has no `Source`.
+/// As `enabled`, for a caller without a `Source`.
 #[inline]
 pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
     // Relaxed: the value guards no other memory; what `is_wanted` reads has its own synchronisation.
@@ -110,7 +111,7 @@ pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
         && (asks_later() || is_wanted(origin, level as c_int, subsys as c_int))
 }
 
-/// Writes a line, wanted or not; the macros ask `enabled` first.
+/// Writes a line, wanted or not; the macros call `enabled` first.
 #[cold]
 pub fn write(
     source: &Source,
@@ -123,7 +124,7 @@ pub fn write(
     write_for(&Origin::from(source), level, subsys, function, line, text);
 }
 
-/// `write` for somebody who has no `Source`.
+/// As `write`, for a caller without a `Source`.
 #[cold]
 pub fn write_for(
     origin: &Origin,
@@ -136,7 +137,7 @@ pub fn write_for(
     write_limited(origin, level, subsys, function, line, text, None);
 }
 
-/// `write_for` where `is_due_from` was asked with `next`.
+/// As `write_for`, after a call of `is_due_from` with `next`.
 #[cold]
 pub fn write_limited(
     origin: &Origin,
@@ -153,7 +154,7 @@ pub fn write_limited(
     hand_on(origin, level, subsys, function, line, message, next);
 }
 
-/// A line with its texts, now or when its thread has given back its locks. The numbers may come from C.
+/// Writes a complete line, at once or when its thread has left its locks. The numbers may come from C.
 #[cold]
 pub fn hand_on(
     origin: &Origin,
@@ -180,12 +181,13 @@ pub fn hand_on(
     }
 }
 
-/// The callbacks decide, and cannot be asked under a lock: the line is taken for wanted until it is handed out.
+/// Returns true if callbacks decide but cannot be called yet, because this thread is inside a lock. A line then counts
+/// as wanted until it is delivered.
 fn asks_later() -> bool {
     deferred::is_on() && import::callbacks().is_some()
 }
 
-/// Who logs, as C names it: a provider that is not ours has no `Source`.
+/// The source of a line in the form of C: a provider that is loaded has no `Source`.
 #[derive(Clone, Copy)]
 pub struct Origin<'a> {
     pub provider: *const fi_provider,
@@ -201,8 +203,8 @@ impl<'a> From<&'a Source> for Origin<'a> {
     }
 }
 
-/// `enabled` for numbers that come from C, where any is possible. A loaded provider may ask from within a call that we
-/// make under a lock: its line is taken for wanted until it is handed out.
+/// As `enabled`, for numbers from C, which can have any value. A loaded provider may call this from within a call that
+/// was made under a lock; its line then counts as wanted until it is delivered.
 #[cold]
 pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     let settings = settings();
@@ -214,7 +216,7 @@ pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     }
 }
 
-/// Like `is_wanted`, and not more often than FI_LOG_INTERVAL allows: `next` is the time of the next line, in
+/// As `is_wanted`, but not more often than FI_LOG_INTERVAL allows: `next` is the earliest time of the next line, in
 /// milliseconds of the monotonic clock.
 pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> bool {
     let settings = settings();
@@ -230,7 +232,7 @@ pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> 
     is_due(next, milliseconds(), settings.interval)
 }
 
-/// `enabled`, and `ready` for it.
+/// As `enabled`, and not more often than FI_LOG_INTERVAL allows.
 #[cold]
 pub fn is_due_from(source: &Source, level: Level, subsys: Subsys, next: &AtomicU64) -> bool {
     let origin = Origin::from(source);
@@ -238,9 +240,9 @@ pub fn is_due_from(source: &Source, level: Level, subsys: Subsys, next: &AtomicU
     enabled(source, level, subsys) && (asks_later() || is_ready())
 }
 
-/// Of several threads that find the time come, one writes the line.
+/// Returns true for one thread, if several threads find that the line is due.
 fn is_due(next: &AtomicU64, now: u64, interval: u64) -> bool {
-    // Relaxed: the number stands for itself.
+    // Relaxed: no other data depends on this number.
     let due = next.load(Ordering::Relaxed);
     now >= due
         && next
@@ -248,7 +250,7 @@ fn is_due(next: &AtomicU64, now: u64, interval: u64) -> bool {
             .is_ok()
 }
 
-/// Hands one line to the application's callback or to the place that FI_LOG_LOCATION names.
+/// Passes one line to the application's callback or to the place in FI_LOG_LOCATION.
 pub fn emit(
     origin: &Origin,
     level: c_int,
@@ -278,7 +280,7 @@ pub fn subsys_name(subsys: c_int) -> Option<&'static str> {
     SUBSYSTEMS.get(usize::try_from(subsys).ok()?).copied()
 }
 
-/// The last name in the path of a function that the macros declare inside the one that logs.
+/// Returns the name of the logging function, from the path of a function that the macros declare inside it.
 pub fn function_of(here: &'static str) -> &'static str {
     here.rsplit("::")
         .skip(1)
@@ -304,7 +306,7 @@ macro_rules! log_at {
     }};
 }
 
-/// What the user must know: `log_warn!(&SOURCE, Subsys::EpCtrl, "{} {}", a, b)`.
+/// Something that the user must know: `log_warn!(&SOURCE, Subsys::EpCtrl, "{} {}", a, b)`.
 macro_rules! log_warn {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Warn, $($arguments)+) };
 }
@@ -320,9 +322,8 @@ macro_rules! log_info {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Info, $($arguments)+) };
 }
 
-/// Why a call is refused that the application should not have made: a detail, and from each place that says so not more
-/// often than FI_LOG_INTERVAL allows, for a program may make the same mistake with every message. Not for the usual way
-/// of a call.
+/// The reason why a wrong call of the application is refused. Each place logs it at level info and not more often than
+/// FI_LOG_INTERVAL allows, because a program may repeat the mistake with every message. Not for regular calls.
 macro_rules! log_misuse {
     ($source:expr, $subsys:expr, $($text:tt)+) => {{
         static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
@@ -342,7 +343,7 @@ macro_rules! log_misuse {
     }};
 }
 
-/// What only helps to find a bug in the library.
+/// Details that only help to find a bug in the library.
 #[allow(unused_macros)]
 macro_rules! log_debug {
     ($($arguments:tt)+) => { $crate::base::log::log_at!(Debug, $($arguments)+) };
@@ -351,13 +352,13 @@ macro_rules! log_debug {
 #[allow(unused_imports)]
 pub(crate) use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
 
-/// For `import`: with callbacks installed every line has to be asked for.
+/// Called by `import`: if callbacks are installed, they have to be called for every line.
 fn set_asking(asked: bool) {
     let limit = settings().filter.level();
     LIMIT.store(if asked { EVERYTHING } else { limit }, Ordering::Relaxed);
 }
 
-/// Makes sure that the variables of the log are defined, as the first ones.
+/// Makes sure that the variables of the log are defined before all others.
 pub(super) fn start() {
     settings();
 }
@@ -379,7 +380,7 @@ fn text_to_c(text: String) -> CString {
     CString::new(bytes).unwrap_or_default()
 }
 
-/// The highest level that might be wanted; until the settings are read, and for callbacks, everything might.
+/// The highest level that may be wanted. `EVERYTHING` until the settings are read, and while callbacks are installed.
 static LIMIT: AtomicI32 = AtomicI32::new(EVERYTHING);
 const EVERYTHING: i32 = i32::MAX;
 

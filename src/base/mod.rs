@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The words every layer speaks: errors, text, settings, logs, descriptions of what is offered.
+//! Types that every layer uses: errors, texts, settings, logs, descriptions of capabilities.
 
 pub mod error;
 pub mod escape;
@@ -20,7 +20,7 @@ pub use flags::{Access, Caps, CompFlags, CompOrder, Mode, MrMode, MsgOrder, OpFl
 pub use iovec::{IoVec, Piece, Registered, Span};
 pub use secret::Secret;
 
-/// A child has no part in what its parent has opened, and a callback none in what its caller is about to change.
+/// A child must not use what its parent has opened, and a callback must not use an object that its caller is changing.
 impl From<crate::sync::Refused> for Error {
     fn from(_: crate::sync::Refused) -> Error {
         Error::OPBADSTATE

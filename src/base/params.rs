@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Variables of the environment: `fi_param_define`, `fi_param_get` in fi_provider(3).
 //!
-//! A variable is defined first and read then; in the environment its name is `FI_`, the provider and the parameter, all
-//! upper case. The value comes from the environment or from the system's file (`sysconfig`); `value` knows how its text
-//! is understood.
+//! A variable has to be defined before it is read. Its name in the environment is `FI_`, the provider and the
+//! parameter, all in upper case. The value comes from the environment or from the system's file (`sysconfig`); `value`
+//! parses its text.
 #![forbid(unsafe_code)]
 
 mod sysconfig;
@@ -35,7 +35,7 @@ pub struct Definition {
     pub help: String,
 }
 
-/// Makes a variable known; `source` is its provider, or `None` for the library's own.
+/// Defines a variable; `source` is its provider, or `None` for the library's own.
 ///
 /// A second definition of the same name is listed but has no further effect.
 pub fn define(source: Option<&Source>, name: &str, kind: Kind, help: &str) -> Result {
@@ -71,7 +71,7 @@ pub fn get_size(source: Option<&Source>, name: &str) -> Result<usize> {
     }
 }
 
-/// Makes several variables of a provider known, with name, kind and help.
+/// Defines several variables of a provider, with name, kind and help.
 pub fn define_all(source: &'static Source, variables: &[(&str, Kind, &str)]) {
     for (name, kind, help) in variables {
         if let Err(error) = define(Some(source), name, *kind, help) {
@@ -80,10 +80,10 @@ pub fn define_all(source: &'static Source, variables: &[(&str, Kind, &str)]) {
     }
 }
 
-/// A time limit that never ends (136 years), so that it can be added to a point in time.
+/// A time limit that never expires (136 years), so that it can be added to a point in time.
 pub const NO_LIMIT: Duration = Duration::from_secs(1 << 32);
 
-/// The variables of a provider that are set and can be understood.
+/// The variables of a provider that are set and valid.
 #[derive(Clone, Copy)]
 pub struct Given(pub &'static Source);
 
@@ -96,13 +96,13 @@ impl Given {
         get_int(Some(self.0), name).ok()
     }
 
-    /// An int that counts something; below zero there is nothing.
+    /// Returns an int that is a count; a negative value means 0.
     pub fn count(self, name: &str) -> Option<usize> {
         self.int(name)
             .map(|number| usize::try_from(number).unwrap_or(0))
     }
 
-    /// An int of milliseconds; 0, or less, for no limit.
+    /// Returns an int of milliseconds as a time limit; 0 or less means no limit.
     pub fn time_limit(self, name: &str, default: Duration) -> Duration {
         match self.milliseconds(name, default) {
             Duration::ZERO => NO_LIMIT,
@@ -110,7 +110,7 @@ impl Given {
         }
     }
 
-    /// An int of milliseconds.
+    /// Returns an int of milliseconds.
     pub fn milliseconds(self, name: &str, default: Duration) -> Duration {
         let given = self.count(name);
         given.map_or(default, |number| Duration::from_millis(number as u64))
@@ -125,15 +125,15 @@ impl Given {
     }
 }
 
-/// `define` for a provider that has no `Source`.
+/// As `define`, for a provider without a `Source`.
 pub fn define_for(provider: Option<&str>, name: &str, kind: Kind, help: &str) -> Result {
     log::start();
     define_silently(provider, name, kind, help)
 }
 
-/// The value of a variable in the type it was defined with, with a line in the log of `origin`.
+/// Returns the value of a variable in the type of its definition, and logs it with the source `origin`.
 ///
-/// `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text means nothing in that type.
+/// Errors: `NOENT`: not defined; `NODATA`: not set; `INVAL`: the text is not valid for that type.
 pub fn get_for(origin: &Origin, provider: Option<&str>, name: &str) -> Result<Value> {
     let (level, outcome, result) = match read(provider, name) {
         Ok(value) => (Level::Info, value.to_string(), Ok(value)),
@@ -151,7 +151,7 @@ pub fn get_for(origin: &Origin, provider: Option<&str>, name: &str) -> Result<Va
     result
 }
 
-/// A program may ask for its variable again and again.
+/// Warns once per variable, because a program may read its variable many times.
 fn warn_once(origin: &Origin, senseless: &Senseless) {
     static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if !log::enabled_for(origin, Level::Warn, Subsys::Core) {
@@ -159,7 +159,7 @@ fn warn_once(origin: &Origin, senseless: &Senseless) {
     }
     let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
     let is_new = told.insert(senseless.variable.clone());
-    // The line may go to a callback that asks for a variable itself.
+    // The callback that receives the line may read a variable itself.
     drop(told);
     if is_new {
         let message = format_args!("{senseless}");
@@ -174,7 +174,7 @@ fn warn_once(origin: &Origin, senseless: &Senseless) {
     }
 }
 
-/// Variables of the environment that are named like those of this provider, and are none of them.
+/// Returns variables of the environment that begin like those of this provider, but are not defined.
 pub fn unknown(provider: &str) -> Vec<String> {
     let prefix = variable_name(Some(provider), "");
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -185,17 +185,17 @@ pub fn unknown(provider: &str) -> Vec<String> {
     names
 }
 
-/// All definitions in their order.
+/// Returns all definitions in their order.
 pub fn definitions() -> Vec<Definition> {
     table().clone()
 }
 
-/// What the environment alone says, whatever the system's file has.
+/// Returns the value in the environment, whatever the system's file has.
 pub fn environment(variable: &str) -> Option<Vec<u8>> {
     std::env::var_os(variable).map(OsStringExt::into_vec)
 }
 
-/// `define` while the log is not there yet.
+/// As `define`, before the log is ready.
 pub(super) fn define_silently(
     provider: Option<&str>,
     name: &str,
@@ -218,7 +218,7 @@ pub(super) fn define_silently(
     Ok(())
 }
 
-/// A variable of the library while the log is not there yet; a text that means nothing is left to the caller to tell.
+/// Returns a variable of the library before the log is ready. The caller reports a text that is not valid.
 pub(super) fn get_silently(name: &str) -> core::result::Result<Option<Value>, Senseless> {
     match read(None, name) {
         Ok(value) => Ok(Some(value)),
@@ -232,14 +232,14 @@ fn get(source: Option<&Source>, name: &str) -> Result<Value> {
     get_for(&origin, provider_of(source), name)
 }
 
-/// Why a variable has no value.
+/// The reason why a variable has no value.
 enum Absent {
     Undefined,
     Unset,
     Senseless(Senseless),
 }
 
-/// A text that means nothing in the type of its variable.
+/// A text that is not valid for the type of its variable.
 pub(super) struct Senseless {
     variable: String,
     kind: Kind,
@@ -272,8 +272,8 @@ fn read(provider: Option<&str>, name: &str) -> core::result::Result<Value, Absen
     }))
 }
 
-/// `elevated`: the program has rights that who wrote the environment may not have, and would create or connect to what a
-/// path there names.
+/// Returns the text of a variable. `elevated`: the program has rights that its caller, who wrote the environment, may
+/// lack; then a path from the environment is ignored, because the program would create or connect to that path.
 fn text_of(variable: &str, kind: Kind, elevated: bool) -> Option<Vec<u8>> {
     match kind == Kind::Path && elevated {
         true => system_file().choose(variable, |_| None),

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How a domain names memory regions and places in them: fi_mr(3), mr_mode. What may be done with them is `Access`.
+//! How a domain identifies memory regions and addresses in them: fi_mr(3), mr_mode. `Access` has the permitted
+//! accesses.
 #![forbid(unsafe_code)]
 
 use crate::abi;
 use crate::base::MrMode;
 use crate::base::flags::flags;
 
-/// The key of a region that has none.
+/// The key of a region without a key.
 pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;
 
-/// Who chooses the keys of a domain's regions, and how peers say where in a region.
+/// How the keys of a domain's regions are chosen, and how peers address a byte of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyPolicy {
-    /// The provider chooses; else the application asks for a key.
+    /// The provider chooses the keys; otherwise the application requests them.
     pub prov_key: bool,
-    /// By virtual address; else by the distance from the region's start.
+    /// Peers use virtual addresses; otherwise offsets from the region's start.
     pub virt_addr: bool,
 }
 
 impl KeyPolicy {
-    /// From the domain attribute. FI_MR_BASIC stands for both bits, FI_MR_SCALABLE and 0 for none.
+    /// Derives the policy from the domain attribute. FI_MR_BASIC means both bits, FI_MR_SCALABLE and 0 mean none.
     pub const fn from_mr_mode(mr_mode: MrMode) -> KeyPolicy {
         KeyPolicy {
             prov_key: mr_mode.intersects(flags!(MrMode: BASIC | PROV_KEY)),

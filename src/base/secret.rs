@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bytes that nobody is to find in memory longer than they are needed: authorization keys.
+//! Bytes that must not stay in memory longer than they are needed: authorization keys.
 //!
 //! The states of HMAC and the key of a freed `fi_info` are wiped, too (`zeroize`).
 #![forbid(unsafe_code)]
@@ -13,8 +13,8 @@ use zeroize::Zeroizing;
 
 type Bytes = Zeroizing<Box<[u8]>>;
 
-/// Whoever has the same secret has it in the same place, which is wiped when the last one drops it. Never shown, neither in logs
-/// nor by `{:?}`.
+/// A secret. Equal secrets share one allocation, which is wiped when the last of them is dropped. Never shown, neither
+/// in logs nor by `{:?}`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<Bytes>);
 
@@ -33,7 +33,7 @@ impl From<&[u8]> for Secret {
     }
 }
 
-/// By its place, which is the same for the same bytes.
+/// Hashes the address, which is the same for the same bytes.
 impl Hash for Secret {
     fn hash<H: Hasher>(&self, state: &mut H) {
         Arc::as_ptr(&self.0).hash(state);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The library's own variables, apart from those of the log: fabric(7), fi_getinfo(3), fi_mr(3).
 //!
-//! They are defined and read at the first question; a change of the environment after that has no effect.
+//! They are defined and read at the first call; later changes of the environment have no effect.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -11,22 +11,22 @@ use super::log::{CORE, Subsys, log_warn};
 use super::params::{self, Kind};
 use crate::abi;
 
-/// What the environment says to the whole library.
+/// The settings of the whole library in the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// FI_PROVIDER: which providers may be used.
     pub provider: Option<String>,
-    /// FI_PROVIDER_PATH: where loadable providers are.
+    /// FI_PROVIDER_PATH: the folders of loadable providers.
     pub provider_path: Option<String>,
-    /// FI_PROVIDER_OPEN: files of providers that FI_PROVIDER leaves out are opened, too.
+    /// FI_PROVIDER_OPEN: files of providers that FI_PROVIDER excludes are opened, too.
     pub provider_open_all: bool,
     /// FI_PROVIDER_TIMEOUT: how long a loadable provider may take to start.
     pub provider_timeout: Duration,
-    /// FI_HOOK: what is put around fabrics.
+    /// FI_HOOK: the hooks that wrap fabrics.
     pub hook: Option<String>,
-    /// FI_PERF_CNTR: what the hook `perf` counts.
+    /// FI_PERF_CNTR: the event that the hook `perf` counts.
     pub perf_cntr: Option<String>,
-    /// FI_HMEM: kinds of device memory that may be looked for.
+    /// FI_HMEM: kinds of device memory that the library may detect.
     pub hmem: Option<String>,
     /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
     pub addr_format: Option<u32>,
@@ -34,16 +34,17 @@ pub struct Settings {
     pub universe_size: Option<usize>,
     /// FI_AV_REMOVE_CLEANUP: removing an address also closes the hidden connection to it.
     pub av_remove_cleanup: bool,
-    /// FI_STATS: other processes of this user may read what endpoints count.
+    /// FI_STATS: other processes of this user may read the counters of endpoints.
     pub stats: bool,
-    /// FI_DUMP_ON_SIGNAL: the signal that asks for a dump.
+    /// FI_DUMP_ON_SIGNAL: the signal that requests a dump.
     pub dump_on_signal: Option<String>,
-    /// FI_DUMP_FILE: where dumps go.
+    /// FI_DUMP_FILE: the place of dump files.
     pub dump_file: Option<String>,
 }
 
 impl Settings {
-    /// The settings of this process. Providers define their variables after the first call, so that these come first.
+    /// Returns the settings of this process. Providers define their variables after the first call, so these come
+    /// first.
     pub fn get() -> &'static Settings {
         static SETTINGS: OnceLock<Settings> = OnceLock::new();
         SETTINGS.get_or_init(|| {
@@ -52,7 +53,7 @@ impl Settings {
         })
     }
 
-    /// Whether memory of this kind may be looked for.
+    /// Returns true if the library may detect memory of this kind.
     pub fn wants_hmem(&self, kind: &str) -> bool {
         let names = |list: &str| {
             let mut named = list.split([';', ',']).map(str::trim);
@@ -97,7 +98,7 @@ fn read() -> Settings {
 
 const PROVIDER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The format of that name. One that is not known is as if it were not there, and says so.
+/// Returns the format with this name. An unknown name is ignored, with a warning.
 fn addr_format(name: &str) -> Option<u32> {
     let known = ADDR_FORMATS
         .iter()
@@ -117,13 +118,13 @@ macro_rules! formats {
     ($($name:ident)*) => { [$((stringify!($name), abi::$name),)*] };
 }
 
-/// Those that FI_ADDR_FORMAT may name: fi_getinfo(3).
+/// The formats that FI_ADDR_FORMAT may name: fi_getinfo(3).
 const ADDR_FORMATS: [(&str, u32); 10] = formats!(
     FI_SOCKADDR FI_SOCKADDR_IN FI_SOCKADDR_IN6 FI_SOCKADDR_IB FI_ADDR_IB_UD FI_ADDR_EFA FI_ADDR_PSMX3 FI_ADDR_OPX
     FI_ADDR_CXI FI_ADDR_STR
 );
 
-/// In the order in which `fi_getparams` shows them.
+/// The variables, in the order in which `fi_getparams` lists them.
 const VARIABLES: [(&str, Kind, &str); 22] = [
     (
         "perf_cntr",

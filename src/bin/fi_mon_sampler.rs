@@ -37,7 +37,7 @@ struct Options {
     path: PathBuf,
 }
 
-/// What to do with the arguments.
+/// The result of parsing the arguments.
 enum Told {
     Read(Options),
     Help,
@@ -125,12 +125,12 @@ fn parse(mut arguments: impl Iterator<Item = OsString>) -> Told {
 
 struct Sampler {
     options: Options,
-    /// Whose heading has been printed.
+    /// Files whose heading was printed already.
     headed: HashSet<PathBuf>,
 }
 
 impl Sampler {
-    /// Reads every file once; whether there may be more to read.
+    /// Reads every file once. Returns true if there may be more to read.
     fn pass(&mut self) -> bool {
         if !self.options.path.is_dir() {
             let path = self.options.path.clone();
@@ -145,13 +145,13 @@ impl Sampler {
         for file in files {
             self.complain(&file);
         }
-        // Others may come.
+        // Further files may appear.
         true
     }
 
     fn complain(&mut self, path: &Path) -> bool {
         self.sample(path).unwrap_or_else(|error| {
-            // It went with its program.
+            // The file was removed when its program ended.
             if error.kind() != io::ErrorKind::NotFound {
                 eprintln!("fi_mon_sampler: {}: {error}", path.display());
             }
@@ -159,7 +159,7 @@ impl Sampler {
         })
     }
 
-    /// One reading, if the program has answered the one before; whether there may be more.
+    /// Takes one sample, if the program has answered the last request. Returns true if there may be more.
     fn sample(&mut self, path: &Path) -> io::Result<bool> {
         let mut how = OpenOptions::new();
         let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK;
@@ -218,7 +218,7 @@ fn heading() -> String {
     names.collect::<Vec<_>>().join(",")
 }
 
-/// Count and sum of each class of each record.
+/// Returns count and sum of each class of each record.
 fn row(bytes: &[u8]) -> String {
     let words: Vec<u64> = bytes[..COUNTS]
         .chunks_exact(8)
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn rows_have_a_number_for_each_column() {
         let mut bytes = vec![0; SIZE];
-        // The second class of the second record: its count, its sum.
+        // The second class of the second record: its count and its sum.
         bytes[144 + 8] = 3;
         bytes[144 + 72 + 8] = 200;
         let (names, row) = (heading(), row(&bytes));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_strerror`: the words for one error number: fi_strerror(1).
+//! `fi_strerror`: prints the text for one error number: fi_strerror(1).
 #![deny(unsafe_code)]
 
 #[path = "../abi/mod.rs"]
@@ -70,7 +70,7 @@ fn number(text: &str) -> Option<i64> {
         [b'0', _, ..] => (8, &digits[1..]),
         _ => (10, digits),
     };
-    // `from_str_radix` takes a sign of its own.
+    // Checked first, because `from_str_radix` accepts a sign, too.
     if !digits.starts_with(|c: char| c.is_digit(base)) {
         return None;
     }

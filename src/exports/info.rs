@@ -22,8 +22,8 @@ pub unsafe extern "C" fn fi_getinfo(
     hints: *const fi_info,
     info: *mut *mut fi_info,
 ) -> c_int {
-    // No provider here reads the members that 2.7 added as hints, so they are not read from the caller: dlsym finds this
-    // version, too, also for programs with older headers, whose structs are shorter.
+    // No provider here reads the members that 2.7 added as hints, so they are not read from the caller. dlsym also
+    // finds this version for programs with older headers, whose structs are shorter.
     // SAFETY: passed on from the caller.
     unsafe {
         getinfo(

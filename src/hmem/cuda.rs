@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of NVIDIA's devices, as the driver's library tells of it: the CUDA Driver API, "Unified Addressing".
+//! Memory of NVIDIA devices, as the driver's library describes it: the CUDA Driver API, "Unified Addressing".
 //!
-//! The library is the one that the program itself uses. Nothing is initialised here: in a program that has not done so
-//! no address is a device's. Memory of other devices (ROCr, Level Zero, Neuron, SynapseAI) is not found.
+//! This is the library that the program itself uses. It is not initialised here: in a program that has not done so, no
+//! address belongs to a device. Memory of other devices (ROCr, Level Zero, Neuron, SynapseAI) is not detected.
 //!
 //! Trusted with: calling two functions of the driver by the signatures that its manual gives them.
 
@@ -12,26 +12,26 @@ use std::sync::OnceLock;
 
 use crate::sys::shared_object::SharedObject;
 
-/// The driver. Threads may ask at the same time.
+/// The driver. Several threads may call it at the same time.
 pub struct Cuda {
     attribute: GetAttribute,
     range: GetRange,
 }
 
-/// Memory that was allocated at once.
+/// An allocation of device memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
     pub base: usize,
     pub len: usize,
-    /// Of its device.
+    /// Number of its device.
     pub ordinal: i32,
-    /// The driver moves it between host and devices, and the processor may load and store it.
+    /// The driver moves the memory between host and devices, and the processor may access it.
     pub managed: bool,
 }
 
-/// cuPointerGetAttribute: where to, what, of which address.
+/// cuPointerGetAttribute: place of the result, attribute, address.
 type GetAttribute = unsafe extern "C" fn(*mut c_void, c_int, u64) -> c_int;
-/// cuMemGetAddressRange: start and length of the allocation of an address.
+/// cuMemGetAddressRange: returns start and length of the allocation that contains an address.
 type GetRange = unsafe extern "C" fn(*mut u64, *mut usize, u64) -> c_int;
 
 /// CUpointer_attribute.
@@ -43,7 +43,8 @@ const DEVICE_ORDINAL: c_int = 9;
 const DEVICE: u64 = 2;
 
 impl Cuda {
-    /// The driver of this machine; it is opened at the first question, and stays open. Otherwise why there is none.
+    /// Returns the driver of this machine, which is opened at the first call and stays open, or the reason why there is
+    /// none.
     pub fn driver() -> Result<&'static Cuda, &'static str> {
         static DRIVER: OnceLock<Result<Cuda, String>> = OnceLock::new();
         let driver = DRIVER.get_or_init(Cuda::open);
@@ -52,7 +53,8 @@ impl Cuda {
 
     fn open() -> Result<Cuda, String> {
         let library = SharedObject::open(Path::new("libcuda.so.1"))?;
-        // SAFETY: the driver's functions of these names, and it is not closed before the process ends.
+        // SAFETY: the functions of the driver have these names and types, and the library stays open until the process
+        // ends.
         let functions = unsafe {
             let attribute = library.function::<GetAttribute>(c"cuPointerGetAttribute");
             let range = library.function::<GetRange>(c"cuMemGetAddressRange_v2");
@@ -64,8 +66,8 @@ impl Cuda {
         Ok(Cuda { attribute, range })
     }
 
-    /// Of an address in device memory: a number that no other allocation of this process has, now or later. `None` for
-    /// memory of the host, and for what the driver gives no number.
+    /// Returns the unique number of the allocation that contains an address in device memory: no other allocation of
+    /// this process ever has it. `None` for memory of the host, and for memory to which the driver gives no number.
     #[inline]
     pub fn device_memory(&self, address: usize) -> Option<u64> {
         match self.ask(MEMORY_TYPE, address)? {
@@ -77,7 +79,7 @@ impl Cuda {
     /// The allocation of an address in device memory.
     pub fn allocation(&self, address: usize) -> Option<Allocation> {
         let (mut base, mut len) = (0, 0);
-        // SAFETY: any address may be asked for; both places are written during the call.
+        // SAFETY: the function accepts any address; both places are written during the call.
         let code = unsafe { (self.range)(&raw mut base, &raw mut len, address as u64) };
         if code != 0 {
             return None;
@@ -90,10 +92,10 @@ impl Cuda {
         })
     }
 
-    /// An attribute of an address. They are of one to eight bytes, the first of which is the lowest.
+    /// Returns an attribute of an address. Attributes have one to eight bytes in little-endian order.
     fn ask(&self, attribute: c_int, address: usize) -> Option<u64> {
         let mut value = [0_u8; 8];
-        // SAFETY: any address may be asked for; no attribute that is asked for here is longer than `value`.
+        // SAFETY: the function accepts any address; no attribute that is read here is longer than `value`.
         let code =
             unsafe { (self.attribute)(value.as_mut_ptr().cast(), attribute, address as u64) };
         (code == 0).then(|| u64::from_le_bytes(value))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory by its kind: what is known of it, and how bytes come to it and from it. A kind that needs more than loads and
-//! stores has a file of its own; so far none is copied to or from. What can be told of an address is: `cuda`. fi_mr(3),
-//! iface and fi_mr_desc.
+//! Kinds of memory, and the copies to and from each kind. A kind that needs more than loads and stores has a file of
+//! its own; so far no such kind is supported for copies. `cuda` only inspects addresses. fi_mr(3), iface and
+//! fi_mr_desc.
 //!
-//! Trusted with: the addresses that its callers give. Each copy matches on the kind, so a kind that is added here is a
-//! kind that every copy has an answer for.
+//! Trusted with: the addresses that its callers give. Each copy matches on the kind, so the compiler requires every
+//! copy to handle a new kind.
 
 pub mod cuda;
 
@@ -12,7 +12,7 @@ use core::ffi::c_void;
 
 use crate::sync::copy::{self, Ways};
 
-/// What has to be called to copy.
+/// The kind of memory, which determines how to copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Memory that the processor loads from and stores to.
@@ -20,7 +20,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// By its number in `enum fi_hmem_iface`; nothing for a kind that is not there.
+    /// Converts a number of `enum fi_hmem_iface`; `None` for a kind that is not supported.
     pub fn of_iface(iface: u32) -> Option<Kind> {
         match iface {
             0 => Some(Kind::Host),
@@ -29,21 +29,20 @@ impl Kind {
     }
 }
 
-/// What an operation carries of a piece of memory besides its place. A transport says by its choice of a type what it
-/// needs; what it does not need takes no room and no instruction.
+/// The description of a piece of memory in an operation. Each transport chooses a type with what it needs; a
+/// description that it does not need takes no room and no instruction.
 pub trait Memory: Copy + Default + Send + Sync + 'static {
-    /// Whether descriptors say anything; if not, they are not read: programs leave arrays of them unset.
+    /// Whether descriptors are used. If not, they are not read, because programs leave arrays of them unset.
     const HAS_DESC: bool;
-    /// Of memory that comes without a descriptor.
+    /// The description of memory without a descriptor.
     const UNNAMED: Self;
 
-    /// Of memory that the application names with this descriptor.
+    /// The description of memory with this descriptor.
     fn of(desc: Desc) -> Self;
     fn kind(self) -> Kind;
 }
 
-/// Memory of the host, wherever it is registered: descriptors say nothing that a transport without hardware has to
-/// know.
+/// Memory of the host, wherever it is registered. A transport without hardware needs no information from descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Host;
 
@@ -62,8 +61,8 @@ impl Memory for Host {
     }
 }
 
-/// A descriptor as the application gave it: what fi_mr_desc(3) answered, or NULL. It is the memory of a transport that
-/// hands operations down to another provider, which alone knows what the descriptor means.
+/// A descriptor from the application: a result of fi_mr_desc(3), or NULL. It describes memory for a transport that
+/// passes operations to another provider, which alone can interpret the descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
 pub struct Desc(*mut c_void);
@@ -77,7 +76,7 @@ impl Desc {
     }
 }
 
-// SAFETY: a word that is compared and handed on; nothing here looks at what it points to.
+// SAFETY: a word that is compared and passed on; it is never dereferenced here.
 unsafe impl Send for Desc {}
 // SAFETY: as above.
 unsafe impl Sync for Desc {}
@@ -104,8 +103,8 @@ impl Memory for Desc {
 /// Copies from the library's own memory to memory of this kind.
 ///
 /// # Safety
-/// `len` bytes at `to` must be memory of this kind that may be written, `len` bytes at `from` readable, and no part of
-/// each other. The copies below demand the same.
+/// `len` bytes at `to` must be writable memory of this kind, `len` bytes at `from` must be readable, and they must not
+/// overlap. The copies below require the same.
 #[inline(always)]
 pub unsafe fn copy_to(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -114,10 +113,10 @@ pub unsafe fn copy_to(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies from memory of this kind to the library's own.
+/// Copies from memory of this kind to the library's own memory.
 ///
 /// # Safety
-/// As `copy_to`, with the sides exchanged.
+/// As for `copy_to`, with the sides exchanged.
 #[inline(always)]
 pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -129,7 +128,7 @@ pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
 /// As `copy_to`, from memory that is shared with another process.
 ///
 /// # Safety
-/// As there.
+/// As for `copy_to`.
 #[inline(always)]
 pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -141,7 +140,7 @@ pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len:
 /// As `copy_from`, to memory that is shared with another process.
 ///
 /// # Safety
-/// As there.
+/// As for `copy_from`.
 #[inline(always)]
 pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -153,7 +152,7 @@ pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len:
 /// As `copy_from_to_shared`, for many bytes.
 ///
 /// # Safety
-/// As there.
+/// As for `copy_from_to_shared`.
 #[inline(always)]
 pub unsafe fn copy_long_to_shared(
     kind: Kind,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic numbers as a trait, so that the algorithms of this folder run on the processor's and on loom's.
+//! Atomic numbers as a trait, so that the algorithms of this folder run on the processor's atomics and on loom's.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ pub trait Atomic<T> {
     fn fence(order: Ordering);
 }
 
-/// One that several sides change.
+/// An atomic number that several sides change.
 pub trait Exchange: Atomic<u64> {
     fn compare_exchange(
         &self,

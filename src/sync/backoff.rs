@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Polling for what another thread brings, without keeping the processor from that thread.
+//! Backoff for polling: yields the processor to another thread after a run of empty polls.
 //!
-//! Where there are more threads than processors, each thread that spins makes the others wait for the end of its time
-//! slice. Giving the processor away costs a system call, and nothing else where nobody wants it. So it is done after
-//! many empty polls, and after few once it has turned out that somebody wants the processor.
+//! If there are more threads than processors, each spinning thread keeps the others waiting until its time slice ends.
+//! sched_yield(2) costs a system call and gains nothing if no other thread is runnable. So a poller yields after many
+//! empty polls, and after few once a yield has shown that another thread used the processor.
 //!
-//! crossbeam's `Backoff` serves loops that wait for one event: it belongs to one thread, lives as long as the loop, and
-//! yields after some dozens of rounds. Here the loop is the application's and each poll is a call, maybe of another
+//! crossbeam's `Backoff` is meant for loops that wait for one event: it belongs to one thread, lives as long as the
+//! loop, and yields after some dozens of rounds. Here the application owns the loop, and each poll is a separate call,
+//! possibly from another thread. So the polled object holds the count, and the duration of a yield shows whether
+//! yielding pays.
 //! thread. So the count lives with the polled object, and whether a yield pays is measured.
 #![forbid(unsafe_code)]
 
@@ -15,17 +17,17 @@ use core::time::Duration;
 use std::thread;
 use std::time::Instant;
 
-/// Belongs to one polled object. It is a hint: threads that share it may lose each other's counts.
+/// State of one polled object. The counts are a hint: threads that share the object may overwrite each other's counts.
 pub struct Backoff {
     empty: AtomicU32,
     limit: AtomicU32,
 }
 
-/// About 100 us: longer than a peer takes to answer that need not wait for a processor.
+/// Empty polls before a yield, normally. About 100 us: longer than the round trip to a peer that has a processor.
 const MANY: u32 = 4096;
-/// Between one chance for others and the next, where they want it.
+/// Empty polls between two yields while other threads want the processor.
 const FEW: u32 = 8;
-/// A thread that got the processor, and gave it back, took longer than that; the system call alone does not.
+/// A yield that takes longer than this let another thread run; the system call alone takes less.
 const TAKEN: Duration = Duration::from_micros(1);
 
 impl Backoff {
@@ -36,26 +38,26 @@ impl Backoff {
         }
     }
 
-    /// A poll has found something.
+    /// Records a poll that found something.
     #[inline]
     pub fn reset(&self) {
         self.empty.store(0, Ordering::Relaxed);
     }
 
-    /// A poll has found nothing.
+    /// Records a poll that found nothing.
     #[inline]
     pub fn count_empty(&self) {
         let n = self.empty.load(Ordering::Relaxed);
         self.empty.store(n.wrapping_add(1), Ordering::Relaxed);
     }
 
-    /// Whether `snooze` is to be called.
+    /// Returns true if the caller should call `snooze`.
     #[inline]
     pub fn is_due(&self) -> bool {
         self.empty.load(Ordering::Relaxed) % FEW == FEW - 1
     }
 
-    /// Gives the processor to other threads, if there were enough empty polls. Call it without a lock.
+    /// Yields the processor if there were enough empty polls. The caller must not hold a lock.
     #[cold]
     pub fn snooze(&self) {
         if self.empty.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed) {
@@ -63,7 +65,7 @@ impl Backoff {
         }
         let start = Instant::now();
         thread::yield_now();
-        // Somebody wanted it: so it will be again.
+        // Another thread ran in between, so the next yield comes early.
         let crowded = start.elapsed() > TAKEN;
         self.limit
             .store(if crowded { 0 } else { MANY }, Ordering::Relaxed);
@@ -98,7 +100,7 @@ mod tests {
         assert_eq!(poll(&backoff, FEW - 1), 0);
     }
 
-    /// Two threads that wait for each other.
+    /// Lets two threads wait for each other in turns.
     #[test]
     fn threads_wait_for_each_other() {
         use core::sync::atomic::AtomicBool;

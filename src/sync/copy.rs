@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies between memory of this process's own and memory that another processor writes or reads at the same time.
+//! Copies between private memory and memory that another processor may read or write at the same time.
 //!
-//! The compiler must not know that memory: of a copy that it knows it may read a byte twice, once for a check and once
-//! for its use, and a hostile peer changes it in between. So each load from there, and each store to it, is volatile,
-//! or an instruction that is written here (`words`, `lines`: volatile accesses have to be aligned), or done by a
-//! memcpy(3) that the compiler knows nothing about.
-//! What it gives are bytes of any value, each as it was at one time.
+//! The compiler must not see a copy from shared memory as an ordinary load: it could read a byte twice, once to check
+//! it and once to use it, and a hostile peer could change the byte in between. So each load from shared memory and each
+//! store to it is volatile, or a hand-written instruction (`words`, `lines`: volatile accesses must be aligned), or
+//! part of a memcpy(3) that the compiler cannot look into. The copied bytes can have any value; each byte is one that
+//! the memory held at some time during the copy.
 //!
-//! For speed it counts how often a line of the cache changes hands. A line that is stored by one instruction comes over
-//! once, and one that is loaded by one instruction is not taken away in between; memcpy(3) promises neither, and begins
-//! at any byte. Short copies are not worth the question what the processor can do.
+//! Speed depends on how often a cache line moves between processors. A line that one instruction stores moves once, and
+//! a line that one instruction loads is not taken away in between. memcpy(3) promises neither and may begin at any
+//! byte. For short copies the check of the processor's features costs more than it gains.
 //!
-//! Trusted with: the two addresses that its callers give, and what was found out of the processor.
+//! Trusted with: the two addresses that its callers give, and the detected processor features.
 //!
 //! memcpy(3) of 4 KiB takes `rep movsb`, which was slower than whole lines where we have measured it.
 
@@ -26,17 +26,17 @@ use core::arch::x86_64::__m128i as Words;
 use crate::sys::io_list::GatherList;
 use crate::sys::memory;
 
-/// 16 bytes that the processor moves at once.
+/// 16 bytes that are moved as one value.
 #[cfg(not(target_arch = "x86_64"))]
 type Words = u128;
 
-/// From here on a copy is done by lines.
+/// Copies of at least this many bytes use whole cache lines.
 const LONG: usize = 512;
 
 /// Copies bytes, without a call for the sizes that latency is measured with.
 ///
 /// # Safety
-/// As for `ptr::copy_nonoverlapping`, but that either side may be changed by others at any time.
+/// As for `ptr::copy_nonoverlapping`, except that other processes may change either side at any time.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise; both halves lie within `len` bytes.
@@ -49,10 +49,11 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Copies the start of a line, behind a word of 8 bytes, from memory that is shared.
+/// Copies the start of a cache line, behind its first 8 bytes, from shared memory.
 ///
 /// # Safety
-/// `from` is 8 bytes behind a multiple of 16, and `N` bytes are readable there, which others may change at any time.
+/// `from` is 8 bytes behind a multiple of 16. `N` bytes are readable there; other processes may change them at any
+/// time.
 #[inline(always)]
 pub unsafe fn copy_from_line<const N: usize>(from: *const u8, to: &mut [u8; N]) {
     const { assert!(N.is_multiple_of(8) && N >= 8) };
@@ -74,10 +75,10 @@ pub unsafe fn copy_from_line<const N: usize>(from: *const u8, to: &mut [u8; N]) 
     }
 }
 
-/// As `copy_from_line`, the other way.
+/// Copies in the other direction of `copy_from_line`.
 ///
 /// # Safety
-/// As there, for `to`, where `N` bytes are writable.
+/// As for `copy_from_line`, with `to` as the shared side; `N` bytes are writable there.
 #[inline(always)]
 pub unsafe fn copy_to_line<const N: usize>(from: &[u8; N], to: *mut u8) {
     const { assert!(N.is_multiple_of(8) && N >= 8) };
@@ -99,10 +100,10 @@ pub unsafe fn copy_to_line<const N: usize>(from: &[u8; N], to: *mut u8) {
     }
 }
 
-/// As `copy`, to memory that is shared.
+/// As `copy`, with shared memory as the target.
 ///
 /// # Safety
-/// As there.
+/// As for `copy`.
 #[inline(always)]
 pub unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
@@ -114,10 +115,10 @@ pub unsafe fn copy_to_shared(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As `copy`, from memory that is shared.
+/// As `copy`, with shared memory as the source.
 ///
 /// # Safety
-/// As there.
+/// As for `copy`.
 #[inline(always)]
 pub unsafe fn copy_from_shared(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller's promise.
@@ -129,39 +130,42 @@ pub unsafe fn copy_from_shared(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// How long copies to shared memory go: through the cache, or past it. Past it is slower, unless the processor that has
-/// used the lines last is so far away that it takes longer to get them back from there than to write to memory. That is
-/// seen from what copies take, and may change at any time where a virtual machine's processors move.
+/// Chooses how copies to shared memory are made: through the cache, or with non-temporal stores that bypass it.
+/// Bypassing is slower unless the processor that used the lines last is so far away that fetching them from there takes
+/// longer than writing to memory. The measured time of copies shows which is the case; it can change at any time when a
+/// virtual machine's processors move.
 #[derive(Default)]
 pub struct Ways {
-    /// Ticks for 1024 bytes: through, past. 0 is not known.
+    /// Processor ticks for 1024 bytes: through the cache, past the cache. 0 means not measured yet.
     costs: [u64; 2],
     turn: u32,
 }
 
 const THROUGH: usize = 0;
 const PAST: usize = 1;
-/// One copy in so many is measured, and one in so many goes the other way.
+/// One copy in `MEASURED` is measured, and one in `OTHER` uses the way that seems slower.
 const MEASURED: u32 = 8;
 const OTHER: u32 = 128;
-/// What 1024 bytes take at least that come back from far away; between processors that share a cache it is 20 to 150
-/// ticks.
+/// Least cost in ticks of 1024 bytes whose lines come from a distant processor; between processors that share a cache
+/// it is 20 to 150 ticks.
 const FAR_COST: u64 = 200;
-/// What 1024 bytes take at most of a connection's first copies between processors that share a cache, where pages are
-/// new; it is 300 to 1600 between others.
+/// Greatest cost in ticks of 1024 bytes in a connection's first copies, while the pages are new, between processors
+/// that share a cache; between other processors it is 300 to 1600 ticks.
 const NEAR_COST: u64 = 360;
-/// What took longer was no copy alone: the process had to wait for its processor, or the clock was set back.
+/// Longest credible sample in ticks. A longer one includes more than the copy: the process was descheduled, or the
+/// clock was set back.
 const MOST: u64 = 4096;
-/// How much faster it has to seem to go past the cache.
+/// Measured speed-up from which the way past the cache is chosen.
 const GAIN: u64 = 3;
-/// Below, a copy is too short for the question.
+/// Shorter copies always go through the cache.
 const SHORTEST: usize = 2048;
 
 impl Ways {
-    /// As `copy_to_shared`, the faster way. Whoever is told of the bytes by an atomic that is stored later sees them.
+    /// As `copy_to_shared`, by the faster way. A reader that sees an atomic which is stored after this call sees the
+    /// bytes.
     ///
     /// # Safety
-    /// As there.
+    /// As for `copy_to_shared`.
     #[inline]
     pub unsafe fn copy(&mut self, from: *const u8, to: *mut u8, len: usize) {
         if len < SHORTEST || !lines::CAN_PASS {
@@ -205,7 +209,7 @@ impl Ways {
                 continue;
             }
             let part = (piece.iov_len - skip).min(len);
-            // SAFETY: whoever put the piece into the list answers for it; the caller promises the room.
+            // SAFETY: the maker of the list answers for each piece; the caller promises the room.
             unsafe {
                 self.copy(piece.iov_base.cast::<u8>().add(skip), out, part);
                 out = out.add(part);
@@ -218,7 +222,7 @@ impl Ways {
         }
     }
 
-    /// Whether the processor that has used the lines last seems to be far away.
+    /// Returns true if the processor that used the lines last seems to be far away.
     pub fn seems_far(&self) -> bool {
         self.costs[THROUGH] > NEAR_COST
     }
@@ -231,7 +235,7 @@ impl Ways {
         }
     }
 
-    /// The next copy goes through the cache and is measured.
+    /// Makes the next copy go through the cache and be measured.
     pub fn ask(&mut self) {
         self.turn = match self.faster() {
             PAST => 0,
@@ -241,7 +245,8 @@ impl Ways {
 
     fn faster(&self) -> usize {
         let [through, past] = self.costs;
-        // Stores past the cache are not over when they seem so, and leave the reader more to do.
+        // Non-temporal stores are still under way when the measurement ends, and the reader has to load the lines from
+        // memory.
         match past != 0 && past * GAIN < through && through > FAR_COST {
             true => PAST,
             false => THROUGH,

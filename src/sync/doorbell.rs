@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A word by which the reader of a ring says whether it sleeps, so that the writer pays for a wake-up only then.
+//! A word in which the reader of a ring announces that it sleeps, so that the writer pays for a wake-up only then.
 //!
-//! The reader: `arm`, look at the ring once more, sleep, `disarm`. The writer: publish, ask `must_ring`, wake the
-//! reader. Either the reader's second look finds what was published, or the writer sees the word: of two fences one
-//! comes first.
+//! The reader calls `arm`, looks at the ring once more, sleeps, and calls `disarm`. The writer publishes, calls
+//! `must_ring`, and wakes the reader if that returns true. Both sides execute a fence, and one of the fences comes
+//! first: either the reader's second look finds what was published, or the writer sees the word.
 //!
-//! The writer's fence would cost every message some nanoseconds. So a reader that only polls says nothing, and the
-//! writer then only loads the word. A reader that is going to sleep for the first time announces that (`expect`), and
-//! makes sure that every writer has seen it (a barrier on all processes, see `sys::barrier`) before it arms.
+//! The writer's fence would cost every message some nanoseconds. So a reader that only polls leaves the word at
+//! `POLLS`, and the writer then only loads it. A reader that is going to sleep for the first time announces that
+//! (`expect`) and runs a barrier on all processes (see `sys::barrier`), so that every writer has seen the word before
+//! the reader arms.
 //!
 //! Each sleep has a number. The writer rings once for a sleep, however much it publishes until the reader is awake. So
 //! a reader that was woken and goes on sleeping arms again.
 //!
-//! In memory that a hostile process may write: a word that does not say "sleeps" when it should lets that process's
-//! peer sleep, so readers have a second source of news; one that says so when it should not costs wake-ups.
+//! The word may lie in memory that a hostile process can write. If that process clears the word, its peer may miss a
+//! wake-up, so readers have a second source of wake-ups; if it sets the word, it causes needless wake-ups.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
@@ -30,23 +31,23 @@ const STATE: u32 = 3;
 /// Added to the word with each sleep.
 const SLEEP: u32 = 4;
 
-/// Written by the reader alone.
+/// The word. Only the reader writes it.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct Doorbell<A = AtomicU32>(A);
 
-/// The sleep that the writer has rung for last.
+/// The last sleep for which the writer has rung.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rung(u32);
 
 impl<A: Atomic<u32>> Doorbell<A> {
-    /// The reader may sleep from now on. To be followed by a barrier on all processes before it arms for the first
-    /// time, unless no writer has the memory yet.
+    /// Announces that the reader may sleep from now on. Before the reader arms for the first time it must run a barrier
+    /// on all processes, unless no writer has the memory yet.
     pub fn expect(&self) {
         self.set(EXPECTED);
     }
 
-    /// The reader is about to sleep. What it looks at from now on is looked at after this.
+    /// Announces that the reader is about to sleep. Loads that follow this call are ordered after the announcement.
     pub fn arm(&self) {
         let word = self.0.load(Ordering::Relaxed);
         self.0.store(
@@ -57,7 +58,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         A::fence(Ordering::SeqCst);
     }
 
-    /// The reader polls. `expected`: it may sleep again without another barrier.
+    /// Marks the reader as polling. If `expected` is true, the reader may sleep again without another barrier.
     pub fn disarm(&self, expected: bool) {
         self.set(match expected {
             true => EXPECTED,
@@ -70,11 +71,11 @@ impl<A: Atomic<u32>> Doorbell<A> {
         self.0.store(word & !STATE | state, Ordering::Relaxed);
     }
 
-    /// Whether the reader is to be woken for what was published before this.
+    /// Returns true if the writer has to wake the reader for what it published before this call.
     #[inline(always)]
     pub fn must_ring(&self, rung: &mut Rung) -> bool {
-        // The load stays behind the publication; a reader for which the processor has to keep that order is not
-        // `POLLS`.
+        // The compiler must keep the load behind the publication. The processor need not: if the reader may sleep, the
+        // word is not `POLLS`, and `may_sleep` has a fence.
         compiler_fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) & STATE != POLLS && self.may_sleep(rung)
     }
@@ -88,7 +89,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         word & SLEEPS != 0 && std::mem::replace(rung, Rung(word)) != Rung(word)
     }
 
-    /// Whether the reader sleeps: for the reader itself, and for a writer that has published nothing.
+    /// Returns true if the reader sleeps. For the reader itself, and for a writer that has published nothing.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & SLEEPS != 0
     }
@@ -131,7 +132,7 @@ mod tests {
         }
     }
 
-    /// `park` stands for the sleep; a lost wake-up would leave the test asleep, which its limit then tells.
+    /// `park` stands for the sleep. A lost wake-up leaves the test asleep, which the time limit detects.
     #[test]
     fn no_wake_up_is_lost() {
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 20_000 };
@@ -176,7 +177,7 @@ mod loom_tests {
 
     use super::*;
 
-    /// loom fails where a thread sleeps for ever.
+    /// loom fails if a thread sleeps for ever.
     #[test]
     fn loom_each_sleep_is_ended() {
         loom::model(|| {

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether a thread is inside a lock, for what must not be done there, and waits until it has left the last one. It is
-//! counted from the first `watch` on; who is inside by then was not counted.
+//! Counts the locks that the current thread holds. Some work must not be done under a lock; it waits until the thread
+//! has left its last lock. Counting begins with the first `watch`; locks that were taken earlier are not counted.
 #![forbid(unsafe_code)]
 
 use core::cell::Cell;
 use core::marker::PhantomData;
 use std::sync::OnceLock;
 
-/// While it lives, its thread is inside a lock.
+/// While a value exists, its thread counts as inside a lock.
 pub struct Inside {
     counted: bool,
-    /// It belongs to its thread.
+    /// Binds the value to its thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl Inside {
-    /// The thread has just taken a lock. Its value goes behind the lock's guard.
+    /// Marks the current thread as inside a lock. The caller drops the value after the lock's guard.
     #[inline(always)]
     pub fn enter() -> Inside {
         let counted = is_watched();
@@ -38,18 +38,18 @@ impl Drop for Inside {
     }
 }
 
-/// From now on threads inside locks are counted, and call `left` behind the last one. The first caller's `left` counts.
+/// Starts counting: a thread calls `left` when it leaves its last lock. Only the first caller's `left` is used.
 pub fn watch(left: fn()) {
     let _ = LEFT.set(left);
 }
 
-/// Whether `watch` was called.
+/// Returns true if `watch` was called.
 #[inline(always)]
 pub fn is_watched() -> bool {
     LEFT.get().is_some()
 }
 
-/// Whether this thread is inside a lock, as far as it was counted.
+/// Returns true if this thread is inside a lock that was counted.
 pub fn is_inside() -> bool {
     DEPTH.get() > 0
 }
@@ -70,7 +70,7 @@ fn leave() {
 }
 
 thread_local! {
-    /// Locks that the thread is inside of.
+    /// Number of counted locks that the thread is inside.
     static DEPTH: Cell<usize> = const { Cell::new(0) };
 }
 

@@ -1,26 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A lock that costs what the threading level demands (fi_domain(3)): next to nothing where the calls of the data path
-//! are serialized by the application, else what a mutex costs.
+//! A lock whose cost depends on the threading level (fi_domain(3)): next to nothing if the application serializes the
+//! calls of the data path, otherwise the cost of a mutex.
 //!
-//! In the first case the data path owns the lock: it says that it is inside by a plain store, and whoever else comes
-//! takes the ownership away. For that the kernel runs a barrier on all threads of the process (membarrier(2)), which
-//! the data path is thus spared. Where the application serializes all calls (`One`), others are the library's own
-//! threads and the end of the process; they give the ownership back. Where only the calls of the data path are
-//! serialized (`OneForData`), control calls of any thread come too, and the data path gets the ownership back when it
-//! has called often enough.
+//! In the first case the data path owns the lock: it marks itself as inside with a plain store, and any other caller
+//! takes the ownership away. To do so that caller makes the kernel run a barrier on all threads of the process
+//! (membarrier(2)), so the data path needs no fence of its own. If the application serializes all calls (`One`), the
+//! other callers are the library's own threads and the exit of the process; they give the ownership back. If only the
+//! calls of the data path are serialized (`OneForData`), control calls come from any thread, too, and the data path
+//! gets the ownership back after it has called often enough.
 //!
-//! A thread inside a lock may have to leave things to be done behind it (`inside`). It costs the owner's path too much to
-//! note who is inside, so whoever needs that first makes a lock one that all take the mutex of (`share_within`), for good.
+//! A thread inside a lock may have to leave work to be done when it is outside again (`inside`). Counting the threads
+//! inside would cost the owner's path too much, so the first caller that needs the count makes the lock a shared one
+//! for good (`share_within`): from then on all callers take the mutex.
 //!
-//! A callback of the application (a log sink, say) may call the data path again while its own thread is inside. The
-//! owner exchanges the word that says so for the new value, and the check for others compares with what was there: a
-//! second entry is found without another branch, and refused.
+//! A callback of the application, such as a log sink, may call the data path again while its own thread is inside. The
+//! owner swaps in the word `INSIDE`, and the check for other callers compares `mark` with the previous word. So a
+//! second entry is detected without another branch, and refused.
 //!
-//! A thread that is inside while another one forks is not in the child, and never leaves there: the child would wait
-//! for it for ever, or see state that is half changed. So what tells the kind of lock lies where the kernel wipes it in
-//! a child, whose first call thus finds out whether anybody was inside. Calls in the parent pay nothing for that.
+//! A thread that is inside while another thread forks does not exist in the child and never leaves the lock there: the
+//! child would wait for it for ever, or see half-changed state. So the word with the kind of the lock lies in memory
+//! that the kernel wipes in a child. The first call in the child finds the wiped word and checks whether a thread was
+//! inside at the fork. Calls in the parent pay nothing for that.
 //!
-//! Trusted with: handing out `&mut T` without a mutex to the data path, of which `Serialized` promises that it is one
+//! Trusted with: handing out `&mut T` without a mutex to the data path, which `Serialized` promises to be one thread at
+//! a time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
 //! thread at a time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
 
 use core::cell::UnsafeCell;
@@ -39,103 +42,104 @@ use super::inside::Inside;
 use crate::sys::barrier;
 use crate::sys::fork::{Birth, Mark};
 
-/// Who may call at the same time.
+/// Which threads may call at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Callers {
-    /// One thread of the application, which serializes all its calls. Others come by `lock_aside`.
+    /// One thread of the application, which serializes all its calls. Other threads use `lock_aside`.
     One,
-    /// One thread by `lock_data`, any by `lock`.
+    /// One thread calls `lock_data`; any thread may call `lock`.
     OneForData,
     Many,
 }
 
-/// The word of the application that it keeps to the threading level it has asked for.
+/// The application's promise to keep to the threading level that it requested.
 #[derive(Clone, Copy, Debug)]
 pub struct Serialized(());
 
 impl Serialized {
     /// # Safety
-    /// Of a lock made with this and `Callers::One` all calls but those `aside` come from one thread at a time. With
-    /// `Callers::OneForData` those of `lock_data` do. A thread that is inside may call again, from a callback.
+    /// For a lock made with this value and `Callers::One`, all calls except those named `aside` come from one thread at
+    /// a time. With `Callers::OneForData`, the calls of `lock_data` do. A thread that is inside may call again, from a
+    /// callback.
     pub const unsafe fn promise() -> Serialized {
         Serialized(())
     }
 }
 
-/// What a child that was forked may do with the state.
+/// Rights of a forked child to the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// All that its parent may do.
+    /// Everything that its parent may do.
     Go,
-    /// Only end it.
+    /// Only destroy it.
     Close,
 }
 
-/// The state is not to be touched: it belongs to the process that this one was forked from, or this very thread is
-/// inside already.
+/// The state must not be used: it belongs to the process that this one was forked from, or this thread is inside
+/// already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
 /// State with the lock that guards it.
 pub struct Lock<T> {
     callers: Callers,
-    /// Asked in a child, where nobody is inside.
+    /// Called in a child, when no thread is inside.
     children: fn(&T) -> Children,
-    /// How to take the lock: a `kind`. In the process that made it, it is changed under the mutex.
+    /// How to take the lock: a `kind`. The process that made the lock changes it only under the mutex.
     mark: Mark,
     birth: Birth,
     mutex: Mutex<()>,
-    /// Of whoever has the mutex: set while there is a `Guard` that is not the owner's.
+    /// Belongs to the thread that has the mutex. Set while a `Guard` exists that is not the owner's.
     held: UnsafeCell<MaybeUninit<Held>>,
-    /// `INSIDE`: the data path is inside without the mutex, or has asked `mark` whether it may be and found that it may
-    /// not. Else `OUTSIDE`.
+    /// `INSIDE` while the data path is inside without the mutex, and while it checks `mark` and finds that it may not
+    /// enter. Otherwise `OUTSIDE`.
     inside: AtomicU8,
-    /// How often in a row it was the data path that took the mutex; under the mutex.
+    /// How often in a row the data path took the mutex. Changed under the mutex.
     streak: AtomicU32,
-    /// Nobody owns it any more; changed under the mutex.
+    /// Set when the lock has no owner any more. Changed under the mutex.
     shared: AtomicBool,
     state: UnsafeCell<ManuallyDrop<T>>,
 }
 
-/// What `Lock::mark` says.
+/// The values of `Lock::mark`.
 mod kind {
-    /// Nothing: a child has not called before.
+    /// The wiped value: no thread of this child has called yet.
     pub const CHILD: u8 = 0;
     /// The data path need not take the mutex.
     pub const OWNED: u8 = 1;
-    /// It has to, for now.
+    /// The data path has to take the mutex for now.
     pub const TAKEN: u8 = 2;
-    /// All have to.
+    /// All callers have to take the mutex.
     pub const MANY: u8 = 3;
-    /// A thread of the child finds out which of these it is.
+    /// A thread of the child is finding out which of the other kinds applies.
     pub const UNDECIDED: u8 = 4;
-    /// A child may end what is there.
+    /// This child may destroy the state.
     pub const CLOSE: u8 = 5;
-    /// A child must not touch it.
+    /// This child must not use the state.
     pub const LOST: u8 = 6;
-    /// The kernel does not wipe it: each call asks for the process, and takes the mutex.
+    /// The kernel does not wipe the word: each call compares the process id and takes the mutex.
     pub const ASK: u8 = 7;
 }
 
-/// What `mark` says where the data path may enter, so that one comparison with `mark` tells both.
+/// Equals the `mark` with which the data path may enter, so that one comparison with `mark` checks both.
 const OUTSIDE: u8 = kind::OWNED;
-/// No `kind`.
+/// Differs from every `kind`.
 const INSIDE: u8 = u8::MAX;
 
-/// So many calls of the data path in a row make it the owner.
+/// Number of consecutive calls of the data path that make it the owner.
 const STREAK: u32 = 256;
 
-// SAFETY: the mutex gives exclusion, but for the owner. With `One` and `OneForData` the application has promised that
-// there is one at a time (`Serialized`); a second entry of its thread is refused, and everybody else waits until it is
-// outside (`disown`).
+// SAFETY: the mutex gives exclusion, except for the owner. With `One` and `OneForData` the application has promised
+// that there is one owner at a time (`Serialized`); a second entry of its thread is refused, and every other thread
+// waits until the owner is outside (`disown`).
 unsafe impl<T: Send> Sync for Lock<T> {}
 
-// SAFETY: what is of one thread only is `held`. The thread that sets it has a `Guard` that borrows the lock, and takes it out
-// when that ends; nobody else reads it.
+// SAFETY: only `held` is tied to a thread. The thread that sets it has a `Guard` that borrows the lock, and takes it
+// out when the guard ends; no other thread reads it.
 unsafe impl<T: Send> Send for Lock<T> {}
 
 impl<T> Lock<T> {
-    /// `Serialized` is for `callers` other than `Many`.
+    /// The promise `Serialized` matters only if `callers` is not `Many`.
     pub fn new(
         callers: Callers,
         _: Serialized,
@@ -166,7 +170,7 @@ impl<T> Lock<T> {
         })
     }
 
-    /// Whether more than one thread of the application may call at a time.
+    /// Returns true if more than one thread of the application may call at a time.
     pub fn is_shared(&self) -> bool {
         self.callers != Callers::One
     }
@@ -174,7 +178,7 @@ impl<T> Lock<T> {
     #[inline]
     pub fn lock(&self) -> Result<Guard<'_, T>, Refused> {
         if self.callers == Callers::One {
-            // It is the thread of the data path.
+            // The caller is the thread of the data path.
             return self.lock_data();
         }
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
@@ -183,7 +187,7 @@ impl<T> Lock<T> {
         Ok(self.take(self.callers == Callers::One))
     }
 
-    /// As `lock`, from a thread that the application knows nothing of: whatever the threading level is.
+    /// As `lock`, for threads of the library that the application does not serialize, at every threading level.
     pub fn lock_aside(&self) -> Result<Guard<'_, T>, Refused> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false)?;
@@ -191,14 +195,13 @@ impl<T> Lock<T> {
         Ok(self.take(true))
     }
 
-    /// As `lock_aside`, if nobody keeps the lock for longer than `limit`: a thread that is inside may never leave, or
-    /// be this very one.
+    /// As `lock_aside`, but gives up after `limit`: a thread that is inside may never leave, or may be this thread.
     pub fn lock_aside_within(&self, limit: Duration) -> Option<Guard<'_, T>> {
         let (held, gives_back) = self.take_within(limit)?;
         Some(self.guard(held, gives_back))
     }
 
-    /// The mutex, and whether the ownership was taken away for it.
+    /// Takes the mutex; returns whether the ownership was taken away for it.
     fn take_within(&self, limit: Duration) -> Option<(MutexGuard<'_, ()>, bool)> {
         if !matches!(self.mark.load(Ordering::Relaxed), kind::OWNED..=kind::MANY) {
             self.check_child(false).ok()?;
@@ -219,13 +222,14 @@ impl<T> Lock<T> {
         Some((held, gives_back))
     }
 
-    /// From now on all calls take the mutex, and are counted by `inside`; whoever was inside has left. False: it is as it
-    /// was, for somebody has been inside for longer than `limit`, or the state is not to be touched.
+    /// Makes all calls take the mutex from now on, so that `inside` counts them. On success no earlier caller is inside
+    /// any more. Returns false, and changes nothing, if a thread was inside for longer than `limit` or the state must
+    /// not be used.
     pub fn share_within(&self, limit: Duration) -> bool {
         let Some((_held, _)) = self.take_within(limit) else {
             return false;
         };
-        // Relaxed: read in a child, of which the thread that forks was not in here.
+        // Relaxed: only a child reads it, and the thread that forks is not inside this function.
         self.shared.store(true, Ordering::Relaxed);
         if matches!(self.mark.load(Ordering::Relaxed), kind::OWNED | kind::TAKEN) {
             self.mark.store(kind::MANY, Ordering::Release);
@@ -233,44 +237,45 @@ impl<T> Lock<T> {
         true
     }
 
-    /// As `lock`, for calls that end something.
+    /// As `lock`, for calls that destroy something.
     pub fn lock_to_close(&self) -> Result<Guard<'_, T>, Refused> {
         self.check_child(true)?;
         if self.callers != Callers::One {
             return Ok(self.take(false));
         }
         match self.lock_data() {
-            // A child may end it, and nobody is inside there.
+            // A child may destroy the state, and no thread is inside there.
             Err(Refused) if self.kind_in_child() == kind::CLOSE => Ok(self.take(true)),
             other => other,
         }
     }
 
     /// As `lock`, for calls of the data path.
-    // Else the compiler makes a call of it, and returns the guard in memory: 30 instructions.
+    // Without inlining the guard is returned in memory, which costs 30 instructions.
     #[inline(always)]
     pub fn lock_data(&self) -> Result<Guard<'_, T>, Refused> {
-        // In a child `inside` is what it was at the fork, so it is not touched before.
+        // In a child `inside` still has its value from the fork, so `mark` is checked first.
         if self.is_owned() {
             let before = self.inside.load(Ordering::Relaxed);
             self.inside.store(INSIDE, Ordering::Relaxed);
-            // The processor may still load before that store is seen: pairs with the barrier in `disown`.
+            // The processor may load `mark` before other threads see that store: pairs with the barrier in `disown`.
             compiler_fence(Ordering::SeqCst);
-            // As `is_owned`, and it was outside.
+            // The data path still owns the lock, and was outside.
             if self.mark.load(Ordering::Acquire) == before {
                 return Ok(Guard::new(self, true));
             }
-            // A guard that exists stays what it is.
+            // Restores the word, because an outer guard of this thread may exist.
             self.inside.store(before, Ordering::Release);
         }
-        // The kind of the guard is a constant of each way: else the usual one compares it, too.
+        // Each branch passes a constant, so the usual branch need not compare the kind of the guard.
         match self.enter_otherwise() {
             true => Ok(Guard::new(self, false)),
             false => Err(Refused),
         }
     }
 
-    /// Takes the mutex for a guard that the caller makes. Apart, for the owner's path is part of many calls.
+    /// Takes the mutex for a guard that the caller makes. Not inlined, because the owner's path is inlined into many
+    /// calls.
     #[inline(never)]
     fn enter_otherwise(&self) -> bool {
         let guard = match self.mark.load(Ordering::Relaxed) {
@@ -286,7 +291,7 @@ impl<T> Lock<T> {
             self.check_child(false)?;
             return Ok(self.take(self.callers == Callers::One));
         }
-        // Nobody but this thread says so, and whoever waits for it to leave has the mutex.
+        // Only this thread stores `INSIDE`, and a thread that waits for it to leave has the mutex.
         if self.inside.load(Ordering::Relaxed) == INSIDE {
             return Err(Refused);
         }
@@ -301,11 +306,11 @@ impl<T> Lock<T> {
 
     #[inline(always)]
     fn is_owned(&self) -> bool {
-        // Acquire: sees what others changed before they gave the ownership back.
+        // Acquire: sees what other threads changed before they gave the ownership back.
         self.mark.load(Ordering::Acquire) == kind::OWNED
     }
 
-    /// In a process that may call.
+    /// For a process that may use the lock.
     #[inline]
     fn take(&self, gives_back: bool) -> Guard<'_, T> {
         let held = self.take_mutex();
@@ -325,7 +330,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// What this process may do. The first thread of a child that asks finds out.
+    /// Returns what this process may do. In a child the first caller finds out.
     fn kind_in_child(&self) -> u8 {
         let (won, lost) = (Ordering::Acquire, Ordering::Acquire);
         let backoff = Backoff::new();
@@ -346,15 +351,15 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Nobody in this process has called before: a thread that is inside was there at the fork.
+    /// Called once, by the first caller in this process: a thread that is inside was there at the fork.
     fn find_out(&self) -> u8 {
         let free = !matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock));
-        // Without ownership nobody is inside without the mutex.
+        // Only an owner can be inside without the mutex.
         let owned = self.callers != Callers::Many;
         if !free || owned && self.inside.load(Ordering::Relaxed) == INSIDE {
             return kind::LOST;
         }
-        // SAFETY: nobody is inside, and later callers wait for what is found out here.
+        // SAFETY: no thread is inside, and later callers wait for the result of this function.
         match (self.children)(unsafe { &*self.state.get() }) {
             Children::Go if self.shared.load(Ordering::Relaxed) => kind::MANY,
             Children::Go => kind_of(self.callers),
@@ -362,13 +367,13 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Under the mutex: the data path has to take it, too, from now on, and is not inside. False: it stayed inside
-    /// until then, and owns the lock again.
+    /// Called under the mutex: makes the data path take the mutex from now on, and waits until it is outside. Returns
+    /// false if it was still inside at `until`; it then owns the lock again.
     #[cold]
     fn disown(&self, until: Option<Instant>) -> bool {
         self.mark.store(kind::TAKEN, Ordering::Relaxed);
         self.streak.store(0, Ordering::Relaxed);
-        // Either the owner's next look at `mark` finds it so, or its `inside` is seen here.
+        // Either the owner's next look at `mark` sees the change, or its `inside` is seen here.
         barrier::on_all_threads();
         let backoff = Backoff::new();
         while self.inside.load(Ordering::Acquire) == INSIDE {
@@ -388,8 +393,8 @@ impl<T> Lock<T> {
 
     #[inline]
     fn guard<'a>(&'a self, mutex: MutexGuard<'a, ()>, gives_back: bool) -> Guard<'a, T> {
-        // SAFETY: the mutex lives as long as `self`, which the `Guard` below borrows. `give_back` takes this out when that
-        // ends; if it never does, nobody does.
+        // SAFETY: the mutex lives as long as `self`, which the `Guard` below borrows. `give_back` takes the mutex guard
+        // out when the `Guard` ends. If the `Guard` never ends, the mutex guard stays in `held`.
         let mutex = unsafe { transmute::<MutexGuard<'a, ()>, MutexGuard<'static, ()>>(mutex) };
         let held = Held {
             _mutex: mutex,
@@ -408,7 +413,7 @@ impl<T> Lock<T> {
         // SAFETY: the caller promises that this thread has written it and still has the mutex.
         let held = unsafe { (*self.held.get()).assume_init_read() };
         if held.gives_back {
-            // The mutex is given back behind this.
+            // The mutex is released after this.
             self.mark.store(kind::OWNED, Ordering::Release);
         }
     }
@@ -417,7 +422,7 @@ impl<T> Lock<T> {
 impl<T> Drop for Lock<T> {
     fn drop(&mut self) {
         if self.kind_in_child() != kind::LOST {
-            // SAFETY: the last that is done with it.
+            // SAFETY: `drop` has the last reference to the state.
             unsafe { ManuallyDrop::drop(self.state.get_mut()) };
         }
     }
@@ -431,24 +436,24 @@ fn kind_of(callers: Callers) -> u8 {
     }
 }
 
-/// Between two attempts to take a mutex that somebody has.
+/// Time between two attempts to take a mutex that another thread holds.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// In registers: calls that return one, and those that hold it, need no memory for it.
+/// Kept in registers: calls that return or hold a guard need no memory for it.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    /// By the owner, who has no mutex.
+    /// True for the guard of the owner, which does not hold the mutex.
     owned: bool,
-    /// The mutex belongs to its thread.
+    /// The mutex must be released by its thread.
     _thread: PhantomData<MutexGuard<'a, ()>>,
 }
 
-/// The mutex, and what is to be done when it is given back.
+/// The guard of the mutex, and what to do when it is released.
 struct Held {
     _mutex: MutexGuard<'static, ()>,
-    /// Behind the mutex: it ends when that was given back.
+    /// Declared behind the mutex, so it ends after the mutex was released.
     _inside: Inside,
-    /// The ownership that was taken away.
+    /// The ownership was taken away and has to be given back.
     gives_back: bool,
 }
 
@@ -467,9 +472,10 @@ impl<T> Drop for Guard<'_, T> {
     #[inline(always)]
     fn drop(&mut self) {
         match self.owned {
-            // A thread that sees this sees what was changed.
+            // Release: a thread that sees this store sees what the owner changed.
             true => self.lock.inside.store(OUTSIDE, Ordering::Release),
-            // SAFETY: one that is not the owner's is made by `guard`, or stands for one that was, which was forgotten.
+            // SAFETY: a guard that is not the owner's is made by `guard`, or stands for such a guard that was
+            // forgotten.
             false => unsafe { self.lock.give_back() },
         }
     }

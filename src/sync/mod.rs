@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Locks, reference tokens, rings, copies that two processes share, prefetches, and how to wait for other threads and
-//! processes. Knows nothing of fabrics.
+//! Locks, reference tokens, rings, copies that two processes share, prefetches, and ways to wait for other threads and
+//! processes. Nothing here depends on fabrics.
 
 mod atomic;
 pub mod backoff;

@@ -2,9 +2,9 @@
 //! A table of regions of memory that its owner writes and other processes only read: keys, ranges and rights.
 //! docs/wire/shm.md.
 //!
-//! A reader says in a word of its own which entry it uses, reads the entry once more, copies, and takes its word back.
-//! Who withdraws a region empties its entry first and then waits for those that use it. A hostile owner's table leads a
-//! reader to addresses of the owner's own memory, or to such as it does not have.
+//! A reader stores in a word of its own which entry it uses, reads the entry once more, copies, and clears its word.
+//! The owner withdraws a region by emptying its entry, and then waits for the readers that use it. The table of a
+//! hostile owner can only lead a reader to addresses in that owner's own memory, or to unmapped ones.
 //!
 //! Trusted with: where the entries lie, and that they stay mapped.
 
@@ -16,10 +16,10 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use super::atomic::Atomic;
 use crate::sys::mapping::{Mapping, Shared};
 
-/// One region; without rights it is none.
+/// One region; an entry without access rights is empty.
 #[repr(C, align(64))]
 struct Entry<A = AtomicU64> {
-    /// Odd while the rest is being changed.
+    /// Sequence number: odd while the other words are being changed.
     turn: A,
     key: A,
     first: A,
@@ -36,21 +36,21 @@ struct Table {
 // SAFETY: atomic numbers, all of whose values are allowed, and padding.
 unsafe impl Shared for Table {}
 
-/// More regions than that, or such with unlucky keys, are not in the table.
+/// Capacity. Further regions, and regions whose keys collide too often, are not in the table.
 pub const ENTRIES: usize = 512;
-/// Places where a key is looked for.
+/// Number of entries in which a key may be.
 const PROBES: usize = 8;
 const NAME: &CStr = c"ironfabric regions";
 
-/// What an entry says.
+/// The content of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
     pub key: u64,
-    /// What readers call the first byte, and where that is.
+    /// The address that readers use for the first byte, and its real address.
     pub first: u64,
     pub base: u64,
     pub len: u64,
-    /// Without any it is no entry.
+    /// 0 means no entry.
     pub access: u64,
 }
 
@@ -60,9 +60,9 @@ fn place(key: u64, probe: usize) -> usize {
 }
 
 fn entries(memory: &Mapping) -> Option<&[Entry; ENTRIES]> {
-    // SAFETY: `at` checked that the table is there, and it is mapped as long as `memory` is; atomics, which the owner
-    // may write at any time. Those that are read-only here are only loaded: no function of this file stores to what a
-    // `TableView` has.
+    // SAFETY: `at` checked that the table is there, and it is mapped as long as `memory` is. It consists of atomics,
+    // which the owner may write at any time. A reader maps it read-only and only loads: no function of this file stores
+    // through a `TableView`.
     Some(&unsafe { memory.at::<Table>(0)?.as_ref() }.entries)
 }
 
@@ -75,7 +75,7 @@ pub struct RegionTable {
 impl RegionTable {
     pub fn new() -> io::Result<RegionTable> {
         let made = Mapping::create_for_readers(NAME, size_of::<Table>())?;
-        // Else one reader could show another what the owner does not grant.
+        // Without the protection one reader could show another reader memory that the owner does not grant.
         if !made.protected {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -85,12 +85,12 @@ impl RegionTable {
         })
     }
 
-    /// For those who are to read it.
+    /// The descriptor for the readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
-    /// Enters a region; the place that it has from now on, if there is one for its key.
+    /// Enters a region and returns its place, if there is a free one for its key.
     pub fn publish(&mut self, region: &Published) -> Option<usize> {
         let entries = entries(&self.memory)?;
         if region.access == 0 {
@@ -102,7 +102,7 @@ impl RegionTable {
         Some(at)
     }
 
-    /// Empties an entry: from now on nobody begins to use it, and who does so already is seen by `InUse::is`.
+    /// Empties an entry: no reader begins to use it any more, and `InUse::is` shows a reader that already does.
     pub fn withdraw(&mut self, at: usize) {
         if let Some(entry) = entries(&self.memory).and_then(|entries| entries.get(at)) {
             entry.withdraw();
@@ -125,21 +125,21 @@ impl<A: Atomic<u64>> Entry<A> {
     /// For the owner.
     fn withdraw(&self) {
         self.change(|entry| entry.access.store(0, Ordering::Relaxed));
-        // Either a reader's second look at the entry sees that, or the owner sees that it uses it: pairs with
-        // `InUse::begin`.
+        // Either a reader's second look at the entry sees that it is empty, or the owner sees that the reader uses it:
+        // pairs with `InUse::begin`.
         A::fence(Ordering::SeqCst);
     }
 
     fn change(&self, store: impl FnOnce(&Self)) {
         let turn = self.turn.load(Ordering::Relaxed);
         self.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-        // Who sees what follows sees that it is being changed: pairs with the fence in `read`.
+        // A reader that sees the new words also sees the odd sequence number: pairs with the fence in `read`.
         A::fence(Ordering::Release);
         store(self);
         self.turn.store(turn.wrapping_add(2), Ordering::Release);
     }
 
-    /// What it says, and in which turn; nothing while it is being changed.
+    /// Returns the sequence number and the content; `None` while the entry is being changed.
     #[inline]
     fn read(&self) -> Option<(u64, Published)> {
         let load = |number: &A| number.load(Ordering::Relaxed);
@@ -166,7 +166,7 @@ pub struct TableView {
 pub struct Part {
     at: usize,
     turn: u64,
-    /// In the owner's memory.
+    /// The address in the owner's memory.
     pub address: usize,
 }
 
@@ -176,7 +176,7 @@ impl TableView {
         Ok(TableView { memory })
     }
 
-    /// The memory that this access means, if the owner shows it and grants all of `need`.
+    /// Finds the memory that an access refers to, if the owner publishes it and grants all of `need`.
     pub fn find(&self, key: u64, addr: u64, len: u64, need: u64) -> Option<Part> {
         let entries = entries(&self.memory)?;
         (0..PROBES).find_map(|probe| {
@@ -196,26 +196,26 @@ impl TableView {
         })
     }
 
-    /// Says that the part is used, until the word is dropped; nothing if the owner has withdrawn it.
+    /// Marks the part as used until the result is dropped; `None` if the owner has withdrawn it.
     pub fn begin<'a>(&self, part: &Part, word: &'a InUse) -> Option<Using<'a>> {
         let using = word.begin(part.at);
         self.shows(part).then_some(using)
     }
 
-    /// Whether the owner has not withdrawn the part since it was found.
+    /// Returns false if the owner has withdrawn the part since it was found.
     pub fn shows(&self, part: &Part) -> bool {
         let entry = entries(&self.memory).and_then(|entries| entries.get(part.at));
         entry.is_some_and(|entry| entry.turn.load(Ordering::Relaxed) == part.turn)
     }
 }
 
-/// Which entry of the owner's table a reader uses, plus one; or that the reader's side has left. The reader writes it.
+/// The entry of the owner's table that a reader uses, plus one; or `LEFT`. Only the reader writes it.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct InUse<A: Atomic<u64> = AtomicU64>(A);
 
 impl<A: Atomic<u64>> InUse<A> {
-    /// Says that this entry is used. To be followed by a look at whether the entry is still there.
+    /// Marks this entry as used. The caller must then check that the entry is still there.
     #[inline]
     fn begin(&self, at: usize) -> Using<'_, A> {
         self.0.store(at as u64 + 1, Ordering::Relaxed);
@@ -224,22 +224,22 @@ impl<A: Atomic<u64>> InUse<A> {
         Using(self)
     }
 
-    /// Whether this entry is used.
+    /// Returns true if this entry is used.
     pub fn is(&self, at: usize) -> bool {
-        // What was copied was copied before.
+        // Acquire: the reader's copy is complete before its word changes.
         self.0.load(Ordering::Acquire) == at as u64 + 1
     }
 
-    /// Whether some entry is used.
+    /// Returns true if any entry is used.
     pub fn is_any(&self) -> bool {
         // As in `is`.
         !matches!(self.0.load(Ordering::Acquire), 0 | LEFT)
     }
 
-    /// The side that writes this ends the connection, and uses nothing: the other one is to begin no copy any more.
+    /// Ends the use for good, because this side ends the connection: the other side must begin no copy any more.
     pub fn leave(&self) {
         self.0.store(LEFT, Ordering::Relaxed);
-        // Either the other side sees that, or it is seen to use an entry: pairs with the fence in `begin`.
+        // Either the other side sees `LEFT`, or its use of an entry is seen here: pairs with the fence in `begin`.
         A::fence(Ordering::SeqCst);
     }
 
@@ -251,7 +251,7 @@ impl<A: Atomic<u64>> InUse<A> {
 /// No entry has this number.
 const LEFT: u64 = u64::MAX;
 
-/// A reader's word that it uses an entry: taken back on drop.
+/// A reader's use of an entry; ends when it is dropped.
 pub struct Using<'a, A: Atomic<u64> = AtomicU64>(&'a InUse<A>);
 
 impl<A: Atomic<u64>> Drop for Using<'_, A> {
@@ -308,7 +308,7 @@ mod loom_tests {
         });
     }
 
-    /// loom fails where the memory of a region is read while its owner writes to it, or nothing orders the two.
+    /// loom fails if a reader reads the memory of a region while its owner writes there, or if nothing orders the two.
     #[test]
     fn loom_memory_is_the_owners_again_when_nobody_uses_it() {
         loom::model(|| {
@@ -320,7 +320,7 @@ mod loom_tests {
                     let (entry, word, memory) = &*shared;
                     entry.withdraw();
                     if !word.is(3) {
-                        // SAFETY: of two threads, and loom looks at whether they meet.
+                        // SAFETY: two threads may get here, and loom checks whether their accesses are ordered.
                         memory.with_mut(|memory| unsafe { *memory = 1 });
                     }
                 })

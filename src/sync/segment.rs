@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The memory that a pair of processes shares in place of a socket: a page of words, then a ring for each direction.
-//! Where what lies, who writes it, and that it stays mapped while it is used. docs/wire/shm.md.
+//! Defines the layout, which side writes which part, and keeps the memory mapped while it is used. docs/wire/shm.md.
 //!
 //! What a hostile peer can do: see `ring`, `split_copy`, `sys::mapping`. It writes words of any value at any time.
 //!
-//! Trusted with: where in the memory words and rings lie.
+//! Trusted with: the places of words and rings in the memory.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering, fence};
@@ -19,11 +19,11 @@ use super::ring::{Consumer, ConsumerLine, Memory, Producer, ProducerLine, first_
 use super::split_copy::{SplitCopy, SplitWord};
 use crate::sys::mapping::{self, Mapping, Shared};
 
-/// One side of such memory. The rings keep what they lie in mapped, wherever they go.
+/// One side of such memory. Each ring keeps its memory mapped, even after it was moved out of the segment.
 pub struct Segment {
     /// The ring to the other side.
     pub tx: Producer,
-    /// The ring from there.
+    /// The ring from the other side.
     pub rx: Consumer,
     pub words: Words,
 }
@@ -34,18 +34,18 @@ pub struct Words {
     other: NonNull<Side>,
     own_splits: NonNull<Splits>,
     other_splits: NonNull<Splits>,
-    /// What they lie in.
+    /// The mapping of the words.
     _head: Arc<Mapping>,
 }
 
-/// The first page of the memory: what the side that made it writes, then what the other does.
+/// The first page of the memory: the words of the side that made it, then those of the other side.
 #[repr(C)]
 struct Head {
     sides: [Side; 2],
     splits: [Splits; 2],
 }
 
-/// What one side writes.
+/// The words that one side writes.
 #[repr(C, align(64))]
 pub struct Side {
     producer: ProducerLine,
@@ -55,15 +55,15 @@ pub struct Side {
     in_use: Line<InUse>,
 }
 
-/// The messages that one side fetches together with their sender; both write there.
+/// The words of messages that one side copies together with their sender; both sides write there.
 #[repr(C)]
 struct Splits([Line<SplitWord>; SPLITS]);
 
-/// A word with a line of its own.
+/// A word in a cache line of its own.
 #[repr(C, align(64))]
 struct Line<T>(T);
 
-/// How often a side has taken back memory that it had offered.
+/// How often a side has revoked the memory that it had offered.
 #[repr(transparent)]
 pub struct Epoch(AtomicU32);
 
@@ -74,15 +74,15 @@ unsafe impl Shared for Head {}
 unsafe impl Send for Words {}
 
 const NAME: &CStr = c"ironfabric";
-/// The first page. (Of every kernel on the processors that we run on.)
+/// Size of the first page. (The page size of every kernel on the processors that we run on.)
 const HEAD: usize = 4096;
 const _: () = assert!(size_of::<Head>() <= HEAD);
 const _: () = assert!(size_of::<Side>() == 5 * 64 && size_of::<Splits>() == SPLITS * 64);
-/// Messages that one side fetches together with their sender. The sender is at work on one of them at most: a second
-/// one is fetched while its last part of the first is under way.
+/// Number of messages that one side copies together with their sender at a time. The sender works on one of them at
+/// most: the receiver begins a second one while the sender's last part of the first is under way.
 pub const SPLITS: usize = 2;
 
-/// Which of the two sides this is, as a number of what is its own.
+/// The two sides, as indices of their own words.
 const CREATOR: usize = 0;
 const ACCEPTOR: usize = 1;
 
@@ -94,7 +94,7 @@ impl Segment {
         Ok((segment, fd))
     }
 
-    /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
+    /// Maps the memory that a peer has made, using up to `most` bytes of each ring.
     pub fn accept(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<Segment> {
         Segment::map(fd, ring, most, ACCEPTOR)
     }
@@ -102,13 +102,13 @@ impl Segment {
     fn map(fd: &OwnedFd, ring: usize, most: usize, own: usize) -> io::Result<Segment> {
         const INVALID: io::ErrorKind = io::ErrorKind::InvalidInput;
         let other = 1 - own;
-        // Checks the whole before anything is done to it.
+        // Checks the size of the whole memory before it is used.
         drop(Mapping::attach(fd, HEAD + 2 * ring)?);
         let head = Arc::new(Mapping::attach(fd, HEAD)?);
-        // What is used at first, whatever the other side has done about it.
+        // Allocates the pages that are used at first, even if the other side did not.
         mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
         mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
-        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It is atomics alone, which the
+        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It has only atomics, which the
         // other side may write at any time.
         let page = unsafe { head.at::<Head>(0).ok_or(INVALID)?.as_ref() };
         // A ring belongs to the side that writes it: its producer line is that side's, its consumer line the other's.
@@ -122,14 +122,14 @@ impl Segment {
                 _mapped: vec![head.clone(), Arc::new(data)],
             })
         };
-        // No descriptor is kept for a ring that never uses more.
+        // A ring that never uses more needs no descriptor.
         let file = match most.min(ring) > first_lap(ring) {
             true => Some(fd.try_clone()?),
             false => None,
         };
-        // SAFETY: the rings are mapped twice in a row, page by page, and they and their lines stay so with
-        // `Memory::_mapped`. Each side makes the producer of the one and the consumer of the other once. Were a peer to
-        // hand over the same memory twice, the second would be to the first what a hostile process is to both.
+        // SAFETY: the rings are mapped twice in a row, page by page, and `Memory::_mapped` keeps them and their lines
+        // mapped. Each side makes one producer and one consumer. If a peer handed over the same memory twice, the
+        // second segment would do to the first only what a hostile process can do to both.
         let (tx, rx) = unsafe {
             (
                 Producer::new(memory(own, other, file)?, ring, most),
@@ -151,40 +151,40 @@ impl Segment {
 }
 
 impl Words {
-    /// What this side writes.
+    /// The words that this side writes.
     #[inline(always)]
     pub fn own(&self) -> &Side {
         // SAFETY: within the page, which `_head` keeps mapped; atomic numbers, which the peer may write at any time.
         unsafe { self.own.as_ref() }
     }
 
-    /// What the other side writes.
+    /// The words that the other side writes.
     #[inline(always)]
     pub fn other(&self) -> &Side {
         // SAFETY: as in `own`.
         unsafe { self.other.as_ref() }
     }
 
-    /// The word of a message that this side fetches.
+    /// The word of a message that this side copies.
     pub fn own_split(&self, copy: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.own_splits.as_ref() }.0[place_of(copy)].0
     }
 
-    /// The word of a message that the other side fetches.
+    /// The word of a message that the other side copies.
     pub fn other_split(&self, copy: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.other_splits.as_ref() }.0[place_of(copy)].0
     }
 }
 
-/// Which of its side's words a copy has.
+/// Returns the index of a copy's word among the words of its side.
 pub fn place_of(copy: &SplitCopy) -> usize {
     copy.number as usize % SPLITS
 }
 
 impl Side {
-    /// Whether this side sleeps, or does not poll here: who writes to it rings the doorbell then.
+    /// Set while this side sleeps or does not poll here: a peer that writes to this side must ring then.
     #[inline(always)]
     pub fn doorbell(&self) -> &Doorbell {
         &self.doorbell.0
@@ -195,7 +195,7 @@ impl Side {
         &self.epoch.0
     }
 
-    /// Which entry of the other side's table this side uses.
+    /// The entry of the other side's table that this side uses.
     #[inline(always)]
     pub fn in_use(&self) -> &InUse {
         &self.in_use.0
@@ -208,13 +208,13 @@ impl Epoch {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// What was offered so far is taken back, before the memory is used for anything else.
+    /// Revokes all offers made so far, before the memory is used for anything else.
     pub fn revoke(&self) {
         // Pairs with the fence in `is_over`.
         self.0.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Whether what was offered under this number was taken back. To be asked after a copy was made.
+    /// Returns true if the offers with this number were revoked. To be called after a copy was made.
     pub fn is_over(&self, number: u32) -> bool {
         fence(Ordering::SeqCst);
         self.0.load(Ordering::Relaxed) != number
@@ -227,7 +227,7 @@ mod tests {
 
     const RING: usize = 8192;
 
-    /// A ring that was taken out of its segment can be used when nothing else is left of that.
+    /// A ring that was moved out of its segment works after the rest of the segment is gone.
     #[test]
     fn a_ring_outlives_the_segment_that_it_comes_from() {
         let (mut tx, mut rx) = {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory that another process may read or write at any time, with its length: room for this side to write, bytes for
-//! it to read. No reference ever stands for it. Copies stay within, whatever lengths their callers name.
+//! it to read. No reference to it is ever made. Copies stay within it, whatever lengths their callers pass.
 //!
-//! Trusted with: that the place and the length which the maker gave are right, and stay so for the lifetime that it
-//! gave.
+//! Trusted with: that the address and length given by the maker are right, and stay right for the given lifetime.
 
 use core::marker::PhantomData;
 
 use super::copy::{Ways, copy_from_shared};
 use crate::sys::io_list::GatherList;
 
-/// Room that this side alone writes for now.
+/// Room that only this side writes for now.
 pub struct SharedRoom<'a> {
     at: *mut u8,
     len: usize,
@@ -19,7 +18,7 @@ pub struct SharedRoom<'a> {
 
 impl SharedRoom<'_> {
     /// # Safety
-    /// `at[..len]` is writable for the lifetime of the room, no reference of this process stands for any of it, and
+    /// `at[..len]` is writable for the lifetime of the room, this process has no reference to any of it, and
     /// nothing else of this process writes there meanwhile.
     #[inline(always)]
     pub unsafe fn new(at: *mut u8, len: usize) -> Self {
@@ -35,13 +34,13 @@ impl SharedRoom<'_> {
         self.len
     }
 
-    /// Where it begins: `len` bytes for a raw copy.
+    /// The first byte of the room: `len` bytes for a raw copy.
     #[inline(always)]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.at
     }
 
-    /// What is behind the first `n` bytes: nothing if there are no more.
+    /// The room behind the first `n` bytes; empty if it has no more.
     #[inline(always)]
     pub fn behind(self, n: usize) -> Self {
         let n = n.min(self.len);
@@ -52,11 +51,11 @@ impl SharedRoom<'_> {
         }
     }
 
-    /// Copies bytes of a list here, behind its first `skip`: as many as there are and as there is room for.
+    /// Copies the bytes of a list behind its first `skip` bytes, as many as there are and as there is room for.
     pub fn gather(mut self, list: &GatherList<'_>, skip: usize, ways: &mut Ways) {
         let len = self.len.min(list.bytes().saturating_sub(skip));
-        // SAFETY: whoever made the room promises that it is writable, and no memory that a reference could stand for;
-        // the list has `len` bytes behind `skip`.
+        // SAFETY: the maker of the room promises that it is writable and that no reference to it exists; the list has
+        // `len` bytes behind `skip`.
         unsafe { ways.gather(list, skip, self.as_mut_ptr(), len) }
     }
 }
@@ -71,7 +70,7 @@ pub struct SharedBytes<'a> {
 
 impl SharedBytes<'_> {
     /// # Safety
-    /// `at[..len]` is readable for the lifetime of these bytes, and no `&mut` of this process stands for any of it.
+    /// `at[..len]` is readable for the lifetime of these bytes, and this process has no `&mut` to any of it.
     #[inline(always)]
     pub unsafe fn new(at: *const u8, len: usize) -> Self {
         SharedBytes {
@@ -86,13 +85,13 @@ impl SharedBytes<'_> {
         self.len
     }
 
-    /// Where they begin: `len` bytes for a raw copy.
+    /// The first byte: `len` bytes for a raw copy.
     #[inline(always)]
     pub fn as_ptr(&self) -> *const u8 {
         self.at
     }
 
-    /// What is behind the first `n`: nothing if there are no more.
+    /// The bytes behind the first `n`; empty if there are no more.
     #[inline(always)]
     pub fn behind(self, n: usize) -> Self {
         let n = n.min(self.len);
@@ -103,7 +102,7 @@ impl SharedBytes<'_> {
         }
     }
 
-    /// The first `n`, or all if there are fewer.
+    /// The first `n` bytes, or all if there are fewer.
     #[inline(always)]
     pub fn first(self, n: usize) -> Self {
         SharedBytes {
@@ -112,14 +111,14 @@ impl SharedBytes<'_> {
         }
     }
 
-    /// Fills `out`; false, and nothing is copied, if there are not so many.
+    /// Fills `out`. Returns false, and copies nothing, if there are fewer bytes than that.
     #[inline(always)]
     pub fn copy_to(&self, out: &mut [u8]) -> bool {
         if out.len() > self.len {
             return false;
         }
-        // SAFETY: whoever made these bytes promises that `len` of them are readable; `out` is a reference's, so it is
-        // none of them. Bytes of any value are what the other side may give anyway.
+        // SAFETY: the maker of these bytes promises that `len` of them are readable; `out` is a reference, so it does
+        // not overlap them. The other side may give bytes of any value anyway.
         unsafe { copy_from_shared(self.at, out.as_mut_ptr(), out.len()) };
         true
     }
@@ -127,7 +126,7 @@ impl SharedBytes<'_> {
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         bytes.reserve(self.len);
         let len = bytes.len();
-        // SAFETY: as in `copy_to`; room was reserved, and the bytes are there before the length says so.
+        // SAFETY: as in `copy_to`; room was reserved, and the bytes are written before the length includes them.
         unsafe {
             copy_from_shared(self.at, bytes.as_mut_ptr().add(len), self.len);
             bytes.set_len(len + self.len);

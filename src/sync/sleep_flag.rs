@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A flag by which one side says that it sleeps, so that the other side pays for a wake-up only then.
+//! A flag that one side sets while it sleeps, so that the other side pays for a wake-up only then.
 //!
 //! The sleeper calls `arm`, looks once more for what it waits for, sleeps, and calls `disarm`. The other side
-//! publishes, asks `is_set`, and wakes the sleeper if so. Either the sleeper's second look finds what was published, or
-//! the other side sees the flag: one of the two fences comes first.
+//! publishes, calls `is_set`, and wakes the sleeper if it is. One of the two fences comes first: either the sleeper's
+//! second look finds what was published, or the other side sees the flag.
 //!
-//! In memory that a hostile process may write: a flag that is not set when it should be lets that process's peer sleep,
-//! so sleepers have a time limit or a second source of news. A flag that is set when it should not be costs wake-ups.
+//! The flag may lie in memory that a hostile process can write. A flag that is cleared wrongly lets that process's peer
+//! sleep, so sleepers have a time limit or a second source of wake-ups. A flag that is set wrongly costs needless
+//! wake-ups.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +19,7 @@ use super::atomic::Atomic;
 pub struct SleepFlag<A = AtomicU32>(A);
 
 impl<A: Atomic<u32>> SleepFlag<A> {
-    /// The sleeper is about to sleep. What it looks at from now on is looked at after this.
+    /// Announces that the sleeper is about to sleep. Loads that follow this call are ordered after the announcement.
     #[inline]
     pub fn arm(&self) {
         self.0.store(1, Ordering::Relaxed);
@@ -26,13 +27,13 @@ impl<A: Atomic<u32>> SleepFlag<A> {
         A::fence(Ordering::SeqCst);
     }
 
-    /// The sleeper is awake.
+    /// Announces that the sleeper is awake.
     #[inline]
     pub fn disarm(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Whether the other side sleeps, or is about to, and may have missed what was stored before this.
+    /// Returns true if the other side sleeps, or is about to, and may have missed what was stored before this call.
     #[inline]
     pub fn is_set(&self) -> bool {
         // Pairs with the fence of `arm`.
@@ -65,7 +66,7 @@ mod tests {
         assert!(!flag.is_set());
     }
 
-    /// `park` stands for the sleep; a lost wake-up would leave the test asleep, which its limit then tells.
+    /// `park` stands for the sleep. A lost wake-up leaves the test asleep, which the time limit detects.
     #[test]
     fn no_wake_up_is_lost() {
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 20_000 };
@@ -108,7 +109,7 @@ mod loom_tests {
 
     use super::*;
 
-    /// loom fails where a thread sleeps for ever.
+    /// loom fails if a thread sleeps for ever.
     #[test]
     fn loom_no_wake_up_is_lost() {
         loom::model(|| {

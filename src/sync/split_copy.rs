@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A copy that two processes do together, part by part: its owner, and a helper in the other process. Whoever takes a
-//! part says so in one word that both see.
+//! A copy that two processes do together, part by part: its owner, and a helper in the other process. A side takes a
+//! part by changing one shared word.
 //!
-//! The owner opens the copy and tells the helper its number. Both take parts, each half of what nobody has taken, so
-//! that both end at about the same time after few steps. The word also says whether the helper works on a part, and
-//! whether a part failed. The copy is over when all was taken and the helper has given back what it held. A helper that
-//! comes late finds another number, or nothing to take.
+//! The owner opens the copy and sends its number to the helper. Each side takes half of the units that are still free,
+//! so that both finish at about the same time after few steps. The word also has a bit that is set while the helper
+//! works on a part, and a bit for a failed part. The copy is over when all units were taken and the helper has given
+//! back its part. A helper that comes late finds another number, or nothing to take.
 //!
-//! A hostile process can write to the word that parts were taken, or that one is held for ever. The other side then
-//! does not copy those parts, or waits. A word that goes back, or changes so fast that nothing can be taken, is
-//! `Garbage`.
+//! A hostile process can mark parts as taken, or keep one held for ever. The other side then does not copy those parts,
+//! or waits. A word that goes back, or changes so fast that nothing can be taken, is `Garbage`.
 #![cfg_attr(not(loom), forbid(unsafe_code))]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,8 +16,8 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::atomic::Exchange;
 use super::ring::Garbage;
 
-/// The shared word of one copy at a time: from bit 32 on its number, then whether a part failed, whether the helper
-/// holds one, and how many units were taken.
+/// The shared word of one copy at a time: its number in the upper 32 bits, then a bit for a failed part, a bit that is
+/// set while the helper holds a part, and the number of units that were taken.
 #[derive(Default)]
 #[repr(transparent)]
 pub struct SplitWord<A = AtomicU64>(A);
@@ -28,26 +27,27 @@ const FAILED: u64 = 1 << 31;
 const HELD: u64 = 1 << 30;
 const TAKEN: u64 = HELD - 1;
 
-/// All parts but the last consist of whole units.
+/// All parts except the last consist of whole units.
 const UNIT: usize = 4096;
-/// A smaller part is not worth a system call, unless the whole copy is short. A side that takes a larger one does not
-/// look at its other work for too long.
+/// Least and greatest size of a part, in units. A smaller part is not worth a system call, unless the whole copy is
+/// short. A larger part would keep a side from its other work for too long.
 const LEAST: usize = 64 * 1024 / UNIT;
 const MOST: usize = 1024 * 1024 / UNIT;
-/// How often the other side may come first before it counts as hostile: each time it has taken something.
+/// Failed attempts to change the word after which the peer counts as hostile: each failure means that it took
+/// something.
 const MAX_RETRIES: u32 = 4096;
 
-/// A copy as one side knows it.
+/// The view that one side has of a copy.
 #[derive(Clone, Copy, Debug)]
 pub struct SplitCopy {
     pub number: u32,
     len: usize,
-    /// Units that were taken, when it was last looked at, and how many of them by this side.
+    /// Units that were taken when the word was last read; `own`: units that this side has taken.
     taken: u64,
     own: u64,
 }
 
-/// A range of bytes that the side that took it has to copy.
+/// A range of bytes that a side has taken and has to copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub from: usize,
@@ -56,18 +56,18 @@ pub struct Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// There is something to take.
+    /// There are free units.
     Open,
-    /// The helper is at work.
+    /// The helper works on a part.
     Held,
-    /// All was done.
+    /// All parts were copied.
     Over,
-    /// The helper could not do a part.
+    /// The helper failed to copy a part.
     Failed,
 }
 
 impl SplitCopy {
-    /// Nothing for a length that no word can count.
+    /// Returns `None` for a length that the word cannot count.
     pub fn new(number: u32, len: usize) -> Option<SplitCopy> {
         let copy = SplitCopy {
             number,
@@ -78,7 +78,7 @@ impl SplitCopy {
         (copy.units() <= TAKEN).then_some(copy)
     }
 
-    /// Whether the other side has taken something, too; to be asked when all was taken.
+    /// Returns true if the other side has taken parts, too. To be called when all units were taken.
     pub fn was_shared(&self) -> bool {
         self.own < self.units()
     }
@@ -91,7 +91,7 @@ impl SplitCopy {
         word >> NUMBER_SHIFT == u64::from(self.number)
     }
 
-    /// Half of what is left behind so many units, in units.
+    /// Half of the units behind the first `taken`, within the limits of a part.
     fn half(&self, taken: u64) -> u64 {
         let left = self.units() - taken;
         let least = self.units().div_ceil(2).min(LEAST as u64);
@@ -108,27 +108,27 @@ impl SplitCopy {
 }
 
 impl<A: Exchange> SplitWord<A> {
-    /// Owner: the copy begins. The helper of the one before has given back what it held.
+    /// Owner: begins the copy. The helper of the previous copy has given back its part.
     pub fn open(&self, copy: &SplitCopy) {
         self.0
             .store(u64::from(copy.number) << NUMBER_SHIFT, Ordering::Relaxed);
     }
 
-    /// Owner: the next part, if one is left and none failed.
+    /// Owner: takes the next part, if there is one and none failed.
     pub fn take(&self, copy: &mut SplitCopy) -> Result<Option<Part>, Garbage> {
         match self.take_as(copy, 0)? {
             Some(part) => Ok(part),
-            // Nobody but the owner gives numbers.
+            // Only the owner sets the number.
             None => Err(Garbage),
         }
     }
 
-    /// Helper: as `take`; nothing if the copy is another one by now. What was taken is to be given back.
+    /// Helper: as `take`; `None` also if the word belongs to another copy by now. The helper must give the part back.
     pub fn hold(&self, copy: &mut SplitCopy) -> Result<Option<Part>, Garbage> {
         Ok(self.take_as(copy, HELD)?.flatten())
     }
 
-    /// Nothing at all: it is another copy.
+    /// Takes a part with the bits `held`; the outer `None` means that the word belongs to another copy.
     fn take_as(&self, copy: &mut SplitCopy, held: u64) -> Result<Option<Option<Part>>, Garbage> {
         for _ in 0..MAX_RETRIES {
             let word = self.0.load(Ordering::Acquire);
@@ -153,7 +153,7 @@ impl<A: Exchange> SplitWord<A> {
         Err(Garbage)
     }
 
-    /// Helper: it has done the part that it held, or could not. True: the owner may wait for word of that.
+    /// Helper: ends its part; `well`: the part was copied. Returns true if the owner may be waiting for this.
     pub fn give_back(&self, copy: &SplitCopy, well: bool) -> bool {
         for _ in 0..MAX_RETRIES {
             let word = self.0.load(Ordering::Relaxed);
@@ -161,7 +161,7 @@ impl<A: Exchange> SplitWord<A> {
                 return false;
             }
             let failed = if well { 0 } else { FAILED };
-            // What was done was done before: pairs with the load in `progress`.
+            // Release: the part was copied before. Pairs with the load in `progress`.
             if self.change(word, (word & !HELD) | failed) {
                 return !well || word & TAKEN == copy.units();
             }
@@ -169,7 +169,7 @@ impl<A: Exchange> SplitWord<A> {
         true
     }
 
-    /// Owner: how far the copy has come.
+    /// Owner: returns how far the copy has come.
     pub fn progress(&self, copy: &SplitCopy) -> Result<Progress, Garbage> {
         let word = self.0.load(Ordering::Acquire);
         if !copy.is_in(word) {
@@ -183,7 +183,7 @@ impl<A: Exchange> SplitWord<A> {
         })
     }
 
-    /// Owner: nothing is taken any more.
+    /// Owner: keeps the helper from taking further parts.
     pub fn close(&self, copy: &SplitCopy) {
         for _ in 0..MAX_RETRIES {
             let word = self.0.load(Ordering::Relaxed);
@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(split.hold(&mut its), Ok(None));
         assert!(!split.give_back(&its, false));
         assert_eq!(split.progress(&next), Ok(Progress::Open));
-        // Nobody but the owner gives numbers.
+        // Only the owner sets the number.
         assert_eq!(split.take(&mut copy), Err(Garbage));
         assert_eq!(split.progress(&copy), Err(Garbage));
     }
@@ -304,7 +304,7 @@ mod tests {
             assert_eq!(split.take(&mut copy.clone()), Err(Garbage), "{word}");
             assert_eq!(split.hold(&mut copy.clone()), Err(Garbage), "{word}");
         }
-        // That it is held, or all was taken, may be.
+        // These values are possible: the helper holds a part, and all units are taken.
         set(&split, HELD | 256);
         assert_eq!(split.take(&mut copy.clone()), Ok(None));
         assert_eq!(split.progress(&copy), Ok(Progress::Held));
@@ -320,7 +320,7 @@ mod loom_tests {
 
     use super::*;
 
-    /// SplitWord are of 3, 2 and 1 of them.
+    /// Number of blocks. The parts have 3, 2 and 1 of them.
     const BLOCKS: usize = 6;
     const BLOCK: usize = LEAST * UNIT / 2;
 
@@ -333,13 +333,13 @@ mod loom_tests {
     impl Model {
         fn carry_out(&self, part: Part) {
             for block in part.from / BLOCK..(part.from + part.len) / BLOCK {
-                // SAFETY: loom finds any access that nothing orders before this one.
+                // SAFETY: loom finds any access that is not ordered before this one.
                 self.blocks[block].with_mut(|place| unsafe { *place += 1 });
             }
         }
     }
 
-    /// The owner, which sleeps when it has to wait, finds each block done once.
+    /// The owner, which sleeps when it has to wait, finds that each block was copied once.
     #[test]
     fn loom_two_share_a_job() {
         loom::model(|| {

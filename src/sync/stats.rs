@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! EpStats that other processes read while they run: a block of memory for each process, a record in it for each
-//! endpoint. `layout` says what is where.
+//! Endpoint statistics that other processes can read at any time: a block of memory for each process, a record in it
+//! for each endpoint. `layout` defines the positions.
 //!
-//! The memory is a sealed memfd that nobody sends anywhere: readers of the same user open it through /proc. So there is
-//! no name that could be left over, nothing that could become shorter, and all pages are there before one is touched.
-//! A reader can write what it likes. No word of the block is an index or an address for this process, so what it can
-//! make wrong is what other readers see.
+//! The memory is a sealed memfd that is sent to no other process: readers of the same user open it through /proc. So no
+//! name can be left over, the memory cannot shrink, and all pages are allocated before one is accessed. A reader can
+//! write to the memory. This process uses no word of the block as an index or an address, so a reader can only falsify
+//! what other readers see.
 //!
-//! A record has one writer at a time, who has the endpoint's domain locked, so nothing is exchanged atomically. On the
-//! path of each message there is one addition, of the operation and its bytes together.
+//! A record has one writer at a time, the thread that holds the lock of the endpoint's domain, so no atomic
+//! read-modify-write is needed. The path of each message has one addition, which adds the operation and its bytes
+//! together.
 //!
 //! Trusted with: references to atomics within the mapping, which a record keeps alive.
 
@@ -23,7 +24,7 @@ use std::sync::Arc;
 use self::layout::{HEAD, RECORD, RECORDS, SHIFT, SIZE, head, record};
 use crate::sys::mapping::Mapping;
 
-/// Operations that are counted with their bytes: which of `layout::TALLIES`.
+/// Operations that are counted with their bytes; an index of `layout::TALLIES`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tally(usize);
 
@@ -32,8 +33,8 @@ impl Tally {
     pub const REMOTE_WRITE: Tally = Tally(7);
     pub const REMOTE_READ: Tally = Tally(8);
 
-    /// What an endpoint begins itself: send, tagged send, write, read, atomic, fetching atomic. A number, not a match:
-    /// it is part of each operation, and the compiler would make a table of jumps.
+    /// The operations that an endpoint posts: send, tagged send, write, read, atomic, fetching atomic. A number instead
+    /// of a match, because this is part of each operation and the compiler would make a jump table.
     #[inline(always)]
     pub const fn begun(kind: u8) -> Tally {
         assert!(kind < 6);
@@ -41,7 +42,7 @@ impl Tally {
     }
 }
 
-/// What is counted besides, in the order of `layout::COUNTS`.
+/// The other counters, in the order of `layout::COUNTS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub enum Count {
@@ -59,7 +60,7 @@ pub enum Count {
     ReceivesFailed,
 }
 
-/// What holds when somebody asks, in the order of `layout::GAUGES` behind its first.
+/// Values that are sampled on request, in the order of `layout::GAUGES` behind its first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gauges {
     pub transmits: u64,
@@ -77,7 +78,7 @@ pub struct Gauges {
     pub oldest_ms: u64,
 }
 
-/// Who has a record.
+/// The endpoint that a record belongs to.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner<'a> {
     pub domain: u64,
@@ -89,18 +90,19 @@ pub struct Owner<'a> {
 #[derive(Debug)]
 pub struct Block {
     mapping: Mapping,
-    /// Readers find the memory by it.
+    /// The memfd, through which readers find the memory.
     _fd: OwnedFd,
-    /// A bit for each record in use. No lock, which a child could find taken.
+    /// A bit for each record in use. Not a lock, because a child could find that taken.
     used: AtomicU64,
-    /// States of records never come again.
+    /// The last state that was given to a record. States are never reused.
     last: AtomicU64,
 }
 
 const _: () = assert!(RECORDS <= u64::BITS as usize);
 
 impl Block {
-    /// Of this process, which started so many clock ticks after boot. `library` says what it is.
+    /// Makes the block of this process. `started` is its start time in clock ticks after boot, `library` describes the
+    /// library.
     pub fn new(pid: u32, started: u64, library: &str) -> io::Result<Arc<Block>> {
         let name = std::ffi::CString::new(layout::NAME)?;
         let (mapping, fd) = Mapping::create(&name, SIZE)?;
@@ -119,7 +121,7 @@ impl Block {
             library,
         );
         block.set(head::VERSION, layout::VERSION);
-        // Whoever finds this finds the rest.
+        // Release: a reader that finds the magic number finds the rest.
         block
             .word(head::MAGIC)
             .store(layout::MAGIC, Ordering::Release);
@@ -128,7 +130,7 @@ impl Block {
 
     /// A word of the head.
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: within the mapping, which lives as long as `self`; an atomic bears being written by others.
+        // SAFETY: within the mapping, which lives as long as `self`; others may write to an atomic at any time.
         unsafe { self.place(8 * at).as_ref() }
     }
 
@@ -137,7 +139,7 @@ impl Block {
         unsafe { self.place(HEAD + number * RECORD + 8 * at).as_ref() }
     }
 
-    /// `at` is a constant of `layout`, or a record below `RECORDS`.
+    /// `at` is a constant of `layout`, or within a record below `RECORDS`.
     fn place(&self, at: usize) -> NonNull<AtomicU64> {
         self.mapping
             .at(at)
@@ -148,19 +150,19 @@ impl Block {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    /// The number of the last question for gauges.
+    /// The number of the last request for gauges.
     #[inline]
     pub fn asked_gauges(&self) -> u64 {
         self.word(head::ASKED_GAUGES).load(Ordering::Relaxed)
     }
 
-    /// The same for a dump.
+    /// The number of the last request for a dump.
     #[inline]
     pub fn asked_dump(&self) -> u64 {
         self.word(head::ASKED_DUMP).load(Ordering::Relaxed)
     }
 
-    /// This signal asks for a dump.
+    /// Publishes the signal that requests a dump.
     pub fn set_signal(&self, signal: i32) {
         self.set(head::SIGNAL, u64::from(signal.unsigned_abs()));
     }
@@ -173,7 +175,7 @@ impl Block {
         self.word(head::DUMPS).fetch_add(1, Ordering::Release);
     }
 
-    /// A record for an endpoint. Where there are no more it is one that nobody sees.
+    /// Takes a record for an endpoint. If none is free, returns a hidden one, which other processes cannot see.
     pub fn record(self: &Arc<Block>, owner: &Owner<'_>) -> EpStats {
         let Some(at) = self.take_place() else {
             self.word(head::UNCOUNTED).fetch_add(1, Ordering::Relaxed);
@@ -185,7 +187,7 @@ impl Block {
             _held: Arc::new(Held::Block(self.clone(), at)),
         };
         counters.word(record::STATE).store(1, Ordering::Relaxed);
-        // Who reads what follows does not find the old state behind it.
+        // A reader that sees the following stores does not find the old state afterwards.
         fence(Ordering::Release);
         for at in 1..WORDS {
             counters.word(at).store(0, Ordering::Relaxed);
@@ -198,7 +200,7 @@ impl Block {
     }
 
     fn take_place(&self) -> Option<usize> {
-        // Relaxed: what lies in a record is only for readers, who look at its state.
+        // Relaxed: only readers use the content of a record, and they check its state.
         let (yes, no) = (Ordering::Relaxed, Ordering::Relaxed);
         let free = |used: u64| (!used).trailing_zeros() as usize;
         let before = self.used.fetch_update(yes, no, |used| {
@@ -207,7 +209,7 @@ impl Block {
         before.ok().map(free)
     }
 
-    /// In a child: from now on this is memory of its own, which nobody finds. Pointers into it stay what they are.
+    /// In a child: replaces the memory by a private copy, which no reader finds. Pointers into it stay valid.
     pub fn leave_to_parent(&self) {
         self.mapping.replace_by_own();
     }
@@ -226,7 +228,7 @@ enum Held {
     Own { _words: Box<[AtomicU64; WORDS]> },
 }
 
-// SAFETY: addresses of atomics, which belong to no thread; they live as long as what is held beside them.
+// SAFETY: addresses of atomics, which belong to no thread; `_held` keeps them alive.
 unsafe impl Send for EpStats {}
 // SAFETY: as above.
 unsafe impl Sync for EpStats {}
@@ -237,18 +239,18 @@ impl Default for EpStats {
     }
 }
 
-/// In a record.
+/// Words in a record.
 const WORDS: usize = RECORD / 8;
-/// One operation, where operations and bytes are added at once.
+/// One operation, in a word that counts operations and bytes together.
 const ONE: u64 = 1 << SHIFT;
-/// In that word, so many bytes are moved away: what comes behind them still fits. Of messages without a byte there
-/// would have to be 2^34 in a row until there is no room for another.
+/// Number of bytes in that word from which the sums are moved to separate words: the next addition still fits. Of
+/// messages without a byte it would take 2^34 in a row to overflow the word.
 const MANY: u64 = ONE / 2;
-/// Longer messages do not go there.
+/// Messages of at least this length are not added to that word.
 pub const SHORT: usize = 1 << 16;
 
 impl EpStats {
-    /// Of memory that no other process sees.
+    /// Counters in memory that no other process sees.
     pub fn hidden() -> EpStats {
         let words = Box::new([const { AtomicU64::new(0) }; WORDS]);
         EpStats {
@@ -260,8 +262,8 @@ impl EpStats {
     #[inline(always)]
     fn word(&self, at: usize) -> &AtomicU64 {
         debug_assert!(at < WORDS);
-        // SAFETY: callers name words of a record by the constants of `layout`, and a record lies behind this address
-        // for as long as `held` does.
+        // SAFETY: callers name words of a record by the constants of `layout`, and the record at this address lives as
+        // long as `_held`.
         unsafe { self.words.add(at).as_ref() }
     }
 
@@ -269,7 +271,7 @@ impl EpStats {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    /// One operation of `len` bytes. Under the lock of the endpoint's domain.
+    /// Counts one operation of `len` bytes. Called under the lock of the endpoint's domain.
     #[inline(always)]
     pub fn add(&self, tally: Tally, len: usize) {
         if len >= SHORT {
@@ -278,15 +280,16 @@ impl EpStats {
         self.add_short(tally, len);
     }
 
-    /// As `add`, where `len` is known to be less than `SHORT`.
+    /// As `add`, for a `len` that is known to be less than `SHORT`.
     #[inline(always)]
     pub fn add_short(&self, tally: Tally, len: usize) {
         self.add_unsettled(tally, len);
         self.settle_if_many(tally);
     }
 
-    /// As `add_short`, where `settle_if_many` is called before 2^29 bytes have come together; else numbers are wrong.
-    // Nobody else writes, so no exchange is needed: the compiler makes one addition to memory of this.
+    /// As `add_short`, but the caller must call `settle_if_many` before 2^29 bytes were added; otherwise the counts are
+    /// wrong.
+    // There is one writer, so no atomic addition is needed: the compiler makes one addition to memory of this.
     #[inline(always)]
     pub fn add_unsettled(&self, tally: Tally, len: usize) {
         debug_assert!(len < SHORT);
@@ -309,7 +312,7 @@ impl EpStats {
         add(self.word(at + 2), len as u64);
     }
 
-    /// Moves what was added to where there is more room.
+    /// Moves the sums of the combined word to the separate words.
     #[cold]
     #[inline(never)]
     fn settle(&self, at: usize) {
@@ -317,7 +320,7 @@ impl EpStats {
         let sum = word.load(Ordering::Relaxed);
         let moves = moved.load(Ordering::Relaxed);
         moved.store(moves.wrapping_add(1), Ordering::Relaxed);
-        // Who finds any of these finds the odd number, too.
+        // Release: a reader that sees any of the new values also sees the odd number.
         fence(Ordering::Release);
         add(operations, sum >> SHIFT);
         add(bytes, sum & (ONE - 1));
@@ -325,12 +328,12 @@ impl EpStats {
         moved.store(moves.wrapping_add(2), Ordering::Release);
     }
 
-    /// Under the lock of the endpoint's domain.
+    /// Called under the lock of the endpoint's domain.
     pub fn count(&self, count: Count) {
         add(self.word(record::COUNTS + count as usize), 1);
     }
 
-    /// All operations so far, and their bytes. Under the lock of the endpoint's domain.
+    /// All operations so far, and their bytes. Called under the lock of the endpoint's domain.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static str, (u64, u64))> {
         let names = layout::TALLIES.iter().enumerate();
         names.map(|(at, &name)| (name, self.tally(Tally(at))))
@@ -346,13 +349,13 @@ impl EpStats {
         )
     }
 
-    /// What was counted besides.
+    /// The other counters.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = layout::COUNTS.iter().enumerate();
         names.map(|(at, &name)| (name, self.word(record::COUNTS + at).load(Ordering::Relaxed)))
     }
 
-    /// Answers a question for gauges.
+    /// Answers a request for gauges.
     pub fn answer(&self, question: u64, gauges: &Gauges) {
         let words = [
             gauges.transmits,
@@ -375,7 +378,7 @@ impl EpStats {
         self.word(record::GAUGES).store(question, Ordering::Release);
     }
 
-    /// How the endpoint's address is written.
+    /// Sets the endpoint's address as text.
     pub fn set_address(&self, text: &str) {
         self.text(record::ADDRESS, record::ADDRESS_WORDS, text);
     }
@@ -395,14 +398,14 @@ impl Drop for Held {
     }
 }
 
-/// By the only writer of the word.
+/// Adds to a word that has one writer.
 #[inline(always)]
 fn add(word: &AtomicU64, value: u64) {
     let sum = word.load(Ordering::Relaxed).wrapping_add(value);
     word.store(sum, Ordering::Relaxed);
 }
 
-/// Cut where there is no more room.
+/// Writes a text, and cuts it if it is too long.
 fn write_text<'a>(word: impl Fn(usize) -> &'a AtomicU64, from: usize, words: usize, text: &str) {
     let mut bytes = text.bytes();
     for at in from..from + words {

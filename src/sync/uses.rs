@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! "In use" as a type: whoever depends on an object holds a `Use`; closing the object while one exists is refused.
+//! "In use" as a type: a dependent object holds a `Use`; closing the object while a `Use` exists is refused.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;

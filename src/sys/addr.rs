@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Socket addresses as C has them: `struct sockaddr_in` and `struct sockaddr_in6`, byte for byte.
+//! Socket addresses in the layout of C: `struct sockaddr_in` and `struct sockaddr_in6`, byte for byte.
 //!
-//! Trusted with: reading the family of an address that C handed over.
+//! Trusted with: reading the family of an address that a C caller passed.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
 
-/// How many bytes an address at this place has, by its family; 0 for NULL or a family that is not IP.
+/// Returns the number of bytes of the address at this place, by its family; 0 for NULL or a family that is not IP.
 ///
 /// # Safety
 /// `addr` must be NULL or point to a `struct sockaddr` (at least its family, two bytes).
@@ -25,7 +25,7 @@ pub unsafe fn len_at(addr: *const u8) -> usize {
     }
 }
 
-/// The address in `bytes`; nothing if it is too short or of another family.
+/// Decodes the address in `bytes`; `None` if it is too short or of another family.
 pub fn from_bytes(bytes: &[u8]) -> Option<SocketAddr> {
     let family = u16::from_ne_bytes(bytes.get(..2)?.try_into().ok()?);
     let port = u16::from_be_bytes(bytes.get(2..4)?.try_into().ok()?);
@@ -44,7 +44,7 @@ pub fn from_bytes(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// The bytes of the C struct, padding and flow label zero.
+/// Encodes the address as the C struct, with zeros as padding and flow label.
 pub fn to_bytes(addr: &SocketAddr) -> Vec<u8> {
     let mut bytes = vec![
         0;
@@ -69,7 +69,8 @@ pub fn to_bytes(addr: &SocketAddr) -> Vec<u8> {
     bytes
 }
 
-/// What identifies a peer: family, IP, port (and scope); an IPv4 address in IPv6 clothes is the IPv4 address.
+/// Reduces an address to the fields that identify a peer: family, IP, port and scope. An IPv4-mapped IPv6 address
+/// becomes the IPv4 address.
 pub fn canonical(addr: SocketAddr) -> SocketAddr {
     match addr {
         SocketAddr::V6(v6) => match v6.ip().to_ipv4_mapped() {

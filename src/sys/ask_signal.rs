@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A signal by which somebody asks the process for something: the handler writes to an eventfd, and a thread reads it.
+//! A signal that requests something from the process: its handler writes to an eventfd, which a thread reads.
 //!
-//! Trusted with: a handler for a signal that the user has named. It makes two system calls and leaves errno alone.
+//! Trusted with: a handler for a signal that the user has named. It makes two system calls and preserves errno.
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::io;
@@ -14,12 +14,12 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, sigaction
 use super::event::EventFd;
 use super::shared_object::{self, SharedObject};
 
-/// What the handler knows. A child that was forked has the descriptor, too, which is not its own.
+/// State of the handler. A forked child inherits the descriptor, which belongs to the parent.
 static ASKED: OnceLock<EventFd> = OnceLock::new();
 static FD: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
-/// The signal of this name (`USR2`, `SIGUSR2`) or number, if it can be taken for this.
+/// Finds the signal with this name (`USR2`, `SIGUSR2`) or number, if it can be used for requests.
 pub fn named(text: &str) -> Option<Signal> {
     let text = text.trim();
     let upper = text.to_ascii_uppercase();
@@ -34,7 +34,7 @@ pub fn named(text: &str) -> Option<Signal> {
     signal.filter(|signal| !UNFIT.contains(signal))
 }
 
-/// These cannot be taken, or say that the process is at its end.
+/// Signals that cannot be caught, or that mean the end of the process.
 const UNFIT: [Signal; 9] = [
     Signal::SIGKILL,
     Signal::SIGSTOP,
@@ -47,8 +47,8 @@ const UNFIT: [Signal; 9] = [
     Signal::SIGCHLD,
 ];
 
-/// From now on the descriptor is readable when the signal has come. Once in a process; a signal that the program takes
-/// itself is left to it.
+/// Installs the handler and returns the descriptor that becomes readable when the signal arrives. Can be called once in
+/// a process. A signal that the program handles itself is left to the program.
 pub fn watch(signal: Signal) -> io::Result<&'static EventFd> {
     let event = match ASKED.get() {
         Some(event) => event,
@@ -64,35 +64,36 @@ pub fn watch(signal: Signal) -> io::Result<&'static EventFd> {
         SaFlags::SA_RESTART | SaFlags::SA_ONSTACK,
         SigSet::empty(),
     );
-    // SAFETY: `told` does only what a handler may, at any time and on any thread. It stays where it is: the caller
-    // keeps the library from being unloaded.
+    // SAFETY: `told` is async-signal-safe. It stays at its address, because the caller keeps the library from being
+    // unloaded.
     let before = unsafe { sigaction(signal, &action)? };
     match before.handler() {
         SigHandler::SigDfl | SigHandler::SigIgn => Ok(event),
         _ => {
-            // SAFETY: gives back what was there.
+            // SAFETY: restores the previous handler.
             unsafe { sigaction(signal, &before)? };
             Err(io::ErrorKind::AlreadyExists.into())
         }
     }
 }
 
-/// The library, and so the handler, stays until the process ends. False if that cannot be had.
+/// Keeps the library, and so the handler, loaded until the process ends. Returns false if that is impossible.
 pub fn keep_loaded() -> bool {
     let file = shared_object::file_of(told as *const ());
     let opened = file.and_then(|file| SharedObject::open(&file).ok());
-    // In a program that has it inside there is nothing to be unloaded.
+    // If the library is linked into the program, it cannot be unloaded.
     opened.map(SharedObject::keep).is_some() || cfg!(test)
 }
 
 extern "C" fn told(_signal: libc::c_int) {
-    // SAFETY: asks for a number.
+    // SAFETY: returns a number and has no arguments.
     let process = unsafe { libc::syscall(libc::SYS_getpid) };
     if process != libc::c_long::from(PROCESS.load(Ordering::Relaxed)) {
         return;
     }
     let (one, fd) = (1u64, FD.load(Ordering::Relaxed));
-    // SAFETY: errno is this thread's; who was interrupted finds what it had. The kernel reads eight bytes of ours.
+    // SAFETY: errno belongs to this thread and is restored for the interrupted code. The kernel reads the eight bytes
+    // of `one`.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -127,7 +128,7 @@ mod tests {
         assert!(sleep_on(&[event.as_raw_fd()], Some(Duration::from_secs(20))).unwrap());
         event.clear();
         assert!(!sleep_on(&[event.as_raw_fd()], Some(Duration::ZERO)).unwrap());
-        // It has a handler now.
+        // The signal has a handler now.
         let again = watch(Signal::SIGURG).err().map(|error| error.kind());
         assert_eq!(again, Some(io::ErrorKind::AlreadyExists));
     }

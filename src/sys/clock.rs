@@ -3,8 +3,8 @@
 //!
 //! Trusted with: an instruction that reads a counter.
 
-/// Ticks of the processor's time stamp counter: some nanoseconds cheaper than a clock, and of unknown length; on the
-/// processors that we run on a microsecond has between one and five thousand.
+/// Reads the processor's time stamp counter: some nanoseconds cheaper than a clock, but with ticks of unknown length.
+/// On the processors that we run on, a microsecond has between one and five thousand ticks.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub fn ticks() -> u64 {
@@ -12,8 +12,8 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// The same of aarch64's virtual counter, which ticks 24 to 1000 times a microsecond and says so: scaled by the power
-/// of two that makes it one to two thousand.
+/// Reads aarch64's virtual counter, which has 24 to 1000 ticks per microsecond, as its frequency register shows. The
+/// result is scaled by the power of two that makes it one to two thousand ticks.
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub fn ticks() -> u64 {
@@ -34,8 +34,8 @@ pub fn ticks() -> u64 {
             .saturating_sub((1_u64 << 30).leading_zeros())
 }
 
-/// Sleeps of the calling thread end when they are over, and not up to 50 us later (PR_SET_TIMERSLACK).
+/// Makes sleeps of the calling thread end on time instead of up to 50 us later (PR_SET_TIMERSLACK).
 pub fn make_sleeps_exact() {
-    // Without it sleeps are longer.
+    // If this fails, sleeps take longer.
     let _ = nix::sys::prctl::set_timerslack(1);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A mutex and a condition variable of the C library, which the application waits on and we broadcast to.
+//! A mutex and a condition variable of the C library, which the application waits on and the library broadcasts to.
 //!
 //! Trusted with: pthread calls on objects that C holds pointers to.
 
@@ -12,11 +12,11 @@ use super::thread::spawn;
 pub struct Cond {
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     cond: UnsafeCell<libc::pthread_cond_t>,
-    /// A thread waits for the mutex to broadcast.
+    /// Set while a helper thread waits for the mutex in order to broadcast.
     owed: AtomicBool,
 }
 
-// SAFETY: pthread objects are made for use by many threads; they stay where the `Arc` put them.
+// SAFETY: pthread objects are made for use by many threads; the `Arc` keeps them at their address.
 unsafe impl Send for Cond {}
 // SAFETY: as above.
 unsafe impl Sync for Cond {}
@@ -30,14 +30,14 @@ impl Cond {
         })
     }
 
-    /// What C waits on, as long as this lives.
+    /// Pointers for C callers, which are valid as long as this value lives.
     pub fn for_c(&self) -> (*mut libc::pthread_mutex_t, *mut libc::pthread_cond_t) {
         (self.mutex.get(), self.cond.get())
     }
 
-    /// Wakes all, without waiting. Without the mutex a thread between its last look and its wait would miss this; but
-    /// it may be held by a thread that waits for a lock of ours, or by this very thread. Then another thread gets to
-    /// wait.
+    /// Wakes all waiters without blocking. A broadcast without the mutex would be lost on a thread between its last
+    /// check and its wait. But the mutex may be held by a thread that waits for a lock of this library, or by this very
+    /// thread; in that case a helper thread waits for the mutex and broadcasts.
     pub fn broadcast(self: &Arc<Self>) {
         // SAFETY: initialized, and at this address until dropped.
         if unsafe { libc::pthread_mutex_trylock(self.mutex.get()) } == 0 {
@@ -45,21 +45,21 @@ impl Cond {
         } else if !self.owed.swap(true, Ordering::AcqRel) {
             let cond = self.clone();
             let spawned = spawn("fi-wake", move || {
-                // SAFETY: as above; `cond` keeps it.
+                // SAFETY: as above; `cond` keeps the objects alive.
                 unsafe { libc::pthread_mutex_lock(cond.mutex.get()) };
-                // Before the broadcast: what comes from here on needs another one.
+                // Cleared before the broadcast, because a call that comes later needs another broadcast.
                 cond.owed.store(false, Ordering::Release);
                 cond.broadcast_locked();
             });
             if spawned.is_err() {
                 self.owed.store(false, Ordering::Release);
-                // SAFETY: as above. Most sleepers hear it.
+                // SAFETY: as above. This wakes all threads that wait already.
                 unsafe { libc::pthread_cond_broadcast(self.cond.get()) };
             }
         }
     }
 
-    /// And unlocks.
+    /// Broadcasts and unlocks the mutex.
     fn broadcast_locked(&self) {
         // SAFETY: initialized, at this address until dropped, and locked by this thread.
         unsafe {

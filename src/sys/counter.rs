@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Events that the processor counts for each thread: perf_event_open(2).
 //!
-//! Trusted with: one system call, which the crates that we have do not serve.
+//! Trusted with: one system call that none of our crates offers.
 
 use std::cell::RefCell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::fd::FromRawFd;
 
-/// What is counted, in user mode.
+/// The counted events, in user mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     Cycles,
     Instructions,
 }
 
-/// The counter of this thread, from its first question on.
+/// Reads the counter of this thread, which starts with the first call.
 pub fn read(event: Event) -> io::Result<u64> {
     thread_local! {
         static COUNTERS: RefCell<[Option<File>; 2]> = const { RefCell::new([None, None]) };
@@ -63,7 +63,7 @@ fn open(event: Event) -> io::Result<File> {
     const ANY_PROCESSOR: libc::c_int = -1;
     const NO_GROUP: libc::c_int = -1;
     const CLOSE_ON_EXEC: libc::c_ulong = 1 << 3;
-    // SAFETY: the struct is of the size that it says, and only read.
+    // SAFETY: the struct has the size in its `size` field, and the kernel only reads it.
     let fd = unsafe {
         libc::syscall(
             libc::SYS_perf_event_open,

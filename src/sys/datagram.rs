@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagram sockets, never blocking: UDP's. Setting them up is here; `send` and `receive` move datagrams, several of
-//! them by one system call, and `errors` is what routers and hosts had to say about those that were sent.
+//! Datagram sockets, never blocking: UDP's. This file sets them up; `send` and `receive` move datagrams, several of
+//! them by one system call, and `errors` reads the ICMP errors about datagrams that were sent.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
 
@@ -21,25 +21,25 @@ use super::socket::is_later;
 pub use self::receive::{Arrival, ROW};
 pub use self::send::Run;
 
-/// One datagram socket, non-blocking, with an address of its own and peers by call.
+/// One datagram socket, non-blocking, with an address of its own; each call names the peer.
 pub struct DatagramSocket {
     raw: Raw,
-    /// The kernel cuts what is to be sent into datagrams (UDP_SEGMENT, Linux 4.18).
+    /// The kernel can cut a buffer into datagrams when it sends (UDP_SEGMENT, Linux 4.18).
     cuts: bool,
-    /// What is received may be joined (UDP_GRO, Linux 5.0).
+    /// The kernel may join received datagrams (UDP_GRO, Linux 5.0).
     joins: bool,
-    /// Destinations of datagrams that did not arrive, of the last complaints.
+    /// Destinations of datagrams that did not arrive, from the most recent complaints.
     unreachable: RefCell<Vec<SocketAddr>>,
 }
 
-/// The most bytes that a datagram has, over IPv6: its length counts a header of 8 bytes. Over IPv4 it is 20 bytes less.
+/// Greatest length of a datagram over IPv6: its length field counts a header of 8 bytes. Over IPv4 it is 20 bytes less.
 pub const MAX_DATAGRAM: usize = 65527;
 
-/// What is asked for; the system's limit (net.core.rmem_max) may be less.
+/// Requested size; the system's limit (net.core.rmem_max) may be lower.
 const RECEIVE_BUFFER: usize = 4 << 20;
 
 impl DatagramSocket {
-    /// With port 0 the kernel chooses one.
+    /// Opens a socket on this address. With port 0 the kernel chooses a port.
     pub fn bound(addr: SocketAddr) -> io::Result<DatagramSocket> {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let raw = Raw::new(Domain::for_address(addr), kind, Some(Protocol::UDP))?;
@@ -47,8 +47,9 @@ impl DatagramSocket {
         DatagramSocket::prepared(raw, addr)
     }
 
-    /// A socket for what is sent to a multicast group, as others of this host may have, too. The group is joined on the
-    /// interface that has the address `local`, or on one that the kernel chooses if there is none.
+    /// Opens a socket for datagrams to a multicast group; other sockets of this host may join the same group. The
+    /// socket joins on the interface that has the address `local`, or on one that the kernel chooses if `local` is
+    /// unspecified.
     pub fn of_group(
         group: SocketAddr,
         local: IpAddr,
@@ -57,7 +58,8 @@ impl DatagramSocket {
         let kind = Type::DGRAM.nonblocking().cloexec();
         let raw = Raw::new(Domain::for_address(group), kind, Some(Protocol::UDP))?;
         raw.set_reuse_address(true)?;
-        // A socket with all addresses and this port lets none have a group's, but for those of its user from now on.
+        // `beside`, bound to all addresses, would block this bind; with this option sockets of the same user may share
+        // the port.
         raw.set_reuse_port(true)?;
         if local.is_unspecified() {
             beside.raw.set_reuse_port(true)?;
@@ -76,8 +78,8 @@ impl DatagramSocket {
         Ok(socket)
     }
 
-    /// What is sent to groups of this family leaves by the interface that has the address `local`; over IPv6 by the one
-    /// that the scope of the group names. If neither names one, the kernel chooses.
+    /// Chooses the interface for datagrams to groups of this family: the one with the address `local`, or over IPv6 the
+    /// one in the scope of the group. If neither names one, the kernel chooses.
     pub fn send_to_groups_from(&self, local: IpAddr, group: SocketAddr) -> io::Result<()> {
         match (local, group) {
             (IpAddr::V4(local), _) => self.raw.set_multicast_if_v4(&local),
@@ -91,8 +93,8 @@ impl DatagramSocket {
         let unreachable = RefCell::default();
         #[rustfmt::skip]
         let mut socket = DatagramSocket { raw, cuts, joins, unreachable };
-        // Each of these is a help that some kernels do not have, or give in part. Without the first a socket for all
-        // addresses gets what is sent to groups that others of this host have joined.
+        // Each of these options helps, but some kernels lack it or support it in part. Without the first one a socket
+        // for all addresses also receives datagrams to groups that other sockets of this host have joined.
         let _ = match addr {
             SocketAddr::V4(_) => socket.raw.set_multicast_all_v4(false),
             SocketAddr::V6(_) => socket.raw.set_multicast_all_v6(false),
@@ -108,7 +110,7 @@ impl DatagramSocket {
 
     fn set(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
         let (at, len) = (&raw const value, size_of_val(&value) as libc::socklen_t);
-        // SAFETY: an int, as these options take, that lives during the call.
+        // SAFETY: these options take an int, which lives during the call.
         match unsafe { libc::setsockopt(self.as_raw_fd(), level, option, at.cast::<c_void>(), len) }
         {
             0 => Ok(()),
@@ -122,7 +124,7 @@ impl DatagramSocket {
     }
 }
 
-/// The call that failed is to be made again later, or its error.
+/// Returns `Ok` if the failed call can be repeated later, or its error.
 fn later() -> io::Result<()> {
     let error = io::Error::last_os_error();
     match is_later(&error) {
@@ -162,7 +164,7 @@ mod tests {
         out[..n].to_vec()
     }
 
-    /// What arrives of a datagram of two pieces where there is room for `room` bytes.
+    /// Sends a datagram of two pieces and receives it with room for `room` bytes.
     fn pass([x, y]: &[DatagramSocket; 2], room: usize) -> (Vec<u8>, Vec<Arrival>) {
         let mut out = GatherList::new();
         assert!(out.push(b"two") && out.push(b"pieces"));
@@ -212,7 +214,7 @@ mod tests {
         assert_eq!(arrivals, [Arrival { from, len, size: 0 }]);
     }
 
-    /// Runs go out together, and a bare socket sees single datagrams.
+    /// Runs are sent together, and a plain socket receives single datagrams.
     #[test]
     fn runs_are_single_datagrams() {
         for addr in ["127.0.0.1:0", "[::1]:0"] {
@@ -238,7 +240,7 @@ mod tests {
         }
     }
 
-    /// Whether the kernel joins them or not.
+    /// Whether or not the kernel joins the datagrams.
     #[test]
     fn datagrams_in_a_row_come_by_one_call() {
         for joined in [false, true] {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the driver of a network interface says of it: netdevice(7), linux/ethtool.h. The programs have this file, too.
+//! Properties that the driver of a network interface reports: netdevice(7), linux/ethtool.h. The programs compile this
+//! file in, too.
 //!
-//! Trusted with: the ioctl that asks.
+//! Trusted with: the ioctl that reads them.
 
 use std::ffi::{CStr, CString};
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
-/// In Mbit/s as the driver says, `SPEED_UNKNOWN` too; by ioctl, because /sys shows the network namespace that mounted
-/// it.
+/// Returns the speed in Mbit/s as the driver reports it, `SPEED_UNKNOWN` included. By ioctl, because /sys shows the
+/// network namespace that mounted it.
 pub fn speed(interface: &str, asker: Option<&UdpSocket>) -> Option<u32> {
     let mut link = EthtoolCmd {
         cmd: ETHTOOL_GSET,
@@ -18,7 +19,7 @@ pub fn speed(interface: &str, asker: Option<&UdpSocket>) -> Option<u32> {
     Some(u32::from(link.speed_high) << 16 | u32::from(link.speed))
 }
 
-/// The name of the driver.
+/// Returns the name of the driver.
 pub fn driver(interface: &str, asker: Option<&UdpSocket>) -> Option<CString> {
     let mut driver = EthtoolDriver {
         cmd: ETHTOOL_GDRVINFO,
@@ -31,7 +32,8 @@ pub fn driver(interface: &str, asker: Option<&UdpSocket>) -> Option<CString> {
         .map(CStr::to_owned)
 }
 
-/// SIOCETHTOOL, ethtool's commands, through any socket. `C` is the struct of the command that it begins with.
+/// Runs an ethtool command (SIOCETHTOOL) through any socket. `C` is the struct of the command, which begins with its
+/// number.
 fn ask<C: Command>(interface: &str, asker: Option<&UdpSocket>, command: &mut C) -> Option<()> {
     let mut request = IfReq {
         name: [0; libc::IFNAMSIZ],
@@ -43,8 +45,8 @@ fn ask<C: Command>(interface: &str, asker: Option<&UdpSocket>, command: &mut C) 
     if name.len() == request.name.len() {
         return None;
     }
-    // SAFETY: netdevice(7): the request names an interface, and its data points to a command of the size that belongs
-    // to its number, alive until the call returns; the kernel fills that and nothing more.
+    // SAFETY: netdevice(7): the request names an interface, and its data points to the struct of that command, which
+    // lives until the call returns; the kernel fills that and nothing more.
     let status = unsafe { libc::ioctl(asker?.as_raw_fd(), SIOCETHTOOL, &raw mut request) };
     (status == 0).then_some(())
 }

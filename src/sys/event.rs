@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a thread can sleep on: epoll, eventfd, timerfd, poll.
+//! Descriptors that a thread can sleep on: epoll, eventfd, timerfd, poll.
 //!
-//! Trusted with: system calls on descriptors that callers name by number. nix asks for a borrow, which those who wait
-//! for an application's descriptors do not have; a number that is none is an error of the call.
+//! Trusted with: system calls on descriptors that callers pass by number. nix needs a borrow, which callers that wait
+//! for an application's descriptors do not have. For an invalid number the call returns an error.
 
 use core::time::Duration;
 use std::io;
@@ -14,7 +14,7 @@ use nix::sys::eventfd::EfdFlags;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
-/// A set of descriptors, each with a number of ours.
+/// A set of descriptors, each with a token chosen by the caller.
 pub struct Epoll(nix::sys::epoll::Epoll);
 
 /// Readiness of one descriptor.
@@ -25,11 +25,11 @@ pub struct Ready {
     pub writable: bool,
     /// An error, or both directions are closed.
     pub broken: bool,
-    /// The other side writes no more. This and `broken` are reported whether they were asked for or not.
+    /// The other side has ended its direction. This and `broken` are reported whether requested or not.
     pub ended: bool,
 }
 
-/// How many descriptors one look at an `Epoll` reports at most; kept small, as it lies on the caller's stack.
+/// Limit on the descriptors that one call of `poll` reports; small, because the array lies on the caller's stack.
 pub const BATCH: usize = 32;
 
 impl Epoll {
@@ -50,7 +50,7 @@ impl Epoll {
             events: events as u32,
             u64: token,
         };
-        // SAFETY: `event` lives during the call. A number that is no descriptor is an error.
+        // SAFETY: `event` lives during the call. For an invalid descriptor the call returns an error.
         let status = unsafe { libc::epoll_ctl(self.as_raw_fd(), op, fd, &mut event) };
         Errno::result(status)?;
         Ok(())
@@ -64,16 +64,16 @@ impl Epoll {
         self.control(libc::EPOLL_CTL_MOD, fd, token, read, write)
     }
 
-    /// A descriptor that is not in the set is not an error.
+    /// Takes a descriptor out of the set. It is not an error if the descriptor is not in the set.
     pub fn remove(&self, fd: RawFd) {
         let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, false, false);
     }
 
-    /// What is ready now, without sleeping.
+    /// Reports the descriptors that are ready now, without sleeping.
     pub fn poll(&self, out: &mut [Ready; BATCH]) -> usize {
         // SAFETY: all zero is a valid event.
         let mut events: [libc::epoll_event; BATCH] = unsafe { core::mem::zeroed() };
-        // Past the C library's function, which is a point at which threads can be cancelled: see `sys::socket`.
+        // Avoids the C library's function, which is a cancellation point for threads: see `sys::socket`.
         #[cfg(target_arch = "x86_64")]
         // SAFETY: room for BATCH events.
         let n = unsafe {
@@ -85,7 +85,7 @@ impl Epoll {
                 0,
             )
         };
-        // Younger machines have this one alone.
+        // Newer architectures have only this call.
         #[cfg(not(target_arch = "x86_64"))]
         // SAFETY: room for BATCH events, and no mask.
         let n = unsafe {
@@ -127,7 +127,7 @@ impl AsFd for Epoll {
     }
 }
 
-/// A flag that others can sleep on.
+/// A flag that other threads can sleep on.
 pub struct EventFd(nix::sys::eventfd::EventFd);
 
 impl EventFd {
@@ -142,7 +142,7 @@ impl EventFd {
     }
 
     pub fn clear(&self) {
-        // One that is not set is clear already.
+        // A read fails if the flag is clear already.
         let _ = self.0.read();
     }
 }
@@ -153,7 +153,7 @@ impl AsRawFd for EventFd {
     }
 }
 
-/// Becomes readable at a time.
+/// A descriptor that becomes readable at a chosen time.
 pub struct Timer(TimerFd);
 
 impl Timer {
@@ -162,9 +162,9 @@ impl Timer {
         Ok(Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?))
     }
 
-    /// Goes off once after `delay`; `None` stops it. Setting it also makes it unreadable.
+    /// Fires once after `delay`; `None` stops the timer. The call also makes the descriptor unreadable.
     pub fn set(&self, delay: Option<Duration>) {
-        // Zero would stop the timer. Neither call fails for a timer of ours.
+        // A delay of zero would stop the timer. Neither call fails for a valid timer.
         let _ = match delay.map(|delay| delay.max(Duration::from_nanos(1))) {
             Some(delay) => self.0.set(
                 Expiration::OneShot(TimeSpec::from_duration(delay)),
@@ -181,8 +181,8 @@ impl AsRawFd for Timer {
     }
 }
 
-/// Sleeps until one of the descriptors is readable; false if the time ran out. `None` sleeps for ever. A signal handler
-/// that ran ends the sleep with an error, `ErrorKind::Interrupted`.
+/// Sleeps until one of the descriptors is readable; false if the time ran out. `None` sleeps for ever. If a signal
+/// handler runs, the sleep ends with the error `ErrorKind::Interrupted`.
 pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
     let mut polls = [libc::pollfd {
         fd: -1,

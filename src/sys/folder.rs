@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Folders below a place that other users can write to. Everything in a folder is reached through its descriptor, and
-//! no symbolic link is followed, so replacing a folder on the way has no effect.
+//! no symbolic link is followed, so an attacker gains nothing by replacing a folder of the path.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, DirBuilder, File};
@@ -18,7 +18,7 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 #[derive(Debug)]
 pub struct Folder {
     file: File,
-    /// For messages.
+    /// For error messages.
     path: PathBuf,
 }
 
@@ -45,7 +45,7 @@ impl Folder {
         Folder::opened(opened, self.path.join(name), made.then_some(mode))
     }
 
-    /// The mask of the process does not apply to a new folder.
+    /// Wraps an opened folder. A new one gets `new_mode` exactly, whatever the umask of the process is.
     fn opened(
         opened: nix::Result<OwnedFd>,
         path: PathBuf,
@@ -73,9 +73,9 @@ impl Folder {
         &self.path
     }
 
-    /// Makes a new file in place of one that an ended process has left.
+    /// Makes a new file and replaces one that an ended process has left behind.
     pub fn create(&self, name: &str, mode: u32) -> io::Result<File> {
-        // Usually there is none.
+        // In most cases no such file exists.
         let _ = self.remove(name);
         let how = OFlag::O_RDWR | OFlag::O_CREAT | OFlag::O_EXCL | OFlag::O_CLOEXEC;
         let file = File::from(openat(&self.file, name, how, bits(mode))?);

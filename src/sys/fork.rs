@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether this process is still the one that opened something, or was forked from it since: a child has its parent's
-//! memory, not its part in what the parent shares with others. What the child opens itself is its own.
+//! Detects whether this process opened an object itself or was forked afterwards. A child has its parent's memory, but
+//! must not use what the parent shares with other processes. Objects that the child opens belong to the child.
 //!
-//! The kernel wipes a page in a child (MADV_WIPEONFORK). There is no fork handler that could be called at a bad moment
-//! or be left behind when the library is unloaded. No peer has a say in this.
+//! Detection works by a page that the kernel wipes in a child (MADV_WIPEONFORK). So no fork handler is needed, which
+//! could be called at a bad moment or be left behind when the library is unloaded. Peers have no influence on this.
 //!
-//! Trusted with: atomics in a page that is never unmapped, and in pages that go with their `Mark`. The pages are
-//! memmap2's; it does not know that advice.
+//! Trusted with: atomics in a page that is never unmapped, and in pages that live as long as their `Mark`. memmap2 maps
+//! the pages; it does not offer that advice.
 
 use core::ops::Deref;
 use core::ptr::NonNull;
@@ -20,10 +20,10 @@ use nix::sys::mman::{MmapAdvise, madvise};
 
 use super::memory::page_size;
 
-/// The process that made it.
+/// Identifies the process that made this value.
 #[derive(Clone, Copy, Debug)]
 pub struct Birth {
-    /// Holds `id` in that process, and something else in its children; `None` where the kernel does not wipe pages.
+    /// Holds `id` in that process, and another value in its children; `None` if the kernel does not wipe pages.
     mark: Option<&'static AtomicU64>,
     id: u64,
 }
@@ -39,10 +39,10 @@ impl Birth {
         let Some(place) = mark else {
             return Birth { mark, id: pid };
         };
-        // In other PID namespaces a child may have its parent's PID.
+        // In another PID namespace a child may have the same PID as its parent.
         let time = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
         let fresh = u64::from(time.subsec_nanos()) << 32 | pid;
-        // Relaxed: threads of one process agree on one number, and nothing else hangs on it.
+        // Relaxed: the threads of one process only have to agree on one number, and no other data depends on it.
         let (yes, no) = (Ordering::Relaxed, Ordering::Relaxed);
         let id = match place.compare_exchange(0, fresh, yes, no) {
             Ok(_) => fresh,
@@ -51,7 +51,7 @@ impl Birth {
         Birth { mark, id }
     }
 
-    /// Whether this is that process, and not one that was forked from it, at any remove.
+    /// Returns true in the process that made this value, and false in all its descendants.
     #[inline]
     pub fn is_here(&self) -> bool {
         match self.mark {
@@ -68,7 +68,7 @@ pub struct Mark {
     _page: MmapRaw,
 }
 
-// SAFETY: a byte of memory that is accessed as an atomic only.
+// SAFETY: a byte of memory that is only accessed as an atomic.
 unsafe impl Send for Mark {}
 // SAFETY: as above.
 unsafe impl Sync for Mark {}
@@ -83,7 +83,7 @@ impl Mark {
         })
     }
 
-    /// Where the kernel (before 4.14) wipes no pages, children see what their parent wrote.
+    /// Returns false if the kernel (before 4.14) does not wipe pages, so that children see what their parent wrote.
     pub fn is_wiped(&self) -> bool {
         self.is_wiped
     }
@@ -93,12 +93,12 @@ impl Deref for Mark {
     type Target = AtomicU8;
     #[inline]
     fn deref(&self) -> &AtomicU8 {
-        // SAFETY: mapped until `drop`, in a child, too; zeros are an atomic.
+        // SAFETY: mapped until `drop`, also in a child; zero is a valid value.
         unsafe { self.place.as_ref() }
     }
 }
 
-/// A page of zeros, and whether it is zeros again in each child: kernels before 4.14 have no such pages.
+/// Maps a page of zeros. Returns true if it is wiped in each child, which kernels before 4.14 cannot do.
 fn new_page() -> io::Result<(MmapRaw, bool)> {
     let len = page_size();
     let page = MmapRaw::from(MmapOptions::new().len(len).map_anon()?);
@@ -108,30 +108,30 @@ fn new_page() -> io::Result<(MmapRaw, bool)> {
     Ok((page, advised.is_ok()))
 }
 
-/// A number in a page that is wiped in children and stays for ever; `None` where the kernel has no such pages.
+/// Maps a number that is wiped in children and never freed; `None` if the kernel does not wipe pages.
 fn wiped_page() -> Option<&'static AtomicU64> {
     let (page, true) = new_page().ok()? else {
         return None;
     };
     let place = page.as_mut_ptr().cast();
-    // It is never unmapped.
+    // The page stays mapped for ever.
     core::mem::forget(page);
-    // SAFETY: a page of zeros, aligned, that nobody else knows and that stays.
+    // SAFETY: an aligned page of zeros that has no other user and stays mapped.
     Some(unsafe { AtomicU64::from_ptr(place) })
 }
 
-/// Forks, but for the descriptors: parent and child share one table, so that the child keeps none open that other tests
-/// close meanwhile. The child ends with what `run` returns.
+/// Forks, but parent and child share one table of descriptors, so that the child keeps no descriptor open that another
+/// test closes meanwhile. The child exits with the result of `run`.
 ///
 /// # Safety
 /// `run` does only what is async-signal-safe.
 #[cfg(test)]
 pub unsafe fn fork_for_test(run: &dyn Fn() -> i32) -> i32 {
     let flags = libc::CLONE_FILES | libc::SIGCHLD;
-    // SAFETY: without CLONE_VM the child has its own memory, and goes on with a copy of this stack; it ends without
-    // running anything of the parent's.
+    // SAFETY: without CLONE_VM the child has its own memory, and continues on a copy of this stack; it exits without
+    // running any code of the parent.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
-        // SAFETY: async-signal-safe.
+        // SAFETY: `_exit` and `run` are async-signal-safe.
         0 => unsafe { libc::_exit(run()) },
         child => {
             assert!(child > 0);
@@ -140,10 +140,10 @@ pub unsafe fn fork_for_test(run: &dyn Fn() -> i32) -> i32 {
     }
 }
 
-/// As `fork_for_test`; waits for the child, and gives what `run` has returned there.
+/// As `fork_for_test`, but waits for the child and returns the result of `run`.
 ///
 /// # Safety
-/// As there.
+/// As for `fork_for_test`.
 #[cfg(test)]
 pub unsafe fn run_in_child(run: &dyn Fn() -> i32) -> i32 {
     use nix::sys::wait::{WaitStatus, waitpid};
@@ -160,7 +160,7 @@ pub unsafe fn run_in_child(run: &dyn Fn() -> i32) -> i32 {
 mod tests {
     use super::*;
 
-    /// What `look` says in a child.
+    /// Returns the result of `look` in a child.
     fn in_child(look: &dyn Fn() -> bool) -> bool {
         // SAFETY: `look` loads atomics and makes system calls.
         unsafe { run_in_child(&|| i32::from(look())) == 1 }
@@ -183,7 +183,7 @@ mod tests {
             let birth = Birth::marked(page);
             assert!(birth.is_here() && Birth::marked(page).is_here());
             assert!(in_child(&|| !birth.is_here()));
-            // What a child opens is its own, and not its child's.
+            // A value that a child makes is valid in that child, and not in the child's child.
             assert!(in_child(&|| {
                 let own = Birth::marked(page);
                 own.is_here() && !birth.is_here() && in_child(&|| !own.is_here())

@@ -4,13 +4,14 @@
 use core::ffi::c_void;
 use core::ptr::NonNull;
 
-/// At least one zeroed byte, so that an empty piece is still a pointer that can be freed; `None` when memory is out.
+/// Allocates at least one zeroed byte, so that an empty piece is still a pointer that can be freed; `None` if memory is
+/// out.
 pub fn zeroed(len: usize) -> Option<NonNull<c_void>> {
     // SAFETY: calloc has no precondition and checks its product.
     NonNull::new(unsafe { libc::calloc(1, len.max(1)) })
 }
 
-/// A copy of `bytes`.
+/// Allocates a copy of `bytes`.
 pub fn copy(bytes: &[u8]) -> Option<NonNull<c_void>> {
     let piece = zeroed(bytes.len())?;
     // SAFETY: `piece` has room for `bytes.len()` bytes and is new, so it overlaps nothing.
@@ -23,8 +24,8 @@ pub fn copy(bytes: &[u8]) -> Option<NonNull<c_void>> {
     Some(piece)
 }
 
-/// The piece at another length, zeroed behind its first `known` bytes; the old one is gone then. `None` when memory is
-/// out: nothing has happened.
+/// Resizes a piece and zeroes it behind its first `known` bytes; the old pointer is invalid then. If memory is out,
+/// returns `None` and changes nothing.
 ///
 /// # Safety
 /// `piece` came from the C library's heap with at least `known` bytes, and is not used any more.
@@ -46,7 +47,7 @@ pub unsafe fn room<T>(piece: *mut T) -> usize {
     unsafe { libc::malloc_usable_size(piece.cast()) }
 }
 
-/// Gives a piece back; null is fine.
+/// Frees a piece, which may be null.
 ///
 /// # Safety
 /// `piece` is null or came from the C library's heap, and nothing uses it any more.
@@ -55,16 +56,17 @@ pub unsafe fn release<T>(piece: *mut T) {
     unsafe { libc::free(piece.cast()) }
 }
 
-/// Gives a piece back whose first `len` bytes are a secret, or all where it has fewer; null is fine.
+/// Frees a piece whose first `len` bytes (or all, if it has fewer) are a secret, after wiping them. The piece may be
+/// null.
 ///
 /// # Safety
-/// As `release`.
+/// As for `release`.
 pub unsafe fn release_wiped(piece: *mut u8, len: usize) {
     if piece.is_null() {
         return;
     }
-    // SAFETY: the caller's promise; no more is written than the piece has, whatever a program says of its length, and
-    // the compiler does not leave that call out.
+    // SAFETY: the caller's promise; the wipe stays within the piece, whatever length the application passed, and the
+    // compiler does not drop that call.
     unsafe {
         libc::explicit_bzero(piece.cast(), len.min(room(piece)));
         libc::free(piece.cast());
@@ -79,7 +81,7 @@ mod tests {
     fn more_than_there_is_is_not_wiped() {
         for len in [0, 1, 32, 1 << 20, usize::MAX] {
             let piece = copy(&[7; 32]).unwrap();
-            // SAFETY: from this heap, and used by nobody else.
+            // SAFETY: from this heap, and without other users.
             unsafe { release_wiped(piece.as_ptr().cast(), len) };
         }
         // SAFETY: null.

@@ -2,8 +2,9 @@
 //! Lists of memory pieces for one scatter or gather system call: readv(2), process_vm_readv(2).
 //!
 //! A list that is read from and a list that is written to are two types, so that bytes which were only lent for reading
-//! never become the room of a read. Pieces of our own come as slices and live as long as the list. Pieces of the
-//! application come as addresses, since no reference can stand for them: whoever adds one answers for it.
+//! never become the target of a read. Pieces of the library are slices and live as long as the list. Pieces of the
+//! application are raw addresses, because no reference to that memory may exist; the caller that adds one answers for
+//! it.
 //!
 //! Trusted with: keeping these addresses for the calls of `sys`.
 
@@ -13,20 +14,20 @@ use core::slice;
 
 use libc::iovec;
 
-/// Pieces whose bytes a call takes in order: a write, or the local side of a write to another process.
+/// Pieces from which a call takes bytes in order: a write, or the local side of a write to another process.
 pub type GatherList<'a> = IoList<'a, Gather>;
 
 /// Pieces that a call fills in order: a read, or the local side of a read from another process.
 pub type ScatterList<'a> = IoList<'a, Scatter>;
 
-/// What `GatherList` is for.
+/// Marks a `GatherList`.
 pub enum Gather {}
-/// What `ScatterList` is for.
+/// Marks a `ScatterList`.
 pub enum Scatter {}
 
-/// See `GatherList` and `ScatterList`. Our own pieces live for `'a`.
+/// See `GatherList` and `ScatterList`. Pieces that are slices live for `'a`.
 pub struct IoList<'a, D> {
-    /// The first `count` have a value.
+    /// The first `count` are initialized.
     pieces: [MaybeUninit<iovec>; CAPACITY],
     count: usize,
     bytes: usize,
@@ -39,7 +40,7 @@ impl<D> IoList<'_, D> {
     #[inline]
     pub fn new() -> Self {
         IoList {
-            // As a plain repetition it would be zeroed.
+            // A repetition of a plain value would zero the array.
             pieces: [const { MaybeUninit::uninit() }; CAPACITY],
             count: 0,
             bytes: 0,
@@ -47,7 +48,7 @@ impl<D> IoList<'_, D> {
         }
     }
 
-    /// Adds a piece of memory that no reference can stand for; false when full.
+    /// Adds a piece of memory to which no reference may exist. Returns false if the list is full.
     ///
     /// # Safety
     /// `base[..len]` is memory that stays valid while the list is used: readable in a `GatherList`, writable in a
@@ -70,21 +71,21 @@ impl<D> IoList<'_, D> {
         self.count == CAPACITY
     }
 
-    /// Bytes of all pieces.
+    /// Number of bytes in all pieces.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// For a system call, and for copies out of a `GatherList`.
+    /// The pieces, for a system call and for copies out of a `GatherList`.
     #[inline]
     pub fn pieces(&self) -> &[iovec] {
-        // SAFETY: `push_raw` has written the first `count`, which is no more than there is room for.
+        // SAFETY: `push_raw` has initialized the first `count`, and `count` is within the capacity.
         unsafe { slice::from_raw_parts(self.pieces.as_ptr().cast(), self.count) }
     }
 }
 
 impl<'a> GatherList<'a> {
-    /// Adds bytes to be written; false when full.
+    /// Adds bytes to be written. Returns false if the list is full.
     #[inline]
     pub fn push(&mut self, bytes: &'a [u8]) -> bool {
         // SAFETY: borrowed for as long as the list lives, and a `GatherList` is only read from.
@@ -93,7 +94,7 @@ impl<'a> GatherList<'a> {
 }
 
 impl<'a> ScatterList<'a> {
-    /// Adds room to be filled; false when full.
+    /// Adds room to be filled. Returns false if the list is full.
     #[inline]
     pub fn push(&mut self, room: &'a mut [u8]) -> bool {
         // SAFETY: borrowed for writing for as long as the list lives.
@@ -103,7 +104,7 @@ impl<'a> ScatterList<'a> {
 
 #[cfg(test)]
 impl GatherList<'_> {
-    /// The first `most` bytes, as a call would take them.
+    /// Returns the first `most` bytes, as a call would take them.
     pub fn gather(&self, most: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         for piece in self.pieces() {

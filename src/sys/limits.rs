@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the system grants to this process: setrlimit(2).
+//! Limits that the system sets for this process: setrlimit(2).
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -7,7 +7,7 @@ use std::io;
 use nix::errno::Errno;
 use nix::sys::resource::{Resource, getrlimit};
 
-/// Descriptors that the process may have.
+/// Greatest number of descriptors that the process may have.
 pub fn descriptors() -> usize {
     match getrlimit(Resource::RLIMIT_NOFILE) {
         Ok((limit, _)) => usize::try_from(limit).unwrap_or(usize::MAX),
@@ -15,8 +15,8 @@ pub fn descriptors() -> usize {
     }
 }
 
-/// EFBIG where a file, memory without a name included, must not become as long as that. The kernel says so, too, but
-/// kills a process that does not expect the signal that comes with it (SIGXFSZ).
+/// Returns EFBIG if the limit forbids a file of this length; files without a name (memfd) count, too. The kernel would
+/// return the same error, but also sends SIGXFSZ, which kills a process that does not handle it.
 pub fn check_file_size(end: u64) -> io::Result<()> {
     let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
     match end <= limit {

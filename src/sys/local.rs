@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Stream sockets between processes of one host: unix(7), with descriptors and the credentials of the other side.
 //!
-//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four arrive; more than that end
-//! the connection. It can fill a backlog, so that `connect` says `WouldBlock`. Anybody in the network namespace may
-//! take an abstract name that is free and connect to one that is not: ask for `credentials`.
+//! What a hostile peer can do: send any bytes, and any descriptors, of which at most four are accepted; more end the
+//! connection. It can fill a backlog, so that `connect` returns `WouldBlock`. Any process in the network namespace may
+//! take a free abstract name and connect to a used one, so callers check `credentials`.
 //!
-//! Trusted with: received control messages. nix gives none of the descriptors that came where there were too many: they
-//! would stay open.
+//! Trusted with: received control messages. nix returns no descriptors at all if too many arrived, so they would stay
+//! open.
 
 use core::mem;
 use core::time::Duration;
@@ -26,10 +26,10 @@ use socket2::{Domain, SockAddr, Socket as Raw, Type};
 use super::socket::{BACKLOG, Moved, Socket, is_gone, is_later, moved};
 use super::user::is_ours;
 
-/// Where a process is found.
+/// The address of a listening process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum LocalName {
-    /// Known to the kernel alone, within a network namespace; it goes with the socket.
+    /// A name in the kernel, within a network namespace; it disappears with the socket.
     Abstract(Vec<u8>),
     /// A file, which stays until it is removed.
     Path(PathBuf),
@@ -44,7 +44,7 @@ impl LocalName {
                 bytes.extend_from_slice(name);
                 SockAddr::unix(OsStr::from_bytes(&bytes))
             }
-            // Without a path the kernel would choose a name; with a leading zero it would be abstract.
+            // With an empty path the kernel would choose a name; a leading zero would make the name abstract.
             LocalName::Path(path) => match path.as_os_str().as_bytes().first() {
                 None | Some(0) => Err(ErrorKind::InvalidInput.into()),
                 Some(_) => SockAddr::unix(path),
@@ -53,19 +53,19 @@ impl LocalName {
     }
 }
 
-/// Who made the other end, as the kernel saw it then.
+/// Identifies the process that made the other end, as the kernel recorded it at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credentials {
-    /// As this process would name it; 0 where it cannot, for one in another PID namespace.
+    /// The PID in this process's namespace; 0 for a process that is not visible there.
     pub pid: i32,
-    /// Its effective one.
+    /// The effective user ID.
     pub uid: u32,
 }
 
-/// Descriptors that one message may carry.
+/// Limit on the descriptors in one message.
 pub const MAX_FDS: usize = 4;
 
-/// A socket that others find by this name; `AddrInUse` if there is one. A file that one has left is replaced.
+/// Listens under this name. Returns `AddrInUse` if another process does. A file that an ended process left is replaced.
 pub fn listen(name: &LocalName) -> io::Result<Socket> {
     let socket = unconnected()?;
     let address = name.address()?;
@@ -87,21 +87,21 @@ pub fn listen(name: &LocalName) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// `PermissionDenied` where users other than this one and root decide what is in the folder: they could remove a
-/// socket, put another in its place, or lead to another folder.
+/// Returns `PermissionDenied` if users other than this one and root control the folder: they could remove a socket,
+/// replace it, or make the path lead to another folder.
 fn check_folder(path: &Path) -> io::Result<()> {
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
     };
-    // A link that another user has made leads where that user likes.
+    // The owner of a link decides where it leads, so the owner is checked, too.
     let (link, meta) = (fs::symlink_metadata(folder)?, fs::metadata(folder)?);
     for owner in [link.uid(), meta.uid()] {
         if !is_ours(owner) && owner != ROOT {
             return refuse(format!("{folder:?} belongs to user {owner}"));
         }
     }
-    // Where all may write (/tmp), that bit keeps them from what others have made.
+    // In a folder that all users can write to (/tmp), the sticky bit protects files from other users.
     let is_open = meta.mode() & 0o022 != 0 && meta.mode() & libc::S_ISVTX == 0;
     match is_open {
         true => refuse(format!("other users can write to {folder:?}")),
@@ -109,7 +109,7 @@ fn check_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-/// `PermissionDenied` unless this user has made the socket: a link, or a file, may be anybody's.
+/// Returns `PermissionDenied` unless this user has made the socket: another user may have made a link or file there.
 fn check_socket(path: &Path) -> io::Result<()> {
     let meta = fs::symlink_metadata(path)?;
     match meta.file_type().is_socket() && is_ours(meta.uid()) {
@@ -124,8 +124,9 @@ fn refuse<T>(why: String) -> io::Result<T> {
 
 const ROOT: u32 = 0;
 
-/// Whoever listens under a name does so alone: a socket that is bound and does not listen yet looks like one that was
-/// left. The lock is a file of its own beside the socket, which no other user can open, and goes with it.
+/// Exclusive right to listen under a name. It is needed because a socket that is bound and does not listen yet looks
+/// like a leftover one. The lock is a file beside the socket, which no other user can open; it is removed with this
+/// value.
 struct Turn {
     file: Flock<File>,
     path: PathBuf,
@@ -133,14 +134,14 @@ struct Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        // Still locked: whoever opens it meanwhile finds out, and begins again.
+        // Removed while locked: a process that opens the file meanwhile detects that in `take_turn` and begins again.
         if is_at(&self.path, &self.file) {
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// `AddrInUse` if somebody has the turn all the time.
+/// Returns `AddrInUse` if another process holds the lock all the time.
 fn take_turn(path: &Path) -> io::Result<Turn> {
     let mut path = path.as_os_str().to_owned();
     path.push(".lock");
@@ -148,7 +149,7 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
     for _ in 0..TURN_TRIES {
         let mut how = OpenOptions::new();
         how.write(true).create(true).truncate(false).mode(0o600);
-        // Opening a FIFO that another program has put there would wait for its reader.
+        // Without O_NONBLOCK, opening a FIFO that another program put there would wait for its reader.
         let file = how.custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
         let file = file.open(&path)?;
         if !file.metadata()?.is_file() {
@@ -159,7 +160,7 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
         }
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
             Ok(file) if is_at(&path, &file) => return Ok(Turn { file, path }),
-            // The process that had it before has just removed it.
+            // The previous holder has just removed the file.
             Ok(_) => {}
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
@@ -167,7 +168,7 @@ fn take_turn(path: &Path) -> io::Result<Turn> {
     Err(ErrorKind::AddrInUse.into())
 }
 
-/// Whether the path still names this file.
+/// Returns true if the path still names this file.
 fn is_at(path: &Path, file: &File) -> bool {
     let (Ok(there), Ok(here)) = (fs::symlink_metadata(path), file.metadata()) else {
         return false;
@@ -177,8 +178,8 @@ fn is_at(path: &Path, file: &File) -> bool {
 
 const TURN_TRIES: usize = 100;
 
-/// Removes the file of a socket that nobody listens at any more; `AddrInUse` if somebody does, or if it is another
-/// file.
+/// Removes the file of a socket without a listener. Returns `AddrInUse` if there is a listener or if it is another kind
+/// of file.
 fn remove_stale(path: &Path) -> io::Result<()> {
     let metadata = fs::symlink_metadata(path)?;
     let refused = || {
@@ -192,16 +193,16 @@ fn remove_stale(path: &Path) -> io::Result<()> {
     }
 }
 
-/// What a listener leaves behind in a folder, before it is closed.
+/// Removes the file of a listener from its folder. Called before the listener is closed.
 pub fn remove(name: &LocalName) {
     if let LocalName::Path(path) = name {
-        // It is no harm if somebody else has removed it before.
+        // Another process may have removed the file already.
         let _ = fs::remove_file(path);
     }
 }
 
-/// Connected at once, or not at all: `ConnectionRefused` or `NotFound` if nobody listens, `WouldBlock` if too many
-/// wait, `PermissionDenied` where the folder or the file is not for this user to trust.
+/// Connects without waiting: `ConnectionRefused` or `NotFound` if there is no listener, `WouldBlock` if its backlog is
+/// full, `PermissionDenied` if this user must not trust the folder or the file.
 pub fn connect(name: &LocalName) -> io::Result<Socket> {
     if let LocalName::Path(path) = name {
         check_folder(path)?;
@@ -212,7 +213,7 @@ pub fn connect(name: &LocalName) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// A connection that waits, if any.
+/// Takes a pending connection, if there is one.
 pub fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
     match listener.0.accept() {
         Ok((raw, _)) => {
@@ -224,7 +225,7 @@ pub fn accept(listener: &Socket) -> io::Result<Option<Socket>> {
     }
 }
 
-/// Writes bytes; the descriptors go with the first of them, or not at all.
+/// Writes bytes. The descriptors are sent with the first byte, or not at all.
 pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::Result<Moved> {
     if fds.is_empty() {
         return socket.write(bytes);
@@ -249,7 +250,7 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
 }
 
 /// Reads bytes, and appends the descriptors that came with them. If there were more than `MAX_FDS` (`InvalidData`), or
-/// this process cannot have more (EMFILE), all are closed and the connection is of no use for them any more.
+/// this process cannot have more (EMFILE), all are closed and the connection can no longer be used for descriptors.
 pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) -> io::Result<Moved> {
     let mut control = Control::new();
     let mut piece = libc::iovec {
@@ -258,16 +259,16 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     };
     let mut message = control.message(&mut piece);
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: `room` and `control` are ours for the call.
+    // SAFETY: `room` and `control` live during the call.
     let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
     if n < 0 {
         return moved(n, room.len());
     }
-    // The kernel gives no more than there is room for, and says so.
-    // SAFETY: the kernel has just filled `message`, and nobody else knows its descriptors.
+    // If there are too many, the kernel delivers as many as fit and sets MSG_CTRUNC.
+    // SAFETY: the kernel has just filled `message`, and its descriptors have no other owner.
     let came = unsafe { received(&message) };
     if message.msg_flags & libc::MSG_CTRUNC != 0 {
-        // There was room for as many as are allowed: a process that got fewer can have no more.
+        // There was room for `MAX_FDS`, so a process that got fewer cannot have more descriptors.
         return Err(match came.len() < MAX_FDS {
             true => io::Error::from_raw_os_error(libc::EMFILE),
             false => io::Error::new(ErrorKind::InvalidData, "more descriptors than allowed"),
@@ -277,12 +278,12 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     moved(n, room.len())
 }
 
-/// Whether the process, or the system, can have no more descriptors.
+/// Returns true if the process, or the system, can have no more descriptors.
 pub fn is_out_of_descriptors(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
 }
 
-/// Who connected, or who listened.
+/// Returns the credentials of the process that connected or listened.
 pub fn credentials(socket: &Socket) -> io::Result<Credentials> {
     let peer = getsockopt(&socket.0, sockopt::PeerCredentials)?;
     Ok(Credentials {
@@ -303,7 +304,7 @@ union Control {
     bytes: [u8; CONTROL_LEN],
 }
 
-// SAFETY: a sum.
+// SAFETY: only computes a sum.
 const CONTROL_LEN: usize =
     unsafe { libc::CMSG_SPACE((MAX_FDS * size_of::<RawFd>()) as u32) as usize };
 
@@ -314,7 +315,7 @@ impl Control {
         }
     }
 
-    /// A message of one piece of data, with this as its control part: raw pointers to both.
+    /// Makes a message of one piece of data with this control part; it has raw pointers to both.
     fn message(&mut self, piece: &mut libc::iovec) -> libc::msghdr {
         // SAFETY: all zero is a valid msghdr.
         let mut message: libc::msghdr = unsafe { mem::zeroed() };
@@ -327,10 +328,10 @@ impl Control {
 }
 
 /// # Safety
-/// `message` is what recvmsg(2) has filled; its descriptors are taken once.
+/// recvmsg(2) has filled `message`; its descriptors are taken once.
 unsafe fn received(message: &libc::msghdr) -> Vec<OwnedFd> {
     let mut fds = Vec::new();
-    // SAFETY: headers and data lie within what the kernel has filled; each descriptor is new and nobody else's.
+    // SAFETY: headers and data lie within what the kernel has filled; each descriptor is new and has no other owner.
     unsafe {
         let mut header = libc::CMSG_FIRSTHDR(message);
         while !header.is_null() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! C's `long double` in 16 bytes. Rust has no such type, so the processor is asked directly, or the functions that C
-//! compilers call where it has none either.
+//! C's `long double` in 16 bytes. Rust has no such type, so this module uses the processor's instructions, or, if the
+//! processor has none, the functions that C compilers call.
 
 #[cfg(target_arch = "aarch64")]
 mod quad;

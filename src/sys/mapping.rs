@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory without a name that processes share by a descriptor: memfd_create(2), sealed.
 //!
-//! What a hostile peer can do with memory that it sent: change its bytes at any time, and punch holes, after which the
-//! pages come anew as zeros. It cannot shorten it, which would be a signal here: only memory with F_SEAL_SHRINK is
-//! attached, and no huge pages, of which there may be none left for a hole. With memory that it was sent: the same, and
-//! it can keep it alive; memory that is made `for_readers` it can only read, where the kernel knows that seal.
+//! What a hostile peer can do with memory that it sent: change its bytes at any time, and punch holes, which then read
+//! as zeros. It cannot shorten the memory, which would cause a signal here: only memory with F_SEAL_SHRINK is attached,
+//! and no huge pages, because none may be left to fill a hole. With memory that was sent to it: the same, and it can
+//! keep the memory alive. Memory that was made `for_readers` is read-only for a peer if the kernel supports that seal.
 //!
-//! Mappings are memmap2's, but for the one that shows the same pages twice: it replaces halves of addresses that are
-//! reserved first (MAP_FIXED), which memmap2 does not do.
+//! memmap2 makes the mappings, except the one that shows the same pages twice: that one replaces halves of a reserved
+//! range of addresses (MAP_FIXED), which memmap2 does not offer.
 //!
-//! Trusted with: that one. What lies in a mapping is reached by raw pointers within the bounds, for types that bear
-//! being written by others.
+//! Trusted with: that mapping. Objects in a mapping are accessed by raw pointers within the bounds, for types that
+//! other processes may write at any time.
 
 use core::ffi::c_void;
 use core::num::NonZeroUsize;
@@ -32,11 +32,11 @@ use nix::unistd::ftruncate;
 use super::limits::check_file_size;
 use super::memory::page_size;
 
-/// Types that may lie in memory that another process writes at any time.
+/// Types that may lie in memory which another process writes at any time.
 ///
 /// # Safety
-/// Whatever the bytes are, they are a value; a reference to it promises nothing on them (atomics and padding only); it
-/// holds no pointer.
+/// Any bytes are a valid value; a reference to it does not promise that they stay the same (atomics and padding only);
+/// it holds no pointer.
 pub unsafe trait Shared {}
 
 // SAFETY: atomics of numbers.
@@ -47,7 +47,7 @@ unsafe impl Shared for AtomicU16 {}
 unsafe impl Shared for AtomicU32 {}
 // SAFETY: as above.
 unsafe impl Shared for AtomicU64 {}
-// SAFETY: nothing but its elements.
+// SAFETY: an array consists of its elements.
 unsafe impl<T: Shared, const N: usize> Shared for [T; N] {}
 
 /// A mapping; unmapped on drop.
@@ -58,14 +58,14 @@ pub struct Mapping {
     _held: Held,
 }
 
-/// What a mapping ends with.
+/// The owner of the addresses, which unmaps them on drop.
 #[derive(Debug)]
 enum Held {
     Once { _pages: MmapRaw },
     Twice { _addresses: Addresses },
 }
 
-/// Addresses of this process, whatever is mapped there; unmapped on drop.
+/// A range of addresses of this process, whatever is mapped there; unmapped on drop.
 #[derive(Debug)]
 struct Addresses {
     base: NonNull<c_void>,
@@ -73,7 +73,7 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Addresses that nothing else takes.
+    /// Reserves addresses, so that no other mapping takes them.
     fn reserve(len: NonZeroUsize) -> io::Result<Addresses> {
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
         // SAFETY: a new mapping, wherever the kernel puts it.
@@ -88,27 +88,27 @@ impl Addresses {
 impl Drop for Addresses {
     fn drop(&mut self) {
         // SAFETY: reserved by this value; users of pointers into the mapping promised to use them while it lives. An
-        // error would mean that nothing was mapped.
+        // error would mean that the range is not mapped.
         let _ = unsafe { munmap(self.base, self.len) };
     }
 }
 
-// SAFETY: a mapping belongs to no thread; what lies there is reached by raw pointers and atomics only.
+// SAFETY: a mapping belongs to no thread; its content is accessed only by raw pointers and atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
-/// What `create_for_readers` made.
+/// The result of `create_for_readers`.
 pub struct ForReaders {
     pub mapping: Mapping,
-    /// To be sent to the readers.
+    /// The descriptor for the readers.
     pub fd: OwnedFd,
-    /// Whether the kernel keeps them from writing: kernels before 5.1 do not.
+    /// Whether the kernel keeps the readers from writing: kernels before 5.1 do not.
     pub protected: bool,
 }
 
 impl Mapping {
-    /// New memory, zero, of which all pages are there; `name` is only for those who look at /proc.
+    /// Makes zeroed memory with all its pages allocated; `name` is only shown in /proc.
     pub fn create(name: &CStr, len: usize) -> io::Result<(Mapping, OwnedFd)> {
         let fd = memory_file(name, len)?;
         seal(&fd, SEALS)?;
@@ -116,10 +116,10 @@ impl Mapping {
         Ok((mapping, fd))
     }
 
-    /// As `create`, for others to read: only this mapping can write.
+    /// As `create`, for readers: only this mapping can write.
     pub fn create_for_readers(name: &CStr, len: usize) -> io::Result<ForReaders> {
         let fd = memory_file(name, len)?;
-        // The seal refuses mappings that come after it.
+        // The seal only affects mappings that are made after it.
         let mapping = Mapping::map(&fd, len, true)?;
         let protected = seal(&fd, SEALS | SealFlag::F_SEAL_FUTURE_WRITE).is_ok();
         if !protected {
@@ -132,20 +132,20 @@ impl Mapping {
         })
     }
 
-    /// As `create`, not mapped, and none of it is there before `allocate`.
+    /// As `create`, but without a mapping, and without pages before `allocate`.
     pub fn create_sparse(name: &CStr, len: usize) -> io::Result<OwnedFd> {
         let fd = sparse_file(name, len)?;
         seal(&fd, SEALS)?;
         Ok(fd)
     }
 
-    /// The first `len` bytes of memory that a peer sent. It may have holes: `allocate` fills them.
+    /// Maps the first `len` bytes of memory that a peer sent. It may have holes: `allocate` fills them.
     pub fn attach(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         check(&fd, len)?;
         Mapping::map(&fd, len, true)
     }
 
-    /// As `attach`, for reading alone, and without holes.
+    /// As `attach`, read-only, and refuses memory with holes.
     pub fn attach_read_only(fd: impl AsFd, len: usize) -> io::Result<Mapping> {
         if has_holes(&fd, check(&fd, len)?)? {
             return refuse("memory with holes");
@@ -153,8 +153,8 @@ impl Mapping {
         Mapping::map(&fd, len, false)
     }
 
-    /// `len` bytes of memory, ours or a peer's, from `offset` on, twice in a row. Both are multiples of the page size.
-    /// It may have holes.
+    /// Maps `len` bytes of memory from `offset` on twice in a row. Both numbers are multiples of the page size. The
+    /// memory may be a peer's and may have holes.
     pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Mapping> {
         let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
         let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
@@ -171,7 +171,7 @@ impl Mapping {
             let place = addresses.base.addr().saturating_add(skip);
             let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
             let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
-            // SAFETY: replaces one half of the addresses that were just reserved, of which nobody else knows yet.
+            // SAFETY: replaces one half of the addresses that were just reserved and are not in use yet.
             unsafe { mmap(Some(place), half, protection, flags, &fd, offset)? };
         }
         Ok(Mapping {
@@ -202,29 +202,29 @@ impl Mapping {
         self.len
     }
 
-    /// In a child that was forked: the addresses show zeros of its own from now on, and what the parent shares is left
-    /// to the parent. Where that fails all stays as it is.
+    /// In a forked child: replaces the mapping by private zeros, so that the memory shared with others is left to the
+    /// parent. If that fails, nothing changes.
     pub fn replace_by_own(&self) {
         let Some(len) = NonZeroUsize::new(self.len.next_multiple_of(page_size())) else {
             return;
         };
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED;
         let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-        // SAFETY: replaces this mapping and nothing else, so pointers into it point to memory as before, and what
-        // `Held` unmaps is what is there. Only raw pointers and atomics are used on it, to which other bytes are
-        // nothing new.
+        // SAFETY: replaces only this mapping, so pointers into it still point to memory, and `Held` unmaps the same
+        // addresses. The content is only accessed by raw pointers and atomics, which must expect other bytes at any
+        // time anyway.
         let _ = unsafe { mmap_anonymous(Some(self.base.addr()), len, protection, flags) };
     }
 
-    /// Where a `T` lies at `offset`, if it lies within the mapping and aligned. It may be used while the mapping lives,
-    /// and only read if it was attached for that.
+    /// Returns the address of a `T` at `offset`, if it is aligned and within the mapping. The address is valid while
+    /// the mapping lives, and only for reading if the mapping is read-only.
     #[inline]
     pub fn at<T: Shared>(&self, offset: usize) -> Option<NonNull<T>> {
         let place = self.bytes(offset, size_of::<T>())?.cast::<T>();
         place.is_aligned().then_some(place)
     }
 
-    /// Where these bytes lie, if within the mapping: for raw copies.
+    /// Returns the address of these bytes, if they are within the mapping: for raw copies.
     #[inline]
     pub fn bytes(&self, offset: usize, len: usize) -> Option<NonNull<u8>> {
         if offset > self.len || len > self.len - offset {
@@ -239,19 +239,19 @@ const SEALS: SealFlag = SealFlag::F_SEAL_SHRINK
     .union(SealFlag::F_SEAL_GROW)
     .union(SealFlag::F_SEAL_SEAL);
 
-/// Memory with all its pages, not yet sealed.
+/// Makes a memory file with all its pages, not yet sealed.
 fn memory_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let fd = sparse_file(name, len)?;
     allocate(&fd, 0, len)?;
     Ok(fd)
 }
 
-/// Memory without a page, not yet sealed.
+/// Makes a memory file without pages, not yet sealed.
 fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     let size = libc::off_t::try_from(len).map_err(|_| ErrorKind::InvalidInput)?;
     check_file_size(len as u64)?;
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    // A system may refuse memory that could be executed; kernels before 6.3 do not know the flag that says it cannot.
+    // A system may refuse memory that could be executed; kernels before 6.3 lack the flag that excludes execution.
     let no_exec = MFdFlags::from_bits_retain(libc::MFD_NOEXEC_SEAL);
     let fd = match memfd_create(name, flags | no_exec) {
         Err(Errno::EINVAL) => memfd_create(name, flags)?,
@@ -261,14 +261,14 @@ fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
     Ok(fd)
 }
 
-/// Gives a part of a memory file its pages, so that touching them is no signal where there is no memory.
+/// Allocates the pages of a part of a memory file, so that a later access cannot cause a signal for lack of memory.
 pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     let size = |bytes| libc::off_t::try_from(bytes).map_err(|_| ErrorKind::InvalidInput);
     let (mut done, end) = (size(from)?, size(from.saturating_add(len))?);
     if done == end {
         return Err(ErrorKind::InvalidInput.into());
     }
-    // In steps, since a signal undoes the step that it interrupts.
+    // In steps, because a signal undoes the step that it interrupts.
     while done < end {
         let step = (end - done).min(FILL_STEP);
         match fallocate(fd, FallocateFlags::empty(), done, step) {
@@ -280,13 +280,13 @@ pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Maps the pages of memory that is there, all at once: each by itself, when it is written to first, costs ten times as
-/// much. A kernel before 5.14 does not know how, and nothing else is wrong then.
+/// Maps allocated pages all at once; mapping each page when it is first written costs ten times as much. Kernels before
+/// 5.14 do not support this, which is harmless.
 ///
 /// # Safety
-/// All of it is mapped.
+/// The whole range is mapped.
 pub unsafe fn map_pages(at: NonNull<u8>, len: usize) {
-    // SAFETY: the caller's promise; nothing is changed that can be read.
+    // SAFETY: the caller's promise; the visible content does not change.
     let _ = unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE) };
 }
 
@@ -301,9 +301,9 @@ fn refuse<T>(why: &str) -> io::Result<T> {
     Err(io::Error::new(ErrorKind::InvalidData, why))
 }
 
-/// Whether this is `len` bytes of memory at least that nobody takes away; gives how many.
+/// Checks that this is a memory file of at least `len` bytes that a peer cannot shorten. Returns its size.
 fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
-    // Files that cannot be sealed answer with an error; those in a tmpfs have only the seal that forbids others.
+    // Files that cannot be sealed return an error; those in a tmpfs only have F_SEAL_SEAL.
     let seals = fcntl(fd, FcntlArg::F_GET_SEALS).unwrap_or(0);
     if !SealFlag::from_bits_retain(seals).contains(SealFlag::F_SEAL_SHRINK) {
         return refuse("memory that could be shortened");
@@ -319,10 +319,10 @@ fn check(fd: &impl AsFd, len: usize) -> io::Result<usize> {
     Ok(size)
 }
 
-/// Whether a part of these bytes would come only when it is touched.
+/// Returns true if a part of the file has no pages yet.
 fn has_holes(fd: &impl AsFd, size: usize) -> io::Result<bool> {
     let stat = fstat(fd)?;
-    // In units of 512 bytes, whatever the page size.
+    // The unit is 512 bytes, whatever the page size.
     Ok((stat.st_blocks as u64).saturating_mul(512) < size as u64)
 }
 

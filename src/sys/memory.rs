@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory as pages, and what stands behind them.
-
+//! Pages of memory, and the files behind them.
 //!
-//! Trusted with: msync(2) on addresses that are only numbers here, and a call of memcpy(3).
+//! Trusted with: msync(2) on addresses that are plain numbers here, and a call of memcpy(3).
 
 use core::ffi::c_void;
 use core::ptr::{self, NonNull};
@@ -11,7 +10,7 @@ use std::io::{self, ErrorKind};
 use nix::sys::mman::{MsFlags, msync};
 use nix::unistd::{SysconfVar, sysconf};
 
-/// Bytes of a page.
+/// Returns the size of a page in bytes.
 pub fn page_size() -> usize {
     const USUAL: usize = 4096;
     let size = sysconf(SysconfVar::PAGE_SIZE).ok().flatten();
@@ -19,8 +18,8 @@ pub fn page_size() -> usize {
         .unwrap_or(USUAL)
 }
 
-/// Returns when what was written to these bytes has reached the file behind them, if there is one. The kernel knows
-/// what that takes: it writes pages out, and flushes the processor's caches where the memory itself keeps its content.
+/// Waits until data written to these bytes has reached the file behind them, if there is one. The kernel chooses the
+/// means: it writes pages out, and flushes the processor's caches for persistent memory.
 pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
     let start = address - address % page_size();
     let len = address - start + len;
@@ -30,14 +29,14 @@ pub fn make_durable(address: usize, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// memcpy(3), as a call that the compiler knows nothing about. Where another process may change the source at any time,
-/// the compiler must not read a byte again instead of the copy of it, as it may for a memcpy that it knows.
+/// Calls memcpy(3) through a pointer that the compiler cannot look into. If another process may change the source at
+/// any time, the compiler must not read a source byte a second time instead of its copy, as it may for a known memcpy.
 ///
 /// # Safety
 /// `from[..len]` is readable, `to[..len]` is writable, and they do not overlap.
 #[inline(always)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) {
-    // SAFETY: a static, which has a value.
+    // SAFETY: an initialized static.
     let memcpy = unsafe { ptr::read_volatile(&raw const MEMCPY) };
     // SAFETY: the caller's promise.
     unsafe { memcpy(to.cast(), from.cast(), len) };

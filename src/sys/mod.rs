@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The operating system. Knows nothing of fabrics.
+//! The operating system. Nothing here depends on fabrics.
 
 pub mod addr;
 pub mod ask_signal;

@@ -22,23 +22,23 @@ pub use one_look::OneLook;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub interface: CString,
-    /// With port 0; the scope of a link-local address is set.
+    /// The address, with port 0; a link-local address has its scope.
     pub addr: SocketAddr,
-    /// Leading bits of the address that name its network.
+    /// Number of leading bits of the address that identify its network.
     pub prefix: u8,
     /// In Mbit/s.
     pub speed: u32,
-    /// Other hosts are not expected to reach it: a bridge of containers, a tunnel (VPN, PPP) or a dummy that no default
-    /// route leads through, or an address that means something on one link only.
+    /// Other hosts are probably unable to reach it: a bridge of containers, a tunnel (VPN, PPP) or a dummy without a
+    /// default route, or an address that is valid on one link only.
     pub inward: bool,
-    /// The interface has one other end, and no network.
+    /// The interface has a single remote end instead of a network.
     pub point_to_point: bool,
     pub loopback: bool,
 }
 
-/// Addresses other than loopback: those that other hosts may reach first, then by speed, then IPv4 before IPv6, then
-/// the last configured first; after them, whatever else the loopback interface has, 127.0.0.1 and ::1. During a
-/// `OneLook` of this thread the answer stays the same.
+/// Returns first the addresses that are not loopback: those that other hosts may reach first, then by speed, then IPv4
+/// before IPv6, then in reverse order of their configuration. Then the other addresses of the loopback interface,
+/// 127.0.0.1 and ::1. While this thread has a `OneLook`, the result stays the same.
 pub fn addresses() -> Vec<Address> {
     one_look::known_or(look)
 }
@@ -69,7 +69,7 @@ fn look() -> Vec<Address> {
     sort(found)
 }
 
-/// What the driver says of an interface.
+/// Properties that the driver of an interface reports.
 struct Link {
     speed: u32,
     is_virtual: bool,
@@ -85,7 +85,7 @@ impl Link {
     }
 }
 
-/// The number of the interface that has this address.
+/// Returns the index of the interface that has this address.
 pub fn index_of(ip: IpAddr) -> Option<u32> {
     let addr_of = |entry: &InterfaceAddress| entry.address.as_ref().and_then(socket_addr);
     let mut entries = getifaddrs().ok()?;
@@ -93,10 +93,10 @@ pub fn index_of(ip: IpAddr) -> Option<u32> {
     if_nametoindex(entry.interface_name.as_str()).ok()
 }
 
-/// Drivers of interfaces that stand for no way out of this host, unless a default route leads through them.
+/// Drivers of interfaces that do not lead out of this host, unless a default route uses them.
 const VIRTUAL: [&[u8]; 3] = [b"bridge", b"tun", b"dummy"];
 
-/// An IPv6 address that is usable with an interface only, or the IPv4 address of an interface that got none.
+/// Returns true for an IPv6 address that is valid only with an interface, and for a self-assigned IPv4 address.
 fn is_link_local(ip: &IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
@@ -104,7 +104,7 @@ fn is_link_local(ip: &IpAddr) -> bool {
     }
 }
 
-/// Interfaces with a default route, proc_pid_net(5).
+/// Names of the interfaces with a default route, from proc_pid_net(5).
 fn default_routes() -> HashSet<String> {
     let v4 = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();
@@ -141,7 +141,7 @@ fn routes_of(v4: &str, v6: &str) -> HashSet<String> {
     v4.chain(v6).collect()
 }
 
-/// Puts the addresses as the system lists them into their order.
+/// Sorts the addresses that the system listed.
 fn sort(found: Vec<Address>) -> Vec<Address> {
     let loopback = found
         .iter()
@@ -217,7 +217,7 @@ fn ipv6_is_there() -> bool {
     UdpSocket::bind((Ipv6Addr::LOCALHOST, 0)).is_ok()
 }
 
-/// The network of an address in prefix form, as `192.0.2.0/24`.
+/// Returns the network of an address in prefix form, such as `192.0.2.0/24`.
 pub fn network(address: &Address) -> String {
     let prefix = u32::from(address.prefix);
     match address.addr.ip() {
@@ -232,8 +232,8 @@ pub fn network(address: &Address) -> String {
     }
 }
 
-/// Of a link whose driver does not say: 0. Of one that does not know, such as a bridge or a virtual machine's: slow,
-/// but better than nothing.
+/// Returns 0 if the driver does not report a speed. If the driver reports an unknown speed, as for a bridge or in a
+/// virtual machine, returns a slow one.
 fn speed(interface: &str, asker: Option<&UdpSocket>) -> u32 {
     match ethtool::speed(interface, asker) {
         None => 0,
@@ -242,7 +242,7 @@ fn speed(interface: &str, asker: Option<&UdpSocket>) -> u32 {
     }
 }
 
-/// Mbit/s.
+/// Speed in Mbit/s.
 const UNKNOWN_LINK: u32 = 100;
 
 #[cfg(test)]

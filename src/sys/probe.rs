@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Static probes (USDT) for bpftrace, perf, SystemTap and gdb: a `nop` where something happens, and a note in the file
-//! that says where it is and in which registers the arguments are. Nobody is asked whether anybody traces.
+//! Static probes (USDT) for bpftrace, perf, SystemTap and gdb: a `nop` at the traced place, and a note in the file with
+//! its address and the registers of the arguments. The code does not check whether a tracer is attached.
 //!
-//! Not by the crate `probe`, whose assembly may read memory: the compiler would have to write all that is pending in
-//! front of each probe.
+//! The crate `probe` is not used, because its assembly may read memory: the compiler would have to write all pending
+//! values to memory before each probe.
 //!
 //! Trusted with: an instruction that does nothing, and data in a section that is not loaded.
 
 #[cfg(target_arch = "x86_64")]
 macro_rules! note {
     ($name:literal, $places:literal, $($argument:expr),+) => {
-        // SAFETY: an instruction that does nothing. The note is data of the file, in a section that is not loaded.
+        // SAFETY: an instruction that does nothing. The note is data in a section that is not loaded.
         unsafe {
             core::arch::asm!(
                 "990: nop",
@@ -21,15 +21,15 @@ macro_rules! note {
                 "992: .balign 4",
                 "993: .8byte 990b",
                 ".8byte _.stapsdt.base",
-                // Those who trace are not counted.
+                // No semaphore that counts tracers.
                 ".8byte 0",
                 ".asciz \"ironfabric\"",
                 concat!(".asciz \"", $name, "\""),
                 concat!(".asciz \"", $places, "\""),
                 "994: .balign 4",
                 ".popsection",
-                // By it readers see how far from its place in the file an address is: so it lies where the code does,
-                // and stays although nothing that is loaded names it.
+                // Readers use its address to compute how far code was moved from its place in the file. So it lies
+                // where the code does, and is kept although no loaded data refers to it.
                 ".ifndef _.stapsdt.base",
                 ".pushsection .stapsdt.base, \"axGR\", \"progbits\", .stapsdt.base, comdat",
                 ".weak _.stapsdt.base",
@@ -45,7 +45,7 @@ macro_rules! note {
     };
 }
 
-/// Elsewhere there are none.
+/// Other architectures have no probes.
 #[cfg(not(target_arch = "x86_64"))]
 macro_rules! note {
     ($name:literal, $places:literal, $($argument:expr),+) => {{
@@ -53,33 +53,33 @@ macro_rules! note {
     }};
 }
 
-/// An operation or a receive is posted by the application: the endpoint's handle, the context, who it is for or from,
-/// and the tag, if it has one. All of that is at hand where a call begins.
+/// The application posts an operation or a receive. Arguments: the endpoint's handle, the context, the peer, and the
+/// tag, if there is one. All of them are available at the start of a call.
 #[inline(always)]
 pub fn post(ep: usize, context: usize, peer: u64, tag: u64) {
     note!("post", "8@{} 8@{} 8@{} 8@{}", ep, context, peer, tag);
 }
 
-/// A message has met a plain receive: who sent it, by the number that its receives would name it by.
+/// A message matches a posted receive. `source`: the number by which receives name its sender.
 #[inline(always)]
 pub fn matched(source: u64, tag: u64, bytes: u64) {
     note!("match", "8@{} 8@{} 8@{}", source, tag, bytes);
 }
 
-/// A completion queue gets an entry: its context, the error or 0, and the message's length.
+/// A completion queue gets an entry. Arguments: its context, the error or 0, and the message's length.
 #[inline(always)]
 pub fn complete(context: u64, error: u64, bytes: u64) {
     note!("complete", "8@{} 8@{} 8@{}", context, error, bytes);
 }
 
-/// A connection is up: the endpoint's number in its domain, the connection's, and the peer's fi_addr.
+/// A connection is up. Arguments: the endpoint's number in its domain, the connection's number, and the peer's fi_addr.
 #[cold]
 #[inline(never)]
 pub fn connect(ep: usize, conn: usize, peer: u64) {
     note!("connect", "8@{} 8@{} 8@{}", ep, conn, peer);
 }
 
-/// A connection that was up is lost, by this error.
+/// An established connection is lost because of `error`.
 #[cold]
 #[inline(never)]
 pub fn lose(ep: usize, conn: usize, peer: u64, error: u64) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Reading and writing the memory of another process of this host: process_vm_readv(2).
 //!
-//! What a hostile peer can do: unmap or change its memory meanwhile, which is a short count, an error or other bytes.
-//! It cannot be protected from us: that we touch only what it offered is the caller's to check. A PID that is free
-//! again may be another process's; the kernel refuses those of other users only.
+//! What a hostile peer can do: unmap or change its memory meanwhile, which causes a short count, an error or other
+//! bytes. A peer's memory is not protected from this process: callers must check that they access only what the peer
+//! offered. A PID may be reused by another process; the kernel refuses access only for processes of other users.
 //!
 //! Trusted with: these system calls.
 
@@ -14,14 +14,15 @@ use libc::iovec;
 
 use super::io_list::{GatherList, ScatterList};
 
-/// Pieces of the other's memory that one call takes.
+/// Limit on the remote pieces of one call.
 pub const MAX_PIECES: usize = 32;
 
-/// Reads memory of another process, (address, length) each, into the pieces of `to`; how many bytes were moved. It may
-/// be less than all: where the other's memory ends, or after `MAX_PIECES`.
+/// Reads memory of another process, given as (address, length) pairs, into the pieces of `to`. Returns the number of
+/// bytes, which is less than requested if the remote memory ends or after `MAX_PIECES`.
 pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
     let (local, remote) = (to.pieces(), Pieces::new(from));
-    // SAFETY: whoever put a piece into the list answers for it, and lent it for writing. The kernel checks the other's.
+    // SAFETY: the maker of the list answers for each piece and lent it for writing. The kernel checks the remote
+    // addresses.
     let n = unsafe {
         libc::process_vm_readv(
             pid,
@@ -35,7 +36,7 @@ pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io:
     moved(n)
 }
 
-/// Writes the pieces of `from` to memory of another process; as `read_from`.
+/// Writes the pieces of `from` to memory of another process. The result is as for `read_from`.
 pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
     let (local, remote) = (from.pieces(), Pieces::new(to));
     // SAFETY: as in `read_from`; the local pieces are only read.
@@ -52,9 +53,9 @@ pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::R
     moved(n)
 }
 
-/// Places in the other process.
+/// Ranges of memory in the other process.
 struct Pieces {
-    /// The first `count` have a value.
+    /// The first `count` are initialized.
     list: [MaybeUninit<iovec>; MAX_PIECES],
     count: usize,
 }
@@ -110,7 +111,8 @@ mod tests {
         assert_eq!((x, y), ([1], [2, 3, 4, 5]));
     }
 
-    /// The other process is a child that waits: what is written there is read from there, and not here.
+    /// The other process is a waiting child: bytes written to its memory are read back from there, and this process's
+    /// memory stays the same.
     #[test]
     fn another_process_is_written_and_read() {
         let mut place = [7u64; 4];
@@ -118,7 +120,7 @@ mod tests {
         let sleep = || loop {
             pause();
         };
-        // SAFETY: pause(2) is async-signal-safe. The child ends by a signal.
+        // SAFETY: pause(2) is async-signal-safe. A signal ends the child.
         let child = unsafe { fork_for_test(&sleep) };
         let new: Vec<u8> = (0..16).collect();
         let mut list = GatherList::new();
@@ -134,7 +136,7 @@ mod tests {
         assert_eq!(back[..8], 7u64.to_ne_bytes());
         assert_eq!(back[8..24], new);
         assert_eq!(place, [7; 4]);
-        // It is gone, and its PID with it.
+        // The child has ended, so its PID is not in use.
         let mut list = GatherList::new();
         list.push(&new);
         let gone = write_to(child, &list, &[(address, 16)]);
@@ -160,7 +162,7 @@ mod tests {
         let page = page_size();
         let (mapping, fd) = Mapping::create(c"test", 2 * page).unwrap();
         let last = mapping.bytes(page - 32, 0).unwrap().as_ptr() as usize;
-        // SAFETY: the second page of a mapping that nobody else knows.
+        // SAFETY: the second page of a mapping that has no other users.
         unsafe {
             let second = mapping.bytes(page, 0).unwrap().cast();
             mprotect(second, page, ProtFlags::PROT_NONE).unwrap();

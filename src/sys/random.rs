@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Numbers that nobody can guess: getrandom(2).
+//! Unpredictable numbers: getrandom(2).
 //!
 //! Trusted with: this system call.
 
 use std::io;
 
-/// Bytes that nobody can guess and that were never given before.
+/// Returns unpredictable bytes that were never returned before.
 pub fn unpredictable() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
     loop {
-        // SAFETY: `bytes` lives during the call and has the length that is said.
+        // SAFETY: `bytes` lives during the call and has the given length.
         let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        // Up to 256 bytes come at once, says getrandom(2), if any come.
+        // getrandom(2) returns up to 256 bytes in one piece.
         match usize::try_from(n) {
             Ok(n) if n == bytes.len() => return Ok(bytes),
             Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),

@@ -24,7 +24,7 @@ pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns whether something else than a regular file has this path. The loader would wait for the writer of a FIFO.
+/// Returns true if something other than a regular file has this path. The loader would wait for the writer of a FIFO.
 pub fn is_other(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|found| !found.is_file())
 }

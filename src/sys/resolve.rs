@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Names to addresses (getaddrinfo(3)), and the local address from which a destination is reached.
+//! Resolves names to addresses (getaddrinfo(3)), and finds the local address for a destination.
 //!
 //! Trusted with: the list that getaddrinfo returns.
 
@@ -10,13 +10,13 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
 use super::addr;
 
-/// What is asked of the resolver.
+/// A request to the resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     pub node: Option<&'a CStr>,
     pub service: Option<&'a CStr>,
     pub family: Family,
-    /// For a local address: without a node, any address instead of loopback.
+    /// For a local address: if there is no node, any address instead of loopback.
     pub passive: bool,
     pub datagram: bool,
 }
@@ -38,7 +38,7 @@ impl Family {
     }
 }
 
-/// The first address the resolver finds, or what it says instead.
+/// Returns the first address that the resolver finds, or its error text.
 pub fn resolve(question: &Question) -> Result<SocketAddr, String> {
     // SAFETY: all bytes zero are a valid `addrinfo`: integers and null pointers.
     let mut wanted: libc::addrinfo = unsafe { core::mem::zeroed() };
@@ -58,7 +58,7 @@ pub fn resolve(question: &Question) -> Result<SocketAddr, String> {
         libc::SOCK_STREAM
     };
     let mut list = null_mut();
-    // SAFETY: the strings are null or terminated, `wanted` and `list` live through the call.
+    // SAFETY: the strings are null or terminated; `wanted` and `list` live during the call.
     let status = unsafe {
         libc::getaddrinfo(
             question.node.map_or(null(), CStr::as_ptr),
@@ -70,17 +70,17 @@ pub fn resolve(question: &Question) -> Result<SocketAddr, String> {
     if status != 0 {
         return Err(explain(status));
     }
-    // SAFETY: getaddrinfo succeeded, so the list is its, and it is freed once, below.
+    // SAFETY: getaddrinfo succeeded, so the list is valid, and it is freed once, below.
     let found = unsafe { first(list) };
     // SAFETY: as above; `found` is a copy.
     unsafe { libc::freeaddrinfo(list) };
     found.ok_or_else(|| "no address of IPv4 or IPv6".to_owned())
 }
 
-/// The address this machine would use to send to `dest`, port 0; `None` if there is no way.
+/// Returns the local address for packets to `dest`, with port 0; `None` if there is no route.
 pub fn source_for(dest: &SocketAddr) -> Option<SocketAddr> {
     let socket = UdpSocket::bind(any(dest)).ok()?;
-    // Connecting sends nothing. The port does not matter to routing, but 0 is none.
+    // Connecting a UDP socket sends nothing. Routing ignores the port, but 0 is not a valid one.
     let mut dest = *dest;
     if dest.port() == 0 {
         dest.set_port(DISCARD);
@@ -91,7 +91,7 @@ pub fn source_for(dest: &SocketAddr) -> Option<SocketAddr> {
     Some(local)
 }
 
-/// Any local address of the same family.
+/// The unspecified address of the same family.
 fn any(dest: &SocketAddr) -> SocketAddr {
     match dest {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -100,7 +100,7 @@ fn any(dest: &SocketAddr) -> SocketAddr {
 }
 
 /// # Safety
-/// `list` is null or what getaddrinfo returned, not yet freed.
+/// `list` is null or a result of getaddrinfo that was not freed yet.
 unsafe fn first(mut list: *const libc::addrinfo) -> Option<SocketAddr> {
     while !list.is_null() {
         // SAFETY: an entry of the list, whose address is readable for the length beside it.
@@ -118,7 +118,7 @@ unsafe fn first(mut list: *const libc::addrinfo) -> Option<SocketAddr> {
 }
 
 fn explain(status: c_int) -> String {
-    // SAFETY: gai_strerror gives a static string for every number.
+    // SAFETY: gai_strerror returns a static string for every number.
     let text = unsafe { CStr::from_ptr(libc::gai_strerror(status)) };
     text.to_string_lossy().into_owned()
 }
@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     fn ask(node: Option<&CStr>, service: Option<&CStr>) -> Question<'static> {
-        // Leaked by a test only: questions borrow.
+        // Leaked, because questions borrow their texts; only tests do this.
         let leak = |text: &CStr| -> &'static CStr { Box::leak(text.to_owned().into_boxed_c_str()) };
         Question {
             node: node.map(leak),
@@ -175,7 +175,7 @@ mod tests {
     fn loopback_is_reached_from_loopback() {
         let dest = "127.0.0.2:0".parse().unwrap();
         assert_eq!(source_for(&dest), Some("127.0.0.1:0".parse().unwrap()));
-        // A link-local address without its link leads nowhere.
+        // A link-local address without an interface has no route.
         assert_eq!(source_for(&"[fe80::1]:7".parse().unwrap()), None);
     }
 }

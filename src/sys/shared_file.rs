@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A file that processes of one user find by a name, for as long as one of them has it open.
+//! A file that processes of one user find by its name, for as long as one of them has it open.
 //!
-//! In memory (/dev/shm) where that is there, else among the temporary files. It is read and written by system calls and
-//! not mapped: whatever another process does to it is an error here and no signal.
+//! It lies in memory (/dev/shm) if that exists, otherwise among the temporary files. It is accessed by system calls
+//! instead of a mapping, so that whatever another process does to it causes an error and no signal.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -17,15 +17,15 @@ use super::limits::check_file_size;
 use super::user::{is_elevated, is_ours};
 
 pub struct SharedFile {
-    /// Locked for sharing: a process that gets the exclusive lock knows that nobody else has it open. The kernel
-    /// releases the locks of killed processes.
+    /// Has a shared lock: a process that gets the exclusive lock has shown that no other process has the file open. The
+    /// kernel releases the locks of killed processes.
     file: File,
     path: PathBuf,
 }
 
 impl SharedFile {
-    /// `name` has no slashes. A file that nobody has open has no content: it is made anew, with `start` in it, or there
-    /// is none (`NotFound`) where `start` is not given.
+    /// Opens the file; `name` has no slashes. The content of a file that no process has open is void: if `start` is
+    /// given, the file is made anew with that content, otherwise it is removed and the result is `NotFound`.
     pub fn open(name: &str, start: Option<&[u8]>) -> io::Result<SharedFile> {
         let path = folder().join(name);
         loop {
@@ -51,7 +51,7 @@ impl SharedFile {
                 Err(TryLockError::Error(error)) => return Err(error),
             }
             file.lock_shared()?;
-            // The process that had it last may have removed it meanwhile.
+            // The last process that had the file open may have removed it meanwhile.
             if names(&path, &file) {
                 return Ok(SharedFile { file, path });
             }
@@ -67,9 +67,9 @@ impl SharedFile {
         self.file.write_all_at(bytes, offset)
     }
 
-    /// Until `unlock`, or the end of the process, no other opener has it locked.
+    /// Keeps other openers from taking this lock until `unlock` or the end of the process.
     pub fn lock(&self) -> io::Result<()> {
-        // A lock of the open file, apart from the one that tells whether somebody has it open.
+        // An open-file-description lock, separate from the one that shows whether a process has the file open.
         let mut held = fcntl(
             self.file.as_fd(),
             FcntlArg::F_OFD_SETLKW(&lock(libc::F_WRLCK)),
@@ -84,7 +84,7 @@ impl SharedFile {
     }
 
     pub fn unlock(&self) {
-        // Fails for a lock that is not held.
+        // Fails if the lock is not held.
         let _ = fcntl(
             self.file.as_fd(),
             FcntlArg::F_OFD_SETLK(&lock(libc::F_UNLCK)),
@@ -100,7 +100,7 @@ impl Drop for SharedFile {
     }
 }
 
-/// The whole file.
+/// A lock on the whole file.
 fn lock(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
@@ -115,13 +115,13 @@ fn folder() -> PathBuf {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
         true => memory.into(),
-        // The environment names it, which is not for programs with more rights than their user.
+        // The path comes from the environment, which a program with more rights than its user must not trust.
         false if is_elevated() => "/tmp".into(),
         false => std::env::temp_dir(),
     }
 }
 
-/// In a folder that everybody writes to, a file of this name may be anybody's.
+/// In a folder that all users can write to, another user may have made a file of this name.
 fn check_owner(file: &File) -> io::Result<()> {
     let meta = file.metadata()?;
     let ours = is_ours(meta.uid());
@@ -138,7 +138,7 @@ fn names(path: &Path, file: &File) -> bool {
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// The caller has it locked for itself.
+/// The caller holds the exclusive lock.
 fn remove(file: &File, path: &Path) {
     if names(path, file) {
         let _ = fs::remove_file(path);
@@ -177,7 +177,7 @@ mod tests {
         assert!(!folder().join(&name).exists());
     }
 
-    /// What a killed process leaves: a file that nobody has open.
+    /// A killed process leaves a file that no process has open.
     #[test]
     fn what_is_left_over_is_made_anew_or_removed() {
         let name = unique("left");

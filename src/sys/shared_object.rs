@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Shared objects that are opened while the program runs: dlopen(3), dladdr(3).
 //!
-//! Trusted with: what their constructors do. Who opens one has been told to by the program's environment.
+//! Trusted with: the actions of their constructors. Objects are opened only if the program's environment requests it.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt;
@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-/// An open one; it is closed when this goes.
+/// An open shared object; closed on drop.
 pub struct SharedObject(Library);
 
 impl SharedObject {
-    /// By a path, or by a bare name through the system's search. All its symbols are resolved, and seen by nobody else.
-    /// On failure the loader's own words.
+    /// Opens an object by its path, or by a bare name that the system's loader searches for. All its symbols are
+    /// resolved, and are not visible to other objects. On failure returns the loader's error text.
     pub fn open(file: &Path) -> Result<SharedObject, String> {
         // SAFETY: see the module's comment.
         let opened = unsafe { Library::open(Some(file), RTLD_NOW | RTLD_LOCAL) };
@@ -24,7 +24,7 @@ impl SharedObject {
         })
     }
 
-    /// The function of this name.
+    /// Returns the function of this name.
     ///
     /// # Safety
     /// The symbol is a function of type `F`, a function pointer, and is not called after the object is closed.
@@ -35,16 +35,16 @@ impl SharedObject {
             .map(|symbol| *symbol)
     }
 
-    /// It stays open until the process ends.
+    /// Keeps the object open until the process ends.
     pub fn keep(self) {
         std::mem::forget(self.0);
     }
 }
 
-/// A function that the process has under this name.
+/// Returns the function of this name from the symbols that are global in the process.
 ///
 /// # Safety
-/// As [`SharedObject::function`].
+/// As for [`SharedObject::function`].
 #[cfg(feature = "plugin")]
 pub unsafe fn global<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: promised by the caller.
@@ -53,15 +53,15 @@ pub unsafe fn global<F: Copy>(name: &CStr) -> Option<F> {
         .map(|symbol| *symbol)
 }
 
-/// The file that a piece of code or static data is in.
+/// Returns the file that contains a piece of code or static data.
 pub fn file_of(address: *const ()) -> Option<PathBuf> {
-    // SAFETY: integers and pointers, for which all zeroes is a value.
+    // SAFETY: integers and pointers, for which zero is valid.
     let mut found: libc::Dl_info = unsafe { std::mem::zeroed() };
-    // SAFETY: any address may be asked for; `found` is writable.
+    // SAFETY: dladdr accepts any address; `found` is writable.
     if unsafe { libc::dladdr(address.cast(), &raw mut found) } == 0 || found.dli_fname.is_null() {
         return None;
     }
-    // SAFETY: a terminated string that stays as long as the object is open.
+    // SAFETY: a terminated string that is valid as long as the object is open.
     let name = unsafe { CStr::from_ptr(found.dli_fname) };
     Some(PathBuf::from(OsStr::from_bytes(name.to_bytes())))
 }

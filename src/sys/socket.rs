@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Stream sockets, never blocking: moving bytes; listening and connecting over TCP. `local` does so within a host.
+//! Stream sockets, never blocking: moving bytes; listening and connecting over TCP. `local` has the sockets within a
+//! host.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
 
@@ -14,20 +15,20 @@ use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, 
 
 use super::io_list::{GatherList, ScatterList};
 
-/// One stream socket, non-blocking: TCP's, or of this host (`local`).
+/// One stream socket, non-blocking: of TCP, or within this host (`local`).
 pub struct Socket(pub(super) Raw);
 
-/// What a read or write brought.
+/// The result of a read or write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     Bytes(usize),
-    /// Nothing to read, or no room to write, now.
+    /// The socket has nothing to read, or no room to write, now.
     Later,
     /// The other side has closed.
     End,
 }
 
-/// The backlog of a listener: as many peers may start at once.
+/// Backlog of a listener: the number of connections that may be pending at once.
 pub const BACKLOG: i32 = 4096;
 
 impl Socket {
@@ -41,15 +42,15 @@ impl Socket {
         Ok(Socket(raw))
     }
 
-    /// Two that are connected to each other.
+    /// Makes two sockets that are connected to each other.
     #[cfg(test)]
     pub fn pair() -> io::Result<(Socket, Socket)> {
         let (one, other) = Raw::pair(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
         Ok((Socket(one), Socket(other)))
     }
 
-    /// A socket bound to `addr`; with port 0 to a port of `ports`, tried from `start` on, or to one that the kernel
-    /// chooses.
+    /// Binds a socket to `addr`. If its port is 0, takes a port of the range `ports`, tried from `start` on, or without
+    /// a range one that the kernel chooses.
     pub fn bound(addr: SocketAddr, ports: Option<(u16, u16)>, start: u32) -> io::Result<Socket> {
         let socket = Socket::new(&addr)?;
         let Some((low, high)) = ports.filter(|_| addr.port() == 0) else {
@@ -62,7 +63,8 @@ impl Socket {
             let port = low + ((start.wrapping_add(i)) % count) as u16;
             let mut addr = addr;
             addr.set_port(port);
-            // SO_REUSEADDR lets two sockets bind the same port until one listens; so listening is part of the test.
+            // SO_REUSEADDR lets two sockets bind the same port until one listens, so the test of a port includes
+            // listening.
             match socket
                 .0
                 .bind(&addr.into())
@@ -75,18 +77,18 @@ impl Socket {
         Err(refused)
     }
 
-    /// At most `backlog` peers wait to be accepted; again while it listens for another number.
+    /// Listens with room for `backlog` pending connections. Can be called again to change that number.
     pub fn listen(&self, backlog: i32) -> io::Result<()> {
         self.0.listen(backlog)
     }
 
-    /// Starts a connection from `local` (any port) to `peer`; true if it is up already.
+    /// Starts a connection from `local` (any port) to `peer`. Returns true if it is up already.
     pub fn connect(local: Option<SocketAddr>, peer: SocketAddr) -> io::Result<(Socket, bool)> {
         let socket = Socket::new(&peer)?;
         if let Some(mut local) = local.filter(|a| !a.ip().is_unspecified()) {
             local.set_port(0);
-            // The port is chosen when the connection is made: many connections may share one.
-            // Old kernels do not have it, and it is only a saving.
+            // With this option the kernel chooses the port when it connects, so many connections may share one. Old
+            // kernels lack the option; without it more ports are used.
             let _ = setsockopt(&socket.0, sockopt::IpBindAddressNoPort, &true);
             socket.0.bind(&local.into())?;
         }
@@ -102,7 +104,7 @@ impl Socket {
         }
     }
 
-    /// A connection that waits, if any.
+    /// Takes a pending connection, if there is one.
     pub fn accept(&self) -> io::Result<Option<(Socket, SocketAddr)>> {
         match self.0.accept() {
             Ok((raw, peer)) => {
@@ -115,7 +117,7 @@ impl Socket {
         }
     }
 
-    /// The error that an attempt to connect ended with, if any.
+    /// Takes the error with which a connection attempt ended, if there is one.
     pub fn take_error(&self) -> io::Result<Option<io::Error>> {
         self.0.take_error()
     }
@@ -129,7 +131,7 @@ impl Socket {
         Ok(addr.as_socket().ok_or(io::ErrorKind::AddrNotAvailable)?)
     }
 
-    /// The other end.
+    /// Returns the address of the other end.
     pub fn peer(&self) -> io::Result<SocketAddr> {
         self.0
             .peer_addr()?
@@ -141,8 +143,8 @@ impl Socket {
         self.0.set_tcp_nodelay(on)
     }
 
-    /// Has the kernel probe the peer while nothing is under way: after how long, then how often, and how many times
-    /// until it is given up. The kernel counts in seconds.
+    /// Makes the kernel probe an idle peer: first after how long, then how often, and after how many unanswered probes
+    /// it gives up. The kernel counts in seconds.
     pub fn set_keepalive(&self, probes: Option<(Duration, Duration, u32)>) -> io::Result<()> {
         self.0.set_keepalive(probes.is_some())?;
         let Some((idle, interval, count)) = probes else {
@@ -157,12 +159,12 @@ impl Socket {
         )
     }
 
-    /// How long ago the peer acknowledged something, if bytes or a probe are under way that it has not acknowledged.
+    /// Returns the time since the peer's last acknowledgment, if bytes or a probe are in flight.
     pub fn unanswered(&self) -> Option<Duration> {
-        // SAFETY: numbers, of which all zero is one.
+        // SAFETY: it consists of numbers, for which zero is valid.
         let mut info: libc::tcp_info = unsafe { core::mem::zeroed() };
         let mut len = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: `info` is ours and has `len` bytes.
+        // SAFETY: `info` lives during the call and has `len` bytes.
         let result = unsafe {
             libc::getsockopt(
                 self.0.as_raw_fd(),
@@ -176,12 +178,12 @@ impl Socket {
         waits.then(|| Duration::from_millis(info.tcpi_last_ack_recv.into()))
     }
 
-    /// Bytes that the peer has acknowledged, and those that came, as TCP counts them.
+    /// Returns the number of acknowledged bytes and of received bytes, as TCP counts them.
     pub fn moved(&self) -> Option<(u64, u64)> {
-        // The C library's struct ends before them.
+        // The C library's struct ends before these fields.
         let mut info = [0u64; 24];
         let mut len = size_of_val(&info) as libc::socklen_t;
-        // SAFETY: `info` is ours and has `len` bytes.
+        // SAFETY: `info` lives during the call and has `len` bytes.
         let result = unsafe {
             libc::getsockopt(
                 self.0.as_raw_fd(),
@@ -191,29 +193,29 @@ impl Socket {
                 &mut len,
             )
         };
-        // tcpi_bytes_acked and tcpi_bytes_received of linux/tcp.h, since 4.1.
+        // The fields tcpi_bytes_acked and tcpi_bytes_received of linux/tcp.h, since 4.1.
         (result == 0 && len as usize >= 17 * 8).then_some((info[15], info[16]))
     }
 
-    /// Bytes that can be read now.
+    /// Returns the number of bytes that can be read now.
     pub fn unread(&self) -> usize {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: an int is what the request fills.
+        // SAFETY: the request writes an int.
         unsafe { libc::ioctl(self.0.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
         usize::try_from(bytes).unwrap_or(0)
     }
 
-    /// Whether the other side has closed, also if there is more to read.
+    /// Returns true if the other side has closed, even if there is more to read.
     pub fn has_ended(&self) -> bool {
         self.wait_for(PollFlags::from_bits_retain(libc::POLLRDHUP), Duration::ZERO)
     }
 
-    /// Sleeps until the kernel takes bytes; false when the time is up.
+    /// Sleeps until the kernel accepts bytes. Returns false if the time ran out.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         self.wait_for(PollFlags::POLLOUT, timeout)
     }
 
-    /// Sleeps until there are bytes, or the end; false when the time is up.
+    /// Sleeps until there are bytes to read, or the end of the stream. Returns false if the time ran out.
     pub fn wait_readable(&self, timeout: Duration) -> bool {
         self.wait_for(PollFlags::POLLIN, timeout)
     }
@@ -224,16 +226,16 @@ impl Socket {
         ready.is_ok_and(|ready| ready > 0)
     }
 
-    /// When it is closed, what has not been sent is dropped, and the peer hears of it at once.
+    /// Makes a later close drop unsent bytes and reset the connection, so that the peer notices at once.
     pub fn close_at_once(&self) {
-        // Without it the peer hears later.
+        // If this fails, the peer notices later.
         let _ = SockRef::from(&self.0).set_linger(Some(Duration::ZERO));
     }
 
-    /// Bytes that the kernel has and has not sent yet.
+    /// Returns the number of bytes that are still unsent in the kernel.
     pub fn unsent(&self) -> usize {
         let mut bytes: libc::c_int = 0;
-        // SAFETY: an int is what the request writes (SIOCOUTQNSD of linux/sockios.h); other sockets do not know it.
+        // SAFETY: the request writes an int (SIOCOUTQNSD of linux/sockios.h); other kinds of sockets return an error.
         match unsafe { libc::ioctl(self.0.as_raw_fd(), 0x894b, &raw mut bytes) } {
             0 => usize::try_from(bytes).unwrap_or(0),
             _ => 0,
@@ -242,13 +244,13 @@ impl Socket {
 
     /// Ends both directions; the peer sees the end of the stream.
     pub fn shutdown(&self) {
-        // An error says that the connection is gone already.
+        // An error means that the connection is gone already.
         let _ = self.0.shutdown(std::net::Shutdown::Both);
     }
 
     #[inline]
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
-        // SAFETY: `room` is ours for the call.
+        // SAFETY: `room` lives during the call.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvfrom,
@@ -265,7 +267,7 @@ impl Socket {
 
     #[inline]
     pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
-        // SAFETY: `bytes` is ours for the call.
+        // SAFETY: `bytes` lives during the call.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_sendto,
@@ -280,17 +282,18 @@ impl Socket {
         moved(n as isize, 0)
     }
 
-    /// One byte, which wakes whoever sleeps on the other end.
+    /// Sends one byte, which wakes up a thread that sleeps on the other end.
     pub fn ring(&self) {
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
-        // A socket that takes no more has enough to wake the peer; one that is broken says so to its reader.
+        // If the socket is full, unread bytes wake the peer anyway; if it is broken, the reader of this end sees the
+        // error.
         let _ = send(self.as_raw_fd(), &[0], flags);
     }
 
     /// Fills the pieces of `list` in order.
     pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
         let pieces = list.pieces();
-        // SAFETY: whoever put a piece into the list answers for it, and lent it for writing.
+        // SAFETY: the maker of the list answers for each piece and lent it for writing.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_readv,
@@ -310,15 +313,15 @@ impl Socket {
         let mut message: libc::msghdr = unsafe { core::mem::zeroed() };
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len() as _;
-        // SAFETY: whoever put a piece into the list answers for it.
+        // SAFETY: the maker of the list answers for each piece.
         moved(unsafe { send_message(self.0.as_raw_fd(), &message) }, 0)
     }
 }
 
-/// sendmsg(2) without waiting; what it returns.
+/// Calls sendmsg(2) without waiting and returns its result.
 ///
 /// # Safety
-/// The memory that the message names is readable: the kernel only reads here.
+/// The memory that the message refers to is readable: the kernel only reads it.
 #[inline(always)]
 pub(super) unsafe fn send_message(fd: RawFd, message: &libc::msghdr) -> isize {
     // SAFETY: promised by the caller.
@@ -333,9 +336,9 @@ pub(super) unsafe fn send_message(fd: RawFd, message: &libc::msghdr) -> isize {
     n as isize
 }
 
-/// No address. The calls that move data are made past the functions of the C library that are named for them: those are
-/// points at which a thread can be cancelled, which costs fifty instructions in a process with threads, and must not
-/// happen under a lock.
+/// A null pointer for "no address". The calls that move data do not use the C library's functions of the same names:
+/// those are cancellation points of a thread, which costs fifty instructions in a process with threads, and a
+/// cancellation must not happen under a lock.
 const NONE: *const libc::c_void = core::ptr::null();
 
 impl AsRawFd for Socket {
@@ -344,7 +347,7 @@ impl AsRawFd for Socket {
     }
 }
 
-/// `room`: bytes that a read could have filled; reading none of them is the end of the stream.
+/// `room` is the number of bytes that a read could have filled; reading none of them is the end of the stream.
 #[inline]
 pub(super) fn moved(n: isize, room: usize) -> io::Result<Moved> {
     match n {
@@ -362,7 +365,7 @@ pub(super) fn moved(n: isize, room: usize) -> io::Result<Moved> {
 
 #[inline]
 pub(super) fn is_later(error: &io::Error) -> bool {
-    // Their kinds would say the same, after a look into a table.
+    // `ErrorKind` gives the same result, but after a table look-up.
     matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
 }
 

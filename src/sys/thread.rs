@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Threads of ours in somebody else's program, which does not know of them: pthread_sigmask(3).
+//! Threads of the library in a program that did not start them: pthread_sigmask(3).
 //!
 //! A signal to the process goes to any thread that does not block it. A program that blocks one in its own threads and
 //! waits for it (sigwait(3), signalfd(2)) would be killed by a thread that it did not start.
@@ -10,17 +10,17 @@ use std::thread::{Builder, JoinHandle};
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 
-/// A thread with this name, at most 15 bytes, that takes no signal meant for the process.
+/// Starts a thread with this name of at most 15 bytes that takes no signals to the process.
 pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
-    // A thread is born with the mask of the one that starts it: no signal comes before it could block them itself.
+    // A thread inherits the mask of the thread that starts it, so no signal can arrive before the mask is set.
     let before = foreign_signals().thread_swap_mask(SigmaskHow::SIG_BLOCK)?;
     let spawned = Builder::new().name(name.into()).spawn(run);
     before.thread_set_mask()?;
     spawned
 }
 
-/// All but those that a thread causes by an instruction or call of its own. The kernel kills a thread that blocks such
-/// a signal, past a handler that the program may have for its memory or its sandbox.
+/// All signals except those that a thread causes by its own instruction or call. If a thread blocks such a signal, the
+/// kernel kills the process and ignores a handler that the program may have for its memory or its sandbox.
 fn foreign_signals() -> SigSet {
     let mut set = SigSet::all();
     for fault in FAULTS {

@@ -1,43 +1,43 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whose process this is: getauxval(3), user_namespaces(7).
+//! The user of this process: getauxval(3), user_namespaces(7).
 //!
-//! Trusted with: asking for a number of the auxiliary vector.
+//! Trusted with: reading a number of the auxiliary vector.
 
 use std::fs;
 
-/// The effective uid of this process.
+/// Returns the effective uid of this process.
 pub fn effective_uid() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Whether a uid that the kernel says is surely this process's own. It calls users that this user namespace does not
-/// know by one uid: a process that has it too cannot tell them from itself.
+/// Returns true if a uid from the kernel certainly is this process's user. The kernel reports all users without a uid
+/// in this user namespace as one uid; a process with that uid cannot distinguish them from its own user.
 pub fn is_ours(uid: u32) -> bool {
     uid == effective_uid()
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))
 }
 
 fn overflow_uid() -> u32 {
-    // Its value where nobody has changed it, and where there is no /proc.
+    // The kernel's default, also for systems without /proc.
     const USUAL: u32 = 65534;
     let text = read("/proc/sys/kernel/overflowuid");
     text.trim().parse().unwrap_or(USUAL)
 }
 
-/// Whether each user has a uid of its own here, as in the first namespace. The text: first uid here, first uid outside,
-/// how many, line by line.
+/// Returns true if each user has a uid of its own in this namespace, as in the first one. Each line of the text has the
+/// first uid inside, the first uid outside, and their number.
 fn knows_all_users(uid_map: &str) -> bool {
     let count = |line: &str| line.split_whitespace().nth(2)?.parse::<u64>().ok();
     uid_map.lines().filter_map(count).sum::<u64>() >= u64::from(u32::MAX)
 }
 
-/// Nothing, where it cannot be read.
+/// Returns the file's text, or an empty text if it cannot be read.
 fn read(path: &str) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Whether the program has rights that who started it may not have, such as a set-user-ID one: what the environment
-/// says was written by somebody else then.
+/// Returns true if the program has rights that its caller may lack, such as a set-user-ID program. It must not trust
+/// the environment then.
 pub fn is_elevated() -> bool {
     // SAFETY: no pointers.
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies to and from the pieces of an operation. How bytes get there depends on the memory: `hmem`.
+//! Copies to and from the pieces of an operation. `hmem` copies the bytes in the way that the kind of memory needs.
 //!
-//! Trusted with: reading and writing the pieces, which their constructors have been promised.
+//! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
 use super::IoVec;
 use crate::hmem::{self, Kind, Memory};
 use crate::sync::copy::Ways;
 
 impl<M: Memory> IoVec<M> {
-    /// Copies bytes into the pieces; how many there was room for.
+    /// Copies bytes into the pieces. Returns how many there was room for.
     #[inline]
     pub fn copy_in(&mut self, bytes: &[u8]) -> usize {
         let mut moved = 0;
         while moved < bytes.len() && self.at < self.count {
             let piece = &self.pieces[usize::from(self.at)];
             let len = (piece.len - self.done).min(bytes.len() - moved);
-            // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `done +
-            // len` was bounded by its length.
+            // SAFETY: the maker of the piece (`Piece::new`) promised its memory for as long as the piece is kept; `done
+            // + len` was bounded by its length.
             unsafe {
                 let (from, to) = (bytes.as_ptr().add(moved), piece.at(self.done));
                 hmem::copy_to(piece.memory.kind(), from, to, len);
@@ -31,17 +31,17 @@ impl<M: Memory> IoVec<M> {
         moved
     }
 
-    /// Copies bytes into the pieces from their start on, whatever was moved, as far as there is room.
+    /// Copies bytes to the start of the pieces, whatever was moved already, as far as there is room.
     #[inline]
     pub fn fill(&self, bytes: &[u8]) {
-        // SAFETY: the library's own bytes: no slice is ever made of the application's memory.
+        // SAFETY: the library's own bytes: no slice of the application's memory is ever made.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) };
     }
 
-    /// As `fill`, from memory that no reference can stand for.
+    /// As `fill`, from memory to which no reference may exist.
     ///
     /// # Safety
-    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    /// `len` bytes from `from` on must be readable, and must not overlap the pieces.
     #[inline(always)]
     pub unsafe fn fill_raw(&self, from: *const u8, len: usize) {
         let first = &self.pieces[0];
@@ -56,7 +56,7 @@ impl<M: Memory> IoVec<M> {
     }
 
     /// # Safety
-    /// As `fill_raw`.
+    /// As for `fill_raw`.
     #[inline(never)]
     unsafe fn fill_each(&self, mut from: *const u8, mut len: usize) {
         for piece in &self.pieces[..usize::from(self.count)] {
@@ -90,13 +90,13 @@ impl<M: Memory> IoVec<M> {
         }
     }
 
-    /// As `copy_to`, to memory that no reference can stand for.
+    /// As `copy_to`, to memory to which no reference may exist.
     ///
     /// # Panics
-    /// If there is less room than the pieces need, which may have been copied in part then: our own mistake.
+    /// If there is less room than the pieces need: a fault of this library. Some bytes may have been copied then.
     ///
     /// # Safety
-    /// `room` bytes from `out` on must be writable, and no part of the pieces.
+    /// `room` bytes from `out` on must be writable, and must not overlap the pieces.
     #[inline]
     pub unsafe fn copy_to_raw(&self, out: *mut u8, room: usize) {
         // SAFETY: the caller's promise.
@@ -110,7 +110,7 @@ impl<M: Memory> IoVec<M> {
     /// As `copy_to_raw`, for many bytes.
     ///
     /// # Safety
-    /// As there.
+    /// As for `copy_to_raw`.
     #[inline]
     pub unsafe fn copy_long_to_raw(&self, out: *mut u8, room: usize, ways: &mut Ways) {
         // SAFETY: the caller's promise.
@@ -122,7 +122,7 @@ impl<M: Memory> IoVec<M> {
     }
 
     /// # Safety
-    /// As `copy_to_raw`; `copy` is called for what the copies of `hmem` could be called for.
+    /// As for `copy_to_raw`; `copy` has the same requirements as the copies of `hmem`.
     #[inline(always)]
     unsafe fn each_to_raw(
         &self,
@@ -133,11 +133,11 @@ impl<M: Memory> IoVec<M> {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = piece.len - skip;
-            // One by one: their sum costs small messages more.
+            // Compared one by one, because computing their sum first costs small messages more.
             assert!(len <= room, "pieces are longer than their room");
             room -= len;
-            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, with which it
-            // was compared.
+            // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, and the piece
+            // is no longer than that.
             unsafe {
                 copy(piece.memory.kind(), piece.at(skip), out, len);
                 out = out.add(len);
@@ -146,10 +146,10 @@ impl<M: Memory> IoVec<M> {
         }
     }
 
-    /// As `copy_in`, from memory that no reference can stand for.
+    /// As `copy_in`, from memory to which no reference may exist.
     ///
     /// # Safety
-    /// `len` bytes from `from` on must be readable, and no part of the pieces.
+    /// `len` bytes from `from` on must be readable, and must not overlap the pieces.
     #[inline]
     pub unsafe fn copy_in_raw(&mut self, from: *const u8, len: usize) -> usize {
         let mut moved = 0;

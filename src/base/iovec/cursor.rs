@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A look at the pieces of an operation, with a place of its own in them: for copies of a part, which leave the
-//! operation where it was. It does not outlive the operation.
+//! A view of the pieces of an operation with a position of its own: for copies of a part, which do not move the
+//! operation's position. It does not outlive the operation.
 #![forbid(unsafe_code)]
 
 use core::marker::PhantomData;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One element of the application's memory, changed atomically: fi_atomic(3).
 //!
-//! Trusted with: reading and writing that memory while others do. fi_atomic(3) calls every opening of a domain, in any
-//! process, one actor as long as the name is the same, so a domain's lock does not do. Elements of 1, 2, 4 and 8 bytes at
-//! their natural alignment are changed with the processor's own instructions, which also hold between processes that
-//! share the memory, and against atomics of the application. All others (larger ones, and those at odd places) are changed
-//! under one lock of the process. The same element always goes the same way: only its place and size decide.
+//! Trusted with: reading and writing that memory while other actors do. fi_atomic(3) treats every opening of a domain
+//! of the same name, in any process, as one actor, so the lock of a domain is not sufficient. Elements of 1, 2, 4 and 8
+//! bytes at their natural alignment are changed with the processor's own instructions, which are also atomic between
+//! processes that share the memory, and against atomics of the application. All other elements (larger or misaligned
+//! ones) are changed under one lock of the process. The same element always takes the same path, because only its
+//! address and size decide.
 
 use core::ptr;
 use core::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
@@ -13,14 +14,14 @@ use std::sync::{Mutex, PoisonError};
 
 use super::IoVec;
 
-/// Guards all elements that no instruction changes.
+/// Guards all elements that no single instruction can change.
 static ODD: Mutex<()> = Mutex::new(());
 
-/// Of the host's memory: a device has other instructions.
+/// Only for host memory: a device has other instructions.
 impl IoVec {
-    /// Changes the next element, of `N` bytes, to what `change` makes of it, or only looks at it if that is nothing;
-    /// what it was before. `change` may be called again when others change the element. Nothing if fewer bytes are
-    /// left.
+    /// Replaces the next element, of `N` bytes, by the result of `change`, or only reads it if the result is `None`.
+    /// Returns the previous value. `change` may be called again if another actor changes the element meanwhile. Returns
+    /// `None` if fewer bytes are left.
     pub fn update<const N: usize>(
         &mut self,
         change: impl Fn([u8; N]) -> Option<[u8; N]>,
@@ -33,14 +34,14 @@ impl IoVec {
             return self.update_across(change);
         }
         let piece = &self.pieces[usize::from(self.at)];
-        // SAFETY: who made the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of its
-        // bytes are left.
+        // SAFETY: the maker of the piece (`Piece::new`) promised its memory for as long as the piece is kept; `N` of
+        // its bytes are left.
         let before = unsafe { update(piece.at(self.done), change) };
         self.done += N;
         Some(before)
     }
 
-    /// As `update`, for an element that runs over the end of its piece: a region of several buffers may have one.
+    /// As `update`, for an element that crosses the end of its piece, as can happen in a region of several buffers.
     #[cold]
     fn update_across<const N: usize>(
         &mut self,
@@ -62,8 +63,8 @@ impl IoVec {
 
 macro_rules! by_instruction {
     ($atomic:ty, $int:ty, $place:expr, $change:expr) => {{
-        // SAFETY: `place` is valid and aligned, as the callers say. What else accesses it meanwhile is atomic too, or
-        // the application's own race (fi_atomic(3): several actors).
+        // SAFETY: the callers ensure that `place` is valid and aligned. Other accesses meanwhile are atomic, too, or
+        // are a race of the application (fi_atomic(3): several actors).
         let place = unsafe { <$atomic>::from_ptr($place.cast()) };
         let bytes = |value: $int| {
             let mut bytes = [0; N];
@@ -75,7 +76,7 @@ macro_rules! by_instruction {
             new.copy_from_slice(&$change(bytes(value))?);
             Some(<$int>::from_ne_bytes(new))
         };
-        // Acquire and release: who sees the element sees what its writer did before.
+        // Acquire and release: a reader of the element sees everything that its writer stored before.
         match place.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) {
             Ok(before) | Err(before) => bytes(before),
         }
@@ -103,7 +104,7 @@ unsafe fn update<const N: usize>(
     }
     let _odd = ODD.lock().unwrap_or_else(PoisonError::into_inner);
     let mut before = [0; N];
-    // SAFETY: promised by the caller; what is copied to and from is ours.
+    // SAFETY: promised by the caller; the other side of each copy is a local array.
     unsafe {
         ptr::copy_nonoverlapping(place, before.as_mut_ptr(), N);
         if let Some(new) = change(before) {

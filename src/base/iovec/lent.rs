@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory that tests lend to operations, as applications do.
 //!
-//! Trusted with: tests that let it outlive the operations.
+//! Trusted with: tests, which must keep the memory longer than the operations.
 
 use core::cell::UnsafeCell;
 
@@ -26,23 +26,23 @@ impl TestMemory {
         unsafe { (&*self.0.get()).len() }
     }
 
-    /// Operations may use this part of it.
+    /// Returns a part of the memory for an operation.
     pub fn iov(&self, at: usize, len: usize) -> IoVec {
         assert!(at + len <= self.len());
         // SAFETY: within the memory, which outlives the operation: see above.
         unsafe { Piece::new(self.base().add(at), len, Host) }.into()
     }
 
-    /// All of it, for peers.
+    /// Returns all of the memory, for access by peers.
     pub fn registered(&self) -> Registered {
         // SAFETY: as in `iov`: it outlives the region.
         unsafe { Registered::new(self.base(), self.len()) }
     }
 
-    /// What is there now.
+    /// Returns the present content.
     pub fn bytes(&self, at: usize, len: usize) -> Vec<u8> {
         assert!(at + len <= self.len());
-        // SAFETY: as in `base`; nobody writes while this is copied.
+        // SAFETY: as in `base`; nothing writes during the copy.
         unsafe { core::slice::from_raw_parts(self.base().add(at), len) }.to_vec()
     }
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One piece of memory of the application.
 //!
-//! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and what is made of them are not
-//! copied: who has one moves it to where the operation is kept, and drops it with the operation, for there the promise
-//! ends.
+//! Trusted with: reading and writing it, by the promise given to `Piece::new`. Pieces and lists of them are not copied:
+//! the owner moves a piece to the record of its operation and drops it with the operation, because the promise ends
+//! then.
 //!
-//! Names for the kernel and atomic instructions are methods of host pieces alone.
+//! Only pieces of host memory have methods that pass addresses to the kernel or use atomic instructions.
 
 use super::{Cursor, IoVec, Span};
 use crate::hmem::{self, Host, Memory};
 
-/// Memory that the application leaves to the library: where it is, and what its transport has to know of it.
+/// Memory that the application leaves to the library: its address, its length, and its description for the transport.
 #[derive(Debug)]
 pub struct Piece<M = Host> {
     pub(super) base: *mut u8,
@@ -20,20 +20,20 @@ pub struct Piece<M = Host> {
 
 // SAFETY: the address is a plain word here; that the memory may be used from any thread is the promise given to `new`.
 unsafe impl<M: Memory> Send for Piece<M> {}
-// SAFETY: as above. Operations that meet in the same bytes are a race of the application's, or of the peers that it
-// lets in.
+// SAFETY: as above. Operations on overlapping bytes are a race of the application, or of the peers that it grants
+// access.
 unsafe impl<M: Memory> Sync for Piece<M> {}
 
 impl<M: Memory> Piece<M> {
     /// # Safety
-    /// `base[..len]` must be memory as `memory` says, and stay valid until the operation that this describes completes.
-    /// Whoever keeps the piece drops it before that is reported.
+    /// `base[..len]` must be memory as `memory` describes it, and stay valid until the operation that uses it
+    /// completes. The owner of the piece drops it before that completion is reported.
     #[inline(always)]
     pub unsafe fn new(base: *mut u8, len: usize, memory: M) -> Piece<M> {
         Piece { base, len, memory }
     }
 
-    /// No memory.
+    /// A piece of no memory.
     #[inline]
     pub const fn empty(memory: M) -> Piece<M> {
         Piece {
@@ -53,13 +53,13 @@ impl<M: Memory> Piece<M> {
         self.memory
     }
 
-    /// Where it is.
+    /// The address range.
     #[inline]
     pub fn span(&self) -> Span {
         Span::new(self.base as usize, self.len)
     }
 
-    /// It goes to somebody else; what is left has no bytes.
+    /// Moves the piece out and leaves one without bytes.
     #[inline(always)]
     pub fn take(&mut self) -> Piece<M> {
         Piece {
@@ -69,44 +69,44 @@ impl<M: Memory> Piece<M> {
         }
     }
 
-    /// A look at it that does not outlive it.
+    /// Returns a cursor that does not outlive the piece.
     #[inline]
     pub fn cursor(&self) -> Cursor<'_, M> {
         Cursor::of(IoVec::from(self.again()))
     }
 
-    /// The same memory once more: only for what is bounded by a lifetime, or made anew by somebody who has the promise.
+    /// Duplicates the piece. Only for values that are bounded by a lifetime, or made by a caller that has the promise.
     #[inline(always)]
     pub(super) fn again(&self) -> Piece<M> {
         Piece { ..*self }
     }
 
-    /// Takes bytes; what there is no room for is dropped.
+    /// Copies bytes to the piece, and drops those for which there is no room.
     #[inline(always)]
     pub fn fill(&self, bytes: &[u8]) {
         // SAFETY: `bytes` are the library's own.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
     }
 
-    /// As `fill`.
+    /// As `fill`, from a raw pointer.
     ///
     /// # Safety
     /// `len` bytes from `bytes` on must be readable.
     #[inline(always)]
     pub(super) unsafe fn fill_raw(&self, bytes: *const u8, len: usize) {
-        // SAFETY: who made the piece promised its memory for as long as it is kept; the caller promises the bytes.
+        // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the bytes.
         unsafe {
             hmem::copy_to_from_shared(self.memory.kind(), bytes, self.base, len.min(self.len))
         }
     }
 
-    /// Copies it to memory that no reference can stand for.
+    /// Copies the piece to memory to which no reference may exist.
     ///
     /// # Safety
-    /// `len()` bytes from `out` on must be writable, and no part of the piece.
+    /// `len()` bytes from `out` on must be writable, and must not overlap the piece.
     #[inline(always)]
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
-        // SAFETY: who made the piece promised its memory for as long as it is kept; the caller promises the room.
+        // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the room.
         unsafe { hmem::copy_from_to_shared(self.memory.kind(), self.base, out, self.len) }
     }
 
@@ -116,10 +116,10 @@ impl<M: Memory> Piece<M> {
         self.cursor().copy_out(out);
     }
 
-    /// Its address `skip` bytes further on.
+    /// The address `skip` bytes behind the start.
     ///
     /// # Safety
-    /// The piece has at least so many bytes.
+    /// The piece has at least `skip` bytes.
     #[inline(always)]
     pub(super) unsafe fn at(&self, skip: usize) -> *mut u8 {
         // SAFETY: within the piece.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies between memory of the application and memory that two processes share: both know their lengths, so these are
-//! safe.
+//! Copies between memory of the application and memory that two processes share. Both sides have a length, so these
+//! copies are safe functions.
 //!
-//! Trusted with: that the two are never the same memory. The addresses of shared memory are given to nobody.
+//! Trusted with: that the two never overlap. Addresses of shared memory are not given to applications.
 
 use super::{IoVec, Piece};
 use crate::hmem::Memory;
@@ -11,11 +11,11 @@ use crate::sync::shared_bytes::{SharedBytes, SharedRoom};
 
 impl<M: Memory> Piece<M> {
     /// # Panics
-    /// If there is less room: our own mistake, never the peer's.
+    /// If there is less room: a fault of this library, which no peer can cause.
     #[inline(always)]
     pub fn put_into(&self, mut room: SharedRoom<'_>) {
         assert!(self.len() <= room.len(), "a piece is longer than its room");
-        // SAFETY: whoever made the room promises that all of it is writable, and it was compared with the piece.
+        // SAFETY: the maker of the room promises that all of it is writable, and the piece is no longer than the room.
         unsafe { self.copy_to_raw(room.as_mut_ptr()) }
     }
 }
@@ -24,17 +24,17 @@ impl<M: Memory> IoVec<M> {
     /// Copies all bytes not yet moved.
     ///
     /// # Panics
-    /// As `Piece::put_into`.
+    /// As for `Piece::put_into`.
     #[inline(always)]
     pub fn put_into(&self, mut room: SharedRoom<'_>) {
-        // SAFETY: whoever made the room promises that all of it is writable.
+        // SAFETY: the maker of the room promises that all of it is writable.
         unsafe { self.copy_to_raw(room.as_mut_ptr(), room.len()) }
     }
 
     /// As `put_into`, for many bytes.
     ///
     /// # Panics
-    /// As there.
+    /// As for `put_into`.
     #[inline]
     pub fn put_long_into(&self, mut room: SharedRoom<'_>, ways: &mut Ways) {
         // SAFETY: as in `put_into`.
@@ -44,7 +44,7 @@ impl<M: Memory> IoVec<M> {
     /// As `fill`, from shared memory.
     #[inline(always)]
     pub fn fill_from(&self, bytes: SharedBytes<'_>) {
-        // SAFETY: whoever made the bytes promises that so many are readable.
+        // SAFETY: the maker of the bytes promises that all of them are readable.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
     }
 
@@ -60,7 +60,7 @@ impl Piece {
     /// As `fill`, from shared memory.
     #[inline(always)]
     pub fn fill_from(&self, bytes: SharedBytes<'_>) {
-        // SAFETY: whoever made the bytes promises that so many are readable.
+        // SAFETY: the maker of the bytes promises that all of them are readable.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) }
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use crate::hmem::Host;
 
     fn piece_of(memory: &mut [u8]) -> Piece {
-        // SAFETY: the arrays of the tests outlive what is made of them.
+        // SAFETY: the arrays of the tests outlive these pieces.
         unsafe { Piece::new(memory.as_mut_ptr(), memory.len(), Host) }
     }
 

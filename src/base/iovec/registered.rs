@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory that the application has registered: fi_mr(3).
 //!
-//! Trusted with: the promise given to `Registered::new`, which is handed on with each part.
+//! Trusted with: the promise given to `Registered::new`, which each part inherits.
 
 use super::{Piece, Span};
 use crate::hmem::Host;
@@ -11,17 +11,17 @@ pub struct Registered(Piece);
 
 impl Registered {
     /// # Safety
-    /// `base[..len]` must stay valid until the region is closed and what was under way on it then has ended.
+    /// `base[..len]` must stay valid until the region is closed and all accesses that were pending then have ended.
     pub unsafe fn new(base: *mut u8, len: usize) -> Registered {
         // SAFETY: the caller's promise lasts as long as each access.
         Registered(unsafe { Piece::new(base, len, Host) })
     }
 
-    /// Memory that is never given back.
+    /// Memory that is never freed.
     #[cfg(test)]
     pub fn leaked(bytes: Vec<u8>) -> Registered {
         let bytes = bytes.leak();
-        // SAFETY: leaked, and named by nothing else.
+        // SAFETY: leaked, and without other references.
         unsafe { Registered::new(bytes.as_mut_ptr(), bytes.len()) }
     }
 
@@ -38,8 +38,8 @@ impl Registered {
         self.0.span()
     }
 
-    /// For an access: `len` bytes behind the first `skip`, if there are so many. Whoever closes the region ends the
-    /// access, and with that the part.
+    /// Returns the part of an access: `len` bytes behind the first `skip`, if the region has them. Closing the region
+    /// ends the access, and so the part.
     #[inline]
     pub fn part(&self, skip: usize, len: usize) -> Option<Piece> {
         let fits = skip <= self.0.len && len <= self.0.len - skip;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A range of virtual addresses, as a name. Nobody promises that there is memory: it is compared, shown to peers and
-//! given to the kernel, and never looked into.
+//! A range of virtual addresses without a promise that there is memory. Ranges are compared, sent to peers and passed
+//! to the kernel, but never dereferenced.
 #![forbid(unsafe_code)]
 
 /// Addresses of this process.
@@ -15,7 +15,7 @@ impl Span {
         Span { start, len }
     }
 
-    /// Whether all of `other` lies within; nothing may also stand at the end.
+    /// Returns true if all of `other` lies within. An empty range may also lie at the end.
     pub fn contains(self, other: Span) -> bool {
         let skip = other.start.checked_sub(self.start);
         skip.and_then(|skip| self.len.checked_sub(skip))

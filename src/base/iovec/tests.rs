@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Pieces, and the cursor over them.
+//! Tests the pieces, and the cursor over them.
 
 use super::*;
 use crate::sys::io_list::GatherList;
@@ -59,7 +59,7 @@ fn more_pieces_than_the_limit_are_refused() {
         iov_len: 0,
     };
     let pieces = [NONE; IOV_LIMIT + 1];
-    // SAFETY: five readable, empty pieces at most; where there is none, none is read.
+    // SAFETY: at most five readable, empty pieces; the NULL pointer is not read.
     let new = |pieces, count| unsafe { IoVec::<Host>::new(pieces, ptr::null(), count) };
     assert!(new(pieces.as_ptr(), pieces.len()).is_none());
     assert!(new(pieces.as_ptr(), IOV_LIMIT).is_some());
@@ -81,7 +81,7 @@ fn each_piece_keeps_its_descriptor() {
     // SAFETY: as above; without descriptors.
     let mut iov = unsafe { IoVec::<Desc>::new(pieces.as_ptr(), ptr::null(), 2) }.unwrap();
     assert_eq!(iov.memories().collect::<Vec<_>>(), [Desc::NONE; 2]);
-    // The bytes go where they go without descriptors.
+    // The copied bytes are the same as without descriptors.
     assert_eq!(iov.copy_in(&[1, 2, 3, 4]), 4);
     assert_eq!((a, b), ([1, 2, 3], [4, 0]));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Lines that a thread logs under a lock. Callbacks of the application may call back into the library, so once some
-//! were imported (fi_provider(3), `fi_import_log`) these lines wait until the thread has given the lock back, in their
-//! order. Who is inside a lock `sync::inside` knows.
+//! Lines that a thread logs under a lock. Callbacks of the application may call back into the library. So, as soon as
+//! callbacks were imported (fi_provider(3), `fi_import_log`), these lines are deferred until the thread has left its
+//! locks, and are then delivered in order. `sync::inside` counts the locks of a thread.
 //!
-//! Trusted with: handing `Line`s from thread to thread.
+//! Trusted with: passing `Line`s from thread to thread.
 
 use core::cell::Cell;
 use core::ffi::c_int;
@@ -18,10 +18,10 @@ use super::{Origin, emit, is_wanted, ready};
 use crate::abi::fi_provider;
 use crate::sync::inside::{self, Inside};
 
-/// The guard of a lock that is no `sync::Lock`, while which lives lines of its thread wait.
+/// The guard of a lock that is not a `sync::Lock`. While it exists, lines of its thread are deferred.
 pub struct Deferring<G> {
     guard: G,
-    /// Behind the guard: it ends when the lock was given back.
+    /// Declared behind the guard, so it ends after the lock was released.
     _inside: Inside,
 }
 
@@ -48,19 +48,19 @@ impl<G: DerefMut> DerefMut for Deferring<G> {
     }
 }
 
-/// Whether lines of this thread wait now.
+/// Returns true if lines of this thread are deferred now.
 #[cold]
 pub(super) fn is_on() -> bool {
     inside::is_inside()
 }
 
-/// Callbacks are going to be imported: from now on lines under locks wait. True the first time: then locks of which
-/// the owner is not counted (`sync::Lock`) have to be shared.
+/// Starts to defer lines, because callbacks are about to be imported. Returns true for the first call: the caller then
+/// has to share the locks that do not count their owner (`sync::Lock`).
 pub fn begin() -> bool {
     static BEGUN: Once = Once::new();
     let mut is_first = false;
     BEGUN.call_once(|| {
-        // The process ends by a panic. The callbacks cannot be called with a lock held, but no line is lost.
+        // A panic ends the process. The callbacks cannot be called with a lock held, so the lines go to the sink.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
             write_all(Line::write);
@@ -74,7 +74,7 @@ pub fn begin() -> bool {
     is_first
 }
 
-/// The process ends: what threads that are inside a lock have logged is not left behind.
+/// Delivers all deferred lines, also those of other threads that are inside a lock, because the process ends.
 pub fn at_exit() {
     match is_on() {
         true => write_all(Line::write),
@@ -82,7 +82,7 @@ pub fn at_exit() {
     }
 }
 
-/// A line that waits.
+/// A deferred line.
 pub(super) struct Line {
     pub provider: *const fi_provider,
     pub name: CString,
@@ -91,16 +91,16 @@ pub(super) struct Line {
     pub function: CString,
     pub line: c_int,
     pub message: CString,
-    /// When the next such line is due, where the callbacks are to be asked for it.
+    /// The earliest time of the next such line, if the callbacks have to decide that.
     pub next: Option<&'static AtomicU64>,
 }
 
-// SAFETY: nobody here reads what `provider` points to. Callbacks may: whoever logs promises that it outlives the call
-// that logged, or it belongs to a `Source`, which is static.
+// SAFETY: this module does not read the struct behind `provider`. Callbacks may: the caller that logs promises that it
+// outlives the call, or it belongs to a `Source`, which is static.
 unsafe impl Send for Line {}
 
 impl Line {
-    /// Keeps the line until its thread is outside all locks. It is written at once where that cannot be said any more.
+    /// Keeps the line until its thread has left all locks. Delivers it at once if the thread's storage is gone already.
     #[cold]
     pub fn push(self) {
         let mut line = Some(self);
@@ -112,7 +112,8 @@ impl Line {
         line.into_iter().for_each(Line::hand_out);
     }
 
-    /// To the callbacks, or to the sink if there are none any more. What callbacks are asked for was not asked before.
+    /// Passes the line to the callbacks, or to the sink if none are installed any more. The callbacks have not been
+    /// called for this line yet, so they decide here whether it is wanted.
     fn hand_out(self) {
         let origin = Origin {
             provider: self.provider,
@@ -132,7 +133,7 @@ impl Line {
         }
     }
 
-    /// To the sink, whatever was imported.
+    /// Writes the line to the sink, even if callbacks are installed.
     fn write(self) {
         let (function, message) = (&self.function, &self.message);
         let sink = &settings().sink;
@@ -147,12 +148,12 @@ impl Line {
     }
 }
 
-/// Lines are taken by their own thread, or when the process ends.
+/// Deferred lines, which are taken by their own thread, or at the end of the process.
 type Lines = Arc<Mutex<VecDeque<Line>>>;
 
 #[derive(Default)]
 struct Thread {
-    /// A callback may come back here: its lines are handed out behind those that were there before.
+    /// Set while `hand_out` runs. A callback may log, too: its lines are delivered behind the earlier ones.
     handing_out: Cell<bool>,
     lines: OnceLock<Lines>,
 }
@@ -161,7 +162,7 @@ impl Thread {
     fn lines(&self) -> &Lines {
         self.lines.get_or_init(|| {
             let lines = Lines::default();
-            // In a child of a process that was forked in here it is taken for ever.
+            // If the process was forked in this section, the mutex stays locked in the child for ever.
             if let Ok(mut all) = ALL.try_lock() {
                 all.retain(|lines| lines.strong_count() > 0);
                 all.push(Arc::downgrade(&lines));
@@ -191,7 +192,7 @@ impl Thread {
     }
 }
 
-/// Of all threads. One that is in the middle of adding a line, perhaps this very one, is left out.
+/// Delivers the lines of all threads. Skips a thread that is adding a line now, which may be this thread.
 fn write_all(write: fn(Line)) {
     let all = match ALL.try_lock() {
         Ok(all) => all.clone(),

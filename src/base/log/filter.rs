@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which lines are wanted: FI_LOG_LEVEL, FI_LOG_PROV and FI_LOG_SUBSYS of fabric(7).
+//! Selects the wanted lines: FI_LOG_LEVEL, FI_LOG_PROV and FI_LOG_SUBSYS of fabric(7).
 #![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_int};
@@ -15,7 +15,7 @@ pub(super) struct Filter {
 }
 
 impl Filter {
-    /// From the texts of the three variables; `None` where one is not set.
+    /// Makes the filter from the texts of the three variables; `None` for one that is not set.
     pub(super) fn new(
         level: Option<&str>,
         providers: Option<&str>,
@@ -32,14 +32,14 @@ impl Filter {
         self.level
     }
 
-    /// Are lines of this level about this subsystem wanted? Numbers outside the enumerations never are.
+    /// Returns true if lines of this level and subsystem are wanted. Numbers outside the enumerations never are.
     pub(super) fn includes(&self, level: c_int, subsys: c_int) -> bool {
         level >= 0
             && level <= self.level
             && super::subsys_name(subsys).is_some_and(|name| self.subsystems.include(name))
     }
 
-    /// The library itself is no provider and never excluded.
+    /// Returns true if lines of this provider are excluded. The library itself is no provider and never excluded.
     pub(super) fn excludes_provider(&self, name: &CStr) -> bool {
         name != CORE.name() && !name.to_str().is_ok_and(|name| self.providers.include(name))
     }
@@ -57,7 +57,7 @@ impl Names {
         names: Vec::new(),
     };
 
-    /// Letter case does not matter, blanks do.
+    /// Parses a list. Letter case does not matter, blanks do.
     fn parse(text: &str) -> Names {
         let (negated, list) = match text.strip_prefix('^') {
             Some(rest) => (true, rest),
@@ -78,12 +78,12 @@ impl Names {
     }
 }
 
-/// An unknown word means the lowest level: somebody wants a log, so what matters most is written.
+/// Returns the level for a word. An unknown word means the lowest level, because the user wants a log of some kind.
 fn level_of(word: &str) -> c_int {
     known_level(word).unwrap_or(0)
 }
 
-/// Other programs have a level `error`; here the lowest one has the errors.
+/// Other programs have a level `error`; here errors belong to the lowest level.
 fn known_level(word: &str) -> Option<c_int> {
     if word.eq_ignore_ascii_case("error") {
         return Some(0);
@@ -93,7 +93,7 @@ fn known_level(word: &str) -> Option<c_int> {
     c_int::try_from(place).ok()
 }
 
-/// What to say about words in FI_LOG_LEVEL and FI_LOG_SUBSYS that mean nothing.
+/// Returns complaints about unknown words in FI_LOG_LEVEL and FI_LOG_SUBSYS.
 pub(super) fn unknown_words(level: Option<&str>, subsystems: Option<&str>) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(word) = level.filter(|word| known_level(word).is_none()) {
@@ -104,7 +104,7 @@ pub(super) fn unknown_words(level: Option<&str>, subsystems: Option<&str>) -> Ve
     }
     let names = subsystems.map(Names::parse).unwrap_or(Names::ALL).names;
     let known = |name: &String| SUBSYSTEMS.iter().any(|s| s.eq_ignore_ascii_case(name));
-    // A lone `^` leaves nothing out.
+    // A lone `^` excludes nothing.
     for name in names.iter().filter(|name| !name.is_empty() && !known(name)) {
         let known = SUBSYSTEMS.join(", ");
         said.push(format!(

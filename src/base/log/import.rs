@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Log callbacks that the application imported: `fi_import_log` in fi_provider(3).
 //!
-//! Trusted with: calling them. Whoever installs them promises that they stay valid.
+//! Trusted with: calling them. The caller of `install` promises that they stay valid.
 
 use core::ffi::{CStr, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::sync::{PoisonError, RwLock};
 use super::deferred;
 use crate::abi::{FI_LOG_PROV_FILTERED, fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
 
-/// The application's functions, copied out of its table. What it left out is answered with "not wanted".
+/// The application's functions, copied from its table. A missing function counts as "not wanted".
 #[derive(Clone, Copy)]
 pub struct Callbacks {
     ops: fi_ops_log,
@@ -31,7 +31,8 @@ impl Callbacks {
         filtered: bool,
     ) -> bool {
         let (level, subsys) = (fi_log_level(level as u32), fi_log_subsys(subsys as u32));
-        // SAFETY: `new`: the functions are callable; `provider` is what the caller of fi_log gave, or a `Source`.
+        // SAFETY: `new`: the functions are callable; `provider` is a `Source` or the pointer that the caller of fi_log
+        // passed.
         self.ops.enabled.is_some_and(
             |enabled| unsafe { enabled(provider, level, subsys, flags(filtered)) } != 0,
         )
@@ -82,7 +83,7 @@ impl Callbacks {
     }
 }
 
-/// From now on the callbacks decide what is logged and where; `None` gives the log back to the variables.
+/// Installs callbacks, which then select and receive all lines; `None` makes the variables select them again.
 pub fn install(callbacks: Option<Callbacks>) {
     let asked = callbacks.is_some();
     if asked {
@@ -92,7 +93,7 @@ pub fn install(callbacks: Option<Callbacks>) {
     super::set_asking(asked);
 }
 
-/// A copy, so that no lock is held while the application's code runs.
+/// Returns a copy, so that no lock is held while the application's code runs.
 pub(super) fn callbacks() -> Option<Callbacks> {
     *INSTALLED.read().unwrap_or_else(PoisonError::into_inner)
 }

@@ -20,7 +20,7 @@ pub(super) struct Settings {
     pub interval: u64,
 }
 
-/// Reads the settings at the first question. Nothing in here may log.
+/// Reads the settings at the first call. Nothing in here may log.
 pub(super) fn settings() -> &'static Settings {
     SETTINGS.get_or_init(|| {
         let settings = Settings::read();
@@ -69,7 +69,7 @@ impl Settings {
             providers.as_deref(),
             subsystems.as_deref(),
         );
-        // A log that is on says what was wrong with its own settings, whatever these leave out.
+        // If logging is on, complaints about its own settings are written even if those settings exclude them.
         if filter.level() >= Level::Warn as c_int {
             for complaint in complaints {
                 let (name, line) = (CORE.name(), line!() as c_int);

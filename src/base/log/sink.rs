@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where log lines go: FI_LOG_LOCATION and FI_LOG_LOCATION_MODE of fabric(7).
+//! Writes log lines to their destination: FI_LOG_LOCATION and FI_LOG_LOCATION_MODE of fabric(7).
 #![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_int};
@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::base::escape;
 use crate::sys::limits::check_file_size;
 
-/// An open place for log lines.
+/// An open destination for log lines.
 #[derive(Debug)]
 pub(super) enum Sink {
     Stderr,
@@ -22,7 +22,7 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    /// `location` as FI_LOG_LOCATION says it: a stream's name, a directory, or a file that does not exist yet.
+    /// Opens a value of FI_LOG_LOCATION: a stream's name, a directory, or a file that does not exist yet.
     pub(super) fn open(location: &str, mode: u32) -> io::Result<Sink> {
         match location {
             "" | "stderr" => Ok(Sink::Stderr),
@@ -46,7 +46,7 @@ impl Sink {
         message: &CStr,
     ) {
         let text = format_line(provider, level, subsys, function, line, message);
-        // A log that cannot be written has nobody left to be told.
+        // An error is ignored, because there is no other place to report it.
         let _ = match self {
             Sink::Stderr => io::stderr().write_all(&text),
             Sink::Stdout => {
@@ -67,7 +67,7 @@ fn create(path: &Path, mode: u32) -> io::Result<Sink> {
         .map(Sink::File)
 }
 
-/// Nothing, where the line would make the file longer than it may be: a log must not end the process.
+/// Appends the text, unless that would exceed the limit on file sizes: a log must not end the process.
 fn append(mut file: &File, text: &[u8]) -> io::Result<()> {
     check_file_size(file.metadata()?.len() + text.len() as u64)?;
     file.write_all(text)
@@ -114,7 +114,7 @@ mod tests {
     use super::super::{Level, Subsys};
     use super::*;
 
-    /// A folder of the test's own, gone with it.
+    /// A folder for one test, which is removed with this value.
     struct Folder(PathBuf);
 
     impl Folder {
@@ -186,7 +186,7 @@ mod tests {
         write(&sink, c"one");
         write(&sink, c"two");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
-        // The umask may take bits away.
+        // The umask may clear bits.
         assert_eq!(mode & 0o777 & !0o640, 0, "{mode:o}");
         assert_eq!(mode & 0o600, 0o600, "{mode:o}");
         let text = fs::read_to_string(&path).unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The log from the side of a module that logs, with callbacks in place of a sink.
+//! Tests the log from the side of a module that logs, with callbacks in place of a sink.
 //!
-//! Trusted with: reading what the callbacks are given, which `import` promises to be strings.
+//! Trusted with: reading the strings that `import` passes to the callbacks.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::sync::inside::Inside;
 static TESTER: Source = Source::new(c"log-tester");
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Callbacks are one per process, so tests that install some take turns.
+/// There is one set of callbacks per process, so tests that install callbacks run one at a time.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
@@ -24,7 +24,7 @@ fn lines() -> Vec<String> {
     core::mem::take(&mut LINES.lock().unwrap())
 }
 
-/// Only lines of the tester: other tests may log at the same time.
+/// Accepts only lines of the tester, because other tests may log at the same time.
 unsafe extern "C" fn enabled(
     provider: *const fi_provider,
     level: fi_log_level,
@@ -47,7 +47,7 @@ unsafe extern "C" fn log(
         return;
     }
     assert!(line > 0);
-    // SAFETY: `import` gives strings that live for the call, and the provider of a `Source`.
+    // SAFETY: `import` passes strings that live during the call, and the provider of a `Source`.
     let (name, function, message) = unsafe {
         (
             CStr::from_ptr((*provider).name),
@@ -159,7 +159,7 @@ fn the_name_of_the_function_is_the_last_in_its_path() {
     assert_eq!(function_of("here"), "here");
 }
 
-/// Lines of one thread: who holds a lock, and who comes back while its lines are handed out.
+/// Tests the lines of one thread: one that holds a lock, and a callback that logs while lines are delivered.
 #[test]
 fn lines_under_a_lock_come_when_it_is_given_back() {
     let _turn = turn();
@@ -178,7 +178,7 @@ fn lines_under_a_lock_come_when_it_is_given_back() {
     assert_eq!(texts, expected);
 }
 
-/// A loaded provider logs from within a call that was made under a lock: nothing of the callbacks runs there.
+/// A loaded provider logs from within a call that was made under a lock: no callback runs there.
 #[test]
 fn callbacks_are_asked_for_lines_of_others_behind_the_lock() {
     let _turn = turn();
@@ -238,7 +238,7 @@ fn the_end_of_the_process_leaves_no_line_behind() {
 fn a_repeated_line_under_a_lock_waits_for_its_time() {
     let _turn = turn();
     install_callbacks();
-    // There is no `ready` among them: no such line is ever due.
+    // The callbacks have no `ready`, so such a line is never due.
     let inside = Inside::enter();
     log_misuse!(&TESTER, Subsys::Cq, "again");
     drop(inside);

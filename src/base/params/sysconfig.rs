@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The system's file of variables, libfabric.conf: fabric(7), FI_PREFER_SYSCONFIG.
 //!
-//! Lines `NAME=value`; lines without `=` are ignored and nothing is trimmed. The first line for a name counts.
+//! Lines have the form `NAME=value`; lines without `=` are ignored and nothing is trimmed. The first line for a name
+//! counts.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -38,8 +39,8 @@ impl SystemFile {
         SystemFile { entries }
     }
 
-    /// The value of a variable: the environment's before the file's, unless FI_PREFER_SYSCONFIG is true. That itself
-    /// may stand in the file too.
+    /// Returns the value of a variable: the environment's before the file's, unless FI_PREFER_SYSCONFIG is true. The
+    /// file may contain that variable, too.
     pub(super) fn choose(
         &self,
         variable: &str,
@@ -66,7 +67,7 @@ impl SystemFile {
     }
 }
 
-/// Fixed when the library is built, like the rest of an installation's layout.
+/// Fixed when the library is built, like the other paths of an installation.
 const DIRECTORY: &str = match option_env!("SYSCONFDIR") {
     Some(directory) => directory,
     None => "/etc",
@@ -80,7 +81,7 @@ mod tests {
 
     use super::*;
 
-    /// What a variable is, given the file and the environment as `NAME=value` lines.
+    /// Returns the value of a variable, given the file and the environment as `NAME=value` lines.
     fn chosen(file: &str, environment: &str, variable: &str) -> Option<String> {
         let environment = SystemFile::parse(environment.as_bytes());
         SystemFile::parse(file.as_bytes())
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(SystemFile::read(&directory).entries.len(), 0);
         fs::write(directory.join("libfabric.conf"), b"FI_A=\xff\nFI_B=2\n").unwrap();
         let file = SystemFile::read(&directory);
-        // A FIFO without a writer must not hold up the program.
+        // A FIFO without a writer must not block the program.
         fs::remove_file(directory.join("libfabric.conf")).unwrap();
         let fifo = directory.join("libfabric.conf");
         nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Variables as a process reads them. Each environment needs a process of its own: this one, started again.
+//! Tests variables as a process reads them. Each environment needs a process of its own: this program, started again.
 #![forbid(unsafe_code)]
 
 use std::process::Command;
@@ -8,8 +8,8 @@ use super::*;
 
 static TESTER: Source = Source::new(c"tester");
 
-/// Runs an ignored test of this program, which prints something, with these variables; what it printed between the
-/// marks. FI_ variables of the surroundings are not passed on.
+/// Runs an ignored test of this program in a new process with these variables, and returns what it prints with
+/// `print_report`. Other FI_ variables of this process are not passed on.
 pub(crate) fn report(test: &str, environment: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
@@ -31,7 +31,7 @@ pub(crate) fn report(test: &str, environment: &[(&str, &str)]) -> String {
     text[begin..text.find(END).unwrap()].trim().to_owned()
 }
 
-/// What a reported test prints goes between these.
+/// Prints a text between the marks that `report` searches for.
 pub(crate) fn print_report(text: &str) {
     println!("{BEGIN}{text}{END}");
 }
@@ -103,7 +103,7 @@ fn a_boolean_that_is_no_word_is_refused() {
 
 #[test]
 fn a_path_is_not_for_those_who_start_a_program_with_more_rights() {
-    // Some variable that every process has.
+    // Any variable that the process has.
     let (name, _) = std::env::vars().next().unwrap();
     for kind in [Kind::String, Kind::Path, Kind::Int] {
         assert!(text_of(&name, kind, false).is_some());

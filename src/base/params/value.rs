@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the text of a variable means: the types of `fi_param_get` in fi_provider(3).
+//! Parses the text of a variable: the types of `fi_param_get` in fi_provider(3).
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -11,7 +11,8 @@ use crate::base::Error;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     String,
-    /// A string that names a file or folder: not from the environment of a program with more rights than its user.
+    /// A string that names a file or folder. A program with more rights than its user does not read it from the
+    /// environment.
     Path,
     Int,
     Bool,
@@ -28,7 +29,7 @@ pub enum Value {
 }
 
 impl Kind {
-    /// `None` if the text means nothing in this type.
+    /// Returns `None` if the text is not valid for this type.
     pub fn parse(self, text: &[u8]) -> Option<Value> {
         match self {
             Kind::String | Kind::Path => Some(Value::String(text.to_vec())),
@@ -38,7 +39,7 @@ impl Kind {
         }
     }
 
-    /// What a text would have to be.
+    /// Describes the texts that are valid for this type.
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Kind::String | Kind::Path => "a text",
@@ -85,7 +86,8 @@ impl fmt::Display for Value {
     }
 }
 
-/// What C's `strtol` takes with base 0, the base by prefix, but as a whole: digits with something behind them are no number.
+/// Parses a number as C's `strtol` does with base 0, the base by prefix, but refuses digits with other text behind
+/// them.
 fn number(text: &[u8]) -> Option<i128> {
     let text = trimmed(text);
     let (negative, text) = match text {
@@ -103,7 +105,7 @@ fn number(text: &[u8]) -> Option<i128> {
     }
     let magnitude = digits.iter().try_fold(0, |number: i128, digit| {
         let digit = char::from(*digit).to_digit(base)?;
-        // No type has room for as much as this has.
+        // Limited to a value that is out of range for every type.
         Some((number * i128::from(base) + i128::from(digit)).min(i128::from(u64::MAX) + 1))
     })?;
     Some(if negative { -magnitude } else { magnitude })
@@ -119,7 +121,7 @@ fn trimmed(text: &[u8]) -> &[u8] {
     }
 }
 
-/// Programs write -1 for the largest size.
+/// Converts a number to a size; programs write -1 for the largest size.
 fn size(number: i128) -> Option<usize> {
     match number {
         -1 => Some(usize::MAX),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses as text, `fi_sockaddr_in://10.0.0.1:7471`: fi_av(3), `fi_av_straddr`, and fi_getinfo(3), `addr_format`.
 //!
-//! Sizes and offsets are those of the structs that the formats stand for.
+//! Sizes and offsets are those of the C structs of the formats.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -9,9 +9,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::abi::*;
 
-/// The text of an address; empty for formats without one, and for addresses that are too short for their format.
+/// Returns the text of an address; empty for formats without one, and for addresses that are too short for their
+/// format.
 ///
-/// The formats whose addresses are opaque (MLX, UCX) name the place in memory that the caller gives as `place`.
+/// The text of an opaque format (MLX, UCX) is its place in memory, which the caller passes as `place`.
 pub fn straddr(format: u32, address: &[u8], place: usize) -> Vec<u8> {
     if format == FI_ADDR_STR {
         return string(address).to_vec();
@@ -59,7 +60,7 @@ fn formatted(format: u32, address: &[u8], place: usize) -> Option<String> {
     Some(text)
 }
 
-/// A `struct sockaddr` says itself what it is.
+/// Formats a `struct sockaddr`, whose family determines its format.
 fn socket(address: &[u8]) -> Option<String> {
     let at = Fields(address);
     match i32::from(at.u16(0)?) {
@@ -83,7 +84,7 @@ fn ipv6(at: Fields) -> Option<String> {
     Some(format!("fi_sockaddr_in6://[{}]:{port}", ip6(at.bytes(8)?)))
 }
 
-/// Address, partition key, port space and scope.
+/// Formats an address with partition key, port space and scope.
 fn infiniband(at: Fields) -> Option<String> {
     let partition = u16::from_be_bytes(at.bytes(2)?);
     let service = u64::from_be_bytes(at.bytes(24)?);
@@ -96,7 +97,7 @@ fn infiniband(at: Fields) -> Option<String> {
     ))
 }
 
-/// As the C library's `inet_ntop` prints it, which ends addresses that embed an IPv4 one, `::10.0.0.1`, with that.
+/// Formats an address as the C library's `inet_ntop` does: an embedded IPv4 address is printed as one, `::10.0.0.1`.
 fn ip6(bytes: [u8; 16]) -> String {
     let [high @ .., a, b, c, d] = bytes;
     if high == [0; 12] && (a, b) != (0, 0) {
@@ -105,7 +106,7 @@ fn ip6(bytes: [u8; 16]) -> String {
     Ipv6Addr::from(bytes).to_string()
 }
 
-/// Up to the zero that ends it.
+/// Returns the bytes before the terminating zero.
 fn string(address: &[u8]) -> &[u8] {
     let end = address.iter().position(|byte| *byte == 0);
     &address[..end.unwrap_or(address.len())]
@@ -133,7 +134,7 @@ impl Fields<'_> {
     }
 }
 
-/// Address families, as Linux numbers them.
+/// Address families of Linux.
 const AF_INET: i32 = 2;
 const AF_INET6: i32 = 10;
 const AF_IB: i32 = 27;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The attribute structs as `fi_tostr` prints them: fi_fabric(3), fi_domain(3), fi_endpoint(3).
 //!
-//! Trusted with: following the strings in structs that C hands in, which are NULL or end with a zero.
+//! Trusted with: following the strings in structs from C callers, which are NULL or end with a zero.
 
 use core::ffi::{CStr, c_char};
 
@@ -89,7 +89,7 @@ pub unsafe fn domain_attr(text: &mut Text, depth: usize, known: &Known<fi_domain
     // SAFETY: this function's caller promises it.
     text.c_field(depth, "name", unsafe { string(attr.name) });
     text.field(depth, "threading", THREADING.of(attr.threading.0));
-    // SAFETY: both members of the union are the same enumeration, and any number may stand in it.
+    // SAFETY: both members of the union are the same enumeration, and any number is valid for it.
     let progress = unsafe { attr.anonymous.progress };
     text.field(depth, "progress", PROGRESS.of(progress.0));
     text.field(
@@ -155,7 +155,7 @@ pub unsafe fn string<'a>(string: *const c_char) -> Option<&'a [u8]> {
     Some(unsafe { CStr::from_ptr(string) }.to_bytes())
 }
 
-/// The name of a struct above its fields; a struct that is not there gets one line.
+/// Writes the name of a struct above its fields. A missing struct gets one line.
 fn heading<'a, T>(text: &mut Text, depth: usize, name: &str, attr: Option<&'a T>) -> Option<&'a T> {
     match attr {
         Some(_) => text.heading(depth, name),
@@ -172,7 +172,7 @@ fn context_count(text: &mut Text, depth: usize, name: &str, count: usize) {
     }
 }
 
-/// Major and minor number, as FI_VERSION packs them.
+/// Writes major and minor number, as FI_VERSION packs them.
 fn version(text: &mut Text, depth: usize, name: &str, version: u32) {
     text.field(
         depth,

@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int};
 use crate::abi::{FI_ERRNO_MAX, FI_ERRNO_OFFSET};
 use crate::sys::cformat;
 
-/// What an error number means, whether it has its minus sign or not.
+/// Returns the description of an error number, with or without its minus sign.
 pub fn strerror(errnum: c_int) -> *const c_char {
     let code = errnum.unsigned_abs() as c_int;
     if (0..FI_ERRNO_OFFSET).contains(&code) {
@@ -17,7 +17,7 @@ pub fn strerror(errnum: c_int) -> *const c_char {
     FABRIC_ERRORS.get(index).unwrap_or(&UNKNOWN_ERROR).as_ptr()
 }
 
-/// The same for texts of ours.
+/// As `strerror`, as an owned text.
 pub fn error_words(errnum: c_int) -> String {
     let code = errnum.unsigned_abs() as c_int;
     if (0..FI_ERRNO_OFFSET).contains(&code) {
@@ -28,7 +28,7 @@ pub fn error_words(errnum: c_int) -> String {
     words.to_string_lossy().into_owned()
 }
 
-/// From FI_ERRNO_OFFSET on. The words are ours; the name is what manual pages and other libfabrics' users know.
+/// The errors from FI_ERRNO_OFFSET on. Each text has its own wording and the name that manual pages use.
 const FABRIC_ERRORS: [&CStr; (FI_ERRNO_MAX - FI_ERRNO_OFFSET) as usize] = [
     c"Other error (FI_EOTHER)",
     c"Buffer is too small (FI_ETOOSMALL)",

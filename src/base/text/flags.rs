@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The names of flags, as `fi_tostr` lists them: fi_fabric(3). One bit has other names elsewhere.
+//! The names of flags, as `fi_tostr` lists them: fi_fabric(3). One bit has different names in different fields.
 //!
-//! The order is that of the original's texts. Bits without a name in a list are left out.
+//! The order is that of the original's texts. Bits without a name in a list are omitted.
 #![forbid(unsafe_code)]
 
 use super::writer::Text;
@@ -30,8 +30,8 @@ impl Flags {
         text.trim_comma();
     }
 
-    /// The release whose headers the program has at least that set these bits. A bit without a name in the list proves
-    /// nothing, because some programs set all bits.
+    /// Returns the oldest headers with which a program can have set these bits. If a bit has no name in the list, they
+    /// prove nothing, because some programs set all bits.
     pub fn headers(&self, bits: u64) -> Headers {
         let named = self.0.iter().fold(FI_XPU, |all, (flag, _)| all | flag);
         match bits & !named != 0 {
@@ -42,7 +42,7 @@ impl Flags {
         }
     }
 
-    /// `A | B | 0x4`: for sentences, and complete, with what has no name as a number.
+    /// Returns `A | B | 0x4`, for sentences. It is complete: bits without a name are appended as a number.
     pub fn sum(&self, bits: u64) -> String {
         let mut words = Vec::new();
         let mut unnamed = bits;

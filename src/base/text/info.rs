@@ -17,7 +17,7 @@ use crate::abi::*;
 use crate::base::info::LONGEST;
 
 /// # Safety
-/// Each pointer in `info` is NULL or to what fi_getinfo(3) says; addresses have the size that stands beside them.
+/// Each pointer in `info` is NULL or valid as in fi_getinfo(3); addresses have the size that is given beside them.
 pub unsafe fn info(text: &mut Text, info: &fi_info) {
     text.heading(0, "fi_info");
     text.list_field(1, "caps", |text| flags::CAPS.write(text, info.caps));
@@ -41,7 +41,8 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
             info.dest_addr,
             info.dest_addrlen,
         );
-        // The endpoint made from a connection request uses up its handle, and programs print the info after that.
+        // Only the address of the handle: an endpoint made from a connection request consumes the handle, and programs
+        // print the info after that.
         text.field(1, "handle", Pointer::new(info.handle));
         tx_attr(text, 1, info.tx_attr.as_ref());
         rx_attr(text, 1, info.rx_attr.as_ref());
@@ -53,10 +54,10 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
     }
 }
 
-/// An object that can describe itself does; of others only the address is known.
+/// Writes the text of an object with its own `tostr`; for objects without one, writes the address.
 ///
 /// # Safety
-/// `object` is NULL or an open object, whose table has the size that stands in it.
+/// `object` is NULL or an open object, whose table has the size given in it.
 pub unsafe fn object(text: &mut Text, depth: usize, name: &str, object: *const fid) {
     // SAFETY: this function's caller promises it.
     if unsafe { own_text(text, object) }.is_none() {
@@ -65,7 +66,7 @@ pub unsafe fn object(text: &mut Text, depth: usize, name: &str, object: *const f
 }
 
 /// # Safety
-/// As `object`.
+/// As for `object`.
 unsafe fn own_text(text: &mut Text, object: *const fid) -> Option<()> {
     // SAFETY: `object` promises that the pointer is NULL or an open object.
     let ops = unsafe { object.as_ref()?.ops };
@@ -78,12 +79,12 @@ unsafe fn own_text(text: &mut Text, object: *const fid) -> Option<()> {
     }
     // SAFETY: the table is large enough to have the slot.
     let tostr = unsafe { (*ops).tostr }?;
-    // An empty buffer of its own, whether the object appends to what it finds or writes from the start.
+    // A separate empty buffer, because some objects append to the text in the buffer and others overwrite it.
     let mut buffer = vec![0u8; text.room()];
     if buffer.is_empty() {
         return Some(());
     }
-    // SAFETY: the object is open; the buffer is as large as it says and begins with an empty string.
+    // SAFETY: the object is open; the buffer has the given size and begins with an empty string.
     unsafe { tostr(object, buffer.as_mut_ptr().cast::<c_char>(), buffer.len()) };
     let end = buffer.iter().position(|byte| *byte == 0);
     text.push(&buffer[..end.unwrap_or(buffer.len())]);
@@ -96,7 +97,7 @@ unsafe fn endpoint(text: &mut Text, name: &str, format: u32, address: *const c_v
     if address.is_null() {
         return text.c_field(1, name, None);
     }
-    // No address is longer: the field was not set.
+    // No valid address is longer, so a larger length means that the field was not set.
     let len = if len > LONGEST { 0 } else { len };
     // SAFETY: this function's caller promises it.
     let bytes = unsafe { slice::from_raw_parts(address.cast::<u8>(), len) };

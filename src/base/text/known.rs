@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How much of a struct its user has. `fi_tostr` has no version, so what came with 2.7 and 2.8 is read only if the rest
-//! of the struct proves that its user knows FI_XPU or FI_WR. Nothing tells the structs of 2.6 and before from each other.
+//! How many fields of a struct its caller has. `fi_tostr` has no version argument, so fields that came with 2.7 and 2.8
+//! are read only if the rest of the struct proves that the caller knows FI_XPU or FI_WR. The structs of 2.6 and earlier
+//! versions cannot be distinguished.
 //!
-//! Trusted with: reading so much of what C hands in.
+//! Trusted with: reading that much of a struct from a C caller.
 
 use super::flags::{self, Headers};
 use crate::abi::*;
 use crate::base::info::{Layout, Plain, grown};
 
-/// A struct, and the headers that it is of.
+/// A struct, and the headers that its caller was built with.
 pub struct Known<T> {
     pub attr: Option<T>,
     pub headers: Headers,
 }
 
-/// Reads the part that every program has, asks `proves` for the headers, and reads what these add.
+/// Reads the part that every caller has, gets the headers from `proves`, and reads the fields that these add.
 ///
 /// # Safety
 /// `data` is NULL or such a struct, as long as `size` says of the headers that `proves` returns.
@@ -41,7 +42,7 @@ fn layout(headers: Headers) -> Layout {
     }
 }
 
-/// Only `headers`, what the capabilities beside it prove, tells how long the struct is.
+/// `headers`: those that the capabilities beside the struct prove. The struct itself proves nothing.
 ///
 /// # Safety
 /// `data` is NULL or such a struct of these headers.
@@ -59,7 +60,7 @@ pub unsafe fn domain(data: *const fi_domain_attr, headers: Headers) -> Known<fi_
 }
 
 /// # Safety
-/// As `ep`.
+/// As for `ep`.
 pub unsafe fn cq(data: *const fi_cq_attr) -> Known<fi_cq_attr> {
     let proves = |attr: &fi_cq_attr| flags::CQ_FLAGS.headers(attr.flags);
     let size = |headers| match headers {
@@ -71,7 +72,7 @@ pub unsafe fn cq(data: *const fi_cq_attr) -> Known<fi_cq_attr> {
 }
 
 /// # Safety
-/// As `ep`.
+/// As for `ep`.
 pub unsafe fn cntr(data: *const fi_cntr_attr) -> Known<fi_cntr_attr> {
     let proves = |attr: &fi_cntr_attr| flags::CQ_FLAGS.headers(attr.flags);
     let size = |headers| match headers {

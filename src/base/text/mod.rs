@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Flags, enumerators, structs and addresses as text: `fi_tostr` of fi_fabric(3).
 //!
-//! `ctests/tostr.expected` holds what every type looks like. Trusted with: reading data of the type that C names.
+//! `ctests/tostr.expected` has the text of every type. Trusted with: reading data of the type that C callers name.
 
 pub mod address;
 mod attr;
@@ -26,8 +26,8 @@ pub use self::writer::Text;
 /// Appends the text of `data`, which is of type `kind`.
 ///
 /// # Safety
-/// `data` points to what fi_fabric(3) says for `kind`, and so do the pointers in it; for FI_TYPE_VERSION and for
-/// unknown types it may be anything.
+/// `data` points to the type that fi_fabric(3) gives for `kind`, and the pointers in it are valid; for FI_TYPE_VERSION
+/// and unknown types it may be anything.
 pub unsafe fn write(text: &mut Text, kind: fi_type, data: *const c_void) {
     // SAFETY: called only for a `kind` of 64 flags, so the caller promises that `data` points to them.
     let bits = || unsafe { data.cast::<u64>().read_unaligned() };
@@ -54,13 +54,13 @@ pub unsafe fn write(text: &mut Text, kind: fi_type, data: *const c_void) {
     }
 }
 
-/// Appends the text of a struct; false if `kind` is none.
+/// Appends the text of a struct. Returns false if `kind` is not a struct.
 ///
 /// # Safety
-/// As `write`.
+/// As for `write`.
 unsafe fn structure(text: &mut Text, kind: fi_type, data: *const c_void) -> bool {
     let oldest = flags::Headers::Before27;
-    // SAFETY: this function's caller promises that `data` points to the struct that `kind` says.
+    // SAFETY: this function's caller promises that `data` points to the struct of `kind`.
     unsafe {
         match kind {
             FI_TYPE_INFO => info::info(text, &*data.cast()),
@@ -108,5 +108,5 @@ fn word(text: &mut Text, name: Option<&str>) {
     text.push(name.unwrap_or(UNKNOWN).as_bytes());
 }
 
-/// Of the library, not of the interface.
+/// The version of the library, not that of the interface.
 const VERSION: &str = env!("CARGO_PKG_VERSION");

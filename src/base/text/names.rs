@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The names of enumerators, as `fi_tostr` prints them: fi_fabric(3).
 //!
-//! Numbers outside an enumeration are possible everywhere, since C may store any integer in an enum field.
+//! Numbers outside an enumeration are possible everywhere, because C may store any integer in an enum field.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -17,7 +17,7 @@ impl Names {
             .map_or(UNKNOWN, |(_, name)| name)
     }
 
-    /// For sentences: a number without a name stands for itself.
+    /// Returns the name for a sentence, or the number if it has no name.
     pub fn or_number(&self, number: u32) -> String {
         match self.of(number) {
             UNKNOWN => number.to_string(),
@@ -26,7 +26,7 @@ impl Names {
     }
 }
 
-/// What stands for a number without a name.
+/// The text for a number without a name.
 pub const UNKNOWN: &str = "Unknown";
 
 /// Enumerators of a `c_enum!`.

@@ -9,7 +9,7 @@ use super::writer::Text;
 use crate::abi::*;
 
 /// # Safety
-/// Each pointer in `nic` is NULL or to what fi_nic(3) says; strings end with a zero.
+/// Each pointer in `nic` is NULL or valid as in fi_nic(3); strings end with a zero.
 #[allow(dead_code)] // Until a provider describes the device behind its interface.
 pub unsafe fn nic(text: &mut Text, nic: &fid_nic) {
     text.heading(1, "nic");
@@ -55,7 +55,7 @@ mod tests {
 
     fn text_of(card: &fid_nic) -> String {
         let mut text = Text::for_buffer(4096);
-        // SAFETY: the tests below give NULL or structs and strings of their own.
+        // SAFETY: the tests below pass NULL or structs and strings of their own.
         unsafe { nic(&mut text, card) };
         String::from_utf8(text.as_bytes().to_vec()).unwrap()
     }

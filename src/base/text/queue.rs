@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Queues, counters, address vectors and regions as `fi_tostr` prints them: fi_cq(3), fi_cntr(3), fi_av(3), fi_mr(3).
 //!
-//! Trusted with: following the name in an `fi_av_attr` that C hands in, which is NULL or ends with a zero.
+//! Trusted with: following the name in an `fi_av_attr` from a C caller, which is NULL or ends with a zero.
 
 use super::attr::string;
 use super::flags::{self, Headers};

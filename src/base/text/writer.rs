@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A text that grows up to the size of the C buffer it is meant for; what does not fit is cut off.
+//! A text that grows up to the size of its C buffer; the rest is cut off.
 #![forbid(unsafe_code)]
 
 use core::fmt::{self, Display, Write};
 
 use crate::base::escape;
 
-/// Bytes, not `str`: names that C programs hand in need not be UTF-8.
+/// Bytes instead of `str`: names from C programs need not be UTF-8.
 pub struct Text {
     bytes: Vec<u8>,
     buffer: usize,
@@ -25,19 +25,20 @@ impl Text {
         &self.bytes
     }
 
-    /// What the C buffer has left behind this text.
+    /// The number of bytes left in the C buffer behind this text.
     pub fn room(&self) -> usize {
         self.buffer.saturating_sub(self.bytes.len())
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
-        // One byte ends the string. The original leaves one more unused, and programs compare texts cut to a length.
+        // One byte terminates the string. The original leaves one more unused, and programs compare texts cut to a
+        // length.
         let room = self.room().saturating_sub(2);
         self.bytes
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 
-    /// The comma behind the last element of a list goes.
+    /// Removes the comma behind the last element of a list.
     pub fn trim_comma(&mut self) {
         if self.bytes.ends_with(b", ") {
             self.bytes.truncate(self.bytes.len() - 2);
@@ -50,7 +51,7 @@ impl Text {
         }
     }
 
-    /// A line of its own: the head of a struct's fields.
+    /// Writes a line of its own above the fields of a struct.
     pub fn heading(&mut self, depth: usize, name: &str) {
         self.indent(depth);
         self.push(name.as_bytes());
@@ -65,8 +66,8 @@ impl Text {
         self.push(b"\n");
     }
 
-    /// `name: value` with bytes that C handed in; `None` is C's NULL. Characters that a terminal obeys are shown as
-    /// text, because names come from plug-ins and peers.
+    /// `name: value` with bytes from a C caller; `None` is C's NULL. Characters that control a terminal are escaped,
+    /// because names come from plug-ins and peers.
     pub fn c_field(&mut self, depth: usize, name: &str, value: Option<&[u8]>) {
         self.begin_field(depth, name);
         let value = value.unwrap_or(b"(null)");

@@ -7,18 +7,19 @@ use std::collections::VecDeque;
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-/// What a program accepts. `short` is as in getopt(3): a letter, and a colon if it takes a value.
+/// The options that a program accepts. `short` is as in getopt(3): a letter, and a colon if the option takes a value.
 pub struct Accepted {
     pub short: &'static str,
     pub long: &'static [Long],
 }
 
-/// `--name`, which means the same as the short option `letter` (or has a mark of its own that no short option has).
+/// `--name`, which means the same as the short option `letter`. An option without a short form has its own mark as
+/// `letter`.
 pub struct Long {
     pub name: &'static str,
     pub takes_value: bool,
     pub letter: char,
-    /// A part of this name means another option whose name begins so, if there is one.
+    /// If an abbreviation fits this option and another one, the other one is meant.
     pub yields: bool,
 }
 
@@ -29,7 +30,7 @@ pub enum Argument {
     Operand(Value),
 }
 
-/// What the user wrote, which may be any bytes but zero.
+/// Text from the user, which may have any bytes but zero.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Value(OsString);
 
@@ -53,13 +54,13 @@ impl From<&OsStr> for Value {
 pub struct Arguments {
     accepted: Accepted,
     rest: VecDeque<Vec<u8>>,
-    /// What follows in a group such as `-lv`.
+    /// The rest of a group of short options such as `-lv`.
     group: Vec<u8>,
     operands_only: bool,
 }
 
 impl Arguments {
-    /// `arguments` without the program's name.
+    /// Reads `arguments`, which do not include the program's name.
     pub fn new(accepted: Accepted, arguments: impl Iterator<Item = OsString>) -> Arguments {
         Arguments {
             accepted,
@@ -90,7 +91,7 @@ impl Arguments {
         }
     }
 
-    /// `text` is what follows the two dashes.
+    /// Reads a long option; `text` is the argument behind the two dashes.
     fn long(&mut self, text: &[u8]) -> Result<Argument, String> {
         let (name, value) = match text.iter().position(|c| *c == b'=') {
             Some(at) => (&text[..at], Some(bytes(text[at + 1..].to_vec()))),
@@ -109,7 +110,7 @@ impl Arguments {
         }
     }
 
-    /// The option of this name, or the only one whose name begins so. `text` is what the user wrote.
+    /// Finds the option with this name, or the only one whose name begins with it. `text` is the user's text.
     fn named(&self, name: &[u8], text: &[u8]) -> Result<&Long, String> {
         let options = || self.accepted.long.iter();
         if let Some(option) = options().find(|option| option.name.as_bytes() == name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What `ffi::client` needs of the library's `base`, compiled into the program.
+//! The parts of the library's `base` that `ffi::client` needs, compiled into the program.
 
-// Its numbers and conversions are for the library.
+// Only the library uses all of its numbers and conversions.
 #[allow(dead_code)]
 #[path = "../../base/error.rs"]
 mod error;

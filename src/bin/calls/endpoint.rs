@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! An endpoint with as many messages in each direction under way as its plan says: fi_endpoint(3), fi_msg(3),
+//! An endpoint that keeps as many messages in flight in each direction as its plan has: fi_endpoint(3), fi_msg(3),
 //! fi_tagged(3), fi_cm(3). Accesses to the peer's memory are in `remote`.
 #![forbid(unsafe_code)]
 
@@ -11,17 +11,17 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::ffi::client::{Av, AvAttr, Buffer, Completion, Cq, CqAttr, Domain, Ep, Eq, Info};
 
-/// How to open an endpoint.
+/// Parameters of an endpoint.
 pub struct Plan {
     /// The longest message, in either direction.
     pub longest: usize,
     /// Send and receive tagged messages, all with this tag.
     pub tag: Option<u64>,
-    /// Operations under way at a time, at least 1.
+    /// Greatest number of outstanding operations, at least 1.
     pub window: usize,
     /// Access rights of the buffers that operations send from.
     pub access: u64,
-    /// Messages that inject may take are sent so.
+    /// Send a message with inject if it is short enough.
     pub inject: bool,
 }
 
@@ -30,24 +30,24 @@ pub struct Endpoint {
     transmit: Arc<Cq>,
     receive: Arc<Cq>,
     peers: Option<Arc<Av>>,
-    /// Those that the library does not have.
+    /// Buffers that the library does not use now.
     pub(super) outgoing: Vec<Buffer>,
     window: usize,
-    /// What came last; not here while the library has it.
+    /// The last message. `None` while the library uses the buffer.
     incoming: Option<Buffer>,
-    /// To be posted beside `incoming`.
+    /// Receive buffers that are posted in addition to `incoming`.
     spare: Vec<Buffer>,
     pub(super) peer: fi_addr_t,
     tag: Option<u64>,
     inject_size: usize,
-    /// The length of a message that came and was not taken yet.
+    /// The length of a message that has arrived and was not taken yet.
     received: Option<usize>,
     /// Completions of the peer's writes with data.
     pub(super) announced: u64,
 }
 
 impl Endpoint {
-    /// `events` are for endpoints with connections; the others get an address vector.
+    /// Opens an endpoint. `events` is for endpoints with connections; the others get an address vector.
     pub fn open(
         domain: &Arc<Domain>,
         info: Info<'_>,
@@ -66,7 +66,7 @@ impl Endpoint {
                 Some(Av::open(domain, &attr).map_err(Failure::by("fi_av_open"))?)
             }
         };
-        // Keys for providers that have applications choose them: even ones to send from, odd ones to receive into.
+        // Keys, in case the application has to choose them: even ones for send buffers, odd ones for receive buffers.
         let buffer = |access: u64, number: usize| {
             let key = FIRST_KEY + 2 * number as u64 + u64::from(access == FI_RECV);
             Buffer::new(domain, info, plan.longest, access, key).map_err(Failure::by("fi_mr_reg"))
@@ -120,7 +120,7 @@ impl Endpoint {
         self.raw.name().map_err(Failure::by("fi_getname"))
     }
 
-    /// Sends go to this address from now on.
+    /// Makes this address the target of all sends from now on.
     pub fn set_peer(&mut self, address: &[u8]) -> Result {
         if let Some(peers) = &self.peers {
             self.peer = peers.insert(address).map_err(Failure::by("fi_av_insert"))?;
@@ -128,30 +128,30 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Starts to connect; an event says when it is done.
+    /// Starts to connect. An event reports the result.
     pub fn connect(&self, address: &[u8]) -> Result {
         let connecting = self.raw.connect(address, &[]);
         connecting.map_err(Failure::by("fi_connect"))
     }
 
-    /// Accepts the connection request that this endpoint was opened for; an event says when it is done.
+    /// Accepts the connection request that this endpoint was opened for. An event reports the result.
     pub fn accept(&self) -> Result {
         self.raw.accept(&[]).map_err(Failure::by("fi_accept"))
     }
 
-    /// The message that the next `send` sends, to be filled.
+    /// The buffer of the next `send`, to be filled by the caller.
     pub fn outgoing(&mut self) -> &mut [u8] {
         let buffer = self.outgoing.last_mut();
         buffer.expect("the library still reads it").bytes_mut()
     }
 
-    /// The message that came last.
+    /// The last message.
     pub fn incoming(&self) -> &[u8] {
         let buffer = self.incoming.as_ref();
         buffer.expect("the library may write to it").bytes()
     }
 
-    /// Posts the send of `length` bytes, unless the provider wants to be asked again.
+    /// Posts a send of `length` bytes. Returns false if the provider returned -FI_EAGAIN.
     pub fn send(&mut self, length: usize) -> Result<bool> {
         const DOING: &str = "posting a send";
         let buffer = self.outgoing.pop().expect("a buffer is free");
@@ -170,7 +170,7 @@ impl Endpoint {
         posted(DOING, back(sent, |buffer| self.outgoing.push(buffer)))
     }
 
-    /// Posts a receive, unless the provider wants to be asked again.
+    /// Posts a receive. Returns false if the provider returned -FI_EAGAIN.
     pub fn receive(&mut self) -> Result<bool> {
         assert!(self.received.is_none());
         if let Some(spare) = self.spare.pop() {
@@ -199,7 +199,7 @@ impl Endpoint {
         )
     }
 
-    /// Calls `post` until the provider takes the operation.
+    /// Calls `post` until the provider accepts the operation.
     pub fn post_by(
         &mut self,
         deadline: Instant,
@@ -211,7 +211,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// As `progress`; a failure if that time is over.
+    /// As `progress`, but fails after `deadline`.
     pub fn progress_by(&mut self, deadline: Instant, otherwise: &str) -> Result {
         match Instant::now() > deadline {
             true => Err(Failure::new(otherwise, FI_ETIMEDOUT)),
@@ -219,9 +219,9 @@ impl Endpoint {
         }
     }
 
-    /// Reads what has completed.
+    /// Reads completions.
     pub fn progress(&mut self) -> Result {
-        // What came and was not taken yet keeps its place.
+        // No further message is read until the caller has taken the last one.
         let come = match self.received {
             None => read(&self.receive)?,
             Some(_) => None,
@@ -240,28 +240,28 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Is no send under way?
+    /// Returns true if no send is outstanding.
     pub fn sent(&self) -> bool {
         self.outgoing.len() == self.window
     }
 
-    /// Is there a buffer for one more operation?
+    /// Returns true if there is a buffer for one more operation.
     pub fn has_room(&self) -> bool {
         !self.outgoing.is_empty()
     }
 
-    /// The length of the message that came, once.
+    /// Returns the length of the message that has arrived, once.
     pub fn take_received(&mut self) -> Option<usize> {
         self.received.take()
     }
 
-    /// Is there a message for `take_received`?
+    /// Returns true if there is a message for `take_received`.
     pub fn has_received(&self) -> bool {
         self.received.is_some()
     }
 }
 
-/// Those below are for other regions.
+/// Smaller keys are used for other regions.
 const FIRST_KEY: u64 = 16;
 
 fn queue(domain: &Arc<Domain>) -> Result<Arc<Cq>> {
@@ -273,7 +273,7 @@ fn queue(domain: &Arc<Domain>) -> Result<Arc<Cq>> {
     Cq::open(domain, &attr).map_err(Failure::by("fi_cq_open"))
 }
 
-/// The next completion, if there is one.
+/// Reads the next completion, if there is one.
 fn read(cq: &Cq) -> Result<Option<Completion>> {
     let mut done = [Completion::default()];
     match cq.read(&mut done) {
@@ -293,7 +293,7 @@ fn read(cq: &Cq) -> Result<Option<Completion>> {
     }
 }
 
-/// An operation that was not taken gives its buffer back.
+/// If the operation was not accepted, returns its buffer to `keep`.
 pub(super) fn back(
     posted: core::result::Result<(), (Buffer, Error)>,
     keep: impl FnOnce(Buffer),
@@ -304,7 +304,7 @@ pub(super) fn back(
     })
 }
 
-/// Did the provider take the operation? Being asked again is no failure.
+/// Returns true if the provider accepted the operation, and false for -FI_EAGAIN.
 pub(super) fn posted(doing: &str, posted: core::result::Result<(), Error>) -> Result<bool> {
     match posted {
         Ok(()) => Ok(true),

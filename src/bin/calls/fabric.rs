@@ -26,7 +26,7 @@ pub fn events(fabric: &Arc<Fabric>) -> Result<Arc<Eq>> {
     Eq::open(fabric, &attr).map_err(Failure::by("fi_eq_open"))
 }
 
-/// The next event, if one comes in time.
+/// Waits for the next event, for a limited time.
 pub fn event(events: &Eq, limit: Duration) -> Result<Option<Event>> {
     match events.sread(Some(limit)) {
         Ok(event) => Ok(Some(event)),
@@ -39,7 +39,7 @@ pub fn event(events: &Eq, limit: Duration) -> Result<Option<Event>> {
     }
 }
 
-/// An endpoint that listens.
+/// Opens a passive endpoint and makes it listen.
 pub fn listen(fabric: &Arc<Fabric>, info: Info<'_>, events: &Arc<Eq>) -> Result<Arc<PassiveEp>> {
     let pep = PassiveEp::open(fabric, info).map_err(Failure::by("fi_passive_ep"))?;
     pep.bind(events, 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Why a program gives up, in words and as its exit code.
+//! The reason why a program stops, as text and as its exit code.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -10,17 +10,17 @@ use crate::base::Error;
 
 pub type Result<T = ()> = std::result::Result<T, Failure>;
 
-/// What was being done, and the number of fi_errno(3) that came of it.
+/// The failed step, and its error number of fi_errno(3).
 #[derive(Debug)]
 pub struct Failure {
     doing: String,
     code: i32,
-    /// What was found, where it is more than the number says.
+    /// The cause, if more is known than the error number.
     detail: Option<String>,
 }
 
 impl Failure {
-    /// `code` as a function of the library returns it, or positive.
+    /// `code` may be negative, as a function of the library returns it, or positive.
     pub fn new(doing: impl Into<String>, code: i32) -> Failure {
         Failure {
             doing: doing.into(),
@@ -33,7 +33,7 @@ impl Failure {
         Failure::new(doing, error.code())
     }
 
-    /// For `map_err`.
+    /// Makes a function for `map_err`.
     pub fn by(doing: &str) -> impl Fn(Error) -> Failure + use<'_> {
         move |error| Failure::of(doing, error)
     }
@@ -43,7 +43,7 @@ impl Failure {
         self
     }
 
-    /// Like `detail`, unless there is one that is closer to the cause.
+    /// As `detail`, unless the failure already has a detail, which is closer to the cause.
     pub fn or_detail(self, detail: &str) -> Failure {
         match self.detail {
             Some(_) => self,
@@ -51,7 +51,7 @@ impl Failure {
         }
     }
 
-    /// With what the provider says to its own number, if it has something to say.
+    /// Adds the provider's text for its own error number, if there is one.
     pub fn or_words(self, words: Option<String>) -> Failure {
         match words {
             Some(words) => self.detail(words),
@@ -59,7 +59,7 @@ impl Failure {
         }
     }
 
-    /// Says where it happened.
+    /// Adds the place of the failure.
     pub fn at(mut self, place: impl fmt::Display) -> Failure {
         self.doing = format!("{place}: {}", self.doing);
         self
@@ -76,7 +76,7 @@ impl Failure {
         self.code
     }
 
-    /// The error number where an exit code can hold it.
+    /// Returns the error number if an exit code can hold it, otherwise 1.
     pub fn exit_code(&self) -> u8 {
         match u8::try_from(self.code) {
             Ok(0) | Err(_) => 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The library's `ffi::client`, compiled into the program: calls through the tables of the objects of whatever
-//! libfabric.so.1 it runs on.
+//! The library's `ffi::client`, compiled into the program: it calls the function tables of objects of any
+//! libfabric.so.1.
 
 #[path = "../../ffi/client/mod.rs"]
 pub mod client;
@@ -12,7 +12,7 @@ pub mod slots;
 use crate::base::Error;
 use crate::calls::failure::Failure;
 
-/// An object could not be closed when its last handle went away.
+/// Reports that an object could not be closed when its last handle was dropped.
 fn unclosed(what: &str, error: Error) {
     let failure = Failure::of(format!("closing {what}"), error);
     eprintln!("[error] {failure}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a program asks fi_getinfo(3) for.
+//! The queries of the programs to fi_getinfo(3).
 
 use core::ffi::c_char;
 use core::ptr::{self, NonNull};
@@ -35,7 +35,7 @@ pub struct Hints(NonNull<fi_info>);
 
 impl Hints {
     pub fn new() -> Result<Hints> {
-        // SAFETY: fi_getinfo(3): duplicating nothing allocates an empty one.
+        // SAFETY: fi_getinfo(3): duplicating NULL allocates an empty one.
         let info = unsafe { named::fi_dupinfo(ptr::null()) };
         NonNull::new(info)
             .map(Hints)
@@ -43,12 +43,12 @@ impl Hints {
     }
 
     fn as_info(&self) -> Info<'_> {
-        // SAFETY: all that is in it is the library's, or was put there by `replace`.
+        // SAFETY: everything in it was allocated by the library or stored by `replace`.
         unsafe { Info::from_raw(self.0.as_ref()) }
     }
 
     fn info(&mut self) -> &mut fi_info {
-        // SAFETY: `new` allocated it, and it is ours alone until `drop`.
+        // SAFETY: `new` allocated it, and this value is its only owner until `drop`.
         unsafe { self.0.as_mut() }
     }
 
@@ -116,19 +116,19 @@ impl Drop for Hints {
     }
 }
 
-/// Strings in a `fi_info` belong to the C heap: fi_freeinfo frees them.
+/// Replaces a string in a `fi_info`. It must be in the C heap, because fi_freeinfo frees it.
 fn replace(slot: &mut *mut c_char, text: &CStr) {
-    // SAFETY: the slot is null or holds such a string, to which nothing else points.
+    // SAFETY: the slot is null or has such a string, to which no other pointer exists.
     unsafe {
         libc::free((*slot).cast());
         *slot = libc::strdup(text.as_ptr());
     }
 }
 
-/// The same for an address.
+/// Replaces an address in a `fi_info`.
 fn replace_bytes(slot: &mut *mut core::ffi::c_void, bytes: &[u8]) {
-    // SAFETY: the slot is null or holds memory of the C heap, to which nothing else points; the new memory has the
-    // length that is copied, and malloc's null is caught.
+    // SAFETY: the slot is null or has memory of the C heap, to which no other pointer exists; the new memory has the
+    // length that is copied, and a failed malloc is checked.
     unsafe {
         libc::free(*slot);
         *slot = libc::malloc(bytes.len().max(1));

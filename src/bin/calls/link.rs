@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! All network interfaces of this host, also those that no provider offers: getifaddrs(3), netdevice(7).
+//! All network interfaces of this host, including those that no provider offers: getifaddrs(3), netdevice(7).
 
 use core::ffi::c_char;
 use std::net::{IpAddr, Ipv4Addr, UdpSocket};
@@ -9,7 +9,7 @@ use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::SockaddrStorage;
 
-// The library's own; the programs ask for the speed alone.
+// The library's own file; the programs only use the speed.
 #[allow(dead_code)]
 #[path = "../../sys/ethtool.rs"]
 mod ethtool;
@@ -18,14 +18,14 @@ mod ethtool;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Link {
     pub name: String,
-    /// Somebody has turned it on.
+    /// The administrator has switched it on.
     pub is_up: bool,
-    /// Its cable, or what it has instead of one, is there.
+    /// Its cable, or other medium, is connected.
     pub is_running: bool,
     pub is_loopback: bool,
-    /// In bytes.
+    /// Size in bytes.
     pub mtu: Option<u32>,
-    /// In Mbit/s, where the driver knows.
+    /// Speed in Mbit/s, if the driver knows it.
     pub speed: Option<u32>,
     pub addresses: Vec<IpAddr>,
     pub subnets: Vec<Subnet>,
@@ -39,7 +39,7 @@ pub struct Subnet {
 }
 
 impl Subnet {
-    /// Returns whether the address is in the subnet. A mask of zeros is no subnet.
+    /// Returns true if the address is in the subnet. A mask of zeros is no subnet.
     pub fn contains(&self, ip: IpAddr) -> bool {
         match (self.address, self.mask, ip) {
             (IpAddr::V4(own), IpAddr::V4(mask), IpAddr::V4(ip)) => {
@@ -55,7 +55,7 @@ impl Subnet {
     }
 }
 
-/// As the system lists them.
+/// Returns the interfaces in the order of the system.
 pub fn all() -> Vec<Link> {
     let mut links: Vec<Link> = Vec::new();
     let asker = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok();
@@ -92,7 +92,7 @@ pub fn all() -> Vec<Link> {
     links
 }
 
-/// Whose address this is.
+/// Returns the interface that has this address.
 pub fn with(address: IpAddr) -> Option<Link> {
     let mut links = all().into_iter();
     links.find(|link| link.addresses.contains(&address))
@@ -106,18 +106,18 @@ struct IfReq {
     rest: [u8; 20],
 }
 
-/// By ioctl, because /sys shows the network namespace that mounted it.
+/// Reads the MTU by ioctl, because /sys shows the network namespace that mounted it.
 fn mtu(interface: &str, asker: &UdpSocket) -> Option<u32> {
     let mut request = IfReq {
         name: [0; NAME],
         mtu: 0,
         rest: [0; 20],
     };
-    // The last byte stays zero.
+    // The last byte stays zero and ends the name.
     for (to, from) in request.name[..NAME - 1].iter_mut().zip(interface.bytes()) {
         *to = from as c_char;
     }
-    // SAFETY: netdevice(7): the request is a whole `struct ifreq` with a name that ends; the kernel fills `mtu`.
+    // SAFETY: netdevice(7): the request is a whole `struct ifreq` with a terminated name; the kernel fills `mtu`.
     let status = unsafe { libc::ioctl(asker.as_raw_fd(), SIOCGIFMTU, &raw mut request) };
     u32::try_from(request.mtu).ok().filter(|_| status == 0)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives the library's log instead of having it printed: `fi_import_log` of fi_provider(3).
+//! Receives the library's log in place of its printed lines: `fi_import_log` of fi_provider(3).
 
 use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int};
@@ -19,7 +19,7 @@ pub struct Line {
     pub text: String,
 }
 
-/// From now on the library's lines, up to level info, are kept for `take`.
+/// Makes the library pass its lines, up to level info, to this module, which keeps them for `take`.
 pub fn import() -> Result {
     let mut opened = ptr::null_mut();
     // SAFETY: fi_open reads the name and writes the object on success; there are no attributes.
@@ -37,7 +37,7 @@ pub fn import() -> Result {
     if code != 0 {
         return Err(Failure::new("fi_open of \"logging\"", code));
     }
-    // SAFETY: an opened object has its table; the object given is static, so it outlives the library's use of it. The
+    // SAFETY: an open object has its table; the bound object is static, so it outlives its use by the library. The
     // opened object is closed once.
     let code = unsafe {
         let ops = &*(*opened).ops;
@@ -54,7 +54,7 @@ pub fn import() -> Result {
     }
 }
 
-/// The lines that came since the last call.
+/// Returns the lines since the last call.
 pub fn take() -> Vec<Line> {
     std::mem::take(&mut LINES.lock().expect("no holder of this lock panics"))
 }
@@ -64,7 +64,7 @@ static LINES: Mutex<Vec<Line>> = Mutex::new(Vec::new());
 /// An object that the library may write to.
 struct Shared<T>(UnsafeCell<T>);
 
-// SAFETY: this program never touches what is inside; it only tells the library where it is.
+// SAFETY: this program never accesses the content; it only passes the address to the library.
 unsafe impl<T> Sync for Shared<T> {}
 
 static LOGGING: Shared<fid_logging> = Shared(UnsafeCell::new(fid_logging {
@@ -110,7 +110,7 @@ unsafe extern "C" fn log(
     _: c_int,
     message: *const c_char,
 ) {
-    // SAFETY: fi_provider(3): the library hands over its provider and a string, both valid during this call.
+    // SAFETY: fi_provider(3): the library passes its provider and a string, both valid during this call.
     let (name, message) = unsafe {
         let name = provider.as_ref().and_then(|provider| string(provider.name));
         (name, string(message))

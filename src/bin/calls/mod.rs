@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The library as the programs of this folder call it, and how they read their command lines.
+//! Calls of the programs in this folder to the library, and the parser of their command lines.
 //!
-//! Programs are ordinary users of libfabric.so.1: they call exported functions and, on objects, the tables of functions
-//! that the objects carry, by `ffi::client` of the library's sources (`base` and `ffi` of this folder compile it in).
-//! The inline functions of the C headers are not called as symbols, though this library exports them, so that the
-//! programs run on any libfabric. All `unsafe` of the programs is in this folder and there.
+//! Programs are ordinary users of libfabric.so.1: they call exported functions and the function tables in objects, by
+//! `ffi::client` of the library's sources (`base` and `ffi` of this folder compile it in). They do not call the inline
+//! functions of the C headers as symbols, although this library exports them, so that the programs run on any
+//! libfabric. All `unsafe` of the programs is in this folder and in `ffi::client`.
 
-// Each program uses its part.
+// Each program uses only some of it.
 #![allow(dead_code)]
 
 #[path = "../../base/escape.rs"]

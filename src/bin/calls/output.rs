@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Standard output that does not fail in silence, and the name under which a program was called.
+//! Standard output that reports write errors, and the name under which a program was called.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -8,9 +8,8 @@ use std::process;
 
 use super::escape;
 
-/// Writes all that `print` writes. A reader that went away ends the program as its signal would; anything else that
-/// keeps the text from arriving is said. Control characters, which names of plug-ins and peers can contain, are shown
-/// as text.
+/// Prints all that `print` writes. If the reader has closed the pipe, the program ends as SIGPIPE would end it; any
+/// other write error is reported. Control characters, which names of plug-ins and peers can contain, are escaped.
 pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     let mut out = Shown(io::BufWriter::new(io::stdout().lock()));
     match print(&mut out).and_then(|()| out.flush()) {
@@ -23,11 +22,11 @@ pub fn print(print: impl FnOnce(&mut dyn Write) -> io::Result<()>) {
     }
 }
 
-/// Escapes what a terminal obeys.
+/// Escapes characters that control a terminal.
 struct Shown<W>(W);
 
 impl<W: Write> Write for Shown<W> {
-    /// Callers write whole strings, so no character is divided.
+    /// Callers write whole strings, so no character is split.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0.write_all(escape::lines(bytes).as_bytes())?;
         Ok(bytes.len())
@@ -46,7 +45,7 @@ pub fn program() -> String {
         .unwrap_or_default()
 }
 
-/// What a shell reports for a program that SIGPIPE ended.
+/// The exit code that a shell reports for a program that SIGPIPE ended.
 const BROKEN_PIPE: i32 = 128 + 13;
 
 #[cfg(test)]

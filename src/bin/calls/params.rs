@@ -13,11 +13,11 @@ pub struct Param {
     pub name: String,
     pub kind: fi_param_type,
     pub help: String,
-    /// What the environment holds.
+    /// The value in the environment.
     pub value: Option<String>,
 }
 
-/// All variables that are known so far, in the order of their definition.
+/// Returns all variables that are defined so far, in the order of their definition.
 pub fn all() -> Result<Vec<Param>> {
     let mut first = ptr::null_mut();
     let mut count = 0;
@@ -28,11 +28,11 @@ pub fn all() -> Result<Vec<Param>> {
     }
     let count = usize::try_from(count).unwrap_or(0);
     let params = (0..count)
-        // SAFETY: the library says that so many stand there; each is valid until `fi_freeparams` below.
+        // SAFETY: the library reports that there are `count` variables; each is valid until `fi_freeparams` below.
         .map(|at| copy(unsafe { &*first.add(at) }))
         .collect();
     if !first.is_null() {
-        // SAFETY: allocated by `fi_getparams`; all was copied.
+        // SAFETY: allocated by `fi_getparams`; everything was copied.
         unsafe { exported::fi_freeparams(first) };
     }
     Ok(params)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that the peer accesses, and operations on the peer's: fi_mr(3), fi_rma(3), fi_atomic(3).
+//! Memory that the peer accesses, and operations on the peer's memory: fi_mr(3), fi_rma(3), fi_atomic(3).
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use super::failure::{Failure, Result};
 use crate::abi::*;
 use crate::ffi::client::{Domain, Info, Memory, Mr};
 
-/// An operation that only the side that posts it takes part in.
+/// An operation in which only the posting side takes part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
     Write,
     WriteData,
     Read,
-    /// Numbers of 64 bits are added to the peer's.
+    /// Adds numbers of 64 bits to the peer's.
     Atomic,
-    /// The same, and what was there before comes back.
+    /// As `Atomic`, and returns the previous numbers.
     Fetch,
 }
 
-/// How operations name memory of a peer.
+/// The address and key by which operations refer to memory of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Place {
     pub addr: u64,
@@ -31,7 +31,7 @@ pub struct Place {
 /// Memory that peers read and write.
 pub struct Target {
     pub place: Place,
-    /// Registered as long as it may be accessed.
+    /// Keeps the memory registered as long as it may be accessed.
     _region: Arc<Mr>,
 }
 
@@ -41,7 +41,7 @@ impl Target {
         let region = Mr::register(domain, &memory, FI_REMOTE_READ | FI_REMOTE_WRITE, KEY)
             .map_err(Failure::by("fi_mr_reg"))?;
         let mode = info.domain().map_or(0, |attr| attr.mr_mode);
-        // FI_MR_BASIC has addresses too.
+        // FI_MR_BASIC uses addresses, too.
         let by_address = mode & FI_MR_VIRT_ADDR != 0 || mode == FI_MR_BASIC;
         let addr = if by_address { memory.address() } else { 0 };
         let key = region.key();
@@ -53,7 +53,7 @@ impl Target {
 }
 
 impl Endpoint {
-    /// Posts one access of `length` bytes, unless the provider wants to be asked again.
+    /// Posts one access of `length` bytes. Returns false if the provider returned -FI_EAGAIN.
     pub fn access(&mut self, access: Access, length: usize, place: Place) -> Result<bool> {
         let buffer = self.outgoing.pop().expect("a buffer is free");
         let (ep, peer, at) = (&self.raw, self.peer, (place.addr, place.key));
@@ -69,7 +69,7 @@ impl Endpoint {
         posted(doing, back(done, |buffer| self.outgoing.push(buffer)))
     }
 
-    /// Writes with data that came from the peer.
+    /// Number of writes with data that the peer has made.
     pub fn announced(&self) -> u64 {
         self.announced
     }
@@ -79,14 +79,14 @@ impl Endpoint {
     }
 }
 
-/// The most bytes of one atomic operation, if there is such an operation.
+/// Returns the greatest length of one atomic operation in bytes, if the operation is available.
 pub fn longest_atomic(domain: &Arc<Domain>, fetches: bool) -> Option<usize> {
     let flags = if fetches { FI_FETCH_ATOMIC } else { 0 };
     let attr = domain.query_atomic(FI_UINT64, FI_SUM, flags).ok()?;
     Some(attr.count * attr.size)
 }
 
-/// Complete means that the peer's memory has changed.
+/// Completion means that the peer's memory has changed.
 const TO_THE_END: u64 = FI_COMPLETION | FI_DELIVERY_COMPLETE;
-/// For providers that have applications choose keys: no other region has it.
+/// Key for providers whose applications choose keys; no other region uses it.
 const KEY: u64 = 7;

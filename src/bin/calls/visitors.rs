@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connections that a listening program serves at the same time, each in a thread of its own with a deadline.
 //!
-//! Their number is limited. If there are too many, one is closed, never the newest: of the address that has the most
-//! connections, the oldest. So an address that opens many connections keeps out none but itself.
+//! Their number is limited. If there are too many, one is closed: the oldest of the address with the most connections,
+//! but never the newest of all. So an address that opens many connections excludes only itself.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -13,14 +13,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// The connections that are being served.
 pub struct Visitors {
     most: usize,
-    /// In order of age.
+    /// The connections, oldest first.
     open: Mutex<Vec<Visitor>>,
-    /// Connections so far.
+    /// Number of connections so far.
     admitted: AtomicU64,
 }
 
 struct Visitor {
-    /// A second handle of the connection, by which its thread is woken up.
+    /// A second handle of the connection; shutting it down wakes up its thread.
     stream: TcpStream,
     from: IpAddr,
     number: u64,
@@ -42,7 +42,7 @@ impl Visitors {
         }
     }
 
-    /// Adds a connection, and closes another one if there are too many.
+    /// Adds a connection. Closes another one if there are too many.
     pub fn admit(&self, stream: &TcpStream) -> io::Result<Admission<'_>> {
         let (from, stream) = (stream.peer_addr()?.ip(), stream.try_clone()?);
         let mut open = self.lock();
@@ -63,7 +63,7 @@ impl Visitors {
         })
     }
 
-    /// Closes the connections that have not proved to be what the program waits for.
+    /// Closes the connections that have not proved to be visitors of the expected kind.
     pub fn close_unknown(&self) {
         let open = self.lock();
         open.iter()
@@ -77,7 +77,7 @@ impl Visitors {
 }
 
 impl Admission<'_> {
-    /// Marks the connection as one that the program waits for.
+    /// Marks the connection as a visitor of the expected kind.
     pub fn mark_known(&self) {
         let mut open = self.visitors.lock();
         let own = open
@@ -97,7 +97,7 @@ impl Drop for Admission<'_> {
     }
 }
 
-/// The connection that is closed for a new one.
+/// Chooses the connection to close in favour of a new one.
 fn victim(open: &[Visitor]) -> usize {
     let of_its_address = |from: IpAddr| open.iter().filter(|other| other.from == from).count();
     let most = open
@@ -108,9 +108,9 @@ fn victim(open: &[Visitor]) -> usize {
     open.iter().position(is_victim).unwrap_or_default()
 }
 
-/// Ends reads and writes of the thread that serves the connection.
+/// Ends pending reads and writes of the thread that serves the connection.
 fn close(visitor: &Visitor) {
-    // A connection that has ended already needs no end.
+    // Fails if the connection has ended already.
     let _ = visitor.stream.shutdown(Shutdown::Both);
 }
 
@@ -125,7 +125,7 @@ mod tests {
     struct Door(TcpListener);
 
     impl Door {
-        /// A connection from an address of this host: the visitor's end, and ours.
+        /// Connects from an address of this host. Returns the visitor's end and the server's end.
         fn visit(&self, from: &str) -> (TcpStream, TcpStream) {
             let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None);
             let socket = socket.unwrap();

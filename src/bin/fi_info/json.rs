@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `--json`: what the other views show, for programs. An entry has the members of `struct fi_info` under their names in
-//! C, as `fi_tostr` writes them: flags are lists of words, numbers of up to 64 bits are numbers, NULL is null.
+//! `--json`: the content of the other views, for programs. An entry has the members of `struct fi_info` under their
+//! names in C, in the form of `fi_tostr`: flags are lists of words, numbers of up to 64 bits are numbers, NULL is null.
 #![forbid(unsafe_code)]
 
 use std::io::{Result, Write};
@@ -12,7 +12,7 @@ use crate::calls::params::Param;
 use crate::calls::text;
 use crate::ffi::client::InfoList;
 
-/// `{"entries": [...]}`: those in whose text `containing` stands.
+/// `{"entries": [...]}`: the entries whose text contains `containing`.
 pub fn entries(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -> Result<()> {
     let texts = list.iter().map(text::info);
     let wanted = texts.filter(|text| containing.is_none_or(|part| show::contains(text, part)));
@@ -20,7 +20,7 @@ pub fn entries(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -
     write(out, &json!({ "entries": entries }))
 }
 
-/// `{"providers": [...]}`: name, version, and the file of a loadable one.
+/// `{"providers": [...]}`: name, version, and the file of a loadable provider.
 pub fn providers(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     let one = |info: crate::ffi::client::Info<'_>| {
         let version = show::version(info.provider_version());
@@ -30,7 +30,7 @@ pub fn providers(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     write(out, &json!({ "providers": providers }))
 }
 
-/// `{"variables": [...]}`: those whose name contains `filter`; null is what is not set.
+/// `{"variables": [...]}`: those whose name contains `filter`. A variable that is not set has the value null.
 pub fn variables(out: &mut dyn Write, params: &[Param], filter: Option<&str>) -> Result<()> {
     let wanted = params
         .iter()
@@ -48,7 +48,7 @@ fn write(out: &mut dyn Write, value: &Value) -> Result<()> {
     writeln!(out)
 }
 
-/// The text of an entry: a line for each member, those of a struct further in than its name.
+/// Parses the text of an entry: a line for each member; members of a struct are indented below its name.
 pub fn entry(text: &str) -> Value {
     let lines = text
         .trim_matches('\0')
@@ -57,7 +57,7 @@ pub fn entry(text: &str) -> Value {
     let lines: Vec<(usize, &str)> = lines
         .map(|line| (line.len() - line.trim_start().len(), line.trim()))
         .collect();
-    // The name of the struct itself stands alone in front.
+    // The first line is the name of the struct itself.
     let mut rest = lines.get(1..).unwrap_or_default();
     let depth = rest.first().map_or(0, |&(depth, _)| depth);
     Value::Object(members(&mut rest, depth))
@@ -69,7 +69,7 @@ fn members(rest: &mut &[(usize, &str)], depth: usize) -> Map<String, Value> {
         && indent >= depth
     {
         *rest = behind;
-        // Further in than what was announced: it belongs to nobody.
+        // A line with unexpected indentation belongs to no struct.
         if indent > depth {
             continue;
         }
@@ -79,7 +79,7 @@ fn members(rest: &mut &[(usize, &str)], depth: usize) -> Map<String, Value> {
             true => Value::Object(members(rest, inner)),
             false => member(value.trim()),
         };
-        // `fi_tx_attr` is the type of the member `tx_attr`.
+        // `fi_tx_attr` is the type name of the member `tx_attr`.
         let name = name.strip_prefix("fi_").unwrap_or(name);
         object.insert(name.to_owned(), value);
     }

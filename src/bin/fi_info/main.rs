@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_info`: what the fabrics of this machine offer, and why something is not offered: fi_info(1).
+//! `fi_info`: lists the entries that the fabrics of this machine offer, and explains why others are missing:
+//! fi_info(1).
 
 #[path = "../../abi/mod.rs"]
 mod abi;
@@ -47,7 +48,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if why::is_overheard() {
-        // Whoever started this wants the log alone.
+        // The parent process only needs the log.
         let _ = options.query.ask();
         return ExitCode::SUCCESS;
     }
@@ -102,7 +103,7 @@ fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Somebody who sits at a terminal and got nothing is told how to learn more.
+/// On a terminal, prints a hint how to get more information if there was no entry.
 fn hint(options: &Options, failure: &Failure) {
     if failure.code() == abi::FI_ENODATA && !options.why && std::io::stderr().is_terminal() {
         eprintln!(

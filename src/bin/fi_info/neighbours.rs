@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What peers on this host are reached over, for `fi_info -v`.
+//! Finds out how peers on this host are reached, for `fi_info -v`.
 //!
-//! It is tried: two children of this program, neither the parent of the other, talk as two ranks of a job would. The one
-//! that connects hears from the library's log how, as in
-//! `connected to 127.0.0.1:4000, opened by us, with extensions, over shared memory, large messages in one copy`.
+//! Two children of this program, neither the parent of the other, exchange a message as two ranks of a job would. The
+//! one that connects reads in the library's log how, for example `connected to 127.0.0.1:4000, opened by us, with
+//! extensions, over shared memory, large messages in one copy`.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -22,10 +22,11 @@ use crate::calls::log::{self, Line};
 use crate::calls::output;
 use crate::ffi::client::{Info, InfoList};
 
-/// What came of an attempt: what peers are reached over, if the library says it, or why they are not reached.
+/// The result of an attempt: the way in which peers are reached, if the library logs it, or the reason why they are
+/// not.
 pub type Outcome = core::result::Result<Option<String>, String>;
 
-/// An attempt for each provider of `list` that has endpoints for it.
+/// Runs an attempt for each provider of `list` that has suitable endpoints.
 pub fn attempts(list: &InfoList) -> Vec<(String, Outcome)> {
     let mut tried: Vec<(String, Outcome)> = Vec::new();
     for info in list.iter().filter(talks) {
@@ -38,7 +39,7 @@ pub fn attempts(list: &InfoList) -> Vec<(String, Outcome)> {
     tried
 }
 
-/// A line for each provider of `list` whose library says what its connections go over.
+/// Writes a line for each provider of `list` whose library logs how it connects.
 pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
     for (provider, outcome) in attempts(list) {
         match outcome {
@@ -56,7 +57,7 @@ pub fn report(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
     Ok(())
 }
 
-/// What the two have found, if the library says it.
+/// Starts two children and returns the way that they found, if the library logs it.
 fn attempt(provider: &str) -> Outcome {
     let mut waiting = start(provider).map_err(|error| error.to_string())?;
     let outcome = answer(&mut waiting).and_then(|address| {
@@ -70,7 +71,7 @@ fn attempt(provider: &str) -> Outcome {
     outcome.map(|way| Some(way).filter(|way| !way.is_empty()))
 }
 
-/// A child with the same command line, which is to be `whom`: a provider, and the address that it calls if it calls.
+/// Starts a child with the same command line. `whom` is its task: a provider, and for the child that calls an address.
 fn start(whom: &str) -> io::Result<Child> {
     Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))
@@ -81,7 +82,7 @@ fn start(whom: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// The first line that a child writes.
+/// Reads the first line that a child writes.
 fn answer(child: &mut Child) -> core::result::Result<String, String> {
     let mut line = String::new();
     if let Some(out) = child.stdout.as_mut() {
@@ -96,22 +97,22 @@ fn answer(child: &mut Child) -> core::result::Result<String, String> {
     }
 }
 
-/// It has answered, or will not.
+/// Ends a child that has answered, or has failed to.
 fn end(child: &mut Child) {
-    // It may have ended by itself.
+    // The child may have ended by itself.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// Whom this process is to be, if it is a child of `report`.
+/// Returns the task of this process, if it is a child of `report`.
 pub fn is_one() -> Option<String> {
     env::var(NEIGHBOUR).ok()
 }
 
-/// The part of a child: to be called, or to call.
+/// Runs the task of a child: wait for a message, or send one.
 pub fn be(whom: &str, mut query: Query) {
     if query.flags & FI_SOURCE != 0 {
-        // Two cannot have the one port that was asked for.
+        // The two children cannot both have the requested port.
         query.service = None;
     }
     let answered = query.ask().and_then(|list| match whom.split_once(' ') {
@@ -127,7 +128,7 @@ fn say(kind: &str, what: &str) {
     output::print(|out| writeln!(out, "{kind} {what}"));
 }
 
-/// Says where it is, and answers the message that comes, which says where its sender is.
+/// Prints its own address, and answers a message, which has the address of its sender.
 fn be_called(provider: &str, list: &InfoList) -> Result {
     let (mut endpoint, deadline) = open(provider, list)?;
     let digits: String = endpoint
@@ -141,11 +142,11 @@ fn be_called(provider: &str, list: &InfoList) -> Result {
     let caller = endpoint.incoming()[..length].to_vec();
     endpoint.set_peer(&caller)?;
     endpoint.post_by(deadline, |endpoint| endpoint.send(0))?;
-    // This process is ended once the caller has what it wants.
+    // The parent ends this process when the caller has its answer.
     until(&mut endpoint, deadline, |_| false)
 }
 
-/// Sends a message to `address`, and hears how it went.
+/// Sends a message to `address`, and returns the way that it took.
 fn call(provider: &str, address: &str, list: &InfoList) -> Result<String> {
     log::import()?;
     let (mut endpoint, deadline) = open(provider, list)?;
@@ -161,7 +162,7 @@ fn call(provider: &str, address: &str, list: &InfoList) -> Result<String> {
     Ok(way(&log::take()).unwrap_or_default())
 }
 
-/// What a connection goes over, and why not over shared memory, if that was tried.
+/// Returns how a connection was made, and why not over shared memory, if that was tried.
 fn way(lines: &[Line]) -> Option<String> {
     let connected = lines
         .iter()
@@ -176,7 +177,7 @@ fn way(lines: &[Line]) -> Option<String> {
     })
 }
 
-/// Whether endpoints of this entry send and receive messages without a connection of the application's.
+/// Returns true if endpoints of this entry exchange messages without a connection made by the application.
 fn talks(info: &Info) -> bool {
     let caps = info.raw().caps;
     info.ep_type() == FI_EP_RDM
@@ -185,7 +186,7 @@ fn talks(info: &Info) -> bool {
         && caps & FI_RECV != 0
 }
 
-/// An endpoint of this provider's first entry for such, with a receive posted, and until when it may take.
+/// Opens an endpoint from this provider's first suitable entry and posts a receive. Also returns the deadline.
 fn open(provider: &str, list: &InfoList) -> Result<(Endpoint, Instant)> {
     let is_meant = |info: &Info| talks(info) && info.provider().as_deref() == Some(provider);
     let info = list
@@ -217,13 +218,13 @@ fn until(endpoint: &mut Endpoint, deadline: Instant, done: impl Fn(&Endpoint) ->
 /// Room for an address.
 const LONGEST: usize = 256;
 
-/// Much longer than it ever takes.
+/// Time limit, far longer than an attempt takes.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Set for the children of `report`.
+/// Variable that is set for the children of `report`.
 const NEIGHBOUR: &str = "FI_INFO_NEIGHBOUR";
 
-/// How the line of a child begins.
+/// The first word in the line of a child.
 const DONE: &str = "done";
 const FAILED: &str = "failed";
 

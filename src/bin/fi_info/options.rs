@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The command line of fi_info(1), read into one query and what to show of its answer.
+//! Parses the command line of fi_info(1) into one query and the form of the output.
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -12,9 +12,9 @@ use crate::calls::info::{Hints, Query};
 pub struct Options {
     pub query: Query,
     pub view: View,
-    /// Show only variables whose name contains this.
+    /// If set, show only variables whose name contains this text.
     pub variable: Option<String>,
-    /// Show only entries whose text contains this.
+    /// If set, show only entries whose text contains this text.
     pub containing: Option<String>,
     pub why: bool,
     pub json: bool,
@@ -22,18 +22,18 @@ pub struct Options {
     pub doctor: Option<Doctor>,
 }
 
-/// `--doctor`: what is looked at beside this host.
+/// `--doctor`: the checks beyond this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Doctor {
-    /// Nothing.
+    /// No further check.
     Alone,
     /// The way to this host, `NAME` or `NAME:PORT`.
     To(String),
-    /// The way to whom comes to this port; of none, to the one that is known.
+    /// The way to the host that connects to this port; `None` means the default port.
     From(Option<u16>),
 }
 
-/// What is shown. Of several that are asked for, the greatest is.
+/// The form of the output. If several are requested, the greatest one is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum View {
     Brief,
@@ -43,13 +43,13 @@ pub enum View {
     Table,
 }
 
-/// What a command line asks for.
+/// The result of parsing a command line.
 pub enum Outcome {
     Run(Options),
     Version,
-    /// Help, and the message if there was something that is no option.
+    /// Print the help, after a message if an option was not valid.
     Usage(Option<String>),
-    /// A value that is none of the words for it.
+    /// A value that is not one of the valid words.
     Unknown(String),
 }
 
@@ -81,7 +81,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
                     return Outcome::Unknown(message);
                 }
             }
-            // Without --doctor words that belong to no option have no meaning, and were never refused.
+            // Without --doctor extra words have no meaning, but they were never refused.
             Ok(Argument::Operand(value)) => operands.push(value.text()),
         }
     }
@@ -183,17 +183,17 @@ impl Options {
     }
 }
 
-/// Hints that rule nothing out: this program can do all that a provider may ask of an application.
+/// Hints that exclude nothing: this program meets every requirement that a provider may have.
 fn fresh_hints() -> Result<Hints, String> {
     let mut hints = Hints::new().map_err(|failure| failure.to_string())?;
     *hints.mode() = u64::MAX;
     hints.domain().mode = u64::MAX;
-    // All but FI_MR_BASIC and FI_MR_SCALABLE, which exclude the others.
+    // All bits except FI_MR_BASIC and FI_MR_SCALABLE, which exclude the others.
     hints.domain().mr_mode = !3;
     Ok(hints)
 }
 
-/// Marks for the options that have no letter.
+/// Marks for options without a letter.
 const VERSION: char = '\u{1}';
 const WHY: char = '\u{2}';
 const JSON: char = '\u{3}';
@@ -226,7 +226,7 @@ const LONG: &[Long] = &[
     own("listen", LISTEN),
 ];
 
-/// One that upstream's program does not have: where its name begins as that of another, the other is meant.
+/// An option that upstream's program lacks: an abbreviation that also fits an upstream option means the latter.
 const fn own(name: &'static str, letter: char) -> Long {
     Long {
         yields: true,

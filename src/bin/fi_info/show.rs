@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How fi_info(1) writes entries, providers and variables. Scripts read this: the form is fixed.
+//! The output of fi_info(1) for entries, providers and variables. Scripts parse it, so its form is fixed.
 #![forbid(unsafe_code)]
 
 use std::io::{Result, Write};
@@ -9,7 +9,7 @@ use crate::calls::params::Param;
 use crate::calls::{escape, text};
 use crate::ffi::client::{Info, InfoList};
 
-/// The few lines about each entry.
+/// Writes a few lines about each entry.
 pub fn brief(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     for info in list.iter() {
         writeln!(out, "provider: {}", or_null(info.provider()))?;
@@ -23,7 +23,7 @@ pub fn brief(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     Ok(())
 }
 
-/// All about each entry, or about those in whose text `containing` stands.
+/// Writes the full text of each entry, or of those whose text contains `containing`.
 pub fn full(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -> Result<()> {
     for text in list.iter().map(|info| text::info(info)) {
         if containing.is_none_or(|part| contains(&text, part)) {
@@ -34,12 +34,12 @@ pub fn full(out: &mut dyn Write, list: &InfoList, containing: Option<&str>) -> R
     Ok(())
 }
 
-/// Names and versions only, and the files of loadable ones.
+/// Writes only names and versions, and the files of loadable providers.
 pub fn providers(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     for info in list.iter() {
         writeln!(out, "{}:", or_null(info.provider()))?;
         writeln!(out, "    version: {}", version(info.provider_version()))?;
-        // This library puts the file where the name of a fabric would be.
+        // This library stores the file in the place of the fabric's name.
         if let Some(file) = info.fabric_name() {
             writeln!(out, "    file: {file}")?;
         }
@@ -47,7 +47,7 @@ pub fn providers(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     Ok(())
 }
 
-/// The variables whose name contains `filter`, as lines that a shell could read.
+/// Writes the variables whose name contains `filter`, as lines that a shell can read.
 pub fn variables(out: &mut dyn Write, params: &[Param], filter: Option<&str>) -> Result<()> {
     let wanted = |param: &&Param| filter.is_none_or(|part| contains(&param.name, part));
     for param in params.iter().filter(wanted) {
@@ -66,7 +66,7 @@ pub fn ep_type(info: &Info) -> String {
     text::value(info.ep_type().0, FI_TYPE_EP_TYPE)
 }
 
-/// A name on one line, whatever is in it.
+/// Returns a name as one line, with control characters escaped.
 pub fn or_null(text: Option<String>) -> String {
     text.map_or_else(|| "(null)".to_owned(), |text| escape::line(&text))
 }
@@ -85,7 +85,7 @@ pub fn kind(kind: fi_param_type) -> &'static str {
     }
 }
 
-/// Does `part` stand in `text`, in any case of letters?
+/// Returns true if `text` contains `part`, ignoring case.
 pub fn contains(text: &str, part: &str) -> bool {
     text.to_ascii_lowercase()
         .contains(&part.to_ascii_lowercase())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_info --table`: each provider once, a line for each of its interfaces.
+//! `fi_info --table`: each provider once, with a line for each of its interfaces.
 #![forbid(unsafe_code)]
 
 use std::io::{Result, Write};
@@ -21,24 +21,24 @@ struct Row {
     interfaces: Vec<Interface>,
 }
 
-/// One domain of it.
+/// One domain of a provider.
 #[derive(Debug, Default, PartialEq)]
 struct Interface {
     name: String,
     addresses: Vec<String>,
-    /// What it is in the system, if it is one there, or what the provider says of its link.
+    /// The state of the system's interface of that name, if there is one, otherwise the link state from the provider.
     state: Option<String>,
-    /// In Mbit/s.
+    /// Speed in Mbit/s.
     speed: Option<u64>,
     mtu: Option<u64>,
 }
 
-/// Aligned for a terminal.
+/// Writes the table, aligned for a terminal.
 pub fn write(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     write_rows(out, &rows(list))
 }
 
-/// `{"table": [...]}`: the same, with the names of types, protocols and capabilities in full.
+/// `{"table": [...]}`: the same, with the full names of types, protocols and capabilities.
 pub fn write_json(out: &mut dyn Write, list: &InfoList) -> Result<()> {
     let interface = |one: &Interface| {
         json!({
@@ -69,7 +69,7 @@ fn rows(list: &InfoList) -> Vec<Row> {
     rows
 }
 
-/// What an entry adds. `fi_tostr` has it all in words, whatever the library.
+/// Adds an entry to the rows. The entry is parsed from `fi_tostr`, which every library has.
 fn add(rows: &mut Vec<Row>, entry: &Value, links: &[Link]) {
     let provider = words(&entry["fabric_attr"]["prov_name"]);
     let at = rows.iter().position(|row| row.provider == provider);
@@ -137,8 +137,8 @@ fn words(value: &Value) -> String {
     }
 }
 
-/// An address without its format and without the port that is none: `fi_sockaddr_in://192.0.2.1:0`. Names of this
-/// process, such as `fi_shm://4711`, say nothing.
+/// Removes the format and a zero port from an address: `fi_sockaddr_in://192.0.2.1:0`. Names of this process, such as
+/// `fi_shm://4711`, have no use for the reader and are dropped.
 pub fn bare(address: &str) -> String {
     let Some((format, rest)) = address.split_once("://") else {
         return address.to_owned();
@@ -177,7 +177,8 @@ fn write_rows(out: &mut dyn Write, rows: &[Row]) -> Result<()> {
     Ok(())
 }
 
-/// What there is once for a provider stands in its first lines, below each other, its interfaces beside that.
+/// The properties of the provider fill the first columns, one below the other; its interfaces are in the columns beside
+/// them.
 fn lines_of(row: &Row) -> Vec<[String; HEAD.len()]> {
     let types = row.types.iter().map(|word| short(word, "FI_EP_"));
     let protocols = row.protocols.iter().map(|word| short(word, "FI_PROTO_"));
@@ -214,7 +215,7 @@ fn short(word: &str, prefix: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// What moves data, of all the capabilities.
+/// Returns the capabilities that move data.
 fn offers(caps: &[String]) -> String {
     let there = KINDS
         .iter()

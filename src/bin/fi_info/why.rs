@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_info --why`: which entries a query ruled out, by which field, what was wanted there and what is offered.
+//! `fi_info --why`: the entries that a query excluded, the field that excluded each, and its wanted and offered values.
 //!
-//! The library says so in its log at level info, one line for each reason:
-//! `refused: tcp FI_EP_RDM on eth0, lo: tx_attr.inject_size: wanted 129, offered 128`.
+//! The library logs the reasons at level info, one line for each: `refused: tcp FI_EP_RDM on eth0, lo:
+//! tx_attr.inject_size: wanted 129, offered 128`.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::calls::log::{self, Line};
 use crate::calls::output;
 use crate::ffi::client::InfoList;
 
-/// Asks the query and prints what came of it. No entry at all is a failure, as without `--why`.
+/// Runs the query and prints the result. As without `--why`, it is a failure if there is no entry.
 pub fn explain(options: &Options) -> Result<(), Failure> {
     let imported = log::import();
     let answer = options.query.ask();
@@ -41,12 +41,12 @@ pub fn explain(options: &Options) -> Result<(), Failure> {
     answer.map(drop)
 }
 
-/// Whether this is the child that `overhear` starts: the log of one query is all that is wanted of it.
+/// Returns true in the child that `overhear` starts: only its log of one query is wanted.
 pub fn is_overheard() -> bool {
     env::var_os(ECHO).is_some()
 }
 
-/// One line for each kind of entry, and how many there are.
+/// Writes one line for each kind of entry, with their number.
 fn offered(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
     let count = list.iter().count();
     let entries = if count == 1 {
@@ -75,12 +75,12 @@ fn offered(out: &mut dyn Write, list: &InfoList) -> io::Result<()> {
     Ok(())
 }
 
-/// What a refusal concerns, and the reasons for it, each once.
+/// The subjects of refusals, and the reasons for each, without duplicates.
 struct Report<'a> {
     subjects: Vec<(&'a str, Vec<Reason<'a>>)>,
 }
 
-/// Field, and what was wanted and offered.
+/// The field, and its wanted and offered values.
 #[derive(Clone, Copy, PartialEq)]
 struct Reason<'a> {
     field: &'a str,
@@ -119,7 +119,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Takes a line of the log apart, if it gives a reason: what was refused, the field, what was wanted and offered.
+/// Parses a log line that has a reason. Returns the refused subject, the field, and the wanted and offered values.
 pub fn refused(line: &str) -> Option<(&str, &str, &str)> {
     refusal(line).map(|(subject, reason)| (subject, reason.field, reason.values))
 }
@@ -130,7 +130,7 @@ fn refusal(line: &str) -> Option<(&str, Reason<'_>)> {
     Some((subject, Reason { field, values }))
 }
 
-/// What else the library said, for libraries that give no reasons in that form.
+/// Writes the other log lines, for libraries that have no reasons in that form.
 fn rest(out: &mut dyn Write, lines: &[Line]) -> io::Result<()> {
     let mut counts: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     let others = lines.iter().filter(|line| !line.text.starts_with(REFUSED));
@@ -151,17 +151,17 @@ fn rest(out: &mut dyn Write, lines: &[Line]) -> io::Result<()> {
     Ok(())
 }
 
-/// What a child is to print.
+/// The lines that a child prints.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Hear {
-    /// All up to level info.
+    /// All lines up to level info.
     All,
-    /// What the user's own settings of the log let through, warnings if they say nothing of a level.
+    /// The lines that the user's own settings of the log select; warnings if they set no level.
     AsSet,
 }
 
-/// The log as a child of ours, with the same options, prints it: of a library that takes no log object, and of what a
-/// library says before it can be given one.
+/// Runs a child with the same options and returns the log that it prints: for a library that accepts no log object, and
+/// for lines before the library can be given one.
 pub fn overhear(what: Hear) -> Vec<Line> {
     let child = env::current_exe().and_then(|program| {
         let mut command = Command::new(program);
@@ -193,7 +193,7 @@ pub fn overhear(what: Hear) -> Vec<Line> {
     }
 }
 
-/// Takes a printed line apart: `libfabric:<process>:<time>::<provider>:<subsystem>:<function>():<line><info> text`.
+/// Parses a printed line: `libfabric:<process>:<time>::<provider>:<subsystem>:<function>():<line><info> text`.
 fn printed(line: &str) -> Option<Line> {
     let (head, text) = line.strip_prefix("libfabric:")?.split_once("> ")?;
     let provider = head.split_once("::")?.1.split(':').next()?;
@@ -211,7 +211,7 @@ const NO_REASON: &str = "no refusal stands in the library's log (-v shows all of
 
 const REFUSED: &str = "refused: ";
 
-/// Set for the child of `overhear`.
+/// Variable that is set for the child of `overhear`.
 const ECHO: &str = "FI_INFO_ECHO_LOG";
 
 #[cfg(test)]

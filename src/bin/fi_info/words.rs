@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The words that stand for capabilities, modes, endpoint types and address formats on a command line: the names of
-//! fi_getinfo(3), in any case of letters.
+//! The words for capabilities, modes, endpoint types and address formats on a command line: the names of fi_getinfo(3),
+//! in upper or lower case.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
 
-/// The union of the words in `text`, which `|` separates.
+/// Returns the union of the words in `text`, which `|` separates.
 pub fn set(words: &[(&str, u64)], text: &str, what: &str) -> Result<u64, String> {
     text.split('|')
         .filter(|word| !word.is_empty())
         .try_fold(0, |sum, word| Ok(sum | one(words, word, what)?))
 }
 
-/// What the word `text` stands for.
+/// Returns the value of the word `text`.
 pub fn one<T: Copy>(words: &[(&str, T)], text: &str, what: &str) -> Result<T, String> {
     words
         .iter()

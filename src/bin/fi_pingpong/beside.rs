@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `--beside`: the same game on this host with two libraries, in turns, each pair beginning with the other. What else
-//! the machine does meanwhile meets both; the median of each size is compared.
+//! `--beside`: runs the same test on this host with two libraries, in pairs, with the order reversed from pair to pair.
+//! So other load of the machine affects both. The medians of each size are compared.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -18,14 +18,14 @@ use crate::calls::output;
 use crate::options::Options;
 use crate::plot::Series;
 
-/// What one library did.
+/// The results of one library.
 struct Side {
     library: Value,
-    /// For each size, in their order: the size and microseconds for a transfer of each turn.
+    /// For each size, in order: the size, and the microseconds per transfer of each run.
     times: Vec<(u64, Vec<f64>)>,
 }
 
-/// Plays all pairs, prints the comparison and returns what can be drawn.
+/// Runs all pairs, prints the comparison and returns the curves for a plot.
 pub fn run(options: &Options, folder: &Path) -> Result<Vec<Series>> {
     let folder = folder
         .canonicalize()
@@ -88,7 +88,7 @@ impl Side {
     }
 }
 
-/// Sizes that both have, with the median of each.
+/// Sizes that both sides have, with their medians.
 fn rows<'a>(here: &'a Side, beside: &'a Side) -> impl Iterator<Item = (u64, f64, f64)> + 'a {
     here.times.iter().filter_map(|(size, times)| {
         let (_, others) = beside.times.iter().find(|(other, _)| other == size)?;
@@ -136,7 +136,7 @@ fn median(times: &[f64]) -> f64 {
     times[times.len() / 2]
 }
 
-/// Is what the program had in its memory really from that folder?
+/// Checks that the library which the program had loaded is really from that folder.
 fn mapped_from(document: &Value, folder: &Path) -> Result {
     let path = document["library"]["path"].as_str().unwrap_or_default();
     // The name may be a link to a file elsewhere.
@@ -151,18 +151,18 @@ fn mapped_from(document: &Value, folder: &Path) -> Result {
     }
 }
 
-/// A process that ends with its handle.
+/// A process that is killed when this value is dropped.
 struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// One game, server and client, with the library of `folder` or the one that this process has: the client's document.
+/// Runs server and client once, with the library of `folder` or the one of this process. Returns the client's document.
 fn play(options: &Options, folder: Option<&Path>) -> Result<Value> {
     let failed = |error| Failure::system("starting a process", &error);
     let program = env::current_exe().map_err(failed)?;
@@ -192,7 +192,7 @@ fn play(options: &Options, folder: Option<&Path>) -> Result<Value> {
         }
         said += &line;
     };
-    // So that it never waits for somebody to read.
+    // Reads the rest, so that a full pipe never blocks the server.
     let listener = thread::spawn(move || {
         let mut rest = String::new();
         let _ = words.read_to_string(&mut rest);
@@ -211,15 +211,15 @@ fn play(options: &Options, folder: Option<&Path>) -> Result<Value> {
         .map_err(|error| Failure::new("client's document", FI_EPROTO).detail(error.to_string()))
 }
 
-/// What both processes of a game get of the command line: `letter` is an option's own or its mark.
+/// Returns true if both processes of a run get this option; `letter` is its letter or its mark.
 pub fn is_shared(letter: char) -> bool {
     "dfspeISmc6own".contains(letter)
 }
 
-/// The option as it is written for them.
+/// The option in the form for their command lines.
 pub fn written(name: &str, value: Option<OsString>) -> Vec<OsString> {
     std::iter::once(OsString::from(name)).chain(value).collect()
 }
 
-/// Odd, so that a median is a time that was measured.
+/// An odd number, so that the median is a measured time.
 const PAIRS: usize = 5;

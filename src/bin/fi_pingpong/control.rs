@@ -4,13 +4,13 @@
 //! | from   | bytes                                                        | when                          |
 //! |--------|--------------------------------------------------------------|-------------------------------|
 //! | server | length (4, big-endian), address format (4, native), address  | its endpoint is open          |
-//! | client | the same of its own; nothing for connected endpoints         | then                          |
+//! | client | the same for its own endpoint; nothing for connected endpoints | then                         |
 //! | client | `q` 0                                                        | before each size              |
 //! | server | `a` 0                                                        | it has a receive posted       |
 //! | client | count of messages in digits, filled up to 10 bytes with zeros | after each size               |
 //! | server | `cnt ok` 0                                                   | its own count is the same     |
 //!
-//! With options that other releases lack, `hello` comes first, from both.
+//! With options that other releases lack, both sides first send `hello`.
 #![forbid(unsafe_code)]
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -35,7 +35,7 @@ use crate::options::{DEFAULT_PORT, Options};
 /// An address of the fabric under test.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Address {
-    /// FI_SOCKADDR_IN and the like.
+    /// FI_SOCKADDR_IN or another address format.
     pub format: u32,
     pub bytes: Vec<u8>,
 }
@@ -49,9 +49,9 @@ pub enum Role {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Peer {
     Silent,
-    /// It said something that nobody here has read yet.
+    /// The peer has sent bytes that were not read yet.
     Speaks,
-    /// It has ended, or said goodbye.
+    /// The peer has ended, or has closed its side of the connection.
     Left,
 }
 
@@ -72,7 +72,7 @@ impl Control {
         let listener = TcpListener::bind(any).map_err(failed)?;
         let bound = listener.local_addr().map_err(failed)?.port();
         match port {
-            // Nobody else can know it.
+            // The kernel chose the port, so the user needs this line.
             0 => eprintln!("control port {bound}"),
             _ => note!("waiting for a client on control port {bound}"),
         }
@@ -91,7 +91,7 @@ impl Control {
         let mut addresses: Vec<SocketAddr> = found
             .filter(|address| address.is_ipv6() || !options.ipv6)
             .collect();
-        // Without -6 a server listens on IPv4 only.
+        // Without -6 a server listens only on IPv4.
         addresses.sort_by_key(SocketAddr::is_ipv6);
         let mut last = Failure::new(doing(), FI_EADDRNOTAVAIL);
         for address in addresses {
@@ -148,14 +148,14 @@ impl Control {
         self.send(&[&hello::MARK[..], &length, words.as_bytes()].concat())
     }
 
-    /// What the other side wants, unless it does not know how to say that.
+    /// Returns the options in the other side's hello; `None` if the other side does not send one.
     pub fn receive_hello(&mut self) -> Result<Option<String>> {
         let deadline = Instant::now() + HELLO_LIMIT;
         let mut mark = [0; 4];
         match self.receive_by(&mut mark, deadline, || Ok(())) {
             Ok(()) if mark == hello::MARK => {}
             Ok(()) => return Ok(None),
-            // It waits for something else, or did not understand and left.
+            // The peer waits for other bytes, or did not understand the hello and has closed the connection.
             Err(failure) => {
                 note!("no hello: {failure}");
                 return Ok(None);
@@ -174,7 +174,7 @@ impl Control {
         words.map(Some).map_err(|_| wrong("no text".into()))
     }
 
-    /// Where the client's accesses go.
+    /// Exchanges the places of the memory that the client accesses.
     pub fn exchange_place(&mut self, own: Place) -> Result<Place> {
         let bytes = [own.addr.to_be_bytes(), own.key.to_be_bytes()].concat();
         self.send(&bytes)?;
@@ -185,7 +185,7 @@ impl Control {
         Ok(Place { addr, key })
     }
 
-    /// Returns on both sides once both are here. `idle` is called again and again meanwhile.
+    /// Returns when both sides have called it. Calls `idle` repeatedly while it waits.
     pub fn meet(&mut self, idle: impl FnMut() -> Result) -> Result {
         match self.role {
             Role::Client => {
@@ -199,7 +199,7 @@ impl Control {
         }
     }
 
-    /// Makes sure that both sides count the same.
+    /// Checks that both sides have the same count.
     pub fn compare(&mut self, count: u32, idle: impl FnMut() -> Result) -> Result {
         match self.role {
             Role::Client => {
@@ -220,13 +220,13 @@ impl Control {
         }
     }
 
-    /// Says that nothing more will come from here.
+    /// Ends this side's direction of the connection.
     pub fn part(&mut self) {
-        // A peer that is gone already needs no goodbye.
+        // Fails if the peer has closed the connection already.
         let _ = self.stream.shutdown(std::net::Shutdown::Write);
     }
 
-    /// What the connection says of the peer right now.
+    /// Returns the present state of the peer's direction.
     pub fn peer(&self) -> Peer {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
         match recv(self.stream.as_raw_fd(), &mut [0], flags) {
@@ -264,7 +264,7 @@ impl Control {
         }
     }
 
-    /// Fills `bytes`. While nothing comes, `idle` is called.
+    /// Fills `bytes`. Calls `idle` while no bytes arrive.
     fn receive(&mut self, bytes: &mut [u8], idle: impl FnMut() -> Result) -> Result {
         self.receive_by(bytes, Instant::now() + LIMIT, idle)
     }
@@ -304,7 +304,7 @@ fn waits(error: &io::Error) -> bool {
     )
 }
 
-/// Opens a connection, from the port `own` if there is one.
+/// Opens a connection, from the port `own` if it is set.
 fn reach(address: SocketAddr, own: Option<u16>) -> io::Result<TcpStream> {
     let Some(own) = own else {
         return TcpStream::connect_timeout(&address, LIMIT);
@@ -341,15 +341,15 @@ const COUNT_LENGTH: usize = 10;
 const OTHER_OPTIONS: &str =
     "the other side was started with --op, --window or --warmup: give the same here";
 
-/// How long a peer of this program may take to say that it is one.
+/// Time for a peer to send its hello.
 const HELLO_LIMIT: Duration = Duration::from_secs(3);
 
-/// No address of any provider comes near it.
+/// Limit on the length of an address, far above that of any provider.
 const LONGEST_ADDRESS: usize = 4096;
 
-/// How long the peer may keep silent.
+/// Greatest silence of the peer.
 const LIMIT: Duration = Duration::from_secs(15);
-/// How long to wait at a time while there is other work to do.
+/// Length of one wait while there is other work to do.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 #[cfg(test)]
@@ -438,7 +438,7 @@ mod tests {
         assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
         client.send(b"\0IFP\0\0\0\x02\xff\xfe").unwrap();
         assert_eq!(server.receive_hello().unwrap_err().code(), FI_EPROTO);
-        // What another release says first.
+        // The first bytes of another release.
         client.send(b"\0\0\0\x10").unwrap();
         assert_eq!(server.receive_hello().unwrap(), None);
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The game itself: the client sends, the server answers, for each size and turn by turn.
+//! The test itself: for each size the client sends and the server answers, turn by turn.
 #![forbid(unsafe_code)]
 
 use std::thread;
@@ -17,7 +17,7 @@ use crate::report::Row;
 use crate::session::{Rest, Session};
 use crate::spread::Spread;
 
-/// What is played if no size is given, as far as the endpoint takes it.
+/// The sizes if none is given, limited to those that the endpoint takes.
 pub const SIZES: [usize; 6] = [64, 256, 1024, 4096, 65536, 1048576];
 
 /// The last message of both sides.
@@ -32,13 +32,13 @@ pub struct Game {
     window: u32,
     access: Option<Access>,
     place: Place,
-    /// Times are recorded.
+    /// Whether the time of each transfer is recorded.
     spreads: bool,
     /// The data of both directions, if it is checked.
     patterns: Option<(Pattern, Pattern)>,
-    /// Messages may be lost.
+    /// Whether messages may be lost.
     unreliable: bool,
-    /// Open as long as the endpoint.
+    /// Objects that stay open as long as the endpoint.
     _session: Rest,
 }
 
@@ -46,7 +46,7 @@ impl Game {
     pub fn new(options: &Options, control: Control, session: Session) -> Result<Game> {
         let fits = |size: &usize| *size <= session.longest;
         let all = match options.operation {
-            // A single number, and what fits of the others.
+            // A single number, and those of the other sizes that fit.
             operation if operation.is_atomic() => {
                 [8].into_iter().chain(SIZES).filter(fits).collect()
             }
@@ -80,7 +80,7 @@ impl Game {
         self.sizes.clone()
     }
 
-    /// Plays all turns with messages of one size.
+    /// Runs all turns with messages of one size.
     pub fn round(&mut self, size: usize) -> Result<Row> {
         note!("size {size}");
         let role = self.control.role;
@@ -96,7 +96,7 @@ impl Game {
         if role == Role::Server && self.access.is_some() {
             self.serve_accesses(size)?;
             time = start.elapsed();
-            // Nothing was measured here.
+            // The serving side has measured nothing.
             spread = None;
         }
         let compared = self
@@ -117,7 +117,7 @@ impl Game {
         })
     }
 
-    /// `count` turns of one size, in windows.
+    /// Runs `count` turns of one size, in windows.
     fn turns(&mut self, size: usize, count: u32, mut spread: Option<&mut Spread>) -> Result {
         let mut turn = 0;
         while turn < count {
@@ -146,7 +146,7 @@ impl Game {
         Ok(())
     }
 
-    /// A window of messages, and the peer's word that it has them.
+    /// Sends a window of messages and waits until the peer confirms their receipt.
     fn stream(&mut self, size: usize, batch: u32) -> Result {
         for _ in 0..batch {
             self.send(size)?;
@@ -162,7 +162,7 @@ impl Game {
         self.post(WINDOW_DONE)
     }
 
-    /// A window of accesses to the peer's memory, until all are complete.
+    /// Posts a window of accesses to the peer's memory and waits until all are complete.
     fn access(&mut self, access: Access, size: usize, batch: u32) -> Result {
         for _ in 0..batch {
             self.wait(size, |endpoint| endpoint.has_room().then_some(()))?;
@@ -175,7 +175,7 @@ impl Game {
         self.wait(size, |endpoint| endpoint.sent().then_some(()))
     }
 
-    /// Keeps the provider going while the client accesses memory here, until it says something.
+    /// Makes progress while the client accesses memory here, until the client sends a byte on the control connection.
     fn serve_accesses(&mut self, size: usize) -> Result {
         let deadline = Instant::now() + self.patience(size) + ACCESSES;
         while self.control.peer() == Peer::Silent {
@@ -198,7 +198,8 @@ impl Game {
         Ok(())
     }
 
-    /// A provider knows that a connection broke, not why: the control connection may tell.
+    /// Adds the reason for a broken connection, if the control connection shows it: the provider does not know the
+    /// reason.
     fn explain(&self, failure: Failure) -> Failure {
         let deadline = Instant::now() + BREATH;
         while Instant::now() < deadline {
@@ -218,7 +219,7 @@ impl Game {
         self.post(size)
     }
 
-    /// Hands over what stands in the outgoing buffer.
+    /// Posts the outgoing buffer.
     fn post(&mut self, size: usize) -> Result {
         if self.endpoint.send(size)? {
             return Ok(());
@@ -252,7 +253,7 @@ impl Game {
         self.again(size)
     }
 
-    /// Takes a message whose data nobody checks.
+    /// Takes a message without checking its data.
     fn receive_plain(&mut self, size: usize) -> Result {
         let length = self.wait(size, Endpoint::take_received)?;
         if length != size {
@@ -272,14 +273,14 @@ impl Game {
         Ok(())
     }
 
-    /// Says goodbye to the peer and takes its goodbye.
+    /// Exchanges the last messages with the peer.
     pub fn finish(mut self) -> Result {
         match self.exchange_end() {
-            // The results are there, and a datagram may be lost.
+            // The results are complete, and a datagram may be lost.
             Err(failure) if self.unreliable => note!("end: {failure}"),
             done => done?,
         }
-        // What the provider still has to do for the peer, it may do only while it is called.
+        // The provider may have work left for the peer, which it does only while it is called.
         self.control.part();
         let deadline = Instant::now() + LINGER;
         while !self.control.peer_left() && Instant::now() < deadline {
@@ -302,13 +303,13 @@ impl Game {
                 .detail("another message where the end belongs"));
         }
         match self.wait(size, |endpoint| endpoint.sent().then_some(())) {
-            // The peer has what it needs to leave first.
+            // The peer leaves only after it has received everything.
             Err(_) if self.control.peer_left() => Ok(()),
             done => done,
         }
     }
 
-    /// Reads completions until `done` finds what it wants.
+    /// Reads completions until `done` returns a value.
     fn wait<T>(
         &mut self,
         size: usize,
@@ -327,7 +328,7 @@ impl Game {
         }
     }
 
-    /// How long a message of this size may take.
+    /// Returns the time limit for a message of this size.
     fn patience(&self, size: usize) -> Duration {
         let base = match self.unreliable {
             true => Duration::from_secs(5),
@@ -337,10 +338,10 @@ impl Game {
     }
 }
 
-/// Keeps the provider going while both sides talk about something else.
+/// Makes progress while both sides use the control connection.
 fn idle(endpoint: &mut Endpoint, role: Role) -> Result {
     endpoint.progress()?;
-    // The client may get the end early; nothing else is under way.
+    // The client may receive the last message early; no other message can be in flight.
     match role {
         Role::Server if endpoint.has_received() => {
             Err(Failure::new("receiving", FI_EPROTO).detail(OTHER_COUNT))
@@ -349,13 +350,13 @@ fn idle(endpoint: &mut Endpoint, role: Role) -> Result {
     }
 }
 
-/// Looks up from polling now and then: has the time run out, has the peer left?
+/// Checks now and then, while the caller polls, whether the time is over or the peer has ended.
 struct Watch {
     polls: u32,
     limit: Duration,
-    /// When polling began, and when the peer was looked after last. The clock is not read for short waits.
+    /// The start of polling, and the last check of the peer. The clock is not read for short waits.
     times: Option<(Instant, Instant)>,
-    /// Since when the peer has been somewhere else.
+    /// The time since which the peer has been in another step.
     elsewhere: Option<Instant>,
 }
 
@@ -385,7 +386,7 @@ impl Watch {
             return Err(Failure::new("waiting for the peer", FI_ETIMEDOUT));
         }
         if now - *start > SPIN {
-            // Two busy processes on one processor would else wait for each other's time slice.
+            // Otherwise two busy processes on one processor would wait for each other's time slice.
             thread::yield_now();
         }
         if now - *looked > BREATH {
@@ -394,7 +395,7 @@ impl Watch {
                 self.elsewhere.get_or_insert(now);
             }
         }
-        // What the peer sent before may still be on its way.
+        // Messages that the peer has sent before may still be in flight.
         if self.elsewhere.is_none_or(|since| now - since < GRACE) {
             return Ok(());
         }
@@ -411,18 +412,18 @@ const OTHER_SIZE: &str = "is -S the same on both sides?";
 const OTHER_COUNT: &str =
     "the peer counts another number of messages: is -I the same on both sides?";
 
-/// The length of the message that follows a window.
+/// The length of the message behind a window.
 const WINDOW_DONE: usize = 4;
-/// How long all accesses of one size may take beyond the patience for one.
+/// Additional time for all accesses of one size.
 const ACCESSES: Duration = Duration::from_secs(600);
 
-/// Polls between two looks at the clock.
+/// Number of polls between two looks at the clock.
 const POLLS: u32 = 256;
-/// Waits shorter than this do not give up the processor.
+/// Shorter waits do not yield the processor.
 const SPIN: Duration = Duration::from_micros(200);
 const BREATH: Duration = Duration::from_millis(50);
 const GRACE: Duration = Duration::from_secs(1);
-/// How long to serve a peer that has not left.
+/// Time limit for serving a peer that has not left.
 const LINGER: Duration = Duration::from_secs(2);
 /// The slowest transfer worth waiting for, in bytes per microsecond.
 const SLOWEST: usize = 1;

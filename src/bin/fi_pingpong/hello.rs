@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What both sides must agree on beyond what other releases know. With an option of ours, a side says a hello before
-//! anything else: the mark (4 bytes, longer than any address, so that releases that read it as the length of one refuse
-//! it), length (4, big-endian), then words `name=value`, one a line. Without such options nothing of this is sent.
+//! Negotiates options that other releases lack. With such an option a side first sends a hello: the mark (4 bytes,
+//! which a release without hellos reads as the length of an address and refuses as too long), the length of the text (4
+//! bytes, big-endian), and the text of lines `name=value`. Without such options no hello is sent.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -10,10 +10,10 @@ use crate::control::Control;
 use crate::options::Options;
 
 pub const MARK: [u8; 4] = *b"\0IFP";
-/// Of the words.
+/// Limit on the length of the text.
 pub const LONGEST: usize = 1024;
 
-/// Exchanges hellos, if options ask for it.
+/// Exchanges hellos, if the options need it.
 pub fn exchange(options: &Options, control: &mut Control) -> Result {
     let Some(asked) = asked(options) else {
         return Ok(());
@@ -36,7 +36,7 @@ pub fn exchange(options: &Options, control: &mut Control) -> Result {
     }
 }
 
-/// The first option that the peer must know.
+/// Returns the first option that the peer must support.
 fn asked(options: &Options) -> Option<&'static str> {
     match options {
         _ if options.operation_named => Some("--op"),

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the program says about its steps with `-v`.
+//! Log lines about the program's steps, for `-v`.
 #![forbid(unsafe_code)]
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// `note!("connected to {peer}")` writes a line, if somebody wants to read it.
+/// `note!("connected to {peer}")` writes a line if `-v` is set.
 macro_rules! note {
     ($($text:tt)+) => { $crate::journal::write(format_args!($($text)+)) };
 }

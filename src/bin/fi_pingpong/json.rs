@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `--json`: one document with the library, what was opened, the options and a row for each size.
+//! `--json`: one document with the library, the opened endpoint, the options and a row for each size.
 #![forbid(unsafe_code)]
 
 use std::io::{Result, Write};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_pingpong`: sends a message to and fro between two processes and measures that: fi_pingpong(1).
+//! `fi_pingpong`: sends messages back and forth between two processes and measures that: fi_pingpong(1).
 //!
-//! The two agree on addresses and steps over a TCP connection of their own (`control`), in the form that all releases of
-//! the program share, and move the messages over an endpoint of the provider under test (`session`, `game`).
+//! The two processes exchange addresses and synchronize their steps over a TCP connection (`control`), in the form that
+//! all releases of the program share. The messages use an endpoint of the provider under test (`session`, `game`).
 
 #[path = "../../abi/mod.rs"]
 mod abi;
@@ -99,7 +99,7 @@ fn play(options: &Options) -> Result {
     draw(options, &[series])
 }
 
-/// Writes the plot, if one is wanted.
+/// Writes the plot, if it is requested.
 fn draw(options: &Options, series: &[Series]) -> Result {
     let Some(file) = &options.svg else {
         return Ok(());
@@ -110,7 +110,7 @@ fn draw(options: &Options, series: &[Series]) -> Result {
         .map_err(|error| Failure::system(format!("--svg {}", file.display()), &error))
 }
 
-/// Says on a terminal what takes its time, where no table grows or a size takes long.
+/// Shows the present size on a terminal, if the table is not printed row by row or a size takes long.
 fn progress(options: &Options, size: usize) {
     if may_progress(options) {
         eprint!("\rsize {size}, {} iterations ... ", options.iterations);

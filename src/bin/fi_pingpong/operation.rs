@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is measured: `--op`.
+//! The measured operation: `--op`.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -9,7 +9,7 @@ use crate::calls::remote::Access;
 pub enum Operation {
     Message,
     Tagged,
-    /// Messages, all by fi_inject.
+    /// Messages, all sent by fi_inject.
     Inject,
     Access(Access),
 }
@@ -28,7 +28,7 @@ impl Operation {
         found.map_or("", |(name, _)| name)
     }
 
-    /// The operation on the peer's memory, if it is one.
+    /// Returns the operation on the peer's memory, if it is one.
     pub fn access(self) -> Option<Access> {
         match self {
             Operation::Access(access) => Some(access),
@@ -40,7 +40,7 @@ impl Operation {
         matches!(self.access(), Some(Access::Atomic | Access::Fetch))
     }
 
-    /// What an endpoint must be capable of, in words.
+    /// Returns the capability that an endpoint needs, as text.
     pub fn needs(self) -> &'static str {
         match self {
             Operation::Message | Operation::Inject => "FI_MSG",
@@ -54,7 +54,7 @@ impl Operation {
         match self {
             Operation::Message | Operation::Inject => FI_MSG,
             Operation::Tagged => FI_TAGGED,
-            // Both sides say goodbye by messages.
+            // Both sides end with messages.
             Operation::Access(Access::Atomic | Access::Fetch) => FI_MSG | FI_ATOMIC,
             Operation::Access(_) => FI_MSG | FI_RMA,
         }

@@ -12,9 +12,9 @@ use crate::calls::arguments::{Accepted, Argument, Arguments, Long, Value};
 use crate::operation::Operation;
 
 pub struct Options {
-    /// Whom to connect to; the server has none.
+    /// The host to connect to; `None` for the server.
     pub server: Option<String>,
-    /// Port of the own end of the control connection; the server's may be 0, for any.
+    /// Port of this side's end of the control connection; the server's may be 0, for any.
     pub own_port: Option<u16>,
     /// Port of the server.
     pub server_port: u16,
@@ -23,36 +23,36 @@ pub struct Options {
     pub fabric: Option<CString>,
     pub source: Option<String>,
     pub provider: Option<CString>,
-    /// None: dgram, or rdm where there is no dgram for what is wanted.
+    /// `None`: dgram, or rdm if no dgram endpoint fits the other options.
     pub ep_type: Option<fi_ep_type>,
     pub iterations: u32,
-    /// One size; all if there is none.
+    /// One size; all sizes if it is not set.
     pub size: Option<usize>,
     pub check: bool,
     pub operation: Operation,
-    /// Was it chosen by `--op`?
+    /// Whether `--op` was given.
     pub operation_named: bool,
     /// Untimed turns before each size.
     pub warmup: u32,
-    /// Operations under way at a time.
+    /// Number of outstanding operations.
     pub window: u32,
     pub percentiles: bool,
     pub json: bool,
-    /// Where to write a plot.
+    /// The file for a plot.
     pub svg: Option<PathBuf>,
-    /// A folder with another library to compare with.
+    /// The folder of another library to compare with.
     pub beside: Option<PathBuf>,
-    /// The options that both processes of such a comparison get.
+    /// Options for both processes of such a comparison.
     pub shared: Vec<OsString>,
     pub verbose: bool,
 }
 
-/// What a command line asks for.
+/// The result of parsing a command line.
 pub enum Outcome {
     Run(Options),
-    /// Help, and the message if there was something that is no option.
+    /// Print the help, after a message if an option was not valid.
     Usage(Option<String>),
-    /// A value that does not fit.
+    /// A value that is not valid.
     Refused(String),
 }
 
@@ -200,7 +200,7 @@ fn number<T: FromStr + PartialOrd + std::fmt::Display>(
     }
 }
 
-/// Options of this program alone. Their letters are no short options.
+/// Options that only this program has. Their letters are not short options.
 const LONG: &[Long] = &[
     valued("op", 'o'),
     valued("warmup", 'w'),
@@ -229,11 +229,11 @@ const fn plain(name: &'static str, letter: char) -> Long {
     }
 }
 
-/// Each takes a buffer of the longest message, twice.
+/// Each operation needs a buffer of the longest message, twice.
 const MOST_WINDOW: u32 = 4096;
-/// The count of messages is told to the peer in nine digits.
+/// The count of messages is sent to the peer in nine digits.
 const MOST_ITERATIONS: u32 = 999_999_999;
-/// Memory that a process may hope to get twice.
+/// Greatest message size: a process can hardly allocate more, and needs it twice.
 const LARGEST: usize = isize::MAX as usize / 4;
 
 pub const HELP: &str = "

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The data of checked messages: digits and letters round and round, each message beginning seven further on than the
-//! one before. Both sides count, so a message of another turn is noticed.
+//! The data of checked messages: digits and letters in a cycle. Each message begins seven characters further on than
+//! the one before. Both sides count messages, so a message of another turn is detected.
 #![forbid(unsafe_code)]
 
-/// One direction's place in the sequence of messages.
+/// The position of one direction in the sequence of messages.
 #[derive(Default)]
 pub struct Pattern {
     turn: usize,
@@ -18,7 +18,7 @@ impl Pattern {
         }
     }
 
-    /// Where the next message differs from what it should be: position, wanted, found.
+    /// Returns the first difference between a message and its expected data: position, expected and actual byte.
     pub fn check(&mut self, message: &[u8]) -> Option<(usize, u8, u8)> {
         let letters = self.next();
         let mut pieces = message.chunks(letters.len()).enumerate();
@@ -28,7 +28,7 @@ impl Pattern {
         Some((count * letters.len() + at, wanted, *found))
     }
 
-    /// The alphabet, from the letter on with which the next message begins.
+    /// The alphabet, rotated to the first letter of the next message.
     fn next(&mut self) -> [u8; 62] {
         let mut letters = *ALPHABET;
         letters.rotate_left(self.turn * STEP % ALPHABET.len());
@@ -53,7 +53,7 @@ mod tests {
             pattern.fill(&mut message);
             starts.push(String::from_utf8(message.to_vec()).unwrap());
         }
-        // As seen on the wire between two processes of other releases.
+        // Recorded between two processes of other releases.
         let seen = [
             "0123", "789a", "efgh", "lmno", "stuv", "zABC", "GHIJ", "NOPQ", "UVWX", "1234",
         ];

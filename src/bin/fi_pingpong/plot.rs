@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `--svg`: two panels, microseconds and megabytes a second over the size, both axes logarithmic.
+//! `--svg`: two panels, microseconds and megabytes per second over the message size, with logarithmic axes.
 #![forbid(unsafe_code)]
 
 use std::fmt::Write;
 
-/// One line in both panels: size, microseconds for a transfer, 10^6 bytes in a second.
+/// One curve in both panels: size, microseconds per transfer, 10^6 bytes per second.
 pub struct Series {
     pub label: String,
     pub points: Vec<(f64, f64, f64)>,
 }
 
-/// The document.
+/// Returns the SVG document.
 pub fn draw(title: &str, series: &[Series]) -> String {
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
@@ -110,7 +110,7 @@ impl Axis {
             (1.0, base)
         };
         let low = least.log(base).floor();
-        // One value still has room beside it.
+        // Leaves room beside a single value.
         let powers = (low, most.log(base).ceil().max(low + 1.0));
         Axis {
             base,
@@ -124,7 +124,7 @@ impl Axis {
         self.places.0 + part * (self.places.1 - self.places.0)
     }
 
-    /// At most about so many powers of the base, and where they stand.
+    /// Returns at most about `most` powers of the base, with their positions.
     fn ticks(&self, most: usize) -> Vec<(f64, f64)> {
         let (low, high) = (self.powers.0 as i32, self.powers.1 as i32);
         let step = ((high - low) as usize).div_ceil(most).max(1);
@@ -152,7 +152,7 @@ fn text(out: &mut String, at: (f64, f64), anchor: &str, words: &str) {
     );
 }
 
-/// 65536 is 64k where a unit is 1024.
+/// Abbreviates a number: 65536 is 64k if `unit` is 1024.
 fn short(value: f64, unit: f64) -> String {
     let powers = [("g", 3), ("m", 2), ("k", 1)];
     let found = powers.iter().find(|(_, power)| value >= unit.powi(*power));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The table of results, one row as soon as a size is done. Scripts read it: the form is fixed.
+//! The table of results, one row as soon as a size is complete. Scripts parse it, so its form is fixed.
 #![forbid(unsafe_code)]
 
 use std::sync::Once;
@@ -8,20 +8,20 @@ use std::time::Duration;
 use crate::calls::output;
 use crate::spread::{self, Spread};
 
-/// What one size gave.
+/// The result of one size.
 pub struct Row {
     pub size: usize,
     /// Messages in each direction.
     pub count: u32,
-    /// In both directions, or in the one that is measured.
+    /// Transfers in both directions, or in the one that is measured.
     pub transfers: u64,
     pub time: Duration,
-    /// Of single transfers, or the mean of each window.
+    /// The times of single transfers, or the mean of each window.
     pub spread: Option<Spread>,
 }
 
 impl Row {
-    /// For one transfer.
+    /// Returns the time of one transfer.
     pub fn microseconds(&self) -> f64 {
         self.time.as_secs_f64() * 1e6 / self.transfers as f64
     }
@@ -57,7 +57,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-/// A count of bytes: 1536 is 1.5k. Digits beyond are cut off.
+/// Formats a count of bytes: 1536 is 1.5k. Further digits are cut off.
 fn binary(number: u64) -> String {
     let Some((unit, letter)) = UNITS
         .iter()
@@ -76,7 +76,7 @@ fn binary(number: u64) -> String {
     }
 }
 
-/// A count of messages: 1999 is 1k.
+/// Formats a count of messages: 1999 is 1k.
 fn decimal(number: u64) -> String {
     match number {
         0..1_000 => number.to_string(),

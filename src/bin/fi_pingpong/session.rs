@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! From the command line to an endpoint that can reach the peer's, with a receive posted.
+//! Turns the command line into an endpoint that can reach the peer's, with a posted receive.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -24,21 +24,21 @@ pub struct Session {
     /// The longest message that the endpoint takes.
     pub longest: usize,
     pub about: About,
-    /// Where accesses to the peer's memory go.
+    /// The target of accesses to the peer's memory.
     pub place: Place,
     pub rest: Rest,
 }
 
-/// What stays open as long as the endpoint.
+/// Objects that stay open as long as the endpoint.
 #[derive(Default)]
 pub struct Rest {
-    /// What the peer may access here.
+    /// Memory that the peer may access.
     target: Option<Target>,
-    /// What the endpoint came of.
+    /// The listener that accepted the connection.
     listener: Option<Arc<PassiveEp>>,
 }
 
-/// What was opened, for reports.
+/// Description of the opened endpoint, for reports.
 #[derive(Clone)]
 pub struct About {
     pub provider: Option<String>,
@@ -79,7 +79,7 @@ impl Session {
     }
 }
 
-/// An endpoint without connections, and its address.
+/// Opens an endpoint without connections, and returns its address, too.
 fn unconnected(options: &Options, peer: Option<&Address>) -> Result<(Session, Address)> {
     let of = |ep_type| -> Result<InfoList> {
         let hints = hints(options, ep_type)?;
@@ -87,7 +87,7 @@ fn unconnected(options: &Options, peer: Option<&Address>) -> Result<(Session, Ad
     };
     let list = match options.ep_type {
         Some(ep_type) => of(ep_type)?,
-        // Datagrams as in all releases, if there are any. A peer of another release stays with them.
+        // Datagrams as in all releases, if they are available. A peer of another release always uses datagrams.
         None => match of(FI_EP_DGRAM) {
             Err(failure) if failure.code() == FI_ENODATA => of(FI_EP_RDM)?,
             list => list?,
@@ -156,7 +156,7 @@ fn endpoint(
     let largest = SIZES.iter().filter(fits).max().copied().unwrap_or(0);
     let room = options.size.unwrap_or(largest).max(END.len());
     let plan = Plan {
-        // What comes back has the second half.
+        // The second half is for the values that a fetching operation returns.
         longest: if options.operation.is_atomic() {
             2 * room
         } else {
@@ -197,7 +197,7 @@ fn endpoint(
     })
 }
 
-/// The longest message or access; a failure if the size that was asked for is longer.
+/// Returns the greatest length of a message or access. Fails if the requested size is longer.
 fn limit(options: &Options, domain: &Arc<Domain>, info: Info<'_>) -> Result<usize> {
     let operation = options.operation;
     let (limit, what) = match operation {
@@ -246,7 +246,7 @@ fn hints(options: &Options, ep_type: fi_ep_type) -> Result<Hints> {
     *hints.mode() = FI_CONTEXT | FI_CONTEXT2;
     match operation.access() {
         None => *hints.mode() |= FI_MSG_PREFIX,
-        // A write is over when the peer's memory has changed.
+        // A write is complete when the peer's memory has changed.
         Some(Access::Write | Access::WriteData) => hints.tx().op_flags = FI_DELIVERY_COMPLETE,
         Some(_) => {}
     }
@@ -275,7 +275,7 @@ fn hints(options: &Options, ep_type: fi_ep_type) -> Result<Hints> {
     Ok(hints)
 }
 
-/// The hints for an endpoint that reaches `peer`.
+/// Adds the peer's address to the hints.
 fn toward(mut hints: Hints, peer: &Address) -> Hints {
     *hints.addr_format() = peer.format;
     hints.set_destination(&peer.bytes);
@@ -307,7 +307,7 @@ fn connected(event: Event) -> Option<()> {
     matches!(event, Event::Connected { .. }).then_some(())
 }
 
-/// Waits for the event that `pick` picks, as long as the peer is there.
+/// Waits for an event that `pick` accepts, as long as the peer is connected.
 fn wait<T>(
     events: &Eq,
     control: &Control,
@@ -334,9 +334,9 @@ fn wait<T>(
     Err(Failure::new(doing, FI_ETIMEDOUT))
 }
 
-/// The same in all releases.
+/// The tag of all releases.
 const TAG: u64 = 1234;
 
 const LIMIT: Duration = Duration::from_secs(15);
-/// How often to look after the peer.
+/// Time between two checks of the peer.
 const BREATH: Duration = Duration::from_millis(100);

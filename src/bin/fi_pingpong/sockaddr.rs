@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The own address in the fabric (`-s`) in the form in which fi_getinfo(3) takes it.
+//! The local address in the fabric (`-s`), in the form that fi_getinfo(3) takes.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -8,14 +8,14 @@ use crate::abi::{FI_EADDRNOTAVAIL, FI_SOCKADDR_IN, FI_SOCKADDR_IN6};
 use crate::calls::failure::{Failure, Result};
 use crate::control::Address;
 
-/// Any port of the host `name`, IPv6 only if asked for.
+/// Resolves the host `name` with any port; IPv6 is preferred only if `ipv6` is set.
 pub fn resolve(name: &str, ipv6: bool) -> Result<Address> {
     let doing = || format!("source address {name}");
     let found = (name, 0)
         .to_socket_addrs()
         .map_err(|error| Failure::system(doing(), &error))?;
     let found: Vec<SocketAddr> = found.collect();
-    // A numeric address means itself; a name may have both kinds.
+    // A numeric address has one family; a name may have both.
     let chosen = found.iter().find(|address| address.is_ipv6() == ipv6);
     chosen
         .or(found.first())

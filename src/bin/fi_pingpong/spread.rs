@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How times are spread: a histogram of nanoseconds with three digits, whose memory does not grow with their number.
+//! The distribution of times: a histogram of nanoseconds with three digits, whose memory is bounded.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -14,13 +14,13 @@ impl Spread {
         Spread(histogram.expect("the bounds are in order"))
     }
 
-    /// Longer times count as the longest.
+    /// Adds a time. Times above the limit count as the limit.
     pub fn add(&mut self, time: Duration) {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         self.0.saturating_record(nanoseconds);
     }
 
-    /// Microseconds of each of `NAMES`.
+    /// Returns the microseconds for each of `NAMES`.
     pub fn values(&self) -> [f64; 5] {
         let at = |quantile| self.0.value_at_quantile(quantile) as f64 / 1e3;
         [
@@ -35,7 +35,7 @@ impl Spread {
 
 pub const NAMES: [&str; 5] = ["p50", "p90", "p99", "p99.9", "max"];
 
-/// A minute.
+/// The limit: one minute in nanoseconds.
 const LONGEST: u64 = 60_000_000_000;
 const DIGITS: u8 = 3;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the counters of one process say. Their bytes are anybody's who has that process's rights: nothing in them is
-//! believed that could do more harm than a wrong number.
+//! Parses the counters of one process. Any program with that process's rights can write them, so a wrong value must
+//! have no worse effect than a wrong number in the output.
 #![forbid(unsafe_code)]
 
 use crate::layout::{
@@ -10,7 +10,7 @@ use crate::layout::{
 /// A copy of a block.
 pub type Words = Vec<u64>;
 
-/// Why bytes are no counters.
+/// The reason why bytes are not a block of counters.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fault {
     Size(usize),
@@ -31,16 +31,16 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// What a process has said.
+/// The content of a process's block.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
-    /// Its own number for itself, and when it began.
+    /// Its PID in its own namespace, and its start time.
     pub pid: u64,
     pub started: u64,
     pub library: String,
     pub uncounted: u64,
     pub signal: u64,
-    /// Dumps that were written, and where the last of them is.
+    /// The number of dumps, and the place of the last one.
     pub dumps: u64,
     pub dump: String,
     pub asked: u64,
@@ -48,7 +48,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Whether all endpoints have answered the last question.
+    /// Returns true if all endpoints have answered the last request for gauges.
     pub fn is_answered(&self) -> bool {
         self.endpoints
             .iter()
@@ -58,7 +58,7 @@ impl Process {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Different for all endpoints that the process ever had.
+    /// Unique among all endpoints that the process ever had.
     pub number: u64,
     pub domain: u64,
     pub ep_type: u64,
@@ -87,8 +87,8 @@ impl Endpoint {
         at.map_or(0, |at| self.counts[at])
     }
 
-    /// Nothing where the endpoint has not said it lately: `asked` is the number of the last question, and an answer to
-    /// the one before will do.
+    /// Returns `None` if the endpoint has not updated its gauges lately: `asked` is the number of the last request, and
+    /// an answer to that or to the one before counts.
     pub fn gauge(&self, name: &str, asked: u64) -> Option<u64> {
         let at = GAUGES.iter().position(|known| *known == name)?;
         let answered = self.gauges[0];
@@ -105,7 +105,7 @@ impl Endpoint {
         }
     }
 
-    /// Together: messages sent and received, their bytes, accesses to memory.
+    /// Returns the sum of several tallies.
     pub fn sum(&self, names: &[&str]) -> Tally {
         let all = names.iter().map(|name| self.tally(name));
         all.fold(Tally::default(), |sum, one| Tally {
@@ -115,7 +115,7 @@ impl Endpoint {
     }
 }
 
-/// The words of what was read.
+/// Converts the bytes of a block to words.
 pub fn words(bytes: &[u8]) -> Result<Words, Fault> {
     if bytes.len() != SIZE {
         return Err(Fault::Size(bytes.len()));
@@ -129,8 +129,8 @@ pub fn words(bytes: &[u8]) -> Result<Words, Fault> {
     }
 }
 
-/// What three copies say, taken one after the other. The values are those of the second; where the first and the third
-/// differ in what says that something moved, the endpoint is left out this time.
+/// Reads a process from three consecutive copies of its block. The values are from the second copy. If a sequence
+/// number differs between the first and the third copy, a change was under way, and the endpoint is omitted this time.
 pub fn read(copies: &[Words; 3]) -> Process {
     let [before, words, after] = copies;
     let endpoints = (0..RECORDS).filter_map(|at| {
@@ -186,7 +186,7 @@ fn endpoint(before: &[u64], words: &[u64], after: &[u64]) -> Option<Endpoint> {
     })
 }
 
-/// What is no printable character of ASCII is a question mark: a terminal is not to take it for a command.
+/// Replaces everything but printable ASCII by question marks, because a terminal could obey the text.
 fn text(words: &[u64], from: usize, len: usize) -> String {
     let bytes = words[from..from + len]
         .iter()
@@ -216,7 +216,7 @@ pub mod tests {
         words[first + record::EP_TYPE] = 3;
         words[first + record::PROVIDER] = u64::from_ne_bytes(*b"tcp\0\0\0\0\0");
         words[first + record::ADDRESS] = u64::from_ne_bytes(*b"1.2.3.4\0");
-        // Two operations of ten bytes that were moved, one of five that was not.
+        // Two operations of ten bytes that were moved to the sums, and one of five bytes that was not.
         let tally = first + record::TALLIES;
         words[tally..tally + 4].copy_from_slice(&[(1 << SHIFT) + 5, 2, 10, 2]);
         words[first + record::COUNTS] = 7;
@@ -289,7 +289,7 @@ pub mod tests {
         assert_eq!(read_one(&odd).endpoints, []);
     }
 
-    /// Any words are read without a panic, and what is text is harmless.
+    /// Any words are read without a panic, and the texts are harmless.
     #[test]
     fn hostile_words_are_numbers() {
         for fill in [u64::MAX, 0x1b1b_1b1b_1b1b_1b1b, 0x8000_0000_0000_0000, 2] {

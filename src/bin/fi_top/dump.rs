@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Has a process write what its endpoints wait for, and prints that.
+//! Requests a dump of the pending operations of a process, and prints it.
 #![forbid(unsafe_code)]
 
 use std::fs::{self, OpenOptions};
@@ -18,10 +18,10 @@ use crate::escape;
 use crate::find::{Found, Watcher};
 use crate::options::Options;
 
-/// How long a process has: a lock that somebody has is waited for.
+/// Time for a process to answer: it may have to wait for a lock.
 const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(10);
-/// The longest dump that is printed.
+/// Limit on the bytes of a dump that are printed.
 const LONGEST: u64 = 64 << 20;
 
 pub fn run(pid: u32, options: &Options) -> io::Result<ExitCode> {
@@ -58,7 +58,7 @@ pub fn run(pid: u32, options: &Options) -> io::Result<ExitCode> {
         let name = escape::line(&name);
         io::Error::new(error.kind(), format!("the dump {name}: {error}"))
     })?;
-    // The process, which may be another user's, has written it.
+    // The text is from another process, which may have another user.
     io::stdout().write_all(escape::lines(&text).as_bytes())?;
     if !options.json {
         eprintln!("fi_top: this is {name}");
@@ -66,7 +66,7 @@ pub fn run(pid: u32, options: &Options) -> io::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// By the signal that the process waits for; else by a word that it looks at when it polls.
+/// Requests a dump by the signal that the process has installed, or else by a word that it checks when it polls.
 fn ask(watcher: &Watcher, found: &Found) -> io::Result<()> {
     let signal = i32::try_from(found.process.signal)
         .ok()
@@ -89,8 +89,8 @@ fn unanswered(found: &Found) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// The file as the process sees it, which may have another root. The name is what the process says: a file is printed
-/// that is this user's own, or the process's.
+/// Reads the file through the process's root directory, which may differ from this one. The process chose the name, so
+/// the file is refused unless the owner of the process owns it.
 fn read(pid: u32, name: &str) -> io::Result<Vec<u8>> {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let path = root.join(Path::new(name).strip_prefix("/").unwrap_or(Path::new(name)));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where the counters of processes are: among their open files, in /proc.
+//! Finds the counters of processes among their open files, in /proc.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -17,24 +17,24 @@ use crate::options::{Mode, Options};
 /// A process that has counters.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// As this program sees it.
+    /// The PID in this program's namespace.
     pub pid: u32,
     pub command: String,
     pub process: Process,
 }
 
-/// Keeps what it has opened, so that a process is searched once.
+/// Keeps the opened memory of each process, so that a process is searched once.
 pub struct Watcher {
     pid: Option<u32>,
     all: bool,
-    /// By number and start: none where the process has no counters. One that gets some later is looked at again.
+    /// By PID and start time. `memory` is `None` for a process without counters, which is searched again later.
     known: HashMap<(u32, u64), Known>,
     looks: u32,
 }
 
 struct Known {
     memory: Option<Memory>,
-    /// A process without counters is searched again after so many looks.
+    /// A process without counters is searched again in this look.
     again: u32,
 }
 
@@ -43,7 +43,7 @@ struct Memory {
     writable: bool,
 }
 
-/// So many looks are at most between two searches of a process that has no counters.
+/// Number of looks between two searches of a process without counters.
 const RARELY: u32 = 10;
 
 impl Watcher {
@@ -60,7 +60,7 @@ impl Watcher {
         }
     }
 
-    /// All that can be read now.
+    /// Returns all processes that can be read now.
     pub fn look(&mut self) -> Vec<Found> {
         self.looks = self.looks.wrapping_add(1);
         let mut alive = HashMap::new();
@@ -99,12 +99,12 @@ impl Watcher {
         found
     }
 
-    /// Asks all for what holds now: those that poll answer.
+    /// Requests current gauges from all processes. Those that poll answer.
     pub fn ask(&self) {
         self.write(head::ASKED_GAUGES);
     }
 
-    /// Asks for a dump.
+    /// Requests a dump from all processes.
     pub fn ask_dump(&self) {
         self.write(head::ASKED_DUMP);
     }
@@ -118,7 +118,7 @@ impl Watcher {
             let (mut bytes, at) = ([0; 8], 8 * word as u64);
             if memory.file.read_exact_at(&mut bytes, at).is_ok() {
                 let next = u64::from_ne_bytes(bytes).wrapping_add(1).max(1);
-                // Its process may just have ended.
+                // Fails if the process has just ended.
                 let _ = memory.file.write_all_at(&next.to_ne_bytes(), at);
             }
         }
@@ -141,7 +141,7 @@ impl Watcher {
     }
 }
 
-/// What proc_pid_stat(5) says of a process.
+/// Values of a process from proc_pid_stat(5).
 struct Stat {
     command: String,
     started: u64,
@@ -154,7 +154,7 @@ impl Stat {
 
     fn parse(stat: &[u8]) -> Option<Stat> {
         let stat = String::from_utf8_lossy(stat);
-        // The name may have anything in it.
+        // The name of the command may contain any characters.
         let (before, fields) = stat.rsplit_once(')')?;
         let (_, command) = before.split_once('(')?;
         let printed = |c: char| {
@@ -171,7 +171,7 @@ impl Stat {
     }
 }
 
-/// The memory that this process has made for itself. What it has of a parent is not its own.
+/// Finds the memory that this process has made itself. Memory that it inherited from its parent does not count.
 fn search(pid: u32, started: u64) -> Option<Memory> {
     let wanted = PathBuf::from(format!("/memfd:{NAME} (deleted)"));
     let files = fs::read_dir(format!("/proc/{pid}/fd")).ok()?.flatten();
@@ -184,7 +184,7 @@ fn search(pid: u32, started: u64) -> Option<Memory> {
     })
 }
 
-/// Whether the process calls itself so: in a namespace it has another number than here.
+/// Returns true if the process has the PID `own` in its own namespace.
 fn is_called(pid: u32, own: u64) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
@@ -194,7 +194,7 @@ fn is_called(pid: u32, own: u64) -> bool {
     }
 }
 
-/// By the time it is opened the descriptor may be something else, which is not waited for.
+/// Opens without blocking, because the descriptor may have become another file meanwhile.
 fn open(path: &Path) -> io::Result<Memory> {
     let how = |writes: bool| {
         let mut how = OpenOptions::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The same for programs.
+//! The output for programs.
 #![forbid(unsafe_code)]
 
 use serde_json::{Map, Value, json};
@@ -36,7 +36,7 @@ fn endpoint(endpoint: &Endpoint, asked: u64) -> Value {
         .iter()
         .zip(endpoint.counts)
         .map(|(name, count)| ((*name).to_owned(), json!(count)));
-    // null: the process does not poll, so it has not said.
+    // null: the process does not poll, so the value is unknown.
     let now = GAUGES[1..]
         .iter()
         .map(|name| ((*name).to_owned(), json!(endpoint.gauge(name, asked))));

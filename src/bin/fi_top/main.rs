@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_top`: what the endpoints of running processes do, live: fi_top(1).
+//! `fi_top`: shows the activity of endpoints of running processes, live: fi_top(1).
 #![forbid(unsafe_code)]
 
 mod block;
 mod dump;
-// The library and the programs each need their part.
+// The library and the programs each use only a part.
 #[allow(dead_code)]
 #[path = "../../base/escape.rs"]
 mod escape;
@@ -18,7 +18,7 @@ mod prometheus;
 mod screen;
 mod serve;
 mod table;
-// fi_info knows its visitors after a greeting; here all are the same.
+// fi_info marks its visitors after a greeting; here all visitors are alike.
 #[allow(dead_code)]
 #[path = "../calls/visitors.rs"]
 mod visitors;
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
     };
     match run(&options) {
         Ok(code) => code,
-        // Whoever read the output has enough.
+        // The reader of the output has closed the pipe.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("fi_top: {error}");
@@ -72,7 +72,7 @@ fn run(options: &Options) -> io::Result<ExitCode> {
     }
 }
 
-/// A process that was named has to be there.
+/// Returns a failure if the named process was not found.
 fn none_is_wrong(found: &[Found], options: &Options) -> ExitCode {
     match (options.pid, found.is_empty()) {
         (Some(pid), true) => {
@@ -86,11 +86,11 @@ fn none_is_wrong(found: &[Found], options: &Options) -> ExitCode {
     }
 }
 
-/// How long processes have to say what they wait for. One that polls needs microseconds.
+/// Time for processes to update their gauges. A process that polls needs microseconds.
 const ANSWER: Duration = Duration::from_millis(200);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// The processes, with what they say when they are asked.
+/// Returns the processes with up-to-date gauges.
 pub fn look_once(options: &Options) -> Vec<Found> {
     let mut watcher = Watcher::new(options);
     let mut found = watcher.look();

@@ -23,7 +23,7 @@ Shows what the endpoints of running processes do. Without options: on a screen o
 Keys: q ends, p m b w sort, space takes a new picture at once.
 ";
 
-/// By what rows are sorted.
+/// The sort order of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {
     Pid,
@@ -45,7 +45,7 @@ pub enum Mode {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
     pub mode: Mode,
-    /// With `Mode::Dump`: the JSON one.
+    /// With `Mode::Dump`: print the JSON form.
     pub json: bool,
     pub pid: Option<u32>,
     pub all: bool,
@@ -53,7 +53,7 @@ pub struct Options {
     pub sort: Sort,
 }
 
-/// What to do with the arguments.
+/// The result of parsing the arguments.
 #[derive(PartialEq, Debug)]
 pub enum Told {
     Run(Options),
@@ -61,7 +61,7 @@ pub enum Told {
     Wrong(String),
 }
 
-/// The longest time between two pictures.
+/// Longest time between two updates of the screen, in seconds.
 const LONGEST: f64 = 86_400.0;
 
 pub fn parse(arguments: impl Iterator<Item = OsString>) -> Told {
@@ -84,7 +84,7 @@ fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
     let mut modes = Vec::new();
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
     while let Some(argument) = arguments.next() {
-        // --name=value
+        // An argument of the form --name=value.
         let (name, given) = match argument.split_once('=') {
             Some((name, value)) if name.starts_with("--") => {
                 (name.to_owned(), Some(value.to_owned()))

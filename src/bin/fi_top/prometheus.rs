@@ -8,7 +8,7 @@ use crate::block::Endpoint;
 use crate::find::Found;
 use crate::layout::{COUNTS, GAUGES, TALLIES};
 
-/// A sample: the endpoint's labels, and what is said of it.
+/// Writes a sample: the endpoint's labels and a value.
 fn line(text: &mut String, name: &str, labels: &str, value: u64) {
     // Writing to a text cannot fail.
     let _ = writeln!(text, "ironfabric_{name}{{{labels}}} {value}");
@@ -67,7 +67,7 @@ pub fn text(found: &[Found]) -> String {
     for name in &GAUGES[1..] {
         title(&mut text, name, "See fi_top(1).", "gauge");
         for (found, endpoint, labels) in &endpoints {
-            // What a process does not say is absent.
+            // A gauge that the process has not updated is omitted.
             if let Some(value) = endpoint.gauge(name, found.process.asked) {
                 line(&mut text, name, labels, value);
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The screen: a picture every second, and keys. A few sequences that every terminal knows are all it needs.
+//! The screen: an update every second, and keys. It uses a few control sequences that every terminal supports.
 #![forbid(unsafe_code)]
 
 use std::io::{self, IsTerminal, Read, Write};
@@ -14,7 +14,7 @@ use crate::find::Watcher;
 use crate::options::{Options, Sort};
 use crate::table::{self, Before};
 
-/// The other screen and no cursor; back.
+/// Switches to the alternate screen without a cursor, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
 const LEAVE: &str = "\x1b[?25h\x1b[?1049l";
 const HOME: &str = "\x1b[H";
@@ -23,7 +23,7 @@ const REST: &str = "\x1b[J";
 const INVERSE: &str = "\x1b[7m";
 const PLAIN: &str = "\x1b[0m";
 
-/// Keys come one by one while this lives.
+/// While this exists, the terminal delivers keys one by one.
 struct Terminal(Termios);
 
 impl Terminal {
@@ -40,7 +40,7 @@ impl Terminal {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // There is nothing to be done if the terminal is gone.
+        // Errors are ignored, because the terminal may be gone.
         let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
         let _ = write!(io::stdout(), "{LEAVE}").and_then(|()| io::stdout().flush());
     }
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> io::Result<ExitCode> {
     let (mut watcher, mut before) = (Watcher::new(options), Before::default());
     let (mut sort, mut last) = (options.sort, Instant::now());
     loop {
-        // What processes answer to this is in the next picture.
+        // The answers of processes appear in the next update.
         watcher.ask();
         let found = watcher.look();
         let now = Instant::now();
@@ -73,12 +73,12 @@ pub fn run(options: &Options) -> io::Result<ExitCode> {
     }
 }
 
-/// Until it is time for the next picture; false: it is over.
+/// Handles keys until the next update is due. Returns false if the user ends the program.
 fn wait_for_keys(delay: Duration, sort: &mut Sort) -> io::Result<bool> {
     let end = Instant::now() + delay;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        // Rounded up: not again and again in the last moment.
+        // Rounded up, so that the loop does not spin during the last millisecond.
         let left = left.as_micros().div_ceil(1000).min(i32::MAX as u128) as i32;
         let stdin = io::stdin();
         let mut fds = [PollFd::new(stdin.as_fd(), PollFlags::POLLIN)];
@@ -87,7 +87,7 @@ fn wait_for_keys(delay: Duration, sort: &mut Sort) -> io::Result<bool> {
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX),
         ) {
             Ok(0) => return Ok(true),
-            // A new size of the window.
+            // The size of the window has changed.
             Err(nix::errno::Errno::EINTR) => return Ok(true),
             other => other?,
         };
@@ -115,7 +115,7 @@ fn wait_for_keys(delay: Duration, sort: &mut Sort) -> io::Result<bool> {
     }
 }
 
-/// Rows and columns, as stty(1) has them from the terminal that is our input.
+/// Returns rows and columns, as stty(1) reads them from the terminal at standard input.
 fn size() -> (usize, usize) {
     let said = Command::new("stty")
         .arg("size")
@@ -149,7 +149,7 @@ fn picture(
         cut(&status),
         cut(&heading)
     );
-    // The last line has no end, or the screen would move up.
+    // The last line has no line end, because that would scroll the screen.
     for row in rows.iter().take(lines.saturating_sub(2)) {
         text += END_OF_LINE;
         text += &cut(row);

@@ -15,11 +15,11 @@ use crate::options::Options;
 use crate::prometheus;
 use crate::visitors::Visitors;
 
-/// Time for a request and its answer, without the search for processes.
+/// Time limit for a request and its answer, without the search for processes.
 const LIMIT: Duration = Duration::from_secs(2);
-/// Bytes of a request.
+/// Limit on the bytes of a request.
 const LONGEST: usize = 16 * 1024;
-/// Connections at a time.
+/// Limit on simultaneous connections.
 const MOST: usize = 64;
 
 /// Serves until the program is ended.
@@ -41,7 +41,7 @@ where
     thread::scope(|threads| {
         for stream in listener.incoming() {
             let Ok(stream) = stream else {
-                // Without descriptors the next attempt fails as well.
+                // If no descriptors are left, the next attempt fails as well.
                 thread::sleep(Duration::from_millis(10));
                 continue;
             };
@@ -49,9 +49,9 @@ where
                 continue;
             };
             let page = page.clone();
-            // The thread may not start; its connection ends then.
+            // If the thread cannot start, the connection is closed.
             let _ = thread::Builder::new().spawn_scoped(threads, move || {
-                // A client that sends no proper request gets no answer.
+                // A client that sends an invalid request gets no answer.
                 let _ = answer(&stream, &page, limit);
                 drop(admission);
             });
@@ -59,13 +59,13 @@ where
     });
 }
 
-/// The page, made for one client at a time. Clients that came before it was begun share it.
+/// The page, made for one client at a time. Clients that arrived before it was begun share it.
 struct Shared<F> {
     make: Arc<F>,
     last: Arc<Mutex<Option<Page>>>,
 }
 
-/// When the page was begun, and its text.
+/// The time when the page was begun, and its text.
 type Page = (Instant, Arc<str>);
 
 impl<F: Fn() -> String> Shared<F> {
@@ -120,7 +120,7 @@ where
     stream.shutdown(Shutdown::Write)
 }
 
-/// The first line of a request, once its last line has come.
+/// Returns the first line of a request, after its last line has arrived.
 fn request(mut stream: &TcpStream, end: Instant) -> io::Result<String> {
     let mut bytes = Vec::new();
     loop {
@@ -158,7 +158,7 @@ fn send(mut stream: &TcpStream, mut bytes: &[u8], end: Instant) -> io::Result<()
     Ok(())
 }
 
-/// Returns the time until the deadline; none left is an error, because a timeout of zero would mean no limit.
+/// Returns the time until the deadline. If none is left, it is an error, because a timeout of zero would mean no limit.
 fn left(end: Instant) -> io::Result<Duration> {
     let left = end.saturating_duration_since(Instant::now());
     match left.is_zero() {
@@ -193,7 +193,7 @@ mod tests {
         let mut stream = TcpStream::connect(at).unwrap();
         stream.write_all(request).unwrap();
         let mut answer = String::new();
-        // The server may end the connection with bytes unread.
+        // The server may close the connection with bytes unread.
         let _ = stream.read_to_string(&mut answer);
         answer
     }
@@ -216,13 +216,13 @@ mod tests {
             .map(|_| TcpStream::connect(at).unwrap())
             .collect();
         for stream in &mut slow {
-            // The connection may have made room for a newer one.
+            // The server may have closed the connection in favour of a newer one.
             let _ = stream.write_all(b"GET ");
         }
         let begin = Instant::now();
         assert!(get(at, b"GET / HTTP/1.1\r\n\r\n").contains(" 200 "));
         assert!(begin.elapsed() < limit, "{:?}", begin.elapsed());
-        // A byte now and then extends no deadline.
+        // Sending a byte now and then extends no deadline.
         let mut slowest = slow.pop().unwrap();
         while slowest.write_all(b"/").is_ok() {
             assert!(begin.elapsed() < 10 * limit);

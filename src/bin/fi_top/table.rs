@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Rows for people: totals, or what changed between two looks by the second.
+//! Tables for people: totals, or rates per second between two looks.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::find::Found;
 use crate::layout::{COUNTS, TALLIES};
 use crate::options::{Options, Sort};
 
-/// Operations in each direction.
+/// Names of the tallies for each direction.
 const SENT: [&str; 2] = ["send", "tsend"];
 const RECEIVED: [&str; 1] = ["recv"];
 const BEGUN: [&str; 4] = ["write", "read", "atomic", "fetch"];
@@ -23,7 +23,7 @@ pub struct Row {
     command: String,
     provider: String,
     address: String,
-    /// Messages sent and received, accesses to memory begun and suffered.
+    /// Messages sent and received, accesses begun here and by peers.
     operations: [u64; 4],
     bytes: [u64; 4],
     gauges: [Option<u64>; 5],
@@ -31,7 +31,7 @@ pub struct Row {
     again: u64,
 }
 
-/// What a row shows of the endpoint's state.
+/// The gauges that a row shows.
 const STATE: [&str; 5] = ["transmits", "receives", "kept", "peers", "oldest_ms"];
 
 impl Row {
@@ -50,11 +50,11 @@ impl Row {
         }
     }
 
-    /// What was added since another look, by the second.
+    /// Returns the increase since another look, per second.
     fn since(mut self, before: Option<&Row>, passed: Duration) -> Row {
         let seconds = passed.as_secs_f64().max(1e-3);
         let rate = |now: u64, before: u64| (now.saturating_sub(before) as f64 / seconds) as u64;
-        // What is seen for the first time has not done all of it in this time.
+        // An endpoint without an earlier row has no rate yet: its counts may be older than this interval.
         let zero = [0; 4];
         let (operations, bytes) =
             before.map_or((&zero, &zero), |row| (&row.operations, &row.bytes));
@@ -119,7 +119,7 @@ impl Row {
     }
 }
 
-/// The names of the columns; `rates`: by the second.
+/// Returns the names of the columns; `rates` adds "per second".
 pub fn heading(rates: bool) -> String {
     let by = if rates { "/s" } else { "" };
     let mut line = format!(
@@ -142,15 +142,15 @@ pub fn heading(rates: bool) -> String {
     line
 }
 
-/// Which endpoint of which process.
+/// Identifies an endpoint of a process.
 type Key = (u32, u64, u64);
 
-/// The last look, for rates.
+/// The rows of the last look, for rates.
 #[derive(Default)]
 pub struct Before(HashMap<Key, Row>);
 
 impl Before {
-    /// Lines for a screen: the processes, sorted.
+    /// Returns the lines for a screen, sorted.
     pub fn rates(&mut self, found: &[Found], passed: Duration, sort: Sort) -> Vec<String> {
         let (mut rows, mut now) = (Vec::new(), HashMap::new());
         for found in found {
@@ -170,7 +170,7 @@ fn lines(mut rows: Vec<Row>, sort: Sort) -> Vec<String> {
     rows.iter().map(Row::line).collect()
 }
 
-/// All that was counted so far.
+/// Returns everything that was counted so far.
 pub fn totals(found: &[Found], options: &Options) -> String {
     let endpoints = found
         .iter()
@@ -194,7 +194,7 @@ pub fn totals(found: &[Found], options: &Options) -> String {
     text
 }
 
-/// Everything of one process.
+/// Returns all details of one process.
 pub fn details(found: &Found) -> String {
     let mut text = format!(
         "\n{} {}: {}\n",
@@ -236,7 +236,7 @@ pub fn details(found: &Found) -> String {
     text
 }
 
-/// Five characters at most.
+/// Formats a number in at most five characters.
 fn short(number: u64) -> String {
     const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if number < 10_000 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The collectives of one endpoint: its groups, what runs in them, and frames that came too early. They have nothing to do
-//! with the application's receives.
+//! The collectives of one endpoint: its groups, the running collectives, and frames that arrived early. They are
+//! independent of the application's receives.
 //!
-//! `P` names a peer, `K` is what the caller wants back with the result.
+//! `P` identifies a peer. `K` is the caller's token, which is returned with the result.
 #![forbid(unsafe_code)]
 
 use core::hash::Hash;
@@ -15,10 +15,10 @@ use crate::engine::atomic::Combine;
 use crate::engine::coll::plan::Shape;
 use crate::engine::coll::running::Running;
 
-/// What a frame says of itself.
+/// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// The number that all members have for the group.
+    /// The number of the group, which is the same for all members.
     pub group: u64,
     /// Counts the collectives of the group; 0 is the join.
     pub seq: u32,
@@ -29,34 +29,34 @@ pub struct Frame {
 pub enum Part {
     /// Data of a collective of this kind.
     Data { what: u8, round: u32 },
-    /// The sender will send no more for this collective: it has failed there.
+    /// The sender will send no more for this collective, because the collective has failed there.
     End(Error),
 }
 
-/// What is to be done with the bytes of a frame.
+/// The decision on the payload of an incoming frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// They are taken; `kept`: they count as saved until then.
+    /// Receive it. `kept`: it counts as saved until then.
     Take { kept: bool },
-    /// They are not of use any more.
+    /// Discard it.
     Drop,
-    /// There is no room for them yet.
+    /// Wait: there is no room for it yet.
     Wait,
-    /// The peer has no business with this.
+    /// Refuse it: the peer must not send such a frame.
     Refuse(&'static str),
 }
 
-/// Pieces of a buffer.
+/// A buffer, and the ranges of it that make up the result.
 pub type Outcome = (Vec<u8>, Vec<Range<usize>>);
 
 pub enum Action<P, K> {
-    /// `headroom` bytes, then the payload.
+    /// Send a frame; `bytes` has `headroom` bytes and then the payload.
     Send {
         to: P,
         frame: Frame,
         bytes: Vec<u8>,
     },
-    /// Something will come from this peer: it has to be known if it cannot.
+    /// Report the loss of this peer, because a frame is expected from it.
     Watch(P),
     Ended(K, Result<Outcome>),
 }
@@ -69,7 +69,7 @@ struct Group<P, K> {
     gone: HashMap<usize, Error>,
     next: u32,
     running: BTreeMap<u32, Running<K>>,
-    /// The join has ended well.
+    /// The join has succeeded.
     joined: bool,
 }
 
@@ -82,23 +82,23 @@ struct Early<P> {
 
 pub struct Lane<P, K> {
     groups: HashMap<u64, Group<P, K>>,
-    /// Groups that were closed: what still comes for them is dropped.
+    /// Groups that were closed: frames that still arrive for them are dropped.
     left: HashSet<u64>,
     /// How often each list of members was joined.
     joins: HashMap<Vec<P>, u64>,
     early: Kept<P>,
-    /// Bytes of early frames, and what they cost beside their payload.
+    /// Number of saved bytes in early frames, with the overhead of each frame.
     saved: usize,
     limit: usize,
     headroom: usize,
     pub actions: VecDeque<Action<P, K>>,
 }
 
-/// What keeping a frame costs beside its payload.
+/// The overhead of a saved frame.
 const FRAME_COST: usize = 64;
 
 impl<P: Clone + Eq + Hash, K> Lane<P, K> {
-    /// Keeps up to `limit` bytes of frames that come too early; leaves `headroom` bytes before each payload.
+    /// Saves up to `limit` bytes of early frames. Leaves `headroom` bytes in front of each payload.
     pub fn new(limit: usize, headroom: usize) -> Lane<P, K> {
         Lane {
             groups: HashMap::new(),
@@ -112,14 +112,14 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
-    /// How often this list was joined before; counts one more.
+    /// Returns how often this list of members was joined before, and counts one more join.
     pub fn count_join(&mut self, members: &[P]) -> u64 {
         let count = self.joins.entry(members.to_vec()).or_default();
         *count += 1;
         *count - 1
     }
 
-    /// A group of these members, of which we are the one at `rank`.
+    /// Opens a group of these members; this endpoint is the one at `rank`.
     pub fn open(&mut self, group: u64, members: Vec<P>, rank: usize) -> Result {
         if self.groups.contains_key(&group) {
             return Err(Error::ALREADY);
@@ -138,8 +138,8 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         Ok(())
     }
 
-    /// The first collective of a group: it ends when all members have begun it. `alone`: it ends at once, because the
-    /// application has seen to it that all take part.
+    /// Starts the first collective of a group, which ends when all members have begun it. With `alone` it ends at once,
+    /// because the application has made sure that all members take part.
     pub fn join(&mut self, group: u64, alone: bool, token: K) -> Result {
         if alone {
             let state = self.groups.get_mut(&group).ok_or(Error::INVAL)?;
@@ -152,7 +152,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         self.start(group, FI_BARRIER, (0, 0, 0), None, |_| {}, token)
     }
 
-    /// Members, and our rank; FI_EOPBADSTATE before the join has ended well.
+    /// Returns the members, and the own rank; FI_EOPBADSTATE before the join has succeeded.
     pub fn membership(&self, group: u64) -> Result<(&[P], usize)> {
         let state = self.groups.get(&group).ok_or(Error::INVAL)?;
         match state.joined {
@@ -161,7 +161,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
-    /// Begins a collective; `sizes` are the root's rank, bytes of a slice, bytes of an element.
+    /// Starts a collective; the tuple has the root's rank, the bytes of a slice and the bytes of an element.
     pub fn start(
         &mut self,
         group: u64,
@@ -209,7 +209,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         Some((state, state.running.get(&seq)?))
     }
 
-    /// A frame has begun to come in.
+    /// Decides on a frame whose header has arrived.
     pub fn place(&mut self, from: &P, frame: &Frame, len: u64) -> Place {
         let (group, seq) = (frame.group, frame.seq);
         let Some(state) = self.groups.get(&group) else {
@@ -252,7 +252,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
-    /// A frame that was to be taken is here.
+    /// Handles a complete frame for which `place` returned `Take`.
     pub fn arrived(&mut self, from: &P, frame: &Frame, bytes: Vec<u8>, kept: bool) {
         let (group, seq) = (frame.group, frame.seq);
         let len = bytes.len();
@@ -261,7 +261,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
             None => !self.left.contains(&group),
         };
         if early {
-            // What was to be taken at once, and is early now, belonged to a group that was closed meanwhile.
+            // A frame that is early but was not early in `place` would belong to a group that was closed meanwhile.
             debug_assert!(kept);
             let early = Early {
                 from: from.clone(),
@@ -277,12 +277,12 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         self.advance(group, seq);
     }
 
-    /// A frame of `len` bytes that counted as saved is not coming any more.
+    /// Subtracts a saved frame of `len` bytes that will not arrive, or is not saved any more.
     pub fn dropped(&mut self, len: usize) {
         self.saved -= len + FRAME_COST;
     }
 
-    /// A frame of a collective that has begun.
+    /// Delivers a frame of a collective that has begun.
     fn deliver(&mut self, group: u64, seq: u32, from: &P, part: Part, bytes: Vec<u8>) {
         let Some(state) = self.groups.get_mut(&group) else {
             return;
@@ -346,7 +346,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
-    /// A collective cannot be brought to its end here: those who wait for something of us are told.
+    /// Ends a collective that cannot be completed here, and notifies the members that wait for data of this one.
     fn fail(&mut self, group: u64, seq: u32, error: Error) {
         let Some(state) = self.groups.get_mut(&group) else {
             return;
@@ -372,7 +372,8 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         self.actions.push_back(ended);
     }
 
-    /// The connection to a peer has ended. What it had sent counts in the groups that are open.
+    /// Handles the end of the connection to a peer. Frames that the peer sent before still count in the groups that are
+    /// open.
     pub fn lost(&mut self, peer: &P, error: Error) {
         let mut failed = Vec::new();
         for (&group, state) in &mut self.groups {
@@ -397,7 +398,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         });
     }
 
-    /// The endpoint leaves a group: what runs in it is cancelled.
+    /// Leaves a group, and cancels the collectives that run in it.
     pub fn leave(&mut self, group: u64) {
         let running = self.groups.get(&group).map(|state| state.running.keys());
         let running: Vec<u32> = running.into_iter().flatten().copied().collect();

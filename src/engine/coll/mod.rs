@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Collectives: fi_collective(3). A state machine without I/O: calls, frames and losses of peers go in, frames to be sent
-//! and results come out.
+//! Collectives: fi_collective(3). A state machine without I/O: its input is calls, frames and losses of peers, its
+//! output is frames to be sent and results.
 //!
-//! `plan` is what one member does, `running` one collective under way, `lane` all of one endpoint's. The arithmetic
-//! is that of atomic operations.
+//! `plan` has the steps of one member, `running` one collective in progress, `lane` all collectives of one endpoint.
+//! The arithmetic is that of atomic operations.
 //!
-//! All members compute the number of a group from its addresses, so that a join is nothing but a barrier. A member
-//! that fails tells those who wait for it, and they do the same: nobody hangs.
+//! All members compute the number of a group from its addresses, so a join is only a barrier. A member that fails
+//! notifies the members that wait for its data, and these do the same, so that no member hangs.
 #![forbid(unsafe_code)]
 
 mod lane;
@@ -22,12 +22,13 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::engine::atomic::{self, Combine};
 
-/// The calls that combine what the members bring.
+/// Returns true for calls that combine the data of the members.
 pub fn reduces(what: fi_collective_op) -> bool {
     matches!(what, FI_ALLREDUCE | FI_REDUCE_SCATTER | FI_REDUCE)
 }
 
-/// Bytes of an element in a collective of this kind, and what combines two; FI_EOPNOTSUPP if there is no such collective.
+/// Returns the size of an element in a collective of this kind, and the function that combines two elements.
+/// FI_EOPNOTSUPP if there is no such collective.
 pub fn check(
     what: fi_collective_op,
     datatype: fi_datatype,
@@ -49,7 +50,7 @@ pub fn check(
     }
 }
 
-/// Members of a group at most: a rank goes into 32 bits.
+/// Limit on the members of a group: a rank must fit into 32 bits.
 pub const MAX_MEMBERS: usize = u32::MAX as usize;
-/// Bytes of a call at most, over all members; a multiple of it still has a size.
+/// Limit on the bytes of a call, over all members, so that a multiple of it still fits into a size.
 pub const MAX_BYTES: usize = isize::MAX as usize / 4;

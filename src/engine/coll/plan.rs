@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What one member of a group does for one collective: the steps, over one buffer of our own. fi_collective(3).
+//! The steps of one member of a group for one collective, over one internal buffer: fi_collective(3).
 //!
-//! Sends never wait, so that a member may follow its steps one after the other. Numbers of rounds only tell the frames
-//! from one member to another apart.
+//! Sends never block, so a member can execute its steps one after the other. Round numbers only distinguish the frames
+//! from one member to another.
 #![forbid(unsafe_code)]
 
 use std::ops::Range;
 
 use crate::abi::*;
 
-/// One collective, as one member sees it.
+/// One collective, seen by one member.
 #[derive(Clone, Copy, Debug)]
 pub struct Shape {
     pub what: fi_collective_op,
     pub members: usize,
     pub rank: usize,
     pub root: usize,
-    /// Bytes of a slice: what `count` elements have. Calls that distribute or collect data have one for each member.
+    /// Bytes of a slice of `count` elements. Calls that distribute or collect data have one slice for each member.
     pub slice: usize,
     /// Bytes of an element.
     pub element: usize,
@@ -41,36 +41,36 @@ pub enum Step {
     },
 }
 
-/// What becomes of bytes that come in.
+/// How received bytes are applied to the buffer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum How {
     Replace,
     /// `ours = ours op theirs`.
     Combine,
-    /// `ours = theirs op ours`: all members put the lower rank first, so that they get the same.
+    /// `ours = theirs op ours`: all members put the lower rank first, so that their results are equal.
     CombineUnder,
 }
 
 #[derive(Debug, Default)]
 pub struct Plan {
     pub steps: Vec<Step>,
-    /// Bytes of the buffer; what the caller brings stands at its start.
+    /// Bytes of the buffer, which begins with the caller's data.
     pub room: usize,
-    /// What the caller brings is turned left by so many bytes first.
+    /// Number of bytes by which the caller's data is rotated to the left first.
     pub rotate: usize,
-    /// The result, piece by piece.
+    /// The result, as ranges of the buffer.
     pub output: Vec<Range<usize>>,
 }
 
-/// Up to so many bytes all members exchange the whole vector; beyond, each reduces a part of it.
+/// Up to this many bytes, all members exchange the whole vector; above, each member reduces a part of it.
 const WHOLE: usize = 16 * 1024;
-/// Up to so many bytes a slice goes to its member through others.
+/// Slices of up to this many bytes are forwarded by other members.
 const THROUGH_OTHERS: usize = 256;
-/// Frames that a member sends ahead of those it waits for, when all send to all.
+/// In an exchange of all with all: number of frames that a member sends ahead of those that it waits for.
 const AHEAD: usize = 8;
 
 impl Shape {
-    /// Slices that the caller brings and gets.
+    /// Returns the number of slices that the caller passes in and gets out.
     pub fn extent(&self) -> (usize, usize) {
         let is_root = self.rank == self.root;
         let at_root = |slices| if is_root { slices } else { 0 };
@@ -87,7 +87,7 @@ impl Shape {
         }
     }
 
-    /// The steps. Four times all slices must fit into `isize`.
+    /// Returns the steps. Four times the size of all slices must fit into `isize`.
     pub fn plan(&self) -> Plan {
         match self.what {
             FI_BROADCAST => self.broadcast(),
@@ -103,7 +103,7 @@ impl Shape {
         }
     }
 
-    /// The member `distance` behind, around the group.
+    /// The member `distance` places further on, around the group.
     fn after(&self, distance: usize) -> usize {
         (self.rank + distance) % self.members
     }
@@ -122,7 +122,7 @@ impl Shape {
         plan
     }
 
-    /// Place in a tree whose root is 0; the parent of a member is what remains without its lowest bit.
+    /// The place in a tree whose root has place 0. The parent's place is this place without its lowest bit.
     fn place(&self) -> usize {
         (self.rank + self.members - self.root) % self.members
     }
@@ -131,7 +131,7 @@ impl Shape {
         (place + self.root) % self.members
     }
 
-    /// The lowest bit of a place; for the root, the first power of two that is no less than the number of members.
+    /// The lowest bit of the place; for the root, the first power of two that is at least the number of members.
     fn lowest_bit(&self) -> usize {
         match self.place() {
             0 => self.members.next_power_of_two(),
@@ -139,7 +139,7 @@ impl Shape {
         }
     }
 
-    /// The members right below, the one with the largest subtree first: their places.
+    /// The places of the children, the one with the largest subtree first.
     fn children(&self) -> impl DoubleEndedIterator<Item = usize> + use<> {
         let (place, members) = (self.place(), self.members);
         let bits = self.lowest_bit().trailing_zeros();
@@ -147,7 +147,7 @@ impl Shape {
         places.filter(move |&child| child < members)
     }
 
-    /// How many members the subtree at a place below us has.
+    /// The number of members in the subtree at a place below this one.
     fn subtree(&self, place: usize) -> usize {
         let span = match place {
             0 => self.members,
@@ -189,7 +189,7 @@ impl Shape {
         plan
     }
 
-    /// Slices in order of places, those of a subtree together.
+    /// The buffer has the slices in order of places, with those of a subtree together.
     fn gather(&self) -> Plan {
         let (place, slice) = (self.place(), self.slice);
         let mut plan = Plan::with_room(self.subtree(place) * slice);
@@ -200,7 +200,7 @@ impl Shape {
         }
         match self.parent() {
             Some(parent) => plan.send(parent, 0, 0..plan.room),
-            // Member 0 has the place behind those from the root on.
+            // The slices begin with that of the root, so that of member 0 follows those from the root on.
             None => plan.output = turned(self.members - self.root, self.members, slice),
         }
         plan
@@ -222,7 +222,7 @@ impl Shape {
         plan
     }
 
-    /// Bruck: slices of the members from our own on; in each round the number that is known doubles.
+    /// Bruck's algorithm: the buffer has the slices of the members from this one on; each round doubles their number.
     fn allgather(&self) -> Plan {
         let (members, slice) = (self.members, self.slice);
         let mut plan = Plan::with_room(members * slice);
@@ -236,7 +236,8 @@ impl Shape {
         plan
     }
 
-    /// Bruck: slice `j` has to go `j` members on; in each round those go a power of two whose number has that bit.
+    /// Bruck's algorithm: slice `j` has to move `j` members on; the round of a power of two moves the slices with that
+    /// bit.
     fn bruck(&self) -> Plan {
         let (members, slice) = (self.members, self.slice);
         let at = |slot: usize| slot * slice..(slot + 1) * slice;
@@ -254,14 +255,14 @@ impl Shape {
                 plan.copy(at(members + i), at(slot).start);
             }
         }
-        // Slot j now has what the member j before us sent.
+        // Slot j now has the slice that the member j places before this one sent.
         plan.output = (0..members)
             .map(|from| at((self.rank + members - from) % members))
             .collect();
         plan
     }
 
-    /// Each slice straight to its member.
+    /// Sends each slice directly to its member.
     fn pairwise(&self) -> Plan {
         let (members, slice) = (self.members, self.slice);
         let at = |slot: usize| slot * slice..(slot + 1) * slice;
@@ -281,7 +282,7 @@ impl Shape {
         plan
     }
 
-    /// Members beyond a power of two first give what they have to a neighbour, and get the result from it in the end.
+    /// Members beyond a power of two first give their data to a neighbour, and get the result from it in the end.
     fn allreduce(&self) -> Plan {
         let mut plan = Plan::with_room(self.slice);
         self.reduce_to_all(&mut plan, self.slice);
@@ -335,7 +336,8 @@ impl Shape {
         }
     }
 
-    /// Rabenseifner: half of what is left goes to the partner in each round; then the reduced parts come back together.
+    /// Rabenseifner's algorithm: each round gives half of the remaining part to a partner; then the reduced parts are
+    /// gathered.
     fn exchange_parts(
         &self,
         plan: &mut Plan,
@@ -345,7 +347,7 @@ impl Shape {
         member: impl Fn(usize) -> usize,
     ) {
         let elements = len / self.element;
-        // Widened: the product may not fit.
+        // Widened, because the product may overflow.
         let border =
             |part: usize| (elements as u128 * part as u128 / power as u128) as usize * self.element;
         let span = |parts: Range<usize>| border(parts.start)..border(parts.end);
@@ -387,7 +389,8 @@ impl Shape {
         }
     }
 
-    /// Little data is reduced everywhere; of much, each slice goes straight to its member, which reduces it.
+    /// A small amount of data is reduced by all members. Otherwise each slice goes directly to its member, which
+    /// reduces it.
     fn reduce_scatter(&self) -> Plan {
         let (members, slice) = (self.members, self.slice);
         let at = |slot: usize| slot * slice..(slot + 1) * slice;
@@ -411,7 +414,7 @@ impl Shape {
     }
 }
 
-/// Rounds of reductions: before the exchange, in it, on the way back, after it.
+/// First round numbers of the phases of a reduction: before the exchange, in it, on the way back, after it.
 const FOLD: u32 = 0;
 const FIRST: u32 = 1;
 const BACK: u32 = 65;
@@ -423,7 +426,7 @@ fn doubling(limit: usize) -> impl Iterator<Item = (u32, usize)> {
     powers.take_while(move |&(_, power)| power < limit)
 }
 
-/// `total` slices of which the one at `first` is the first.
+/// The ranges of `total` slices, starting with the slice `first` and wrapping around.
 fn turned(first: usize, total: usize, slice: usize) -> Vec<Range<usize>> {
     vec![first * slice..total * slice, 0..first * slice]
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One collective under way at one member.
+//! One collective in progress at one member.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -16,19 +16,19 @@ pub struct Running<K> {
     plan: Plan,
     combine: Option<Combine>,
     data: Vec<u8>,
-    /// The step that comes next.
+    /// Index of the next step.
     at: usize,
-    /// Frames that have not come: sender, round, and their length.
+    /// Lengths of the frames that have not arrived yet, by sender and round.
     expected: HashMap<(usize, u32), usize>,
-    /// Those that came before their turn.
+    /// Frames that arrived before their step.
     arrived: HashMap<(usize, u32), Vec<u8>>,
 }
 
-/// What a running collective wants to be sent: receiver, round, bytes.
+/// Sends a frame of a running collective: receiver, round, bytes.
 pub type Sending<'a> = &'a mut dyn FnMut(usize, u32, &[u8]);
 
 impl<K> Running<K> {
-    /// FI_ENOMEM if there is no memory for its buffer.
+    /// Returns FI_ENOMEM if its buffer cannot be allocated.
     pub fn new(
         shape: &Shape,
         combine: Option<Combine>,
@@ -65,17 +65,17 @@ impl<K> Running<K> {
         })
     }
 
-    /// The length of a frame that has not come, if one is to come.
+    /// Returns the length of a frame that is still expected.
     pub fn expects(&self, from: usize, round: u32) -> Option<usize> {
         self.expected.get(&(from, round)).copied()
     }
 
-    /// Whether anything is still to come from this member.
+    /// Returns true if a frame from this member is still expected.
     pub fn needs(&self, from: usize) -> bool {
         self.expected.keys().any(|&(sender, _)| sender == from)
     }
 
-    /// The members of whom something is still to come, each once.
+    /// The members from which frames are still expected, each once.
     pub fn sources(&self) -> Vec<usize> {
         let mut sources: Vec<usize> = self.expected.keys().map(|&(from, _)| from).collect();
         sources.sort_unstable();
@@ -83,7 +83,7 @@ impl<K> Running<K> {
         sources
     }
 
-    /// The members that wait for something of us, each once.
+    /// The members that wait for data of this member, each once.
     pub fn dependents(&self) -> Vec<usize> {
         let rest = self.plan.steps[self.at..].iter();
         let mut dependents: Vec<usize> = rest
@@ -97,7 +97,7 @@ impl<K> Running<K> {
         dependents
     }
 
-    /// A frame has come; false if it is not one that this collective has here: the members do not agree.
+    /// Adds a frame. Returns false if it is not expected, which means that the members' calls differ.
     pub fn arrive(&mut self, from: usize, round: u32, bytes: Vec<u8>) -> bool {
         if self.expects(from, round) != Some(bytes.len()) {
             return false;
@@ -107,7 +107,7 @@ impl<K> Running<K> {
         true
     }
 
-    /// Takes all steps that can be taken; true if they were the last.
+    /// Executes all steps that are possible now. Returns true if none is left.
     pub fn advance(&mut self, send: Sending<'_>) -> bool {
         while let Some(step) = self.plan.steps.get(self.at) {
             match step {
@@ -138,7 +138,7 @@ impl<K> Running<K> {
         true
     }
 
-    /// The result: bytes, and where its pieces lie in them.
+    /// Returns the token, the buffer, and the ranges of the result in it.
     pub fn finish(self) -> (K, Vec<u8>, Vec<Range<usize>>) {
         (self.token, self.data, self.plan.output)
     }

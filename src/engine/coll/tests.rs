@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Groups of 1 to 17 members on a network that is simulated: frames of a pair keep their order, all else is shuffled.
+//! Groups of 1 to 17 members on a simulated network: frames of a pair keep their order, otherwise the order is random.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -82,7 +82,7 @@ impl Network {
         }
     }
 
-    /// Until nothing moves. What has no room is tried again later.
+    /// Runs until no frame moves. Frames without room are tried again later.
     fn run(&mut self) {
         let mut idle = 0;
         loop {
@@ -114,7 +114,7 @@ impl Network {
         self.dead[rank] = true;
         self.lanes[rank] = Lane::new(0, HEADROOM);
         self.wires.retain(|&(_, to), _| to != rank);
-        // What it had sent still comes in, then the end.
+        // The frames that the member had sent still arrive, and then the end of its connections.
         self.run();
         for other in 0..self.lanes.len() {
             if other != rank {
@@ -157,7 +157,7 @@ impl Network {
 struct Call {
     what: fi_collective_op,
     root: usize,
-    /// 16-bit elements of a slice.
+    /// Number of 16-bit elements in a slice.
     count: usize,
 }
 
@@ -173,7 +173,7 @@ impl Call {
         }
     }
 
-    /// The elements of slice `slot` that a member brings.
+    /// The elements of slice `slot` in a member's input.
     fn slice(&self, rank: usize, slot: usize) -> Vec<u16> {
         let element = |i: usize| (rank * 7919 + slot * 104_729 + i * 31 + 1) as u16;
         (0..self.count).map(element).collect()
@@ -194,7 +194,7 @@ impl Call {
         sum
     }
 
-    /// What fi_collective(3) says that a member gets.
+    /// The result of a member according to fi_collective(3).
     fn output(&self, rank: usize, members: usize) -> Vec<u8> {
         let is_root = rank == self.root;
         let all = 0..members;
@@ -224,7 +224,7 @@ fn all_kinds() -> impl Iterator<Item = fi_collective_op> {
 fn every_collective_gives_what_the_page_says_for_any_number_of_members() {
     for members in 1..=17 {
         let mut net = Network::joined(members, 1 << 20);
-        // 128 elements are the most that a slice of an all to all has on its way through others.
+        // 128 elements are the largest slice that an all-to-all forwards through other members.
         for count in [0, 3, 129] {
             for what in all_kinds() {
                 for root in [0, members - 1] {
@@ -358,7 +358,7 @@ fn a_join_waits_for_all_members() {
     }
 }
 
-/// Whatever the moment at which a member dies, each of the others ends: well if it had all it needs, in error if not.
+/// Whenever a member dies, each other member's call ends: with success if it had all its data, otherwise with an error.
 #[test]
 fn the_death_of_a_member_ends_the_collective_everywhere() {
     for members in (2..=7).chain([9]) {
@@ -377,7 +377,7 @@ fn the_death_of_a_member_ends_the_collective_everywhere() {
                         }
                     }
                     if begun {
-                        // Some of its frames leave, none comes in.
+                        // Some of its frames are sent, and none is received.
                         net.act(victim);
                     }
                     net.ended.clear();
@@ -391,7 +391,7 @@ fn the_death_of_a_member_ends_the_collective_everywhere() {
                             None => panic!("{call:?} of {members} without {victim}: {rank} hangs"),
                         }
                     }
-                    // A barrier needs everybody.
+                    // A barrier needs all members.
                     for rank in (0..members).filter(|&rank| rank != victim) {
                         let barrier = Call {
                             what: FI_BARRIER,
@@ -457,7 +457,7 @@ fn leaving_cancels_what_runs_and_tells_the_others() {
     net.lanes[2].leave(GROUP);
     net.run();
     assert_eq!(net.ended[&(2, 0)], Err(Error::CANCELED));
-    // The one that has not begun learns of it when it does.
+    // The member that has not begun yet gets the error when it begins.
     net.start(4, &barrier, 0);
     net.run();
     for rank in [0, 1, 3, 4] {
@@ -479,7 +479,7 @@ fn strangers_are_refused() {
         net.lanes[0].place(&77, &frame, 0),
         Place::Refuse(_)
     ));
-    // An unknown group may still be joined, but costs no more than the limit.
+    // An unknown group may still be joined, so its frames are saved, but only up to the limit.
     let unknown = Frame { group: 5, ..frame };
     let mut kept = 0;
     while net.lanes[0].place(&77, &unknown, 0) == (Place::Take { kept: true }) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The keys that the provider chooses (FI_MR_PROV_KEY). A key is all that a peer needs to reach a region, so nobody shall guess
-//! one, also who knows all others; and the key of a closed region shall not be that of a new one.
+//! Keys that the provider chooses (FI_MR_PROV_KEY). A peer needs only the key to access a region, so a key must not be
+//! predictable, even from all other keys. The key of a closed region must not be reused.
 #![forbid(unsafe_code)]
 
 use sha2::{Digest, Sha256};
@@ -9,8 +9,8 @@ use crate::base::Result;
 use crate::base::rights::NO_KEY;
 use crate::sys::random::unpredictable;
 
-/// Keys from one secret, which is asked of the kernel when the first is chosen: a hash of the secret and a number that counts
-/// up gives four.
+/// Generates keys from one secret, which the kernel provides when the first key is needed: each hash of the secret and
+/// a counter yields four keys.
 #[derive(Default)]
 pub struct Keys {
     secret: Option<[u8; 32]>,
@@ -19,7 +19,7 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// Any of the numbers that a key can be: that it comes twice is as likely as that it is guessed.
+    /// Returns a random number that is valid as a key. A repetition is as unlikely as a correct guess.
     pub fn next(&mut self) -> Result<u64> {
         loop {
             match self.ready.pop() {
@@ -47,7 +47,7 @@ impl Keys {
     }
 }
 
-/// Programs write 0 for a key that they do not have yet.
+/// 0 is excluded, because programs use it for a key that they do not have yet.
 fn can_be_key(key: u64) -> bool {
     key != 0 && key != NO_KEY
 }
@@ -71,7 +71,7 @@ mod tests {
                 }
             }
         }
-        // Half of 2000, and more than ten times as far from it as chance goes.
+        // The expected count is 1000; the limits are more than ten times as far from it as random deviations.
         assert!(
             bits.iter().all(|count| (700..1300).contains(count)),
             "{bits:?}"

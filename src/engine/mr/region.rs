@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One registered region: where it is, what it grants, and which memory an access to it means.
+//! One registered region: its place, its access rights, and the memory that an access to it covers.
 #![forbid(unsafe_code)]
 
 use std::ops::Deref;
@@ -8,18 +8,18 @@ use std::sync::OnceLock;
 use crate::base::{Access, Error, IoVec, Piece, Registered, Result, Span};
 use crate::engine::auth::Key;
 
-/// Memory that the application registered. Accesses that are under way hold it; closing it ends them.
+/// Memory that the application registered. Accesses in progress hold it; closing it ends them.
 pub struct Region<C> {
     /// Virtual address of the first segment.
     pub base: usize,
     /// Bytes of all segments.
     pub len: usize,
-    /// What a peer calls the first byte when it counts from the start.
+    /// The address that peers use for the first byte if they address by offset.
     pub offset: u64,
-    /// Also a region that no peer may access has one.
+    /// The key. A region that peers must not access has one, too.
     pub key: u64,
     pub access: Access,
-    /// Peers say virtual addresses.
+    /// Peers use virtual addresses.
     pub virt: bool,
     #[allow(dead_code)] // For providers that report remote events with it.
     pub context: usize,
@@ -28,7 +28,7 @@ pub struct Region<C> {
     single_use: OnceLock<()>,
     persistent: OnceLock<()>,
     closed: OnceLock<()>,
-    /// Peers have to have one of these; without the list any may come.
+    /// Peers must have one of these keys; without the list any peer is admitted.
     keys: OnceLock<Box<[Key]>>,
 }
 
@@ -58,7 +58,7 @@ impl<C> Region<C> {
         }
     }
 
-    /// fi_mr_bind(3) with FI_REMOTE_WRITE: counts what peers do to the region. Once.
+    /// fi_mr_bind(3) with FI_REMOTE_WRITE: sets the counter for accesses of peers. Can be called once.
     pub fn bind_counter(&self, counter: C) -> Result {
         self.counter.set(counter).map_err(|_| Error::BUSY)
     }
@@ -68,7 +68,7 @@ impl<C> Region<C> {
         self.counter.get()
     }
 
-    /// Where it is, if peers may use it without anybody here having to know or to decide.
+    /// Returns the address range if peers may access the region without any check or notification on this side.
     pub fn alone(&self) -> Option<Span> {
         let watched = self.counter().is_some() || self.is_single_use() || self.keys.get().is_some();
         match &*self.segments {
@@ -99,7 +99,7 @@ impl<C> Region<C> {
         self.single_use.get().is_some()
     }
 
-    /// FI_RMA_PMEM: what peers write can be made durable (FI_COMMIT_COMPLETE).
+    /// FI_RMA_PMEM: data that peers write can be made durable (FI_COMMIT_COMPLETE).
     pub fn set_persistent(&self) {
         let _ = self.persistent.set(());
     }
@@ -118,8 +118,8 @@ impl<C> Region<C> {
         self.closed.get().is_some()
     }
 
-    /// fi_mr_refresh(3): pages behind these virtual address ranges may have changed; none given means all of them. The
-    /// kernel looks pages up at each access, so all there is to do is to refuse what is not in the region.
+    /// fi_mr_refresh(3): pages behind these virtual address ranges may have changed; no range means all of them. The
+    /// kernel looks pages up at each access, so this only refuses ranges outside the region.
     pub fn refresh(&self, ranges: &[Span]) -> Result {
         match !self.is_closed() && self.contains(ranges) {
             true => Ok(()),
@@ -127,7 +127,7 @@ impl<C> Region<C> {
         }
     }
 
-    /// Whether each of these virtual address ranges lies within a segment.
+    /// Returns true if each of these virtual address ranges lies within a segment.
     pub fn contains(&self, ranges: &[Span]) -> bool {
         ranges.iter().all(|&range| {
             let mut segments = self.segments.iter();
@@ -140,7 +140,7 @@ impl<C> Region<C> {
         self.key.to_le_bytes()
     }
 
-    /// fi_mr_raw_attr(3): what peers call the region's first byte.
+    /// fi_mr_raw_attr(3): the address that peers use for the region's first byte.
     pub fn remote_base(&self) -> u64 {
         match self.virt {
             true => self.base as u64,
@@ -148,12 +148,13 @@ impl<C> Region<C> {
         }
     }
 
-    /// The memory that an access by a peer means, piece by piece. `INVAL` if it is not all in the region.
+    /// Returns the memory that an access by a peer covers, piece by piece. `INVAL` if a part of it is outside the
+    /// region.
     pub fn reach(&self, addr: u64, len: u64) -> Result<IoVec> {
         self.reached(addr, len).ok_or(Error::INVAL)
     }
 
-    /// As `reach`, where the access lies within one segment.
+    /// As `reach`, for an access within one segment.
     #[inline]
     pub fn reach_one(&self, addr: u64, len: u64) -> Result<Piece> {
         if let [only] = &*self.segments {
@@ -192,7 +193,7 @@ pub struct Segments {
 }
 
 impl Segments {
-    /// Takes what an application says. `offset` is what peers call the first byte.
+    /// Checks the segments from an application. `offset` is the address that peers use for the first byte.
     pub(super) fn checked(segments: Vec<Registered>, offset: u64) -> Result<Segments> {
         if segments.is_empty() || segments.len() > IOV_LIMIT {
             return Err(Error::INVAL);
@@ -221,7 +222,7 @@ impl Segments {
         loop {
             let segment = self.get(at)?;
             let taken = left.min(segment.len() - skip);
-            // Segments may lie in one another, so an access can return to one: it has `IOV_LIMIT` pieces at most.
+            // Segments may overlap, so an access can return to one; it can have at most `IOV_LIMIT` pieces.
             if (taken > 0 || left == 0) && !pieces.push(segment.part(skip, taken)?) {
                 return None;
             }
@@ -239,8 +240,8 @@ impl Segments {
         }
     }
 
-    /// The segment that has this virtual address, and how far into the segment that is. An access of no bytes may also
-    /// stand at the end of a segment.
+    /// Finds the segment with this virtual address, and the offset in that segment. The address of an access without
+    /// bytes may also be the end of a segment.
     fn find(&self, addr: usize, len: usize) -> Option<(usize, usize)> {
         self.iter().enumerate().find_map(|(at, segment)| {
             let Span { start, len: room } = segment.span();
@@ -249,7 +250,7 @@ impl Segments {
         })
     }
 
-    /// What `start..start + len`, which is inside, covers.
+    /// Returns the pieces of `start..start + len`, which is inside.
     fn cut(&self, start: usize, len: usize) -> Option<IoVec> {
         let mut pieces = IoVec::empty();
         let (mut skip, mut left) = (start, len);
@@ -280,20 +281,20 @@ impl Deref for Segments {
     }
 }
 
-/// The key that a peer's raw key stands for. There is nothing to release afterwards.
+/// Returns the key for a peer's raw key. The key needs no release.
 pub fn map_raw_key(raw: &[u8]) -> Result<u64> {
     let bytes = raw.try_into().map_err(|_| Error::INVAL)?;
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// How far into `segment` the range starts, if it is all inside.
+/// Returns the offset in the segment at which the range starts, if all of the range is inside.
 #[inline]
 fn within((base, room): (u64, u64), start: u64, len: u64) -> Option<u64> {
     let skip = start.checked_sub(base)?;
     (len <= room.checked_sub(skip)?).then_some(skip)
 }
 
-/// Segments of one region at most.
+/// Limit on the segments of one region.
 pub const IOV_LIMIT: usize = 4;
 
 /// Bytes of a raw key: fi_domain(3), mr_key_size.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The memory that one access by a peer means. A region of several buffers (fi_mr_regv) may give more pieces than one
+//! The memory that one access by a peer covers. A region of several buffers (fi_mr_regv) may have more pieces than one
 //! `IoVec` can hold.
 #![forbid(unsafe_code)]
 
@@ -41,7 +41,7 @@ impl Target {
         &mut self.iov
     }
 
-    /// How many of `len` bytes go to the current list. What has no place at all counts, too.
+    /// Returns how many of `len` bytes go to the current list. Bytes for which there is no memory at all count, too.
     #[inline]
     pub fn room(&mut self, len: usize) -> usize {
         match self.rest {
@@ -53,7 +53,7 @@ impl Target {
         }
     }
 
-    /// All of it, if it is one list.
+    /// Returns the list, if there is only one.
     pub fn into_one(self) -> Result<IoVec, Target> {
         match self.rest {
             None => Ok(self.iov),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One test per rule of fi_mr(3) that the table keeps.
+//! Tests the rules of fi_mr(3) that the table enforces, one test per rule.
 
 use std::ops::{Deref, DerefMut};
 
@@ -26,7 +26,7 @@ const VIRTUAL: KeyPolicy = KeyPolicy {
     virt_addr: true,
 };
 
-/// A table of regions whose memory nobody looks into: places are addresses and lengths.
+/// A table of regions whose memory is never accessed: places are only addresses and lengths.
 struct Table(MrTable<&'static str>);
 
 type Found<'a, P> = Result<(&'a Arc<Region<&'static str>>, P)>;
@@ -44,7 +44,7 @@ impl Table {
         key: u64,
         context: usize,
     ) -> Result<Arc<Region<&'static str>>> {
-        // SAFETY: never read or written.
+        // SAFETY: the memory is never read or written.
         let piece =
             |&(base, len): &(usize, usize)| unsafe { Registered::new(base as *mut u8, len) };
         let pieces = segments.iter().map(piece).collect();
@@ -139,7 +139,7 @@ fn requested_key_in_use_is_fi_enokey() {
     table.close(&first);
     let again = table.register(&[(0x2000, 64)], REMOTE, 0, 7, 0).unwrap();
     assert_eq!(table.lookup(7, 0, 1, REMOTE).unwrap().1, 0x2000);
-    // A second close of the old region must not take the new one of that key.
+    // A second close of the old region must not close the new region with that key.
     table.close(&first);
     assert!(!again.is_closed());
     assert_eq!(table.len(), 1);
@@ -166,7 +166,7 @@ fn requested_key_is_ignored_with_fi_mr_prov_key() {
     assert!(!keys.contains(&7) && !keys.contains(&NO_KEY));
 }
 
-/// Who has one key could count on from it.
+/// Keys are not consecutive, so a peer with one key cannot derive the next.
 #[test]
 fn a_provider_key_says_nothing_of_the_next() {
     let mut table = Table::new(BASIC);
@@ -203,7 +203,7 @@ fn a_region_without_remote_rights_is_reached_by_no_key() {
             flags!(Access: COLLECTIVE | SEND),
         ] {
             let region = table.register(&[(0x1000, 64)], access, 0, 7, 0).unwrap();
-            // fi_mr(3): FI_KEY_NOTAVAIL says that the registration has not ended.
+            // fi_mr(3): FI_KEY_NOTAVAIL would mean that the registration is still in progress.
             assert_ne!(region.key, NO_KEY);
             assert!(policy.prov_key || region.key == 7);
             let found = table.lookup(region.key, 0, 1, Access::empty());
@@ -371,7 +371,7 @@ fn a_virtual_address_goes_on_at_the_next_one_if_a_segment_has_that() {
         found.map(|(_, pieces)| pieces.to_vec()).ok()
     };
     assert_eq!(reach(0x1ff8, 16), Some(vec![(0x1ff8, 8), (0x2000, 8)]));
-    // Behind 0x2010 there is nothing: the next segment in the order of the region.
+    // No segment begins at 0x2010, so the access continues in the next segment of the region's order.
     assert_eq!(reach(0x200f, 2), Some(vec![(0x200f, 1), (0x1ff0, 1)]));
     assert_eq!(reach(0x5000, 9), None);
 }

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether a look that finds nothing waits a moment for what is likely to come at once. Programs that talk to each other in
-//! turn look in vain a few times for each answer, and many of them give the processor away in between (MPI does), which takes
-//! as long as the answer itself. Programs that do something else between two looks lose what such a moment takes; so only a
-//! look that follows one which brought something waits, and only while that mostly pays.
+//! Decides whether a poll that finds nothing spins for a moment, because an event is likely to arrive at once. Programs
+//! that alternate messages poll a few times without success for each answer, and many of them yield the processor in
+//! between (MPI does), which takes as long as the answer itself. Programs that do other work between two polls lose the
+//! time of such a moment. So only a poll that follows a successful one spins, and only while spinning mostly pays.
 //!
-//! It is not done where the lock may be waited for (FI_THREAD_SAFE, a progress thread), nor where somebody may sleep.
-//! A moment that paid is one credit, one in vain costs four, and one poll in 64 tries where it does not pay.
+//! No poll spins if another thread may wait for the lock (FI_THREAD_SAFE, a progress thread), or if a thread may sleep.
+//! A spin that found an event earns one credit, and a spin without one costs four. Without credit one poll in 64 still
+//! spins, to find out whether it pays again.
 #![forbid(unsafe_code)]
 
-/// Counts whether it pays.
+/// Credit for spinning.
 pub struct AdaptiveSpin {
-    /// Something has come since a poll waited.
+    /// An event has arrived since the last spin.
     due: bool,
-    /// Above zero it pays.
+    /// Spinning pays while this is above zero.
     credit: u8,
-    /// Turns that were let go by since it does not.
+    /// Number of spins that were skipped for lack of credit, modulo `AGAIN`.
     skipped: u8,
 }
 
-/// What comes in time is one credit, up to this many.
+/// Limit on the credit. Each spin that finds an event adds one.
 const MOST: u8 = 8;
-/// What does not come costs so many.
+/// Credit that a spin without an event costs.
 const LOSS: u8 = 4;
-/// One turn in so many is taken although it does not pay, to find out whether that has changed.
+/// Without credit one spin in this many is made anyway.
 const AGAIN: u8 = 64;
 
 impl AdaptiveSpin {
@@ -34,19 +35,19 @@ impl AdaptiveSpin {
         }
     }
 
-    /// A poll has brought something.
+    /// Records a poll that found an event.
     #[inline(always)]
     pub fn found(&mut self) {
         self.due = true;
     }
 
-    /// Whether the last poll that did something brought something.
+    /// Returns true if the last relevant poll or spin found an event.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.due
     }
 
-    /// Whether to wait now; `note` is to be told what came of it.
+    /// Returns true if the caller should spin now; it must then report the result with `note`.
     pub fn take_turn(&mut self) -> bool {
         self.due = false;
         if self.credit == 0 {
@@ -97,9 +98,9 @@ mod tests {
             (0..6400).filter(waits).count()
         };
         assert!((100..=110).contains(&turns(&|_| false)));
-        // Now and then one answer is not enough.
+        // An event now and then does not pay for spinning.
         assert!(turns(&|i| i % 5 == 0) < 400);
-        // It pays again.
+        // Spinning pays again.
         assert!(turns(&|_| true) > 6200);
         assert_eq!(turns(&|i| i % 8 != 0), 6400);
     }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Dumps: when they are written, and where to (FI_DUMP_ON_SIGNAL, FI_DUMP_FILE; `fi_top --dump`).
+//! Writes dumps: their triggers and their files (FI_DUMP_ON_SIGNAL, FI_DUMP_FILE; `fi_top --dump`).
 //!
-//! A thread of the library writes them, since a job that hangs may sleep, spin in a completion queue, or not call the
-//! library at all. With FI_DUMP_ON_SIGNAL it is there from the first domain on. Else it is started when `fi_top` asks
-//! and somebody polls, and ends behind the dump: programs that nobody asks have no thread for this.
+//! A thread of the library writes them, because a job that hangs may sleep, spin in a completion queue, or not call the
+//! library at all. With FI_DUMP_ON_SIGNAL that thread exists from the first domain on. Otherwise it is started when
+//! `fi_top` has requested a dump and the application polls, and ends after the dump, so programs without such a request
+//! have no thread for this.
 //!
-//! It takes each domain's lock as other threads of the library do, and waits for that so long and no longer: what is
-//! busy is called so.
+//! The thread takes each domain's lock as other threads of the library do, but waits only for a limited time; a domain
+//! whose lock is held longer is listed as busy.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,10 +30,10 @@ use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::user::is_elevated;
 use crate::sys::{ask_signal, thread};
 
-/// How long the lock of a domain is waited for.
+/// Time limit for the lock of a domain.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// With FI_DUMP_ON_SIGNAL: from now on the signal asks for a dump. For each domain that is opened.
+/// With FI_DUMP_ON_SIGNAL: makes the signal request dumps from now on. Called for each domain that is opened.
 pub fn start() {
     static ONCE: Once = Once::new();
     if let Some(wanted) = &Settings::get().dump_on_signal {
@@ -45,7 +46,7 @@ pub fn start() {
             ),
         });
     }
-    // The counters may have been made anew since.
+    // The block of counters may be a new one, so the signal is published again.
     let signal = Settings::get()
         .dump_on_signal
         .as_deref()
@@ -58,7 +59,7 @@ pub fn start() {
     }
 }
 
-/// There is a thread that waits for the signal.
+/// Set when a thread waits for the signal.
 static SERVED: AtomicBool = AtomicBool::new(false);
 
 fn watch(wanted: &str) -> io::Result<()> {
@@ -67,7 +68,7 @@ fn watch(wanted: &str) -> io::Result<()> {
             "there is no such signal, or it cannot be taken",
         ));
     };
-    // The handler is to stay where it is.
+    // The handler must stay at its address.
     if !ask_signal::keep_loaded() {
         return Err(io::Error::other("the library could be unloaded"));
     }
@@ -82,7 +83,7 @@ fn watch(wanted: &str) -> io::Result<()> {
 
 fn serve(event: &EventFd) {
     loop {
-        // Signals are blocked here; an error would come again and again.
+        // Signals are blocked in this thread; any other error would recur.
         if sleep_on(&[event.as_raw_fd()], None).is_err() {
             return;
         }
@@ -91,11 +92,11 @@ fn serve(event: &EventFd) {
     }
 }
 
-/// As `start` is asked by a signal, by a thread that has a domain locked: another one does it.
+/// Requests a dump from a thread that has a domain locked. A new thread writes it.
 #[cold]
 pub fn ask_from_inside() {
     static WRITING: AtomicBool = AtomicBool::new(false);
-    // Each domain of the process is asked.
+    // Each domain of the process gets the request, and one dump is sufficient.
     if !WRITING.swap(true, Ordering::Acquire) {
         let started = thread::spawn("fi-dump", || {
             write();
@@ -107,7 +108,7 @@ pub fn ask_from_inside() {
     }
 }
 
-/// A dump of all domains of the process.
+/// Writes a dump of all domains of the process.
 fn write() {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed) + 1;
@@ -152,20 +153,21 @@ fn write() {
     }
 }
 
-/// Nothing: the log.
+/// Returns the path of the dump; `None` means the log.
 fn place() -> Option<PathBuf> {
     match Settings::get().dump_file.as_deref() {
         Some("log") => None,
         Some(place) if !place.is_empty() && !is_elevated() => {
             Some(std::path::absolute(place).unwrap_or(place.into()))
         }
-        // The environment is not for programs with more rights than their user.
+        // A program with more rights than its user must not trust the environment.
         _ if is_elevated() => Some("/tmp/ironfabric-dump".into()),
         _ => Some(std::env::temp_dir().join("ironfabric-dump")),
     }
 }
 
-/// A file that was not there before: whatever has this name in a folder that others write to is left alone.
+/// Writes a new file. An existing file of this name, which another user may have made in a shared folder, is not
+/// touched.
 fn create(name: &str, suffix: &str, content: &str) -> io::Result<()> {
     let mut how = OpenOptions::new();
     how.write(true).create_new(true).mode(0o600);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Asks a domain and its transport what their endpoints wait for.
+//! Collects the pending operations of endpoints from a domain and its transport.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -15,7 +15,7 @@ use crate::ffi::ops::transfer::What;
 use crate::hmem::Memory;
 use crate::sync::stats::{Gauges, Tally};
 
-/// Reports what the endpoints of a domain wait for. Scalable endpoints are followed by their contexts.
+/// Reports the pending operations of a domain's endpoints. Scalable endpoints are followed by their contexts.
 pub fn gather<T: Transport>(
     transport: &T,
     domain: &DomainStateOf<T>,
@@ -36,7 +36,7 @@ pub fn gather<T: Transport>(
     reports
 }
 
-/// A scalable endpoint and its contexts, in order, with their numbers in `domain.eps`.
+/// Returns a scalable endpoint and its contexts, in order, with their numbers in `domain.eps`.
 fn parts_of<A: Address, M: Memory>(
     domain: &DomainState<A, M>,
     scalable: usize,
@@ -118,7 +118,7 @@ fn one<T: Transport>(
     }
 }
 
-/// As fi_av_straddr shows it, without the format; nothing of an endpoint that has none yet.
+/// Returns an endpoint's address as fi_av_straddr does, without the format; empty for an endpoint that has none yet.
 pub fn address_of<T: Transport>(transport: &T, ep: usize) -> String {
     let name = transport.name(ep).unwrap_or_default();
     let text = transport.format().text(&name);
@@ -157,8 +157,8 @@ fn source<A: Address, M: Memory>(
     })
 }
 
-/// To be called by a transport now and then while the application polls, and before it sleeps: notes the time for those
-/// who wait, and answers who has asked. Whether a dump is wanted.
+/// Records the time for pending operations and answers requests for gauges. A transport calls it now and then while the
+/// application polls, and before it sleeps. Returns true if a dump is requested.
 #[cold]
 #[must_use]
 pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: Instant) -> bool {
@@ -170,7 +170,7 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
         .for_each(|(_, ep)| ep.stats.settle_if_many(Tally::RECV));
     if let Some(question) = domain.stats.take_question() {
         for (id, ep) in domain.eps() {
-            // Contexts of a scalable endpoint have its counters, and are added up.
+            // Contexts of a scalable endpoint use its counters, so their gauges are added up.
             let parts = match ep.role {
                 Role::Endpoint => vec![(Part::Whole, id)],
                 Role::Scalable { .. } => parts_of(domain, id),
@@ -187,7 +187,7 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
     domain.stats.wants_dump()
 }
 
-/// Adds what waits in one part of an endpoint.
+/// Adds the pending operations of one part of an endpoint.
 fn add_part<A: Address, M: Memory>(
     domain: &DomainState<A, M>,
     (part, id): (Part, usize),

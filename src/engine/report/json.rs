@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A report for programs. Ages are in milliseconds and absent where they are not known; tags are text, since they have
-//! 64 bits.
+//! A report for programs. Ages are in milliseconds, and absent if unknown. Tags are texts, because they have 64 bits.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -9,7 +8,7 @@ use core::time::Duration;
 use super::{DomainReport, EpReport, Kept, Part, Peer, Receive, Source, Wait};
 use crate::sync::stats::EpStats;
 
-/// A value that is being written.
+/// A JSON text in the making.
 #[derive(Default)]
 struct Json(String);
 
@@ -29,7 +28,7 @@ impl Json {
         self.0.push('"');
     }
 
-    /// What comes next is not the first of its kind here.
+    /// Writes a comma, unless the next element is the first one here.
     fn comma(&mut self) {
         if !self.0.ends_with(['{', '[']) && !self.0.is_empty() {
             self.0.push(',');
@@ -142,7 +141,7 @@ fn endpoint(json: &mut Json, ep: &EpReport) {
     });
 }
 
-/// Nothing for an endpoint without contexts.
+/// Writes nothing for an endpoint without contexts.
 fn part(json: &mut Json, part: Part) {
     let (name, index) = match part {
         Part::Whole => return,

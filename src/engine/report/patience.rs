@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Since when operations wait, and a warning of peers that let them wait for long (FI_*_STALL_REPORT), for transports
-//! that keep no ticks of their own. `stream::stall` has those.
+//! Records since when operations have been waiting, and warns of peers that stall them (FI_*_STALL_REPORT). For
+//! transports without ticks of their own; `stream::stall` is for the others.
 #![forbid(unsafe_code)]
 
 use core::mem;
@@ -18,23 +18,23 @@ use crate::hmem::Memory;
 use crate::sync::stats::Count;
 
 pub struct Patience {
-    /// Operations note the number of a tick, not the time.
+    /// Operations record the number of a tick instead of the time.
     tick: u64,
     ages: Ages,
     ticked: Option<Instant>,
     stalls: Stalls,
 }
 
-/// A tick is no shorter. Numbers come again after nine hours: what has waited longer seems younger.
+/// Shortest length of a tick. Numbers repeat after nine hours, so an operation that waits longer seems younger.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The peers that let something wait.
+/// The peers that operations wait for.
 #[derive(Default)]
 struct Stalls {
-    /// They are told of after that; zero: never.
+    /// Time after which a stalled peer is reported; zero means never.
     limit: Duration,
     next_look: Option<Instant>,
-    /// By endpoint and address, those of the last look.
+    /// The peers that the last check found, by endpoint and address.
     peers: HashMap<(usize, String), Known>,
 }
 
@@ -43,7 +43,7 @@ struct Known {
     is_told: bool,
 }
 
-/// So many looks are in the limit.
+/// Number of checks within the limit.
 const LOOKS: u32 = 8;
 
 impl Patience {
@@ -59,13 +59,13 @@ impl Patience {
         }
     }
 
-    /// What an operation notes that begins to wait.
+    /// Returns the stamp for an operation that begins to wait.
     #[inline]
     pub const fn stamp(&self) -> u16 {
         self.tick as u16
     }
 
-    /// How long an operation with this stamp has waited, at least.
+    /// Returns for how long, at least, an operation with this stamp has waited.
     pub fn age(&self, stamp: u16, now: Instant) -> Option<Duration> {
         let before = self.tick - u64::from(self.stamp().wrapping_sub(stamp));
         let since = self.ages.since(before)?;
@@ -82,14 +82,15 @@ impl Patience {
         }
     }
 
-    /// When a sleeper is to be woken for the next look.
+    /// Returns when a sleeping thread has to wake up for the next check.
     pub fn wakes<A: Address, M: Memory>(&self, domain: &DomainState<A, M>) -> Option<Instant> {
         let waits = !self.stalls.peers.is_empty() || domain.eps().any(|(_, ep)| ep.tx_pending > 0);
         self.stalls.next_look.filter(|_| waits)
     }
 }
 
-/// To be called as `attend` is; it does what that asks for.
+/// Does the work of `attend`, checks for stalled peers, and starts a dump if one is requested. Called on the same
+/// occasions.
 #[cold]
 pub fn attend_with<T: Transport>(
     transport: &mut T,
@@ -133,7 +134,7 @@ impl Stalls {
         self.next_look = Some(now + self.apart());
     }
 
-    /// Whether a peer has let something wait for too long, and it was not told yet.
+    /// Returns true if operations have waited too long for this peer, and the last check has not reported that.
     fn is_news(
         &mut self,
         before: &mut HashMap<(usize, String), Known>,
@@ -196,7 +197,7 @@ mod tests {
         peer
     }
 
-    /// What is told at each look, of a peer as it is then.
+    /// Returns for each check whether it reports a peer in this state.
     fn told(looks: impl IntoIterator<Item = Option<Peer>>) -> Vec<bool> {
         let mut stalls = Patience::new(LIMIT).stalls;
         let look = |peer: Option<Peer>| {
@@ -210,7 +211,7 @@ mod tests {
     fn who_lets_something_wait_is_told_once() {
         let all = [7, 8, 9].map(|age| Some(peer(age, 0)));
         assert_eq!(told(all), [false, true, false]);
-        // And again, if nothing waited between.
+        // Reported again, because nothing was waiting in between.
         let all = [Some(8), Some(9), None, Some(8), Some(9)].map(|age| Some(peer(age?, 0)));
         assert_eq!(told(all), [false, true, false, false, true]);
     }

@@ -8,7 +8,7 @@ use core::time::Duration;
 use super::{DomainReport, EpReport, Kept, Listed, Part, Peer, Receive, Source, Wait};
 use crate::sync::stats::EpStats;
 
-/// Ends with a line.
+/// Returns the report, which ends with a line end.
 pub fn write(title: &str, domains: &[DomainReport]) -> String {
     let mut out = format!("{title}\n");
     for domain in domains {
@@ -91,7 +91,7 @@ fn counters(out: &mut String, stats: &EpStats) -> fmt::Result {
     writeln!(out)
 }
 
-/// Equal lines in a row are one: a layer posts many receives that are alike.
+/// Merges equal lines in a row, because a layer posts many receives that are alike.
 fn list<T>(
     out: &mut String,
     listed: &Listed<T>,
@@ -220,7 +220,7 @@ pub mod tests {
     use crate::abi::FI_EP_RDM;
     use crate::sync::stats::{EpStats, Tally};
 
-    /// One domain that tells of an endpoint, and one that is busy.
+    /// One domain with an endpoint, and one that is busy.
     pub fn sample() -> Vec<DomainReport> {
         let stats = EpStats::hidden();
         stats.add(Tally::RECV, 5);

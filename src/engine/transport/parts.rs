@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What only some transports can do. Each part has defaults for all of its calls, which answer as the man pages say of
-//! a provider that does not offer it: `impl Groups for Udp {}` is a transport without collectives.
+//! The parts of a transport that are optional. Each part has defaults for all of its calls, which return what the man
+//! pages require of a provider without it: `impl Groups for Udp {}` is a transport without collectives.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -20,15 +20,15 @@ use crate::ffi::ops::collective::Collective;
 use crate::ffi::ops::transfer::{OneTx, Tx};
 use crate::ffi::ops::wr::record::Route;
 
-/// State of the listener at the peer's address, as far as an endpoint that is not connected yet has seen it.
+/// State of the listener at the peer's address, as far as an endpoint that is not connected yet knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Listener {
     /// Nothing has answered.
     Unknown = 0,
-    /// The listener is on this host, whose kernel would refuse if nothing listened. Its queue is full, or a firewall
-    /// drops packets.
+    /// The listener is on this host, whose kernel would refuse the connection if there were no listener. So its queue
+    /// is full, or a firewall drops packets.
     Silent = 1,
-    /// Its kernel has accepted the connection.
+    /// The listener's kernel has accepted the connection.
     Accepted = 2,
 }
 
@@ -72,14 +72,14 @@ pub trait Connects: Addressing {
     }
 }
 
-/// The contexts of scalable endpoints: fi_endpoint(3). `port` is the endpoint, `ep` the context. What is posted through
-/// them comes by `Transport::transmit_from`.
+/// The contexts of scalable endpoints: fi_endpoint(3). `port` is the endpoint, `ep` the context. Operations that are
+/// posted through a context arrive by `Transport::transmit_from`.
 pub trait Contexts: Addressing {
-    /// FI_EP_DGRAM endpoints may have them, too, not only FI_EP_RDM ones.
+    /// FI_EP_DGRAM endpoints may have contexts, too, not only FI_EP_RDM ones.
     const OF_DATAGRAMS: bool = false;
 
-    /// What was posted through this transmit context uses no memory of the application any more. What is left of it
-    /// completes at `successor`.
+    /// After this call, operations that were posted through this transmit context use no memory of the application.
+    /// Pending ones complete at `successor`.
     fn close_tx_context(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -88,24 +88,24 @@ pub trait Contexts: Addressing {
         _successor: usize,
     ) {
     }
-    /// Nothing is written to receives of this context any more.
+    /// After this call nothing is written to receives of this context.
     fn close_rx_context(&mut self, _domain: &mut DomainStateOf<Self>, _port: usize, _ep: usize) {}
 }
 
-/// Who is to form a group.
+/// The members of a new group.
 pub struct Membership<'a> {
     /// Indexes into the endpoint's address vector, in order.
     pub members: &'a [u64],
-    /// A group that all of them belong to.
+    /// A group that contains all members.
     pub parent: Option<u64>,
 }
 
 /// Collectives: fi_collective(3).
 pub trait Groups: Addressing {
-    /// Endpoints may have them.
+    /// Whether endpoints may have collectives.
     const COLLECTIVES: bool = false;
 
-    /// A group that an endpoint is going to join; its address.
+    /// Prepares a group that an endpoint is going to join. Returns the group's address.
     fn open_group(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -114,8 +114,8 @@ pub trait Groups: Addressing {
     ) -> Result<u64> {
         Err(Error::NOSYS)
     }
-    /// Joins the group, asynchronously; `alone`: without asking the others. `token`: the group's handle and the
-    /// context.
+    /// Joins the group asynchronously; `alone` means without contacting the other members. `token` has the group's
+    /// handle and the context.
     fn join_group(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -125,9 +125,9 @@ pub trait Groups: Addressing {
         _alone: bool,
     ) {
     }
-    /// The group's handle is closed.
+    /// Leaves the group, because its handle is closed.
     fn leave_group(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _group: u64) {}
-    /// How this endpoint would take part in a collective, without the sizes.
+    /// Returns the parameters of a collective for this endpoint, except the sizes.
     fn shape(
         &self,
         _domain: &DomainStateOf<Self>,
@@ -150,8 +150,8 @@ pub trait Groups: Addressing {
 
 /// Multicast groups: fi_cm(3), fi_join. For endpoints with FI_MULTICAST.
 pub trait Multicast: Addressing {
-    /// The endpoint joins a group, to send to it, to receive from it, or both: the fi_addr by which operations with
-    /// FI_MULTICAST name it. No two groups have the same, nor a group and an index of an address vector.
+    /// Joins a group, to send to it, to receive from it, or both. Returns the fi_addr that operations with FI_MULTICAST
+    /// use for it, which differs from those of other groups and from the indexes of an address vector.
     fn join_multicast(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -166,10 +166,11 @@ pub trait Multicast: Addressing {
 
 /// Atomic operations: fi_atomic(3).
 pub trait Atomics: Addressing {
-    /// Bytes of operands of one operation at most; none if there are no such operations.
+    /// Greatest length of one operation's operands in bytes; 0 if there are no atomic operations.
     const ATOMIC_SIZE: usize = 0;
 
-    /// The same of one operation; 0 if it is not there. For transports whose peers do not have all of them.
+    /// As `ATOMIC_SIZE`, for one operation; 0 if it is not available. For transports whose peers do not support all of
+    /// them.
     fn most_of(_family: Family, _datatype: fi_datatype, _op: fi_op) -> usize {
         Self::ATOMIC_SIZE
     }
@@ -229,49 +230,49 @@ pub trait Prepares: Addressing {
     }
 }
 
-/// Small messages are held back for a moment, to be sent together.
+/// Small messages that are held back for a moment, so that they can be sent together.
 pub trait Batches: Addressing {
-    /// Whether something is held back.
+    /// Returns true if messages are held back.
     #[inline]
     fn holds_back(&self) -> bool {
         false
     }
-    /// Whether something is held back that no thread flushes.
+    /// Returns true if messages are held back that no thread will flush.
     #[inline]
     fn must_flush(&self) -> bool {
         false
     }
-    /// Sends what was held back.
+    /// Sends the messages that were held back.
     #[inline]
     fn flush(&mut self, _domain: &mut DomainStateOf<Self>) {}
     /// fi_tx_flush: starts everything that FI_MORE has deferred at this endpoint; it may start more.
     fn start_deferred(&mut self, domain: &mut DomainStateOf<Self>, _port: usize) {
         self.flush(domain);
     }
-    /// A poll is not followed by `flush`: what it left held back is the thread's.
+    /// Leaves the messages that are held back to the flusher thread: this poll is not followed by `flush`.
     #[inline]
     fn hold(&mut self) {}
-    /// What is held back, for the thread that flushes it; if there may be anything.
+    /// Returns the state that the flusher thread uses, if messages can be held back.
     fn held_back(&self) -> Option<&Arc<Held>> {
         None
     }
-    /// The thread has flushed: tells it whether anything is left.
+    /// Called after the flusher thread has flushed: records whether any messages are left.
     fn end_holding(&self) {}
 }
 
-/// What was accepted is kept here until the peer takes it, so closing has to wait for that.
+/// Accepted messages stay here until the peer takes them, so closing has to wait for that.
 pub trait Drains: Addressing {
-    /// How long that may be waited for.
+    /// Time limit for that wait.
     fn close_limit(&self) -> Duration {
         Duration::ZERO
     }
-    /// Whether something was accepted that the application cannot hear of any more, and that has not left: of this
-    /// endpoint, or of all. `patient`: also what the kernel has not sent.
+    /// Returns true if messages of this endpoint, or of all, were accepted but have not left, and no completion will
+    /// report them any more. `patient`: counts also bytes that the kernel has not sent.
     fn owes(&self, _ep: Option<usize>, _patient: bool) -> bool {
         false
     }
-    /// Nothing is written to the application's memory any more. Only where something is owed.
+    /// After this call nothing is written to the application's memory. Called only if `owes` returned true.
     fn leave_memory(&mut self, _domain: &mut DomainStateOf<Self>) {}
-    /// Says in the log what of it is lost, and for whom.
+    /// Logs which messages are lost, and their peers.
     fn tell_lost(&self, _ep: Option<usize>) {}
 }

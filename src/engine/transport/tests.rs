@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The least that a transport is, and what all else answers then.
+//! Tests a minimal transport: all optional calls return the defaults.
 #![forbid(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -16,7 +16,7 @@ use crate::ffi::ops::transfer::What;
 use crate::hmem::Host;
 use crate::sync::Uses;
 
-/// Takes every operation for an endpoint, and says which it was.
+/// A transport that accepts every operation of an endpoint and records it.
 struct Bare {
     reactor: Reactor<()>,
     posted: Vec<usize>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What sockets offers: capabilities, limits and defaults of its endpoints, as data; fi_sockets(7). What other
-//! providers give on request these entries have by themselves.
+//! The entries of sockets: capabilities, limits and defaults of its endpoints, as data; fi_sockets(7). These entries
+//! have by default what other providers offer only on request.
 #![forbid(unsafe_code)]
 
 use super::SOURCE;
@@ -18,7 +18,7 @@ use crate::prov::Backing;
 #[cfg(test)]
 mod tests;
 
-/// The entries that satisfy the query: datagrams, unconnected endpoints, connected ones.
+/// Returns the entries that satisfy the query: datagrams, unconnected endpoints, connected ones.
 pub fn offers(query: &Query, params: &Params, transport: &Backing) -> Answer {
     answer(query, params, transport, &ip::System)
 }
@@ -47,7 +47,7 @@ fn kinds(query: &Query, transport: &Backing) -> [Prototype; 3] {
     for (kind, more) in kinds.iter_mut().zip([MORE, MORE, MORE_MSG]) {
         asked.add_to(&mut kind.info, more);
         asked.add_data_order(&mut kind.info);
-        // Several contexts of one kind together with a shared one of the other are not to be had.
+        // Several contexts of one kind cannot be combined with a shared context of the other kind.
         if shares_contexts(query) {
             one_context(&mut kind.info);
         }
@@ -55,7 +55,7 @@ fn kinds(query: &Query, transport: &Backing) -> [Prototype; 3] {
     kinds
 }
 
-/// Messages alone: no access to memory, so nothing that goes with it.
+/// Messages only: no RMA or atomic operations, and no attributes of these.
 fn dgram(transport: &Backing) -> Prototype {
     let mut kind = rdm(transport);
     let info = &mut kind.info;
@@ -67,7 +67,7 @@ fn dgram(transport: &Backing) -> Prototype {
     kind
 }
 
-/// A connection has two ends: there are no contexts that a peer could choose from.
+/// A connection has two ends, so there are no contexts between which a peer could choose.
 fn msg(transport: &Backing) -> Prototype {
     let mut kind = rdm(transport);
     let info = &mut kind.info;
@@ -75,7 +75,7 @@ fn msg(transport: &Backing) -> Prototype {
     info.tx.caps = MSG_TX;
     info.rx.caps = MSG_RX;
     info.ep.ep_type = FI_EP_MSG.0;
-    // They have no address vector.
+    // Connected endpoints have no address vector.
     info.domain.max_ep_auth_key = 0;
     one_context(info);
     kind
@@ -187,7 +187,7 @@ const RDM_RX: Caps = DGRAM_RX.union(flags!(Caps:
 const MSG_TX: Caps = RDM_TX.difference(flags!(Caps: RMA_PMEM | NAMED_RX_CTX));
 const MSG_RX: Caps = RDM_RX.difference(Caps::RMA_PMEM);
 
-/// What upstream's has not, for who asks.
+/// Capabilities that upstream's provider lacks; offered only on request.
 const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | COLLECTIVE);
 const MORE: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID
@@ -198,20 +198,20 @@ const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
 
-/// All there are. What follows a read waits until it is complete.
+/// All orders that exist. An operation that must follow a read waits until the read is complete.
 const ORDER: MsgOrder = flags!(MsgOrder:
     RAR | RAW | RAS | WAR | WAW | WAS | SAR | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAR | RMA_WAW |
     ATOMIC_RAR | ATOMIC_RAW | ATOMIC_WAR | ATOMIC_WAW
 );
 
-/// Bytes of a message that may be injected at most.
+/// Greatest size of an injected message in bytes.
 pub const INJECT: usize = 255;
-/// Bytes of a message at most.
+/// Greatest size of a message in bytes.
 const MAX_MESSAGE: usize = usize::MAX - 4096;
-/// Contexts of each kind of an endpoint at most.
+/// Greatest number of contexts of each kind in an endpoint.
 const CONTEXTS: usize = 16;
-/// Endpoints, and shared contexts, of a domain: a hint for who chooses numbers.
+/// Number of endpoints, and of shared contexts, of a domain: a hint for applications that choose their numbers by it.
 const SHARED: usize = 128;
-/// Queue entries of a context that names no number, and at most.
+/// Queue entries of a context: the default, and the limit.
 const QUEUE: usize = 256;
 const MAX_QUEUE: usize = 65536;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The provider `sockets`, fi_sockets(7): for programs that insist on its name, or on attributes that only it has by
+//! The provider `sockets`, fi_sockets(7): for programs that require its name, or attributes that only it has by
 //! default: scalable endpoints, shared contexts, triggers, fences, atomic operations, datagrams without a limit.
 //!
-//! It has a name, attributes (`info`) and variables (`params`). Bytes are moved by the transport that the registry
-//! gives it, tcp's: what goes over the wire is tcp's too, also between FI_EP_DGRAM endpoints, whose messages are never
-//! lost. Its endpoints and those of tcp can talk to each other. The wire protocol that upstream's provider of this name
-//! has is not known here.
+//! It consists of a name, attributes (`info`) and variables (`params`). The registry passes it tcp's transport, which
+//! moves the bytes. So the wire protocol is tcp's, too, even between FI_EP_DGRAM endpoints, whose messages are never
+//! lost. Its endpoints and those of tcp can communicate. The wire protocol of upstream's provider of this name is not
+//! supported.
 #![forbid(unsafe_code)]
 
 mod info;
@@ -21,10 +21,10 @@ use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 
-/// Who logs and owns the FI_SOCKETS_ variables.
+/// Log source, and prefix of the FI_SOCKETS_ variables.
 pub static SOURCE: Source = Source::new(c"sockets");
 
-/// The provider as the registry knows it.
+/// The provider for the registry.
 pub struct Sockets {
     transport: Backing,
 }
@@ -66,7 +66,7 @@ impl Provider for Sockets {
         context: *mut c_void,
         _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        // fi_fabric2 knows flags only for providers that can be peers of others.
+        // fi_fabric2 defines flags only for providers that can be peers of other providers.
         if flags != 0 {
             return Err(Error::INVAL);
         }

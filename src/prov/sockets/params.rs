@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The FI_SOCKETS_ variables: fi_sockets(7). Those that tune what there is not here are known and change nothing. The
-//! transport goes by its own, FI_TCP_.
+//! The FI_SOCKETS_ variables: fi_sockets(7). Variables for features that do not exist here are accepted and have no
+//! effect. The transport uses its own variables, FI_TCP_.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -11,19 +11,19 @@ use crate::base::params::{self, Given, Kind};
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Params {
-    /// Only this interface's addresses are offered.
+    /// The only interface whose addresses are offered, if it is set.
     pub iface: Option<String>,
-    /// Time that a peer has to accept a connection, if the variable is set.
+    /// Time for a peer to accept a connection, if the variable is set.
     pub conn_timeout: Option<Duration>,
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Defines the variables, in the order in which `fi_getparams` lists them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }
 
-    /// What the environment asks for; `define` comes first.
+    /// Reads the settings from the environment. `define` must come first.
     pub fn read() -> Params {
         let given = Given(&SOURCE);
         Params {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The transport: the endpoints of one domain, and the loop that asks their sockets for datagrams.
+//! The transport: the endpoints of one domain, and the loop that polls their sockets for datagrams.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -37,32 +37,32 @@ use crate::sys::fork::Birth;
 
 pub struct Domain {
     reactor: Reactor<()>,
-    /// By the endpoint's number in `domain.eps`.
+    /// The endpoints, by their number in `domain.eps`.
     eps: BTreeMap<usize, Ep>,
-    /// The only one, if there is one and no other.
+    /// The endpoint, if there is exactly one.
     only: Option<usize>,
-    /// Endpoints whose datagrams wait in the socket until there is room; nobody is woken for them.
+    /// Endpoints whose datagrams wait in the socket until there is room; their sockets wake up no thread.
     pub(super) paused: Vec<usize>,
-    /// Groups that were ever joined.
+    /// Number of groups that were ever joined.
     joined: u64,
     spare: Spare,
-    /// Polls of the application: between two of them messages are sent in a row.
+    /// Number of polls by the application: messages that are posted between two polls form a burst.
     polls: u64,
     /// Endpoints that hold messages back.
     holding: Vec<usize>,
     held: Arc<Held>,
-    /// No thread flushes what is held back.
+    /// Set if no thread flushes the messages that are held back.
     is_unserved: bool,
     birth: Birth,
 }
 
-/// How long a kernel that takes no datagrams is waited for when an endpoint is closed.
+/// Time limit for closing an endpoint while the kernel accepts no datagrams.
 const CLOSE_LIMIT: Duration = Duration::from_secs(1);
 
-/// One poll in so many has who looks on answered.
+/// Number of polls between two checks for a report request.
 const ATTEND_EVERY: u64 = 256;
 
-/// The kind of the tokens of sockets.
+/// The kind of socket tokens.
 const SOCKET: u32 = 1;
 
 impl Domain {
@@ -119,7 +119,7 @@ impl Domain {
         self.only = only.filter(|_| self.eps.len() == 1);
     }
 
-    /// The next poll flushes this endpoint.
+    /// Makes the next poll flush this endpoint.
     #[inline]
     fn list(&mut self, id: usize) {
         if !self.holding.contains(&id) {
@@ -127,7 +127,7 @@ impl Domain {
         }
     }
 
-    /// Messages of this endpoint wait for others.
+    /// Records that this endpoint holds messages back.
     #[inline]
     fn hold(&mut self, id: usize) {
         self.list(id);
@@ -136,7 +136,7 @@ impl Domain {
         }
     }
 
-    /// In a forked child: what its parent held back the parent sends.
+    /// In a forked child: drops the messages that were held back before the fork, because the parent sends them.
     #[cold]
     fn forget_inherited(&mut self) {
         for id in self.holding.drain(..) {
@@ -155,7 +155,7 @@ impl Domain {
         }
     }
 
-    /// Whoever was paused is asked again.
+    /// Polls paused endpoints again.
     #[cold]
     fn resume(&mut self, domain: &mut DomainState<Addr>) {
         for id in std::mem::take(&mut self.paused) {
@@ -264,7 +264,7 @@ impl Multicast for Domain {
         let address = group::address(self.joined);
         self.joined += 1;
         if let Some(socket) = endpoint.join(address, group, sides)? {
-            // An endpoint that is paused watches none of its sockets.
+            // If the endpoint is paused, none of its sockets is watched.
             let is_watched = !self.paused.contains(&ep);
             let token = Token::new(SOCKET, ep);
             self.reactor
@@ -321,7 +321,7 @@ impl Transport for Domain {
         if !self.paused.is_empty() {
             self.resume(domain);
         }
-        // Of one socket epoll would only say what reading it says.
+        // For a single socket, reading it directly gives the same information as epoll.
         if let Some(only) = self.only {
             return self.receive(domain, only);
         }
@@ -449,12 +449,12 @@ impl Transport for Domain {
     }
 }
 
-/// Flags of messages about which there is nothing to say.
+/// Flags of messages that need no special handling.
 const USUAL: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | MULTICAST | MORE
 );
 
-/// What no datagram can do: fi_msg(3), and fi_cq(3) on unreliable endpoints.
+/// Refuses flags that datagrams cannot support: fi_msg(3), and fi_cq(3) on unreliable endpoints.
 pub(super) fn check_flags(flags: OpFlags) -> Result {
     let has = |any| flags.intersects(any);
     if has(OpFlags::FENCE | OpFlags::TRIGGER) {
@@ -463,7 +463,7 @@ pub(super) fn check_flags(flags: OpFlags) -> Result {
     if has(OpFlags::DELIVERY_COMPLETE | OpFlags::MATCH_COMPLETE | OpFlags::COMMIT_COMPLETE) {
         return Err(Error::OPNOTSUPP);
     }
-    // There is no place for it in a datagram; cq_data_size is 0.
+    // A datagram has no place for remote CQ data; cq_data_size is 0.
     match has(OpFlags::REMOTE_CQ_DATA) {
         true => Err(Error::NOSYS),
         false => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One endpoint: its socket, the groups that it has joined, and how messages become datagrams.
+//! One endpoint: its socket, the groups that it has joined, and the conversion of messages to datagrams.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -32,19 +32,19 @@ pub struct Ep {
     receiver: Receiver,
     pub outbox: Outbox,
     pace: Pace,
-    /// Those that are held back last go with the next one; whether nothing was before them.
+    /// Set while the last messages wait for the next post; true if no message was held back before them.
     burst: Option<bool>,
-    /// By what operations name them by.
+    /// The groups, by the fi_addr that operations use.
     pub groups: BTreeMap<u64, Group>,
 }
 
-/// What became of a message.
+/// The result of sending a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sent {
     Now,
-    /// It is held back.
+    /// The message is held back.
     Later,
-    /// The same, and the next one is about to be posted (`OPT_MORE_FOLLOWS`).
+    /// The message is held back, and the next one is about to be posted (`OPT_MORE_FOLLOWS`).
     BeforeNext,
 }
 
@@ -76,7 +76,7 @@ impl Ep {
         })
     }
 
-    /// Another address of the same family; if that cannot be had, it keeps the one it has.
+    /// Changes to another address of the same family. If that is not available, the endpoint keeps its address.
     pub fn rename(&mut self, bytes: &[u8]) -> Result {
         let wanted = addr::from_bytes(bytes).filter(|addr| addr.is_ipv6() == self.local.is_ipv6());
         let wanted = wanted.ok_or(Error::INVAL)?;
@@ -87,9 +87,9 @@ impl Ep {
         Ok(())
     }
 
-    /// Sends a message, or holds it back to be sent with others: `poll` is the number of the application's last poll.
+    /// Sends a message, or holds it back to be sent with others; `poll` is the number of the application's last poll.
     /// The library or the kernel has a copy then, which is all that an unreliable endpoint promises (fi_cq(3),
-    /// FI_TRANSMIT_COMPLETE). `AGAIN`: there is no room for one.
+    /// FI_TRANSMIT_COMPLETE). `AGAIN`: there is no room for the message.
     #[inline]
     pub fn send(
         &mut self,
@@ -118,7 +118,7 @@ impl Ep {
             return Ok(Sent::Now);
         }
         if len > SMALL || !self.outbox.has_room(len) {
-            // Those before it go first.
+            // Earlier messages go first.
             self.outbox.flush(&self.socket);
             if !self.outbox.is_empty() {
                 return Err(Error::AGAIN);
@@ -141,14 +141,14 @@ impl Ep {
         Ok(Sent::Later)
     }
 
-    /// Sends what was held back; whether all of it has left.
+    /// Sends the messages that were held back. Returns true if all of them have left.
     pub fn flush(&mut self) -> bool {
         self.outbox.flush(&self.socket);
         self.pace.wrote();
         self.outbox.is_empty()
     }
 
-    /// Joins a group, which operations name by `address` then; the socket by which its messages come.
+    /// Joins a group, for which operations use `address` from now on. Returns the socket that receives its messages.
     pub fn join(
         &mut self,
         address: u64,
@@ -156,7 +156,7 @@ impl Ep {
         sides: Caps,
     ) -> Result<Option<&DatagramSocket>> {
         let group = Group::join(group, sides, &self.socket, &self.local)?;
-        // Each message would come twice.
+        // Otherwise each message would arrive twice.
         if self.groups.values().any(|other| group.repeats(other)) {
             return Err(Error::ADDRINUSE);
         }
@@ -164,7 +164,7 @@ impl Ep {
         Ok(group.socket())
     }
 
-    /// Takes datagrams from its sockets, of each so many that others have their turn.
+    /// Receives datagrams from all its sockets, a limited number from each, so that other endpoints get their turn.
     #[inline]
     pub fn receive(&mut self, domain: &mut DomainState<Addr>, spare: &mut Spare) -> Received {
         let mut received = self.receiver.receive(domain, &mut self.socket, spare);
@@ -181,7 +181,7 @@ impl Ep {
         received
     }
 
-    /// As `receive`, until nothing is left, or so much has come that others have to have their turn.
+    /// As `receive`, until no datagram is left, or until the limit after which other endpoints get their turn.
     pub fn receive_all(&mut self, domain: &mut DomainState<Addr>, spare: &mut Spare) -> Received {
         for _ in 0..BURST {
             match self.receive(domain, spare) {
@@ -192,31 +192,31 @@ impl Ep {
         Received::Datagrams
     }
 
-    /// Takes what is said about datagrams that were sent; until then the sockets are ready.
+    /// Reads the errors about datagrams that were sent. Until then they keep the sockets ready.
     pub fn hear(&self) {
         for socket in self.sockets() {
             hear_complaints(socket);
         }
     }
 
-    /// An address is in the endpoint's vector from now on.
+    /// Handles an address that was added to the endpoint's vector.
     pub fn inserted(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         self.receiver.inserted(domain, addr, index);
     }
 
-    /// One is in it no more.
+    /// Handles an address that was removed from the vector.
     pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         self.receiver.removed(domain, addr, index);
     }
 
-    /// All that datagrams for this endpoint come in by.
+    /// All sockets that receive datagrams for this endpoint.
     pub fn sockets(&self) -> impl Iterator<Item = &DatagramSocket> {
         let groups = self.groups.values().filter_map(Group::socket);
         core::iter::once(&self.socket).chain(groups)
     }
 }
 
-/// Sends one datagram from where it lies.
+/// Sends one datagram directly from the application's memory.
 #[inline]
 fn send_now(socket: &DatagramSocket, payload: &impl Payload, to: &SocketAddr) -> Result {
     match socket.send(&payload.list(), to) {
@@ -226,7 +226,7 @@ fn send_now(socket: &DatagramSocket, payload: &impl Payload, to: &SocketAddr) ->
     }
 }
 
-/// An error may be about a datagram that was sent before.
+/// Repeats a send whose error may concern a datagram that was sent before.
 #[cold]
 fn send_again(
     socket: &DatagramSocket,
@@ -260,9 +260,9 @@ fn check(info: &Info) -> Result {
     fits.then_some(()).ok_or(Error::INVAL)
 }
 
-/// Longer messages are not held back: copying them costs more than is saved.
+/// Longer messages are not held back, because copying them costs more than it saves.
 const SMALL: usize = 4096;
-/// Errors in a row that may be about what was sent before.
+/// Limit on consecutive errors that may concern earlier datagrams.
 const TRIES: usize = 4;
-/// Reads of a socket in a row.
+/// Limit on consecutive reads of a socket.
 const BURST: usize = 64;

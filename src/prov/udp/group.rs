@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A multicast group that an endpoint has joined: fi_cm(3), fi_join.
 //!
-//! What is sent to a group comes in by a socket of its own, bound to the group: that of the endpoint mostly has an
-//! address of this host, and gets nothing else. The interface is the one of that address.
+//! A socket of its own, bound to the group, receives messages to the group. The endpoint's socket is usually bound to
+//! an address of this host and does not get them. The group is joined on the interface of that address.
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -14,13 +14,14 @@ use crate::sys::netif::index_of;
 
 pub struct Group {
     addr: SocketAddr,
-    /// None for a member that only sends.
+    /// `None` for a member that only sends.
     socket: Option<DatagramSocket>,
     may_send: bool,
 }
 
 impl Group {
-    /// `own` is the endpoint's socket, `local` its address. A group without a port has that of the endpoint.
+    /// Joins a group. `own` is the endpoint's socket, `local` its address. A group without a port gets that of the
+    /// endpoint.
     pub fn join(
         group: &Addr,
         sides: Caps,
@@ -54,7 +55,7 @@ impl Group {
         })
     }
 
-    /// Where its messages come in.
+    /// The socket that receives its messages.
     pub fn socket(&self) -> Option<&DatagramSocket> {
         self.socket.as_ref()
     }
@@ -63,12 +64,12 @@ impl Group {
         self.socket.as_mut()
     }
 
-    /// Both would bring the same messages.
+    /// Returns true if both groups would receive the same messages.
     pub fn repeats(&self, other: &Group) -> bool {
         self.addr == other.addr && self.socket.is_some() && other.socket.is_some()
     }
 
-    /// Where operations send to.
+    /// The target of sends to the group.
     pub fn destination(&self) -> Result<&SocketAddr> {
         match self.may_send {
             true => Ok(&self.addr),
@@ -77,7 +78,7 @@ impl Group {
     }
 }
 
-/// The number of the interface that has this address, 0 for any.
+/// The index of the interface with this address; 0 for any.
 fn interface_of(local: &SocketAddr) -> u32 {
     match local {
         SocketAddr::V6(local) if local.scope_id() != 0 => local.scope_id(),
@@ -86,16 +87,16 @@ fn interface_of(local: &SocketAddr) -> u32 {
     }
 }
 
-/// What operations name the `n`th group of a domain by.
+/// Returns the fi_addr of the `n`th group of a domain.
 pub const fn address(n: u64) -> u64 {
     GROUP | n
 }
 
-/// Whether an operation is for a group. An inject call has no flags; what it names is enough.
+/// Returns true if an operation is for a group. Inject calls have no flags, so the address is checked, too.
 #[inline]
 pub fn is_meant(dest: u64, flags: OpFlags) -> bool {
     flags.contains(OpFlags::MULTICAST) || dest >> 61 == GROUP >> 61
 }
 
-/// No index of an address vector is that large, and FI_ADDR_NOTAVAIL has bits besides.
+/// Greater than every index of an address vector; FI_ADDR_NOTAVAIL has further bits.
 const GROUP: u64 = 1 << 61;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What udp offers: capabilities, limits and defaults of its endpoints, as data; fi_udp(7).
+//! The entries of udp: capabilities, limits and defaults of its endpoints, as data; fi_udp(7).
 #![forbid(unsafe_code)]
 
 use super::SOURCE;
@@ -13,7 +13,7 @@ use crate::base::info::{
 use crate::base::iovec::IOV_LIMIT;
 use crate::base::{Caps, OpFlags};
 
-/// The entries that satisfy the query.
+/// Returns the entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let site = ip::Site {
         iface: params.iface.as_deref(),
@@ -104,16 +104,16 @@ const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
 const TX: Caps = flags!(Caps: MSG | MULTICAST | SEND);
 const RX: Caps = flags!(Caps: MSG | RECV | SOURCE);
 
-/// What there is besides, for who asks. It is not upstream's.
+/// Further capabilities, which upstream's provider lacks; offered only on request.
 const MORE_RX: Caps = flags!(Caps: MULTI_RECV | SOURCE_ERR);
 
-/// Default flags of an endpoint, for who asks. fi_cq(3): FI_DELIVERY_COMPLETE is for reliable endpoints.
+/// Default flags of an endpoint, on request. fi_cq(3): FI_DELIVERY_COMPLETE is for reliable endpoints.
 const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | MULTICAST
 );
 const RX_FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MULTI_RECV);
 
-/// What a packet of 1500 bytes has room for behind the headers of IPv4 and UDP. The kernel takes more, in fragments.
+/// Room in a packet of 1500 bytes behind the headers of IPv4 and UDP. The kernel accepts more and fragments it.
 pub const MAX_MESSAGE: usize = 1500 - 20 - 8;
 /// Entries of a transmit or receive queue.
 pub const QUEUE: usize = 1024;

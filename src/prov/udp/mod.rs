@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The provider `udp`: DGRAM endpoints over UDP sockets, see fi_udp(7). A message is a datagram of its bytes and
-//! nothing else, so peers are programs over any libfabric, or over plain sockets.
+//! The provider `udp`: DGRAM endpoints over UDP sockets, see fi_udp(7). The datagram of a message has only its bytes,
+//! so peers may use any libfabric, or plain sockets.
 //!
-//! `info` is what it offers, as data, `params` the FI_UDP_ variables. `domain` is the transport: the endpoints of a
-//! domain, and the loop that asks them for datagrams. `ep` is one endpoint: its socket, and how it sends;
-//! `outbox` is what it holds back for a moment, `rx` what comes in, and `group` a multicast group that it has joined.
+//! `info` has the entries, as data, `params` the FI_UDP_ variables. `domain` is the transport: the endpoints of a
+//! domain, and the loop that polls them for datagrams. `ep` is one endpoint: its socket, and how it sends; `outbox` has
+//! the messages that are held back for a moment, `rx` the receiving side, and `group` a multicast group.
 //!
-//! It is the smallest transport, and the first to read: the core of `engine::transport`, and few of its parts.
+//! This is the smallest transport, and the first to read: the core of `engine::transport`, and few of the optional
+//! parts.
 
 mod domain;
 mod ep;
@@ -31,10 +32,10 @@ use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::fabric::Fabric;
 
-/// Who logs and owns the FI_UDP_ variables.
+/// Log source, and prefix of the FI_UDP_ variables.
 pub static SOURCE: Source = Source::new(c"udp");
 
-/// The provider as the registry knows it.
+/// The provider for the registry.
 pub struct Udp;
 
 /// The settings of this process.
@@ -68,7 +69,7 @@ impl Provider for Udp {
         context: *mut c_void,
         _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        // fi_fabric2 knows flags only for providers that can be peers of others.
+        // fi_fabric2 defines flags only for providers that can be peers of other providers.
         if flags != 0 {
             return Err(Error::INVAL);
         }

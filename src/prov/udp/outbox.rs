@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagrams of an endpoint that are held back for a moment, to leave together: one system call takes a row of them,
-//! and those of one size for one peer go through the kernel as one (UDP_SEGMENT). They keep their order and their
-//! bounds.
+//! Datagrams of an endpoint that are held back for a moment, so that they leave together: one system call takes several
+//! of them, and those of one size for one peer pass through the kernel as one (UDP_SEGMENT). They keep their order and
+//! their boundaries.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -17,15 +17,15 @@ use crate::sys::datagram::{DatagramSocket, Run};
 pub struct Outbox {
     bytes: Vec<u8>,
     rows: Vec<Row>,
-    /// Datagrams of this size and larger go through the kernel one by one: it would not cut them.
+    /// Datagrams of at least this size are passed to the kernel one by one, because it refused to cut them.
     uncut: Option<usize>,
 }
 
-/// Datagrams for one peer: all of `size` bytes, but for the last, which may be shorter.
+/// Datagrams for one peer: all have `size` bytes, except the last, which may be shorter.
 #[derive(Clone, Copy)]
 struct Row {
     to: SocketAddr,
-    /// Where they are in `bytes`.
+    /// Their range in `bytes`.
     start: usize,
     end: usize,
     size: usize,
@@ -38,18 +38,18 @@ impl Outbox {
         self.rows.is_empty()
     }
 
-    /// How many datagrams wait.
+    /// The number of datagrams.
     pub fn len(&self) -> usize {
         self.rows.iter().map(|row| row.count).sum()
     }
 
-    /// Whether it has room for a datagram.
+    /// Returns true if there is room for a datagram.
     #[inline]
     pub fn has_room(&self, len: usize) -> bool {
         self.bytes.len() + len <= CAPACITY && self.rows.len() < ROWS
     }
 
-    /// Adds a datagram, for which there is room.
+    /// Adds a datagram. The caller has checked that there is room.
     #[inline]
     pub fn push(&mut self, to: &SocketAddr, payload: &impl Payload, cuts: bool) {
         let start = self.bytes.len();
@@ -73,11 +73,11 @@ impl Outbox {
         });
     }
 
-    /// Sends what waits, as far as the kernel takes it. A datagram that cannot be sent is lost.
+    /// Sends the datagrams, as far as the kernel accepts them. A datagram that cannot be sent is lost.
     pub fn flush(&mut self, socket: &DatagramSocket) {
         let mut sent = 0;
         let mut errors = 0;
-        // One that waited in vain for others.
+        // A single datagram, which no other one has joined.
         if let [row] = &self.rows[..]
             && row.count == 1
             && let Ok(true) = socket.send_bytes(&self.bytes[row.start..row.end], &row.to)
@@ -101,7 +101,7 @@ impl Outbox {
         self.forget(sent);
     }
 
-    /// The kernel does not take a row. How many rows are over.
+    /// Handles an error of the kernel for a row. Returns the number of rows that are done.
     #[cold]
     fn failed(
         &mut self,
@@ -110,7 +110,7 @@ impl Outbox {
         error: &io::Error,
         errors: usize,
     ) -> usize {
-        // It may be about a datagram that was sent before.
+        // The error may concern a datagram that was sent before.
         if hear_complaints(socket) && errors < TRIES {
             return 0;
         }
@@ -124,8 +124,8 @@ impl Outbox {
             );
             return 1;
         }
-        // Datagrams larger than what goes over the network in one piece are not cut, nor any where the way has special
-        // needs.
+        // The kernel does not cut datagrams that exceed the packet size of the network, nor any datagrams on some
+        // routes.
         log_info!(
             &SOURCE,
             Subsys::EpData,
@@ -145,7 +145,7 @@ impl Outbox {
         0
     }
 
-    /// The first rows are over.
+    /// Removes the first rows, which are done.
     fn forget(&mut self, rows: usize) {
         if rows == self.rows.len() {
             self.rows.clear();
@@ -163,7 +163,7 @@ impl Outbox {
 }
 
 impl Row {
-    /// Whether a datagram can follow.
+    /// Returns true if a datagram can be added to the row.
     #[inline]
     fn takes(&self, to: &SocketAddr, size: usize) -> bool {
         let len = self.end - self.start;
@@ -184,13 +184,13 @@ impl Row {
     }
 }
 
-/// Bytes, and rows, that wait at most.
+/// Limits on the bytes, and the rows, that are held back.
 const CAPACITY: usize = 128 << 10;
 const ROWS: usize = 1024;
-/// What the kernel cuts at most: datagrams (UDP_MAX_SEGMENTS of older ones), and bytes with their headers.
+/// Limits of the kernel for one row: datagrams (UDP_MAX_SEGMENTS of older kernels), and bytes with their headers.
 const MOST_CUT: usize = 64;
 const MOST_BYTES: usize = 65000;
-/// Errors in a row that may be about what was sent before.
+/// Limit on consecutive errors that may concern earlier datagrams.
 const TRIES: usize = 4;
 
 #[cfg(test)]
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(rows, [(1, MOST_CUT), (1, 1), (4096, 15), (4096, 5)]);
     }
 
-    /// The kernel refuses more datagrams in one than it cuts, and what comes behind them still goes.
+    /// The kernel refuses a row with more datagrams than it cuts; the datagrams behind that row are still sent.
     #[test]
     fn what_the_kernel_does_not_cut_goes_one_by_one() {
         let (peer, to) = peer();
@@ -309,7 +309,7 @@ mod tests {
         assert_eq!(receive(&peer), b"next");
     }
 
-    /// It is lost, and those behind it are not.
+    /// The datagram is lost, and those behind it are not.
     #[test]
     fn what_cannot_be_sent_stops_nothing() {
         let (peer, to) = peer();

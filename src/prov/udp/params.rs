@@ -7,17 +7,17 @@ use crate::base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
 pub struct Params {
-    /// Only this interface's addresses are offered.
+    /// The only interface whose addresses are offered, if it is set.
     pub iface: Option<String>,
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Defines the variables, in the order in which `fi_getparams` lists them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }
 
-    /// What the environment asks for; `define` comes first.
+    /// Reads the settings from the environment. `define` must come first.
     pub fn read() -> Params {
         let iface = Given(&SOURCE).text("iface");
         Params {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The bytes of a message that is posted: of one piece, as most have them, or of several.
+//! The bytes of a posted message: one piece in most cases, or several.
 #![forbid(unsafe_code)]
 
 use crate::base::{IoVec, Piece};
@@ -7,7 +7,7 @@ use crate::sys::io_list::GatherList;
 
 pub trait Payload {
     fn len(&self) -> usize;
-    /// For a system call, from where they lie.
+    /// Returns the pieces, for a system call.
     fn list(&self) -> GatherList<'_>;
     fn copy_out(&self, out: &mut Vec<u8>);
 }

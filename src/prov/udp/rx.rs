@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How datagrams become messages of an endpoint.
+//! Delivers datagrams as messages to an endpoint.
 //!
-//! A read goes straight to the next posted receives, which are taken afterwards; this works because receives cannot
-//! name a source here. Behind each is memory for what it has no room for. Where the kernel joins datagrams, all go to
-//! that memory first: nobody knows then which receive is whose.
+//! A read goes directly to the next posted receives, which are taken off the queue afterwards; this works because
+//! receives cannot name a source here. Each receive is followed by spare memory for the bytes that exceed it. If the
+//! kernel joins datagrams, all of them go to the spare memory first, because it is not known in advance which receive
+//! gets which datagram.
 //!
-//! Datagrams that no receive waits for are taken out of the socket: left there it would be ready all the time, a
-//! sleeper would be woken for nothing, and posting a receive would have to tell the transport. Once no more is kept,
-//! the socket is not watched until a receive has taken something.
+//! Datagrams without a matching receive are taken out of the socket. Otherwise the socket would be ready all the time,
+//! a sleeping thread would be woken for nothing, and posting a receive would have to notify the transport. When the
+//! limit on unexpected messages is reached, the socket is not watched until a receive has taken a message.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -29,24 +30,24 @@ pub struct Receiver {
     /// The endpoint's number in `domain.eps`.
     id: usize,
     strangers: Strangers<Addr>,
-    /// Who sent the last datagram of a sender that the vector has, and its index.
+    /// The address and index of the last sender that is in the vector.
     last: Option<(Addr, u64)>,
-    /// Reads in a row that have found something.
+    /// Number of consecutive reads that have found a datagram.
     streak: u8,
-    /// The last read has found joined datagrams.
+    /// Whether the last read found joined datagrams.
     is_joined: bool,
 }
 
-/// What became of a look at the socket.
+/// The result of reading the socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Received {
     Datagrams,
     Nothing,
-    /// Datagrams have to wait in the socket: there is no room for one, or for what tells of it.
+    /// Datagrams have to wait in the socket: there is no room for one, or for its completion.
     Full,
 }
 
-/// Memory for what receives have no room for, a part for each place of a read. What is not used is not there.
+/// Memory for bytes that exceed a receive, one part for each buffer of a read. Parts that are not used need no pages.
 pub struct Spare(Box<[u8]>);
 
 impl Spare {
@@ -66,7 +67,7 @@ impl Receiver {
         }
     }
 
-    /// Takes datagrams from a socket of the endpoint by one call of the kernel: one, or more where more are expected.
+    /// Takes datagrams from a socket of the endpoint by one system call: one, or several if more are expected.
     #[inline]
     pub fn receive(
         &mut self,
@@ -86,7 +87,7 @@ impl Receiver {
         received
     }
 
-    /// As `receive`, for one place: mostly the next receive, and mostly there is nothing.
+    /// As `receive`, with one buffer: usually the next receive. Usually there is no datagram.
     #[inline]
     fn look(
         &mut self,
@@ -117,7 +118,7 @@ impl Receiver {
         }
     }
 
-    /// As `receive`, with `N` places at most.
+    /// As `receive`, with at most `N` buffers.
     #[inline(never)]
     fn read<const N: usize>(
         &mut self,
@@ -146,11 +147,11 @@ impl Receiver {
                 Some(room) if is_direct => {
                     placed[place] = room.append_to(&mut lists[place], MAX_DATAGRAM);
                 }
-                // A datagram that no receive waits for is the last to be read.
+                // A datagram for which no receive is posted must be the last one of this read.
                 None if place > 0 => break,
                 _ => {}
             }
-            // A receive alone is enough where nothing can be behind its datagram.
+            // Without joining a buffer gets one datagram. So the receive alone is enough: excess bytes are cut off.
             if !is_direct || socket.joins() {
                 lists[place].push(&mut part[placed[place]..]);
             }
@@ -159,7 +160,7 @@ impl Receiver {
         drop(rooms);
         let mut arrivals = [NOTHING; N];
         let n = read_past_errors(socket, &lists[..places], &mut arrivals);
-        // There is a stream of them.
+        // All buffers were filled, so this is a stream of datagrams.
         if n > 1 && n == places && !socket.joins() {
             socket.join();
         }
@@ -171,7 +172,7 @@ impl Receiver {
         }
     }
 
-    /// What came goes to its receives. `placed`: how many bytes of each place are those of a receive.
+    /// Passes the datagrams to their receives. `placed`: number of bytes of each buffer that belong to a receive.
     fn settle(
         &mut self,
         domain: &mut DomainState<Addr>,
@@ -179,12 +180,12 @@ impl Receiver {
         arrivals: &[Arrival],
         placed: &[usize],
     ) {
-        // Single datagrams for the first receives are where they belong.
+        // Single datagrams in the first receives are in their final place.
         let in_place = arrivals.iter().zip(placed);
         let in_place = in_place
             .take_while(|(arrival, _)| arrival.is_single())
             .count();
-        // The receives behind a joined row are not for what lies there.
+        // The receives behind a joined row do not own the datagrams that lie in them.
         let rooms = domain.rx_queue(domain.ep(self.id).srx).rooms().zip(placed);
         let parts = spare.0.chunks_exact_mut(MAX_DATAGRAM).zip(arrivals);
         for ((part, arrival), (room, &placed)) in parts.zip(rooms).skip(in_place) {
@@ -205,7 +206,7 @@ impl Receiver {
         self.is_joined = !arrivals.iter().all(Arrival::is_single);
     }
 
-    /// The next receive has the bytes of a datagram.
+    /// Completes the next receive, which has the bytes of a datagram already.
     #[inline]
     fn fill(&mut self, domain: &mut DomainState<Addr>, len: usize, from: &Addr) {
         let fi_addr = self.index_of(domain, from).unwrap_or(FI_ADDR_NOTAVAIL);
@@ -222,7 +223,7 @@ impl Receiver {
         }
     }
 
-    /// Datagrams of one sender, of `size` bytes each but for the last, go to receives, or are kept.
+    /// Passes datagrams of one sender, of `size` bytes each except the last, to receives, or saves them.
     fn deliver(&mut self, domain: &mut DomainState<Addr>, bytes: &[u8], size: usize, from: &Addr) {
         if bytes.is_empty() {
             return self.deliver_one(domain, bytes, from);
@@ -230,7 +231,7 @@ impl Receiver {
         let source = self.index_of(domain, from).unwrap_or(FI_ADDR_NOTAVAIL);
         let mut datagrams = bytes.chunks(size).peekable();
         loop {
-            // Most are all for plain receives that have room.
+            // Usually all of them go to plain receives that have room.
             if let Some(mut path) = domain.inlet(self.id, source) {
                 while let Some(datagram) = datagrams.peek()
                     && path
@@ -263,7 +264,7 @@ impl Receiver {
         }
     }
 
-    /// A datagram that no receive waits for.
+    /// Saves a datagram without a matching receive.
     #[cold]
     fn keep(&mut self, domain: &mut DomainState<Addr>, bytes: &[u8], from: &Addr) {
         let index = self.index_of(domain, from);
@@ -298,25 +299,25 @@ impl Receiver {
     }
 
     fn envelope(&self, len: usize, source: u64) -> Envelope {
-        // All peers share what may be kept: anybody can send as many.
+        // All senders share one limit, because any program can use any number of addresses.
         message(len).envelope(source, self.id, self.id as u64)
     }
 
-    /// The number of a sender that no vector has.
+    /// Returns the number of a sender that no vector has.
     fn stranger(&mut self, domain: &DomainState<Addr>, from: &Addr) -> u64 {
         let rx_queue = domain.rx_queue(domain.ep(self.id).srx);
         self.strangers.number(from, rx_queue.unexpected_len())
     }
 
-    /// This address is in the vector from now on: so is whoever sent what is kept from there.
+    /// Handles an address that was added to the vector: saved messages from there get its index.
     pub fn inserted(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         if let Some(number) = self.strangers.inserted(addr) {
             domain.rename_source(self.id, number, index);
         }
     }
 
-    /// This address has left the vector, whose index may be another peer's next: messages that are kept of the address
-    /// get the number of a sender that no vector has.
+    /// Handles an address that was removed from the vector. Its index may be reused for another peer, so saved messages
+    /// from the address get the number of a sender that no vector has.
     pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
         self.last = None;
         let number = self.stranger(domain, addr);
@@ -325,7 +326,7 @@ impl Receiver {
 }
 
 impl Arrival {
-    /// It is one datagram.
+    /// Returns true if it is one datagram.
     fn is_single(&self) -> bool {
         self.size == self.len
     }
@@ -340,7 +341,7 @@ fn message(len: usize) -> MessageInfo {
     }
 }
 
-/// How many places are filled. What is wrong with one datagram does not keep others from being read.
+/// Returns the number of filled buffers. An error about one datagram does not keep others from being read.
 fn read_past_errors(
     socket: &DatagramSocket,
     lists: &[ScatterList<'_>],
@@ -355,7 +356,7 @@ fn read_past_errors(
     0
 }
 
-/// Mostly an error is about what was sent.
+/// Handles an error, which usually concerns a datagram that was sent.
 #[cold]
 fn not_received(socket: &DatagramSocket, error: &io::Error) {
     if !hear_complaints(socket) {
@@ -363,7 +364,7 @@ fn not_received(socket: &DatagramSocket, error: &io::Error) {
     }
 }
 
-/// Logs what routers and hosts say about datagrams that were sent. Whether there was anything.
+/// Logs the errors of routers and hosts about datagrams that were sent. Returns true if there were any.
 #[cold]
 pub fn hear_complaints(socket: &DatagramSocket) -> bool {
     let mut heard = false;
@@ -379,16 +380,16 @@ pub fn hear_complaints(socket: &DatagramSocket) -> bool {
     heard
 }
 
-/// Bytes that datagrams without a receive take at most in a receive context. The socket's buffer holds more of them,
-/// and then they are lost.
+/// Limit on the bytes of unexpected datagrams in a receive context. Further ones stay in the socket's buffer, and are
+/// lost when that is full.
 const MAX_KEPT: usize = 1 << 20;
-/// What one read may bring that is to be kept, with what keeping it costs.
+/// Greatest cost of the unexpected datagrams of one read, with their overhead.
 const MOST_AT_ONCE: u64 = 2 * MAX_DATAGRAM as u64;
-/// Places of a read where each brings many datagrams.
+/// Number of buffers of a read if each of them gets many datagrams.
 const JOINED: usize = 4;
-/// So many reads in a row that find something are a stream: the next ones ask for more.
+/// After this many consecutive reads that found a datagram, the next ones use more buffers.
 const STREAM: u8 = 2;
-/// Errors in a row.
+/// Limit on consecutive errors.
 const TRIES: usize = 4;
 
 const NOTHING: Arrival = Arrival {

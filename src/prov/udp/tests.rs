@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What only udp can get wrong: what a datagram holds, whom it is from, and what becomes of one that no receive waits
-//! for. The peers are plain sockets.
+//! Tests faults that only udp can have: the content of a datagram, its sender, and datagrams without a matching
+//! receive. The peers are plain sockets.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -27,7 +27,7 @@ use crate::sys::netif::{Address, addresses, index_of};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// An endpoint, and what belongs to it. There is another one in its domain, so that both are watched by epoll.
+/// An endpoint with its objects. Its domain has another endpoint, so that both are watched by epoll.
 struct Side {
     list: InfoList,
     domain: Arc<Domain>,
@@ -96,7 +96,7 @@ impl Side {
         );
     }
 
-    /// The next completion and its source.
+    /// Returns the next completion with its source.
     fn done(&self) -> Result<Completion> {
         let mut done = [Completion::default()];
         self.cq.sread_from(&mut done, Some(LIMIT))?;
@@ -104,7 +104,7 @@ impl Side {
         Ok(done)
     }
 
-    /// Posts a receive: the bytes of the message that it gets, and who sent it.
+    /// Posts a receive. Returns the bytes and the sender of the message that it gets.
     fn receive(&self) -> (Vec<u8>, u64) {
         self.post(65536);
         let done = self.done().unwrap();
@@ -195,19 +195,19 @@ fn datagrams_without_a_receive_wait_in_their_order() {
     }
 }
 
-/// More than is kept, and than the kernel holds.
+/// Sends more datagrams than the endpoint saves and the kernel buffers.
 #[test]
 fn a_flood_is_cut_and_ends() {
     let (side, peer) = (Side::open(), socket());
     for i in 0..60u8 {
         peer.send_to(&[i; 60_000], side.addr()).unwrap();
-        // As many are kept as may be, whatever other threads do.
+        // Saves as many as the limit allows, whatever other threads do.
         let none = side.cq.read(&mut [Completion::default()]);
         assert_eq!(none, Err(Error::AGAIN));
     }
     let deadline = Instant::now() + LIMIT;
     let (mut last, mut seen) = (0, 0);
-    // What was lost is sent again.
+    // The last datagram is repeated, because it may be lost.
     while last != u8::MAX {
         assert!(Instant::now() < deadline, "nothing comes after the flood");
         peer.send_to(&[u8::MAX], side.addr()).unwrap();
@@ -219,7 +219,7 @@ fn a_flood_is_cut_and_ends() {
     assert!(seen > 1, "all of the flood is lost");
 }
 
-/// Whoever sleeps would be woken without end by datagrams for which there is no room.
+/// Datagrams for which there is no room must not wake a sleeping thread again and again.
 #[test]
 fn what_waits_for_room_wakes_nobody() {
     let mut state = DomainState::new(Regions::new(KeyPolicy::default()));
@@ -242,7 +242,7 @@ fn what_waits_for_room_wakes_nobody() {
     assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
 }
 
-/// What is said about datagrams for nobody makes a socket ready, until it is heard.
+/// An ICMP error about a datagram to a closed port makes the socket ready, until it is read.
 #[test]
 fn a_complaint_wakes_once() {
     let endpoint = ep::Ep::open(0, &entries(Some("lo")).remove(0)).unwrap();
@@ -280,7 +280,7 @@ fn what_a_datagram_cannot_carry_is_refused() {
     );
 }
 
-/// A group over IPv6 whose messages do not leave this host: on an interface that has a route for groups.
+/// A group over IPv6 whose messages do not leave this host, on an interface with a route for groups.
 #[test]
 fn groups_over_ipv6() {
     let is_usable = |address: &Address| address.addr.is_ipv6() && !address.loopback;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies of whole lines. Each line is loaded and stored by the fewest instructions that the processor has for it.
+//! Copies of whole cache lines. Each line is loaded and stored by as few instructions as the processor allows.
 //!
-//! Trusted with: these instructions, and what was found out of the processor.
+//! Trusted with: these instructions, and the detected processor features.
 
 use core::arch::asm;
 use core::arch::x86_64::_mm_sfence;
@@ -12,13 +12,13 @@ use crate::sys::memory;
 const LINE: usize = 64;
 pub const CAN_PASS: bool = true;
 
-/// As `super::copy`, for a line at least; `at` is the address of the side whose lines count.
+/// As `super::copy`, for at least one line; `at` is the address on the side whose line boundaries count.
 ///
 /// # Safety
-/// As there.
+/// As for `super::copy`.
 #[inline(never)]
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, at: usize) {
-    // SAFETY: the caller's promise; the processor has what each needs.
+    // SAFETY: the caller's promise; the processor supports the instructions of the chosen function.
     unsafe {
         if is_x86_feature_detected!("avx512f") {
             by_lines(from, to, len, at)
@@ -33,12 +33,13 @@ pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize, at: usize) {
 /// As `copy`, past the cache.
 ///
 /// # Safety
-/// As there.
+/// As for `copy`.
 #[inline(never)]
 pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
     let head = (to as usize).wrapping_neg() % LINE;
     let lines = (len - head) / LINE * LINE;
-    // SAFETY: the caller's promise: the three pieces are all of it. The processor has what each needs.
+    // SAFETY: the caller's promise: the three pieces make up the whole copy. The processor supports the chosen
+    // instructions.
     unsafe {
         memory::copy(from, to, head);
         let (body, end) = (head, head + lines);
@@ -50,7 +51,7 @@ pub unsafe fn copy_past(from: *const u8, to: *mut u8, len: usize) {
             memory::copy(from.add(body), to.add(body), lines);
         }
         memory::copy(from.add(end), to.add(end), len - end);
-        // No store comes after these by itself.
+        // Non-temporal stores are not ordered before later stores without this fence.
         _mm_sfence();
     }
 }
@@ -130,7 +131,7 @@ unsafe fn past_by_halves(from: *const u8, to: *mut u8, len: usize) {
         });
     }
 }
-/// Copies each line that lies within, then the ends, which may share bytes with those.
+/// Copies each line that lies wholly inside, then the first and the last `LINE` bytes, which may overlap those lines.
 ///
 /// # Safety
 /// As `copy`; `line` copies one.

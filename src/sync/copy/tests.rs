@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which bytes are copied, and which way.
+//! Tests which bytes are copied, and which way is chosen.
 
 use super::*;
 
@@ -96,17 +96,17 @@ fn the_way_is_chosen_by_what_copies_take() {
         ways.note(THROUGH, 8000, 4096);
         assert!(ways.costs[THROUGH] > 2100);
     }
-    // What is near is near, however fast the other way seems.
+    // Below `FAR_COST` copies stay in the cache, however fast the other way seems.
     ways.costs = [150, 20];
     assert_eq!(ways.faster(), THROUGH);
     ways.costs = [250, 20];
     assert_eq!(ways.faster(), PAST);
-    // One that was interrupted says little.
+    // A copy that was interrupted changes the average only a little.
     ways.costs = [400, 1000];
     ways.note(THROUGH, u64::MAX, 4096);
     assert!(ways.costs[THROUGH] <= 1100);
     assert_eq!(ways.faster(), THROUGH);
-    // Nor does it when it is the first.
+    // The first sample is limited, too.
     let mut ways = Ways::default();
     for way in [THROUGH, PAST, THROUGH, PAST] {
         ways.note(way, u64::MAX, SHORTEST);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Copies of few words. Each byte is loaded by an instruction that is written here, and stored by one.
+//! Copies of a few words. A hand-written instruction loads each byte, and another one stores it.
 //!
 //! Trusted with: these instructions.
 
 use core::arch::asm;
 
-/// The first 8 bytes and the last 8, which together are all.
+/// Copies the first 8 bytes and the last 8, which together cover the whole range.
 ///
 /// # Safety
 /// As `copy`, with `len` from 8 to 16.
@@ -25,7 +25,7 @@ pub unsafe fn copy_ends_8(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As `copy_ends_8`, of 16 bytes each.
+/// As `copy_ends_8`, with 16 bytes at each end.
 ///
 /// # Safety
 /// As `copy`, with `len` from 16 to 32.

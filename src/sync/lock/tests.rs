@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which callers get in, wait or are refused, in this process and in a child.
+//! Tests which callers enter, wait or are refused, in this process and in a child.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ fn a_shared_lock_excludes_other_threads() {
     assert_eq!(*lock.lock().unwrap(), 40_000);
 }
 
-/// The owner is inside most of the time, and others come now and then.
+/// The owner is inside most of the time, and another thread calls now and then.
 #[test]
 fn an_owner_is_excluded_when_others_come() {
     const EACH: u64 = 2_000_000;
@@ -76,7 +76,7 @@ fn the_data_path_owns_the_lock_after_a_while() {
     assert!(!is_owned());
 }
 
-/// What each call says in a child, whose parent had somebody inside or not.
+/// Returns which calls succeed in a child; `inside`: a thread of the parent was inside at the fork.
 fn in_child(callers: Callers, children: Children, inside: bool) -> [bool; 3] {
     let lock = Lock::new(
         callers,
@@ -94,7 +94,7 @@ fn in_child(callers: Callers, children: Children, inside: bool) -> [bool; 3] {
         ok |= i32::from(lock.lock_data().is_ok()) << 1;
         ok | i32::from(lock.lock_to_close().is_ok()) << 2
     };
-    // SAFETY: locks that nobody holds, or that are not waited for.
+    // SAFETY: the locks are free, or the child does not wait for them.
     let answers = unsafe { run_in_child(&look) };
     [1, 2, 4].map(|bit| answers & bit != 0)
 }
@@ -111,7 +111,7 @@ fn a_child_waits_for_no_thread_of_its_parent() {
     }
 }
 
-/// A thread that the application knows nothing of comes while the only one that it has is inside most of the time.
+/// A thread of the library calls while the application's only thread is inside most of the time.
 #[test]
 fn others_come_where_all_calls_are_serialized() {
     const EACH: u64 = 1_000_000;
@@ -162,7 +162,7 @@ fn who_does_not_wait_for_ever_learns_that_somebody_is_inside() {
     }
 }
 
-/// What a callback of the application does that is called under the lock.
+/// A callback of the application that runs under the lock calls again.
 #[test]
 fn who_is_inside_does_not_get_in_again() {
     if !barrier::is_available() {
@@ -187,7 +187,7 @@ fn who_is_inside_does_not_get_in_again() {
     }
 }
 
-/// As above, while another thread waits for the one that is inside.
+/// As above, while another thread waits until the owner leaves.
 #[test]
 fn who_is_waited_for_does_not_get_in_again() {
     if !barrier::is_available() {
@@ -208,7 +208,7 @@ fn who_is_waited_for_does_not_get_in_again() {
     assert_eq!(*lock.lock_data().unwrap(), 1);
 }
 
-/// From some time on it has to be known who is inside.
+/// From `share_within` on, threads inside the lock are counted.
 #[test]
 fn a_lock_that_is_shared_has_no_owner_any_more() {
     for callers in [Callers::One, Callers::OneForData, Callers::Many] {
@@ -228,7 +228,7 @@ fn a_lock_that_is_shared_has_no_owner_any_more() {
                 .all(|take| take(&lock).is_ok_and(|guard| !guard.owned))
         };
         assert!(takes_mutex(), "{callers:?}");
-        // SAFETY: nobody is inside.
+        // SAFETY: no thread is inside.
         let taken_in_child = unsafe { run_in_child(&|| i32::from(takes_mutex())) };
         assert_eq!(taken_in_child, 1, "{callers:?}");
     }

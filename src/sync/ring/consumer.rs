@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side of a ring that takes records, and what it knows of one.
+//! The side of a ring that takes records, and the description of one record.
 //!
 //! Trusted with: accesses to the memory that the creator of the side vouches for.
 
@@ -20,27 +20,27 @@ use crate::sync::shared_bytes::SharedBytes;
 pub struct Consumer<M = Memory> {
     pub(super) memory: M,
     mask: usize,
-    /// Bytes taken, ever growing.
+    /// Number of bytes taken; only grows.
     pub(super) head: u64,
-    /// Bytes of `head` that the producer has left out.
+    /// Bytes of `head` that the producer skipped.
     left_out: u64,
-    /// What the producer knows of it.
+    /// The head that was published to the producer.
     pub(super) released: u64,
-    /// How much more it may be before the producer is told: a quarter of a lap.
+    /// Number of bytes by which `head` may be ahead of `released`: a quarter of a lap.
     pub(super) step: u64,
 }
 
-/// The next record: what its word said when it was looked at.
+/// The next record, as described by its word when `peek` read it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record {
     len: u32,
     kind: u8,
-    /// Not to be made elsewhere.
+    /// Keeps other modules from making a value.
     made: PhantomData<()>,
 }
 
 impl Record {
-    /// As a ring that has room for it would give it.
+    /// A record of the given length, as `peek` would return it.
     #[cfg(test)]
     pub(super) fn of_len(len: u32) -> Record {
         Record {
@@ -63,8 +63,8 @@ impl Record {
 }
 
 impl Consumer {
-    /// The consumer of a ring that has not been used. It asks the producer to use no more than `most` bytes of it.
-    /// `None`: not a capacity.
+    /// The consumer of a ring that has not been used. It limits the producer to `most` bytes of the ring. Returns
+    /// `None` if `capacity` is not valid.
     ///
     /// # Safety
     /// As for `Producer::new`, with one consumer.
@@ -72,7 +72,7 @@ impl Consumer {
         Consumer::over(memory, capacity, first_lap(capacity), most)
     }
 
-    /// Copies bytes of the body of the record that `peek` gave last; a record that is too short is garbage.
+    /// Copies bytes of the body of the record that `peek` returned last. Returns `Garbage` if the record is too short.
     #[inline]
     pub fn copy(&self, record: &Record, from: usize, out: &mut [u8]) -> Result<(), Garbage> {
         let body = self.body(record);
@@ -82,11 +82,11 @@ impl Consumer {
         }
     }
 
-    /// Copies the body of a record that is in one line, and what is behind it there.
+    /// Copies the body of a record that lies in one line, with the bytes behind it in that line.
     #[inline]
     pub fn copy_line(&self, _: &Record, out: &mut [u8; LINE - HEADER]) {
-        // SAFETY: the whole line is mapped (promise to `new`), and `out` is a reference's, so it is no part of that.
-        // The peer may write there meanwhile: bytes of any value are what it may give anyway.
+        // SAFETY: the whole line is mapped (promise to `new`), and `out` is a reference, so it does not overlap the
+        // line. The peer may write there meanwhile: it may give bytes of any value anyway.
         unsafe {
             copy_from_line(self.address_of_next().add(HEADER), out);
         }
@@ -102,7 +102,7 @@ impl Consumer {
         }
     }
 
-    /// Begins to fetch the lines of a record behind its first, as far as that is worth it before they are copied.
+    /// Prefetches the lines of a record behind its first, up to `AHEAD` bytes.
     #[inline(never)]
     pub fn prefetch_rest(&self, record: &Record) {
         let rest = size_of_record(record.len) - LINE;
@@ -112,14 +112,14 @@ impl Consumer {
         }
     }
 
-    /// The body of the record that `peek` gave last, until `advance`. A record of another ring, or one that was taken,
-    /// would be our own mistake: then these are other bytes of this ring.
+    /// The body of the record that `peek` returned last, until `advance`. For a record of another ring, or one that was
+    /// taken already (a fault of the caller), the result is other bytes of this ring.
     #[inline(always)]
     pub fn body(&self, record: &Record) -> SharedBytes<'_> {
         let len = record.len().min(self.longest());
         let body = self.address_of_next().wrapping_add(HEADER);
         // SAFETY: header and body end within one capacity of a place within the first, and two are mapped while this
-        // side lives (promise to `new`). Nobody refers to what is there.
+        // side lives (promise to `new`). No reference to that memory exists.
         unsafe { SharedBytes::new(body, len) }
     }
 
@@ -148,7 +148,7 @@ impl<M: Cells> Consumer<M> {
         })
     }
 
-    /// Whether `peek` is to be asked: if not, there is nothing.
+    /// Returns true if the caller should call `peek`; false means that there is no record.
     #[inline(always)]
     pub fn has_news(&self) -> bool {
         // SAFETY: as in `peek`, which looks again.
@@ -156,8 +156,8 @@ impl<M: Cells> Consumer<M> {
         word != 0 && word & LAP == lap_at(self.head, self.mask)
     }
 
-    /// The next record, if there is one. If there is none, something may have been left out in front of it, which
-    /// `is_due`.
+    /// Returns the next record, if there is one. If there is none, `peek` may have skipped the rest of a lap, so
+    /// `is_due` may be true.
     #[inline]
     pub fn peek(&mut self) -> Result<Option<Record>, Garbage> {
         // SAFETY: a line below the capacity. Pairs with `Producer::put_word`.
@@ -165,7 +165,7 @@ impl<M: Cells> Consumer<M> {
         if word == 0 || word & LAP != lap_at(self.head, self.mask) {
             return Ok(None);
         }
-        // No length at all becomes the greatest.
+        // A word without a length becomes the greatest value.
         let len = (word & LEN_MASK).wrapping_sub(1);
         if len > self.longest() as u32 {
             return self.peek_at_next_lap(word);
@@ -180,7 +180,7 @@ impl<M: Cells> Consumer<M> {
     #[cold]
     fn peek_at_next_lap(&mut self, word: u32) -> Result<Option<Record>, Garbage> {
         let at = self.at();
-        // A lap of nothing could be followed by another for ever.
+        // An empty lap could be followed by another one, endlessly.
         if word & !LAP != SKIP || at == 0 {
             return Err(Garbage);
         }
@@ -191,8 +191,8 @@ impl<M: Cells> Consumer<M> {
         self.peek()
     }
 
-    /// Goes on behind the record that `peek` gave last. Whenever a quarter of a lap has been taken, the producer is
-    /// told so; true: it sleeps and is to be woken.
+    /// Moves behind the record that `peek` returned last. After each quarter of a lap it publishes the head to the
+    /// producer. Returns true if the producer sleeps and has to be woken up.
     #[inline]
     #[must_use]
     pub fn advance(&mut self, record: Record) -> bool {
@@ -200,34 +200,35 @@ impl<M: Cells> Consumer<M> {
         self.is_due() && self.publish_head()
     }
 
-    /// Whether the producer is to be told how much was taken: after `advance` only if the rest of a lap was left out
-    /// since.
+    /// Returns true if the head has to be published to the producer. After `advance` that happens only if `peek` has
+    /// skipped the rest of a lap since.
     #[inline(always)]
     pub fn is_due(&self) -> bool {
         self.head.wrapping_sub(self.released) >= self.step
     }
 
-    /// Gives back all room that was taken: to be called when the ring was found empty. True: the producer sleeps and is
-    /// to be woken; this is said once for each time that there was something to give back.
+    /// Publishes the head, so that the producer gets all room back. The caller does so when it found the ring empty.
+    /// Returns true if the producer sleeps and has to be woken up; only if there was something to give back.
     #[inline]
     #[must_use]
     pub fn release(&mut self) -> bool {
-        // Otherwise the producer was told everything, and asked, already; if the ring is empty, it has all the room.
+        // If the heads are equal, the head was published and the flag was checked already; an empty ring is all the
+        // producer's.
         self.head != self.released && self.publish_head()
     }
 
-    /// Bytes of records that were taken: whole lines.
+    /// Bytes of records that were taken, in whole lines.
     pub fn taken(&self) -> u64 {
         self.head.wrapping_sub(self.left_out)
     }
 
-    /// Bytes of records that were taken, and of what was left out.
+    /// Bytes of records that were taken, with the skipped bytes.
     #[inline]
     pub fn position(&self) -> u64 {
         self.head
     }
 
-    /// The longest body that a record can have here.
+    /// The longest body that a record can have in this ring.
     #[inline]
     pub fn longest(&self) -> usize {
         longest_body(self.mask + 1)
@@ -235,7 +236,7 @@ impl<M: Cells> Consumer<M> {
 
     fn publish_head(&mut self) -> bool {
         self.released = self.head;
-        // All reads of the records come before it: pairs with `Producer::look_at_head`.
+        // Release: all reads of the records come before it. Pairs with `Producer::look_at_head`.
         self.memory.head().store(self.head, Ordering::Release);
         self.memory.waiting().is_set()
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom
-//! watches: a read that nothing orders after the write is a failure.
+//! Runs the ring on loom's atomics, in every order that a few steps of both sides can have. Bodies are cells that loom
+//! watches: a read that is not ordered after the write is a failure.
 
 use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicU32, AtomicU64};
@@ -48,7 +48,7 @@ fn ring(lines: usize) -> (Producer<Arc<Model>>, Consumer<Arc<Model>>) {
     ring_with_laps(lines, lines, lines)
 }
 
-/// Laps begin as `lap` lines and get as long as `most`.
+/// A ring whose laps have `lap` lines at first and up to `most` later.
 fn ring_with_laps(
     lines: usize,
     lap: usize,
@@ -69,7 +69,7 @@ fn ring_with_laps(
     )
 }
 
-/// A body that takes so many lines.
+/// The length of a body that takes this many lines.
 const fn body(lines: usize) -> usize {
     lines * LINE - HEADER
 }
@@ -87,7 +87,7 @@ impl Producer<Arc<Model>> {
             return false;
         }
         each_line(&self.memory, self.at(), len, |cell| {
-            // SAFETY: loom finds any access that nothing orders before this one.
+            // SAFETY: loom finds any access that is not ordered before this one.
             cell.with_mut(|place| unsafe { *place = number });
         });
         self.publish(len as u32, number as u8 % KINDS);
@@ -96,7 +96,7 @@ impl Producer<Arc<Model>> {
 }
 
 impl Consumer<Arc<Model>> {
-    /// Checks the next record and goes on; `Some` if there was one: whether the producer is to be woken.
+    /// Checks the next record and advances. `Some` if there was a record, with whether the producer has to be woken up.
     fn receive(&mut self, number: u64, len: usize) -> Option<bool> {
         let record = self.peek().unwrap()?;
         assert_eq!((record.len(), record.kind()), (len, number as u8 % KINDS));
@@ -114,7 +114,7 @@ fn check(preemptions: usize, test: impl Fn() + Sync + Send + 'static) {
     model.check(test);
 }
 
-/// Both sides look again and again until records of these lengths have gone over.
+/// Lets both sides poll until records of these lengths were transferred.
 fn exchange(ring: (Producer<Arc<Model>>, Consumer<Arc<Model>>), lens: &'static [usize]) {
     let (mut producer, mut consumer) = ring;
     let other = thread::spawn(move || {
@@ -134,14 +134,14 @@ fn exchange(ring: (Producer<Arc<Model>>, Consumer<Arc<Model>>), lens: &'static [
     other.join().unwrap();
 }
 
-/// Over the end of the ring; records of one and two lines, so that it is full at times.
+/// Wraps around the end of the ring, with records of one and two lines, so that the ring is full at times.
 #[test]
 fn loom_records_arrive_whole_once_and_in_order() {
     const LENS: &[usize] = &[body(1), body(2), body(1), body(2)];
     check(3, || exchange(ring(4), LENS));
 }
 
-/// As above where laps are shorter than the ring, and where they get longer.
+/// As above with laps that are shorter than the ring, and with laps that get longer.
 #[test]
 fn loom_records_arrive_over_the_end_of_a_lap() {
     const LENS: &[usize] = &[body(1), body(2), body(1), body(1), body(2)];
@@ -150,7 +150,7 @@ fn loom_records_arrive_over_the_end_of_a_lap() {
     }
 }
 
-/// Either side sleeps when there is nothing for it, and is woken by the other.
+/// Either side sleeps while it has nothing to do, and the other side wakes it up.
 #[test]
 fn loom_nobody_sleeps_for_ever() {
     check(3, || {
@@ -205,8 +205,8 @@ fn loom_nobody_sleeps_for_ever() {
     });
 }
 
-/// A producer that waits for all the room is woken, whether the consumer gives it back with a quarter of the ring (two
-/// lines here) or because it found nothing more.
+/// A producer that waits for all the room is woken up, whether the consumer gives it back with a quarter of the ring
+/// (two lines here) or because it found the ring empty.
 #[test]
 fn loom_room_that_is_given_back_late_is_seen() {
     for taken in [&[1][..], &[2], &[1, 1], &[2, 1]] {

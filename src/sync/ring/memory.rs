@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where a ring lies: its words and lines as atomics, in shared memory or in loom's model of it.
+//! The memory of a ring: its words and lines as atomics, in shared memory or in loom's model of it.
 //!
-//! Trusted with: references to atomics in memory that the creator of a side vouches for. They are all that is referred
-//! to there: another process may change these numbers at any time.
+//! Trusted with: references to atomics in memory that the creator of a side vouches for. No other references to that
+//! memory are made: another process may change these numbers at any time.
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -15,23 +15,23 @@ use crate::sync::prefetch::prefetch_write;
 use crate::sync::sleep_flag::SleepFlag;
 use crate::sys::mapping::{self, Mapping, Shared};
 
-/// Written by the producer alone. Its size is part of the format (docs/wire/shm.md): crossbeam's `CachePadded`, of two
-/// lines, would be another one.
+/// The line that only the producer writes. Its size is part of the format (docs/wire/shm.md); crossbeam's `CachePadded`
+/// would take two lines.
 #[repr(C, align(64))]
 pub struct ProducerLine {
     waiting: SleepFlag,
 }
 
-/// Written by the consumer alone.
+/// The line that only the consumer writes.
 #[repr(C, align(64))]
 pub struct ConsumerLine {
     head: AtomicU64,
     limit: AtomicU32,
 }
 
-// SAFETY: one atomic number, and padding that nobody reads.
+// SAFETY: one atomic number, and padding that is never read.
 unsafe impl Shared for ProducerLine {}
-// SAFETY: two atomic numbers, and padding that nobody reads.
+// SAFETY: two atomic numbers, and padding that is never read.
 unsafe impl Shared for ConsumerLine {}
 
 const _: () = assert!(size_of::<ProducerLine>() == LINE && size_of::<ConsumerLine>() == LINE);
@@ -42,16 +42,16 @@ pub struct Memory {
     pub data: NonNull<u8>,
     pub producer: NonNull<ProducerLine>,
     pub consumer: NonNull<ConsumerLine>,
-    /// What the data lies in, if only the first lap of it is there yet, and where it begins.
+    /// The file of the data and the offset of the data in it, if only the first lap is allocated yet.
     pub file: Option<(OwnedFd, usize)>,
-    /// What the addresses lie in: mapped as long as this side of the ring lives.
+    /// The mappings of these addresses, which live as long as this side of the ring.
     pub _mapped: Vec<Arc<Mapping>>,
 }
 
-// SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that there is one of each.
+// SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that each side exists once.
 unsafe impl Send for Memory {}
 
-/// The places that both sides look at.
+/// The words and lines of a ring that both sides access.
 pub trait Cells {
     type U32: Atomic<u32>;
     type U64: Atomic<u64>;
@@ -62,12 +62,12 @@ pub trait Cells {
     /// `at` is a multiple of a line, and below the capacity.
     unsafe fn word(&self, at: usize) -> &Self::U32;
     fn head(&self) -> &Self::U64;
-    /// How many bytes of the ring the consumer lets the producer use.
+    /// Number of bytes of the ring that the consumer lets the producer use.
     fn limit(&self) -> &Self::U32;
-    /// Sees to it that these bytes of the data can be touched.
+    /// Makes sure that this range of the data can be accessed.
     fn provide(&self, from: usize, to: usize) -> bool;
     fn waiting(&self) -> &SleepFlag<Self::U32>;
-    /// The line at this offset is about to be written.
+    /// Announces that the line at this offset is about to be written.
     fn prefetch_write(&self, _at: usize) {}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side of a ring that writes records, and the room for one.
+//! The side of a ring that writes records, and the room for one record.
 //!
 //! Trusted with: accesses to the memory that the creator of the side vouches for.
 
@@ -19,30 +19,31 @@ use crate::sync::shared_bytes::SharedRoom;
 pub struct Producer<M = Memory> {
     pub(super) memory: M,
     mask: usize,
-    /// Bytes published or left out, ever growing.
+    /// Number of bytes published or skipped; only grows.
     tail: u64,
-    /// Those of them that were left out.
+    /// Number of skipped bytes in `tail`.
     left_out: u64,
-    /// The consumer's head when it was last looked at.
+    /// The consumer's head when it was last read.
     seen: u64,
-    /// Bytes that records may take before it must be looked at again.
+    /// Number of bytes that records may take before the head must be read again.
     free: usize,
-    /// How much of the ring is used; it may become `most`.
+    /// Length of a lap, which can grow up to `most`.
     pub(super) lap: usize,
     pub(super) most: usize,
-    /// How often it was used up since it is so much, in a way that wants more.
+    /// Number of laps of this length whose traffic would profit from longer laps.
     pub(super) laps: u8,
-    /// What had been heard when this lap began.
+    /// The value of `heard` when this lap began.
     heard: u64,
-    /// Bytes of the last record whose like was not prefetched yet.
+    /// Size of the last record; 0 after `prefetch_next` has used it.
     last: usize,
-    /// For each line that is used whether something else than the last lap's word may be where a word would be.
+    /// One flag for each line in use: the line may hold something other than the last lap's word in the place of a
+    /// word.
     bodies: Vec<bool>,
 }
 
 impl Producer {
-    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of it, or the
-    /// least that it can. `None`: not a capacity.
+    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of the ring,
+    /// but at least the first lap. Returns `None` if `capacity` is not valid.
     ///
     /// # Safety
     /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both
@@ -52,7 +53,8 @@ impl Producer {
         Producer::over(memory, capacity, first_lap(capacity), most)
     }
 
-    /// Room for a body of `len` bytes; `None` if there is none now. `heard` counts the bytes that came the other way.
+    /// Reserves room for a body of `len` bytes; `None` if there is none now. `heard` counts the bytes received from the
+    /// peer.
     #[inline(always)]
     pub fn reserve(&mut self, len: usize, heard: u64) -> Result<Option<Body<'_>>, Garbage> {
         if !self.find_room(len, heard)? {
@@ -88,24 +90,25 @@ impl<M: Cells> Producer<M> {
         })
     }
 
-    /// The longest body that `reserve` takes now, if it does not take one of `wanted` bytes; `None` if not even an
-    /// empty one. `heard` as in `reserve`.
+    /// Returns the longest body that `reserve` takes now if it does not take one of `wanted` bytes; `None` if it does
+    /// not even take an empty one. `heard` is as in `reserve`.
     pub fn room(&mut self, wanted: usize, heard: u64) -> Result<Option<usize>, Garbage> {
         self.find_more_room(wanted, heard)?;
         Ok(self.free.checked_sub(HEADER))
     }
 
-    /// The longest body for which there is room some time.
+    /// The longest body for which there can be room with the present length of a lap.
     pub fn longest(&self) -> usize {
         longest_body(self.lap)
     }
 
-    /// The bytes that a lap may get to have.
+    /// The greatest length of a lap.
     pub fn most(&self) -> usize {
         self.most
     }
 
-    /// Says whether this side sleeps until there is room. After `true` look for room again, then sleep.
+    /// Sets or clears the flag that this side sleeps until there is room. After `true`, look for room again, then
+    /// sleep.
     pub fn set_waiting(&self, waiting: bool) {
         match waiting {
             true => self.memory.waiting().arm(),
@@ -113,24 +116,24 @@ impl<M: Cells> Producer<M> {
         }
     }
 
-    /// Whether the consumer has said that it has taken everything.
+    /// Returns true if the consumer has published that it has taken everything.
     pub fn is_empty(&mut self) -> Result<bool, Garbage> {
         self.look_at_head()?;
         Ok(self.seen == self.tail)
     }
 
-    /// Bytes of records that were published: whole lines.
+    /// Bytes of records that were published, in whole lines.
     pub fn published(&self) -> u64 {
         self.tail.wrapping_sub(self.left_out)
     }
 
-    /// The same, and of what was left out.
+    /// Bytes that were published or skipped.
     #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.tail
     }
 
-    /// Those of them that the consumer has said to have taken.
+    /// Bytes up to the consumer's published head.
     #[cfg(test)]
     pub(super) fn consumed(&mut self) -> Result<u64, Garbage> {
         self.look_at_head()?;
@@ -139,7 +142,7 @@ impl<M: Cells> Producer<M> {
 
     #[inline(always)]
     pub(super) fn find_room(&mut self, len: usize, heard: u64) -> Result<bool, Garbage> {
-        // As `len + HEADER <= free`, without the sum.
+        // The same as `len + HEADER <= free`, without an overflow of the sum.
         if len < self.free.saturating_sub(HEADER - 1) {
             return Ok(true);
         }
@@ -160,13 +163,13 @@ impl<M: Cells> Producer<M> {
         }
     }
 
-    /// Bytes that the consumer leaves to records.
+    /// Bytes that are free for records.
     fn untaken(&self) -> usize {
         let used = self.tail.wrapping_sub(self.seen);
         self.mask + 1 - LINE - used as usize
     }
 
-    /// Bytes that records may take in this lap; in one of the whole ring they need not end where it does.
+    /// Bytes that records may take in this lap. If the lap is the whole ring, a record may wrap around its end.
     fn rest_of_lap(&self) -> usize {
         match self.lap > self.mask {
             true => self.lap,
@@ -174,7 +177,7 @@ impl<M: Cells> Producer<M> {
         }
     }
 
-    /// Makes the lap longer or begins the next one, if it ends before a record of this length would.
+    /// Lengthens the lap or begins the next one, if the lap ends before a record of this length would.
     fn turn(&mut self, len: usize, heard: u64) -> bool {
         if len < self.rest_of_lap().saturating_sub(HEADER - 1) {
             return false;
@@ -196,7 +199,7 @@ impl<M: Cells> Producer<M> {
 
     fn lengthen(&mut self) -> bool {
         let lap = 2 * self.lap;
-        // What the consumer has not said is 0.
+        // The limit is 0 as long as the consumer has not stored one.
         let limit = self.memory.limit().load(Ordering::Relaxed);
         if lap > self.most.min(limit as usize) {
             return false;
@@ -211,10 +214,10 @@ impl<M: Cells> Producer<M> {
         true
     }
 
-    /// Leaves out the rest of the lap. `turn` has found room for it.
+    /// Skips the rest of the lap. `turn` has found room for it.
     fn skip(&mut self, rest: usize) {
         let (at, word) = (self.at(), SKIP | self.lap_bit());
-        // Words of the lap before this one may be there, which are like those of the next.
+        // The skipped lines may hold words of the lap before this one, whose lap bit is that of the next lap.
         self.bodies[at / LINE + 1..].fill(true);
         self.put_word(at, 0, word);
         self.tail = self.tail.wrapping_add(rest as u64);
@@ -222,10 +225,11 @@ impl<M: Cells> Producer<M> {
     }
 
     fn look_at_head(&mut self) -> Result<(), Garbage> {
-        // What is written to the room is written after the consumer has read it: pairs with `Consumer::publish_head`.
+        // Acquire: this side overwrites the room only after the consumer has read it. Pairs with
+        // `Consumer::publish_head`.
         let head = self.memory.head().load(Ordering::Acquire);
         let used = self.tail.wrapping_sub(head);
-        // It never goes back, and never beyond what was published.
+        // A valid head never goes back, and never beyond what was published.
         if used > self.tail.wrapping_sub(self.seen) || !used.is_multiple_of(LINE as u64) {
             return Err(Garbage);
         }
@@ -233,7 +237,7 @@ impl<M: Cells> Producer<M> {
         Ok(())
     }
 
-    /// `find_room` has found room for it.
+    /// Publishes a record for which `find_room` has found room.
     #[inline(always)]
     pub(super) fn publish(&mut self, len: u32, kind: u8) {
         let size = size_of_record(len);
@@ -249,7 +253,7 @@ impl<M: Cells> Producer<M> {
         self.last = size;
     }
 
-    /// Takes from the consumer the lines of the next record, if it is as long as the last, but for the first line,
+    /// Prefetches the lines of the next record for writing, if it is as long as the last one, except the first line,
     /// which the consumer polls. For idle times: a record that is written at once is not faster for it.
     pub fn prefetch_next(&mut self) {
         let size = core::mem::take(&mut self.last);
@@ -262,22 +266,23 @@ impl<M: Cells> Producer<M> {
         }
     }
 
-    /// Publishes what is in the line at `at`; `behind` is the line that the consumer looks at next.
+    /// Publishes the record or skip mark in the line at `at`; `behind` is the line that the consumer polls next.
     #[inline(always)]
     fn put_word(&mut self, at: usize, behind: usize, word: u32) {
-        // SAFETY: lines of the ring that are used (`turn` sees to that, and a lap of the whole ring has them all), and
-        // `bodies` has an entry for each.
+        // SAFETY: both are lines of the ring that are in use (`turn` makes sure of that, and a lap of the whole ring
+        // uses all lines), and `bodies` has an entry for each.
         unsafe {
             *self.bodies.get_unchecked_mut(at / LINE) = false;
             if core::mem::take(self.bodies.get_unchecked_mut(behind / LINE)) {
                 self.memory.word(behind).store(0, Ordering::Relaxed);
             }
-            // A consumer that sees it sees the body, and nothing behind it: pairs with `Consumer::peek`.
+            // A consumer that sees this word sees the body, and the cleared line behind it: pairs with
+            // `Consumer::peek`.
             self.memory.word(at).store(word, Ordering::Release);
         }
     }
 
-    /// These lines hold bytes of a body alone.
+    /// Marks lines that hold only bytes of a body.
     #[inline(never)]
     fn note_body(&mut self, from: usize, lines: usize) {
         let from = from % self.bodies.len();
@@ -298,7 +303,7 @@ impl<M: Cells> Producer<M> {
     }
 }
 
-/// Room for the body of a record. Dropped without `publish` it leaves nothing.
+/// Room for the body of a record. A body that is dropped without `publish` sends nothing.
 pub struct Body<'a> {
     producer: &'a mut Producer,
     next: *mut u8,
@@ -311,12 +316,12 @@ impl Body<'_> {
     /// Appends `bytes`.
     ///
     /// # Panics
-    /// If there are more of them than were reserved: our own mistake, never the peer's.
+    /// If `bytes` has more bytes than are left: a fault of this library, which no peer can cause.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.left, "a record is longer than its room");
-        // SAFETY: `left` bytes from `next` on are mapped and this side's until it publishes; `bytes` is none of them,
-        // as no reference to shared memory exists.
+        // SAFETY: `left` bytes from `next` on are mapped and belong to this side until it publishes. `bytes` does not
+        // overlap them, because no reference to shared memory exists.
         unsafe {
             copy_to_shared(bytes.as_ptr(), self.next, bytes.len());
             self.next = self.next.add(bytes.len());
@@ -324,18 +329,18 @@ impl Body<'_> {
         self.left -= bytes.len();
     }
 
-    /// Appends the first `len` bytes of an array, which is copied whole: to be the first to be put.
+    /// Appends the first `len` bytes of an array, which is copied whole. Must be the first bytes of the body.
     ///
     /// # Panics
-    /// As `put`.
+    /// As for `put`.
     #[inline]
     pub fn begin<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
         assert!(
             N <= LINE - HEADER && len <= N && len <= self.left && self.left == self.len as usize,
             "a record is longer than its room, or has begun"
         );
-        // SAFETY: nothing was put, so this is 8 bytes behind the start of a line, which has room for `N` bytes whatever
-        // the record's length; else as in `put`.
+        // SAFETY: the body is empty, so `next` is 8 bytes behind the start of a line, which has room for `N` bytes
+        // whatever the record's length; otherwise as in `put`.
         unsafe {
             copy_to_line(bytes, self.next);
             self.next = self.next.add(len);
@@ -343,10 +348,10 @@ impl Body<'_> {
         self.left -= len;
     }
 
-    /// The room for what is not put yet. What is copied there is part of the body, and does not count as put.
+    /// The rest of the room. Bytes that are copied there are part of the body but do not count as put.
     #[inline(always)]
     pub fn room(&mut self) -> SharedRoom<'_> {
-        // SAFETY: as in `put`, until the body is published or dropped, which the borrow puts off.
+        // SAFETY: as in `put`; the borrow keeps the body from being published or dropped meanwhile.
         unsafe { SharedRoom::new(self.next, self.left) }
     }
 
@@ -355,7 +360,7 @@ impl Body<'_> {
         self.left
     }
 
-    /// The consumer may see it. Bytes that were not put are whatever the ring held.
+    /// Publishes the record to the consumer. Bytes of the body that were not put have the ring's old values.
     #[inline]
     pub fn publish(self, kind: u8) {
         let mut body = ManuallyDrop::new(self);
@@ -363,7 +368,7 @@ impl Body<'_> {
         body.producer.publish(len, kind);
     }
 
-    /// Publishes only what was put, of the room that was reserved.
+    /// Publishes a record of only those reserved bytes that were put.
     #[cfg(test)]
     pub fn publish_put(mut self, kind: u8) {
         self.give_up();
@@ -371,7 +376,7 @@ impl Body<'_> {
         self.publish(kind);
     }
 
-    /// There may be bytes of a body in any of the lines.
+    /// Marks the lines of the reserved room, because any of them may hold bytes of a body now.
     fn give_up(&mut self) {
         let lines = size_of_record(self.len) / LINE;
         let at = self.producer.at() / LINE;

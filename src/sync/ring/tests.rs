@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The ring over the heap, where both sides use one address, so that the second half of the data need not be the first
-//! (and miri can run it); and over pages that are mapped twice, once for each side.
+//! Tests the ring on the heap, where both sides use the same address, so that the second half of the data need not be a
+//! mapping of the first (and miri can run it); and on pages that are mapped twice, once for each side.
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use crate::sys::mapping::Mapping;
 
 const CAPACITY: usize = 4096;
 
-/// The parts of a ring as one place, zeroed.
+/// The parts of a ring in one allocation, zeroed.
 #[repr(C, align(64))]
 struct Heap {
     producer: [u8; LINE],
@@ -20,7 +20,7 @@ struct Heap {
     data: [u8; 2 * CAPACITY],
 }
 
-/// Frees the memory after both sides are gone.
+/// Owns the memory and frees it after both sides are dropped.
 struct Ring {
     heap: *mut Heap,
 }
@@ -50,7 +50,7 @@ impl Ring {
     }
 
     fn sides(&self) -> (Producer, Consumer) {
-        // SAFETY: the tests drop the sides before the ring, and make each once.
+        // SAFETY: the tests drop the sides before the ring, and make each side once.
         unsafe {
             (
                 Producer::new(self.memory(), CAPACITY, CAPACITY).unwrap(),
@@ -59,7 +59,7 @@ impl Ring {
         }
     }
 
-    /// As `sides`, with laps that begin as a quarter of the ring, and become what both let them.
+    /// As `sides`, with laps of a quarter of the ring at first, which grow up to the smaller of the two limits.
     fn short_laps(&self, producer_most: usize, consumer_most: usize) -> (Producer, Consumer) {
         (
             Producer::over(self.memory(), CAPACITY, CAPACITY / 4, producer_most).unwrap(),
@@ -67,7 +67,7 @@ impl Ring {
         )
     }
 
-    /// What a hostile peer does.
+    /// Stores a word as a hostile peer could.
     fn set_word(&self, line: usize, word: u32) {
         let memory = self.memory();
         // SAFETY: a line of the ring.
@@ -105,7 +105,7 @@ fn receive(consumer: &mut Consumer) -> Option<(u8, Vec<u8>)> {
     Some((kind, bytes))
 }
 
-/// The same for both sides.
+/// A sequence of pseudo-random numbers, the same for both sides.
 struct Numbers(u64);
 
 impl Numbers {
@@ -117,7 +117,7 @@ impl Numbers {
         (self.0 >> 33) as usize % below
     }
 
-    /// Mostly short ones, some of any length.
+    /// Returns mostly short bodies, some of any length.
     fn body(&mut self, longest: usize) -> (u8, Vec<u8>) {
         let below = [60, 300, longest + 1][self.next(3)];
         let (len, start) = (self.next(below), self.next(256));
@@ -144,7 +144,8 @@ fn a_record_arrives_as_it_was_sent() {
         assert_eq!(producer.position(), consumer.position());
         assert_eq!(producer.published(), consumer.taken());
     }
-    // What was left out does not count: a line for each of the two that fit one, two for 57 bytes, and the longest.
+    // Skipped bytes do not count. Expected: a line for each of two short bodies, two for 57 bytes, and the longest
+    // body.
     let longest = (producer.longest() + HEADER).next_multiple_of(LINE);
     assert_eq!(consumer.taken(), (5 * LINE + longest) as u64);
 }
@@ -177,7 +178,7 @@ fn parts_are_copied_out_within_the_record_only() {
     }
 }
 
-/// A record says how long it is, not of which ring it is: no ring copies from beyond its memory for one of a larger ring.
+/// A record has a length but no ring: a ring never copies from beyond its memory for the record of a larger ring.
 #[test]
 fn a_record_of_a_larger_ring_leads_nowhere() {
     let longest = longest_body(CAPACITY);
@@ -190,7 +191,7 @@ fn a_record_of_a_larger_ring_leads_nowhere() {
     let mut out = vec![0; longest + 1];
     assert_eq!(consumer.copy(&larger, 0, &mut out), Err(Garbage));
     assert_eq!(consumer.copy(&larger, longest, &mut [0]), Err(Garbage));
-    // Nor does it go on anywhere but at a line of its own.
+    // The next record still begins at a line of the ring.
     let _ = consumer.advance(larger);
     assert!(consumer.position().is_multiple_of(LINE as u64));
     let _ = consumer.peek();
@@ -207,7 +208,7 @@ fn a_body_is_filled_piece_by_piece_and_may_end_early() {
     assert_eq!(body.left(), 97);
     body.put(&[]);
     body.publish_put(5);
-    // Reserved, filled in part, and not published: nothing.
+    // A body that was reserved, partly filled and not published sends nothing.
     producer.reserve(500, 0).unwrap().unwrap().put(&[8; 300]);
     assert!(send(&mut producer, &[4], 6));
     assert_eq!(receive(&mut consumer), Some((5, vec![1, 2, 3])));
@@ -229,7 +230,7 @@ fn a_full_ring_takes_what_there_is_room_for() {
     }
     assert_eq!(producer.room(usize::MAX, 0), Ok(None));
     assert!(!send(&mut producer, &[], 0));
-    // Room comes back by quarters, or when it is given back.
+    // Room comes back by quarters, or when `release` is called.
     let quarter = CAPACITY / LINE / 4;
     for i in 0..quarter {
         assert_eq!(producer.consumed(), Ok(0));
@@ -292,20 +293,20 @@ fn a_word_that_no_producer_writes_is_garbage() {
         ring.set_word(0, kind << 24 | (longest + 1));
         let record = consumer.peek().unwrap().unwrap();
         assert_eq!(record.len(), consumer.longest());
-        // It ends within what is mapped, from any line.
+        // The body ends within the mapped memory, from any line.
         let mut out = vec![0; record.len()];
         assert_eq!(consumer.copy(&record, 0, &mut out), Ok(()));
         if kind != 0 {
             ring.set_word(0, kind << 24);
             assert_eq!(consumer.peek(), Err(Garbage));
         }
-        // Of another lap: whatever it says, it is old.
+        // A word of another lap is old, whatever its other bits are.
         ring.set_word(0, LAP | kind << 24 | LEN_MASK);
         assert_eq!(consumer.peek(), Ok(None));
     }
 }
 
-/// A lap later, what was a record and what was a body are told from what is new: each stays what it is until it is
+/// One lap later, the words of old records and the bytes of old bodies are not taken for records, until they are
 /// overwritten.
 #[test]
 fn what_is_left_of_the_lap_before_is_no_record() {
@@ -368,7 +369,7 @@ fn a_head_that_no_consumer_writes_is_garbage() {
     }
     ring.set_head(4 * line);
     assert_eq!(producer.consumed(), Ok(4 * line));
-    // It does not go back.
+    // A head that goes back is invalid.
     ring.set_head(3 * line);
     assert_eq!(producer.consumed(), Err(Garbage));
     ring.set_head(tail);
@@ -397,7 +398,7 @@ fn only_some_sizes_are_capacities() {
         good *= 2;
     }
     let ring = Ring::new();
-    // SAFETY: nothing is made.
+    // SAFETY: no side is made.
     assert!(unsafe { Producer::new(ring.memory(), CAPACITY + 1, 0) }.is_none());
     // SAFETY: as above.
     assert!(unsafe { Consumer::new(ring.memory(), 0, 0) }.is_none());
@@ -416,7 +417,7 @@ fn laps_get_longer_with_use() {
         assert!(!consumer.release());
     }
     assert_eq!(producer.laps, LAPS);
-    // What is behind the end of the lap goes on in the longer one.
+    // The record goes on behind the old end of the lap, in the longer lap.
     let tail = producer.position();
     assert!(send(&mut producer, &[1], 0));
     assert_eq!((producer.lap, producer.laps), (2 * quarter, 0));
@@ -467,7 +468,7 @@ fn laps_get_no_longer_than_both_sides_let_them() {
         let (mut producer, mut consumer) = ring.short_laps(most, limit);
         for i in 0..100 {
             let longest = producer.longest();
-            // Behind a record as long as the lap, the next one waits until the rest of the ring was left out.
+            // Behind a record as long as the lap, the next record waits until the rest of the ring is skipped.
             if !send(&mut producer, &vec![i; longest], 0) {
                 assert_eq!(receive(&mut consumer), None);
                 assert!(!consumer.release());
@@ -505,7 +506,7 @@ fn no_record_is_longer_than_a_lap_that_stays() {
 fn a_lap_does_not_get_longer_where_there_is_no_memory() {
     let ring = Ring::new();
     let mut memory = ring.memory();
-    // No file that could have more of it.
+    // A descriptor that cannot provide more memory.
     let (end, _other) = std::io::pipe().unwrap();
     memory.file = Some((end.into(), 0));
     let mut producer = Producer::over(memory, CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
@@ -531,7 +532,7 @@ fn an_empty_lap_or_another_word_without_a_length_is_garbage() {
         ring.set_word(1, word);
         assert_eq!(consumer.peek(), Err(Garbage), "{word:x}");
     }
-    // The next lap is looked at at once, and may be empty.
+    // The consumer looks at the next lap at once, and may find it empty.
     ring.set_word(0, 0);
     ring.set_word(1, SKIP);
     assert_eq!(consumer.peek(), Ok(None));
@@ -540,7 +541,7 @@ fn an_empty_lap_or_another_word_without_a_length_is_garbage() {
     assert_eq!(consumer.peek(), Err(Garbage));
 }
 
-/// Threads, bodies of any length, the ring full at times.
+/// Streams bodies of any length between two threads; the ring is full at times.
 fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
     let longest = producer.longest();
     thread::scope(|scope| {
@@ -549,7 +550,7 @@ fn stream(mut producer: Producer, mut consumer: Consumer, records: usize) {
             for _ in 0..records {
                 let (kind, bytes) = numbers.body(longest);
                 while !send(&mut producer, &bytes, kind) {
-                    // Changes nothing that anybody sees.
+                    // Prefetching has no visible effect.
                     producer.prefetch_next();
                     thread::yield_now();
                 }
@@ -590,7 +591,7 @@ fn a_stream_arrives_whole_and_in_order_with_laps_of_any_length() {
     }
 }
 
-/// Both sleep where there is nothing to do for them, as the user of a ring does.
+/// Both sides sleep while they have nothing to do, as the users of a ring do.
 #[test]
 fn both_sides_sleep_and_are_woken() {
     const RECORDS: usize = if cfg!(miri) { 30 } else { 10_000 };
@@ -647,7 +648,7 @@ fn both_sides_sleep_and_are_woken() {
     });
 }
 
-/// As it is used: each side has its own mapping of the pages, twice in a row.
+/// As in use: each side has its own mapping of the pages, twice in a row.
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_stream_crosses_pages_that_are_mapped_twice() {

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where what is in a block of counters: docs/wire/stats.md. Read by `fi_top`, too, so nothing else is named here.
+//! Layout of a block of counters: docs/wire/stats.md. `fi_top` uses this file, too, so it imports nothing else.
 //!
-//! Everything is a word of eight bytes in the order of the host, also a text, which ends with a zero or its last word.
+//! Each value is a word of eight bytes in the byte order of the host. So is a text, which ends with a zero or with its
+//! last word.
 #![forbid(unsafe_code)]
 
-/// What /proc shows of the memory: a process has one block at most.
+/// The name of the memory in /proc: a process has one such block at most.
 pub const NAME: &str = "ironfabric-stats";
 /// The first word.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"fi_stats");
-/// The second. Another one is another layout.
+/// The second word. Another version means another layout.
 pub const VERSION: u64 = 1;
 
-/// Bytes of a block, of what comes before the records, and of a record.
+/// Bytes of a block, of the part before the records, and of a record.
 pub const SIZE: usize = 32 * 1024;
 pub const HEAD: usize = 1024;
 pub const RECORD: usize = 768;
@@ -21,15 +22,15 @@ pub const RECORDS: usize = (SIZE - HEAD) / RECORD;
 pub mod head {
     pub const MAGIC: usize = 0;
     pub const VERSION: usize = 1;
-    /// The process as it sees itself, and when it started, in clock ticks after boot.
+    /// The process ID in the process's own namespace, and its start time in clock ticks after boot.
     pub const PID: usize = 2;
     pub const STARTED: usize = 3;
-    /// Endpoints that have no record since there are no more.
+    /// Number of endpoints for which no record was free.
     pub const UNCOUNTED: usize = 4;
-    /// Written by readers: a higher number asks for the gauges of all records, or for a dump.
+    /// Written by readers: a higher number requests the gauges of all records, or a dump.
     pub const ASKED_GAUGES: usize = 5;
     pub const ASKED_DUMP: usize = 6;
-    /// Dumps that were written, and the signal that asks for one, or 0.
+    /// Number of dumps that were written, and the signal that requests one, or 0.
     pub const DUMPS: usize = 7;
     pub const SIGNAL: usize = 8;
     /// Texts: the library, and the answer to the last request for a dump: docs/wire/stats.md.
@@ -41,11 +42,11 @@ pub mod head {
 
 /// Words of a record.
 pub mod record {
-    /// 0: free. Odd: being changed. Else it is in use, and another number says another endpoint.
+    /// 0: free. Odd: being changed. Otherwise in use; a different number means a different endpoint.
     pub const STATE: usize = 0;
     pub const DOMAIN: usize = 1;
     pub const EP_TYPE: usize = 2;
-    /// The provider's name, and the endpoint's address as text.
+    /// Texts: the provider's name and the endpoint's address.
     pub const PROVIDER: usize = 3;
     pub const PROVIDER_WORDS: usize = 3;
     pub const ADDRESS: usize = 6;
@@ -55,8 +56,8 @@ pub mod record {
     pub const GAUGES: usize = COUNTS + super::COUNTS.len();
 }
 
-/// Operations and their bytes. Each takes four words: one to which both are added at once, operations from bit `SHIFT`
-/// on; operations and bytes that are not in it any more; and how often they were moved, odd while they are.
+/// Operations and their bytes. Each takes four words: one to which both are added at once, with the operations from bit
+/// `SHIFT` on; the operations and the bytes that were moved out of it; and the number of moves, odd during a move.
 pub const TALLIES: [&str; 9] = [
     "send",
     "tsend",
@@ -70,7 +71,7 @@ pub const TALLIES: [&str; 9] = [
 ];
 pub const SHIFT: u32 = 30;
 
-/// What is counted besides.
+/// The other counters.
 pub const COUNTS: [&str; 12] = [
     "failed",
     "again",
@@ -86,7 +87,7 @@ pub const COUNTS: [&str; 12] = [
     "receives_failed",
 ];
 
-/// What holds at the time of the question only, the first word being the number of the question.
+/// Values that are sampled on request. The first word is the number of the request that they answer.
 pub const GAUGES: [&str; 14] = [
     "answered",
     "transmits",
@@ -107,5 +108,5 @@ pub const GAUGES: [&str; 14] = [
 const _: () = assert!(8 * (record::GAUGES + GAUGES.len()) <= RECORD);
 const _: () = assert!(8 * (head::DUMP + head::DUMP_WORDS) <= HEAD);
 const _: () = assert!(HEAD.is_multiple_of(64) && RECORD.is_multiple_of(64));
-// A tally lies in one line of the cache.
+// A tally lies in one cache line.
 const _: () = assert!((8 * record::TALLIES).is_multiple_of(64));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! EpStats as a reader finds them, who has the bytes alone.
+//! Endpoint statistics as a reader sees them, which has only the bytes.
 
 use super::*;
 
@@ -56,7 +56,7 @@ fn operations_and_bytes_are_never_lost() {
     let block = block();
     let counters = block.record(&OWNER);
     let (mut operations, mut bytes) = (0, 0);
-    // More than there is room for in the word to which they are added.
+    // Adds more than there is room for in the combined word.
     for _ in 0..(1 << 15) + 5 {
         counters.add(SEND, SHORT - 1);
         operations += 1;
@@ -132,7 +132,7 @@ fn a_child_that_leaves_the_block_writes_to_its_own_memory() {
     let add = || {
         block.leave_to_parent();
         counters.add(SEND, 100);
-        // What was counted before is the parent's.
+        // The counts from before the fork belong to the parent.
         i32::from(counters.tally(SEND) != (1, 100))
     };
     // SAFETY: a mapping is replaced, and words are added to.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What routers and hosts had to say about datagrams that were sent: ICMP, by the error queue of a socket (IP_RECVERR
-//! of ip(7)). An error that a call reports is about such a datagram, not about what the call was to do.
+//! ICMP errors of routers and hosts about datagrams that were sent, from the error queue of a socket (IP_RECVERR of
+//! ip(7)). An error that a call returns concerns such a datagram, not the call itself.
 
 use core::mem;
 use std::io;
@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use super::DatagramSocket;
 use crate::sys::addr;
 
-/// A datagram that did not get there.
+/// A datagram that was not delivered.
 #[derive(Debug)]
 pub struct Complaint {
     pub to: SocketAddr,
@@ -18,9 +18,9 @@ pub struct Complaint {
 }
 
 impl DatagramSocket {
-    /// The next complaint, if there is one.
+    /// Takes the next complaint, if there is one.
     pub fn complaint(&self) -> Option<Complaint> {
-        // The kernel puts two things there: this, and the address of whoever complains.
+        // The kernel writes the error here, and the address of the host that reported it.
         #[repr(C, align(8))]
         struct Control {
             head: libc::cmsghdr,
@@ -28,13 +28,13 @@ impl DatagramSocket {
             from: [u8; 64],
         }
         let mut name = [0u8; size_of::<libc::sockaddr_in6>()];
-        // SAFETY: numbers, of which all zero is one.
+        // SAFETY: both consist of numbers, for which zero is valid.
         let (mut control, mut message): (Control, libc::msghdr) = unsafe { mem::zeroed() };
         message.msg_name = name.as_mut_ptr().cast();
         message.msg_namelen = name.len() as libc::socklen_t;
         message.msg_control = (&raw mut control).cast();
         message.msg_controllen = size_of::<Control>() as _;
-        // Room for one byte of the datagram: with none, qemu-user gives 0 and does not ask the kernel.
+        // One byte of room for the datagram: with none, qemu-user returns 0 without calling the kernel.
         let mut start = 0u8;
         let mut piece = libc::iovec {
             iov_base: (&raw mut start).cast(),
@@ -42,7 +42,7 @@ impl DatagramSocket {
         };
         message.msg_iov = &raw mut piece;
         message.msg_iovlen = 1;
-        // SAFETY: `name`, `control` and `start` are ours, and as long as the message says.
+        // SAFETY: `name`, `control` and `start` live during the call and have the lengths given in the message.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvmsg,
@@ -58,7 +58,7 @@ impl DatagramSocket {
             true => control.error.ee_errno as i32,
             false => libc::EIO,
         };
-        // Without an address it is nobody's: that of the kernel itself, of a datagram that never left.
+        // A complaint without an address is the kernel's own, about a datagram that never left the host.
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let complaint = Complaint {
             to: addr::from_bytes(&name).map_or(unknown, addr::canonical),
@@ -71,8 +71,8 @@ impl DatagramSocket {
         Some(complaint)
     }
 
-    /// A destination that a complaint since the last call named as unreachable: nothing listens there, or there is no
-    /// way to its host.
+    /// Takes a destination that was reported as unreachable since the last call: no socket is bound there, or its host
+    /// cannot be reached.
     pub fn take_unreachable(&self) -> Option<SocketAddr> {
         self.unreachable.borrow_mut().pop()
     }
@@ -91,5 +91,5 @@ impl DatagramSocket {
     }
 }
 
-/// Most destinations that are kept for `take_unreachable`.
+/// Limit on the destinations that are kept for `take_unreachable`.
 const UNREACHABLE: usize = 64;

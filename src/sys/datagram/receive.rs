@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receiving datagrams, several of them by one system call. The kernel may have joined those of one sender to one that
-//! is cut again here (UDP_GRO).
+//! Receives datagrams, several of them by one system call. The kernel may have joined datagrams of one sender
+//! (UDP_GRO); this module returns the length of each, so that the caller can cut them again.
 
 use core::mem;
 use std::io;
@@ -11,20 +11,20 @@ use super::{DatagramSocket, later};
 use crate::sys::addr;
 use crate::sys::io_list::ScatterList;
 
-/// What came in at one place.
+/// Datagrams that were received into one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     pub from: SocketAddr,
-    /// Bytes as they were sent, which may be more than there was room for.
+    /// Number of bytes as they were sent, which may exceed the room.
     pub len: usize,
-    /// Of each datagram but the last, where there are several.
+    /// Length of each datagram except the last, if the kernel has joined several.
     pub size: usize,
 }
 
-/// Places that one system call fills at most.
+/// Limit on the buffers that one system call fills.
 pub const ROW: usize = 16;
 
-/// The address of a sender, and what a message says besides its bytes.
+/// The sender's address and the control data of a message.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Beside {
@@ -40,35 +40,35 @@ struct Control {
 }
 
 impl DatagramSocket {
-    /// From now on the kernel may join datagrams, if it can. There is no way back: some may be joined already. A call
-    /// that receives costs more then.
+    /// Allows the kernel to join datagrams, if it can. This cannot be undone, because some may be joined already. Each
+    /// receiving call costs more from then on.
     pub fn join(&mut self) {
-        // Not all kernels have it.
+        // Some kernels do not have this option.
         self.joins = self.set(libc::SOL_UDP, libc::UDP_GRO, 1).is_ok();
     }
 
-    /// Whether a place may get several datagrams. There has to be room for `MAX_DATAGRAM` bytes in each then.
+    /// Returns true if a buffer may get several datagrams. Each buffer must then have room for `MAX_DATAGRAM` bytes.
     #[inline]
     pub fn joins(&self) -> bool {
         self.joins
     }
 
-    /// Fills the pieces of `list` in order with one datagram, or a joined row of them, if there is one.
+    /// Fills the pieces of `list` in order with one datagram, or with several joined ones, if any have arrived.
     #[inline]
     pub fn receive_one(&self, list: &ScatterList<'_>) -> io::Result<Option<Arrival>> {
-        // The usual case, for which there is less to prepare, by us and by the kernel.
+        // The usual case, for which this function and the kernel have less to prepare.
         match list.pieces() {
             [piece] if !self.joins => self.receive_plain(piece),
             _ => self.receive_message(list),
         }
     }
 
-    /// `piece` is one of a list for reading, which the caller has.
+    /// Receives into `piece`, which belongs to a list of the caller.
     #[inline]
     fn receive_plain(&self, piece: &libc::iovec) -> io::Result<Option<Arrival>> {
         let mut name = [0; size_of::<libc::sockaddr_in6>()];
         let mut len = name.len() as libc::socklen_t;
-        // SAFETY: whoever put the piece into the list answers for it, and lent it for writing; `name` is ours.
+        // SAFETY: the maker of the list answers for the piece and lent it for writing; `name` is a local variable.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvfrom,
@@ -91,7 +91,7 @@ impl DatagramSocket {
     fn receive_message(&self, list: &ScatterList<'_>) -> io::Result<Option<Arrival>> {
         let mut beside = Beside::EMPTY;
         let mut message = message(list, &mut beside);
-        // SAFETY: whoever put a piece into the list answers for it, and lent it for writing; `beside` is ours.
+        // SAFETY: the maker of the list answers for each piece and lent it for writing; `beside` is a local variable.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvmsg,
@@ -106,8 +106,8 @@ impl DatagramSocket {
         }
     }
 
-    /// As `receive_one` for each of `lists`, as far as there are some; no more than `ROW`. What came where is in `out`
-    /// then; how many those are.
+    /// As `receive_one` for each of `lists`, while datagrams are left, and for at most `ROW`. Fills `out` in the same
+    /// order and returns the number of filled lists.
     pub fn receive(&self, lists: &[ScatterList<'_>], out: &mut [Arrival]) -> io::Result<usize> {
         let ([list], [out, ..]) = (lists, &mut *out) else {
             return self.receive_row(lists, out);
@@ -125,7 +125,7 @@ impl DatagramSocket {
         for ((header, list), beside) in messages.iter_mut().zip(lists).zip(&mut beside) {
             header.msg_hdr = message(list, beside);
         }
-        // SAFETY: as in `receive_one`, of each message.
+        // SAFETY: as in `receive_one`, for each message.
         let n = unsafe {
             libc::syscall(
                 libc::SYS_recvmmsg,
@@ -148,7 +148,7 @@ impl DatagramSocket {
         Ok(n)
     }
 
-    /// As `receive_row` where the system has no call for a row.
+    /// As `receive_row`, for systems without a call that receives several.
     #[cold]
     fn receive_first(&self, lists: &[ScatterList<'_>], out: &mut [Arrival]) -> io::Result<usize> {
         let (Some(list), Some(out)) = (lists.first(), out.first_mut()) else {
@@ -162,7 +162,7 @@ impl DatagramSocket {
 
 const FLAGS: libc::c_int = libc::MSG_DONTWAIT | libc::MSG_TRUNC;
 
-/// A message that is filled into the pieces of `list`, and `beside`.
+/// Makes a message that is received into the pieces of `list`, and `beside`.
 fn message(list: &ScatterList<'_>, beside: &mut Beside) -> libc::msghdr {
     let pieces = list.pieces();
     // SAFETY: all zero is a valid msghdr.
@@ -170,7 +170,7 @@ fn message(list: &ScatterList<'_>, beside: &mut Beside) -> libc::msghdr {
     message.msg_name = beside.name.as_mut_ptr().cast();
     message.msg_namelen = beside.name.len() as libc::socklen_t;
     message.msg_iov = pieces.as_ptr().cast_mut();
-    // The C library's types of both differ.
+    // The integer types of both fields differ between C libraries.
     message.msg_iovlen = pieces.len() as _;
     message.msg_control = (&raw mut beside.control).cast();
     message.msg_controllen = size_of::<Control>() as _;
@@ -187,7 +187,7 @@ impl Beside {
         },
     };
 
-    /// `control`: how many bytes the kernel has written there.
+    /// `control` is the number of bytes that the kernel has written to the control data.
     fn arrival(&self, len: usize, control: usize) -> io::Result<Arrival> {
         let from = addr::from_bytes(&self.name).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let Control { head, size } = self.control;
@@ -201,5 +201,5 @@ impl Beside {
     }
 }
 
-// As CMSG_DATA and CMSG_SPACE of cmsg(3) have it.
+// The layout of CMSG_DATA and CMSG_SPACE in cmsg(3).
 const _: () = assert!(mem::offset_of!(Control, size) == 16 && size_of::<Control>() == 24);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sending datagrams: one whose bytes are the application's, or a row of those that were kept.
+//! Sends datagrams: one from the application's memory, or a row of buffered ones.
 
 use core::mem;
 use std::io;
@@ -12,20 +12,20 @@ use super::{DatagramSocket, later};
 use crate::sys::io_list::GatherList;
 use crate::sys::socket::send_message;
 
-/// Datagrams for one peer, one behind the other: all of `size` bytes, but for the last, which may be shorter. More than
-/// one only where `DatagramSocket::cuts` says so.
+/// Consecutive datagrams for one peer: all have `size` bytes, except the last, which may be shorter. More than one is
+/// allowed only if `DatagramSocket::cuts` returns true.
 pub struct Run<'a> {
     pub to: SocketAddr,
     pub bytes: &'a [u8],
     pub size: usize,
 }
 
-/// Runs that one system call takes.
+/// Limit on the runs of one system call.
 const RUNS: usize = 16;
 
 const FLAGS: libc::c_int = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
 
-/// What a message says besides its bytes: how long the datagrams are.
+/// Control data of a message: the length of its datagrams.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control {
@@ -34,34 +34,34 @@ struct Control {
 }
 
 impl DatagramSocket {
-    /// Whether a run may have several datagrams.
+    /// Returns true if a run may have several datagrams.
     #[inline]
     pub fn cuts(&self) -> bool {
         self.cuts
     }
 
-    /// Sends the pieces of `list` as one datagram; false if there is no room for it now.
+    /// Sends the pieces of `list` as one datagram. Returns false if the socket has no room for it now.
     #[inline]
     pub fn send(&self, list: &GatherList<'_>, to: &SocketAddr) -> io::Result<bool> {
         match list.pieces() {
-            // It costs the kernel less than a message of several pieces.
+            // A single piece costs the kernel less than a message of several pieces.
             [piece] => self.send_plain(piece, to),
             pieces => self.send_message(pieces, to),
         }
     }
 
-    /// As `send`, of bytes of ours.
+    /// As `send`, with bytes of the library.
     pub fn send_bytes(&self, bytes: &[u8], to: &SocketAddr) -> io::Result<bool> {
         let mut list = GatherList::new();
         list.push(bytes);
         self.send(&list, to)
     }
 
-    /// `piece` is one of a list for sending, which the caller has.
+    /// Sends `piece`, which belongs to a list of the caller.
     #[inline]
     fn send_plain(&self, piece: &libc::iovec, to: &SocketAddr) -> io::Result<bool> {
         let to = SockAddr::from(*to);
-        // SAFETY: whoever put the piece into the list answers for it, and `to` is ours.
+        // SAFETY: the maker of the list answers for the piece, and `to` is a local variable.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_sendto,
@@ -79,7 +79,7 @@ impl DatagramSocket {
         }
     }
 
-    /// As `send_plain`, of several.
+    /// As `send_plain`, with several pieces.
     fn send_message(&self, pieces: &[libc::iovec], to: &SocketAddr) -> io::Result<bool> {
         let to = SockAddr::from(*to);
         // SAFETY: all zero is a valid msghdr.
@@ -88,15 +88,15 @@ impl DatagramSocket {
         message.msg_namelen = to.len();
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len() as _;
-        // SAFETY: whoever put a piece into the list answers for it, and `to` is ours.
+        // SAFETY: the maker of the list answers for each piece, and `to` is a local variable.
         match unsafe { send_message(self.raw.as_raw_fd(), &message) } {
             0.. => Ok(true),
             _ => later().map(|()| false),
         }
     }
 
-    /// Sends the first of these runs, as many as one system call takes: how many there was room for. An error is that
-    /// of the first, of which nothing is sent.
+    /// Sends the first of these runs, at most as many as one system call takes, and returns how many the socket had
+    /// room for. An error concerns the first run, of which no byte was sent.
     pub fn send_runs<'a>(&self, runs: impl Iterator<Item = Run<'a>>) -> io::Result<usize> {
         // SAFETY: all zero is a valid mmsghdr, iovec and cmsghdr.
         let (mut messages, mut pieces, mut controls): (
@@ -124,8 +124,8 @@ impl DatagramSocket {
                 message.msg_controllen = size_of::<Control>() as _;
             }
         }
-        // SAFETY: each message names one of `pieces`, whose bytes are borrowed, one of `names` and of `controls`; all
-        // of them stay in their places during the call.
+        // SAFETY: each message refers to one of `pieces`, whose bytes are borrowed, one of `names` and one of
+        // `controls`; all of them stay in their places during the call.
         let sent = unsafe {
             libc::syscall(
                 libc::SYS_sendmmsg,
@@ -144,10 +144,10 @@ impl DatagramSocket {
         }
     }
 
-    /// As `send_runs` where the system has no call for several.
+    /// As `send_runs`, for systems without a call that sends several.
     #[cold]
     fn send_first(&self, message: &libc::msghdr) -> io::Result<usize> {
-        // SAFETY: what it points to is in its place, in the caller.
+        // SAFETY: the message points to arrays of the caller, which live during the call.
         match unsafe { send_message(self.raw.as_raw_fd(), message) } {
             0.. => Ok(1),
             _ => later().map(|()| 0),
@@ -157,7 +157,7 @@ impl DatagramSocket {
 
 impl Control {
     fn cut(size: usize) -> Control {
-        // SAFETY: numbers, of which all zero is one.
+        // SAFETY: it consists of numbers, for which zero is valid.
         let mut control: Control = unsafe { mem::zeroed() };
         control.head.cmsg_len = (mem::offset_of!(Control, size) + size_of::<u16>()) as _;
         control.head.cmsg_level = libc::SOL_UDP;
@@ -167,5 +167,5 @@ impl Control {
     }
 }
 
-// As CMSG_DATA and CMSG_SPACE of cmsg(3) have it.
+// The layout of CMSG_DATA and CMSG_SPACE in cmsg(3).
 const _: () = assert!(mem::offset_of!(Control, size) == 16 && size_of::<Control>() == 24);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two ends in one process, and a peer that sends what it should not.
+//! Two ends in one process, and a peer that sends invalid messages.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::fs::File;
@@ -33,7 +33,7 @@ fn pipe() -> (File, File) {
     )
 }
 
-/// Whether all writers of a pipe are gone.
+/// Returns true if all writers of a pipe are closed.
 fn has_ended(mut reader: File) -> bool {
     nix::fcntl::fcntl(
         &reader,
@@ -146,7 +146,7 @@ fn a_plain_read_leaves_no_descriptor_open() {
     let (reader, writer) = pipe();
     send_with(&a, b"x", &[writer.as_fd()]).unwrap();
     drop(writer);
-    // `read` knows nothing of descriptors: the kernel closes them.
+    // `read` has no room for descriptors, so the kernel closes them.
     assert_eq!(b.read(&mut [0; 8]).unwrap(), Moved::Bytes(1));
     assert!(has_ended(reader));
 }
@@ -190,19 +190,19 @@ fn paths_are_names_too() {
     assert_eq!(server.read(&mut [0; 2]).unwrap(), Moved::Bytes(1));
     assert_eq!(kind(listen(&name)), Some(ErrorKind::AddrInUse));
     drop(listener);
-    // What a killed process leaves is taken over.
+    // The file that a killed process left is replaced.
     assert_eq!(kind(connect(&name)), Some(ErrorKind::ConnectionRefused));
     drop(listen(&name).unwrap());
     remove(&name);
     assert_eq!(kind(connect(&name)), Some(ErrorKind::NotFound));
-    // Another file is nobody's to take.
+    // A file of another kind is not removed.
     std::fs::write(&file, b"mine").unwrap();
     assert_eq!(kind(listen(&name)), Some(ErrorKind::AddrInUse));
     assert_eq!(std::fs::read(&file).unwrap(), b"mine");
     std::fs::remove_file(&file).unwrap();
 }
 
-/// A folder of the test's own, gone with it.
+/// A folder for one test, which is removed with this value.
 struct Folder(PathBuf);
 
 impl Folder {
@@ -248,7 +248,7 @@ fn a_folder_that_others_write_to_is_refused() {
         );
         let connected = connect(&folder.name("socket"));
         assert_eq!(connected.err().map(|e| e.kind()), wanted, "{mode:o}");
-        // The lock is gone.
+        // The lock file was removed.
         let files = fs::read_dir(&folder.0).unwrap().count();
         assert_eq!(files, usize::from(!is_refused));
     }
@@ -262,7 +262,7 @@ fn a_fifo_in_place_of_the_lock_is_an_error() {
     };
     nix::unistd::mkfifo(&lock, nix::sys::stat::Mode::S_IRWXU).unwrap();
     assert!(listen(&folder.name("socket")).is_err());
-    // With a reader it can be opened.
+    // If the FIFO has a reader, it can be opened.
     let mut how = OpenOptions::new();
     let reader = how.read(true).custom_flags(libc::O_NONBLOCK);
     let _reader = reader.open(&lock).unwrap();
@@ -278,7 +278,7 @@ fn a_folder_of_another_user_is_refused() {
     let by_link = LocalName::Path(link.join("socket"));
     drop(listen(&by_link).unwrap());
     remove(&by_link);
-    // Only root can give files away.
+    // Only root can change the owner of a file.
     if nix::unistd::geteuid().is_root() {
         std::os::unix::fs::lchown(&link, Some(12345), None).unwrap();
         assert_eq!(kind(listen(&by_link)), Some(ErrorKind::PermissionDenied));
@@ -303,7 +303,7 @@ fn neither_links_nor_sockets_of_others_are_connected_to() {
     }
 }
 
-/// Whoever may read a folder may lock it.
+/// Any process that can read a folder can lock it, so such a lock must have no effect.
 #[test]
 fn a_lock_on_the_folder_keeps_nobody_away() {
     let folder = Folder::new("ironfabric-lock", 0o755);
@@ -333,7 +333,7 @@ fn names_that_cannot_be_are_errors() {
 fn a_full_backlog_is_an_error_of_its_own() {
     let name = unique();
     let listener = listen(&name).unwrap();
-    // Fewer than the usual limit on descriptors.
+    // The backlog is smaller than the usual limit on descriptors.
     listener.0.listen(2).unwrap();
     let mut waiting = Vec::new();
     let refused = loop {

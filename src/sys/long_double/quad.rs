@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! aarch64's: 128 bits as IEEE 754 has them, computed by the functions of the compiler's own library. They take such
+//! The type on aarch64: 128 bits of IEEE 754, computed by functions of the compiler's runtime library. They take such
 //! values in vector registers.
 //!
 //! Trusted with: the calls of these functions.
@@ -11,13 +11,13 @@ use super::LongDouble;
 
 impl LongDouble {
     fn load(self) -> uint8x16_t {
-        // SAFETY: 16 readable bytes of ours.
+        // SAFETY: the 16 bytes are readable.
         unsafe { vld1q_u8(self.0.as_ptr()) }
     }
 
     fn store(value: uint8x16_t) -> LongDouble {
         let mut out = LongDouble([0; 16]);
-        // SAFETY: 16 writable bytes of ours.
+        // SAFETY: the 16 bytes are writable.
         unsafe { vst1q_u8(out.0.as_mut_ptr(), value) };
         out
     }
@@ -27,7 +27,7 @@ impl LongDouble {
 macro_rules! compute {
     ($left:expr, $right:expr, $function:ident) => {{
         let mut value = $left.load();
-        // SAFETY: the function takes and returns values alone; the registers that C lets it change are named.
+        // SAFETY: the function takes and returns only values; the registers that it may change are listed.
         unsafe {
             asm!(
                 "bl {function}",
@@ -41,7 +41,7 @@ macro_rules! compute {
     }};
 }
 
-/// The same; the result is an integer, in the first register for these.
+/// As `compute`, but the result is an integer, in the first integer register.
 macro_rules! compare {
     ($left:expr, $right:expr, $function:ident) => {{
         let answer: u64;
@@ -74,7 +74,7 @@ impl LongDouble {
     }
 
     pub fn is_less(self, right: LongDouble) -> bool {
-        // Below zero for less, never for what is no number.
+        // The result is negative for less, and never negative if an operand is a NaN.
         compare!(self, right, __lttf2) < 0
     }
 
@@ -101,7 +101,7 @@ impl From<f64> for LongDouble {
 }
 
 unsafe extern "C" {
-    // Their operands are of a type that Rust has no name for; only `asm!` calls them.
+    // Their operands have a type that does not exist in Rust; only `asm!` calls them.
     fn __addtf3();
     fn __subtf3();
     fn __multf3();

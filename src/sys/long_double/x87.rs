@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! x86-64's: 80 bits in 16 bytes; the last six bytes mean nothing, and go with the left operand.
+//! The type on x86-64: 80 bits in 16 bytes. The last six bytes have no meaning; results have those of the left operand.
 //!
-//! Trusted with: the instructions of the x87 unit, whose stack each of them leaves as it was.
+//! Trusted with: instructions of the x87 unit. Each sequence leaves the stack of that unit unchanged.
 
 use core::arch::asm;
 
 use super::LongDouble;
 
-/// Two operands, the right one loaded first, so that the left one is on top; the result replaces the left.
+/// Loads the right operand first, so that the left one is on top of the stack. The result replaces the left operand.
 macro_rules! compute {
     ($left:expr, $right:expr, $instruction:literal) => {{
         let mut left = $left;
-        // SAFETY: both operands are 16 readable bytes of ours, the left one also writable; two values are pushed, and
-        // both are popped again.
+        // SAFETY: both operands are 16 readable bytes, and the left one is a local copy that is writable; two values
+        // are pushed, and both are popped again.
         unsafe {
             asm!(
                 "fld tbyte ptr [{right}]",
@@ -30,8 +30,8 @@ macro_rules! compute {
     }};
 }
 
-/// Compares the right operand with the left one, in the order that makes `$set` say "left is less": an operand that is
-/// no number makes it say no.
+/// Compares the right operand with the left one, so that `$set` yields 1 if the left one is less. It yields 0 if an
+/// operand is a NaN.
 macro_rules! compare {
     ($left:expr, $right:expr, $set:literal) => {{
         let answer: u8;
@@ -61,7 +61,7 @@ impl LongDouble {
     }
 
     pub fn difference(self, right: LongDouble) -> LongDouble {
-        // The top minus the one below.
+        // The instruction computes the top of the stack minus the value below.
         compute!(self, right, "fsubrp st(1), st")
     }
 

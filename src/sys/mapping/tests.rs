@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Mappings, and all that a peer may send instead of one.
+//! Tests mappings, and files that a hostile peer may send.
 
 use core::sync::atomic::Ordering;
 use std::fs::File;
@@ -21,7 +21,7 @@ fn refusal(result: io::Result<Mapping>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// A memory file as a peer may make it.
+/// A memory file made by a peer.
 fn theirs(flags: MFdFlags, size: i64, filled: i64, seals: SealFlag) -> OwnedFd {
     let fd = memfd_create(c"theirs", MFdFlags::MFD_CLOEXEC | flags).unwrap();
     ftruncate(&fd, size).unwrap();
@@ -87,14 +87,14 @@ fn memory_that_could_go_away_is_refused() {
     let attach = |fd: OwnedFd| refusal(Mapping::attach_read_only(&fd, LEN));
     assert!(attach(theirs(may, all, all, none)).contains("shortened"));
     assert!(attach(theirs(may, all, all, SealFlag::F_SEAL_GROW)).contains("shortened"));
-    // Without the flag only one seal is there, the one that forbids more.
+    // Without the flag the file only has F_SEAL_SEAL, which forbids further seals.
     assert!(attach(theirs(MFdFlags::empty(), all, all, none)).contains("shortened"));
     assert!(attach(theirs(may, all - 1, all - 1, sealed)).contains("too short"));
     assert!(attach(theirs(may, 0, 0, sealed)).contains("too short"));
     assert!(attach(theirs(may, all, all - 4096, sealed)).contains("holes"));
     assert!(attach(theirs(may, all, 0, sealed)).contains("holes"));
     assert!(attach(theirs(may, 1 << 40, all, sealed)).contains("holes"));
-    // What is there may be more than what is asked for.
+    // The memory may be larger than requested.
     let fd = theirs(may, 2 * all, 2 * all, sealed);
     assert_eq!(Mapping::attach(&fd, LEN).unwrap().len(), LEN);
     assert!(Mapping::attach(&fd, 0).is_err());
@@ -135,11 +135,11 @@ fn other_files_are_refused() {
     assert!(Mapping::attach(&socket, LEN).is_err());
 }
 
-/// Where a hole is punched later, there may be no page left: a signal.
+/// If a hole is punched later and no huge page is left, an access would cause a signal.
 #[test]
 fn huge_pages_are_refused() {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING | MFdFlags::MFD_HUGETLB;
-    // Kernels without them cannot send them either.
+    // On kernels without huge pages no peer can send them.
     let Ok(fd) = memfd_create(c"huge", flags) else {
         return;
     };
@@ -206,7 +206,7 @@ fn more_memory_than_there_is_is_an_error() {
 
 #[test]
 fn a_mapping_is_unmapped_with_its_end() {
-    // Counted in the mappings of this process, of which others come and go: by name.
+    // Counted by name, because other mappings of this process come and go.
     let count = || {
         let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
         maps.matches("memfd:test-unmapped").count()

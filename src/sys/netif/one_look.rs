@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One look at the interfaces for all who ask during one call: several providers answer it, some more than once, and a
-//! look costs a hundred microseconds.
+//! Caches the list of interfaces during one call of the application: several providers need it, some more than once,
+//! and reading it costs a hundred microseconds.
 #![forbid(unsafe_code)]
 
 use core::cell::RefCell;
@@ -13,12 +13,12 @@ thread_local! {
 }
 
 struct Seen {
-    /// One may lie within another.
+    /// Number of `OneLook`s of this thread, which may be nested.
     calls: usize,
     addresses: Option<Vec<Address>>,
 }
 
-/// While it lives, this thread looks at the interfaces once at most.
+/// While a value exists, this thread reads the list of interfaces at most once.
 pub struct OneLook(PhantomData<*const ()>);
 
 impl OneLook {
@@ -39,7 +39,7 @@ impl Drop for OneLook {
     }
 }
 
-/// What was seen during the call that is under way, or what `look` sees.
+/// Returns the addresses that were read during the present call, or calls `look`.
 pub(super) fn known_or(look: impl Fn() -> Vec<Address>) -> Vec<Address> {
     SEEN.with_borrow_mut(|seen| match (seen.calls, &mut seen.addresses) {
         (0, _) => look(),

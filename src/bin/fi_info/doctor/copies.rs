@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whether a process may read the memory of another one of its user and host, which is called CMA: process_vm_readv(2).
+//! Checks whether a process may read the memory of another process of the same user and host (CMA):
+//! process_vm_readv(2).
 //!
-//! It is tried, as between two ranks of a job: two children of this program, neither the parent of the other. The kernel
-//! may let a parent do what it forbids to others.
+//! Two children of this program try it, as two ranks of a job would; neither is the parent of the other, because the
+//! kernel may allow a parent what it forbids to other processes.
 #![forbid(unsafe_code)]
 
 use std::env;
@@ -45,7 +46,7 @@ fn finding(outcome: Result<(), String>, scope: Option<&str>) -> Finding {
     Finding::note(ABOUT, text, remedy)
 }
 
-/// One child tells where its secret is, the other reads it there.
+/// Starts two children: one prints the address of its secret, the other reads the secret there.
 fn attempt() -> Result<(), String> {
     let mut read = start(WAITS).map_err(|error| error.to_string())?;
     let outcome = tried(&mut read);
@@ -73,7 +74,7 @@ fn start(part: &str) -> io::Result<Child> {
         .spawn()
 }
 
-/// The line that a child writes.
+/// Reads the line that a child writes.
 fn answer(child: &mut Child) -> Result<String, String> {
     let mut line = String::new();
     if let Some(out) = child.stdout.as_mut() {
@@ -87,23 +88,23 @@ fn answer(child: &mut Child) -> Result<String, String> {
 }
 
 fn end(child: &mut Child) {
-    // It may have ended by itself.
+    // The child may have ended by itself.
     let _ = child.kill();
     let _ = child.wait();
 }
 
-/// What this process is to do, if it is a child of `attempt`.
+/// Returns the task of this process, if it is a child of `attempt`.
 pub fn is_read() -> Option<String> {
     env::var(PART).ok()
 }
 
-/// The part of a child: to be read, until its parent has gone, or to read.
+/// Runs the task of a child: offer memory until the parent has ended, or read the other child's memory.
 pub fn be_read(part: &str) {
     if part == WAITS {
         let secret = SECRET.to_vec();
         let place = format!("{} {}", std::process::id(), secret.as_ptr() as usize);
         output::print(|out| writeln!(out, "{place}"));
-        // Ends with the parent, whatever ends that.
+        // Ends with the parent, however the parent ends.
         let _ = io::stdin().read(&mut [0]);
         assert_eq!(secret, SECRET);
         return;
@@ -142,7 +143,7 @@ const ABOUT: &str = "copies";
 const YAMA: &str = "/proc/sys/kernel/yama/ptrace_scope";
 const SECRET: &[u8] = b"read by process_vm_readv(2)";
 
-/// Set for the children of `attempt`: where the other one's secret is, or `WAITS`.
+/// Variable that is set for the children of `attempt`: the place of the other child's secret, or `WAITS`.
 const PART: &str = "FI_INFO_COPY";
 const WAITS: &str = "waits";
 const DONE: &str = "done";

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What `--doctor` has found: a line that says what is, and one that says what to do.
+//! The findings of `--doctor`: each has a line with the state, and may have one with a remedy.
 #![forbid(unsafe_code)]
 
 use std::io::{Result, Write};
 
 use serde_json::{Value, json};
 
-/// What a finding means for a job.
+/// The meaning of a finding for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// As it should be.
     Fine,
-    /// It works, and somebody may wonder, or it costs time.
+    /// A working setup that is unusual or costs time.
     Note,
-    /// It keeps jobs from running.
+    /// A fault that prevents jobs from running.
     Wrong,
 }
 
@@ -30,10 +30,10 @@ impl Kind {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     pub kind: Kind,
-    /// What was looked at.
+    /// The subject of the check.
     about: &'static str,
     pub text: String,
-    /// What to do.
+    /// The advice to the user.
     remedy: Option<String>,
 }
 
@@ -71,7 +71,7 @@ impl Finding {
     }
 }
 
-/// How many findings keep jobs from running.
+/// Returns the number of findings that prevent jobs from running.
 pub fn count_wrong(findings: &[Finding]) -> usize {
     let wrong = findings
         .iter()
@@ -79,7 +79,7 @@ pub fn count_wrong(findings: &[Finding]) -> usize {
     wrong.count()
 }
 
-/// A line for each, and below it, further in, what to do.
+/// Writes a line for each finding, and below it, indented, the remedy.
 pub fn write(out: &mut dyn Write, findings: &[Finding]) -> Result<()> {
     for finding in findings {
         let word = finding.kind.word();
@@ -91,7 +91,7 @@ pub fn write(out: &mut dyn Write, findings: &[Finding]) -> Result<()> {
     Ok(())
 }
 
-/// The last line.
+/// Writes the last line.
 pub fn write_sum(out: &mut dyn Write, findings: &[Finding]) -> Result<()> {
     match count_wrong(findings) {
         0 => writeln!(out, "nothing is wrong"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Interfaces with their addresses, which of them programs take, and whether this host's own name leads astray.
+//! Checks interfaces and their addresses, which of them programs use, and whether this host's own name is misleading.
 #![forbid(unsafe_code)]
 
 use std::net::IpAddr;
@@ -20,7 +20,7 @@ pub fn findings(heard: &Heard) -> Vec<Finding> {
     findings
 }
 
-/// The addresses of tcp's endpoints, in the order of the library, whose first one most programs take.
+/// Returns the addresses of tcp's endpoints in the order of the library. Most programs take the first one.
 pub fn addresses(heard: &Heard) -> Vec<IpAddr> {
     let mut addresses: Vec<IpAddr> = Vec::new();
     let entries = heard.entries().into_iter().flat_map(|list| list.iter());
@@ -93,7 +93,7 @@ fn all_in_all(links: &[Link]) -> Option<Finding> {
     })
 }
 
-/// An address that means something on one link only.
+/// Returns true if the address is valid on one link only.
 fn is_link_local(address: &IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -119,7 +119,7 @@ fn first(addresses: &[IpAddr], links: &[Link]) -> Option<Finding> {
     })
 }
 
-/// Programs that look themselves up by name tell others that address.
+/// Checks the address of this host's own name, because some programs look it up and send it to their peers.
 fn own_name(links: &[Link]) -> Option<Finding> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").ok()?;
     let name = name.trim().to_owned();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The library itself: which it is, what it offers, its plug-ins, and what a peer on this host is reached over.
+//! Checks the library itself: its identity, its entries, its plug-ins, and how it reaches a peer on this host.
 #![forbid(unsafe_code)]
 
 use std::path::Path;
@@ -51,7 +51,7 @@ fn which(heard: &Heard) -> Finding {
     }
 }
 
-/// Each once, in the library's order.
+/// Returns each name once, in the library's order.
 fn names(list: &InfoList) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for name in list.iter().filter_map(|info| info.provider()) {
@@ -62,16 +62,16 @@ fn names(list: &InfoList) -> Vec<String> {
     names
 }
 
-/// Opens each entry's fabric and domain; those that fail are findings.
+/// Opens each entry's fabric and domain. Returns a finding for each failure.
 pub fn unopened(list: &InfoList) -> Vec<Finding> {
     let mut findings: Vec<Finding> = list.iter().filter_map(unusable).collect();
     findings.dedup();
     findings
 }
 
-/// An entry whose fabric or domain cannot be opened.
+/// Returns a finding if the entry's fabric or domain cannot be opened.
 fn unusable(info: Info<'_>) -> Option<Finding> {
-    // One of each provider and interface is enough.
+    // One entry for each provider and interface is sufficient.
     if info.ep_type() != FI_EP_RDM {
         return None;
     }
@@ -110,7 +110,7 @@ fn peer(provider: &str, way: neighbours::Outcome) -> Finding {
     }
 }
 
-/// What the log says of the files of plug-ins.
+/// Returns findings from log lines about files of plug-ins.
 fn plug_ins(heard: &Heard) -> Vec<Finding> {
     let mut findings: Vec<Finding> = heard.lines.iter().filter_map(plug_in).collect();
     findings.dedup();
@@ -142,7 +142,7 @@ fn is_plug_in(file: &str) -> bool {
     file.ends_with("fi.so") && Path::new(file).file_name().is_some()
 }
 
-/// What else the library warns of. What is about a variable is told with the variables.
+/// Returns a finding for another warning in the log. Warnings about variables are reported with the variables.
 fn warning(line: &Line) -> Option<Finding> {
     let is_told = plug_in(line).is_some() || line.text.starts_with("FI_");
     (line.level == FI_LOG_WARN && !is_told).then(|| {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the system grants this process: getrlimit(2), listen(2), room in /dev/shm.
+//! Checks limits of the system for this process: getrlimit(2), listen(2), room in /dev/shm.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -35,7 +35,7 @@ pub fn findings(heard: &Heard) -> Vec<Finding> {
     findings
 }
 
-/// As the library is told, FI_UNIVERSE_SIZE.
+/// Returns the number of peers that the library expects, FI_UNIVERSE_SIZE.
 fn peers_to_expect(heard: &Heard) -> u64 {
     let param = heard
         .params
@@ -75,7 +75,7 @@ fn open_files((soft, hard): (u64, u64), peers: u64) -> Finding {
              the service that starts jobs)"
         ),
     };
-    // Ranks that are no more than the default number may well be fewer.
+    // A job may well have fewer ranks than the default number.
     match far < SMALL_JOB {
         true => Finding::wrong(ABOUT, text, remedy),
         false => Finding::note(ABOUT, text, remedy),
@@ -160,17 +160,18 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What FI_UNIVERSE_SIZE is where it is not set.
+/// The default of FI_UNIVERSE_SIZE.
 const UNIVERSE: u64 = 256;
-/// A job that may be expected everywhere.
+/// Number of ranks of a job that should run on every host.
 const SMALL_JOB: u64 = 64;
-/// Of a rank of MPICH with one endpoint and no peer, rounded up: 20 were counted.
+/// Descriptors of an MPICH rank with one endpoint and no peer, rounded up: 20 were counted.
 const OWN_FILES: u64 = 32;
-/// A connection, and the memory that is shared. Of a peer on another host it is the connection alone.
+/// Descriptors per peer on this host: a connection and the shared memory. A peer on another host only has the
+/// connection.
 const FILES_OF_A_NEIGHBOUR: u64 = 2;
-/// The memory of a connection with the default ring; 4 MiB are too little, 6 enough.
+/// Memory of a connection with the default ring; 4 MiB are too little, 6 are enough.
 const SHARED_FILE: u64 = 8 * MIB;
-/// What a container of Docker has, which is little.
+/// The default size of /dev/shm in a Docker container, which is too small.
 const ROOM: u64 = 64 * MIB + 1;
 
 #[cfg(test)]

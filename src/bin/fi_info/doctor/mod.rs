@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_info --doctor`: what keeps jobs from running on this host, and on the way to another, and what to do about it.
+//! `fi_info --doctor`: finds causes that prevent jobs from running on this host, and on the way to another host, and
+//! names remedies.
 //!
-//! What the library knows it is asked for, through its log, fi_getinfo and fi_getparams; the rest is asked of the
-//! system. Nothing is changed.
+//! It uses the library's log, fi_getinfo and fi_getparams as far as they have the answer, and otherwise the system. It
+//! changes nothing.
 #![forbid(unsafe_code)]
 
 mod copies;
@@ -27,16 +28,16 @@ use finding::Finding;
 
 pub use copies::{be_read, is_read};
 
-/// Whose findings these are not: the tools' own variables, by which they talk to their children.
+/// Prefix of variables that are not checked: the tools set them for their children.
 const OWN_VARIABLES: &str = "FI_INFO_";
 
-/// What the library said when it was asked for everything.
+/// The library's replies to queries for all entries and variables, and its log.
 struct Heard {
-    /// What it calls itself, if it is an ironfabric.
+    /// The library's identity, if it is an ironfabric.
     identity: Option<String>,
     file: Option<String>,
     answer: Result<InfoList>,
-    /// What became of opening, where it failed.
+    /// The findings about fabrics and domains that could not be opened.
     unopened: Vec<Finding>,
     lines: Vec<Line>,
     params: Vec<Param>,
@@ -46,7 +47,7 @@ impl Heard {
     fn of(options: &Options) -> Heard {
         let imported = log::import();
         let answer = options.query.ask();
-        // Some variables are read, and some faults seen, when a fabric is opened.
+        // The library reads some variables, and detects some faults, only when a fabric is opened.
         let unopened = answer
             .as_ref()
             .map_or_else(|_| Vec::new(), library::unopened);
@@ -72,7 +73,7 @@ impl Heard {
         self.answer.as_ref().ok()
     }
 
-    /// The parts of the names of providers that offer something.
+    /// Returns true if a provider with this name, or with this part of a layered name, has entries.
     fn offers(&self, provider: &str) -> bool {
         let names = self.entries().into_iter().flat_map(InfoList::iter);
         names
@@ -81,7 +82,7 @@ impl Heard {
     }
 }
 
-/// Looks, prints, and ends with 1 where something is wrong.
+/// Runs all checks, prints the findings, and returns 1 if one of them is a fault.
 pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
     let door = match visit {
         Doctor::From(port) => Some(reach::door(*port)),
@@ -94,7 +95,7 @@ pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
     findings.extend(limits::findings(&heard));
     findings.extend(namespaces::findings());
     findings.extend(copies::findings());
-    // What takes a while comes when the rest is to be seen.
+    // Slow checks run after the other findings were printed.
     let write = |findings: &[Finding]| {
         if !options.json {
             output::print(|out| finding::write(out, findings));

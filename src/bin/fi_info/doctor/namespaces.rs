@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! User, network and PID namespaces: whether this process is in one of its own, and what that means for shared memory
-//! with processes outside of it.
+//! Checks user, network and PID namespaces: whether this process has its own ones, and what that means for memory
+//! shared with processes outside.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -17,7 +17,7 @@ pub fn findings() -> Vec<Finding> {
     let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     let user = nix::unistd::geteuid().as_raw();
     findings.extend(user_namespace(inode("user"), &users, user));
-    // The host's own network has settings that others do not.
+    // Only the host's own network namespace has certain settings.
     let own_network =
         Path::new("/proc/sys/net/core/somaxconn").exists() && !Path::new(HOST_ONLY).exists();
     findings.extend(own_network.then(network_namespace));
@@ -52,7 +52,7 @@ fn user_namespace(inode: Option<u64>, map: &str, user: u32) -> Vec<Finding> {
     )]
 }
 
-/// user_namespaces(7): lines of first number inside, first outside, count.
+/// Reads a map of user_namespaces(7), whose lines are first number inside, first number outside, count.
 fn covers(map: &str, user: u32) -> bool {
     map.lines().any(|line| {
         let mut numbers = line.split_whitespace().map(|text| text.parse::<u64>());
@@ -89,11 +89,11 @@ fn number(link: &str) -> Option<u64> {
 
 const ABOUT: &str = "namespaces";
 
-/// The kernel numbers the first namespaces itself: include/uapi/linux/nsfs.h.
+/// Numbers of the first namespaces, fixed by the kernel: include/uapi/linux/nsfs.h.
 const HOST_USER: u64 = 0xEFFF_FFFD;
 const HOST_PID: u64 = 0xEFFF_FFFC;
 
-/// A setting that the first network namespace alone has.
+/// A setting that only the first network namespace has.
 const HOST_ONLY: &str = "/proc/sys/net/core/netdev_max_backlog";
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Variables of the environment that begin with `FI_`: misspelt, without a meaning, without effect. Which there are the
-//! library says (fi_getparams), and in its log what it thinks of their values.
+//! Checks variables of the environment that begin with `FI_`: misspelt, with an invalid value, without effect. The
+//! library provides the list of valid ones (fi_getparams), and its log has complaints about their values.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
@@ -32,7 +32,7 @@ pub fn findings(heard: &Heard) -> Vec<Finding> {
     findings
 }
 
-/// No variable of the library.
+/// Returns a finding for a variable that the library does not have.
 fn unknown(name: &str, heard: &Heard) -> Finding {
     let names = heard.params.iter().map(|param| param.name.as_str());
     match nearest(name, names) {
@@ -41,7 +41,7 @@ fn unknown(name: &str, heard: &Heard) -> Finding {
             format!("{name} is no variable: is {near} meant?"),
             format!("set {near} instead; `fi_info -g {near}` says what it does"),
         ),
-        // The library knows by the name that it would be a provider's.
+        // The library complains if the name begins like those of a provider.
         None if complaint(name, heard).is_some() => Finding::wrong(
             ABOUT,
             complaint(name, heard).unwrap_or_default(),
@@ -80,7 +80,7 @@ fn known(param: &Param, value: &str, set: &BTreeMap<String, String>, heard: &Hea
     }
 }
 
-/// What the library's log has against it.
+/// Returns the complaint about this variable in the library's log.
 fn complaint(name: &str, heard: &Heard) -> Option<String> {
     let about = |text: &str| {
         let rest = text.strip_prefix(name);
@@ -91,8 +91,8 @@ fn complaint(name: &str, heard: &Heard) -> Option<String> {
     Some(line.text.clone())
 }
 
-/// What it wanted and what there was, where it ruled out every entry of its provider. A list of providers is there to
-/// rule out others.
+/// If the variable ruled out every entry of its provider, returns the wanted and the offered value. Not for
+/// FI_PROVIDER, whose purpose is to exclude providers.
 fn leaves_nothing(name: &str, heard: &Heard) -> Option<String> {
     if name == "FI_PROVIDER" {
         return None;
@@ -123,7 +123,7 @@ fn without_effect(param: &Param, set: &BTreeMap<String, String>, heard: &Heard) 
     if heard.offers(provider) {
         return None;
     }
-    // Where nothing is offered at all there is another finding.
+    // If there is no entry at all, another finding reports that.
     heard.entries()?;
     Some(match set.get("FI_PROVIDER") {
         Some(list) => format!("FI_PROVIDER={list} leaves nothing of {provider}"),
@@ -131,14 +131,14 @@ fn without_effect(param: &Param, set: &BTreeMap<String, String>, heard: &Heard) 
     })
 }
 
-/// `tcp` of the help "tcp: name of the only network interface".
+/// Returns the provider, for example `tcp` of the help "tcp: name of the only network interface".
 fn provider_of(param: &Param) -> Option<&str> {
     let (provider, _) = param.help.split_once(": ")?;
     let prefix = format!("FI_{}_", provider.to_ascii_uppercase());
     param.name.starts_with(&prefix).then_some(provider)
 }
 
-/// The name that is most like this one, if it is so like it that one will be meant for the other.
+/// Returns the most similar name, if it is similar enough for a spelling mistake.
 fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let far = (name.len() - "FI_".len()) / 4;
     let near = names.map(|known| (distance(name, known), known));
@@ -146,7 +146,7 @@ fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a s
     (steps <= far.max(1)).then_some(known)
 }
 
-/// How many letters have to be put in, left out, replaced, or swapped with their neighbour.
+/// Returns the number of letters to insert, remove, replace, or swap with their neighbour.
 fn distance(from: &str, to: &str) -> usize {
     let (from, to) = (from.as_bytes(), to.as_bytes());
     let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What sockets answers on a machine with two interfaces and five addresses.
+//! Tests the entries of sockets on a machine with two interfaces and five addresses.
 
 use super::*;
 use crate::base::info::Hints;
@@ -31,7 +31,7 @@ fn ask(hints: &Hints) -> Answer {
     ask_by(Some(hints), &Params::default())
 }
 
-/// How many entries of each kind: datagrams, unconnected, connected.
+/// Returns the number of entries of each kind: datagrams, unconnected, connected.
 fn counts(answer: &Answer) -> [usize; 3] {
     [FI_EP_DGRAM, FI_EP_RDM, FI_EP_MSG].map(|ep_type| {
         let is_it = |info: &&Info| info.ep.ep_type == ep_type.0;
@@ -39,7 +39,7 @@ fn counts(answer: &Answer) -> [usize; 3] {
     })
 }
 
-/// One entry of each kind, of the loopback interface.
+/// Returns one entry of each kind, on the loopback interface.
 fn kinds_of(answer: &Answer) -> [&Info; 3] {
     assert_eq!(counts(answer), [A, A, A]);
     [A - 2, 2 * A - 2, 3 * A - 2].map(|at| &answer.entries[at])
@@ -132,7 +132,7 @@ fn limits_and_defaults() {
                 (domain.cq_data_size, domain.cntr_cnt, domain.mr_cnt),
                 (8, 128, 65535)
             );
-            // There are keys for who asks.
+            // Keys are offered only on request.
             assert_eq!((ep.auth_key_size, domain.max_ep_auth_key), (0, 0));
         }
     }
@@ -165,7 +165,7 @@ fn capabilities_filter() {
         assert_eq!(counts(&answer), expected, "{caps:#x}");
         assert!(answer.entries.iter().all(|info| info.caps.contains(caps)));
     }
-    // FI_SEND alone: getinfo(3), what is secondary comes by itself.
+    // With FI_SEND alone, fi_getinfo(3) adds the secondary capabilities.
     let answer = ask(&Hints {
         caps: Caps::MSG,
         ..empty()

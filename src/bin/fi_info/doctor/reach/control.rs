@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The connection over which two doctors agree what to try: lines of words, the first of which says what it is.
+//! The control connection of two doctors: they exchange lines of words, of which the first is the kind of the line.
 //!
-//! The other side may be anybody. A line has a longest length and a time by which it is there; what is not the line that
-//! is due ends the conversation.
+//! The other side may be any program. A line has a limited length and must arrive in time; an unexpected line ends the
+//! session.
 #![forbid(unsafe_code)]
 
 use std::io::{ErrorKind, Read, Write};
@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 pub struct Control {
     stream: TcpStream,
-    /// When all has to be over.
+    /// The end of the whole session.
     end: Instant,
-    /// What came after the last line.
+    /// Bytes that arrived behind the last line.
     rest: Vec<u8>,
 }
 
@@ -26,7 +26,7 @@ impl Control {
         }
     }
 
-    /// Sends a line. An error is what happened, for "HOST: ...".
+    /// Sends a line. An error is a text to print behind "HOST: ".
     pub fn say(&mut self, line: &str) -> Result<(), String> {
         let time = self.time(Duration::MAX)?;
         let failed = |error: std::io::Error| format!("nothing can be sent to it: {error}");
@@ -35,7 +35,7 @@ impl Control {
         self.stream.write_all(bytes.as_bytes()).map_err(failed)
     }
 
-    /// The words that follow `verb` in the next line, which is there within `limit`.
+    /// Returns the words behind `verb` in the next line, which must arrive within `limit`.
     pub fn hear(&mut self, verb: &str, limit: Duration) -> Result<Vec<String>, String> {
         let line = self.line(Instant::now() + limit)?;
         let mut words = line.split(' ').map(str::to_owned);
@@ -83,7 +83,7 @@ impl Control {
         }
     }
 
-    /// What is left of `limit` and of the whole time.
+    /// Returns the remainder of `limit`, or of the whole session if that ends earlier.
     fn time(&self, limit: Duration) -> Result<Duration, String> {
         let time = self
             .end
@@ -96,12 +96,12 @@ impl Control {
     }
 }
 
-/// A socket with a time limit says it in either way.
+/// A socket with a time limit reports its end by either kind of error.
 pub fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// Many times what any line needs.
+/// Limit on the length of a line, far above any valid line.
 const LONGEST: usize = 4096;
 
 #[cfg(test)]
@@ -113,13 +113,13 @@ mod tests {
 
     const SOON: Duration = Duration::from_millis(200);
 
-    /// What comes of a conversation in which the other side sends this and waits.
+    /// Returns the result of a conversation in which the other side sends these bytes and then waits.
     fn heard(bytes: &'static [u8]) -> Result<Vec<String>, String> {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let other = thread::spawn(move || {
             let mut stream = TcpStream::connect(address).unwrap();
-            // It may have been closed already, which is what is wanted.
+            // The connection may be closed already, as the test expects.
             let _ = stream.write_all(bytes);
             let _ = stream.read(&mut [0]);
         });

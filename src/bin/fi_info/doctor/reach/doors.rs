@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side that is tried: TCP and UDP sockets on ports such as endpoints get, which prove that they are the right ones.
+//! The side that is tried: TCP and UDP sockets on ports in the range of endpoints, which prove their identity by a
+//! token.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -16,19 +17,19 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::calls::params::Param;
 
-/// Ports that are tried, spread over the range that endpoints get theirs from.
+/// Number of ports that are tried, spread over the range of endpoint ports.
 const TCP_PORTS: u16 = 16;
 const UDP_PORTS: u16 = 4;
 
 pub struct Doors {
     tcp: Vec<TcpListener>,
     udp: Vec<UdpSocket>,
-    /// What a connection and a datagram are answered with: nobody else knows it.
+    /// The secret with which a connection or datagram is answered; it is only sent to the other side.
     token: String,
 }
 
 impl Doors {
-    /// On all addresses of this host, and all but known only to whom `ports` is told.
+    /// Opens sockets on all addresses of this host, spread over the given range of ports.
     pub fn open((low, high): (u16, u16)) -> io::Result<Doors> {
         let mut random = [0; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
@@ -73,7 +74,7 @@ impl Doors {
         self.udp.iter().filter_map(port_of).collect()
     }
 
-    /// Answers until `done`. The UDP ports at which the token arrived.
+    /// Answers until `done` is set. Returns the UDP ports at which the token arrived.
     pub fn serve(&self, done: &AtomicBool) -> BTreeSet<u16> {
         let mut heard = BTreeSet::new();
         let busy = AtomicUsize::new(0);
@@ -83,19 +84,19 @@ impl Doors {
                 let all = tcp.chain(self.udp.iter().map(AsFd::as_fd));
                 let mut fds: Vec<PollFd> =
                     all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-                // What cannot be waited for is looked at again.
+                // If a socket cannot be polled, it is simply checked again.
                 let _ = poll(&mut fds, PollTimeout::from(LOOK));
                 for listener in &self.tcp {
                     let Ok((stream, _)) = listener.accept() else {
                         continue;
                     };
-                    // Strangers may come, too.
+                    // The limit is needed because other programs may connect, too.
                     if busy.fetch_add(1, Ordering::Relaxed) >= MOST {
                         busy.fetch_sub(1, Ordering::Relaxed);
                         continue;
                     }
                     scope.spawn(|| {
-                        // Whoever tries sees what is wrong.
+                        // The side that tries reports the error.
                         let _ = self.prove(stream);
                         busy.fetch_sub(1, Ordering::Relaxed);
                     });
@@ -111,7 +112,7 @@ impl Doors {
         heard
     }
 
-    /// A byte says whether many more are wanted.
+    /// Sends the token. The client's first byte says whether it also wants many bytes.
     fn prove(&self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nonblocking(false)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -122,17 +123,17 @@ impl Doors {
         if wish[0] == MANY {
             stream.write_all(&vec![0; BULK])?;
         }
-        // Until the other side has read all.
+        // Waits until the other side has read all bytes.
         stream.shutdown(std::net::Shutdown::Write)?;
         stream.read(&mut wish).map(drop)
     }
 
-    /// Whether the token came.
+    /// Returns true if the token arrived.
     fn echo(&self, socket: &UdpSocket) -> bool {
         let mut bytes = [0; 64];
         match socket.recv_from(&mut bytes) {
             Ok((count, from)) if bytes[..count] == *self.token.as_bytes() => {
-                // It comes again if this one is lost.
+                // The other side repeats its datagram if this one is lost.
                 let _ = socket.send_to(&bytes[..count], from);
                 true
             }
@@ -145,7 +146,7 @@ fn port_of(socket: &UdpSocket) -> Option<u16> {
     socket.local_addr().ok().map(|address| address.port())
 }
 
-/// As many sockets as can be had, the first at the low end of the range, the last at the high one.
+/// Opens up to `count` sockets, the first at the low end of the range, the last at the high end.
 fn spread<T>(low: u16, high: u16, count: u16, open: impl Fn(u16) -> io::Result<T>) -> Vec<T> {
     let (low, high) = (u32::from(low), u32::from(high));
     let steps = u32::from(count - 1);
@@ -171,7 +172,7 @@ fn udp(port: u16) -> io::Result<UdpSocket> {
     Ok(socket.into())
 }
 
-/// On all IPv4 and IPv6 addresses, or on the IPv4 ones where there is no IPv6.
+/// Binds a socket to all IPv4 and IPv6 addresses, or only to the IPv4 ones if there is no IPv6.
 fn everywhere(port: u16, kind: Type, protocol: Protocol) -> io::Result<Socket> {
     let both = Socket::new(Domain::IPV6, kind, Some(protocol)).and_then(|socket| {
         socket.set_only_v6(false)?;
@@ -184,20 +185,21 @@ fn everywhere(port: u16, kind: Type, protocol: Protocol) -> io::Result<Socket> {
             (Ipv4Addr::UNSPECIFIED, port).into(),
         ),
     };
-    // Not in the way: what is left of earlier connections. With UDP two could have the port then.
+    // Lets the port be bound in spite of earlier connections. Not with UDP, where two sockets could then have the same
+    // port.
     socket.set_reuse_address(kind == Type::STREAM)?;
     socket.bind(&address.into())?;
     Ok(socket)
 }
 
-/// A listener for the control connection, of which the same is wanted.
+/// Opens a listener for the control connection, also on all addresses.
 pub fn listener(port: u16) -> io::Result<TcpListener> {
     let socket = everywhere(port, Type::STREAM, Protocol::TCP)?;
     socket.listen(16)?;
     Ok(socket.into())
 }
 
-/// From which endpoints get their ports: what the variables say, or the kernel.
+/// Returns the range of endpoint ports, from the variables or from the kernel.
 pub fn range(params: &[Param]) -> (u16, u16) {
     let set = |name: &str| {
         let param = params.iter().find(|param| param.name == name);
@@ -214,19 +216,19 @@ pub fn range(params: &[Param]) -> (u16, u16) {
     ranges.into_iter().find(is_range).unwrap_or((32768, 60999))
 }
 
-/// Ports below are not for users' programs: no side tries them.
+/// Ports below this are reserved for privileged programs: neither side tries them.
 pub const LOWEST: u16 = 1024;
 
-/// With which a connection asks for the token, and for the token and many bytes.
+/// First byte of a connection: requests the token, or the token and many bytes.
 pub const FEW: u8 = b'1';
 pub const MANY: u8 = b'2';
 
-/// Packets of full size, and more than fit into the kernel's buffers at once.
+/// Number of bytes that needs packets of full size and exceeds the kernel's buffers.
 pub const BULK: usize = 1 << 20;
 
-/// Connections that are answered at a time.
+/// Limit on connections that are answered at a time.
 const MOST: usize = 64;
-/// How far from where it should be a port may be.
+/// Greatest distance of a port from its planned place.
 const NEAR: u32 = 20;
 const LOOK: u8 = 50; // milliseconds
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -238,7 +240,7 @@ mod tests {
     #[test]
     fn ports_are_spread_over_their_range() {
         let ports = spread(1000, 2000, 5, |port| match port {
-            // In use.
+            // These ports are in use.
             1500 | 2000 => Err(io::Error::other("in use")),
             port => Ok(port),
         });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side that listens. Any program can connect, so visitors are served at the same time, each within a time limit:
-//! one that is silent or sends something else keeps out no doctor.
+//! The side that listens. Any program can connect, so visitors are served at the same time, each within a time limit: a
+//! program that is silent or sends something else cannot block a doctor.
 #![forbid(unsafe_code)]
 
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -14,7 +14,7 @@ use super::{ABOUT, Own, SESSION, Talk, greet};
 use crate::calls::visitors::{Admission, Visitors};
 use crate::doctor::{Finding, Heard};
 
-/// Waits for a visitor, and is its host.
+/// Waits for a visitor and serves it.
 pub fn listen(door: Result<TcpListener, Finding>, heard: &Heard) -> Vec<Finding> {
     let listener = match door {
         Ok(listener) => listener,
@@ -48,12 +48,11 @@ struct Hosting {
     strangers: Vec<Finding>,
 }
 
-/// The host, and what its visit found.
+/// The host, and the findings of its visit.
 type Visit = (String, Result<Vec<Finding>, String>);
 
 impl Hosting {
-    /// Serves visitors until one visit is complete, or until `end`. Visits that have begun then are served to their
-    /// end.
+    /// Serves visitors until one visit is complete, or until `end`. Visits that have begun by then are completed.
     fn run(&mut self, listener: &TcpListener, own: &Own, end: Instant) {
         if listener.set_nonblocking(true).is_err() {
             return;
@@ -96,7 +95,7 @@ impl Hosting {
             format!("{host} came, and is no doctor: {why}"),
             "if it is the host that was meant: the same version of fi_info on both",
         );
-        // A scanner may come often.
+        // A port scanner may connect often.
         if self.strangers.len() < MOST_STRANGERS && !self.strangers.contains(&finding) {
             eprintln!("{}", finding.text);
             self.strangers.push(finding);
@@ -104,7 +103,7 @@ impl Hosting {
     }
 }
 
-/// Starts the thread of a visitor. Returns whether its visit will be reported.
+/// Starts the thread of a visitor. Returns true if its visit will be reported.
 fn begin<'scope>(
     threads: &'scope Threads<'scope, '_>,
     visitors: &'scope Visitors,
@@ -149,10 +148,10 @@ fn serve(
 }
 
 const WAIT: Duration = Duration::from_secs(600);
-/// Between two looks at the listener.
+/// Time between two polls of the listener.
 const LOOK: Duration = Duration::from_millis(20);
 const MOST_STRANGERS: usize = 16;
-/// Visits at a time. Each has up to 20 sockets of its own.
+/// Limit on simultaneous visits. Each has up to 20 sockets of its own.
 const MOST_VISITORS: usize = 16;
 
 #[cfg(test)]
@@ -208,7 +207,7 @@ mod tests {
         drop(silent);
     }
 
-    /// The control connection of a visitor that has greeted.
+    /// Opens the control connection of a visitor and sends the greeting.
     fn greeted(at: SocketAddr) -> BufReader<TcpStream> {
         let mut control = BufReader::new(TcpStream::connect(at).unwrap());
         let hello = format!("{GREETING} {VERSION}\n");
@@ -227,7 +226,7 @@ mod tests {
         inner.set_nonblocking(true).unwrap();
         let answer = thread::scope(|threads| {
             threads.spawn(|| {
-                // Once for the port, and once for many bytes.
+                // One connection for the port, and one for many bytes.
                 for _ in 0..2 {
                     let mut stream = open.accept().unwrap().0;
                     stream.read_exact(&mut [0]).unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The way between this host and another: names, routes, and with a doctor at the other end ports and addresses in both
-//! directions.
+//! Checks the way between this host and another one: names, routes, and, if a doctor runs at the other end, ports and
+//! addresses in both directions.
 //!
-//! The two meet at a control connection and say their addresses. Then each opens sockets on ports such as endpoints
-//! get, and the other tries them. All of it ends in bounded time, whatever the other side does.
+//! The two doctors open a control connection and exchange their addresses. Then each opens sockets on ports in the
+//! range of endpoints, and the other one tries them. All of it ends in bounded time, whatever the other side does.
 #![forbid(unsafe_code)]
 
 mod control;
@@ -34,7 +34,7 @@ use verdict::Direction;
 pub use hosting::listen;
 pub use route::resolve;
 
-/// The way to `host`, NAME or NAME:PORT.
+/// Checks the way to `host`, NAME or NAME:PORT.
 pub fn visit(host: &str, heard: &Heard) -> Vec<Finding> {
     let (name, port) = route::parts(host);
     let addresses = match resolve(&name) {
@@ -77,7 +77,7 @@ pub fn visit(host: &str, heard: &Heard) -> Vec<Finding> {
     findings
 }
 
-/// Where visitors come. It is there before anything else is looked at, so that both sides may start at once.
+/// Opens the listener for visitors. This comes before all other checks, so that both sides may start at the same time.
 pub fn door(port: Option<u16>) -> Result<TcpListener, Finding> {
     let port = port.unwrap_or(PORT);
     doors::listener(port).map_err(|error| {
@@ -99,7 +99,7 @@ fn meet(
         at.set_port(port);
         match TcpStream::connect_timeout(&at, CONNECT) {
             Ok(stream) => return Ok((stream, at)),
-            // That nobody listens says more than that there is no way.
+            // "Refused" is kept in preference to other errors, because it proves that the host can be reached.
             Err(error) => match last {
                 Some((_, known)) if Outcome::of(&known) == Outcome::Refused => {
                     last = Some((at, known))
@@ -166,10 +166,10 @@ struct Own {
 impl Own {
     fn of(heard: &Heard) -> Own {
         let mut addresses = interfaces::addresses(heard);
-        // The scope of an address is unknown for interfaces of the other host.
+        // Interfaces of the other host have other scopes, so link-local addresses are useless there.
         addresses
             .retain(|address| !matches!(address, IpAddr::V6(ip) if ip.is_unicast_link_local()));
-        // Loopback addresses mean nothing to another host; they are used if there are no others.
+        // Loopback addresses are meaningless on another host; they are used if there are no others.
         if addresses.iter().any(|address| !address.is_loopback()) {
             addresses.retain(|address| !address.is_loopback());
         }
@@ -206,7 +206,7 @@ impl Talk<'_> {
         Ok(findings)
     }
 
-    /// Those of the other side.
+    /// Sends this side's addresses and returns those of the other side.
     fn exchange_addresses(&mut self) -> Result<Vec<IpAddr>, String> {
         let ours: Vec<String> = self.own.addresses.iter().map(IpAddr::to_string).collect();
         self.control.say(&format!("addresses {}", ours.join(" ")))?;
@@ -220,7 +220,7 @@ impl Talk<'_> {
             .ok_or_else(|| "its addresses are none".to_owned())
     }
 
-    /// Tries what the other side opens.
+    /// Tries the sockets of the other side.
     fn attempt(&mut self, theirs: &[IpAddr]) -> Result<Vec<Finding>, String> {
         let words = self.control.hear("ports", ANSWER)?;
         let targets = Targets::read(&words).ok_or("its ports are none")?;
@@ -232,7 +232,7 @@ impl Talk<'_> {
         Ok(verdict::judge(&direction, &results, &heard))
     }
 
-    /// Opens what the other side tries.
+    /// Opens sockets for the other side to try.
     fn be_attempted(&mut self) -> Result<Vec<Finding>, String> {
         let doors = Doors::open(self.own.ports).map_err(|error| format!("here: {error}"))?;
         self.control.say(&format!("ports {}", doors.line()))?;
@@ -260,18 +260,18 @@ impl Talk<'_> {
 
 const ABOUT: &str = "reach";
 
-/// Where a doctor listens who is not told: no service of IANA's list has it.
+/// Default port of a listening doctor: IANA has not assigned it to a service.
 const PORT: u16 = 47593;
 
 const GREETING: &str = "fi_info-doctor";
 const VERSION: &str = "1";
 
-/// A session takes 20 s where all is dropped.
+/// Limit on a session, which takes 20 s if all packets are dropped.
 const SESSION: Duration = Duration::from_secs(60);
 const CONNECT: Duration = Duration::from_secs(5);
 const GREET: Duration = Duration::from_secs(5);
-/// While the other side opens its sockets.
+/// Time for the other side to open its sockets.
 const ANSWER: Duration = Duration::from_secs(10);
-/// While it tries ours.
+/// Time for the other side to try this side's sockets.
 const TRIAL: Duration = Duration::from_secs(25);
 const MOST_ADDRESSES: usize = 16;

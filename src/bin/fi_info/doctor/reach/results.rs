@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What came of trying ports and addresses, and how a line says it to the other side.
+//! The results of trying ports and addresses, and the line that sends them to the other side.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -7,22 +7,22 @@ use std::net::IpAddr;
 
 use super::control::is_timeout;
 
-/// What one attempt met.
+/// The result of one attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The one that was meant.
+    /// The expected program answered.
     Open,
-    /// "Nobody is there", though somebody is.
+    /// The connection was refused, although the program listens.
     Refused,
-    /// Nothing at all.
+    /// There was no answer.
     Silent,
-    /// Somebody else.
+    /// A different program answered.
     Stranger,
-    /// "There is no way", from a router or this host.
+    /// A router or this host reported that there is no route.
     NoWay,
-    /// Something else that the system says.
+    /// The system reported another error.
     Failed,
-    /// The address is not in the scope of the side that tries. It is not in the line.
+    /// The address is not in the scope of the side that tries. Such an address is not in the line.
     NotTried,
 }
 
@@ -36,7 +36,7 @@ const WORDS: [(Outcome, &str); 6] = [
 ];
 
 impl Outcome {
-    /// Of a connection that did not come to be.
+    /// The outcome of a connection that could not be established.
     pub fn of(error: &io::Error) -> Outcome {
         use io::ErrorKind::*;
         match error.kind() {
@@ -55,13 +55,13 @@ impl Outcome {
     }
 }
 
-/// All that one side tried.
+/// All results of one side.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Results {
     pub tcp: Vec<(u16, Outcome)>,
     pub udp: Vec<(u16, Outcome)>,
     pub addresses: Vec<(IpAddr, Outcome)>,
-    /// Whether many bytes came after the first.
+    /// Whether many bytes arrived after the token.
     pub bulk: Option<Outcome>,
 }
 

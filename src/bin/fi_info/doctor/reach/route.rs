@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Names of hosts, and over which interface the kernel sends to them.
+//! Resolves names of hosts, and finds the interface over which the kernel sends to them.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
@@ -12,7 +12,7 @@ use nix::sys::socket::{getsockopt, sockopt};
 use crate::calls::link;
 use crate::doctor::Finding;
 
-/// `NAME`, `NAME:PORT`, `ADDRESS`, `[ADDRESS]:PORT`.
+/// Splits `NAME`, `NAME:PORT`, `ADDRESS` or `[ADDRESS]:PORT`.
 pub fn parts(host: &str) -> (String, Option<u16>) {
     let bare = |name: &str| {
         name.trim_start_matches('[')
@@ -30,13 +30,13 @@ pub fn parts(host: &str) -> (String, Option<u16>) {
     }
 }
 
-/// The addresses of a name, with port 0; some, at least one. A resolver may take its time, and is not waited for longer.
+/// Returns up to `MOST` addresses of a name, at least one, with port 0. Gives up on a slow resolver after `LIMIT`.
 pub fn resolve(name: &str) -> Result<Vec<SocketAddr>, String> {
     let (answers, answer) = mpsc::channel();
     let asked = name.to_owned();
     thread::spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
-        // Nobody waits any more.
+        // Fails if the caller has given up.
         let _ = answers.send(found.map(Iterator::collect::<Vec<SocketAddr>>));
     });
     let found = answer
@@ -59,7 +59,7 @@ pub fn resolve(name: &str) -> Result<Vec<SocketAddr>, String> {
     }
 }
 
-/// The way to one address of a host. Connecting a UDP socket looks it up and sends nothing.
+/// Checks the route to one address of a host. Connecting a UDP socket looks the route up and sends nothing.
 pub fn finding(name: &str, address: &SocketAddr) -> Finding {
     let ip = address.ip();
     let own: IpAddr = match address {
@@ -100,7 +100,7 @@ pub fn finding(name: &str, address: &SocketAddr) -> Finding {
 
 const ABOUT: &str = "route";
 const LIMIT: Duration = Duration::from_secs(10);
-/// Addresses of a name that are tried.
+/// Limit on the addresses of a name that are tried.
 const MOST: usize = 4;
 
 #[cfg(test)]

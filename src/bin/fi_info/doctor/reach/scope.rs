@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which of the addresses that the other side names are tried.
+//! Selects the addresses from the other side's list that may be tried.
 //!
-//! The other side gets the result of each attempt, so a doctor that tried every address would scan networks for strangers.
-//! It tries the addresses at which the other side was found, and those that share a subnet of this host with them: the
-//! other side reaches these by itself. It never tries other addresses of this host, because a firewall does not see
-//! such connections, and no other loopback addresses, because a tunnel or a proxy can let strangers come from
-//! loopback.
+//! The other side gets the result of each attempt, so a doctor that tried every address would scan networks for
+//! strangers. A doctor tries the addresses at which the other side was found, and addresses that share a subnet of this
+//! host with them: the other side can reach these by itself. It never tries other addresses of this host, because a
+//! firewall does not see such connections, and no other loopback addresses, because a tunnel or a proxy can let
+//! strangers connect from loopback.
 #![forbid(unsafe_code)]
 
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use crate::calls::link::{self, Link, Subnet};
 
 /// The addresses that may be tried.
 pub struct Scope {
-    /// Where the other side was met.
+    /// The addresses at which the other side was found.
     met: Vec<IpAddr>,
     /// Addresses of this host.
     own: Vec<IpAddr>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The side that tries: all ports and addresses of the other at a time, each for a few seconds.
+//! The side that tries: all ports and addresses of the other side at the same time, each for a few seconds.
 #![forbid(unsafe_code)]
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use super::doors::{BULK, FEW, LOWEST, MANY};
 use super::results::{Outcome, Results};
 use super::scope::Scope;
 
-/// What the other side has opened.
+/// The sockets that the other side has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Targets {
     token: String,
@@ -21,7 +21,8 @@ pub struct Targets {
 }
 
 impl Targets {
-    /// As `Doors::line` says it; no more ports, and none of the system's, whoever asks.
+    /// Reads a line of `Doors::line`. Refuses too many ports and privileged ports, because the other side may be any
+    /// program.
     pub fn read(words: &[String]) -> Option<Targets> {
         let (token, lists) = words.split_first()?;
         let is_token = token.len() == 32 && token.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -87,7 +88,7 @@ impl Targets {
         });
         match tried {
             Ok(outcome) => outcome,
-            // Somebody takes the connection and says something else.
+            // A different program accepts the connection and sends something else.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Outcome::Stranger,
             Err(error) => Outcome::of(&error),
         }
@@ -119,7 +120,7 @@ impl Targets {
     }
 }
 
-/// Reads what was asked for; silence before its end says that full packets are lost.
+/// Reads the requested bytes. A silence before their end means that full packets are lost.
 fn read_all(stream: &mut TcpStream) -> std::io::Result<Outcome> {
     let end = Instant::now() + LIMIT;
     let (mut left, mut bytes) = (BULK, vec![0; 64 * 1024]);
@@ -129,11 +130,11 @@ fn read_all(stream: &mut TcpStream) -> std::io::Result<Outcome> {
             count => left = left.saturating_sub(count),
         }
     }
-    // It takes its time, and comes.
+    // All bytes arrived, or the transfer is slow but works.
     Ok(Outcome::Open)
 }
 
-/// Each in a thread of its own.
+/// Runs each attempt in a thread of its own.
 fn all<T: Copy + Send + Sync>(
     list: &[T],
     attempt: impl Fn(T) -> Outcome + Sync,
@@ -149,17 +150,17 @@ fn all<T: Copy + Send + Sync>(
     })
 }
 
-/// The same host, with its scope if it has one.
+/// Returns the address with another port. An IPv6 address keeps its scope.
 fn at(mut host: SocketAddr, port: u16) -> SocketAddr {
     host.set_port(port);
     host
 }
 
-/// The kernel sends the first packet of a connection again after one second, and after two more.
+/// The kernel repeats the first packet of a connection after one second, and again after two more.
 const LIMIT: Duration = Duration::from_secs(4);
 const BETWEEN: Duration = Duration::from_millis(500);
 const DATAGRAMS: u32 = 4;
-/// Ports of a kind that a side may ask to be tried.
+/// Limit on the ports of each kind in the other side's list.
 const MOST: usize = 32;
 
 #[cfg(test)]

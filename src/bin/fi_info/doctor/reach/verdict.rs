@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the results of one direction mean, and what to do about them.
+//! Interprets the results of one direction, and names remedies.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use super::results::{Outcome, Results};
 use crate::doctor::Finding;
 
-/// Who tried whom.
+/// The direction of the attempts.
 pub enum Direction<'a> {
     /// This host tried `host`.
     To { host: &'a str },
@@ -25,7 +25,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Where the other side's packets have to be let in, and from whom.
+    /// The place where a firewall must accept packets, and their source.
     fn gate(&self) -> String {
         match self {
             Direction::To { host } => {
@@ -37,7 +37,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Whose sockets were tried.
+    /// The host whose sockets were tried.
     fn tried(&self) -> &str {
         match self {
             Direction::To { host } => host,
@@ -45,7 +45,7 @@ impl Direction<'_> {
         }
     }
 
-    /// Who tried them.
+    /// The host that tried them.
     fn trier(&self) -> &str {
         match self {
             Direction::To { .. } => "here",
@@ -54,7 +54,7 @@ impl Direction<'_> {
     }
 }
 
-/// `heard` are the UDP ports at which something arrived.
+/// Makes findings from the results. `heard` has the UDP ports at which a datagram arrived.
 pub fn judge(direction: &Direction, results: &Results, heard: &BTreeSet<u16>) -> Vec<Finding> {
     let mut findings = connections(direction, &results.tcp);
     findings.extend(bulk(direction, results.bulk));
@@ -112,7 +112,7 @@ fn connections(direction: &Direction, tcp: &[(u16, Outcome)]) -> Vec<Finding> {
     found.collect()
 }
 
-/// Bytes go to the one who tried.
+/// Judges the transfer of many bytes, which flow to the side that tries.
 fn bulk(direction: &Direction, bulk: Option<Outcome>) -> Option<Finding> {
     let (from, to) = match direction {
         Direction::To { host } => (*host, "this host"),
@@ -228,7 +228,7 @@ fn highest(list: &[(u16, Outcome)]) -> u16 {
     list.iter().map(|(port, _)| *port).max().unwrap_or(0)
 }
 
-/// `port 7`, `ports 7, 8`, `ports 7, 8, 9 ... 99 (12 of 16 tried)`.
+/// Lists ports: `port 7`, `ports 7, 8`, `ports 7, 8, 9 ... 99 (12 of 16 tried)`.
 fn named(ports: &[u16], tried: usize) -> String {
     let of = match ports.len() == tried {
         true if tried > 1 => format!(" (all {tried} that were tried)"),
@@ -253,7 +253,7 @@ fn named(ports: &[u16], tried: usize) -> String {
 
 const ABOUT: &str = "reach";
 
-/// Ports that are named one by one.
+/// Limit on the ports that are listed one by one.
 const SHOWN: usize = 4;
 
 #[cfg(test)]

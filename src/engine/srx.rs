@@ -138,10 +138,10 @@ impl<M: Memory> Srx<M> {
         Some(recv)
     }
 
-    /// The buffers of the next messages without a tag, one for each message, to read into directly. It is for
-    /// transports that know the length and the sender of a message only when its bytes arrive. `accept` then returns
-    /// the same receive, because receives do not name their sources there. The iteration ends at a multi-receive
-    /// buffer: the place of the message after the next depends on the length of the next.
+    /// The buffers of the next messages without a tag, one for each message, to read into directly. This is for
+    /// transports that learn the length and the sender of a message only with its bytes. `accept` then returns the same
+    /// receive, because receives do not name their sources there. The iteration ends with the first multi-receive
+    /// buffer, because the place of later messages depends on the length of the one that goes there.
     #[inline]
     pub fn rooms(&self) -> impl Iterator<Item = &IoVec<M>> {
         let mut is_known = true;

@@ -55,7 +55,7 @@ struct options {
 	bool server;        // the other side is the client; it sends the first line
 	const char *provider;
 	bool msg;           // connected endpoints
-	bool dgram;         // datagrams: nothing is lost on loopback as long as few are under way
+	bool dgram;         // datagrams: nothing is lost on loopback as long as few are in flight
 	bool tagged;
 	bool delivery;      // FI_DELIVERY_COMPLETE in the endpoint's default flags
 	bool late;          // receives are posted after the messages have arrived

@@ -364,7 +364,7 @@ static void garbage(void)
 		size_t at;
 
 		switch (kind) {
-		case 0: // anything anywhere
+		case 0: // random values at random places
 			for (unsigned i = 0; i < 500; i++)
 				at64[chance(a.len / 8)] = chance(4) ? chance(1 << 20) : chance(UINT64_MAX);
 			break;
@@ -376,7 +376,7 @@ static void garbage(void)
 			for (unsigned i = 0; i < 100; i++)
 				at64[chance((2 * OTHER + 4 * LINE) / 8)] = chance(2) ? chance(3) : chance(UINT64_MAX);
 			break;
-		case 3: // good records that change and vanish
+		case 3: // valid records that change and disappear
 			for (unsigned i = 0; i < 20; i++) {
 				uint8_t bytes[200];
 				uint64_t more[3] = { chance(UINT64_MAX) };
@@ -389,12 +389,12 @@ static void garbage(void)
 				}
 			}
 			break;
-		case 4: // pages come anew
+		case 4: // pages that are replaced by new ones
 			(void) !fallocate(a.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) chance(a.len), PAGE);
 			(void) !ftruncate(a.fd, (off_t) chance(a.len));
 			at64[chance(a.len / 8)] = chance(1 << 16);
 			break;
-		default: // wake-ups without end
+		default: // endless wake-ups
 			for (unsigned i = 0; i < 50; i++)
 				(void) !send(a.socket, a.mem, PAGE, MSG_NOSIGNAL | MSG_DONTWAIT);
 		}
@@ -613,10 +613,10 @@ static void listens(void)
 					FAIL("the hello breaks off");
 		}
 		switch (kind) {
-		case 0: // ends before anything
-		case 1: // ends after the hello
+		case 0: // closes before the hello
+		case 1: // closes after the hello
 			break;
-		case 2: // says nothing
+		case 2: // does not answer
 		case 9: // and does not even accept the connection
 			// The victim waits as long as the connection is open.
 			break;

@@ -111,13 +111,13 @@ static void scribble(_Atomic uint64_t *words[WORDS])
 		uint64_t was = atomic_load(word);
 
 		switch (chance(5)) {
-		case 0: // anything
+		case 0: // a random value
 			atomic_store(word, chance(UINT64_MAX));
 			break;
-		case 1: // all is taken, or nothing, of this job
+		case 1: // all units of this message are taken, or none
 			atomic_store(word, chance(2) ? was | 0x3ffff : was & ~(uint64_t) TAKEN);
 			break;
-		case 2: // something is held or has failed
+		case 2: // a part is being copied, or has failed
 			atomic_store(word, was ^ 1ull << (30 + chance(2)));
 			break;
 		case 3: // one unit more or less
@@ -430,7 +430,7 @@ static bool held(unsigned until)
 	if (!was_held)
 		until = UNTIL_RELEASED;
 	switch (until) {
-	case UNTIL_RELEASED: // and nobody says so: it is seen when the next message comes
+	case UNTIL_RELEASED: // without a wake-up: the next message makes the receiver notice it
 		atomic_store(&board->release, 1);
 		for (unsigned i = 0; i < 2; i++) {
 			CHECK(finish(&side, &ops[i], LIMIT));

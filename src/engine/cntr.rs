@@ -93,7 +93,7 @@ impl Counter {
         true
     }
 
-    /// As `count`, for a caller that checks afterwards whether a value was reached.
+    /// Like `count`, for a caller that checks afterwards whether a value was reached.
     pub fn succeeded(&self, len: usize) {
         self.add(if self.counts_bytes() { len as u64 } else { 1 });
     }

@@ -108,7 +108,7 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.each()
     }
 
-    /// As `each_posted`, with the match criteria of each.
+    /// Like `each_posted`, with the match criteria of each.
     pub fn each_asked(&self) -> impl Iterator<Item = Asked<'_, R>> {
         self.posted.each_asked()
     }

@@ -58,7 +58,7 @@ impl<C> MrTable<C> {
         self.register_as(segments, access, offset, key, context)
     }
 
-    /// As `register`, with a key that another provider has chosen.
+    /// Like `register`, with a key that another provider has chosen.
     pub fn register_as(
         &mut self,
         segments: Vec<Registered>,
@@ -119,7 +119,7 @@ impl<C> MrTable<C> {
         Some(region)
     }
 
-    /// Finds the region of an access and the memory that it covers, which lies in one segment.
+    /// Finds the region of an access and the memory that it covers, which is in one segment.
     ///
     /// `NOKEY`: no such region. `INVAL`: not within the region. `ACCES`: the region does not grant `need`.
     #[cfg(test)] // Accesses come over connections, which may have an authorization key.
@@ -133,7 +133,7 @@ impl<C> MrTable<C> {
         self.lookup_with(None, key, addr, len, need)
     }
 
-    /// As `lookup`, over a connection on which the peer has proved this authorization key.
+    /// Like `lookup`, over a connection on which the peer has proved this authorization key.
     ///
     /// `KEYREJECTED`: the region requires another key.
     #[inline]
@@ -154,7 +154,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// As `lookup_with`, for an access that may cover several segments. Returns all parts.
+    /// Like `lookup_with`, for an access that may cover several segments. Returns all parts.
     pub fn lookup_all(
         &self,
         auth: Option<&Key>,

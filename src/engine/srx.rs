@@ -151,7 +151,7 @@ impl<M: Memory> Srx<M> {
         known.map(|posted| &posted.iov)
     }
 
-    /// As `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches and
+    /// Like `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches and
     /// has room. Nothing happens if there is none or it is of another kind.
     #[inline(always)]
     pub fn fill(
@@ -248,7 +248,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// As `keep`, for a message that has arrived as a whole: `copy` appends its bytes.
+    /// Like `keep`, for a message that has arrived as a whole: `copy` appends its bytes.
     pub fn keep_whole(&mut self, envelope: Envelope, copy: impl FnOnce(&mut Vec<u8>)) -> Slot {
         let mut bytes = match envelope.len <= SPARE_SIZE as u64 {
             true => self.spare.pop().unwrap_or_default(),

@@ -108,7 +108,7 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
     /// Becomes readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, domain: &mut DomainStateOf<Self>);
-    /// As `progress`, but handles everything that is ready.
+    /// Like `progress`, but handles everything that is ready.
     fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {
         self.progress(domain);
     }
@@ -162,7 +162,7 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
         ep: usize,
         tx: &mut Tx<'_, Self::Memory>,
     ) -> Result;
-    /// As `transmit`, if the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
+    /// Like `transmit`, if the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
     /// endpoint, `ep` the same or one of its transmit contexts.
     fn transmit_from(
         &mut self,

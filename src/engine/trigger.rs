@@ -83,7 +83,7 @@ impl Held {
     }
 }
 
-/// Where an operation is posted: the endpoint, and the endpoint itself or one of its transmit contexts.
+/// The place where an operation is posted: the endpoint, and the endpoint itself or one of its transmit contexts.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub port: usize,

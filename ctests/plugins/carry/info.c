@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 
-#define MR_BASIC 1    // FI_MR_BASIC and FI_MR_SCALABLE of API 1.4, whose names warn
+#define MR_BASIC 1    // FI_MR_BASIC and FI_MR_SCALABLE of API 1.4, whose names cause warnings
 #define MR_SCALABLE 2
 #define LOCAL_MR (1ull << 55) // FI_LOCAL_MR
 

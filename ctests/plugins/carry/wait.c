@@ -80,7 +80,7 @@ int carry_wait_open(struct carry_wait *wait, struct carry_fabric *fabric, enum f
 		break;
 	case FI_WAIT_MUTEX_COND:
 		return -FI_ENOSYS;
-	default: // FI_WAIT_SET too: there are no wait sets
+	default: // includes FI_WAIT_SET: wait sets are not supported
 		return -FI_EINVAL;
 	}
 	wait->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

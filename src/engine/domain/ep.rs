@@ -282,7 +282,7 @@ impl<T: Transport> Ep<T> {
         known
     }
 
-    /// As `transmit`, if the destination may name a receive context, or if other operations may wait for this one.
+    /// Like `transmit`, if the destination may name a receive context, or if other operations may wait for this one.
     #[cold]
     fn post_from(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
         let engine = &*self.shared.engine;
@@ -332,7 +332,7 @@ fn rma_table<T: Transport>(tx: Caps) -> &'static fi_ops_rma {
     }
 }
 
-/// As `msg_table`.
+/// Like `msg_table`.
 fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
     match (tx.contains(Caps::TAGGED), rx.contains(Caps::TAGGED)) {
         (true, true) => ops::tagged::table::<Ep<T>>(),

@@ -146,12 +146,12 @@ impl<T: Transport> Engine<T> {
         self.state.lock()
     }
 
-    /// As `lock`, for closing an object. If it fails, the object is left as it is.
+    /// Like `lock`, for closing an object. If it fails, the object is left as it is.
     pub fn lock_to_close(&self) -> core::result::Result<Locked<'_, T>, Refused> {
         self.state.lock_to_close()
     }
 
-    /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
+    /// Like `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
     pub fn lock_data(&self) -> core::result::Result<Locked<'_, T>, Refused> {
         self.state.lock_data()
@@ -225,7 +225,7 @@ impl<T: Transport> Engine<T> {
         eq.clone()
     }
 
-    /// As `lock`, but from the flusher thread.
+    /// Like `lock`, but from the flusher thread.
     fn flush_aside(&self) -> bool {
         let Ok(mut state) = self.state.lock_aside() else {
             return false;

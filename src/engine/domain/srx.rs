@@ -42,7 +42,7 @@ impl<T: Transport> SharedRx<T> {
         owner: Option<PeerSrx>,
         context: *mut c_void,
     ) -> Result<*mut fid_ep> {
-        // A context that stands for one of another provider needs no support for shared contexts.
+        // A stand-in for a context of another provider needs no support for shared contexts.
         if engine.info.domain.max_ep_srx_ctx == 0 && owner.is_none() {
             return Err(Error::NOSYS);
         }

@@ -24,7 +24,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// As `count`, for a counter on which other operations wait.
+    /// Like `count`, for a counter on which other operations wait.
     #[cold]
     pub fn count_watched(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
         match self.triggers.end(flags) {

@@ -18,7 +18,7 @@ use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerCq, PeerSrx};
 use crate::hmem::Memory;
 
-/// Objects of the domain that stand for those of other providers.
+/// Objects of the domain that are stand-ins for those of other providers.
 #[derive(Default)]
 pub struct Peers {
     /// There is at least one such object.

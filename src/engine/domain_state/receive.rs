@@ -189,7 +189,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         })
     }
 
-    /// As `received`, for a message that fits into its receive. `release` is FI_MULTI_RECV if the completion returns
+    /// Like `received`, for a message that fits into its receive. `release` is FI_MULTI_RECV if the completion returns
     /// the buffer.
     #[inline(always)]
     pub fn filled(
@@ -203,7 +203,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.filled_by::<false>(id, recv, message, release, source);
     }
 
-    /// As `filled`, for a message that arrived in one piece.
+    /// Like `filled`, for a message that arrived in one piece.
     #[inline(always)]
     pub fn filled_whole(
         &mut self,

@@ -50,7 +50,7 @@ impl<A, M: Memory> DomainState<A, M> {
         self.eps.remove(id)
     }
 
-    /// As `ep`, for an endpoint that may be closed.
+    /// Like `ep`, for an endpoint that may be closed.
     #[inline(always)]
     pub fn find_ep(&self, id: usize) -> Option<&EpState> {
         self.eps.get(id)

@@ -2,7 +2,7 @@
 //! Messages of a receive context whose receives belong to another provider: fi_peer(3). Each is kept like a claimed
 //! message (FI_CLAIM), so it waits for the receive that the owner names, whatever arrives meanwhile.
 //!
-//! To the transports such a context has no posted receives. Messages whose bytes are here are copied once more; large
+//! Transports see no posted receives in such a context. Messages whose bytes are here are copied once more; large
 //! ones stay with their sender until the receive is known, and are copied once.
 #![forbid(unsafe_code)]
 

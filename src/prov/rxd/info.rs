@@ -126,7 +126,7 @@ fn wishes(query: &Query, more: Caps) -> Hints {
     }
 }
 
-/// The provider name requested below. It never selects this provider or one that lies upon it.
+/// The provider name requested below. It never selects this provider or one that is layered on it.
 fn core_name(name: Option<&CStr>) -> Option<CString> {
     let (own, name) = (SOURCE.name().to_bytes(), name?.to_bytes());
     let parts = name.split(|&byte| byte == b';');

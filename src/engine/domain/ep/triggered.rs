@@ -69,7 +69,7 @@ impl<T: Transport> Ep<T> {
         self.post_when(state, context, Action::Transmit(place, outgoing))
     }
 
-    /// As `receive`, with FI_PEEK or FI_TRIGGER.
+    /// Like `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
     pub(super) fn receive_special(&self, mut rx: Rx<T::Memory>) -> Result {
         let engine = &*self.shared.engine;

@@ -3,7 +3,7 @@
 //!
 //! A peer of this library keeps packets that arrive out of order and reports them. A packet is then lost if three later
 //! transmissions have overtaken it. Other libraries drop packets out of order and acknowledge the last packet in order:
-//! after three such acknowledgements, everything behind it is lost.
+//! after three such acknowledgements, everything after it is lost.
 //!
 //! The congestion window follows losses (as NewReno): it grows by one packet per full round trip, shrinks to 0.7 after
 //! a loss, and to nearly nothing after repeated timeouts. The first timeout only retransmits the oldest packet, because

@@ -77,7 +77,7 @@ const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
 /// Capabilities that need a transmit queue.
 pub const INITIATES: Caps = flags!(Caps: SEND | READ | WRITE);
 
-/// The part of an endpoint that an `EpState` stands for.
+/// The part of an endpoint that an `EpState` represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     Endpoint,

@@ -59,7 +59,7 @@ impl Pace {
         self.written = now();
     }
 
-    /// A frame was held back.
+    /// Records that a frame was held back.
     #[inline(always)]
     pub fn gather(&mut self) {
         self.gathered = self.gathered.wrapping_add(1);

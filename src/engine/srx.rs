@@ -151,8 +151,8 @@ impl<M: Memory> Srx<M> {
         known.map(|posted| &posted.iov)
     }
 
-    /// Like `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches and
-    /// has room. Nothing happens if there is none or it is of another kind.
+    /// Like `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches
+    /// and has room. Nothing happens if there is none or it is of another kind.
     #[inline(always)]
     pub fn fill(
         &mut self,

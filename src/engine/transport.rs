@@ -144,7 +144,7 @@ pub trait Transport: Connects + Contexts + Groups + Multicast + Atomics + Batche
     ) -> bool {
         false
     }
-    /// A write of one buffer to one place, as `transmit_one`.
+    /// Writes one buffer to one place, under the rules of `transmit_one`.
     #[inline]
     fn write_one(
         &mut self,

@@ -56,7 +56,7 @@ pub enum Measure {
 
 const MEASURES: [Measure; 2] = [Measure::Value, Measure::ValueAndErrors];
 
-/// When an operation starts.
+/// The condition under which an operation starts.
 pub struct Condition {
     pub counter: Held,
     pub threshold: u64,

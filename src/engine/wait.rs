@@ -30,7 +30,7 @@ pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleepers: Mutex<Sleepers>,
-    /// FI_WAIT_MUTEX_COND. Before `sleep`, whose descriptor it uses until it is dropped.
+    /// FI_WAIT_MUTEX_COND. Declared before `sleep`, whose descriptor it uses until it is dropped.
     cond: Option<CondWatch>,
     sleep: Option<Sleep>,
     set: Option<Arc<WaitSet>>,
@@ -360,7 +360,7 @@ pub trait Member: Send + Sync {
 
 /// fi_poll(3): a wait set, shared by its handle and its members.
 pub struct WaitSet {
-    /// Before `epoll`, which it uses until it is dropped.
+    /// Declared before `epoll`, which it uses until it is dropped.
     cond: Option<CondWatch>,
     epoll: Epoll,
     obj: fi_wait_obj,

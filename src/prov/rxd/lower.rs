@@ -81,7 +81,7 @@ pub enum Failure {
     Arrived(Arrived),
     /// A receive of this endpoint failed.
     Receive(usize),
-    /// A packet was not sent.
+    /// A packet could not be sent.
     Send,
 }
 
@@ -249,7 +249,7 @@ impl LowerDomain {
         Some(Failure::Receive(ep))
     }
 
-    /// Whether completions of closed endpoints may lie in the queue below.
+    /// Whether the queue below may contain completions of closed endpoints.
     #[inline]
     pub fn has_gone(&self) -> bool {
         self.ops.has_gone()

@@ -36,7 +36,7 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Registers the variables, in the order in which `fi_getparams` shows them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }

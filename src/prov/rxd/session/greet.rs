@@ -248,7 +248,7 @@ impl<A: Address> Session<A> {
         self.greeting.is_up()
     }
 
-    /// The peer is known to be of another library.
+    /// Whether the peer is known to use another library.
     pub(super) fn is_foreign(&self) -> bool {
         self.greeting.is_up() && !self.greeting.is_ours
     }

@@ -176,7 +176,7 @@ impl<A: Address> Session<A> {
         self.arm(cx);
     }
 
-    /// A deadline has come.
+    /// Handles a deadline that has come.
     pub fn tick<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, at: Instant) {
         if self.timer != Some(at) {
             return;

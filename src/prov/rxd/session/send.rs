@@ -260,8 +260,8 @@ impl<A: Address> Session<A> {
         self.pump(cx);
     }
 
-    /// The peer's endpoint is closed. This counts only with a number that the peer can have sent: another host may
-    /// have invented the packet.
+    /// Handles the notice that the peer's endpoint is closed. It counts only with a number that the peer can have sent,
+    /// because another host may have invented the packet.
     #[cold]
     fn take_last_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
         match self.tx.window.acknowledged(ack.next, 0, 0, cx.now) {
@@ -272,7 +272,7 @@ impl<A: Address> Session<A> {
         self.lose(cx, Error::CONNRESET, c"the peer has ended");
     }
 
-    /// All packets of the oldest operations are acknowledged.
+    /// Completes the oldest operations, whose packets are all acknowledged.
     fn complete<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         let acked = self.tx.window.acked();
         while let Some(first) = self.tx.outs.front()
@@ -334,7 +334,7 @@ impl<A: Address> Session<A> {
         self.tx.window.deadline()
     }
 
-    /// No acknowledgement came in time.
+    /// Handles a timeout without an acknowledgement.
     #[cold]
     pub(super) fn unanswered<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         let is_gone = self.is_gone(cx);

@@ -30,6 +30,6 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Time for a peer that is reported as unreachable: its process may begin again. The next timeout after that, which is
-/// up to 4 s later, ends the session.
+/// Time for a peer that is reported as unreachable, because its process may restart. The next timeout after that, which
+/// is up to 4 s later, ends the session.
 const UNREACHABLE: Duration = Duration::from_secs(25);

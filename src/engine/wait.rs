@@ -150,8 +150,8 @@ impl Wait {
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
-            // Not their epoll set: the kernel limits the nesting of sets, and an application's set above ours needs one
-            // more level.
+            // Not their epoll set: the kernel limits the nesting of sets, and layers below an application already use
+            // up levels.
             (FI_WAIT_POLLFD, Some(sleep), _) => {
                 let (fds, index) = sleep.all();
                 Ok(WaitHandle::PollFds(fds, index))

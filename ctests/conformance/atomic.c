@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_atomic(3): every operation on every type in every form of call, compared with the formulas of the page computed by
-//! the C compiler; what is refused; completions, counters, order; and atomicity against several initiators.
+//! fi_atomic(3): every operation on every type in every form of call, compared with the page's formulas as the C
+//! compiler computes them; refused calls; completions, counters, order; and atomicity with several initiators.
 #include "transfer.h"
 
 #include <complex.h>
@@ -15,7 +15,7 @@ enum { ROOM = 4096, AT = 64 };
 
 // ---- The types
 
-// The small formats as their bits: whole numbers of few bits only.
+// Bits of a whole number in the small formats. Only numbers of few bits are used.
 static unsigned small_bits(long v, unsigned mantissa, unsigned exponent)
 {
 	unsigned long size = v < 0 ? -v : v;
@@ -32,7 +32,7 @@ static unsigned small_bits(long v, unsigned mantissa, unsigned exponent)
 struct type {
 	enum fi_datatype datatype;
 	size_t size;
-	size_t used; // bytes of a part that mean something
+	size_t used; // bytes of a part that are used
 	bool is_signed, is_complex, is_integer;
 };
 
@@ -60,7 +60,7 @@ static const struct type types[] = {
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]), MOST = 32 };
 
-// Writes the whole number re + im i as the type has it; bytes that mean nothing are zero.
+// Writes the whole number re + im i in the type's format. Unused bytes are zero.
 static void put(const struct type *type, void *out, long re, long im)
 {
 	memset(out, 0, type->size);
@@ -104,7 +104,7 @@ static bool is_compare(enum fi_op op)
 	return op >= FI_CSWAP && op <= FI_MSWAP;
 }
 
-// The page's list: whether calls of a family (0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC) have the operation at all.
+// The page's list: whether the calls of a family (0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC) have the operation.
 static bool in_family(uint64_t family, enum fi_op op)
 {
 	if (is_compare(op))
@@ -126,7 +126,7 @@ static bool for_type(const struct type *type, enum fi_op op)
 	}
 }
 
-// The page's formulas on whole numbers.
+// The page's formulas for whole numbers.
 static struct number formula(const struct type *type, enum fi_op op, struct number a, struct number b, struct number c)
 {
 	bool at = a.re || (type->is_complex && a.im), bt = b.re || (type->is_complex && b.im);
@@ -160,7 +160,7 @@ static struct number formula(const struct type *type, enum fi_op op, struct numb
 	}
 }
 
-// Equal but for the sign of zeros and for bytes that mean nothing.
+// Whether the values are equal, apart from the sign of zeros and from unused bytes.
 static bool equal(const struct type *type, const void *got, const void *want)
 {
 	size_t parts = type->is_complex ? 2 : 1, size = type->size / parts;
@@ -188,7 +188,7 @@ static bool equal(const struct type *type, const void *got, const void *want)
 
 enum shape { PLAIN, VECTOR, MESSAGE, INJECTED, SHAPES };
 
-// One operation on `count` elements, each the same.
+// One operation on `count` elements with equal values.
 struct job {
 	const struct type *type;
 	enum fi_op op;
@@ -199,7 +199,7 @@ struct job {
 	void *ctx;
 };
 
-// Two pieces of local memory for the shapes that take several, and of remote memory where that many are taken.
+// Uses two local buffers in the shapes that take several, and two remote ranges if the provider allows that.
 static ssize_t call(struct env *t, struct region *target, size_t at, enum shape shape, struct job *job)
 {
 	size_t size = job->type->size, first = (job->count + 1) / 2, rest = job->count - first, pieces = rest ? 2 : 1;
@@ -269,7 +269,8 @@ static const struct type *type_of(enum fi_datatype datatype)
 	FAIL("no such type: %d", datatype);
 }
 
-// A fetch of one byte: everything a posted before has happened at b. Returns what is at the start of the region.
+// Fetches one byte. When it returns, all operations that a posted before have been executed at b. Returns the first
+// byte of the region.
 static uint8_t flush(struct env *t, struct region *target)
 {
 	struct buf in = new_buf(t, 1, 0);
@@ -524,7 +525,7 @@ TEST(fi_atomic, wrong_arguments, EP_RELIABLE | OURS_ONLY, FI_ATOMIC, "No element
 	CHECK_RC(fi_atomicmsg(t->a.ep, &msg, FI_PEEK), -FI_EBADFLAGS);
 	CHECK_RC(fi_fetch_atomicmsg(t->a.ep, &msg, &one, NULL, 1, FI_REMOTE_CQ_DATA), -FI_EBADFLAGS);
 	if (!(t->info->caps & FI_FENCE))
-		CHECK_RC(fi_atomicmsg(t->a.ep, &msg, FI_FENCE), -FI_EBADFLAGS); // not asked for
+		CHECK_RC(fi_atomicmsg(t->a.ep, &msg, FI_FENCE), -FI_EBADFLAGS); // was not requested
 	remote.count = 2;
 	CHECK_RC(fi_atomicmsg(t->a.ep, &msg, 0), -FI_EINVAL);
 	remote.count = 1;
@@ -611,7 +612,7 @@ static uint64_t sum_with(struct env *t, struct region *target, uint64_t flags, b
 		*(uint64_t *)job.operand.mem = 999;
 	if (completes)
 		done(t, t->a.txcq, job.ctx, CHANGED);
-	// A thread of the library may still be at it, unless the operation is delivered.
+	// A thread of the library may still be executing it, unless the operation was delivered.
 	return __atomic_load_n((uint64_t *)target->buf.mem, __ATOMIC_RELAXED);
 }
 
@@ -818,7 +819,7 @@ TEST(fi_atomic, many, EP_RELIABLE, FI_ATOMIC, "Many operations posted at once ar
 
 enum { ACTORS = 2, EACH = 3000, KINDS = 4 };
 
-// A domain of its own over the memory of all, driven by a thread of its own. The actors operate on each other's.
+// A domain of its own over shared memory, driven by its own thread. Each actor operates on the memory of the other.
 struct actor {
 	struct env *t;
 	struct fid_ep *ep;
@@ -834,7 +835,7 @@ static struct shared {
 	uint64_t word;
 	double real;
 	unsigned __int128 wide;
-	uint8_t odd[16]; // a word at its second byte
+	uint8_t odd[16]; // contains a word at its second byte
 } shared;
 
 static const struct {
@@ -961,7 +962,7 @@ TEST(fi_atomic, to_oneself, EP_RDM, FI_ATOMIC, "An endpoint can operate on memor
 	CHECK_EQ(*(uint64_t *)target.buf.mem, 9);
 }
 
-// ---- What must not happen
+// ---- Operations that must be refused
 
 static void refused(struct env *t, uint64_t access, uint64_t offset, uint64_t key_offset, uint64_t family, enum fi_op op)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_getinfo(3), fi_endpoint(3), fi_av(3), fi_control(3), fi_profile(3): formats of tags, user identifiers, modes, and what
-//! objects answer that do not know a command.
+//! fi_getinfo(3), fi_endpoint(3), fi_av(3), fi_control(3), fi_profile(3): tag formats, user identifiers, modes, and
+//! unknown commands to objects.
 #include <rdma/fi_ext.h>
 #include <rdma/fi_profile.h>
 
@@ -12,7 +12,7 @@
 
 enum { LEN = 16 };
 
-// ---- Formats of tags
+// ---- Tag formats
 
 static void ask_format(struct env *t, uint64_t format)
 {
@@ -69,7 +69,7 @@ TEST(fi_endpoint, tag_format_fields, EP_RELIABLE, FI_TAGGED, "A pattern of bits:
 	receives(t, 0x31f000, 0x000fff, 0x31f2aa, 1);
 }
 
-// ---- Identifiers of the user
+// ---- User identifiers
 
 static void user_ids(struct env *t)
 {
@@ -78,7 +78,7 @@ static void user_ids(struct env *t)
 	CHECK(t->info->domain_attr->caps & FI_AV_USER_ID);
 }
 
-// Who the next message at b comes from.
+// Returns the source of the next message at b.
 static fi_addr_t source_of_next(struct env *t, bool unexpected)
 {
 	struct buf in = new_buf(t, LEN, 0);
@@ -155,19 +155,19 @@ TEST(fi_av, set_user_id_needs_the_flag, EP_AV, FI_MSG, "fi_av_set_user_id is for
 	CHECK(fi_av_set_user_id(av, 0, 5, 0) < 0);
 }
 
-// ---- Capabilities for who asks
+// ---- Capabilities on request
 
 TEST(fi_getinfo, only_for_who_asks, EP_ANY, FI_MSG, "Capabilities and orders that cost something are not in the result unless they were asked for")
 {
 	uint64_t costs = FI_TAGGED_MULTI_RECV | FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID;
 
 	if (!strcmp(t->prov, "shm"))
-		costs &= ~FI_AV_USER_ID; // for all
+		costs &= ~FI_AV_USER_ID; // always offered
 	t->hints->caps = 0;
 	t->hints->tx_attr->caps = t->hints->rx_attr->caps = 0;
 	env_info(t);
 	CHECK_EQ((t->info->caps | t->info->rx_attr->caps | t->info->domain_attr->caps) & costs, 0);
-	if (strcmp(t->prov, "sockets")) // there for all
+	if (strcmp(t->prov, "sockets")) // always offered
 		CHECK_EQ(t->info->tx_attr->msg_order & (FI_ORDER_WAR | FI_ORDER_SAR), 0);
 	CHECK_EQ(t->info->tx_attr->comp_order | t->info->rx_attr->comp_order, 0);
 }
@@ -185,7 +185,7 @@ TEST(fi_getinfo, modes_not_needed, EP_ANY, FI_MSG, "An application that is ready
 		CHECK_EQ(t->info->ep_attr->msg_prefix_size % 8, 0);
 }
 
-// ---- What an object does not know
+// ---- Unknown commands
 
 TEST(fi_control, unknown_commands, EP_RELIABLE, FI_MSG, "Every object refuses a command that it does not know")
 {
@@ -288,7 +288,7 @@ BOTH(profile_unexpected, EP_AV, 0, "fi_profile(3): FI_VAR_UNEXP_MSG_CNT is the n
 		op_post(t, t->b.ep, &recv);
 		done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
 		CHECK_EQ(read_count(domain), 2 - i);
-		CHECK_EQ(read_count(ep), 3); // as it was at fi_profile_start_reads
+		CHECK_EQ(read_count(ep), 3); // the value at fi_profile_start_reads
 	}
 	fi_profile_end_reads(ep, 0);
 	CHECK_EQ(read_count(ep), 0);
@@ -359,7 +359,7 @@ TEST(fi_endpoint, bulk_data_does_not_wait, EP_MSG | OURS_ONLY, FI_MSG, "Messages
 TEST(fi_getinfo, auth_key_before_1_5, EP_ANY, FI_MSG, "Keys in the hints of a program before API 1.5 are ignored")
 {
 	t->hints->ep_attr->auth_key = calloc(1, 1 << 16);
-	t->hints->ep_attr->auth_key_size = 1 << 16; // longer than any
+	t->hints->ep_attr->auth_key_size = 1 << 16; // longer than any valid key
 	t->hints->domain_attr->auth_key = calloc(1, 1 << 16);
 	t->hints->domain_attr->auth_key_size = 1 << 16;
 	CHECK_RC(env_try_info(t), -FI_ENODATA);
@@ -372,7 +372,7 @@ TEST(fi_getinfo, auth_key_before_1_5, EP_ANY, FI_MSG, "Keys in the hints of a pr
 	PAIR(t);
 }
 
-// ---- Capabilities of the sides, and modifiers alone
+// ---- Capabilities of one side, and modifiers alone
 
 static void passes(struct env *t, bool tagged)
 {

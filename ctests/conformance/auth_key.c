@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_domain(3), fi_endpoint(3), fi_mr(3): authorization keys. Who has the same key may talk; who has another one, or none,
-//! is told so and gets no byte. What crosses the wire meanwhile: wire_auth.c.
+//! fi_domain(3), fi_endpoint(3), fi_mr(3): authorization keys. Endpoints with the same key can communicate. With
+//! different keys, or with one key missing, operations fail and no byte arrives. wire_auth.c checks the bytes on the
+//! wire.
 #define _GNU_SOURCE
 #include "fixture.h"
 #include "transfer.h"
@@ -20,14 +21,14 @@ static void set_key(struct fi_info *info, const char *key)
 	ep->auth_key_size = key ? strlen(key) : 0;
 }
 
-// Asks for endpoints with this key; skips where there are none.
+// Requests endpoints with this key; skips if there are none.
 static void ask(struct env *t, const char *key)
 {
 	set_key(t->hints, key);
 	env_info(t);
 }
 
-// What a and b are opened with.
+// Keys with which a and b are opened.
 static const char *of_a, *of_b;
 
 static void tune(struct fi_info *info)
@@ -211,7 +212,7 @@ TEST(fi_endpoint, auth_key_to_itself, EP_RDM, FI_MSG, "An endpoint with a key ca
 
 // ---- Another key, or none
 
-// A send of a that no one may get: it ends in an error, and b has nothing.
+// Posts a send of a that must not be delivered: it ends in an error, and b gets nothing.
 static void no_byte(struct env *t)
 {
 	struct buf in = new_buf(t, LEN, 0), out = new_buf(t, LEN, 1);
@@ -356,7 +357,7 @@ static struct fid_mr *region_with(struct env *t, struct buf buf, const char *key
 	return mr;
 }
 
-// A write of a that waits for its delivery.
+// Posts a write of a and waits for its delivery.
 static int write_to(struct env *t, struct fid_mr *mr, struct buf target)
 {
 	struct buf out = new_buf(t, LEN, 9);
@@ -460,7 +461,7 @@ static fi_addr_t known(struct side *side, struct side *peer, fi_addr_t key)
 	return addr;
 }
 
-// Both sides have both keys in their vectors; the other one is known under its key.
+// Puts both keys into both vectors. Each side inserts the other one with the other's key.
 static void av_pair(struct env *t, const char *a, const char *b)
 {
 	fi_addr_t key_a, key_b;
@@ -550,12 +551,12 @@ TEST(fi_av, auth_key_same_key_same_handle, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: diff
 	CHECK(!memcmp(key, "another job", 11));
 	memset(key, 0, sizeof(key));
 	size = 3;
-	OK(fi_av_lookup_auth_key(av, one, key, &size)); // cut to the room
+	OK(fi_av_lookup_auth_key(av, one, key, &size)); // cut to the size of the buffer
 	CHECK_EQ(size, 5);
 	CHECK(!memcmp(key, "job\0", 4));
 	CHECK_RC(fi_av_lookup_auth_key(av, 12345, key, &size), -FI_EINVAL);
 	size = sizeof(name);
-	CHECK_RC(fi_av_lookup(av, one, name, &size), -FI_EINVAL); // no address of an endpoint
+	CHECK_RC(fi_av_lookup(av, one, name, &size), -FI_EINVAL); // the handle is no address of an endpoint
 }
 
 TEST(fi_av, auth_key_of_address, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: the key of an address is looked up by the address")
@@ -750,7 +751,7 @@ TEST(fi_cq, auth_key_of_stranger, EP_RDM, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "F
 	CHECK_EQ(err.err, FI_EADDRNOTAVAIL);
 	CHECK_EQ(err.src_addr, key_b);
 	CHECK(err.err_data);
-	from = err.src_addr; // what fi_av_insert takes
+	from = err.src_addr; // the input for fi_av_insert
 	CHECK_EQ(fi_av_insert(t->b.av, err.err_data, 1, &from, FI_AUTH_KEY, NULL), 1);
 	t->b.peer = from;
 	done(t, t->a.txcq, send.ctx, SENT(false));
@@ -854,7 +855,7 @@ TEST(fi_endpoint, auth_key_of_scalable, EP_RDM, FI_MSG, "A scalable endpoint has
 
 enum { KEY_LEN = 32, MASK = 0x5a };
 
-// So that the memory of the test does not have it.
+// Masked, so that the test itself adds no copy.
 static uint8_t masked_key[KEY_LEN];
 
 static void make_masked_key(void)
@@ -873,7 +874,7 @@ static bool is_key(const uint8_t *at)
 	return true;
 }
 
-// How often the key stands in memory that can be written.
+// Number of copies of the key in writable memory.
 static unsigned copies_of_key(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");
@@ -891,7 +892,7 @@ static unsigned copies_of_key(void)
 		CHECK(sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3);
 		if (rights[1] != 'w')
 			continue;
-		// Not malloc: what is read must not be found again.
+		// Not malloc, so that the copy is not searched, too.
 		copy = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (copy == MAP_FAILED)
 			continue;
@@ -920,7 +921,7 @@ static void give_key(struct fi_info *info)
 	info->domain_attr->auth_key_size = KEY_LEN;
 }
 
-// The program wipes what it has allocated itself before it frees an info.
+// Wipes the memory that the program itself has allocated before the info is freed.
 static void take_key(struct fi_info *info)
 {
 	wipe(info->domain_attr->auth_key, KEY_LEN);
@@ -944,7 +945,7 @@ TEST(fi_domain, auth_key_copies, EP_RELIABLE | OURS_ONLY, FI_MSG, "Of a key ther
 	CHECK_EQ(copies_of_key(), 3);
 	fi_freeinfo(copy);
 	take_key(t->hints);
-	CHECK_EQ(copies_of_key(), 1); // in the result
+	CHECK_EQ(copies_of_key(), 1); // the one in the result
 	PAIR(t);
 	round_trip(t);
 	take_key(t->info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_av(3): identifiers that the application gives to addresses; insertions reported by events (deprecated).
+//! fi_av(3): identifiers that the application sets for addresses; insertions reported by events (deprecated).
 #include "harness.h"
 
 // ---- User identifiers
@@ -55,7 +55,7 @@ TEST(fi_av, user_id_of_unexpected, EP_AV, FI_MSG | FI_TAGGED | FI_SOURCE, "FI_AV
 		SKIP("not offered: %s", rc_name(rc));
 	POST(t, fi_tsend(t->a.ep, in, sizeof(in), desc, t->a.peer, 1, &ctx[0]));
 	wait_comp(t, t->a.txcq, NULL);
-	flow_run(t, 0, 1); // is there after the other
+	flow_run(t, 0, 1); // has arrived after the other
 	ONCE(t, (rc = fi_cq_readfrom(t->b.rxcq, &entry, 1, &src)) != -FI_EAGAIN);
 	CHECK_RC(rc, 1);
 	CHECK_EQ(src, 4711);

@@ -12,7 +12,8 @@ static struct fid_av *ip_av(struct env *t)
 	return open_av(t, FI_AV_TABLE);
 }
 
-// What node and service name: an IPv4 address and port, or the string that fi_shm(7) makes of them.
+// Checks that the vector has this node and service at `fi_addr`: an IPv4 address and port, or the string that fi_shm(7)
+// makes of them.
 static void check_at(struct env *t, struct fid_av *av, fi_addr_t fi_addr, const char *node, unsigned port)
 {
 	char want[ADDR_ROOM], got[ADDR_ROOM] = { 0 };
@@ -91,7 +92,7 @@ TEST(fi_av, insertsvc_sync_err, EP_AV, FI_MSG, "FI_SYNC_ERR: insertions by name 
 	int errors[4] = { 77, 77, 77, 77 };
 	fi_addr_t got[4];
 
-	if (has_strings(t)) { // any name is one
+	if (has_strings(t)) { // any name is valid
 		put_foreign(t, foreign);
 		unknown = foreign;
 	}
@@ -231,7 +232,7 @@ TEST(fi_av, insertsym_ports_end, EP_AV, FI_MSG, "A range of services beyond 6553
 
 // ---- Printing
 
-// An address, and what fi_av_straddr makes of it.
+// Returns the text of fi_av_straddr for an address.
 static const char *printed(struct env *t, void *addr)
 {
 	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons(7471), .sin_addr.s_addr = htonl(0x7f000001) };
@@ -287,7 +288,7 @@ TEST(fi_av, straddr_bad_family, EP_AV, FI_MSG, "An address of an unknown family 
 		CHECK_EQ(buf[i], 0x5a);
 }
 
-// ---- Authorization keys: only with a domain opened for them
+// ---- Authorization keys: only in a domain that was opened for them
 
 TEST(fi_av, auth_key_not_configured, EP_AV, FI_MSG, "Without FI_AV_AUTH_KEY the calls for authorization keys are refused")
 {

@@ -36,7 +36,7 @@ static struct fid_av_set *open_set(struct env *t, struct fid_av *av, struct fi_a
 	return set;
 }
 
-// Which of the addresses are in the set: each can be removed once and no more. The set is empty afterwards.
+// Checks which addresses are in the set: each can be removed once and no more. The set is empty afterwards.
 static void is_set(struct fid_av_set *set, unsigned members)
 {
 	for (unsigned i = 0; i < COUNT; i++) {

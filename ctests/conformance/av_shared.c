@@ -8,7 +8,7 @@
 
 enum { MANY = 300 };
 
-// Of this test alone, and the same in the processes that it forks.
+// A name for this test only, the same in the processes that it forks.
 static char name[64];
 
 static struct fi_av_attr named(uint64_t flags)
@@ -44,7 +44,7 @@ static fi_addr_t insert(struct env *t, struct fid_av *av, unsigned which)
 	return at;
 }
 
-// Which address is there; -1: none.
+// Returns which address is there; -1: none.
 static int at(struct env *t, struct fid_av *av, fi_addr_t fi_addr)
 {
 	char addr[ADDR_ROOM];
@@ -195,7 +195,7 @@ TEST(fi_av, shared_talk, EP_RDM, FI_MSG | FI_SHARED_AV | FI_SOURCE, "Endpoints r
 	CHECK_RC(fi_send(t->a.ep, out, sizeof(out), NULL, b + 1, &ctx[1]), -FI_EINVAL);
 }
 
-// A child that runs `body` with what it has opened itself. Call it before anything is open.
+// Forks a child that runs `body` with objects of its own. Must be called before anything is open.
 static pid_t start(struct env *t, void (*body)(struct env *t, int in, int out), int in, int out)
 {
 	pid_t pid;

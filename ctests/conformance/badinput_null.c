@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bad input: every function of the headers, as the symbol this library exports, called with a null object.
+//! Bad input: calls every function of the headers, as the symbol that this library exports, with a null object.
 //!
-//! In C the inline functions follow the object's pointer in the caller's code, so only the symbols can answer. They are
-//! called with all arguments zero: a call that looks at its object first answers, any other would crash.
+//! In C the inline functions dereference the object in the caller's code, so only the exported symbols can check it.
+//! All arguments are zero: a call that checks its object first returns an error, any other crashes.
 #define _GNU_SOURCE
 #include "harness.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bad input: live objects, null or impossible arguments. The pages leave most of it open; this library answers
-//! -FI_EINVAL and stays usable, which is what these tests (OURS_ONLY) hold it to.
+//! Bad input: live objects with null or impossible arguments. The pages leave most of this undefined. This library
+//! returns -FI_EINVAL and stays usable, which these tests (OURS_ONLY) check.
 #include "harness.h"
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ TEST(badinput, open_null_out, EP_ANY | OURS_ONLY, FI_MSG, "Opening without a pla
 	CHECK_RC2(fi_srx_context(t->domain, t->info->rx_attr, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
 	CHECK_RC2(fi_stx_context(t->domain, t->info->tx_attr, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
 	CHECK_RC2(fi_scalable_ep(t->domain, t->info, NULL, NULL), -FI_EINVAL, -FI_ENOSYS);
-	shut(t, &t->domain->fid); // nothing was opened behind our back
+	shut(t, &t->domain->fid); // the failed calls left no object open
 	shut(t, &t->fabric->fid);
 }
 
@@ -293,7 +293,7 @@ TEST(badinput, mr_base_wrong, EP_RELIABLE | OURS_ONLY, FI_RMA, "A base_mr that i
 	keep(t, &base->fid);
 	attr.base_mr = base;
 	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
-	shut(t, &base->fid); // nothing holds it
+	shut(t, &base->fid); // no use is left
 	CHECK_RC(fi_mr_regattr(t->domain, &attr, 0, &mr), -FI_EINVAL);
 	CHECK(!mr);
 }
@@ -400,7 +400,7 @@ TEST(badinput, cm_null, EP_MSG | OURS_ONLY, FI_MSG, "Connection calls on null ar
 	CHECK_RC(fi_reject(listener.pep, NULL, NULL, 0), -FI_EINVAL);
 	CHECK_RC(fi_getname(&listener.pep->fid, memory, NULL), -FI_EINVAL);
 	shut(t, &t->a.ep->fid);
-	cm_request(t, &listener, NULL, 0, &in); // the listener is as before
+	cm_request(t, &listener, NULL, 0, &in); // the listener is unchanged
 	CHECK_RC(fi_reject(listener.pep, in.cm.info->handle, NULL, 8), -FI_EINVAL);
 	OK(fi_reject(listener.pep, in.cm.info->handle, NULL, 0));
 	fi_freeinfo(in.cm.info);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bad input: data transfer calls with impossible arguments. Each is refused at once, and the endpoint goes on.
+//! Bad input: data transfer calls with impossible arguments. Each is refused at once, and the endpoint stays usable.
 #include "harness.h"
 
 static char memory[256];

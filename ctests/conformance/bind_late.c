@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3), fi_ep_bind on an endpoint that is enabled: counters at any time, queues while nothing is under way.
+//! fi_endpoint(3), fi_ep_bind on an enabled endpoint: counters at any time, queues while no operation is in flight.
 #include "wire.h"
 
 #include <rdma/fi_trigger.h>
@@ -16,7 +16,7 @@ static void comes_to(struct env *t, struct fid_cntr *cntr, uint64_t value)
 	CHECK_EQ(fi_cntr_readerr(cntr), 0);
 }
 
-// The counter is opened before the pair, so that it is closed after it.
+// Opens the counter before the pair, so that it is closed after the pair.
 static struct fid_cntr *late_cntr(struct env *t)
 {
 	open_domain(t);

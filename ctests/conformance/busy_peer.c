@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! First contact with a peer that is alive and makes no call: it computes, sleeps or is stopped for longer than the
-//! connect timeout. The timeout is for hosts and ports that do not answer.
+//! First contact with a living peer that makes no call: it computes, sleeps or is stopped for longer than the connect
+//! timeout. The timeout is for hosts and ports that do not answer.
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
@@ -24,7 +24,7 @@ static size_t length(unsigned number)
 	return number == COUNT - 2 ? LARGE : LEN;
 }
 
-// Blocks without a call of the library until the other process sends a byte.
+// Blocks without a library call until the other process sends a byte.
 static void stay_away(struct process *other)
 {
 	char word;
@@ -67,10 +67,10 @@ static void manual_progress(struct env *t)
 
 struct sends {
 	struct op op[COUNT];
-	unsigned taken; // those that the library has accepted
+	unsigned taken; // messages that the library has accepted
 };
 
-// Posts messages. A layered provider may ask to come again until there is a connection.
+// Posts messages. A layered provider may return -FI_EAGAIN until there is a connection.
 static void go_on(struct env *t, struct sends *sends)
 {
 	for (; sends->taken < COUNT; sends->taken++) {
@@ -82,7 +82,7 @@ static void go_on(struct env *t, struct sends *sends)
 	}
 }
 
-// Progress here, and no error, for several times the timeout.
+// Makes progress for several times the timeout and expects no error.
 static void outlast_timeout(struct env *t, struct sends *sends)
 {
 	for (uint64_t end = now_ms() + 3 * TIMEOUT; now_ms() < end; progress(t)) {
@@ -186,7 +186,7 @@ static void busy_peer_dies(struct env *t, const char *prov)
 		progress(t);
 	kill_process(&child);
 	t->limit_ms = 10000;
-	if (!sends.taken) { // the call ends with the error
+	if (!sends.taken) { // the call returns the error
 		ssize_t rc = -FI_EAGAIN;
 
 		ONCE(t, (rc = op_try(t->a.ep, &sends.op[0])) != -FI_EAGAIN);
@@ -196,7 +196,7 @@ static void busy_peer_dies(struct env *t, const char *prov)
 		failed_somehow(t, t->a.txcq, sends.op[i].ctx);
 }
 
-// The settings are read once, so that each provider has tests of its own.
+// The settings are read once, so each provider has tests of its own.
 #define BUSY(PAGE, PROV)                                                                                               \
 	TEST(PAGE, busy_peer, CORE | OURS_ONLY, 0, "Messages to a peer that makes no call for longer than the connect timeout wait, and arrive in their order (" PROV ")") \
 	{                                                                                                              \
@@ -223,7 +223,7 @@ BUSY(fi_rxm, "tcp;ofi_rxm")
 
 // ---- Connected endpoints
 
-// Connections that fill the queue of the listener before the endpoint of the test connects.
+// Connections that fill the listener's queue before the endpoint of the test connects.
 static unsigned fillers;
 
 static void accept_late(struct env *t, struct process *parent)

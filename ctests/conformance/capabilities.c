@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_getinfo(3), fi_endpoint(3), capabilities: endpoints for one direction, and what the attributes of a receive
-//! context leave out.
+//! fi_getinfo(3), fi_endpoint(3), capabilities: endpoints for one direction, and receive contexts whose attributes
+//! leave capabilities out.
 #include "transfer.h"
 
 enum { LEN = 32 };
@@ -14,7 +14,8 @@ static void without_sources(struct fi_info *info)
 	info->rx_attr->caps &= ~SOURCES;
 }
 
-// A receive at `at` that names itself as the source takes a message of `from`, whose completion names no source.
+// Checks that a receive at `at` that names itself as the source takes a message of `from`, and that its completion has
+// no source.
 static void check_source_is_ignored(struct env *t, struct fid_ep *at, struct fid_cq *rxcq, struct side *from, fi_addr_t self, bool tagged)
 {
 	struct op recv = op_of(RECV, tagged, new_buf(t, LEN, 0), self);
@@ -104,7 +105,7 @@ BOTH(context_ignores_source, EP_RDM, FI_DIRECTED_RECV | FI_SOURCE, "So it is at 
 	self = own_address(sep, av);
 	from.peer = own_address(sep, from.av);
 	check_source_is_ignored(t, rx[0], rxcq[0], &from, self, tagged);
-	// The second context filters: nothing comes from itself.
+	// The second context filters: no message comes from itself.
 	recv = op_of(RECV, tagged, new_buf(t, LEN, 0), self);
 	other = op_of(RECV, tagged, new_buf(t, LEN, 0), FI_ADDR_UNSPEC);
 	op_post(t, rx[1], &recv);
@@ -132,7 +133,7 @@ TEST(fi_endpoint, srx_peek_nothing, EP_RDM, FI_MSG | FI_TAGGED, "A peek at a sha
 
 // ---- One direction
 
-// An enabled endpoint with these capabilities, to which a queue for one direction alone is bound.
+// Opens and enables an endpoint with these capabilities, to which a queue for one direction only is bound.
 static struct fid_ep *open_one_way(struct env *t, uint64_t caps, uint64_t queue)
 {
 	struct fid_cq *cq;
@@ -148,7 +149,7 @@ static struct fid_ep *open_one_way(struct env *t, uint64_t caps, uint64_t queue)
 	OK(fi_ep_bind(ep, &cq->fid, queue));
 	OK(fi_ep_bind(ep, &av->fid, 0));
 	OK(fi_enable(ep));
-	own_address(ep, av); // number 0
+	own_address(ep, av); // index 0
 	return ep;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_close under a thread that sleeps on the object: it is refused, and the thread sleeps on.
+//! fi_close while a thread sleeps on the object: the close is refused, and the thread continues to sleep.
 #include "transfer.h"
 
 #include <stdio.h>
@@ -45,7 +45,7 @@ static void sleep_in(struct env *t, struct sleeper *sleeper, int (*call)(void *)
 {
 	*sleeper = (struct sleeper){ .call = call, .object = object };
 	CHECK(!pthread_create(&sleeper->thread, NULL, sleeper_main, sleeper));
-	// Asleep also for a moment on its way there: it has to be so several times.
+	// The thread also sleeps for moments before it blocks, so it must be seen asleep several times.
 	for (unsigned seen = 0; seen < 20; seen++) {
 		for (uint64_t limit = now_ms() + t->limit_ms; !is_asleep(sleeper); sched_yield())
 			CHECK(now_ms() < limit && !sleeper->done);
@@ -152,7 +152,7 @@ TEST(fi_poll, wait_set_close_under_waiter, EP_ANY | OURS_ONLY, FI_MSG, "A wait s
 	keep(t, &cq->fid);
 	OK(fi_cq_open(t->domain, &cq_attr, &other, NULL));
 	sleep_in(t, &sleeper, in_set, set);
-	// A queue of the set may go meanwhile; the set itself may not.
+	// A queue of the set may be closed meanwhile; the set itself may not.
 	OK(fi_close(&other->fid));
 	CHECK_RC(fi_close(&set->fid), -FI_EBUSY);
 	OK(fi_cq_signal(cq));

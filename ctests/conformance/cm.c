@@ -129,7 +129,7 @@ TEST(fi_cm, many_requests, EP_MSG, FI_MSG, "Many requests wait at a listener; ea
 		OK(fi_ep_bind(passive[which], &cq->fid, FI_TRANSMIT | FI_RECV));
 		OK(fi_ep_bind(passive[which], &t->eq->fid, 0));
 		if (i == COUNT - 1)
-			break; // all are in before any is accepted
+			break; // all have arrived before any is accepted
 	}
 	for (int i = 0; i < COUNT; i++)
 		OK(fi_accept(passive[i], NULL, 0));

@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// A port where nobody listens: taken from the kernel and given back.
+// Returns a port without a listener: the kernel chose it, and it was closed again.
 static struct sockaddr_in free_port(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -71,7 +71,7 @@ TEST(fi_endpoint, pep_backlog, EP_MSG, FI_MSG, "FI_BACKLOG sets the number of re
 	OK(fi_listen(pep));
 }
 
-// How many of 8 more connections are up while nobody takes requests.
+// Returns how many of 8 more connections are established while no requests are taken.
 static unsigned connect_some(struct fid_pep *pep)
 {
 	struct sockaddr_storage addr;
@@ -99,7 +99,7 @@ TEST(fi_endpoint, pep_backlog_holds, EP_MSG, FI_MSG, "FI_BACKLOG bounds the requ
 		SKIP("no sockets");
 	OK_OR_SKIP(fi_control(&pep->fid, FI_BACKLOG, &few));
 	OK(fi_listen(pep));
-	CHECK(connect_some(pep) <= 2); // the kernel takes one more
+	CHECK(connect_some(pep) <= 2); // the kernel accepts one more
 	OK(fi_control(&pep->fid, FI_BACKLOG, &many));
 	CHECK_EQ(connect_some(pep), 8);
 }
@@ -130,7 +130,7 @@ TEST(fi_endpoint, pep_becomes_active, EP_MSG, FI_MSG, "An active endpoint takes 
 	t->a.info = info;
 	t->a.ep = open_ep(t, info);
 	OK(fi_ep_bind(t->a.ep, &open_cq(t, FI_CQ_FORMAT_TAGGED, FI_WAIT_NONE)->fid, FI_TRANSMIT | FI_RECV));
-	forget(t, &t->a.ep->fid); // close it before the queue
+	forget(t, &t->a.ep->fid); // closed before the queue
 	keep(t, &t->a.ep->fid);
 	OK(fi_ep_bind(t->a.ep, &t->eq->fid, 0));
 	OK(fi_connect(t->a.ep, listener.addr, NULL, 0));
@@ -226,7 +226,7 @@ TEST(fi_cm, close_listener_with_requests, EP_MSG, FI_MSG, "Closing a listener en
 	uint32_t event = 0;
 	ssize_t rc;
 
-	shut(t, &listener.pep->fid); // a listener with an event queue that nobody reads
+	shut(t, &listener.pep->fid); // a listener whose event queue is not read
 	passive_eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	listener.pep = open_pep(t, passive_eq);
 	OK(fi_listen(listener.pep));
@@ -234,7 +234,7 @@ TEST(fi_cm, close_listener_with_requests, EP_MSG, FI_MSG, "Closing a listener en
 	pep_address(listener.pep, listener.addr, &listener.addrlen);
 	open_bound_ep(t, &t->a);
 	OK(fi_connect(t->a.ep, listener.addr, NULL, 0));
-	// Its arrival is seen, not taken.
+	// The request is visible, but not taken.
 	ONCE(t, (rc = fi_eq_read(passive_eq, &event, buf, sizeof(buf), FI_PEEK)) != -FI_EAGAIN);
 	CHECK_EQ(event, FI_CONNREQ);
 	shut(t, &listener.pep->fid);
@@ -242,7 +242,7 @@ TEST(fi_cm, close_listener_with_requests, EP_MSG, FI_MSG, "Closing a listener en
 	if (rc > 0 && event == FI_CONNREQ) {
 		struct fi_info *info = ((struct fi_eq_cm_entry *)buf)->info;
 
-		t->b.ep = NULL; // the handle is the only way left to let go of it
+		t->b.ep = NULL; // only the handle can still refer to the request
 		OK(fi_endpoint(t->domain, info, &t->b.ep, NULL));
 		OK(fi_close(&t->b.ep->fid));
 		fi_freeinfo(info);
@@ -388,7 +388,7 @@ TEST(fi_domain, bound_eq_gets_events, EP_MSG, FI_MSG, "The queue bound to the do
 	union cm_entry in;
 
 	open_domain(t);
-	forget(t, &t->domain->fid); // close it before the queue bound to it
+	forget(t, &t->domain->fid); // closed before the queue that is bound to it
 	OK(fi_close(&t->domain->fid));
 	OK(fi_domain(t->fabric, t->info, &t->domain, NULL));
 	keep(t, &t->domain->fid);
@@ -406,7 +406,7 @@ TEST(fi_domain, bound_eq_gets_events, EP_MSG, FI_MSG, "The queue bound to the do
 
 // ---- Shutting down
 
-// The side that shuts down may be told as well.
+// The side that shuts down may get the event, too.
 static void wait_shutdown(struct env *t, struct fid_ep *ep)
 {
 	union cm_entry in = { .cm.fid = NULL };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cm(3): assigning and asking addresses, requests that are answered twice, what fi_shutdown leaves in the queues.
+//! fi_cm(3): setting and getting addresses, requests that are answered twice, queues after fi_shutdown.
 #include "transfer.h"
 
 #include <netinet/in.h>
@@ -136,7 +136,7 @@ TEST(fi_cm, setname_other_format, EP_ANY, FI_MSG, "An address of another format 
 
 	other.len = sizeof(v6);
 	memcpy(other.bytes, &v6, sizeof(v6));
-	if (has_strings(t)) // bytes without an end are no string
+	if (has_strings(t)) // bytes without a terminator are no string
 		memset(other.bytes, 'x', other.len);
 	ep = open_bound_ep(t, &t->a);
 	OK_OR_SKIP(set_name(&ep->fid, before));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connection requests that the application neither accepts nor rejects: fi_cm(3). No client waits for ever.
+//! Connection requests that the application neither accepts nor rejects: fi_cm(3). No client may wait for ever.
 #include "harness.h"
 
 enum { TIMEOUT = 300 }; // ms
@@ -9,7 +9,7 @@ static void set_timeout(const char *ms)
 	CHECK(!setenv("FI_TCP_CONN_TIMEOUT", ms, 1) && !setenv("FI_SOCKETS_CONN_TIMEOUT", ms, 1));
 }
 
-// Opens a client, and returns the info of its request. The side of the last client is in *client.
+// Opens a client and returns the info of its request. *client is the side of the last client.
 static struct fi_info *request_of(struct env *t, struct cm_listener *listener, struct side *client)
 {
 	union cm_entry in;
@@ -57,12 +57,12 @@ TEST(fi_cm, unclaimed_request_ends, EP_MSG | OURS_ONLY, FI_MSG, "After its passi
 	shut(t, &listener.pep->fid);
 	is_refused(t, &first);
 	CHECK(now_ms() >= closed + TIMEOUT);
-	// The handle names nothing any more.
+	// The handle is invalid now.
 	CHECK_RC(fi_endpoint(t->domain, forgotten, &ep, NULL), -FI_EINVAL);
 	other = cm_listen(t);
 	CHECK_RC(fi_reject(other.pep, forgotten->handle, NULL, 0), -FI_EINVAL);
 	fi_freeinfo(forgotten);
-	// A request that has an endpoint goes on.
+	// A request that has an endpoint stays valid.
 	OK(fi_accept(t->b.ep, NULL, 0));
 	wait_connected(t, t->eq, second.ep, t->b.ep);
 }
@@ -74,7 +74,7 @@ TEST(fi_cm, unread_request_ends, EP_MSG | OURS_ONLY, FI_MSG, "Closing a passive 
 	uint32_t event = 0;
 	char buf[512];
 
-	shut(t, &listener.pep->fid); // its queue is the client's, too
+	shut(t, &listener.pep->fid); // its queue is that of the client, too
 	listener.pep = open_pep(t, unread);
 	OK(fi_listen(listener.pep));
 	listener.addrlen = sizeof(listener.addr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cntr(3): opening, values, waiting, what is counted.
+//! fi_cntr(3): opening, values, waiting, counted events.
 #include "harness.h"
 
 #include <fcntl.h>
@@ -118,7 +118,7 @@ TEST(fi_cntr, close_while_bound_to_mr, EP_RELIABLE, FI_RMA | FI_RMA_EVENT, "A co
 	shut(t, &cntr->fid);
 }
 
-// ---- Values. The page lets an update take a while to be seen.
+// ---- Values. The page allows an update to become visible later.
 
 TEST(fi_cntr, starts_at_zero, EP_ANY, FI_MSG, "A new counter has value 0 and error value 0")
 {
@@ -334,7 +334,7 @@ TEST(fi_cntr, control_unknown_command, EP_ANY, FI_MSG, "A command that a counter
 	CHECK_RC(fi_control(&open_cntr(t, FI_WAIT_FD)->fid, 0x7fff, &arg), -FI_ENOSYS);
 }
 
-// ---- What is counted
+// ---- Counted events
 
 TEST(fi_cntr, counts_sends, EP_ANY, FI_MSG, "A counter bound with FI_SEND counts the endpoint's sends, and no receives")
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cntr(3): counters of bytes, waits and the error value, counters of a wait set.
+//! fi_cntr(3): counters of bytes, waits and the error value, counters in a wait set.
 #include "transfer.h"
 
 #include <unistd.h>
@@ -120,7 +120,7 @@ TEST(fi_cntr, wait_woken_by_failure, EP_ANY, FI_MSG, "An operation that fails un
 	PAIR(t, .cntr.wait_obj = FI_WAIT_UNSPEC, .cntr_flags = FI_RECV);
 	waiter.cntr = t->b.cntr;
 	start_cntr_waiter(&waiter);
-	// A failure may come before the thread waits: repeated until the thread is back.
+	// A failure may come before the thread waits, so it is repeated until the thread returns.
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; usleep(1000)) {
 		CHECK(now_ms() < limit);
 		flow_error(t, 0);

@@ -18,7 +18,7 @@ static void open_shared_eq(struct env *t)
 	open_domain(t);
 }
 
-// Endpoints that use one event queue and know each other.
+// Opens endpoints that share one event queue and have each other's addresses.
 static void open_members(struct env *t, struct group *g, unsigned count)
 {
 	memset(g, 0, sizeof(*g));
@@ -46,7 +46,7 @@ static void begin_join(struct env *t, struct group *g, unsigned i, struct fid_av
 	keep(t, &g->mc[i]->fid);
 }
 
-// The next event is this member's.
+// Expects the join events of all members.
 static void joined(struct env *t, struct group *g, unsigned count)
 {
 	for (unsigned n = 0; n < count; n++) {
@@ -85,7 +85,7 @@ static void open_joined(struct env *t, struct group *g, unsigned count)
 	join_all(t, g);
 }
 
-// One collective, at one member.
+// One collective call of one member.
 struct call {
 	enum fi_collective_op what;
 	size_t count;
@@ -132,7 +132,7 @@ static void collected(struct env *t, struct group *g, unsigned i, void *ctx)
 	CHECK(comp.flags & FI_COLLECTIVE);
 }
 
-// Element `n` of slice `slot` of what member `i` brings.
+// Element `n` of slice `slot` in the input of member `i`.
 static uint32_t value(unsigned i, unsigned slot, size_t n)
 {
 	return i * 7919 + slot * 104729 + (uint32_t)n * 31 + 1;
@@ -344,7 +344,7 @@ TEST(fi_collective, groups, EP_RDM, FI_COLLECTIVE | FI_MSG, "Groups that overlap
 	for (unsigned i = 0; i < 6; i++) {
 		if (i % 2)
 			post_at(t, &odd, &c, i / 2);
-		// In another order than elsewhere.
+		// The order differs between members.
 		post_at(t, i % 2 ? &again : &all, i % 2 ? &b : &a, i);
 		post_at(t, i % 2 ? &all : &again, i % 2 ? &a : &b, i);
 	}
@@ -384,7 +384,7 @@ TEST(fi_collective, not_received, EP_RDM, FI_COLLECTIVE | FI_MSG, "Collectives a
 
 // ---- Types and operations
 
-// Static: no byte of a long double is left unwritten.
+// Static, so that no byte of a long double is uninitialized.
 #define REDUCED(TYPE, CTYPE, OP, A, B, WANT)                                                                           \
 	do {                                                                                                           \
 		static CTYPE in_[2], out_[2];                                                                          \
@@ -477,7 +477,7 @@ TEST(fi_collective, long_double, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Su
 			random ^= random << 13;
 			random ^= random >> 7;
 			random ^= random << 17;
-			// All pairs of the special ones, then significands of 64 bits, near to each other or far.
+			// All pairs of the special values, then significands of 64 bits with near or distant exponents.
 			in[k][i] = i < 256 ? special[k ? i % 16 : i / 16] :
 					     ldexpl((long double)(random | 1ull << 63), (int)(random % (i % 2 ? 140 : 32700)) - (i % 2 ? 70 : 16414));
 			if (i >= 256 && random >> 40 & 1)
@@ -571,7 +571,7 @@ TEST(fi_collective, refused, EP_RDM | OURS_ONLY, FI_COLLECTIVE | FI_MSG, "Calls 
 	CHECK_RC(fi_broadcast(ep, in, 1, NULL, to, 77, FI_UINT32, 0, NULL), -FI_EINVAL);
 	CHECK_RC(fi_broadcast(ep, in, 1, NULL, to, FI_ADDR_NOTAVAIL, FI_UINT32, 0, NULL), -FI_EINVAL);
 	set = set_of(t, &g, 0, 1, 2, 1);
-	CHECK_RC(fi_join_collective(ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL), -FI_EINVAL); // not in it
+	CHECK_RC(fi_join_collective(ep, FI_ADDR_NOTAVAIL, set, 0, &mc, NULL), -FI_EINVAL); // the endpoint is not in the set
 	OK(fi_av_set_insert(set, at(&g, 0, 0)));
 	CHECK_RC(fi_join_collective(ep, to + 1000, set, 0, &mc, NULL), -FI_EINVAL);
 	CHECK_RC(fi_join_collective(ep, to, NULL, 0, &mc, NULL), -FI_EINVAL);
@@ -660,7 +660,7 @@ TEST(fi_collective, dead_member, EP_RDM, FI_COLLECTIVE | FI_MSG, "When a member 
 
 				CHECK(err.flags & FI_COLLECTIVE);
 			}
-		// Later ones, too.
+		// Later collectives fail, too.
 		call.what = FI_BARRIER;
 		for (unsigned i = 0; i < 5; i++)
 			if (i != victim)

@@ -13,7 +13,7 @@ enum { MOST = 9 };
 struct group {
 	unsigned count;
 	struct side sides[MOST];
-	fi_addr_t at[MOST * MOST]; // at[i * count + k]: what member i calls member k
+	fi_addr_t at[MOST * MOST]; // at[i * count + k]: address of member k at member i
 	struct fid_mc *mc[MOST];
 	fi_addr_t addr[MOST];
 };

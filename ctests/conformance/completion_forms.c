@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_msg(3), fi_tagged(3), fi_rma(3), fi_cq(3): which call forms complete, at which level, and what default flags do to
-//! each of them.
+//! fi_msg(3), fi_tagged(3), fi_rma(3), fi_cq(3): which call forms complete, at which level, and the effect of default
+//! flags on each form.
 #include "transfer.h"
 
 enum { LEN = 64, ROOM = 1 << 16 };
@@ -106,7 +106,7 @@ BOTH(selective_send_errors, EP_RELIABLE, 0, "Sends that fail write an entry even
 
 	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
 	round_trip_between(t, &t->a, &t->b);
-	for (unsigned i = 0; i < COUNT; i++) { // more than FI_TCP_MAX_SAVED_BYTES: the peer does not take all of it without a receive
+	for (unsigned i = 0; i < COUNT; i++) { // exceeds FI_TCP_MAX_SAVED_BYTES, so the peer needs a receive
 		struct op send = op_of(SENDMSG, tagged, new_buf(t, 16 << 20, 1), t->a.peer);
 
 		send.flags = FI_DELIVERY_COMPLETE;
@@ -119,7 +119,7 @@ BOTH(selective_send_errors, EP_RELIABLE, 0, "Sends that fail write an entry even
 	for (unsigned i = 0; i < COUNT && err.op_context; i++)
 		if (err.op_context == ctx[i])
 			return;
-	CHECK(!err.op_context); // it was not given back, which is allowed
+	CHECK(!err.op_context); // the buffer was not returned, which is allowed
 }
 
 // ---- FI_INJECT as default flag
@@ -360,7 +360,7 @@ TEST(fi_rma, read_after_write, EP_RELIABLE, FI_RMA, "With FI_ORDER_RAW a read ge
 	enum { COUNT = 40 };
 	struct buf in[COUNT];
 	struct region target;
-	uint64_t at = 0; // each pair in a place of its own: the next write may overtake the answer to a read
+	uint64_t at = 0; // each pair has its own place, because the next write may overtake the answer to a read
 
 	need_order(t, FI_ORDER_RAW | FI_ORDER_RMA_RAW);
 	PAIR(t);

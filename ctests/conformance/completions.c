@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3), fi_endpoint(3): when a transfer completes, what its entry holds in each format, which are suppressed.
+//! fi_cq(3), fi_endpoint(3): when a transfer completes, the contents of entries in each format, suppressed completions.
 #include "transfer.h"
 
 enum { LEN = 64 };
@@ -14,7 +14,7 @@ static struct op receive_at_b(struct env *t, bool tagged, struct buf in)
 
 // ---- Entry formats
 
-// Reads one entry of `size` bytes; what lies behind it stays as it is.
+// Reads one entry of `size` bytes and checks that later bytes of the buffer are unchanged.
 static void read_entry(struct env *t, struct fid_cq *cq, void *entry, size_t size)
 {
 	uint8_t room[128];
@@ -88,7 +88,7 @@ static void level(struct env *t, bool tagged, uint64_t flags, bool by_default, s
 	send.flags = flags;
 	op_post(t, t->a.ep, &send);
 	done(t, t->a.txcq, send.ctx, SENT(tagged));
-	if (flags & FI_DELIVERY_COMPLETE) // the data is in the buffer before the receiver's queue was looked at
+	if (flags & FI_DELIVERY_COMPLETE) // the data arrives before the receiver's queue is read
 		CHECK(holds(in, len, 1));
 	CHECK_EQ(done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged)).len, len);
 	CHECK(holds(in, len, 1));
@@ -240,7 +240,7 @@ TEST(fi_tagged, match_complete_injected, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATC
 	PAIR(t);
 	send.addr = t->a.peer;
 	send.flags = FI_MATCH_COMPLETE | FI_INJECT | FI_COMPLETION;
-	// The first one waits for the connection as well.
+	// The first message has to wait for the connection as well.
 	for (unsigned turns = 0; turns < 2; turns++) {
 		fill(out.mem, LEN, 1 + turns);
 		send.ctx = new_ctx();
@@ -296,7 +296,7 @@ TEST(fi_tagged, match_complete_many, EP_RDM | OURS_ONLY, FI_TAGGED, "FI_MATCH_CO
 		send[posted] = op_of(SENDMSG, true, new_buf(t, 8, 1 + posted), t->a.peer);
 		send[posted].tag = posted;
 		send[posted].flags = FI_MATCH_COMPLETE;
-		// A fresh connection takes some time; what is refused later stays refused until something matches.
+		// A new connection takes some time. A later refusal lasts until a receive matches.
 		if (posted == 0)
 			op_post(t, t->a.ep, &send[0]);
 		else if ((rc = op_try(t->a.ep, &send[posted])) == -FI_EAGAIN)

@@ -110,7 +110,7 @@ TEST(fi_cq, truncated_receive, EP_AV, FI_MSG, "A message larger than its buffer 
 	POST(t, fi_recv(t->b.ep, in, 24, in_desc, FI_ADDR_UNSPEC, &ctx[0]));
 	POST(t, fi_send(t->a.ep, out, 64, out_desc, t->a.peer, &ctx[1]));
 	ONCE(t, (rc = fi_cq_read(t->b.rxcq, &entry, 1)) != -FI_EAGAIN);
-	if (rc == 1) { // fi_domain(3): a provider may cut and succeed
+	if (rc == 1) { // fi_domain(3): a provider may truncate and succeed
 		CHECK_EQ(entry.len, 24);
 		return;
 	}
@@ -157,8 +157,8 @@ TEST(fi_cq, err_data_size_zero, EP_ANY, FI_MSG, "With err_data_size 0 the caller
 	CHECK(!err.err_data_size || err.err_data);
 }
 
-// What a program compiled against an older header passes: a shorter entry. The inline function of today's header writes
-// src_addr itself, so the table is called directly.
+// Reads an error entry like a program that was compiled with an older header: its entry is shorter. The inline function
+// of today's header writes src_addr itself, so the function table is called directly.
 static void check_entry_size(struct env *t, uint32_t version, size_t size)
 {
 	union {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3): non-blocking reads, what each format's entry holds, source addresses, room for completions.
+//! fi_cq(3): non-blocking reads, the contents of each format's entry, source addresses, room for completions.
 #include "transfer.h"
 
 enum { CANARY = 0xa5 };
 
-// An entry of the format arrives, is exactly as long as its structure, and the bytes behind it stay as they were.
+// Checks that an entry of the format arrives, has exactly the size of its structure, and leaves later bytes unchanged.
 static const void *entry_of(struct env *t, enum fi_cq_format format, size_t size, bool receive)
 {
 	static union {
@@ -104,7 +104,7 @@ TEST(fi_cq, read_several_at_once, EP_ANY, FI_MSG, "One read can return several e
 	struct fi_cq_tagged_entry last;
 	ssize_t rc;
 
-	// The sends complete in order on their own queue: when the last has, the earlier ones wait to be read.
+	// Sends complete in order on their own queue: after the last one the earlier ones can be read.
 	PAIR(t);
 	flow_post_recv(t, 0, 4);
 	flow_post_send(t, 0, 4);
@@ -142,7 +142,7 @@ TEST(fi_cq, read_count_zero_drives_progress, EP_ANY, FI_MSG, "Reads with count 0
 	}
 }
 
-// Message `index` arrives while nothing is called but this on b's queue, in which something is unread.
+// Checks that message `index` arrives while only b's queue is read, which has an unread entry.
 static void check_arrives(struct env *t, unsigned index, size_t count, ssize_t rc)
 {
 	struct fi_cq_tagged_entry entry;
@@ -189,7 +189,7 @@ TEST(fi_domain, auto_progress_behind_error, EP_ANY, FI_MSG, "FI_PROGRESS_AUTO: p
 	ask_progress(t, FI_PROGRESS_AUTO);
 	flow_error(t, 1);
 	for (unsigned i = 2; i < 40; i++) {
-		// Calls that a thread of the library may take for somebody who drives progress.
+		// The reads may make a progress thread believe that the application drives progress.
 		for (unsigned reads = 0; reads < 5000; reads++)
 			CHECK_RC(fi_cq_read(t->b.rxcq, &entry, 1), -FI_EAVAIL);
 		check_arrives(t, i, 1, -FI_EAVAIL);
@@ -346,7 +346,7 @@ TEST(fi_cq, readfrom_source_err, EP_AV, FI_MSG | FI_SOURCE | FI_SOURCE_ERR, "Wit
 	CHECK_EQ(src, t->b.peer);
 }
 
-// The next entry is that of an unknown sender, whose address can be inserted.
+// The next entry must be that of an unknown sender. Inserts the address in it.
 static void from_stranger(struct env *t, void *ctx, uint64_t flags, size_t len, uint64_t data)
 {
 	struct fi_cq_tagged_entry entry;

@@ -25,7 +25,7 @@ static void check_timeouts(struct env *t, enum fi_wait_obj wait)
 	CHECK(now_ms() - start < t->limit_ms);
 	start = now_ms();
 	CHECK_RC(sread(t->b.rxcq, &entry, 30), -FI_EAGAIN);
-	CHECK(now_ms() - start + 1 >= 30); // a clock of whole milliseconds
+	CHECK(now_ms() - start + 1 >= 30); // the clock has whole milliseconds
 	CHECK(now_ms() - start < t->limit_ms);
 }
 
@@ -137,7 +137,7 @@ static void check_wakes_by_message(struct env *t, enum fi_wait_obj wait)
 	flow_post_recv(t, 0, 1);
 	waiter_start(&waiter, t->b.rxcq, -1);
 	flow_post_send(t, 0, 1);
-	// Only the sender's queue is read here: the waiting thread brings its own progress.
+	// Only the sender's queue is read here, so the waiting thread has to make progress itself.
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; sched_yield()) {
 		CHECK(now_ms() < limit);
 		fi_cq_read(t->a.txcq, NULL, 0);
@@ -175,7 +175,7 @@ static void check_wakes_by_signal(struct env *t, enum fi_wait_obj wait)
 	env_info(t);
 	PAIR(t, .cq.wait_obj = wait);
 	waiter_start(&waiter, t->b.rxcq, -1);
-	// A signal may come before the thread waits: repeated until the thread is back.
+	// A signal may come before the thread waits, so it is repeated until the thread returns.
 	for (uint64_t limit = now_ms() + t->limit_ms; !waiter.done; usleep(1000)) {
 		CHECK(now_ms() < limit);
 		OK(fi_cq_signal(t->b.rxcq));
@@ -392,7 +392,7 @@ TEST(fi_poll, fd_becomes_ready, EP_ANY, FI_MSG, "After fi_trywait succeeded the 
 	fds[1] = (struct pollfd){ .fd = wait_fd(t->a.txcq), .events = POLLIN };
 	flow_post_recv(t, 0, 1);
 	flow_post_send(t, 0, 1);
-	// Progress comes from fi_trywait and fi_cq_read only, and never while blocked: a lost wake-up is a timeout here.
+	// Only fi_trywait and fi_cq_read make progress, never a blocked thread, so a lost wake-up shows as a timeout.
 	while (!received || !sent) {
 		struct fi_cq_tagged_entry entry;
 

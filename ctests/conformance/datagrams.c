@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagrams of DGRAM endpoints: each is a message with its bounds, also where many leave and arrive together. Peers are
-//! bare sockets where nothing but the library's own threads may help: fi_msg(3), fi_endpoint(3), fi_udp(7).
+//! Datagrams of DGRAM endpoints: each keeps its bounds, also if many leave and arrive together. Some peers are plain
+//! sockets, so that only threads of the library can help: fi_msg(3), fi_endpoint(3), fi_udp(7).
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <time.h>
@@ -10,7 +10,7 @@
 
 enum { ROW = 120, LONGEST = 1400, SOCKET_LIMIT_S = 30 };
 
-// Rows of one length, shorter and longer ones between, and some without bytes.
+// Length of datagram `i`: runs of one length, shorter and longer ones between, and some empty ones.
 static size_t length(unsigned i)
 {
 	static const size_t lengths[] = { 8, 8, 8, 8, 3, 8, 8, 100, 100, 100, 0, 100, 1, 1, 0, 0, LONGEST, LONGEST, 700 };
@@ -79,7 +79,7 @@ TEST(fi_msg, datagrams_before_receives, EP_DGRAM, FI_MSG, "Messages in a row tha
 	PAIR(t);
 	for (unsigned times = 0; times < 10; times++) {
 		for (unsigned i = 0; i < ROW; i += ROW / 4) {
-			// Some have a receive, the others are kept.
+			// Some have a receive; the others are kept.
 			post_receives(t, row, i, 5);
 			send_row(t, row, t->a.peer, i, ROW / 4);
 			turn(t);
@@ -156,7 +156,7 @@ TEST(fi_msg, datagrams_to_buffers_of_several, EP_DGRAM, FI_MSG | FI_MULTI_RECV, 
 	}
 }
 
-// ---- A bare socket as the peer.
+// ---- A plain socket as the peer
 
 static int bare_socket(struct env *t, struct sockaddr_in *addr)
 {
@@ -183,7 +183,7 @@ static fi_addr_t insert(struct side *side, struct sockaddr_in *addr)
 	return to;
 }
 
-// Nobody calls the library meanwhile.
+// The library is not called meanwhile.
 static void check_socket(int fd, unsigned first, unsigned count, unsigned step)
 {
 	char in[LONGEST + 1];

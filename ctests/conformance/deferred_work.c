@@ -9,7 +9,7 @@ enum { LEN = 64 };
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 #define WORK_CAPS (FI_MSG | FI_RMA | FI_TRIGGER)
 
-// A request with all it points to, until the test ends.
+// A request with everything that it points to, kept until the test ends.
 struct work {
 	struct fi_deferred_work work;
 	union {
@@ -35,7 +35,7 @@ static struct work *new_work(enum fi_op_type type, struct fid_cntr *trigger, uin
 	return work;
 }
 
-// A transfer of `side`, of or to `buf`. Its context is the request.
+// Makes a transfer of `side` from or to `buf`. Its context is the request.
 static struct work *transfer(enum fi_op_type type, struct side *side, struct buf buf, struct region *target,
 			     struct fid_cntr *trigger, uint64_t threshold, struct fid_cntr *completion)
 {
@@ -88,7 +88,7 @@ static void queue(struct env *t, struct work *work)
 	OK_OR_SKIP(try_queue(t, work));
 }
 
-// The counter gets to the value, and no further.
+// The counter must reach the value and not exceed it.
 static void counts(struct env *t, struct fid_cntr *cntr, uint64_t value)
 {
 	ONCE(t, fi_cntr_read(cntr) >= value);
@@ -503,7 +503,7 @@ TEST(fi_trigger, work_close, EP_RELIABLE, WORK_CAPS, "Counters that work names c
 	queue(t, transfer(FI_OP_RECV, &t->a, new_buf(t, LEN, 0), NULL, trigger, 1, count));
 	CHECK_RC(fi_close(&trigger->fid), -FI_EBUSY);
 	CHECK_RC(fi_close(&count->fid), -FI_EBUSY);
-	// Started, it waits for a message.
+	// The work has started and waits for a message.
 	OK(fi_cntr_add(trigger, 1));
 	turn(t);
 	CHECK_RC(fi_close(&count->fid), -FI_EBUSY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_getinfo(3): FI_TAGGED_DIRECTED_RECV and FI_EXACT_DIRECTED_RECV, whose receives name a sender. sources.c has
+//! fi_getinfo(3): FI_TAGGED_DIRECTED_RECV and FI_EXACT_DIRECTED_RECV: receives that name a sender. sources.c tests
 //! FI_DIRECTED_RECV.
 #include "transfer.h"
 
@@ -54,7 +54,7 @@ static void got(struct env *t, struct group *group, bool tagged, struct post pos
 	CHECK(holds(post.in, LEN, seed));
 }
 
-// Receives from the second peer and from the first, posted in this order; the first one's message comes first.
+// Posts receives for the second peer and for the first, in this order. The message of the first arrives first.
 static void by_source(struct env *t, struct group *group, bool tagged)
 {
 	for (unsigned unexpected = 0; unexpected < 2; unexpected++) {

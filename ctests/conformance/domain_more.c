@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_domain(3), fi_fabric(3): restricting fi_getinfo, which queue gets events, threads beside a domain, what keeps
-//! a domain or fabric open.
+//! fi_domain(3), fi_fabric(3): restricting fi_getinfo, which queue gets events, threads beside a domain, objects that
+//! keep a domain or fabric open.
 #include "harness.h"
 
 #include <pthread.h>
@@ -98,7 +98,7 @@ static void *reader_main(void *arg)
 	return NULL;
 }
 
-// The queue belongs to the fabric, and control interfaces are thread safe: only the domain's objects are one thread's.
+// The queue belongs to the fabric, and control calls are thread safe: only the domain's objects belong to one thread.
 static void check_beside(struct env *t, bool bind_domain)
 {
 	struct reader reader = { .eq = open_eq(t, FI_WAIT_NONE, 0) };

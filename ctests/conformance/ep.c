@@ -148,7 +148,7 @@ static void bind_some(struct env *t, struct fid_ep *ep, bool tx, bool rx, bool a
 		OK(fi_ep_bind(ep, &open_eq(t, FI_WAIT_NONE, 0)->fid, 0));
 }
 
-// The queues are opened before the endpoint so that they are closed after it.
+// Opens the queues before the endpoint, so that they are closed after it.
 static struct fid_ep *ep_with(struct env *t, bool tx, bool rx, bool av, bool eq)
 {
 	struct fid_ep *ep;
@@ -180,7 +180,7 @@ TEST(fi_endpoint, enable_needs_cqs_beside_counters, EP_ANY, FI_MSG | FI_RMA, "Co
 	static const uint64_t sends = FI_SEND | FI_READ | FI_WRITE, all = FI_SEND | FI_READ | FI_WRITE | FI_RECV;
 	struct fid_cntr *cntr = open_cntr(t, FI_WAIT_NONE);
 
-	for (unsigned cq = 0; cq < 3; cq++) { // none, that of one side
+	for (unsigned cq = 0; cq < 3; cq++) { // no queue, then one for each direction
 		struct fid_ep *ep = ep_with(t, cq == 1, cq == 2, true, true);
 
 		OK(fi_ep_bind(ep, &cntr->fid, cq == 1 ? FI_RECV : cq == 2 ? sends : all));
@@ -189,7 +189,7 @@ TEST(fi_endpoint, enable_needs_cqs_beside_counters, EP_ANY, FI_MSG | FI_RMA, "Co
 	}
 }
 
-// Of an endpoint with one direction.
+// Checks an endpoint with one direction.
 static void check_one_way(struct env *t, uint64_t way)
 {
 	uint64_t needed = way == FI_SEND ? FI_TRANSMIT : FI_RECV;

@@ -111,9 +111,9 @@ TEST(fi_endpoint, cancel_tagged, EP_ANY, FI_TAGGED, "A pending tagged receive ca
 	CHECK_EQ(err.flags & (FI_TAGGED | FI_RECV | FI_MSG), FI_TAGGED | FI_RECV);
 }
 
-// a's sends to a peer that reads nothing, until the queue is full: the last but one has not begun to leave then. What
-// goes through memory is too small to be fetched by the peer, what goes through sockets, or stands in a short queue, too
-// large to be copied.
+// Fills the queue of a with sends to a peer that reads nothing; the last but one has then not begun to leave. Messages
+// through memory are too small for the peer to fetch them. Messages through sockets, or in a short queue, are too large
+// to be copied.
 enum { SENT_MAX = 20000 };
 
 static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
@@ -131,14 +131,14 @@ static void check_cancels_unsent(struct env *t, bool tagged, uint64_t flags)
 	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
 	env_info(t);
 	PAIR(t, .cq.size = SENT_MAX);
-	out = new_buf(t, SENT_MAX + len, 1); // each has bytes of its own
+	out = new_buf(t, SENT_MAX + len, 1); // each message has bytes of its own
 	in = new_buf(t, len, 0);
 	do {
 		struct op *send = &sends[count];
 
 		*send = op_of(SENDMSG, tagged, part(out, count, len), t->a.peer);
 		send->flags = flags;
-		if (count == 0) { // brings the connection up
+		if (count == 0) { // establishes the connection
 			struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
 
 			op_post(t, t->b.ep, &recv);
@@ -456,7 +456,7 @@ TEST(fi_endpoint, alias_sends, EP_ANY, FI_MSG, "An alias sends on its parent's p
 	PAIR(t, .tx_flags = FI_SELECTIVE_COMPLETION);
 	other = alias(t, t->a.ep, FI_TRANSMIT | FI_COMPLETION);
 	flow_post_recv(t, 0, 2);
-	flow_post_send(t, 0, 1); // without an entry
+	flow_post_send(t, 0, 1); // has no completion entry
 	fill(t->flow->out[1], FLOW_LEN, 1);
 	POST(t, fi_send(other, t->flow->out[1], FLOW_LEN, t->flow->out_desc, t->a.peer, &t->flow->tx[1]));
 	wait_comp(t, t->b.rxcq, NULL);
@@ -486,7 +486,7 @@ TEST(fi_endpoint, alias_one_direction, EP_ANY, FI_MSG, "An alias takes flags wit
 
 // ---- Memory
 
-// Bytes of the heap in use, those of large blocks included.
+// Bytes of the heap in use, including large blocks.
 static size_t heap(void)
 {
 #if defined(__GLIBC__) && (__GLIBC__ > 2 || __GLIBC_MINOR__ >= 33)

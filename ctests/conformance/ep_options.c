@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3): options that are set only, read only or not there; operation flags and aliases at work; how many
-//! operations a queue takes.
+//! fi_endpoint(3): options that can only be set or only be read, or that do not exist; effects of operation flags and
+//! aliases; the number of operations in a queue.
 #include "transfer.h"
 
 enum { LEN = 64 };
@@ -98,7 +98,8 @@ TEST(fi_endpoint, option_limits_are_the_attributes, EP_ANY, FI_MSG, "The limits 
 	wait_comp(t, t->b.rxcq, NULL);
 }
 
-// The pair as pair_open would, with an option of a set before a is enabled: connections enable on their own, so RDM only.
+// Opens the pair like pair_open, but sets an option of a before a is enabled. Only for RDM, because connecting enables
+// an endpoint.
 static void pair_with_option(struct env *t, int option, size_t value)
 {
 	size_t got = 0, len = sizeof(got);
@@ -408,7 +409,7 @@ TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many sends 
 	ssize_t left;
 
 	t->hints->domain_attr->progress = FI_PROGRESS_MANUAL;
-	do { // the largest queue there is
+	do { // the largest queue on offer
 		t->hints->tx_attr->size = sizes[i++];
 	} while (i < 3 && env_try_info(t));
 	env_info(t);
@@ -427,7 +428,7 @@ TEST(fi_endpoint, tx_size_left_is_a_lower_bound, EP_ANY, FI_MSG, "As many sends 
 	}
 }
 
-// As many operations of a kind as there is room for, and then until there is none: nothing more is promised.
+// Posts as many operations of a kind as fi_tx_size_left returns, then until the queue is full. More is not guaranteed.
 static void check_room(struct env *t, enum form form, bool tagged, size_t len)
 {
 	struct buf out, in;
@@ -445,7 +446,7 @@ static void check_room(struct env *t, enum form form, bool tagged, size_t len)
 	for (unsigned again = 0; again < 2; again++) {
 		unsigned posted = 0;
 
-		// What was injected may be under way for a while.
+		// Injected operations may be in flight for a while.
 		ONCE(t, (left = fi_tx_size_left(t->a.ep)) != 0);
 		if (left == -FI_ENOSYS || left == -FI_EOPNOTSUPP)
 			SKIP("not offered");

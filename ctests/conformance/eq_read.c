@@ -297,7 +297,7 @@ TEST(fi_eq, fd_becomes_ready, EP_ANY, FI_MSG, "The file descriptor is ready whil
 	}
 }
 
-// ---- Errors: a connection that nobody accepts is the documented way to one (MSG)
+// ---- Errors: a refused connection is the documented way to get one (MSG)
 
 static void refused(struct env *t)
 {
@@ -306,7 +306,7 @@ static void refused(struct env *t)
 	struct fid_pep *pep;
 
 	open_bound_ep(t, &t->a);
-	pep = open_pep(t, t->eq); // its address is reserved, nobody listens there
+	pep = open_pep(t, t->eq); // reserves the address without a listener
 	OK(fi_listen(pep));
 	pep_address(pep, addr, &addrlen);
 	shut(t, &pep->fid);

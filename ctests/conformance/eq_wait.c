@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_eq(3), fi_poll(3): waiting for connection events, by blocking reads, descriptors and wait sets alone; how long
-//! error data stays.
+//! fi_eq(3), fi_poll(3): waiting for connection events only by blocking reads, descriptors or wait sets; lifetime of
+//! error data.
 #include "harness.h"
 
 #include <poll.h>
 #include <time.h>
 
-// A listener on t->eq and a request under way to it.
+// Opens a listener on t->eq and sends it a request.
 static struct cm_listener requested(struct env *t, struct fid_eq *eq)
 {
 	struct cm_listener listener;
@@ -60,7 +60,7 @@ TEST(fi_eq, sread_connects_yield, EP_MSG, FI_MSG, "FI_WAIT_YIELD: endless blocki
 	check_sread(t, FI_WAIT_YIELD);
 }
 
-// Reads the next event after each wait that `wait` says was for something.
+// Reads the next event after each successful wait.
 static void check_waits(struct env *t, void (*wait)(struct env *t, void *arg), void *arg)
 {
 	static const uint32_t want[] = { FI_CONNREQ, FI_CONNECTED, FI_CONNECTED };

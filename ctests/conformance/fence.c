@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_FENCE of fi_msg(3), fi_tagged(3), fi_rma(3) and fi_cq(3): a fenced operation, and all after it, begin when those before
-//! it to the same peer have completed.
+//! FI_FENCE of fi_msg(3), fi_tagged(3), fi_rma(3) and fi_cq(3): a fenced operation, and all later ones, start only
+//! after the earlier ones to the same peer have completed.
 #include "transfer.h"
 
 enum { LEN = 64, BIG = 4 << 20 };
@@ -67,7 +67,7 @@ BOTH(fence_waits_for_reads, EP_RELIABLE, FI_RMA | FI_FENCE, "A fenced send, and 
 	struct op first = fenced(t, tagged, new_buf(t, LEN, 1), 0);
 	struct op second = op_of(SEND, tagged, new_buf(t, LEN, 2), t->a.peer);
 	op_post(t, t->a.ep, &second);
-	// One queue for all: the reads come first.
+	// All operations share a queue: the reads come first.
 	done(t, t->a.txcq, read[0], READ);
 	done(t, t->a.txcq, read[1], READ);
 	CHECK(holds(in[0], BIG, 3) && holds(in[1], BIG, 3));

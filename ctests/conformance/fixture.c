@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What tests start from: an info, a fabric, a domain, single objects; all closed when the test returns.
+//! The starting point of tests: an info, a fabric, a domain, single objects. All are closed when the test returns.
 #include "fixture.h"
 
 #include <netinet/in.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Addresses in the provider's own format: sockaddr_in, or a string of FI_ADDR_STR.
+//! Addresses in the provider's format: sockaddr_in, or a string of FI_ADDR_STR.
 #include "fixture.h"
 
 #include <netinet/in.h>
@@ -36,7 +36,7 @@ size_t put_address(struct env *t, unsigned which, void *at)
 		.sin_addr.s_addr = htonl(FIRST_NODE + which / PORTS),
 	};
 
-	if (has_strings(t)) // of several lengths
+	if (has_strings(t)) // strings of several lengths
 		return sprintf(at, "fi_ns://nobody%.*s:%u", which % 7, "-------", which) + 1;
 	if (!has_ipv4(t))
 		SKIP("addresses of this format are not made up");
@@ -49,7 +49,7 @@ size_t put_foreign(struct env *t, void *at)
 	size_t len = put_address(t, 0, at);
 	struct sockaddr_in in;
 
-	if (has_strings(t)) { // longer than any name
+	if (has_strings(t)) { // longer than any valid name
 		memset(at, 'x', ADDR_ROOM - 1);
 		((char *)at)[ADDR_ROOM - 1] = '\0';
 		return ADDR_ROOM;
@@ -60,7 +60,7 @@ size_t put_foreign(struct env *t, void *at)
 	return len;
 }
 
-// What tells one name from another: fi_shm(7), a lookup may leave the scheme out.
+// The distinguishing part of a name: fi_shm(7) allows lookups to omit the scheme.
 static const char *bare(const char *name)
 {
 	const char *scheme = strstr(name, "://");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two ends that can talk, by address or by connection; connections step by step.
+//! Two connected ends, by address or by connection; connections step by step.
 #include "fixture.h"
 
 static void open_queues(struct env *t, struct side *side, const struct pair_opt *opt)
@@ -23,7 +23,7 @@ static void open_queues(struct env *t, struct side *side, const struct pair_opt 
 		}
 	}
 	if (t->type != FI_EP_MSG && opt->srx && side == &t->b) {
-		side->av = t->a.av; // fi_endpoint(3): who shares a receive context shares the address vector
+		side->av = t->a.av; // fi_endpoint(3): endpoints that share a receive context share the address vector
 	} else if (t->type != FI_EP_MSG) {
 		OK(fi_av_open(t->domain, &av, &side->av, side));
 		keep(t, &side->av->fid);
@@ -197,7 +197,7 @@ struct cm_listener cm_listen(struct env *t)
 	return listener;
 }
 
-// The request's data ends up in *in; its length is returned.
+// Receives a connection request. Its data is in *in; returns the length of the data.
 size_t cm_request(struct env *t, struct cm_listener *listener, const void *data, size_t len, union cm_entry *in)
 {
 	ssize_t rc;
@@ -216,7 +216,7 @@ struct fid_ep *cm_accepting(struct env *t, struct fi_info *info)
 {
 	struct fi_info *own = t->info;
 
-	t->info = info; // what open_bound_ep opens with
+	t->info = info; // open_bound_ep uses t->info
 	open_bound_ep(t, &t->b);
 	t->info = own;
 	fi_freeinfo(info);

@@ -160,7 +160,7 @@ struct flow *flow_run(struct env *t, unsigned first, unsigned count)
 	flow_post_recv(t, first, count);
 	flow_post_send(t, first, count);
 	for (unsigned i = first; i < first + count; i++) {
-		struct fi_cq_tagged_entry entry; // as large as any format's
+		struct fi_cq_tagged_entry entry; // as large as an entry of any format
 
 		wait_read(t, t->a.txcq, &entry);
 		CHECK(entry.op_context == &t->flow->tx[i]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Traffic that a provider must survive without the application's help: both sides at once, many peers, self.
+//! Traffic that a provider must survive without help of the application: both sides at once, many peers, self.
 #include "transfer.h"
 
 enum { BIG = 8 << 20 };
@@ -85,7 +85,7 @@ BOTH(many_unexpected, EP_RELIABLE, 0, "A thousand messages sent while nothing is
 		if (fi_cq_read(t->a.txcq, &comp, 1) == 1)
 			completed++;
 		progress(t);
-		if (posted < COUNT && stuck < 1000) // no receive until the provider takes no more
+		if (posted < COUNT && stuck < 1000) // no receive until the provider accepts no more
 			continue;
 		struct op recv = op_of(RECV, tagged, in, FI_ADDR_UNSPEC);
 		if (received < COUNT) {
@@ -187,7 +187,7 @@ BOTH(all_to_all, EP_RDM, 0, "Sixteen endpoints, each sending to all at once: eve
 		for (unsigned k = 0; k < COUNT; k++) {
 			struct op recv = op_of(RECV, tagged, part(in[i], k * LEN, LEN), FI_ADDR_UNSPEC);
 
-			recv.tag = k; // the k-th sender's, where there are tags
+			recv.tag = k; // the tag of the k-th sender, if the messages are tagged
 			op_post(t, sides[i].ep, &recv);
 		}
 	}
@@ -341,7 +341,7 @@ BOTH(full_queue_of_sends_and_injects, EP_RELIABLE, 0, "Sends and injects posted 
 		}
 		CHECK(rc == 0 || rc == -FI_EAGAIN);
 		refused += rc != 0;
-		// Some are taken before the next are posted, so that the queue is full most of the time.
+		// Takes some messages before the next ones are posted, so the queue is full most of the time.
 		for (unsigned k = 0; k < 100 && received < posted; k++) {
 			unsigned i = received % SLOTS;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Runs test instances in children of their own: registry, outcomes, time limits, captured output.
+//! Runs test instances in child processes: registry, outcomes, time limits, captured output.
 //!
-//! The parent never calls the library, so a child starts without its threads and locks.
+//! The parent never calls the library, so a child starts without threads and locks of the library.
 #define _GNU_SOURCE
 #include "fixture.h"
 
@@ -236,7 +236,7 @@ static struct result child_end(struct child *child, bool late, unsigned limit_s)
 	int status = 0;
 	ssize_t got;
 
-	kill(-child->pid, SIGKILL); // a late child, and whatever the test itself started
+	kill(-child->pid, SIGKILL); // a child past its limit, and processes that the test started
 	waitpid(child->pid, &status, 0);
 	got = read(child->reason, result.reason, sizeof(result.reason) - 1);
 	result.reason[got < 0 ? 0 : got] = '\0';
@@ -258,7 +258,7 @@ static struct result child_end(struct child *child, bool late, unsigned limit_s)
 	return result;
 }
 
-// Waits until a child has ended (it stays to be reaped) or passed its time; its place in the list.
+// Waits until a child has ended (it stays to be reaped) or exceeded its time. Returns its index in the list.
 static unsigned next_child(struct child *children, unsigned count, bool *late)
 {
 	sigset_t chld;
@@ -285,7 +285,7 @@ static unsigned next_child(struct child *children, unsigned count, bool *late)
 	}
 }
 
-// Reports in the order of the list, whatever order they end in.
+// Reports in the order of the list, whatever order the children end in.
 int run_all(struct instance *list, size_t count, unsigned jobs, unsigned limit_s,
 	    void (*report)(const struct instance *, struct result *))
 {

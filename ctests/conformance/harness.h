@@ -3,8 +3,8 @@
 //!
 //! A test is written `TEST(fi_cq, count_zero_reads_nothing, EP_RDM | EP_MSG, FI_MSG, "the rule in a sentence") { ... }`
 //! and gets `struct env *t`. It runs alone in a forked child with a time limit, so that a crash or a hang is one
-//! failure. A failed check ends the child at once; a test that returns has everything it opened closed for it, in
-//! reverse order, and each fi_close must return 0. Tests wait for a condition with `ONCE`/`wait_*`, never for a time.
+//! failure. A failed check ends the child at once. When a test returns, everything that it opened is closed in reverse
+//! order, and each fi_close must return 0. Tests wait for a condition with `ONCE`/`wait_*`, never for a fixed time.
 #ifndef CONFORMANCE_HARNESS_H
 #define CONFORMANCE_HARNESS_H
 
@@ -78,7 +78,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 		if (!(COND))                                                                                           \
 			FAIL("not so: %s", #COND);                                                                     \
 	} while (0)
-// Two integers, shown as such.
+// Compares two integers and prints both.
 #define CHECK_EQ(GOT, WANT)                                                                                            \
 	do {                                                                                                           \
 		long long got_ = (long long)(GOT), want_ = (long long)(WANT);                                          \
@@ -91,7 +91,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 		if (!got_ || strcmp(got_, want_))                                                                      \
 			FAIL("%s is \"%s\", not \"%s\"", #GOT, got_ ? got_ : "(null)", want_);                         \
 	} while (0)
-// A return code, shown by name.
+// Compares a return code and prints its name.
 #define CHECK_RC(CALL, WANT)                                                                                           \
 	do {                                                                                                           \
 		long long got_ = (long long)(CALL), want_ = (long long)(WANT);                                         \
@@ -105,7 +105,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 			FAIL("%s gave %s, not %s or %s", #CALL, rc_name(got_), rc_name(w1_), rc_name(w2_));            \
 	} while (0)
 #define OK(CALL) CHECK_RC(CALL, 0)
-// An optional ability: skips the test if the call says that it is not there.
+// For optional features: skips the test if the call returns that it is not supported.
 #define OK_OR_SKIP(CALL)                                                                                               \
 	do {                                                                                                           \
 		long long got_ = (long long)(CALL);                                                                    \
@@ -114,7 +114,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 		if (got_)                                                                                              \
 			FAIL("%s gave %s", #CALL, rc_name(got_));                                                      \
 	} while (0)
-// Waits until COND holds, driving progress of everything the environment has open; fails when the limit passes.
+// Waits until COND holds, while all objects of the environment make progress; fails after the time limit.
 #define ONCE(T, COND)                                                                                                  \
 	for (uint64_t limit_ = now_ms() + (T)->limit_ms; !(COND); progress(T))                                         \
 		if (now_ms() > limit_)                                                                                 \
@@ -124,7 +124,7 @@ const char *rc_name(long long rc); // "-FI_EAGAIN", "3", ...; eight buffers in t
 uint64_t now_ms(void);             // monotonic
 bool is_ours(void);                // the library under test is this project's
 bool is_layered(const struct env *t); // the provider builds upon another one: "tcp;ofi_rxm"
-bool is_checked(void);             // valgrind or a sanitizer runs it: it is slow, and its memory is not what it is else
+bool is_checked(void);             // valgrind or a sanitizer runs it, so it is slow and uses other memory
 
 // One of two connected ends.
 struct side {
@@ -142,9 +142,9 @@ struct env {
 	const char *prov; // provider of this instance, NULL for CORE
 	enum fi_ep_type type;
 	uint64_t caps;
-	uint32_t version;      // API version asked for; change it and call env_info() again
+	uint32_t version;      // requested API version; change it and call env_info() again
 	unsigned limit_ms;     // for ONCE and wait_*
-	struct fi_info *hints; // asked with; change it and call env_info() again
+	struct fi_info *hints; // requested attributes; change them and call env_info() again
 	struct fi_info *info;  // one entry: the loopback interface if the provider has one
 	struct fid_fabric *fabric;
 	struct fid_domain *domain;
@@ -153,43 +153,43 @@ struct env {
 	struct side a, b; // a connects, b accepts
 	uint64_t next_key;
 	struct flow *flow;
-	struct held *held; // what is closed when the test returns, last first
+	struct held *held; // objects to close when the test returns, last first
 };
 
-// Objects that the harness closes. `keep` takes an object the test opened; `shut` closes one now (and forgets it).
+// Objects that the harness closes. `keep` adds an object that the test opened; `shut` closes one now and removes it.
 void keep(struct env *t, struct fid *fid);
 void keep_info(struct env *t, struct fi_info *info);
 void shut(struct env *t, struct fid *fid);
 void forget(struct env *t, struct fid *fid);
 
-// Opening, each once or fails. open_domain opens the fabric if needed.
-int env_try_info(struct env *t); // fi_getinfo by t->hints and t->version into t->info; its return code
-void env_info(struct env *t);    // the same, skipping the test if there is nothing
-void need_order(struct env *t, uint64_t any); // one of these orders of messages, asked for unless it is there anyway
-void env_version(struct env *t, uint32_t version); // asks again as a program of that API version would
+// Opens objects, each once; failures end the test. open_domain opens the fabric if needed.
+int env_try_info(struct env *t); // fi_getinfo by t->hints and t->version into t->info; returns its code
+void env_info(struct env *t);    // the same; skips the test if there is no entry
+void need_order(struct env *t, uint64_t any); // requests one of these message orders unless it is always present
+void env_version(struct env *t, uint32_t version); // requests again like a program of that API version
 void open_fabric(struct env *t);
 void open_domain(struct env *t);
 struct fid_eq *open_eq(struct env *t, enum fi_wait_obj wait, uint64_t flags);
 struct fid_cq *open_cq(struct env *t, enum fi_cq_format format, enum fi_wait_obj wait);
 struct fid_cntr *open_cntr(struct env *t, enum fi_wait_obj wait);
 struct fid_av *open_av(struct env *t, enum fi_av_type type);
-struct fid_av *open_av_by_name(struct env *t); // the same, skipping the test where fi_av_insertsvc is not offered
+struct fid_av *open_av_by_name(struct env *t); // the same; skips the test if fi_av_insertsvc is not supported
 struct fid_ep *open_ep(struct env *t, struct fi_info *info); // not bound to anything
 struct fid_ep *open_bound_ep(struct env *t, struct side *side); // fills side with CQ, AV, EQ; not enabled
 
-// Addresses in the format of t->info. Those of an array follow each other, whatever their lengths.
+// Addresses in the format of t->info. Those of an array are consecutive, whatever their lengths.
 enum { ADDR_ROOM = 512 };
-size_t put_address(struct env *t, unsigned which, void *at); // one that nobody answers at; returns its length
-int which_address(struct env *t, const void *addr);          // the number that gives it; -1: none
+size_t put_address(struct env *t, unsigned which, void *at); // one without an endpoint; returns its length
+int which_address(struct env *t, const void *addr);          // the number that results in it; -1: none
 size_t put_unused(struct env *t, void *at);                  // one that an endpoint of this process can have
-size_t put_foreign(struct env *t, void *at);                 // of another format: no provider takes it
+size_t put_foreign(struct env *t, void *at);                 // of another format, which no provider accepts
 bool same_address(struct env *t, const void *x, const void *y);
-bool is_tcp(struct env *t);       // bytes go as tcp's do: tcp, and sockets, which is its transport under another name
+bool is_tcp(struct env *t);       // uses the protocol of tcp: tcp itself and sockets
 bool has_strings(struct env *t); // the format is FI_ADDR_STR
-void need_ipv4(struct env *t);   // skips where it is another than sockaddr_in
+void need_ipv4(struct env *t);   // skips if the format is not sockaddr_in
 void set_source(struct fi_info *info, const void *addr, size_t len);
 
-// A thread in fi_cntr_wait, without end; `rc` is what that returned.
+// A thread in fi_cntr_wait without a limit; `rc` is the result.
 struct cntr_waiter {
 	pthread_t thread;
 	struct fid_cntr *cntr;
@@ -200,7 +200,7 @@ struct cntr_waiter {
 void start_cntr_waiter(struct cntr_waiter *waiter);
 int join_cntr_waiter(struct cntr_waiter *waiter);
 
-// Two ends that can talk. PAIR(t) gives the defaults; PAIR(t, .cq.wait_obj = FI_WAIT_FD, .one_cq = true) changes them.
+// Two connected ends. PAIR(t) uses the defaults; PAIR(t, .cq.wait_obj = FI_WAIT_FD, .one_cq = true) changes them.
 struct pair_opt {
 	struct fi_cq_attr cq;    // format 0 (UNSPEC) becomes TAGGED
 	struct fi_cntr_attr cntr;
@@ -214,7 +214,7 @@ struct pair_opt {
 	bool unbound_rxcq;       // the receive queues are opened, and the endpoints enabled without them
 	struct fid_ep *srx;      // a shared receive context bound to both ends
 	struct fid_stx *stx;     // a shared transmit context bound to both ends
-	void (*tune)(struct fi_info *info); // last word on the info each endpoint is opened with
+	void (*tune)(struct fi_info *info); // final changes to the info of each endpoint
 };
 #define PAIR(T, ...) pair_open((T), &(struct pair_opt){ __VA_ARGS__ })
 void pair_open(struct env *t, const struct pair_opt *opt);
@@ -242,13 +242,13 @@ struct fid_ep *cm_accepting(struct env *t, struct fi_info *info);
 
 // Waiting.
 void progress(struct env *t); // reads nothing from every queue the environment holds
-void turn(struct env *t);     // the same many times: time for what should not happen
+void turn(struct env *t);     // the same many times, for checks that nothing happens
 void wait_comp(struct env *t, struct fid_cq *cq, struct fi_cq_tagged_entry *comp); // one entry of a TAGGED queue
 void wait_read(struct env *t, struct fid_cq *cq, void *entry); // one entry of any format
 void wait_err(struct env *t, struct fid_cq *cq, struct fi_cq_err_entry *err); // an error entry, nothing before it
 ssize_t wait_event(struct env *t, struct fid_eq *eq, uint32_t want, void *buf, size_t len);
 void wait_eq_err(struct env *t, struct fid_eq *eq, struct fi_eq_err_entry *err);
-// Posts again while the call says -FI_EAGAIN (a full queue, a connection on its way).
+// Posts again while the call returns -FI_EAGAIN (a full queue, or a connection that is being established).
 #define POST(T, CALL)                                                                                                  \
 	do {                                                                                                           \
 		ssize_t rc_ = -FI_EAGAIN;                                                                              \
@@ -257,11 +257,11 @@ void wait_eq_err(struct env *t, struct fid_eq *eq, struct fi_eq_err_entry *err);
 			FAIL("%s gave %s", #CALL, rc_name(rc_));                                                       \
 	} while (0)
 
-// Memory. `reg` registers with a fresh key where the application chooses keys; `reg_desc` registers only if local
-// buffers must be (FI_MR_LOCAL) and returns the descriptor, else NULL.
+// Memory. `reg` registers with a new key if the application chooses keys. `reg_desc` registers only if local buffers
+// must be registered (FI_MR_LOCAL) and returns the descriptor, otherwise NULL.
 struct fid_mr *reg(struct env *t, void *buf, size_t len, uint64_t access);
 void *reg_desc(struct env *t, void *buf, size_t len, uint64_t access);
-uint64_t rma_addr(struct env *t, const void *base, size_t offset); // what a peer names: address or offset
+uint64_t rma_addr(struct env *t, const void *base, size_t offset); // address or offset for a peer's access
 // Traffic from a to b, for tests that need completions of any kind: message i is FLOW_LEN bytes, posted with the context
 // &flow->rx[i] at b and &flow->tx[i] at a.
 enum { FLOW_MAX = 256, FLOW_LEN = 32 };
@@ -277,7 +277,7 @@ struct flow *flow_run(struct env *t, unsigned first, unsigned count); // both, a
 void flow_error(struct env *t, unsigned index);
 void fill(void *buf, size_t len, unsigned seed);
 bool filled(const void *buf, size_t len, unsigned seed);
-bool filled_by_now(const void *buf, size_t len, unsigned seed); // the same while a thread of the library may write there
+bool filled_by_now(const void *buf, size_t len, unsigned seed); // also while a library thread may write there
 
 // Running (main.c).
 struct instance {
@@ -296,7 +296,7 @@ struct test *test_list(void); // sorted by page, then by place in the file
 int run_all(struct instance *list, size_t count, unsigned jobs, unsigned limit_s,
 	    void (*report)(const struct instance *, struct result *));
 _Noreturn void run_here(const struct instance *instance); // in this process, for a debugger
-size_t offered(char (*provs)[64], enum fi_ep_type *types, size_t max); // (provider, endpoint type) pairs, asked in a child
+size_t offered(char (*provs)[64], enum fi_ep_type *types, size_t max); // (provider, endpoint type) pairs; uses a child
 const char *ep_type_name(enum fi_ep_type type);
 
 #endif

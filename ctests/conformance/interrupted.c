@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3): a signal handler of the process ends calls that block.
+//! fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3): a signal handler of the process ends blocking calls.
 #include "harness.h"
 
 #include <signal.h>
@@ -13,7 +13,7 @@ static void handler(int signal)
 	handled = true;
 }
 
-// A thread in a blocking call. `timeout` is -1, or longer than the test may take.
+// A thread in a blocking call. `timeout` is -1, or longer than the time limit of the test.
 struct blocked {
 	struct env *t;
 	struct fid *fid;
@@ -65,7 +65,7 @@ static void *blocked_main(void *arg)
 	return NULL;
 }
 
-// A signal may come before the thread sleeps: repeated until the thread is back.
+// A signal may come before the thread sleeps, so it is repeated until the thread returns.
 static void check_interrupted(struct env *t, struct fid *fid, int (*call)(struct blocked *), int timeout)
 {
 	struct blocked blocked = { .t = t, .fid = fid, .timeout = timeout, .call = call };
@@ -83,7 +83,7 @@ static void check_interrupted(struct env *t, struct fid *fid, int (*call)(struct
 	CHECK_RC(blocked.rc, -FI_EINTR);
 }
 
-// Without end and with a limit; then what came meanwhile is still to be had.
+// Checks a wait without a limit and one with a limit. Completions that arrive meanwhile can still be read.
 static void check_cq(struct env *t, enum fi_wait_obj wait, int (*call)(struct blocked *))
 {
 	struct fi_cq_tagged_entry entry;

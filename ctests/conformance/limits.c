@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A process whose files may not get long (RLIMIT_FSIZE), which the kernel counts for shared memory, too: no signal ends it.
+//! A process with limited file sizes (RLIMIT_FSIZE), which the kernel applies to shared memory, too: no signal may end
+//! it.
 #define _GNU_SOURCE
 #include "transfer.h"
 
@@ -8,7 +9,7 @@
 
 static char log_name[64];
 
-// The log, and what a failed check prints, would get too long themselves.
+// The limit also applies to the log and to the output of a failed check.
 static void limit_files(rlim_t most)
 {
 	struct rlimit limit;

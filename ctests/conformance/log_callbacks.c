@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_provider(3), fi_import_log: callbacks in place of the log. Nothing forbids them to call the library.
+//! fi_provider(3), fi_import_log: callbacks that replace the log. They may call the library.
 #include "harness.h"
 
 #include <rdma/fi_ext.h>
@@ -11,7 +11,7 @@ static unsigned asked, told, read_from, refused, posted, inside;
 static struct fi_context2 rx[RECEIVES], tx[RECEIVES];
 static char in[RECEIVES][LEN], out[RECEIVES][LEN];
 
-// What any function of the application may do: progress, and a receive, on the domain that the line is about.
+// Calls that any callback of the application may make: progress, and a receive, on the domain of the log line.
 static void call_back(void)
 {
 	ssize_t rc;
@@ -32,7 +32,7 @@ static int enabled(const struct fi_provider *prov, enum fi_log_level level, enum
 {
 	(void)prov, (void)level, (void)subsys, (void)flags;
 	asked++;
-	// What that logs asks again.
+	// Lines that these calls log come here again.
 	if (!inside++)
 		call_back();
 	inside--;
@@ -80,7 +80,7 @@ TEST(fi_provider, log_callbacks_call_back, EP_RELIABLE | OURS_ONLY, FI_MSG, "Cal
 	OK(fi_close(&logging.fid));
 }
 
-// One thread calls, so the data path of the domain has had no need of a lock until then.
+// Only one thread calls, so the data path of the domain needed no lock before.
 TEST(fi_provider, log_callbacks_come_late, EP_RELIABLE | OURS_ONLY, FI_MSG, "Callbacks of the log may use a domain that was busy before they were imported")
 {
 	struct fi_cq_tagged_entry entry;
@@ -98,7 +98,7 @@ TEST(fi_provider, log_callbacks_come_late, EP_RELIABLE | OURS_ONLY, FI_MSG, "Cal
 			wait_comp(t, t->b.rxcq, &entry);
 	}
 	OK(fi_import_log(FI_VERSION(2, 6), 0, &logging));
-	// The other end is closed, which progress logs; closing an endpoint of a layer makes progress, too.
+	// The other end is closed, which progress logs. Closing an endpoint of a layer makes progress, too.
 	told = 0;
 	shut(t, &t->b.ep->fid);
 	t->b.ep = NULL;

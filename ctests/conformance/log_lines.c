@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fabric(7), FI_LOG_LEVEL: what the level debug says of connections, and that it says nothing of single messages.
+//! fabric(7), FI_LOG_LEVEL: lines about connections at level debug, and no lines about single messages.
 #define _GNU_SOURCE
 #include "transfer.h"
 
@@ -37,7 +37,7 @@ static unsigned lines(const char *text)
 	return count;
 }
 
-// A line at level debug that has both parts.
+// Requires a line at level debug that contains both texts.
 static void need_line(char *text, const char *part, const char *other)
 {
 	char *copy = strdup(text);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Options, the choice of instances, the report. Exit status 0 if nothing failed, 1 if something did, 2 on bad use.
+//! Options, the selection of instances, the report. Exit status 0 if nothing failed, 1 if something failed, 2 on wrong
+//! usage.
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -8,7 +9,8 @@
 
 enum { MAX_PAIRS = 64, MAX_PROVS = 16, MAX_TEXTS = 32 };
 
-// A line of the file given with -x: an instance that is expected to fail on the library it was written for.
+// A line of the file for option -x: an instance that is expected to fail with the library for which the file was
+// written.
 struct expected {
 	char prov[64], type[16], test[160], reason[256];
 	bool maybe, used;
@@ -51,8 +53,8 @@ static char *trimmed(char *text)
 	return text;
 }
 
-// Lines: `provider/ep_type page:rule  reason`; either part of the first word may be `*`; a `?` before the line
-// says that the test may also pass. `#` begins a comment line.
+// Lines: `provider/ep_type page:rule  reason`. Either part of the first word may be `*`. A `?` before the line means
+// that the test may also pass. `#` begins a comment line.
 static void read_expected(const char *path)
 {
 	FILE *in = fopen(path, "r");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_domain(3): what threads may do at each threading level, and who makes progress at each progress model.
+//! fi_domain(3): permitted calls of threads at each threading level, and automatic or manual progress at each progress
+//! model.
 #include "transfer.h"
 
 #include <pthread.h>
@@ -23,7 +24,7 @@ enum { THREADS = 4, EACH = 300 };
 struct poster {
 	struct env *t;
 	unsigned number;
-	struct buf buf; // EACH pieces of LEN
+	struct buf buf; // EACH parts of LEN bytes
 	bool sends;
 };
 
@@ -82,7 +83,7 @@ TEST(fi_domain, threads_post, EP_RDM, FI_TAGGED, "FI_THREAD_SAFE: threads post s
 	nothing(t->b.rxcq);
 }
 
-// A thread with an endpoint and queues of its own, which sends to itself.
+// A thread with an endpoint and queues of its own, which sends messages to itself.
 struct loner {
 	struct env *t;
 	struct side side;
@@ -208,8 +209,8 @@ TEST(fi_domain, auto_progress, EP_RDM, FI_MSG | FI_RMA, "FI_PROGRESS_AUTO: write
 	send = op_of(SENDMSG, false, new_buf(t, LEN, 2), t->a.peer);
 	send.flags = FI_DELIVERY_COMPLETE;
 	OK(op_try(t->a.ep, &send));
-	take(t, t->a.txcq, send.ctx); // it has arrived
-	wait_comp(t, t->b.rxcq, NULL); // orders the target's thread before this one, for who does not see that memory is shared
+	take(t, t->a.txcq, send.ctx); // the write has arrived
+	wait_comp(t, t->b.rxcq, NULL); // for race detectors: the target's thread comes first
 	CHECK(holds(got, LEN, 2));
 }
 
@@ -226,7 +227,7 @@ TEST(fi_domain, threads_take_no_signal, EP_RDM | OURS_ONLY, FI_MSG, "FI_PROGRESS
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGCHLD);
 	sigaddset(&set, SIGTERM);
-	// Only now: the threads of the library are not born with this mask.
+	// After the domain was opened, so that threads of the library do not inherit this mask.
 	OK(pthread_sigmask(SIG_BLOCK, &set, NULL));
 	for (int signal = 1; signal < 32; signal++) {
 		if (!sigismember(&set, signal))
@@ -236,7 +237,7 @@ TEST(fi_domain, threads_take_no_signal, EP_RDM | OURS_ONLY, FI_MSG, "FI_PROGRESS
 	}
 }
 
-// Opens both sides, each with a domain of its own: what one of them calls makes no progress at the other.
+// Opens both sides, each with a domain of its own, so that calls of one side make no progress at the other.
 static struct region open_apart(struct env *t, struct buf target)
 {
 	struct fid_domain *ours;
@@ -256,7 +257,7 @@ static struct region open_apart(struct env *t, struct buf target)
 	return region;
 }
 
-// A message, so that the sides know each other.
+// Exchanges a message, so that the sides are connected.
 static void meet_apart(struct env *t)
 {
 	struct buf got = new_buf(t, LEN, 0);
@@ -305,7 +306,7 @@ TEST(fi_shm, target_at_rest, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Reads and wri
 	OK(fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + 100, target.key, ctx));
 	take(t, t->a.txcq, ctx);
 	CHECK(!memcmp(in.mem, mem.mem + 100, 8));
-	// Beyond the end is for the target to say.
+	// Only the target can detect that the read exceeds the region.
 	OK(fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + SIZE - 7, target.key, ctx));
 	for (uint64_t limit = now_ms() + t->limit_ms; (rc = fi_cq_read(t->a.txcq, &comp, 1)) == -FI_EAGAIN;) {
 		fi_cq_read(t->b.rxcq, NULL, 0);

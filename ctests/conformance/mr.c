@@ -168,7 +168,7 @@ TEST(fi_mr, offset_reserved, EP_RELIABLE, FI_RMA, "offset is reserved and must b
 TEST(fi_mr, zero_length, EP_RELIABLE, FI_RMA, "A length of 0 is not allowed: it is refused, or gives a region without a byte")
 {
 	CHECK_RC2(try_reg(t, 0, FI_REMOTE_WRITE, 0, 7, 0), -FI_EINVAL, 0);
-	OK(try_reg(t, 64, FI_REMOTE_WRITE, 0, 7, 0)); // nothing is left of it
+	OK(try_reg(t, 64, FI_REMOTE_WRITE, 0, 7, 0)); // no trace of it is left
 }
 
 TEST(fi_mr, unbacked_memory, EP_RELIABLE, FI_RMA, "Without FI_MR_ALLOCATED an address range need not be backed by memory")

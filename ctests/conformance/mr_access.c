@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_mr(3), fi_rma(3): what a peer may do to a region.
+//! fi_mr(3), fi_rma(3): permitted accesses of a peer to a region.
 #include "harness.h"
 
-// What a peer may not do is an error at the initiator, known there at the latest with
-// FI_DELIVERY_COMPLETE, and leaves the target's memory alone.
+// A forbidden access ends in an error at the initiator, at the latest with FI_DELIVERY_COMPLETE, and does not change
+// the target's memory.
 
 static void check_denied(struct env *t, bool write, uint64_t key, char *target, size_t offset)
 {

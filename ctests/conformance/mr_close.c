@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_mr(3), fi_close: a region that is closed is not touched any more, whatever was under way on it.
+//! fi_mr(3), fi_close: a closed region is not accessed any more, whatever operations were in flight.
 #include "wire.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static uint8_t *map(size_t len)
 	return at;
 }
 
-// Closed: whatever is stored in the memory now is the application's alone.
+// The region is closed, so the library must not change values that are stored in the memory now.
 static void check_left_alone(const uint8_t *mem, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -43,7 +43,7 @@ TEST(fi_mr, closed_under_write, EP_RELIABLE | OURS_ONLY, FI_MSG | FI_RMA, "Closi
 		.msg_iov = &iov, .desc = &from.desc, .iov_count = 1, .addr = t->a.peer, .rma_iov = &rma, .rma_iov_count = 1,
 		.context = new_ctx(), .data = DATA,
 	};
-	// Data for the queue: the target has to take part.
+	// The write has data for the queue, so the target has to take part.
 	POST(t, fi_writemsg(t->a.ep, &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION | FI_REMOTE_CQ_DATA));
 	ONCE(t, *(volatile uint8_t *)region.buf.mem);
 	shut(t, &region.mr->fid);
@@ -71,7 +71,7 @@ static struct wire open_raw(struct env *t, struct region *region, size_t len, ui
 	return wire;
 }
 
-// The connection is at its end, whatever comes before that is read; no byte of it is 0x33.
+// Reads until the end of the connection; no byte may be 0x33.
 static void drained(struct env *t, int fd)
 {
 	static uint8_t bytes[65536];
@@ -113,7 +113,7 @@ TEST(wire_tcp, closed_region_read, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "Answers
 	struct region region;
 	struct wire wire = open_raw(t, &region, BIG, FI_REMOTE_READ);
 	uint8_t bytes[256];
-	// Two regions: the one that is closed is not the last.
+	// Two regions: the closed one is not the last.
 	struct region other = new_region(t, &t->b, new_buf(t, PART, 1), FI_REMOTE_READ);
 	struct wire_header h = {
 		.op = READ_REQ, .seg_count = 2,

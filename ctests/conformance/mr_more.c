@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_mr(3), fi_domain(3): who chooses keys and what addresses are, regions made from regions, regions for one access,
-//! registration reported by events (deprecated), ranges to refresh, raw keys.
+//! fi_mr(3), fi_domain(3): the choice of keys, the form of addresses, regions made from regions, regions for one
+//! access, registration reported by events (deprecated), refreshing ranges, raw keys.
 #include "transfer.h"
 
 enum { LEN = 64, ROOM = 4096 };
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-// A write of LEN bytes that waits for its delivery; what its completion says.
+// Writes LEN bytes and waits for the delivery. Returns the error of the completion.
 static int write_to(struct env *t, struct buf from, uint64_t addr, uint64_t key)
 {
 	struct iovec iov = { from.mem, LEN };
@@ -157,7 +157,7 @@ TEST(fi_mr, vector_is_one_region, EP_RELIABLE, FI_RMA, "The buffers of a vector 
 	CHECK(untouched(part(target, LEN, 3 * LEN), 0));
 }
 
-// ---- What depends on the domain
+// ---- Dependence on the domain
 
 TEST(fi_mr, hmem_flags_need_hmem, EP_RELIABLE, FI_RMA, "FI_HMEM_DEVICE_ONLY and FI_HMEM_HOST_ALLOC are only usable on domains with FI_HMEM")
 {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_mr(3): regions of several buffers (fi_mr_regv). An access may run from one buffer into the next, by offsets and by
-//! virtual addresses.
+//! fi_mr(3): regions of several buffers (fi_mr_regv). An access may continue from one buffer into the next, by offsets
+//! and by virtual addresses.
 #include "transfer.h"
 
 enum { PIECES = 4, SMALL = 33, LARGE = 50000, GAP = 64 };
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-// A region of four buffers that lie in the opposite order in memory, with gaps between them.
+// A region of four buffers in the opposite order of their addresses, with gaps between them.
 struct vector {
 	uint8_t *mem;
 	struct iovec iov[PIECES];
@@ -27,7 +27,7 @@ static struct vector open_vector(struct env *t, size_t piece)
 	return v;
 }
 
-// Opens a pair whose peers name memory by offsets or by virtual addresses.
+// Opens a pair whose peers address memory by offsets or by virtual addresses.
 static void open_pair(struct env *t, bool virtual_address)
 {
 	t->hints->domain_attr->mr_mode = virtual_address ? FI_MR_VIRT_ADDR : 0;
@@ -54,7 +54,7 @@ static uint8_t pattern(size_t i)
 	return (uint8_t)(i * 7 + i / 251 + 1);
 }
 
-// One write or read whose target is `parts` ranges of the same length, one behind the other in the region.
+// One write or read whose target is `parts` consecutive ranges of the same length in the region.
 static void access_vector(struct env *t, const struct vector *v, bool read, size_t from, size_t len, unsigned parts, uint64_t flags)
 {
 	struct buf local = new_buf(t, len, 0);
@@ -145,7 +145,7 @@ TEST(fi_mr, vector_end, EP_RELIABLE, FI_RMA, "An access that runs past the last 
 	CHECK(untouched(in, 0));
 }
 
-// Adds 1 to the elements of `len` bytes of the region, as many as there are, and checks what was there before.
+// Adds 1 to as many elements as `len` bytes of the region have, and checks the previous values.
 static void add_to_vector(struct env *t, bool virtual_address)
 {
 	enum { COUNT = PIECES * SMALL / 8 };
@@ -156,7 +156,7 @@ static void add_to_vector(struct env *t, bool virtual_address)
 
 	open_pair(t, virtual_address);
 	OK_OR_SKIP(fi_fetch_atomicvalid(t->a.ep, FI_UINT64, FI_SUM, &count));
-	v = open_vector(t, SMALL); // 33 bytes: elements of 8 bytes lie across all three borders
+	v = open_vector(t, SMALL); // 33 bytes: elements of 8 bytes cross all three borders
 	for (size_t i = 0; i < v.len; i++)
 		*byte_at(&v, i) = i < COUNT * 8 && i % 8 == 0 ? (uint8_t)(i / 8) : 0;
 	for (int i = 0; i < COUNT; i++)

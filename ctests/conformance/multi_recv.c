@@ -18,7 +18,7 @@ static void *post_multi(struct env *t, struct side *at, struct buf in)
 	return op.ctx;
 }
 
-// A message was placed at `offset`; is the buffer released with it, or by an entry of its own right after?
+// A message was placed at `offset`. Returns whether the same entry releases the buffer; otherwise the next one must.
 static bool placed(struct env *t, struct buf in, size_t offset, size_t len, unsigned seed, void *ctx)
 {
 	struct fi_cq_tagged_entry comp;
@@ -268,7 +268,7 @@ TEST(fi_msg, multi_recv_by_default, EP_ANY, FI_MSG | FI_MULTI_RECV, "FI_MULTI_RE
 		CHECK(!placed(t, in, 0, LEN, i + 1, ctx));
 }
 
-// Two messages and two receives: each takes one. A flag that does not apply must not make one take both.
+// Two messages and two receives: each receive takes one message. An inapplicable flag must not make one take both.
 static void one_message_each(struct env *t, enum form form, uint64_t flags)
 {
 	struct buf in[2] = { new_buf(t, 65536, 0), new_buf(t, 65536, 0) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_tagged(3): buffers posted with FI_MULTI_RECV, which FI_TAGGED_MULTI_RECV of fi_getinfo(3) is for.
+//! fi_tagged(3): buffers posted with FI_MULTI_RECV, which needs FI_TAGGED_MULTI_RECV of fi_getinfo(3).
 #include "transfer.h"
 
 enum { LEN = 64, IGNORED = 0xff };
@@ -13,7 +13,7 @@ static void set_min(struct env *t)
 	OK(fi_setopt(&t->b.ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &min, sizeof(min)));
 }
 
-// Takes tags 0x1100 to 0x11ff.
+// Posts a buffer for tags 0x1100 to 0x11ff.
 static void *post_multi(struct env *t, struct buf in)
 {
 	struct op op = op_of(RECVMSG, true, in, FI_ADDR_UNSPEC);
@@ -25,7 +25,7 @@ static void *post_multi(struct env *t, struct buf in)
 	return op.ctx;
 }
 
-// The next completion is a message in this buffer; was the buffer released with it?
+// The next completion must be a message in this buffer. Returns whether the buffer was released with it.
 static bool placed(struct env *t, struct buf in, uint64_t tag, unsigned seed, void *ctx)
 {
 	struct fi_cq_tagged_entry comp;

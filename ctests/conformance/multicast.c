@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Multicast: joining groups, what reaches their members, and leaving: fi_cm(3), fi_join.
+//! Multicast: joining groups, messages to their members, and leaving: fi_cm(3), fi_join.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
@@ -7,7 +7,7 @@
 
 enum { MEMBERS = 3, LEN = 16 };
 
-// Endpoints of one domain. Each has a receive posted: a message that should not come shows where another is expected.
+// Endpoints of one domain. Each has a receive posted, so a surplus message shows where another one is expected.
 struct group {
 	struct side sides[MEMBERS];
 	struct fid_mc *mc[MEMBERS];
@@ -15,7 +15,7 @@ struct group {
 	struct sockaddr_in addr;
 };
 
-// IPv6's loopback interface has no route for groups.
+// The IPv6 loopback interface has no route for groups.
 static void open_members(struct env *t, struct group *g, unsigned count)
 {
 	need_ipv4(t);
@@ -43,7 +43,7 @@ static void join(struct env *t, struct group *g, unsigned i, uint64_t flags)
 	CHECK(entry.fid == &g->mc[i]->fid && entry.context == &g->mc[i]);
 }
 
-// The group's name, or that of another member, is `dest`.
+// `dest` is the address of the group or of another member.
 static ssize_t send_to(struct group *g, unsigned i, fi_addr_t dest, const char *text, uint64_t flags)
 {
 	struct iovec iov = { .iov_base = (void *) text, .iov_len = strlen(text) + 1 };
@@ -52,7 +52,7 @@ static ssize_t send_to(struct group *g, unsigned i, fi_addr_t dest, const char *
 	return fi_sendmsg(g->sides[i].ep, &msg, flags | FI_INJECT);
 }
 
-// The next message of a member is this one; another receive is posted.
+// The next message of a member must be this one. Posts another receive.
 static void gets(struct env *t, struct group *g, unsigned i, const char *text)
 {
 	struct fi_cq_tagged_entry comp;
@@ -97,7 +97,7 @@ TEST(fi_cm, join_all_addresses, EP_DGRAM, FI_MSG | FI_MULTICAST, "Endpoints that
 	need_ipv4(t);
 	set_source(t->info, &any, sizeof(any));
 	open_members(t, &g, 2);
-	// The port is that of the first; the second, which has another one, joins besides.
+	// The port is that of the first member; the second one has another port and joins, too.
 	CHECK_EQ(inet_pton(AF_INET, "239.11.22.34", &g.addr.sin_addr), 1);
 	join(t, &g, 0, 0);
 	join(t, &g, 1, 0);
@@ -144,7 +144,7 @@ TEST(fi_cm, join_needs_eq, EP_DGRAM, FI_MSG | FI_MULTICAST, "An endpoint has to 
 	need_ipv4(t);
 	inet_pton(AF_INET, "239.11.22.33", &addr.sin_addr);
 	open_domain(t);
-	ep = open_bound_ep(t, &side); // without a queue: none is open
+	ep = open_bound_ep(t, &side); // without an event queue, because none is open
 	CHECK_RC(fi_join(ep, &addr, 0, &mc, NULL), -FI_EOPBADSTATE);
 	OK(fi_enable(ep));
 	CHECK_RC(fi_join(ep, &addr, 0, &mc, NULL), -FI_ENOEQ);
@@ -218,7 +218,7 @@ TEST(fi_cm, join_closed_group, EP_DGRAM, FI_MSG | FI_MULTICAST, "fi_close of a g
 	POST(t, send_to(&g, 0, fi_mc_addr(g.mc[0]), "nobody", FI_MULTICAST));
 	tell(t, &g, 0, 1, "the next");
 	gets(t, &g, 1, "the next");
-	// It may come back.
+	// The member joins again.
 	join(t, &g, 1, 0);
 	POST(t, send_to(&g, 0, fi_mc_addr(g.mc[0]), "again", FI_MULTICAST));
 	gets(t, &g, 1, "again");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_TCP_OP_TIMEOUT, FI_TCP_STALL_REPORT and what other providers call them: operations that wait for a peer which is there, and does nothing.
+//! FI_TCP_OP_TIMEOUT, FI_TCP_STALL_REPORT and the same settings of other providers: operations that wait for a living
+//! peer that does nothing.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -23,7 +24,7 @@ static void set(const char *name, const char *value)
 
 static void start(struct env *t, const char *prov)
 {
-	// Nothing is kept for who has no receive: a send with FI_DELIVERY_COMPLETE waits for one.
+	// Few bytes are kept without a receive, so a send with FI_DELIVERY_COMPLETE waits for a receive.
 	set("MAX_SAVED_BYTES", "4096");
 	start_as(t, prov, FI_EP_RDM, FI_MSG | FI_RMA);
 	PAIR(t);
@@ -58,8 +59,8 @@ static void times_out(struct env *t, const char *prov)
 	CHECK(now_ms() >= since + TIME);
 	fi_cq_strerror(t->a.txcq, err.prov_errno, err.err_data, text, sizeof(text));
 	CHECK(strstr(text, " did not let a send complete within 400 ms"));
-	// A receive that has met no message waits for whoever sends one.
-	turn(t); // the peer hears of the end of their connection
+	// A receive without a matching message is not affected; another connection can bring the message.
+	turn(t); // the peer notices the end of their connection
 	nothing(t->a.rxcq);
 	post_send(t, &t->b, new_buf(t, LEN, 2));
 	done(t, t->a.rxcq, recv, FI_MSG | FI_RECV);
@@ -103,7 +104,7 @@ TEST(fi_tcp, op_timeout_over_tcp, CORE | OURS_ONLY, 0, "So it is over TCP: reads
 		seen |= 1u << (err.op_context == ctx[1]);
 		CHECK_EQ(seen, i ? 3 : err.op_context == ctx[1] ? 2 : 1);
 	}
-	// The connection has ended with it.
+	// The timeout has ended the connection, too.
 	uint8_t byte;
 	ssize_t rc = -1;
 	ONCE(t, (rc = recv(dial.wire.fd, &byte, 1, MSG_DONTWAIT)) == 0 || rc == 1 || errno != EAGAIN);
@@ -146,7 +147,7 @@ static void reports(struct env *t, const char *prov)
 	CHECK_EQ(lines_with(file, "<warn>"), 0);
 	ctx = waiting_send(t);
 	ONCE(t, lines_with(file, ": operations that wait for it: 1; the oldest, a send of 1048576 bytes, for more than ") == 1);
-	// Once, and it goes on when it can.
+	// There is one report, and the operation continues when it can.
 	for (uint64_t end = now_ms() + 500; now_ms() < end;)
 		progress(t);
 	done(t, t->b.rxcq, post_recv(t, &t->b, in), FI_MSG | FI_RECV);

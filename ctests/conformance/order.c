@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3), message and data ordering: what follows a read. rma_order.c has the orders that nobody need ask for.
+//! fi_endpoint(3), message and data ordering: operations after a read. rma_order.c tests orders that are always
+//! present.
 #include "transfer.h"
 
 enum { BIG = 8 << 20, LEN = 64 };
@@ -17,7 +18,7 @@ static void ask_order(struct env *t, uint64_t order)
 	CHECK_EQ(t->info->rx_attr->msg_order & order, order);
 }
 
-// Reads a large piece and writes to the same place right after.
+// Reads a large range and writes to the same place right after it.
 static void check_writes(struct env *t, size_t len)
 {
 	struct buf in[4];
@@ -95,7 +96,7 @@ BOTH(send_after_read, EP_RELIABLE, FI_RMA, "FI_ORDER_SAR: when the target has a 
 	send = op_of(SEND, tagged, new_buf(t, LEN, 2), t->a.peer);
 	op_post(t, t->a.ep, &send);
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(tagged));
-	fill(target.buf.mem, BIG, 9); // the target takes its memory back
+	fill(target.buf.mem, BIG, 9); // the target changes its memory
 	for (unsigned i = 0; i < 2; i++)
 		wait_comp(t, t->a.txcq, NULL);
 	CHECK(filled(in.mem, BIG, 1));
@@ -157,7 +158,7 @@ TEST(fi_endpoint, ordered_injects, EP_RELIABLE, FI_MSG | FI_RMA, "FI_ORDER_SAR: 
 
 TEST(fi_getinfo, order_size_needs_order, EP_RELIABLE, FI_RMA, "max_order_war_size can be asked for where writes after reads are ordered, and is no promise where they are not")
 {
-	// There the size says nothing without the order, and is nothing to choose by.
+	// With these providers the size is meaningless without the order and does not select an entry.
 	bool apart = !strcmp(t->prov, "shm") || !strcmp(t->prov, "sm2");
 
 	env_info(t);

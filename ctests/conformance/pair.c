@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fixture itself: two ends exchange a message on every provider and endpoint type. If this fails, read no further.
+//! The fixture itself: two ends exchange a message on every provider and endpoint type. If this fails, no other result
+//! counts.
 #include "harness.h"
 
 static void exchange(struct env *t)

@@ -9,7 +9,7 @@ enum { MOST = 64, LARGE = 1 << 20 };
 // The owner's completion queue.
 struct owned_cq {
 	struct fid_peer_cq peer;
-	struct fid_cq *cq; // what the peer has opened
+	struct fid_cq *cq; // the queue that the peer has opened
 	struct fi_cq_tagged_entry good[MOST];
 	fi_addr_t src[MOST];
 	struct fi_cq_err_entry bad[MOST];
@@ -19,17 +19,17 @@ struct owned_cq {
 // The owner's receive context: entries are posted receives or unexpected messages.
 struct owned_srx {
 	struct fid_peer_srx peer;
-	struct fid_ep *ep; // what the peer has opened
+	struct fid_ep *ep; // the context that the peer has opened
 	struct owned_cq *cq;
 	struct owned_entry {
 		struct fi_peer_rx_entry entry;
 		struct iovec iov;
 		enum { UNUSED, POSTED, QUEUED, TAKEN, FREED } state;
 		bool tagged;
-		unsigned completed; // completions that were there when it was freed
+		unsigned completed; // number of completions when the entry was freed
 	} all[MOST];
 	unsigned gets, queued, freed, asked;
-	int refuse; // what `get` answers without an entry, if it is not 0
+	int refuse; // the result of `get` without an entry, unless 0
 };
 
 static ssize_t cq_write(struct fid_peer_cq *peer, void *context, uint64_t flags, size_t len, void *buf, uint64_t data,
@@ -38,7 +38,7 @@ static ssize_t cq_write(struct fid_peer_cq *peer, void *context, uint64_t flags,
 	struct owned_cq *own = (struct owned_cq *)peer;
 
 	CHECK(own->goods < MOST);
-	// Beyond the page: callbacks find no lock taken. This call ends, and reads nothing.
+	// Beyond the page: callbacks are made without a lock held, so this call returns. It reads nothing.
 	if (is_ours())
 		CHECK_EQ(fi_cq_read(own->cq, NULL, 0), 0);
 	own->src[own->goods] = src;
@@ -169,7 +169,7 @@ static void import_srx(struct env *t, struct owned_srx *own, struct owned_cq *cq
 	CHECK(own->peer.peer_ops->size >= sizeof(struct fi_ops_srx_peer));
 }
 
-// A receive of the application's: for a message that is there, or one that comes.
+// Posts a receive of the application, which takes an unexpected or a later message.
 static struct owned_entry *own_recv(struct owned_srx *own, void *buf, size_t len, uint64_t tag, bool tagged, void *context)
 {
 	struct owned_entry *it = NULL;
@@ -195,7 +195,7 @@ static struct owned_entry *own_recv(struct owned_srx *own, void *buf, size_t len
 	return it;
 }
 
-// An endpoint of the peer that reports to `cq` and receives at `srx`, and one like any other that talks to it.
+// An endpoint of the peer that reports to `cq` and receives at `srx`, and an ordinary one that communicates with it.
 static struct owned_cq cq;
 static struct owned_srx srx;
 static struct fid_ep *ep;
@@ -256,7 +256,7 @@ static void send_tagged(struct env *t, void *buf, size_t len, uint64_t tag)
 	DRIVEN_POST(t, fi_tsend(t->a.ep, buf, len, NULL, t->a.peer, tag, &contexts[MOST - 1]));
 }
 
-// That the application's receive i, of so many bytes, has been completed and given back, in this order.
+// Checks that the application's receive was completed and its entry returned, in this order.
 static void check_received(struct env *t, struct owned_entry *it, void *context, const void *buf, size_t len)
 {
 	struct fi_cq_tagged_entry *good;
@@ -459,7 +459,7 @@ TEST(fi_peer, srx_discards, EP_RDM, FI_MSG | FI_TAGGED, "A message that the owne
 		DRIVE(t, srx.queued == i + 1);
 		srx.all[i].state = TAKEN;
 		OK(srx.peer.peer_ops->discard_tag(&srx.all[i].entry));
-		// Beyond the page: an entry that is over names nothing.
+		// Beyond the page: a finished entry is invalid.
 		if (is_ours()) {
 			CHECK(srx.peer.peer_ops->discard_tag(&srx.all[i].entry) < 0);
 			CHECK(srx.peer.peer_ops->start_tag(&srx.all[i].entry) < 0);

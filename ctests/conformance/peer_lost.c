@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3): what the errors of operations say whose peer is gone, and what the log says.
+//! fi_cq(3): errors of operations whose peer is gone, and the log lines about them.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -11,7 +11,7 @@
 
 enum { LEN = 64, BIG = 16 << 20 };
 
-// A write of which the peer has to say that it has come, and that never does.
+// A write that needs an acknowledgement of the peer, which never comes.
 static void *unfinished(struct env *t)
 {
 	struct buf out = new_buf(t, BIG, 1);
@@ -29,7 +29,7 @@ TEST(fi_cq, error_of_lost_peer, EP_RELIABLE | OURS_ONLY, FI_MSG, "An operation w
 	const char *said;
 	void *ctx;
 
-	// Nobody brings the message to the peer before that is closed.
+	// Manual progress, so that the message does not reach the peer before the peer is closed.
 	t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
 	t->hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
 	env_info(t);
@@ -41,13 +41,13 @@ TEST(fi_cq, error_of_lost_peer, EP_RELIABLE | OURS_ONLY, FI_MSG, "An operation w
 	said = fi_cq_strerror(t->a.txcq, err.prov_errno, err.err_data, text, sizeof(text));
 	CHECK_STR(said, text);
 	CHECK(strlen(text) > 6 && !strcmp(text + strlen(text) - 6, " ended"));
-	// Cut, terminated, and without room.
+	// Truncated, terminated, and without a buffer.
 	CHECK_STR(fi_cq_strerror(t->a.txcq, err.prov_errno, err.err_data, first, sizeof(first)), text);
 	CHECK(!strncmp(first, text, 3) && !first[3]);
 	CHECK_STR(fi_cq_strerror(t->a.txcq, err.prov_errno, NULL, NULL, 0), text);
-	// Another number is not what was read.
+	// The text belongs only to the error number that was read.
 	CHECK_STR(fi_cq_strerror(t->a.txcq, FI_EINVAL, NULL, NULL, 0), fi_strerror(FI_EINVAL));
-	// And neither is it when something else was.
+	// The text belongs only to the queue from which the error was read.
 	CHECK_STR(fi_cq_strerror(t->a.rxcq == t->a.txcq ? t->b.rxcq : t->a.rxcq, err.prov_errno, NULL, NULL, 0), fi_strerror(err.prov_errno));
 }
 
@@ -71,7 +71,7 @@ TEST(wire_tcp, error_names_peer, EP_RDM | OURS_ONLY, FI_MSG, "The text names the
 	CHECK_STR(text, want);
 }
 
-// What is written to stderr from here on.
+// Captures standard error from here on.
 static int capture(void)
 {
 	int file = memfd_create("log", 0);
@@ -99,7 +99,7 @@ static void logged(struct env *t, const char *prov, bool busy)
 	unsigned lines;
 
 	CHECK(!setenv("FI_LOG_LEVEL", "warn", 1));
-	// Nothing is kept for who has no receive.
+	// Few bytes are kept without a receive.
 	CHECK(!setenv("FI_TCP_MAX_SAVED_BYTES", "4096", 1) && !setenv("FI_SHM_MAX_SAVED_BYTES", "4096", 1));
 	file = capture();
 	start_as(t, prov, FI_EP_RDM, FI_MSG);

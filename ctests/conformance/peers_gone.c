@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3), fi_cm(3): what becomes of operations when the other end closes, dies, restarts or was never there.
-//! Each ends: with a completion, an error entry or an error code, in bounded time.
+//! fi_endpoint(3), fi_cm(3): operations when the other end closes, dies, restarts or never existed. Each ends with a
+//! completion, an error entry or an error code, in bounded time.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -16,7 +16,7 @@ static void close_b(struct env *t)
 	t->b.ep = NULL;
 }
 
-// Success or error, for one of the contexts, each once.
+// Waits for a success or an error of each context, once each. Returns the number of errors.
 static unsigned ended(struct env *t, struct fid_cq *cq, void **ctx, unsigned count)
 {
 	unsigned errors = 0;
@@ -98,7 +98,7 @@ TEST(fi_cm, close_ends_delivery_complete, EP_MSG, FI_MSG, "When the peer closes,
 
 	PAIR(t);
 	round_trip(t);
-	for (unsigned i = 0; i < 20; i++) { // more than the peer buffers
+	for (unsigned i = 0; i < 20; i++) { // more than the peer keeps
 		struct op op = op_of(SENDMSG, false, out, t->a.peer);
 
 		op.flags = FI_DELIVERY_COMPLETE;
@@ -111,7 +111,7 @@ TEST(fi_cm, close_ends_delivery_complete, EP_MSG, FI_MSG, "When the peer closes,
 	CHECK(ended(t, t->a.txcq, ctx, 20) > 0);
 }
 
-// What is posted after the end of the connection is refused, or completes in error; nothing waits.
+// Operations posted after the end of the connection are refused or complete in error; none waits.
 static void after_shutdown(struct env *t, enum form form, bool receives)
 {
 	struct op op;
@@ -201,7 +201,7 @@ TEST(fi_cm, data_before_close, EP_RELIABLE, FI_MSG, "Messages that completed bef
 	}
 }
 
-// ---- Closing with work in hand
+// ---- Closing with pending operations
 
 BOTH(close_with_work, EP_RELIABLE, 0, "An endpoint can be closed with receives and sends outstanding; nothing of them is touched afterwards")
 {
@@ -300,10 +300,10 @@ BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is re
 		bool arrived = false;
 
 		close_b(t);
-		if (round == 1) { // notice
+		if (round == 1) { // the survivor notices the end
 			for (unsigned i = 0; i < 100; i++)
 				progress(t);
-		} else if (round == 2) { // into the void
+		} else if (round == 2) { // a send to the dead peer
 			struct op op = op_of(SEND, tagged, new_buf(t, LEN, 9), t->a.peer);
 
 			op_try(t->a.ep, &op);
@@ -316,7 +316,7 @@ BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is re
 		OK(fi_ep_bind(t->b.ep, &t->b.av->fid, 0));
 		OK(fi_enable(t->b.ep));
 		op_post(t, t->b.ep, &recv);
-		for (uint64_t limit = now_ms() + t->limit_ms; !arrived;) { // sends of the old life may fail
+		for (uint64_t limit = now_ms() + t->limit_ms; !arrived;) { // sends of the old connection may fail
 			struct op op = op_of(SEND, tagged, new_buf(t, LEN, round + 1), t->a.peer);
 			struct fi_cq_tagged_entry comp;
 			struct fi_cq_err_entry err = { 0 };
@@ -338,7 +338,7 @@ BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is re
 				FAIL("round %u: never arrived", round);
 		}
 		CHECK(holds(in, LEN, round + 1) || holds(in, LEN, 9));
-		// What was sent twice may come twice: receive until nothing is left.
+		// Messages that were sent twice may arrive twice: receive until nothing is left.
 		for (unsigned quiet = 0; quiet < 50; quiet++) {
 			struct fi_cq_tagged_entry comp;
 			struct fi_cq_err_entry err = { 0 };
@@ -350,14 +350,14 @@ BOTH(peer_restarts, EP_RDM, 0, "A peer that comes back at the same address is re
 	}
 }
 
-// ---- Nobody there. The limit is a variable of this library, so these start with an environment of their own.
+// ---- No peer. The limit is a variable of this library, so these tests set their own environment.
 
 static void limit_connects(const char *ms)
 {
 	setenv("FI_TCP_CONN_TIMEOUT", ms, 1);
 }
 
-// Error code or error entry, for the one operation posted.
+// Waits for the error code or error entry of the one operation that was posted.
 static int fails(struct env *t, struct side *side, struct op *op, unsigned at_most_ms)
 {
 	uint64_t start = now_ms();
@@ -572,7 +572,7 @@ TEST(fi_endpoint, no_descriptors, CORE | OURS_ONLY, 0, "Without file descriptors
 	done(t, sides[0].txcq, op.ctx, FI_MSG | FI_SEND);
 }
 
-// With so many free descriptors: what a send to a new peer ends in.
+// Returns the error of a send to a new peer with so many free descriptors.
 static int starved(struct env *t, rlim_t free_ones)
 {
 	struct side sides[2] = { 0 };
@@ -614,7 +614,7 @@ TEST(fi_shm, few_descriptors, CORE | OURS_ONLY, 0, "Where either side of a new c
 	start_as(t, "shm", FI_EP_RDM, FI_MSG);
 	PAIR(t);
 	round_trip(t);
-	// Each number has the lack come at another step. A side that cannot even accept leaves the other one waiting.
+	// With each number a different step fails. A side that cannot even accept lets the other one wait.
 	for (rlim_t free_ones = 0; free_ones < 12; free_ones++) {
 		int error = starved(t, free_ones);
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_COMMIT_COMPLETE of fi_cq(3) and fi_rma(3), FI_RMA_PMEM of fi_mr(3): a completion says that the result is durable.
+//! FI_COMMIT_COMPLETE of fi_cq(3) and fi_rma(3), FI_RMA_PMEM of fi_mr(3): a completion guarantees that the result is
+//! durable.
 //!
-//! Whether it is cannot be seen in memory. This program has an msync of its own, which the library calls as well, and notes
-//! what it was asked for.
+//! Memory does not show whether it is durable. This program defines msync itself, which the library calls as well, and
+//! records the arguments.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ static bool is_durable(const void *mem, size_t len)
 	return false;
 }
 
-// A file that b's peers may write to.
+// A file to which peers of b may write.
 static struct region file_region(struct env *t, uint64_t flags)
 {
 	char name[] = "/tmp/conformance.XXXXXX";
@@ -170,7 +171,7 @@ BOTH(commit_of_messages, EP_ANY, 0, "FI_COMMIT_COMPLETE is no flag of a message:
 	CHECK_RC(op_try(t->a.ep, &send), -FI_EBADFLAGS);
 }
 
-// Receives a message, and looks for the second only when it is told.
+// Receives a message, and polls for the second only after a command of the parent.
 static void receive_later(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };

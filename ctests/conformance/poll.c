@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_poll(3): poll sets and wait sets (both deprecated, both still there). fi_trywait on queues is in cq_wait.c.
+//! fi_poll(3): poll sets and wait sets (both deprecated, both still supported). cq_wait.c tests fi_trywait on queues.
 #include "harness.h"
 
 #include <fcntl.h>
@@ -49,7 +49,7 @@ TEST(fi_poll, queue_with_entries, EP_ANY, FI_MSG, "A queue that is not empty giv
 	flow_run(t, 0, 1);
 	ONCE(t, (count = fi_poll(set, contexts, 4)) != 0);
 	CHECK_EQ(count, 1);
-	CHECK(contexts[0] == &t->b); // what the fixture gave as context
+	CHECK(contexts[0] == &t->b); // the context that the fixture has set
 	wait_comp(t, t->b.rxcq, NULL);
 	ONCE(t, fi_poll(set, contexts, 4) == 0);
 	OK(fi_poll_del(set, &t->b.rxcq->fid, 0));

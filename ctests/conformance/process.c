@@ -39,7 +39,7 @@ void join_process(struct env *t, struct process *child)
 
 	pid_t ended = 0;
 
-	ONCE(t, (ended = waitpid(child->pid, &status, WNOHANG)) != 0); // it may need us to end
+	ONCE(t, (ended = waitpid(child->pid, &status, WNOHANG)) != 0); // the child may need our progress to end
 	CHECK_EQ(ended, child->pid);
 	CHECK_EQ(status, 0);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Tests of several processes: one that is forked before anything is open, with pipes to it.
+//! Tests with several processes: a child that is forked before anything is open, with pipes to it.
 #ifndef CONFORMANCE_PROCESS_H
 #define CONFORMANCE_PROCESS_H
 
@@ -10,14 +10,14 @@ struct process {
 	int to, from;
 };
 
-// A process that runs `body`, closes all, and ends. Call it before anything is open: it opens what it needs.
+// Starts a process that runs `body`, closes everything, and ends. Call it before anything is open.
 struct process start_process(struct env *t, void (*body)(struct env *t, struct process *parent));
-void join_process(struct env *t, struct process *child); // it ended well
-void kill_process(struct process *child); // it is gone when this returns
+void join_process(struct env *t, struct process *child); // waits for its end and checks its status
+void kill_process(struct process *child); // returns when the process is gone
 void tell(struct process *whom, const void *what, size_t len);
-void hear(struct env *t, struct process *whom, void *what, size_t len); // progress goes on meanwhile
+void hear(struct env *t, struct process *whom, void *what, size_t len); // makes progress meanwhile
 
-// An enabled endpoint of this process at `side`, whose queues have a wait object; both ends call it. side->peer is the other's.
+// Opens an enabled endpoint at `side` whose queues have a wait object; both processes call it. `meet` sets side->peer.
 void open_end(struct env *t, struct side *side, enum fi_wait_obj wait);
 void meet(struct env *t, struct side *side, struct process *other);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What was accepted arrives, and soon, whatever the program does next: it computes, closes, or ends. fi_msg(3), fi_tagged(3),
-//! fi_endpoint(3), fi_domain(3).
+//! Accepted messages arrive soon, whatever the program does next: it computes, closes, or ends. fi_msg(3),
+//! fi_tagged(3), fi_endpoint(3), fi_domain(3).
 #define _GNU_SOURCE
 #include "process.h"
 
@@ -17,7 +17,7 @@
 
 enum { LEN = 64, FIRST = 0x100 };
 
-// Nobody but the program makes progress.
+// Only the program makes progress.
 static void by_hand(struct env *t)
 {
 	t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
@@ -25,7 +25,7 @@ static void by_hand(struct env *t)
 	env_info(t);
 }
 
-// Takes `count` messages with the tags from FIRST on, however late the program comes to it.
+// Takes `count` messages with consecutive tags from FIRST on, however late the program posts the receives.
 static void take(struct env *t, struct side *side, unsigned count)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -49,7 +49,7 @@ static void taker(struct env *t, struct process *parent)
 	tell(parent, "", 1);
 }
 
-// An endpoint whose sends have completions only on demand.
+// Opens an endpoint whose sends have completions only on request.
 static void open_selective(struct env *t, struct side *side)
 {
 	struct fi_av_attr av = { .type = FI_AV_TABLE };
@@ -74,7 +74,7 @@ static void post_unheard(struct env *t, struct side *side, enum how how, unsigne
 		struct buf out = new_buf(t, LEN, i + 1);
 		ssize_t rc = -FI_EAGAIN;
 
-		// Nothing but the call itself: it is all that some programs do.
+		// Only repeats the call, as some programs do.
 		for (uint64_t limit = now_ms() + t->limit_ms; rc == -FI_EAGAIN;) {
 			CHECK(now_ms() < limit);
 			if (how == BY_INJECT)
@@ -130,7 +130,7 @@ static void post_and_end(struct env *t, unsigned count)
 	by_hand(t);
 	wanted = count;
 	child = start_process(t, taker);
-	// The poster is a process of its own, which ends in the middle of everything.
+	// The poster is a process of its own, which ends while its messages are in flight.
 	poster = fork();
 	CHECK(poster >= 0);
 	if (!poster) {
@@ -157,7 +157,7 @@ TEST(fi_endpoint, many_injected_before_exit, EP_RDM, FI_TAGGED, "Many messages t
 	post_and_end(t, 500);
 }
 
-// ---- What is refused
+// ---- Refused operations
 
 TEST(fi_tagged, unheard_waits_for_the_connection, EP_RDM, FI_TAGGED, "An operation of which the program would not hear is not accepted before its peer is connected")
 {
@@ -173,7 +173,7 @@ TEST(fi_tagged, unheard_waits_for_the_connection, EP_RDM, FI_TAGGED, "An operati
 	CHECK_RC(fi_av_insert(t->a.av, t->b.name, 1, &t->a.peer, 0, NULL), 1);
 	CHECK_RC(fi_tinject(t->a.ep, &byte, 1, t->a.peer, FIRST), -FI_EAGAIN);
 	CHECK_RC(fi_tsend(t->a.ep, &byte, 1, NULL, t->a.peer, FIRST, NULL), -FI_EAGAIN);
-	// One that is heard of waits here.
+	// An operation with a completion waits here.
 	struct iovec iov = { &byte, 1 };
 	struct fi_msg_tagged msg = { .msg_iov = &iov, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
 	OK(fi_tsendmsg(t->a.ep, &msg, FI_COMPLETION));
@@ -210,7 +210,7 @@ TEST(fi_tagged, unheard_to_nobody_shm, CORE | OURS_ONLY, 0, "shm: an operation o
 
 // ---- Soon
 
-// The times at which messages were taken, and the word that all is ready, in memory that both processes share.
+// Times at which messages were taken, and the start flag, in memory that both processes share.
 struct clock {
 	_Atomic bool ready, over;
 	_Atomic unsigned taken;
@@ -250,15 +250,15 @@ static void watcher(struct env *t, struct process *parent)
 
 enum row { SENT_ROW, INJECTED_ROW, ROW_WITH_MORE };
 
-// `count` messages in a row, then nothing that the library could notice until all have arrived.
-// What is beyond the first window of a reliable endpoint over datagrams leaves when the peer has acknowledged what came
-// before, and that is heard of by progress.
+// Skips the test over ofi_rxd: packets beyond the first window leave only after an acknowledgement of the peer, which
+// progress has to read.
 static void one_window(struct env *t)
 {
 	if (is_layered(t) && strstr(t->prov, "ofi_rxd"))
 		SKIP("more than a window of packets");
 }
 
+// Posts `count` messages in a row, then makes no library call until all have arrived.
 static void post_and_compute(struct env *t, unsigned count, enum row row)
 {
 	struct process child;
@@ -320,7 +320,7 @@ TEST(fi_msg, injected_arrive_while_computing, EP_RDM, FI_TAGGED, "Messages that 
 	post_and_compute(t, 100, INJECTED_ROW);
 }
 
-// Bytes that have come to a connected endpoint and were not read: the library is not asked.
+// Returns the number of unread bytes at a connected endpoint, without a call of the library that makes progress.
 static int unread(struct side *side)
 {
 	int fd = -1, bytes = 0;
@@ -366,7 +366,7 @@ struct lent {
 	uint64_t at, key;
 };
 
-// Lends memory, and says when the last byte of a row of writes is there.
+// Lends memory, and reports when the last byte of a row of writes has arrived.
 static void lender(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };
@@ -437,7 +437,7 @@ TEST(fi_endpoint, injected_before_close_of_a_connection, EP_MSG, FI_MSG, "What w
 
 // ---- Cheaply
 
-// Calls of send(2) that this process makes. The library under test finds this function before that of the C library.
+// Number of send(2) calls of this process. The library under test finds this function before that of the C library.
 static _Atomic unsigned sends;
 
 ssize_t send(int fd, const void *bytes, size_t len, int flags)
@@ -446,14 +446,14 @@ ssize_t send(int fd, const void *bytes, size_t len, int flags)
 	return syscall(SYS_sendto, fd, bytes, len, flags, NULL, 0);
 }
 
-// On a busy machine a receiver may not have looked for long, and is woken: in some rows, not in all.
+// On a busy machine a receiver may not have polled for long and must be woken: in some rows, but not in all.
 enum { BELL_ROWS = 30, BELL_ROW = 30 };
 
 static void bell_taker(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };
 
-	// A counter with a wait object, which nobody ever waits on.
+	// A counter with a wait object on which no thread ever waits.
 	open_cntr(t, FI_WAIT_UNSPEC);
 	open_end(t, &side, FI_WAIT_FD);
 	meet(t, &side, parent);
@@ -482,7 +482,7 @@ TEST(fi_cq, who_polls_is_not_woken, EP_RDM, FI_TAGGED, "Over shared memory a mes
 	open_end(t, &t->a, FI_WAIT_NONE);
 	meet(t, &t->a, &child);
 	done(t, t->a.txcq, post_tsend(t, &t->a, new_buf(t, LEN, 1), FIRST), FI_TAGGED | FI_SEND);
-	// By now the receiver has looked for the first time.
+	// The receiver has polled once by now.
 	hear(t, &child, &word, 1);
 	for (unsigned row = 0; row < BELL_ROWS; row++) {
 		unsigned before = sends;

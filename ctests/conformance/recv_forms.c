@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_msg(3), fi_tagged(3), fi_cq(3): forms of receive, entries by queue format, order, truncation, cancel.
+//! fi_msg(3), fi_tagged(3), fi_cq(3): forms of receive, entries by queue format, order, truncation, cancelling.
 #include "transfer.h"
 
 enum { LEN = 64 };
@@ -67,7 +67,7 @@ BOTH(unexpected_in_sent_order, EP_ANY, 0, "Messages that came before any receive
 	unsigned sent;
 
 	PAIR(t);
-	// As many as the provider takes without a receive; the rest as the receives make room.
+	// Sends as many messages as the provider keeps without a receive; the rest when receives make room.
 	send_one(t, tagged, LEN, 1);
 	for (sent = 1; sent < COUNT; sent++) {
 		struct op op = op_of(SEND, tagged, new_buf(t, LEN, sent % 250 + 1), t->a.peer);
@@ -135,7 +135,7 @@ static void truncates(struct env *t, bool tagged, size_t sent, size_t room, bool
 	send_one(t, tagged, LEN, 2);
 	CHECK_EQ(done(t, t->b.rxcq, recv_next.ctx, RECEIVED(tagged)).len, LEN);
 	CHECK(holds(next, LEN, 2));
-	for (unsigned i = 0; i < 2; i++) // the sender is not told
+	for (unsigned i = 0; i < 2; i++) // the sends succeed
 		wait_comp(t, t->a.txcq, NULL);
 }
 

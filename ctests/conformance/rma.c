@@ -8,7 +8,7 @@ enum { LEN = 64, ROOM = 1 << 16 };
 #define WROTE (FI_RMA | FI_WRITE)
 #define READ (FI_RMA | FI_READ)
 
-// Everything a wrote before is in b's memory when this returns. No other completion may come before its own.
+// When it returns, everything that a wrote before is in b's memory. No other completion may come before its own.
 static void flush(struct env *t, struct region *target)
 {
 	struct buf in = new_buf(t, 1, 0);
@@ -94,7 +94,7 @@ TEST(fi_rma, readv_scatters, EP_RELIABLE, FI_RMA, "fi_readv fills its buffers, u
 	}
 }
 
-// `count` remote pieces of different lengths, far apart; the local side is cut differently.
+// `count` remote ranges of different lengths, far apart; the local buffers have other borders.
 static void message_forms(struct env *t, bool read, size_t pieces, size_t locals, size_t scale)
 {
 	struct region target = new_region(t, &t->b, new_buf(t, 64 * scale * (pieces + 1), 0), RW);

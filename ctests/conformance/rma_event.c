@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_RMA_EVENT: what counters of endpoints (fi_endpoint(3)) and of regions (fi_mr(3)) say of writes with several segments,
-//! and of everything at once.
+//! FI_RMA_EVENT: counters of endpoints (fi_endpoint(3)) and of regions (fi_mr(3)) count writes with several segments,
+//! and simultaneous operations.
 #include "transfer.h"
 
 enum { LEN = 64, LARGE = 300000 };
@@ -23,7 +23,7 @@ static struct region counted_region(struct env *t, struct fid_cntr *cntr)
 	return region;
 }
 
-// A write of LEN bytes to the first region, LEN / 2 to the second, LEN / 4 to the first again.
+// Writes LEN bytes to the first region, LEN / 2 to the second, LEN / 4 to the first again.
 static void write_three(struct env *t, struct region *first, struct region *second)
 {
 	size_t total = LEN + LEN / 2 + LEN / 4;

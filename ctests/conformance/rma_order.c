@@ -8,7 +8,7 @@ enum { LEN = 64, ROOM = 1 << 16 };
 #define WROTE (FI_RMA | FI_WRITE)
 #define READ (FI_RMA | FI_READ)
 
-// Everything a wrote before is in b's memory when this returns. No other completion may come before its own.
+// When it returns, everything that a wrote before is in b's memory. No other completion may come before its own.
 static void flush(struct env *t, struct region *target)
 {
 	struct buf in = new_buf(t, 1, 0);

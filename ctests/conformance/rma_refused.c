@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_rma(3), fi_mr(3), fi_cntr(3): accesses that must not happen, what both ends learn of them, and RMA events.
+//! fi_rma(3), fi_mr(3), fi_cntr(3): forbidden accesses, errors at both ends, and RMA events.
 #include "transfer.h"
 
 enum { LEN = 64, ROOM = 4096 };
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-// The region is the middle third of the memory, so that a byte beside it shows.
+// The region is the middle third of the memory, so that a write outside of it is noticed.
 struct target {
 	struct buf around;
 	struct region region;
@@ -19,7 +19,7 @@ static struct target open_target(struct env *t, uint64_t access)
 	return target;
 }
 
-// A read, or a write that waits for its delivery, ends in an error entry and moves nothing.
+// A read, or a write that waits for its delivery, must end in an error entry and transfer nothing.
 static void refused(struct env *t, struct target *target, bool read, uint64_t offset, size_t len, uint64_t key)
 {
 	struct buf local = new_buf(t, len, read ? 0 : 1);

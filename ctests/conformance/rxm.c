@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_rxm(7): what programs see of it beside the rules of all unconnected endpoints.
+//! fi_rxm(7): behaviour of this provider beyond the rules of all unconnected endpoints.
 #include "transfer.h"
 
 enum { LEN = 16 };
 
-// What a peek that ignores no bit of the tag finds at once, read without a wait: 0, or the error.
+// Returns the immediate result of a peek that ignores no bit of the tag: 0, or the error.
 static int peeked(struct env *t, struct side *side, uint64_t tag)
 {
 	struct fi_msg_tagged msg = { .addr = FI_ADDR_UNSPEC, .tag = tag, .context = new_ctx() };
@@ -31,7 +31,7 @@ TEST(fi_rxm, one_thing_after_the_other, CORE | OURS_ONLY, 0, "A message without 
 		void *ctx = new_ctx();
 
 		POST(t, fi_trecv(t->b.ep, in.mem, LEN, in.desc, FI_ADDR_UNSPEC, 1, 0, ctx));
-		// Both have left when the calls return, but for the first of all, which connects.
+		// Both have left when the calls return, except the first message of all, which connects.
 		POST(t, fi_tinject(t->a.ep, out.mem, LEN, t->a.peer, 1));
 		POST(t, fi_tinject(t->a.ep, out.mem, LEN, t->a.peer, 2));
 		done(t, t->b.rxcq, ctx, FI_TAGGED | FI_RECV);

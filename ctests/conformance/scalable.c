@@ -20,7 +20,7 @@ struct sep {
 
 static struct sep x, y;
 
-// An info for `count` contexts of each kind; skips where there are none.
+// Requests `count` contexts of each kind; skips if there are none.
 static void ask(struct env *t, unsigned count)
 {
 	t->hints->caps |= FI_NAMED_RX_CTX;
@@ -303,7 +303,7 @@ TEST(fi_endpoint, scalable_enable, EP_AV, FI_MSG, "A context needs a queue and t
 	tx = open_tx(t, sep, 0);
 	rx = open_rx(t, sep, 0);
 	CHECK_RC(fi_enable(sep), -FI_ENOAV);
-	OK(fi_ep_bind(tx, &cntr->fid, FI_SEND)); // which is no queue
+	OK(fi_ep_bind(tx, &cntr->fid, FI_SEND)); // a counter is no queue
 	OK(fi_ep_bind(rx, &cntr->fid, FI_RECV));
 	CHECK_RC(fi_enable(tx), -FI_ENOCQ);
 	CHECK_RC(fi_enable(rx), -FI_ENOCQ);
@@ -446,7 +446,7 @@ TEST(fi_endpoint, scalable_cancel, EP_AV, FI_MSG, "A receive is cancelled at its
 	nothing(x.rxcq[0]);
 }
 
-// Completions of operations of a context that was closed may have been written before.
+// Waits for a completion, which may have been written before the context was closed.
 static void completes(struct env *t, struct fid_cq *cq, void *ctx)
 {
 	struct fi_cq_tagged_entry entry = { 0 };
@@ -500,7 +500,7 @@ TEST(fi_endpoint, scalable_close_receiving, EP_RDM, FI_MSG, "Nothing is written 
 
 		op_post(t, y.rx[1], &recv);
 		op_post(t, x.tx[0], &send);
-		for (unsigned i = 0; i < round / 2; i++) // the second meets the first message, which waits
+		for (unsigned i = 0; i < round / 2; i++) // the second receive matches the first message, which waits
 			progress(t);
 		shut(t, &y.rx[1]->fid);
 		memcpy(before, in.mem, size);
@@ -721,7 +721,7 @@ struct worker {
 	char in[LEN], out[LEN];
 };
 
-// Waits for one completion of a queue while the peer's may have to be read for progress.
+// Waits for one completion of a queue. The peer's queue may have to be read to make progress.
 static void await_one(struct worker *w, struct fid_cq *cq, void *ctx)
 {
 	struct fi_cq_tagged_entry entry;
@@ -733,7 +733,7 @@ static void await_one(struct worker *w, struct fid_cq *cq, void *ctx)
 	CHECK(entry.op_context == ctx);
 }
 
-// Messages from one's transmit context of x to one's receive context of y; every few, both are opened anew.
+// Sends messages from a transmit context of x to a receive context of y. Both are reopened every few messages.
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -952,7 +952,7 @@ TEST(fi_endpoint, stx_subset_of_orders, EP_RELIABLE, FI_MSG | FI_RMA, "An order 
 	CHECK_RC(fi_ep_bind(ep, &stx->fid, 0), -FI_EINVAL);
 }
 
-// How often the words stand in what the process writes about itself.
+// Number of times that the words occur in the process's reports about itself.
 static unsigned count_of(const char *text, const char *words)
 {
 	unsigned count = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_msg(3), fi_tagged(3): what each form of send puts into the message and into both completions.
+//! fi_msg(3), fi_tagged(3): the contents of the message and of both completions for each form of send.
 #include "transfer.h"
 
 enum { LEN = 64 };
@@ -50,7 +50,7 @@ BOTH(sendv_gathers, EP_ANY, 0, "The vector send delivers its buffers, up to iov_
 		size_t at = 0;
 
 		op.count = count;
-		for (size_t i = 0; i < count; i++) { // pieces of different lengths, empty ones among them
+		for (size_t i = 0; i < count; i++) { // pieces of different lengths, including empty ones
 			size_t len = i + 1 == count ? LEN - at : i % 3 == 1 ? 0 : i + 1;
 
 			op.iov[i] = (struct iovec){ all.mem + at, len };

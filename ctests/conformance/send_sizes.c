@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_msg(3), fi_tagged(3): message sizes from nothing to many MiB, vectors of any cut, and the limits.
+//! fi_msg(3), fi_tagged(3): message sizes from 0 bytes to many MiB, vectors with any borders, and the limits.
 #include "transfer.h"
 
-// Around every power of two at which a protocol is likely to change its mind.
+// Sizes near the powers of two at which a protocol may change.
 static const size_t sizes[] = {
 	0, 1, 2, 7, 8, 9, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 4095, 4096, 4097, 8999, 9000, 9001,
 	16383, 16384, 16385, 65535, 65536, 65537, 262144, 1048575, 1048576, 4194305,
@@ -55,7 +55,7 @@ BOTH(every_size_at_once, EP_RELIABLE, 0, "Messages of all sizes posted together 
 		done(t, t->a.txcq, sends[i].ctx, SENT(tagged));
 }
 
-// Cuts `buf` into `count` pieces at places that depend on `seed`.
+// Splits `buf` into `count` pieces at places that depend on `seed`.
 static void cut(struct op *op, struct buf buf, size_t count, unsigned seed)
 {
 	size_t at = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_tcp(7): whatever the provider's variables say about buffers and protocols, what arrives is the same.
+//! fi_tcp(7): the received data is the same whatever the provider's variables say about buffers and protocols.
 #include "transfer.h"
 
 #include <netinet/in.h>
@@ -160,7 +160,7 @@ TEST(fi_tcp, port_range, CORE, 0, "Passive endpoints take a port between FI_TCP_
 	char text[16];
 	int rc = 0;
 
-	// Below the ports that the kernel gives out, and apart from other runs of this test.
+	// Below the ports that the kernel assigns, and different from other runs of this test.
 	low = 20000 + getpid() % 2000 * 4;
 	snprintf(text, sizeof(text), "%u", low);
 	setenv("FI_TCP_PORT_LOW_RANGE", text, 1);
@@ -187,7 +187,7 @@ TEST(fi_tcp, port_range, CORE, 0, "Passive endpoints take a port between FI_TCP_
 	CHECK_RC2(rc, -FI_EADDRINUSE, -FI_EADDRNOTAVAIL);
 }
 
-// ---- Rendezvous at its edges
+// ---- Edge cases of the rendezvous
 
 static void start_rendezvous(struct env *t)
 {
@@ -325,7 +325,7 @@ TEST(fi_tcp, rendezvous_claim_peer_closed, CORE, 0, "A rendezvous that was claim
 	round_trip(t);
 	in = new_buf(t, LEN, 0);
 	post_tsend(t, &t->a, new_buf(t, LEN, 1), TAG);
-	do { // until it is there
+	do { // until the message has arrived
 		POST(t, fi_trecvmsg(t->b.ep, &msg, FI_PEEK | FI_CLAIM));
 		ONCE(t, (rc = fi_cq_read(t->b.rxcq, &comp, 1)) != -FI_EAGAIN);
 		if (rc == -FI_EAVAIL)

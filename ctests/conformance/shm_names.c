@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_shm(7), address format: the names of endpoints. What holds for names of any provider is in ep_name.c and cm_names.c.
+//! fi_shm(7), address format: the names of endpoints. ep_name.c and cm_names.c have the rules for names of all
+//! providers.
 #include "transfer.h"
 
 #include <unistd.h>
@@ -15,7 +16,7 @@ static void only_shm(struct env *t)
 		SKIP("of shm and sm2");
 }
 
-// The name of a new endpoint that was opened with this one; NULL: with none.
+// Returns the name of a new endpoint that was opened with this name; NULL: without one.
 static const char *name_with(struct env *t, const char *source)
 {
 	struct side *side = keep_mem(sizeof(*side));
@@ -47,13 +48,13 @@ TEST(fi_shm, name_of_process, EP_RDM, FI_MSG, "Without a name an endpoint is fi_
 
 	only_shm(t);
 	len = snprintf(want, sizeof(want), "%s://%d:%u:", is_sm2(t) ? "fi_sm2" : "fi_shm", getpid(), (unsigned)geteuid());
-	env_info(t); // the process has been forked since
+	env_info(t); // the process was forked after the first call
 	first = name_with(t, NULL);
 	second = name_with(t, NULL);
 	CHECK(!strncmp(first, want, len) && !strncmp(second, want, len));
 	CHECK(first[len] >= '0' && first[len] <= '9');
 	CHECK(strcmp(first, second));
-	// PID and INDEX have ten digits together: programs gather names with the length of their own
+	// PID and INDEX together have ten digits: programs gather names of other processes with the length of their own
 	len = snprintf(want, sizeof(want), "fi_shm://:%u:", (unsigned)geteuid()) + 10;
 	CHECK_EQ(strlen(first), len);
 	CHECK_EQ(strlen(second), len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_shm(7): endpoints of several processes: data between them, sleeping, processes that die, and what is left of them.
+//! fi_shm(7): endpoints of several processes: data between them, sleeping, processes that die, and their remains.
 #define _GNU_SOURCE
 #include "process.h"
 
@@ -70,7 +70,7 @@ TEST(fi_shm, messages_of_any_size, EP_RDM, FI_MSG, "Messages to and from another
 	join_process(t, &child);
 }
 
-// Receives as many messages as it is told, and does nothing for it before.
+// Receives as many messages as the parent commands, and makes no progress before.
 static void receive_late(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };
@@ -85,7 +85,7 @@ static void receive_late(struct env *t, struct process *parent)
 	tell(parent, "", 1);
 }
 
-// Whether a message was sent: its completion was read, or it was injected.
+// Returns whether a message was sent: its completion was read, or it was injected.
 static bool sends_one(struct env *t, struct buf out, bool inject)
 {
 	struct fi_cq_tagged_entry entry;
@@ -149,7 +149,7 @@ static void lend(struct env *t, struct process *parent)
 	region = new_region(t, &side, mem, FI_REMOTE_READ | FI_REMOTE_WRITE);
 	target = (struct target){ region.at, region.key };
 	tell(parent, &target, sizeof(target));
-	receive(t, &side, LEN, 5); // progress until the other is done
+	receive(t, &side, LEN, 5); // progress until the other process is done
 	CHECK(filled(mem.mem, BIG / 2, 2));
 	CHECK_EQ(*(uint64_t *)(mem.mem + BIG / 2), 1000);
 	tell(parent, "", 1);
@@ -181,7 +181,7 @@ TEST(fi_shm, memory_of_another_process, EP_RDM, FI_MSG | FI_RMA | FI_ATOMIC, "Me
 	done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
 	POST(t, fi_write(t->a.ep, word.mem, 8, word.desc, t->a.peer, target.at + BIG / 2, target.key, ctx));
 	done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
-	POST(t, fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + BIG / 2, target.key, ctx)); // the writes are there
+	POST(t, fi_read(t->a.ep, in.mem, 8, in.desc, t->a.peer, target.at + BIG / 2, target.key, ctx)); // the writes arrived
 	done(t, t->a.txcq, ctx, FI_RMA | FI_READ);
 	desc = reg_desc(t, &one, 8, ALL_ACCESS);
 	for (unsigned i = 0; i < 1000; i++) {
@@ -315,7 +315,7 @@ TEST(fi_shm, many_before_any_receive, EP_RDM, FI_MSG | FI_TAGGED, "Five thousand
 
 // ---- Sleeping
 
-// Sleeps until the queue's descriptor says that there is something.
+// Sleeps until the queue's descriptor is readable.
 static void sleep_on(struct env *t, struct fid_cq *cq)
 {
 	struct fid *fid = &cq->fid;
@@ -330,7 +330,7 @@ static void sleep_on(struct env *t, struct fid_cq *cq)
 	CHECK_EQ(poll(&wait, 1, t->limit_ms), 1);
 }
 
-// The next completion of this context, waited for asleep.
+// Waits asleep for the next completion, which must have this context.
 static void done_asleep(struct env *t, struct fid_cq *cq, void *ctx)
 {
 	struct fi_cq_tagged_entry comp;
@@ -342,7 +342,7 @@ static void done_asleep(struct env *t, struct fid_cq *cq, void *ctx)
 	CHECK(comp.op_context == ctx);
 }
 
-// Each answers the other's message, asleep until it comes; who begins gives the other time to fall asleep.
+// Each answers the other's message and sleeps until it arrives. The first one gives the other time to fall asleep.
 static void in_turn(struct env *t, struct side *side, bool first, void (*finish)(struct env *, struct fid_cq *, void *))
 {
 	for (unsigned i = 0; i < 2 * ROUNDS; i++) {
@@ -412,7 +412,7 @@ TEST(fi_shm, sread_wakes, EP_RDM, FI_MSG, "fi_cq_sread returns when a message of
 
 // ---- Processes that die
 
-// Receives one message and takes no notice of others.
+// Receives one message and ignores others.
 static void one_and_no_more(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };
@@ -431,7 +431,7 @@ static void one_and_no_more(struct env *t, struct process *parent)
 		pause();
 }
 
-// Parent of one that died: waits until all of the operations have ended, and how many of them in error.
+// Waits until all operations have ended. Returns how many of them failed.
 static unsigned all_ended(struct fid_cq *cq, unsigned count, unsigned limit_ms)
 {
 	unsigned errors = 0;
@@ -492,12 +492,12 @@ TEST(fi_shm, killed_peer, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "Oper
 		large += 2;
 	}
 	kill_process(&child);
-	// Sides that talk to each other while the errors come in.
+	// These endpoints exchange messages while the errors arrive.
 	round_trip_between(t, &sides[0], &sides[1]);
 	CHECK(all_ended(t->a.txcq, large, t->limit_ms / 10) > 0);
 	nothing(t->a.txcq);
 	round_trip_between(t, &sides[0], &sides[1]);
-	open_end(t, &other, FI_WAIT_NONE); // what the dead left harms no newcomer
+	open_end(t, &other, FI_WAIT_NONE); // the dead peer's remains do not disturb new endpoints
 	CHECK_RC(fi_av_insert(t->a.av, other.name, 1, &t->a.peer, 0, NULL), 1);
 	CHECK_RC(fi_av_insert(other.av, t->a.name, 1, &other.peer, 0, NULL), 1);
 	round_trip_between(t, &t->a, &other);
@@ -556,7 +556,7 @@ TEST(fi_shm, killed_peer_returns, EP_RDM | OURS_ONLY, FI_MSG, "The name of a pro
 
 		tell(&children[i], name, sizeof(name));
 		meet(t, &t->a, &children[i]);
-		for (uint64_t limit = now_ms() + t->limit_ms; !poll(&arrived, 1, 0);) { // what is sent to the old one is lost
+		for (uint64_t limit = now_ms() + t->limit_ms; !poll(&arrived, 1, 0);) { // messages to the old process are lost
 			struct op op = op_of(SEND, false, new_buf(t, LEN, 1), t->a.peer);
 
 			op_post(t, t->a.ep, &op);
@@ -622,9 +622,9 @@ TEST(fi_shm, fork_keeps_no_name, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED, "A fork
 	kill_process(&child);
 }
 
-// ---- What is left
+// ---- Remains
 
-// Whether a line of the file has all of these texts.
+// Whether a line of the file contains both texts.
 static bool tells(const char *path, const char *one, const char *two)
 {
 	FILE *in = fopen(path, "r");
@@ -638,7 +638,7 @@ static bool tells(const char *path, const char *one, const char *two)
 	return found;
 }
 
-// Whether the number stands in the text by itself.
+// Whether the number occurs in the text as a word of its own.
 static bool names(const char *text, const char *number)
 {
 	for (const char *at = text; (at = strstr(at, number)); at++)
@@ -647,7 +647,7 @@ static bool names(const char *text, const char *number)
 	return false;
 }
 
-// Whether the folder has a file that tells of a process, made since then: numbers of processes come again.
+// Whether the folder has a file with this PID in its name that was made after `since`, because PIDs are reused.
 static bool is_littered(const char *folder, const char *pid, time_t since)
 {
 	DIR *dir = opendir(folder);
@@ -708,7 +708,7 @@ TEST(fi_shm, nothing_has_a_name, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "While end
 	}
 	fclose(maps);
 	CHECK(shared > 0);
-	CHECK(tells("/proc/net/unix", "ironfabric", strstr(t->a.name, "://") + 2)); // the test looks where it is
+	CHECK(tells("/proc/net/unix", "ironfabric", strstr(t->a.name, "://") + 2)); // the socket is visible while it exists
 	kill_process(&child);
 	shut(t, &t->a.ep->fid);
 	CHECK(!tells("/proc/net/unix", "ironfabric", strstr(t->a.name, "://") + 2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_shm(7), runtime parameters: what the FI_SHM_ variables change, and that the data is the same with any of them.
+//! fi_shm(7), runtime parameters: the effects of the FI_SHM_ variables, with unchanged data.
 #include "process.h"
 
 #include <dirent.h>
@@ -12,7 +12,7 @@ static const uint64_t CAPS = FI_MSG | FI_TAGGED | FI_RMA;
 
 // ---- The same data, within a process and between two
 
-// Large and small messages both ways, and memory that is read and written.
+// Large and small messages in both directions, and memory that is read and written.
 static void talk(struct env *t, struct side *side, struct process *other)
 {
 	static const size_t lens[] = { 0, LEN, 5000, 70000, LARGE };
@@ -37,7 +37,7 @@ static void talk(struct env *t, struct side *side, struct process *other)
 		CHECK(holds(read, len, 1));
 	}
 	nothing(side->rxcq);
-	tell(other, "", 1); // what the other asks of us is answered until it says so, too
+	tell(other, "", 1); // the other's requests are answered until it is done, too
 	hear(t, other, &word, 1);
 }
 
@@ -155,7 +155,7 @@ TEST(fi_shm, large_ones_wait_at_their_sender, CORE | OURS_ONLY, 0, "FI_SHM_MAX_S
 		op_post(t, t->a.ep, &send);
 		if (lens[i] <= 128)
 			done(t, t->a.txcq, send.ctx, FI_TAGGED | FI_SEND);
-		round_trip(t); // whose completions are the only ones
+		round_trip(t); // only its completions exist
 		nothing(t->a.txcq);
 		op_post(t, t->b.ep, &recv);
 		done(t, t->b.rxcq, recv.ctx, FI_TAGGED | FI_RECV);
@@ -211,7 +211,7 @@ TEST(fi_shm, auto_progress_by_thread, CORE | OURS_ONLY, 0, "FI_PROGRESS_AUTO: a 
 	wait_comp(t, t->a.txcq, NULL);
 }
 
-// ---- Peers that never appear
+// ---- Peers that do not exist
 
 static void nobody(struct env *t, const char *provider)
 {
@@ -315,7 +315,7 @@ static const char *new_folder(void)
 	return folder;
 }
 
-// The endpoint is not opened, and the log says why.
+// The endpoint cannot be opened, and the log contains the reason.
 static void refused_folder(struct env *t, const char *why)
 {
 	char log[64], line[4096];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer whose host falls silent: fi_endpoint(3) has every operation end, and receives that name the peer are such.
+//! A peer whose host becomes silent: fi_endpoint(3) requires every operation to end, including receives that name the
+//! peer.
 #define _GNU_SOURCE
 #include "transfer.h"
 
@@ -16,7 +17,7 @@ static void run(const char *command)
 		SKIP("%s: %d", command, code);
 }
 
-// A network of this process alone, which this test may cut.
+// A network namespace of this process, which the test may cut.
 static void own_network(void)
 {
 	if (unshare(CLONE_NEWNET))
@@ -25,7 +26,7 @@ static void own_network(void)
 	run("nft --version >/dev/null 2>&1");
 }
 
-// From now on no packet arrives, and nobody is told.
+// From now on all packets are dropped, without an error for the sender.
 static void cut(void)
 {
 	run("nft 'add table inet cut; add chain inet cut in { type filter hook input priority 0; policy drop; }' >/dev/null 2>&1");
@@ -60,7 +61,7 @@ static void silence_ends_receives(struct env *t, const char *prov)
 	op_post(t, t->a.ep, &named);
 	op_post(t, t->a.ep, &any);
 	cut();
-	// It has left for the application.
+	// The injected message counts as sent.
 	OK(fi_inject(t->a.ep, &byte, 1, t->a.peer));
 	CHECK_EQ(failed_somehow(t, t->a.rxcq, named.ctx).err, FI_ETIMEDOUT);
 	OK(fi_cancel(&t->a.ep->fid, any.ctx));

@@ -4,7 +4,7 @@
 
 enum { LEN = 64, LARGE = 1 << 20 };
 
-// An enabled endpoint of this provider in a fabric and a domain of its own.
+// Opens and enables an endpoint of this provider in a fabric and a domain of its own.
 static void open_at(struct env *t, struct side *side, const char *prov, enum fi_ep_type type, uint64_t caps)
 {
 	t->fabric = NULL;
@@ -16,7 +16,7 @@ static void open_at(struct env *t, struct side *side, const char *prov, enum fi_
 	OK(fi_getname(&side->ep->fid, side->name, &side->namelen));
 }
 
-// One more, of another type, in the domain that there is: opened with the entry of its type.
+// Opens another one of a different type in the existing domain, with the entry of its type.
 static void open_beside(struct env *t, struct side *side, enum fi_ep_type type, uint64_t caps)
 {
 	struct fid_fabric *fabric = t->fabric;
@@ -59,8 +59,8 @@ static void send_all(struct env *t, struct side *x, struct side *y)
 		}
 }
 
-// A write from x to memory of y, and an atomic operation on the word behind it. All of it has its value before y registers it:
-// from then on threads of the library may be at it.
+// A write from x to memory of y, and an atomic operation on the word after it. The memory gets its initial values
+// before y registers it, because threads of the library may access it from then on.
 static void use_memory(struct env *t, struct side *x, struct side *y)
 {
 	struct buf in = new_buf(t, LARGE + sizeof(uint64_t), 0), out = new_buf(t, LARGE, 5);
@@ -163,7 +163,7 @@ struct refusal {
 
 enum access { WRONG_KEY, PAST_END, NO_RIGHT, CLOSED, LARGE_WRITE, INJECT_WRITE, READ_WRONG_KEY, ATOMIC_WRONG_KEY, ATOMIC_NO_RIGHT, ACCESSES };
 
-// Posts one of them; the flags of its error entry.
+// Posts an access. Returns the flags of its error entry.
 static uint64_t post_access(struct env *t, struct refusal *r, enum access access, void *ctx)
 {
 	struct fid_ep *ep = t->a.ep;
@@ -209,7 +209,7 @@ static void write_and_check(struct env *t, struct refusal *r, unsigned count)
 		POST(t, fi_write(t->a.ep, r->out.mem, LEN, NULL, t->a.peer, r->writable.at, r->writable.key, ctx));
 	for (unsigned i = 0; i < count; i++)
 		done(t, t->a.txcq, ctx, FI_RMA | FI_WRITE);
-	// Over shared memory a write that the target's directory allows completes before the target has it.
+	// With shared memory a write that the target's directory permits completes before the target has the data.
 	ONCE(t, holds_by_now(r->writable.buf, LEN, 1));
 	memset(r->writable.buf.mem, 0, LEN);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3) FI_SOURCE, fi_msg(3) and fi_tagged(3) FI_DIRECTED_RECV: who sent it, and receives that name a sender.
+//! fi_cq(3) FI_SOURCE, fi_msg(3) and fi_tagged(3) FI_DIRECTED_RECV: the source of messages, and receives that name a
+//! sender.
 #include "transfer.h"
 
 enum { LEN = 32, PEERS = 3 };
@@ -18,7 +19,7 @@ static struct group *open_peers(struct env *t)
 	return group;
 }
 
-static fi_addr_t sender(struct group *group, unsigned peer) // as the target knows it
+static fi_addr_t sender(struct group *group, unsigned peer) // its address at the target
 {
 	return group->at[peer];
 }
@@ -46,7 +47,7 @@ static struct post recv_from(struct env *t, struct group *group, bool tagged, fi
 	return post;
 }
 
-// Any order of completions among different senders is right: looks for the one of this receive.
+// Completions of different senders may come in any order: looks for the one of this receive.
 static void got(struct env *t, struct group *group, bool tagged, struct post post, unsigned seed)
 {
 	done(t, group->sides[0].rxcq, post.ctx, RECEIVED(tagged));
@@ -142,7 +143,7 @@ BOTH(source_unknown, EP_AV, FI_SOURCE, "A sender that is not in the table is rep
 	CHECK(holds(in, LEN, 1));
 }
 
-// A write with data from a to b; whether b knows a, and what it reads.
+// A write with data from a to b. `known`: b has the address of a. Returns the result of b's read.
 static ssize_t written_data(struct env *t, bool known, size_t len, fi_addr_t *from, struct fi_cq_err_entry *err)
 {
 	struct side a = { 0 }, b = { 0 };
@@ -158,7 +159,7 @@ static ssize_t written_data(struct env *t, bool known, size_t len, fi_addr_t *fr
 	OK(fi_getname(&a.ep->fid, a.name, &a.namelen));
 	OK(fi_getname(&b.ep->fid, b.name, &b.namelen));
 	CHECK_EQ(fi_av_insert(a.av, b.name, 1, &a.peer, 0, NULL), 1);
-	// Another address first: 0 is no answer.
+	// Another address gets index 0, so that 0 is no valid source.
 	CHECK_EQ(fi_av_insert(b.av, b.name, 1, NULL, 0, NULL), 1);
 	if (known)
 		CHECK_EQ(fi_av_insert(b.av, a.name, 1, &writer, 0, NULL), 1);
@@ -281,7 +282,7 @@ static fi_addr_t send_and_leave(struct env *t, struct side *b, bool tagged, bool
 		wait_comp(t, a.txcq, NULL);
 	}
 	shut(t, &a.ep->fid);
-	// More than enough to read the messages, and what comes behind them.
+	// More than enough polls to read the messages and what follows them.
 	for (unsigned i = 0; i < 200; i++)
 		CHECK_RC(fi_cq_read(b->rxcq, &(struct fi_cq_tagged_entry){ 0 }, 1), -FI_EAGAIN);
 	if (!before)

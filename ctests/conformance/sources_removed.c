@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_av(3), fi_av_remove: messages of an address that has left the vector have no source, whichever connection brings
-//! them, and never the number of the address that gets its place.
+//! them, and never the index of the address that replaces it.
 #include "transfer.h"
 
 #include <dirent.h>
 
 enum { LEN = 32 };
 
-// `y` is the receiver, `x` is known to it first and removed, `z` gets the number of x.
+// `y` is the receiver. `x` is in its vector first and is removed; `z` gets the index of x.
 struct trio {
 	struct side x, y, z;
-	fi_addr_t first, second; // numbers of x and z at y
+	fi_addr_t first, second; // indexes of x and z at y
 };
 
 static void open_side(struct env *t, struct side *side)
@@ -75,7 +75,7 @@ static fi_addr_t source_of_next(struct env *t, struct side *from, struct side *a
 	return source(t, at);
 }
 
-// Both send before either receives anything, so two connections cross.
+// Both send before either receives anything, so that two connections cross.
 static void cross(struct env *t, struct trio *trio, bool tagged)
 {
 	post(t, &trio->x, RECV, tagged, FI_ADDR_UNSPEC, 0);
@@ -175,7 +175,7 @@ TEST(fi_tagged, source_of_claimed, EP_RDM | OURS_ONLY, FI_TAGGED | FI_SOURCE, "A
 	ssize_t rc = -FI_EAVAIL;
 
 	post(t, &trio.x, SEND, true, trio.x.peer, 1);
-	while (rc == -FI_EAVAIL) { // until the message is there
+	while (rc == -FI_EAVAIL) { // until the message has arrived
 		POST(t, fi_trecvmsg(trio.y.ep, &msg, FI_PEEK | FI_CLAIM));
 		ONCE(t, (rc = fi_cq_read(trio.y.rxcq, &entry, 1)) != -FI_EAGAIN);
 		if (rc == -FI_EAVAIL)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3), shared contexts: receive buffers that several endpoints draw from.
+//! fi_endpoint(3), shared contexts: receive buffers that several endpoints share.
 #include "harness.h"
 
 enum { LEN = 32 };
@@ -266,7 +266,7 @@ TEST(fi_endpoint, srx_selective, EP_RELIABLE, FI_MSG, "FI_SELECTIVE_COMPLETION o
 	struct fi_cq_tagged_entry entry;
 
 	PAIR(t, .srx = srx, .rx_flags = FI_SELECTIVE_COMPLETION);
-	// The receive first, then the message first; either form of the call.
+	// The receive first, then the message first, with either form of the call.
 	for (unsigned i = 0; i < 8; i++) {
 		if (i >= 4) {
 			send_one(t, &t->a, i);
@@ -314,7 +314,7 @@ TEST(fi_endpoint, srx_claim_discard, EP_RELIABLE, FI_MSG | FI_TAGGED, "A message
 	PAIR(t, .srx = srx, .same_cq = true);
 	fill(out[0], LEN, 0);
 	POST(t, fi_tsend(t->a.ep, out[0], LEN, reg_desc(t, out[0], LEN, FI_SEND), t->a.peer, 3, &tx[0]));
-	// Until the message is there a peek is reported as an error, at any endpoint of the context.
+	// Until the message has arrived, a peek is reported as an error at any endpoint of the context.
 	for (ssize_t rc = 0; rc != 1 || entry.op_context != &rx[0];) {
 		if (rc != 1)
 			OK(fi_trecvmsg(srx, &msg, FI_PEEK | FI_CLAIM));
@@ -372,7 +372,7 @@ TEST(fi_endpoint, srx_cancel, EP_RELIABLE, FI_MSG, "A receive of a shared contex
 	post_receives(t, srx, 0, 2);
 	OK_OR_SKIP(fi_cancel(&srx->fid, &rx[0]));
 	send_one(t, &t->a, 0);
-	// The cancelled entry may come first, in the queue of an endpoint, or not at all.
+	// The entry of the cancelled receive may come first, in the queue of an endpoint, or not at all.
 	for (bool received = false; !received;) {
 		ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
 		if (rc == -FI_EAVAIL) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_tagged(3): which receive a message meets. Every rule holds whichever of the two came first.
+//! fi_tagged(3): matching of receives and messages. Every rule holds whichever of the two came first.
 #include "transfer.h"
 
 enum { LEN = 16 };
@@ -9,7 +9,7 @@ static void send_tag(struct env *t, uint64_t tag, unsigned seed)
 	post_tsend(t, &t->a, new_buf(t, LEN, seed), tag);
 }
 
-// The next completion is this receive with this message.
+// The next completion must be this receive with this message.
 static void got(struct env *t, void *ctx, struct buf in, uint64_t tag, unsigned seed)
 {
 	struct fi_cq_tagged_entry comp = done(t, t->b.rxcq, ctx, FI_TAGGED | FI_RECV);
@@ -137,7 +137,7 @@ TEST(fi_tagged, first_sent_wins, EP_RELIABLE, FI_TAGGED, "Of several buffered me
 
 		got(t, p.ctx, p.in, 101, i + 1);
 	}
-	for (unsigned i = 0; i < 10; i += 2) { // what is left, by mask
+	for (unsigned i = 0; i < 10; i += 2) { // the remaining ones by mask
 		struct post p = post(t, 100, 1);
 
 		got(t, p.ctx, p.in, 100, i + 1);
@@ -188,7 +188,7 @@ TEST(fi_tagged, tagged_and_untagged_apart, EP_RELIABLE, FI_TAGGED | FI_MSG, "A t
 	done(t, t->b.rxcq, ctx, FI_MSG | FI_RECV);
 	CHECK(holds(plain, LEN, 1));
 	got(t, p.ctx, p.in, 9, 2);
-	// Tagged first, its receive last: the untagged message behind it is not touched by the order.
+	// The tagged message comes first, its receive last: that order does not affect the untagged message after it.
 	ctx = post_recv(t, &t->b, plain);
 	send_tag(t, 9, 3);
 	post_send(t, &t->a, new_buf(t, LEN, 4));
@@ -214,7 +214,7 @@ TEST(fi_tagged, cancel_among_equals, EP_RELIABLE, FI_TAGGED, "A cancelled receiv
 	got(t, c.ctx, c.in, 7, 2);
 }
 
-// A plain list that does what the man page says, against the library, over random posts and sends.
+// A plain list that implements the man page, compared with the library over random posts and sends.
 TEST(fi_tagged, random_against_model, EP_RELIABLE, FI_TAGGED, "Random receives and messages pair up as the first-posted rule says")
 {
 	enum { STEPS = 2000, TAGS = 4 };

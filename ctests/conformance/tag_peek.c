@@ -18,7 +18,7 @@ static ssize_t peek(struct env *t, uint64_t tag, uint64_t ignore, uint64_t flags
 	return rc;
 }
 
-// Peeks until the message is there; every earlier peek must say FI_ENOMSG.
+// Peeks until the message has arrived. Every earlier peek must return FI_ENOMSG.
 static struct fi_cq_tagged_entry find(struct env *t, uint64_t tag, uint64_t ignore, uint64_t flags, void *ctx)
 {
 	for (uint64_t limit = now_ms() + t->limit_ms;;) {
@@ -131,7 +131,7 @@ TEST(fi_tagged, peek_finds_first, EP_RELIABLE, FI_TAGGED, "Of several messages t
 	PAIR(t);
 	for (unsigned i = 0; i < 5; i++)
 		send_tag(t, 0x100 + i, LEN + i, i + 1);
-	find(t, 0x104, 0, 0, new_ctx()); // all are there
+	find(t, 0x104, 0, 0, new_ctx()); // all have arrived
 	for (unsigned i = 0; i < 5; i++) {
 		CHECK_EQ(find(t, 0x100, 0xf, 0, new_ctx()).tag, 0x100 + i);
 		receive(t, 0x100 + i, LEN + i, i + 1);
@@ -348,7 +348,7 @@ TEST(fi_tagged, claim_selective, EP_RELIABLE, FI_TAGGED, "A claimed message is r
 	find_none(t, 3, 0);
 }
 
-// The sender goes away between a claim and what becomes of it.
+// The sender is closed between a claim and its receive or discard.
 static void claim_of_one_who_left(struct env *t, size_t len, bool discard)
 {
 	struct buf in = new_buf(t, len, 0);

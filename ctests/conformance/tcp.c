@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_tcp(7): what only this provider has.
+//! fi_tcp(7): rules of this provider only.
 #include "harness.h"
 
 #include <netinet/in.h>

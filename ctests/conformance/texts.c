@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_errno(3), fi_fabric(3), fi_control(3): error numbers and their text, values as text, commands of any object.
+//! fi_errno(3), fi_fabric(3), fi_control(3): error numbers and their texts, values as text, commands of any object.
 #include "harness.h"
 
 #include <pthread.h>

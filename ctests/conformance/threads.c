@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_domain(3), FI_THREAD_SAFE: threads use one domain at the same time. Each message arrives once and whole; a race
-//! detector sees what luck hides.
+//! fi_domain(3), FI_THREAD_SAFE: threads use one domain at the same time. Each message arrives once and undamaged. A
+//! race detector finds further faults.
 #include "harness.h"
 
 #include <pthread.h>
@@ -172,7 +172,7 @@ static void *send_and_read(void *arg)
 	return NULL;
 }
 
-// What programs call now and then, while the others are busy.
+// Calls that programs make now and then, while the other threads transfer.
 static void *look_around(void *arg)
 {
 	struct crowd *crowd = arg;
@@ -238,7 +238,7 @@ TEST(fi_domain, threads_share_endpoint_manual, EP_RELIABLE, FI_MSG, "FI_THREAD_S
 	check_crowd(t, FI_PROGRESS_MANUAL);
 }
 
-// ---- A thread for events, beside the one that the domain belongs to
+// ---- A thread for events, beside the thread of the domain
 
 struct events {
 	struct fid_eq *eq;

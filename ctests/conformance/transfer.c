@@ -2,7 +2,7 @@
 //! See transfer.h.
 #include "transfer.h"
 
-// Everything allocated here stays reachable: it may be in use by the library until the endpoints are closed.
+// Memory allocated here is kept, because the library may use it until the endpoints are closed.
 static struct kept {
 	struct kept *next;
 	void *mem;
@@ -220,7 +220,7 @@ void all_done(struct env *t, struct fid_cq *cq, struct expected_recv *recvs, uns
 		CHECK(at < count && recvs[at].ctx == comp.op_context);
 		CHECK_EQ(kind_flags(comp.flags), recvs[at].flags);
 		CHECK_EQ(comp.len, recvs[at].len);
-		// It is the only one.
+		// Each receive completes once, so it moves to the front of the list.
 		struct expected_recv done = recvs[at];
 
 		memmove(&recvs[i + 1], &recvs[i], (at - i) * sizeof(done));
@@ -259,7 +259,7 @@ void nothing(struct fid_cq *cq)
 	CHECK_RC(rc, -FI_EAGAIN);
 }
 
-// `quiet`: leaves the sender's queue alone, where other completions may be.
+// `quiet`: does not read the sender's queue, which may contain other completions.
 static void one_way(struct env *t, struct side *from, struct side *to, bool quiet)
 {
 	bool tagged = !(t->info->caps & FI_MSG);
@@ -305,7 +305,7 @@ void start_as(struct env *t, const char *prov, enum fi_ep_type type, uint64_t ca
 	t->prov = prov;
 	t->type = type;
 	t->caps = caps;
-	// Of the side before.
+	// The hints of the previous instance.
 	fi_freeinfo(t->hints);
 	t->hints = fi_allocinfo();
 	CHECK(t->hints);

@@ -8,7 +8,7 @@ enum { LEN = 64 };
 
 #define RW (FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-// The context of an operation that waits; as long as the larger of the two structs.
+// The context of a waiting operation; as long as the larger of the two structs.
 static void *when(struct fid_cntr *cntr, size_t threshold)
 {
 	struct fi_triggered_context2 *context;
@@ -171,7 +171,7 @@ TEST(fi_trigger, condition_met, EP_RELIABLE, FI_MSG | FI_TRIGGER, "An operation 
 
 TEST(fi_trigger, order, EP_RELIABLE, FI_MSG | FI_TRIGGER, "Operations start in the order of their thresholds, and of their calls where these are equal, however far the counter jumps")
 {
-	// What each threshold sends, in the order of the calls.
+	// The message that each threshold triggers, in the order of the calls.
 	static const size_t thresholds[] = { 5, 2, 9, 2, 5, 1, 9, 1 };
 	static const unsigned sorted[] = { 5, 7, 1, 3, 0, 4, 2, 6 };
 	enum { COUNT = sizeof(thresholds) / sizeof(thresholds[0]) };
@@ -416,7 +416,7 @@ TEST(fi_trigger, bounded, EP_RELIABLE | OURS_ONLY, FI_MSG | FI_TRIGGER, "Operati
 		CHECK(++count < 1u << 24);
 	CHECK_RC(op_try(t->b.ep, &recv), -FI_EAGAIN);
 	OK(fi_cntr_add(cntr, 1));
-	// All receives are there: as many messages find one.
+	// All receives are posted, so as many messages find one.
 	for (; received < count; received++) {
 		POST(t, fi_inject(t->a.ep, out.mem, 1, t->a.peer));
 		if (received % 64 == 63)

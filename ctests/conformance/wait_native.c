@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3): wait objects in the hands of the application, and who is woken.
+//! fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3): wait objects that the application uses itself, and which threads wake
+//! up.
 #define _GNU_SOURCE
 #include "harness.h"
 
@@ -23,8 +24,8 @@ struct sleeper {
 	struct env *t;
 	struct fid *fid;
 	struct fi_mutex_cond wait;
-	void (*take)(struct sleeper *sleeper); // reads what made fi_trywait say -FI_EAGAIN
-	unsigned nap_us;                       // waits no longer than this, and does not mind; 0: waits to be woken
+	void (*take)(struct sleeper *sleeper); // reads the entries that made fi_trywait return -FI_EAGAIN
+	unsigned nap_us;                       // waits no longer than this, which is no error; 0: waits to be woken
 	unsigned naps;
 	_Atomic bool done;
 	int rc;
@@ -68,7 +69,7 @@ static void *sleeper_main(void *arg)
 	return NULL;
 }
 
-// Naps until it was woken often enough, while `wake` is called again and again.
+// Naps until the thread was woken often enough, while `wake` is called repeatedly.
 static void check_naps(struct env *t, struct sleeper *sleeper, struct fid *fid, void (*wake)(struct env *t, struct fid *fid))
 {
 	OK(fi_control(sleeper->fid, FI_GETWAIT, &sleeper->wait));
@@ -106,7 +107,7 @@ static void wake_by_message(struct env *t, __attribute__((unused)) struct fid *f
 	struct fi_cq_tagged_entry entries[8];
 
 	flow_run(t, 0, 1);
-	// A queue that is full would keep later messages from coming.
+	// A full queue would keep later messages from arriving.
 	while (fi_cq_read(t->b.rxcq, entries, 8) > 0)
 		;
 }

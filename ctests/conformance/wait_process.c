@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq(3), fi_cntr(3), fi_poll(3): a condition variable in the hands of the application, where the news comes from
+//! fi_cq(3), fi_cntr(3), fi_poll(3): a condition variable that the application uses itself, while messages come from
 //! another process and progress is manual.
 #include <errno.h>
 #include <poll.h>
@@ -10,7 +10,7 @@
 
 enum { LEN = 64, MESSAGES = 20 };
 
-// Sends a message each time it is told to.
+// Sends a message at each command of the parent.
 static void send_when_told(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };
@@ -28,8 +28,8 @@ static void send_when_told(struct env *t, struct process *parent)
 	hear(t, parent, &word, 1);
 }
 
-// An endpoint whose queue or counter has a condition variable, or is in a set that has one; `*waited` is what to wait
-// on.
+// Opens an endpoint whose queue or counter has a condition variable, or is in a set that has one. `*waited` is the
+// object to wait on.
 enum waited { BY_CQ, BY_CNTR, BY_SET };
 
 static struct fid *open_waited(struct env *t, struct side *side, enum waited by)
@@ -69,7 +69,7 @@ static struct fid *open_waited(struct env *t, struct side *side, enum waited by)
 	return by == BY_CNTR ? &side->cntr->fid : by == BY_SET ? &set->fid : &side->rxcq->fid;
 }
 
-// Waits until the condition is signalled; it may be for nothing.
+// Waits until the condition is signalled, perhaps spuriously.
 static void wait_once(struct env *t, struct fid *fid, struct fi_mutex_cond *wait)
 {
 	struct timespec end;
@@ -137,7 +137,7 @@ struct place {
 	uint64_t at, key;
 };
 
-// Writes each time it is told to.
+// Writes at each command of the parent.
 static void write_when_told(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };

@@ -186,7 +186,7 @@ void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len)
 
 	wire_read(t, fd, got, 32);
 	cm_bytes(want, kind, *(uint8_t *)&probe == 0, none, len);
-	// This library's mark; only who sent it gets it back.
+	// This library's mark. Only a peer that sent it gets it back.
 	if (kind == REQUEST && !memcmp(got + 4, "irf\1", 4))
 		memset(got + 4, 0, 4);
 	for (unsigned i = 0; i < 32; i++)
@@ -226,7 +226,7 @@ static void read_request(struct env *t, int fd, struct side *side)
 
 	read_cm(t, fd, REQUEST, private, 8);
 	CHECK_EQ(private[0], 1);
-	CHECK_EQ(private[1] & ~6, 0); // bits 1 and 2 are this library's
+	CHECK_EQ(private[1] & ~6, 0); // bits 1 and 2 are extensions of this library
 	CHECK_EQ(get(private + 2, 2, true), port_of(side));
 	CHECK(get(private + 4, 4, true) != 0);
 }
@@ -270,7 +270,7 @@ void dial_first(struct env *t, struct dial *dial, struct side *side)
 
 // ---- Frames
 
-// The op that has the same fields.
+// The op with the same fields.
 static unsigned plain_op(unsigned op)
 {
 	switch (op) {
@@ -359,7 +359,7 @@ void expect_frame(struct env *t, struct wire *wire, struct wire_header want)
 	wire_read(t, wire->fd, got, size);
 	if (want.op == READ_RSP && got[5]) // may repeat the count of its request
 		got[5] = bytes[5];
-	if (!is_ours()) // others leave stale bytes there
+	if (!is_ours()) // other libraries leave stale bytes there
 		got[7] = bytes[7], got[5] = want.op == WRITE || want.op == READ_REQ ? got[5] : bytes[5];
 	for (unsigned i = 0; i < size; i++)
 		if (got[i] != bytes[i])

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: what an RDM endpoint answers to connection requests, good, slow, cut and wrong.
-//! Whatever one connection does, the pair beside it goes on.
+//! docs/wire/tcp.md: an RDM endpoint's answers to connection requests: valid, slow, incomplete and invalid ones. The
+//! pair beside a connection continues whatever the connection does.
 #include "wire.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <unistd.h>
 
-enum { PORT = 7 }; // nobody asks the raw peer for it here
+enum { PORT = 7 }; // no peer connects to this port here
 
 static uint16_t port_of(const struct side *side)
 {
 	return ntohs(((const struct sockaddr_in *)side->name)->sin_port);
 }
 
-// The pair of the harness, proven to work; b is what the raw peer talks to.
+// Opens the pair of the harness and checks that it works. The raw peer connects to b.
 static void open_pair(struct env *t)
 {
 	only_tcp(t);
@@ -112,7 +112,7 @@ static void wrong_request(struct env *t, unsigned at, uint8_t value)
 	wire_write(t, fd, bytes, 40);
 	wire_ends(t, fd);
 	round_trip(t);
-	rdm_open(t, &t->b, PORT, false); // the listener goes on
+	rdm_open(t, &t->b, PORT, false); // the listener still works
 }
 
 #define WRONG(RULE, TEXT, AT, VALUE)                                                                                   \
@@ -131,7 +131,7 @@ WRONG(kind_2, "of kind 2", 1, 2)
 WRONG(kind_255, "of kind 255", 1, 255)
 WRONG(length_over, "that announces more than 256 bytes of private data", 2, 2)
 
-// Rejected or just closed: either says no.
+// Rejecting and closing are both valid.
 static void refused_private(struct env *t, size_t len)
 {
 	uint8_t bytes[32 + 256], private[256] = { 1 }, kind[2];
@@ -238,7 +238,7 @@ TEST(wire_tcp, many_silent_connections, EP_RDM, FI_MSG, "Fifty connections that 
 	still_open(t, &wire, &t->b);
 }
 
-// ---- Two connections between the same two
+// ---- Two connections between the same two endpoints
 
 static struct listener listen_on(struct env *t, bool above)
 {
@@ -248,7 +248,7 @@ static struct listener listen_on(struct env *t, bool above)
 		if ((ntohs(at.addr.sin_port) > port_of(&t->b)) == above)
 			return at;
 		if (i % 100 == 99)
-			continue; // keep some, so that the kernel's choice wanders
+			continue; // keep some open, so that the kernel chooses other ports
 		close(at.fd);
 	}
 	SKIP("no port %s the endpoint's", above ? "above" : "below");
@@ -289,7 +289,7 @@ TEST(wire_tcp, simultaneous_larger_peer, EP_RDM, FI_MSG, "Both connect at once a
 	still_open(t, &dial.wire, &t->b);
 }
 
-// Both requests are out; the peer's address is larger.
+// Both requests have been sent; the peer's address is larger.
 static int cross(struct env *t, struct dial *dial, uint8_t *request)
 {
 	int theirs;

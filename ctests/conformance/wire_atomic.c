@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md, "Atomic operations": requests and answers byte by byte, requests that a peer must not send, and peers
-//! that do not know the extensions or have the other byte order.
+//! docs/wire/tcp.md, "Atomic operations": requests and answers byte by byte, invalid requests, and peers that do not
+//! know the extensions or have the other byte order.
 #include "wire.h"
 
 #include <unistd.h>
@@ -42,7 +42,7 @@ static struct target open_target(struct env *t)
 #define SEG(AT, LENGTH, KEY) .seg_count = 1, .segs = { { (AT), (LENGTH), (KEY) } }
 #define GOOD_SEG SEG(target.region.at, LEN, target.region.key)
 
-// ---- Good requests
+// ---- Valid requests
 
 static void expect_values(struct env *t, struct wire *wire, const uint64_t *want, size_t count)
 {
@@ -66,7 +66,7 @@ TEST(wire_tcp, atomic_requests, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, "Atomic 
 	CHECK(mem[0] == (uint64_t)-2 && mem[1] == 2);
 	send_frame(t, &target.wire, (struct wire_header){ .op = ATOMIC_FETCH, .op_data = FI_ATOMIC_READ, .datatype = FI_UINT64, GOOD_SEG }, NULL);
 	expect_values(t, &target.wire, (uint64_t[]){ -2, 2 }, 2);
-	// Operands, then values to compare; two pieces, the second first in memory; byte by byte.
+	// Operands, then values to compare; two ranges, the second first in memory; byte by byte.
 	struct wire_header h = {
 		.op = ATOMIC_COMPARE, .op_data = FI_CSWAP, .datatype = FI_UINT64, .payload = 32, .seg_count = 2,
 		.segs = { { target.region.at + 8, 8, target.region.key }, { target.region.at, 8, target.region.key } },
@@ -102,7 +102,7 @@ TEST(wire_tcp, atomic_cut, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, "A peer that 
 	CHECK(untouched(target.region.buf, 0));
 }
 
-// ---- Bad ones
+// ---- Invalid requests
 
 static void ends(struct env *t, struct target *target, struct wire_header h)
 {
@@ -111,7 +111,7 @@ static void ends(struct env *t, struct target *target, struct wire_header h)
 	size_t len = frame_bytes(bytes, h, false, NULL);
 
 	wire_write(t, target->wire.fd, bytes, len);
-	// Not wire_write: the connection may be closed under it, which is what this is about.
+	// Not wire_write, because the library may close the connection meanwhile, which this test checks.
 	(void)!send(target->wire.fd, more, h.payload < sizeof(more) ? h.payload : sizeof(more), MSG_NOSIGNAL);
 	wire_ends(t, target->wire.fd);
 	CHECK(untouched(target->region.buf, 0));
@@ -198,7 +198,7 @@ TEST(wire_tcp, atomic_not_announced, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, "So
 	ends(t, &target, (struct wire_header){ SUM(ATOMIC), .payload = LEN, GOOD_SEG });
 }
 
-// Half of the headers have changed bytes; what is sent means to change what it has no right to.
+// Half of the headers have changed bytes; the requests try to change memory without permission.
 TEST(wire_tcp, atomic_bad_random, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, "Atomic requests with random changes end at most their own connection, and change nothing they may not")
 {
 	struct target target = open_target(t);
@@ -231,7 +231,7 @@ TEST(wire_tcp, atomic_bad_random, EP_RDM | OURS_ONLY, FI_MSG | FI_ATOMIC, "Atomi
 	still_open(t, &target.wire, &t->b);
 }
 
-// ---- Peers that get none
+// ---- Peers without support
 
 static ssize_t post(struct env *t, fi_addr_t peer, bool fetch, void *ctx)
 {
@@ -241,7 +241,7 @@ static ssize_t post(struct env *t, fi_addr_t peer, bool fetch, void *ctx)
 		       fi_atomic(t->b.ep, &operand, 1, NULL, peer, 0, 1, FI_UINT64, FI_SUM, ctx);
 }
 
-// What b posts first to a peer, before the connection is up; the peer answers.
+// Connects to the peer while b's first atomic waits; the peer answers.
 static struct dial dial_atomic(struct env *t, bool fetch, uint8_t features, bool big, void *ctx)
 {
 	struct dial dial = { .at = wire_listen(), .wire.big = big };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md, "Authorization": endpoints with a key, and peers that know none, prove it wrongly, late, or not at all.
+//! docs/wire/tcp.md, "Authorization": endpoints with a key, and peers that have none, or prove it wrongly, late, or not
+//! at all.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -17,7 +18,7 @@ static void set_key(struct fi_info *info, const char *key)
 	info->ep_attr->auth_key_size = strlen(key);
 }
 
-// A pair with a key, proven to work: whatever happens beside it, it goes on.
+// Opens a pair with a key and checks that it works. It must continue whatever happens beside it.
 static void keyed_pair(struct env *t)
 {
 	only_tcp(t);
@@ -35,7 +36,7 @@ static size_t auth_bytes(uint8_t *out, int op, uint8_t fill)
 	out[0] = 3;
 	out[1] = op;
 	out[6] = HEADER;
-	out[8] = HEADER + payload; // little-endian, as the connection messages
+	out[8] = HEADER + payload; // little-endian, like the connection messages
 	memset(out + HEADER, fill, payload);
 	return HEADER + payload;
 }
@@ -49,7 +50,7 @@ static size_t request_bytes(uint8_t *out, bool keyed)
 	return len;
 }
 
-// The library sends Refuse, or nothing, and then the end.
+// The library sends Refuse, or nothing, and then closes the connection.
 static void refused(struct env *t, int fd)
 {
 	uint8_t bytes[HEADER], want[HEADER];
@@ -83,7 +84,7 @@ static void read_reject(struct env *t, int fd, bool for_keys)
 	wire_ends(t, fd);
 }
 
-// ---- To a listener
+// ---- Connections to a listener
 
 TEST(wire_tcp, auth_keyless_request, EP_RDM | OURS_ONLY, FI_MSG, "An endpoint with a key rejects the request of a peer without, for the sake of keys")
 {
@@ -275,7 +276,7 @@ TEST(wire_tcp, auth_does_not_displace, EP_RDM | OURS_ONLY, FI_MSG, "A request in
 	done(t, t->b.rxcq, recv.ctx, RECEIVED(false));
 }
 
-// A listener of the test whose port is above that of the endpoint: if both connect, the test's request counts.
+// A listener of the test whose port is above that of the endpoint: if both connect, the test's request wins.
 static struct listener listen_above(struct side *side)
 {
 	in_port_t port = ((struct sockaddr_in *)side->name)->sin_port;
@@ -303,7 +304,7 @@ TEST(wire_tcp, auth_crossing, EP_RDM | OURS_ONLY, FI_MSG, "Of several that say t
 	at = listen_above(&t->a);
 	CHECK_EQ(fi_av_insert(t->a.av, &at.addr, 1, &op.addr, 0, NULL), 1);
 	op_post(t, t->a.ep, &op);
-	// It waits for the answer to that.
+	// The endpoint waits for the answer to its request.
 	wire_read(t, wire_accept(t, &at), bytes, 40);
 	CHECK_EQ(bytes[1], REQUEST);
 	for (unsigned i = 0; i < COUNT; i++) {
@@ -321,7 +322,7 @@ TEST(wire_tcp, auth_crossing, EP_RDM | OURS_ONLY, FI_MSG, "Of several that say t
 	}
 }
 
-// Both ends begin at once, and others say to each that they are the other one.
+// Both ends connect at once, while other peers claim to be the other end.
 TEST(wire_tcp, auth_crossing_among_others, EP_RDM | OURS_ONLY, FI_MSG, "Endpoints with the same key that begin at the same time communicate, whoever claims to be one of them meanwhile")
 {
 	struct side *sides[2] = { &t->a, &t->b };
@@ -372,7 +373,7 @@ TEST(wire_tcp, auth_twice, EP_RDM | OURS_ONLY, FI_MSG, "A proof where none is as
 	round_trip(t);
 }
 
-// ---- From an endpoint that connects
+// ---- Connections of an endpoint
 
 struct call {
 	int fd;
@@ -381,7 +382,7 @@ struct call {
 	uint8_t request[40];
 };
 
-// A send of a to a listener of the test, up to and with the request.
+// Sends from a to a listener of the test, until the request has arrived.
 static struct call called(struct env *t, struct listener *at)
 {
 	struct call call = { 0 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: frames that a peer must not send. Each ends that connection, and only that one.
+//! docs/wire/tcp.md: invalid frames. Each ends its own connection, and no other.
 #include "wire.h"
 
 enum { PORT = 7, LEN = 16, ROOM = 4096 };
@@ -22,7 +22,7 @@ static struct bad open_bad(struct env *t)
 	return bad;
 }
 
-// The frame, then more bytes, so that nothing waits for the rest of an impossible frame.
+// Sends the frame, then more bytes, so that the library does not wait for the rest of an impossible frame.
 static void ends(struct env *t, struct bad *bad, struct wire_header h)
 {
 	static const uint8_t more[ROOM];
@@ -30,7 +30,7 @@ static void ends(struct env *t, struct bad *bad, struct wire_header h)
 	size_t len = frame_bytes(bytes, h, false, NULL);
 
 	wire_write(t, bad->wire.fd, bytes, len);
-	// Not wire_write: the connection may be closed under it, which is what this is about.
+	// Not wire_write, because the library may close the connection meanwhile, which this test checks.
 	(void)!send(bad->wire.fd, more, h.payload < ROOM ? h.payload : ROOM, MSG_NOSIGNAL);
 	wire_ends(t, bad->wire.fd);
 	CHECK(untouched(bad->region.buf, 0));
@@ -91,7 +91,7 @@ BAD(rts_huge, OURS_ONLY, "A ready-to-send of nearly 2^64 bytes", .op = RTS, .op_
 BAD(cts_unknown, OURS_ONLY, "A clear-to-send that nobody waits for", .op = CTS, .op_data = 3)
 BAD(data_unknown, OURS_ONLY, "Rendezvous data that nobody waits for", .op = DATA_OP, .op_data = 3, .payload = LEN)
 
-// Keeps the message of its first part, so that what is bad comes while something is under way.
+// The library keeps the message's first part, so that the invalid frame arrives while an operation is in flight.
 TEST(wire_tcp, bad_data_length, EP_RDM, FI_MSG | FI_TAGGED | FI_RMA, "Rendezvous data of another length than announced ends the connection and the receive")
 {
 	for (unsigned longer = 0; longer < 2; longer++) {
@@ -138,7 +138,7 @@ TEST(wire_tcp, bad_random, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "Ran
 		size_t len;
 
 		h.segs[0].addr = bad.region.at;
-		h.segs[0].len = 0; // changed or not, it does not write into the region
+		h.segs[0].len = 0; // changed or not, it must not write into the region
 		h.segs[0].key = bad.region.key + 77;
 		len = frame_bytes(bytes, h, false, bad.region.buf.mem);
 		if (round % 4 == 0)
@@ -149,7 +149,7 @@ TEST(wire_tcp, bad_random, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "Ran
 			random ^= random << 17;
 			bytes[round % 4 == 0 ? i : random % 40 % len] = random >> 24;
 		}
-		if (bytes[1] == MSG && bytes[4] != ACK) // would take the round trip's receive
+		if (bytes[1] == MSG && bytes[4] != ACK) // would match the receive of the round trip
 			bytes[1] = 8 + round % 8;
 		(void)!send(wire.fd, bytes, len, MSG_NOSIGNAL);
 		for (unsigned i = 0; i < 5; i++)
@@ -186,7 +186,7 @@ TEST(wire_tcp, bad_only_asks, EP_RDM | OURS_ONLY, FI_MSG | FI_TAGGED | FI_RMA, "
 	if (asked >= MOST * ASKED * len)
 		FAIL("%zu requests are taken of a peer that takes no answer", asked / len);
 	round_trip(t);
-	// The last request may have gone out in part.
+	// A part of the last request may have been sent.
 	for (uint64_t until = now_ms() + 10 * t->limit_ms; answered < asked / len * ANSWER;) {
 		ssize_t n = recv(bad.wire.fd, answers.mem, 1 << 20, MSG_DONTWAIT);
 

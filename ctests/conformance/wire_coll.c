@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md, "Extensions": frames of collectives, from a member that is played here, rightly and wrongly.
+//! docs/wire/tcp.md, "Extensions": frames of collectives, valid and invalid, from a simulated member.
 #include "collective.h"
 #include "wire.h"
 
 enum { COLL = 20, COLL_END = 21, PORT = 7, HEADER = 32, KNOWS = 2 };
 #define CAPS (FI_COLLECTIVE | FI_MSG)
 
-// An endpoint with an event queue, and the member that is played.
+// An endpoint with an event queue, and the simulated member.
 struct stage {
 	struct side side;
 	struct listener at;
@@ -33,7 +33,7 @@ static uint64_t fnv(uint64_t hash, const void *bytes, size_t len)
 	return hash;
 }
 
-// What the members call a group of these addresses that was never formed before.
+// The group number that the members compute for these addresses when no group of them was formed before.
 static uint64_t number_of(const void *const *addrs, unsigned count)
 {
 	uint64_t hash = UINT64_C(0xcbf29ce484222325), before = 0;
@@ -134,7 +134,7 @@ static void expect_coll(struct env *t, struct stage *stage, uint8_t op, uint8_t 
 			FAIL("byte %u of the header is 0x%02x, not 0x%02x", i, got[i], want[i]);
 }
 
-// The member that is played connects, or is connected to.
+// Connects the simulated member in the right direction.
 static void open_wire(struct env *t, struct stage *stage, uint8_t features)
 {
 	uint8_t bytes[40], private[8];
@@ -159,7 +159,7 @@ static void answer(struct env *t, struct stage *stage, uint8_t features)
 	wire_write(t, stage->wire.fd, bytes, 40);
 }
 
-// A group of the endpoint and the member that is played, in that order.
+// Forms a group of the endpoint and the simulated member, in that order.
 static uint64_t open_both(struct env *t, struct stage *stage, uint8_t features)
 {
 	const void *addrs[2] = { stage->side.name, &stage->at.addr };
@@ -199,7 +199,7 @@ TEST(wire_tcp, coll_frames, EP_RDM | OURS_ONLY, CAPS, "Frames of a join and of c
 	send_coll(t, &stage, COLL, 1 + FI_ALLREDUCE, group, 1, 1, &theirs, 8);
 	done(t, stage.side.txcq, ctx, 0);
 	CHECK_EQ(out, 13);
-	// A frame that comes before the call.
+	// A frame that arrives before the call.
 	send_coll(t, &stage, COLL, 1 + FI_ALLGATHER, group, 2, 0, &theirs, 8);
 	for (unsigned turn = 0; turn < 100; turn++)
 		progress(t);
@@ -230,13 +230,13 @@ TEST(wire_tcp, coll_disagrees, EP_RDM | OURS_ONLY, CAPS, "A frame of another kin
 		failed(t, stage.side.txcq, ctx, FI_EINVAL);
 		CHECK_EQ(out, 0);
 	}
-	// What belongs to one that is over is dropped.
+	// Frames of a finished collective are dropped.
 	send_coll(t, &stage, COLL, 1 + FI_REDUCE, group, 1, 0, theirs, 16);
 	POST(t, fi_barrier(stage.side.ep, fi_mc_addr(stage.mc), &stage));
 	expect_coll(t, &stage, COLL, 1 + FI_BARRIER, group, 6, 0, 0);
 	send_coll(t, &stage, COLL_END, 0, group, 6, FI_ENOMEM, NULL, 0);
 	failed(t, stage.side.txcq, &stage, FI_ENOMEM);
-	// One that is cancelled: who waits for us hears of it.
+	// A collective whose connection breaks ends in an error.
 	POST(t, fi_broadcast(stage.side.ep, &out, 1, NULL, fi_mc_addr(stage.mc), 1, FI_UINT64, 0, &stage));
 	wire_reset(stage.wire.fd);
 	failed_somehow(t, stage.side.txcq, &stage);
@@ -275,13 +275,13 @@ TEST(wire_tcp, coll_nobody, CORE | OURS_ONLY, 0, "A join with a member that is n
 	join_fails(t, &stage, FI_ECONNREFUSED);
 }
 
-// ---- What ends the connection
+// ---- Frames that end the connection
 
 static void ends(struct env *t, struct stage *stage, const uint8_t *bytes, size_t len)
 {
 	wire_write(t, stage->wire.fd, bytes, len);
 	wire_ends(t, stage->wire.fd);
-	// Others are served.
+	// Other connections still work.
 	open_wire(t, stage, KNOWS);
 	wire_silent(t, stage->wire.fd);
 }
@@ -293,7 +293,7 @@ TEST(wire_tcp, coll_bad_headers, EP_RDM | OURS_ONLY, CAPS, "Headers of collectiv
 
 	open_stage(t, &stage);
 	open_wire(t, &stage, KNOWS);
-	coll_bytes(bytes, COLL, 0, 1, 0, 0, 0); // no kind
+	coll_bytes(bytes, COLL, 0, 1, 0, 0, 0); // an undefined kind
 	ends(t, &stage, bytes, HEADER);
 	coll_bytes(bytes, COLL, 255, 1, 0, 0, 0);
 	ends(t, &stage, bytes, HEADER);
@@ -358,7 +358,7 @@ TEST(wire_tcp, coll_not_served, EP_RDM | OURS_ONLY, FI_MSG, "A frame of a collec
 	ends(t, &stage, bytes, HEADER);
 }
 
-// Messages from the peer that is played, until one is not read.
+// Sends messages from the simulated peer until one is not read.
 TEST(wire_tcp, coll_flood, CORE | OURS_ONLY, 0, "Frames for collectives that have not begun are kept up to FI_TCP_MAX_SAVED_BYTES; then the peer waits, and goes on when they begin")
 {
 	static uint8_t payload[4096];
@@ -375,7 +375,7 @@ TEST(wire_tcp, coll_flood, CORE | OURS_ONLY, 0, "Frames for collectives that hav
 	in = new_buf(t, 4096, 0);
 	recv = new_ctx();
 	OK(fi_recv(stage.side.ep, in.mem, in.len, in.desc, FI_ADDR_UNSPEC, recv));
-	// Four of 4096 bytes have room; the message stands behind the fifth.
+	// Four payloads of 4096 bytes have room; the message comes after the fifth.
 	for (unsigned i = 0; i < 5; i++) {
 		memset(payload, i + 1, sizeof(payload));
 		send_coll(t, &stage, COLL, 1 + FI_BROADCAST, group, 1 + i, 0, payload, sizeof(payload));
@@ -394,7 +394,7 @@ TEST(wire_tcp, coll_flood, CORE | OURS_ONLY, 0, "Frames for collectives that hav
 		CHECK_EQ(out.mem[4095], i + 1);
 	}
 	done(t, stage.side.rxcq, recv, FI_RECV | FI_MSG);
-	// Frames without payload cost something, too: the peer is not read for ever.
+	// Frames without payload use memory, too, so the library must stop reading.
 	coll_bytes(bytes, COLL, 1, group + 1, 0, 0, 0);
 	for (unsigned i = 0; i < 1000; i++) {
 		put(bytes + 24, i);
@@ -428,7 +428,7 @@ TEST(wire_tcp, coll_random, EP_RDM | OURS_ONLY, CAPS, "Good frames of collective
 			random ^= random << 17;
 			bytes[random % HEADER] = random >> 24;
 		}
-		// The connection may be closed under it.
+		// The library may close the connection meanwhile.
 		(void)!send(stage.wire.fd, bytes, HEADER + payload, MSG_NOSIGNAL);
 		for (unsigned turn = 0; turn < 5; turn++)
 			progress(t);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: what an RDM endpoint sends: its request, and the frame of every call; and what it makes of answers.
+//! docs/wire/tcp.md: the bytes that an RDM endpoint sends: its request, and the frame of every call; and its reaction
+//! to answers.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -45,7 +46,7 @@ static void send_op(struct env *t, struct op *op, struct dial *dial, uint64_t fl
 	op_post(t, t->b.ep, op);
 }
 
-// The call, the frame that it must give, and its completion.
+// Makes the call and checks its frame and its completion.
 static void gives(struct env *t, struct dial *dial, enum form form, bool tagged, size_t len, uint64_t flags)
 {
 	struct op op = op_of(form, tagged, new_buf(t, len, 3), dial->peer);
@@ -284,7 +285,7 @@ TEST(wire_tcp, stopped_reader, EP_RDM, FI_MSG, "A peer that does not read gets n
 	struct buf out = new_buf(t, 8 << 20, 3);
 	unsigned posted = 0, ended = 0;
 
-	// More than socket buffers hold: some of these wait.
+	// More than socket buffers hold, so some of these wait.
 	while (posted < 8 && !fi_send(t->b.ep, out.mem, out.len, out.desc, dial.peer, new_ctx()))
 		posted++;
 	CHECK(posted > 0);
@@ -330,7 +331,7 @@ TEST(wire_tcp, frames_behind_response, EP_RDM, FI_MSG, "A frame in the same segm
 	CHECK(!memcmp(in.mem, "together", LEN));
 }
 
-// The attempt is over; the send that started it, or one that is tried again, makes another, and that one works.
+// The attempt has failed. The waiting send, or one that is posted again, connects anew and succeeds.
 static void tried_again(struct env *t, struct dial *dial)
 {
 	struct op op = op_of(SEND, false, new_buf(t, LEN, 77), dial->peer);
@@ -415,7 +416,7 @@ static void ask_for_delivery(struct env *t)
 	OK(fi_control(&t->b.ep->fid, FI_SETOPSFLAG, &flags));
 }
 
-// The frame of an inject call is there, wants an acknowledgement, and counts only once that has come.
+// The frame of an inject call arrives and requires an acknowledgement. The call is counted only after that.
 static void counted_with_ack(struct env *t, struct dial *dial, struct wire_header want)
 {
 	uint64_t before = fi_cntr_read(t->b.cntr);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: frames that name a receive context, good ones and others.
+//! docs/wire/tcp.md: frames that name a receive context, valid and invalid ones.
 #include "wire.h"
 
 enum { PORT = 7, LEN = 16, LARGE = 100000, BITS = 6, COUNT = 2 };
@@ -114,7 +114,7 @@ TEST(wire_tcp, context_rendezvous, EP_RDM, FI_MSG | FI_TAGGED, "Op 26 is a ready
 	CHECK(holds(in, LARGE, 4));
 }
 
-// The frame ends its connection and touches no receive; another connection works.
+// The frame must end its connection and touch no receive; another connection still works.
 static void ends(struct env *t, struct target *at, struct wire_header h)
 {
 	struct buf first = new_buf(t, LEN, 0), second = new_buf(t, LEN, 0);
@@ -230,7 +230,7 @@ TEST(wire_tcp, context_closed_sending, EP_RDM | OURS_ONLY, FI_MSG, "A transmit c
 	wire_read(t, at.dial.wire.fd, payload, LEN);
 	CHECK(filled(payload, LEN, 9));
 	done(t, at.side.txcq, send.ctx, FI_MSG | FI_SEND);
-	// Of what the closed context had sent nobody hears.
+	// Sends of the closed context complete without an entry.
 	send_frame(t, &at.dial.wire, (struct wire_header){ .op = MSG, .op_data = ACK }, NULL);
 	turn(t);
 	nothing(at.side.txcq);

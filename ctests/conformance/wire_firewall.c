@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_endpoint(3), FI_OPT_FIREWALL_ADDR; fi_tcp(7); docs/wire/tcp.md: an RDM endpoint behind a firewall says so in its request.
+//! fi_endpoint(3), FI_OPT_FIREWALL_ADDR; fi_tcp(7); docs/wire/tcp.md: the request of an RDM endpoint behind a firewall
+//! has a flag.
 #define _GNU_SOURCE
 #include "wire.h"
 
 enum { FEATURES_AT = 33, FIREWALL = 1, PORT = 7 };
 
-// The feature bits of the request that a send of `side` makes, those that all libraries know.
+// The feature bits, among those that all libraries know, in the request that a send of `side` causes.
 static unsigned features_of(struct env *t, struct side *side)
 {
 	struct listener at = wire_listen();
@@ -59,7 +60,7 @@ TEST(wire_tcp, firewall_option_of_any_size, EP_RDM | OURS_ONLY, FI_MSG, "FI_OPT_
 TEST(wire_tcp, firewall_request, EP_RDM, FI_MSG, "A peer behind a firewall is answered with that bit, and is sent to over the connection that it opened")
 {
 	struct op op = op_of(SEND, false, new_buf(t, 8, 77), 0);
-	struct listener at = wire_nobody(); // nobody can connect there
+	struct listener at = wire_nobody(); // refuses connections
 	uint8_t bytes[64], private[8];
 	struct wire wire = { 0 };
 

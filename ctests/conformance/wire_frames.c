@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: frames that an RDM endpoint takes and answers, from a host of either byte order.
+//! docs/wire/tcp.md: frames that an RDM endpoint accepts and answers, from a host of either byte order.
 #include "wire.h"
 
 #include <unistd.h>
@@ -26,7 +26,7 @@ static void expect_ack(struct env *t, struct wire *wire)
 	expect_frame(t, wire, (struct wire_header){ .op = MSG, .op_data = ACK });
 }
 
-// Each test for a host of our byte order and for one of the other.
+// Runs each test for a host of our byte order and for one of the other.
 #define BOTH_ORDERS(RULE, TEXT)                                                                                        \
 	static void RULE##__body(struct env *t, struct wire wire);                                                     \
 	TEST(wire_tcp, RULE, EP_RDM, FI_MSG | FI_TAGGED | FI_RMA, TEXT)                                                \
@@ -155,7 +155,7 @@ BOTH_ORDERS(junk_is_ignored, "Bytes 5 and 7, unknown flag bits and an unused op 
 	still_open(t, &wire, &t->b);
 }
 
-// ---- How the bytes come
+// ---- Splitting of the bytes
 
 static size_t three_frames(uint8_t *bytes)
 {
@@ -298,7 +298,7 @@ static void rendezvous(struct env *t, struct wire *wire, uint8_t index, uint16_t
 	wire_silent(t, wire->fd);
 }
 
-static void known_peer(struct env *t, struct wire *wire) // only of known peers are messages kept for later
+static void known_peer(struct env *t, struct wire *wire) // messages are kept only for known peers
 {
 	struct listener at;
 	fi_addr_t peer;
@@ -418,7 +418,7 @@ TEST(wire_tcp, lost_rendezvous, EP_RDM | OURS_ONLY, FI_TAGGED, "A receive does n
 	send_frame(t, &wire, (struct wire_header){ .op = RTS, .op_data = 1, .tag = 99, .msg_size = 100 }, NULL);
 	send_frame(t, &wire, (struct wire_header){ .op = TAGGED, .payload = 8, .tag = 99 }, "second.");
 	still_open(t, &wire, &t->b);
-	// The peer comes again; what it had is over.
+	// The peer connects again; its old state is gone.
 	wire = rdm_open(t, &t->b, 7, false);
 	send_frame(t, &wire, (struct wire_header){ .op = TAGGED, .payload = 8, .tag = 99 }, "third..");
 	still_open(t, &wire, &t->b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: what a peer may cost that sends more than anybody asked for, or takes no answers.
+//! docs/wire/tcp.md: limits for peers that send many unexpected messages, or read no answers.
 #include "wire.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 
 enum { PORT = 7, BATCH = 1000, HEADER = 16, TAGGED_HEADER = 24, RTS_HEADER = 32 };
 
-// Of this process, in bytes.
+// Resident memory of this process in bytes.
 static size_t resident(void)
 {
 	unsigned long pages = 0;
@@ -47,7 +47,7 @@ static struct wire open_wire(struct env *t)
 	return rdm_open(t, &t->b, PORT, false);
 }
 
-// Whether the peer takes this frame within a while; what it takes of it counts.
+// Whether the peer reads this frame within a while; a part that it has read counts.
 static bool pushed(struct env *t, int fd, const void *bytes, size_t len)
 {
 	size_t at = 0;
@@ -65,7 +65,7 @@ static bool pushed(struct env *t, int fd, const void *bytes, size_t len)
 	return at == len;
 }
 
-// Sends messages that nobody asked for until the peer takes no more, or so many.
+// Sends unexpected messages until the peer reads no more, or at most `count`.
 static void flood(struct env *t, int fd, struct wire_header h, unsigned count)
 {
 	static uint8_t bytes[BATCH * 64], one[8];
@@ -91,7 +91,7 @@ static void flooded(struct env *t, struct wire_header h)
 	after = resident();
 	if (after > before + 2 * CAP)
 		FAIL("%zu KiB for messages that may take %u", (after - before) >> 10, CAP >> 10);
-	// The other peer goes on.
+	// The other peer still works.
 	round_trip(t);
 }
 
@@ -115,7 +115,7 @@ TEST(wire_tcp, flood_leaves_others_room, EP_RDM | OURS_ONLY, FI_TAGGED, "A peer 
 	void *last;
 
 	flood(t, wire.fd, (struct wire_header){ .op = TAGGED, .tag = 1ull << 60, .payload = 8 }, 300000);
-	// The first of these is unexpected; a receive waits for the second, behind it.
+	// The first of these messages is unexpected; a receive waits for the second one after it.
 	last = post_trecv(t, &t->b, second, TAG_OF_A + 1, 0);
 	post_tsend(t, &t->a, out, TAG_OF_A);
 	post_tsend(t, &t->a, out, TAG_OF_A + 1);
@@ -135,7 +135,7 @@ TEST(wire_tcp, flood_is_taken_later, EP_RDM | OURS_ONLY, FI_TAGGED, "Messages be
 	limit_to("65536");
 	struct wire wire = open_wire(t);
 	for (uint64_t limit = now_ms() + 6 * t->limit_ms; received < COUNT;) {
-		// Each message has its number for a tag; every third is empty.
+		// Each message has its number as tag; every third is empty.
 		while (at < len || sent < COUNT) {
 			if (at == len) {
 				struct wire_header h = { .op = TAGGED, .tag = sent, .payload = sent % 3 ? 4 : 0 };
@@ -149,7 +149,7 @@ TEST(wire_tcp, flood_is_taken_later, EP_RDM | OURS_ONLY, FI_TAGGED, "Messages be
 			at += (size_t)rc;
 		}
 		progress(t);
-		if (sent < COUNT && now_ms() % 3) // often more are there than fit
+		if (sent < COUNT && now_ms() % 3) // often more have arrived than fit
 			continue;
 		struct fi_cq_tagged_entry comp = { 0 };
 		struct buf in = new_buf(t, 8, 0);
@@ -178,7 +178,7 @@ TEST(wire_tcp, announced_where_nothing_is_kept, EP_RDM | OURS_ONLY, FI_TAGGED, "
 	void *ctx = post_trecv(t, &t->b, in, 5, 0);
 
 	flood(t, full.fd, (struct wire_header){ .op = TAGGED, .tag = 1ull << 60, .payload = 8 }, 300000);
-	// As many as there are indexes: they are charged, and use up what is left for this peer.
+	// One for each index: they are charged, and use up the room for this peer.
 	for (unsigned i = 1; i < 255; i++) {
 		announced.op_data = (uint8_t)i;
 		send_frame(t, &wire, announced, NULL);
@@ -203,7 +203,7 @@ TEST(wire_tcp, stalled_peer_ends, EP_RDM | OURS_ONLY, FI_MSG, "A peer that ends 
 	still_open(t, &dial.wire, &t->b);
 	// More than the sockets hold.
 	void *big = post_send(t, &(struct side){ .ep = t->b.ep, .peer = dial.peer }, new_buf(t, 64 << 20, 1));
-	// A message that is never going to be whole.
+	// A message that is never completed.
 	wire_write(t, dial.wire.fd, bytes, frame_bytes(bytes, h, false, NULL));
 	turn(t);
 	CHECK(!shutdown(dial.wire.fd, SHUT_WR));
@@ -227,7 +227,7 @@ TEST(wire_tcp, huge_length, EP_RDM | OURS_ONLY, FI_TAGGED, "A header that announ
 	wire_write(t, wire.fd, bytes, frame_bytes(bytes, h, false, NULL));
 	turn(t);
 	round_trip(t);
-	// And then they come.
+	// The rest of the message follows.
 	static uint8_t zero[65536];
 	size_t sent = 0;
 	for (uint64_t until = now_ms() + t->limit_ms; sent < (256u << 20) && now_ms() < until; progress(t)) {
@@ -268,7 +268,7 @@ TEST(wire_tcp, index_again, EP_RDM | OURS_ONLY, FI_TAGGED, "An index is free aga
 	}
 }
 
-// ---- Answers that nobody takes
+// ---- Answers that are not read
 
 static struct wire open_target(struct env *t, struct region *region, size_t len)
 {
@@ -282,7 +282,7 @@ static struct wire open_target(struct env *t, struct region *region, size_t len)
 	return wire;
 }
 
-// Asks until the peer takes no more, which costs little, and takes the answers then.
+// Sends requests until the peer reads no more, which must cost little memory; then reads the answers.
 static void ask_without_end(struct env *t, struct wire *wire, struct wire_header h, size_t answer)
 {
 	enum { LIMIT = 4000000, COST = 8 << 20, ENOUGH = 100 << 20 };
@@ -375,7 +375,7 @@ TEST(wire_tcp, answer_from_unmapped, EP_RDM | OURS_ONLY, FI_MSG | FI_RMA, "A rea
 	round_trip(t);
 }
 
-// Both ends ask each other for all they can, before either looks.
+// Each end sends as many requests as it can before either polls.
 static void ask_each_other(struct env *t, bool atomic, size_t len, unsigned count)
 {
 	t->hints->tx_attr->size = 2048;
@@ -430,6 +430,6 @@ TEST(fi_rma, both_read_large, EP_RELIABLE, FI_MSG | FI_RMA, "The same with longe
 
 TEST(fi_atomic, both_fetch_all_they_can, EP_RELIABLE, FI_MSG | FI_ATOMIC, "Two that fetch from each other with all that they may post do not wait for each other")
 {
-	// A layered provider has a packet for it, with a header of its own.
+	// A layered provider needs room for its own header in the packet.
 	ask_each_other(t, true, is_layered(t) ? 8000 : 8192, 4000);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: connection messages of MSG endpoints, both sides, good and wrong.
+//! docs/wire/tcp.md: connection messages of MSG endpoints, both sides, valid and invalid.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -32,7 +32,7 @@ static void listening(struct env *t, struct sockaddr_in *addr)
 	pep_address(t->pep, addr, &len);
 }
 
-// The listening end still takes a connection, up to its request event.
+// The listener still accepts a connection and reports its request.
 static void listens(struct env *t, const struct sockaddr_in *addr)
 {
 	struct cm_event event;
@@ -334,7 +334,7 @@ WRONG_ANSWER(missing, 0, "that never comes, the peer going away,", 0, 3, 0)
 WRONG_ANSWER(cut_in_header, 0, "cut in its header", 0, 3, 13)
 WRONG_ANSWER(cut_in_data, 0, "cut in its private data", 0, 3, 36)
 
-// ---- Frames that a MSG endpoint does not take
+// ---- Frames that a MSG endpoint does not accept
 
 static void refused_frame(struct env *t, struct wire_header h)
 {

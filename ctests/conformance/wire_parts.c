@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md: unexpected messages of which a part has come, and the room that they use.
+//! docs/wire/tcp.md: incomplete unexpected messages, and the room that they use.
 #include "wire.h"
 
 #include <errno.h>
@@ -38,7 +38,7 @@ TEST(wire_tcp, announced_messages_use_no_room, EP_RDM | OURS_ONLY, FI_TAGGED, "P
 	size_t left = 64 << 20;
 
 	open_pair(t, "67108864");
-	// Each announces half of what the others have left.
+	// Each announces half of the room that the others have left.
 	for (unsigned i = 0; i < COUNT; i++) {
 		struct wire wire = rdm_open(t, &t->b, PORT + i, false);
 
@@ -50,14 +50,14 @@ TEST(wire_tcp, announced_messages_use_no_room, EP_RDM | OURS_ONLY, FI_TAGGED, "P
 	struct buf in = new_buf(t, HONEST_LEN, 0), out = new_buf(t, HONEST_LEN, 1), behind = new_buf(t, BEHIND_LEN, 0);
 	void *ctx = post_trecv(t, &t->b, behind, TAG_BEHIND, 0);
 
-	// No receive takes the first one. A receive waits for the second, behind it.
+	// No receive takes the first message. A receive waits for the second one after it.
 	send_tagged(t, &honest, TAG_STOPPED, out);
 	send_tagged(t, &honest, TAG_BEHIND, part(out, 0, BEHIND_LEN));
 	done(t, t->b.rxcq, ctx, FI_TAGGED | FI_RECV);
 	CHECK(holds(behind, BEHIND_LEN, 1));
 	done(t, t->b.rxcq, post_trecv(t, &t->b, in, TAG_STOPPED, 0), FI_TAGGED | FI_RECV);
 	CHECK(holds(in, HONEST_LEN, 1));
-	// The same by another endpoint of the library, over whatever it chooses.
+	// The same from another endpoint of the library, over any transport that it chooses.
 	in = new_buf(t, HONEST_LEN, 0), behind = new_buf(t, BEHIND_LEN, 0);
 	ctx = post_trecv(t, &t->b, behind, TAG_BEHIND_A, 0);
 	post_tsend(t, &t->a, out, TAG_OF_A);
@@ -70,16 +70,16 @@ TEST(wire_tcp, announced_messages_use_no_room, EP_RDM | OURS_ONLY, FI_TAGGED, "P
 	CHECK(holds(in, HONEST_LEN, 1));
 }
 
-// A message that has stopped in its payload because another one uses the room, and a receive for the next message.
+// A message that has stopped in its payload because another one uses the room, and a receive for the message after it.
 struct stopped {
 	struct wire wire, full;
 	struct buf out, behind;
 	void *behind_ctx;
-	uint8_t *frames; // what the peer has not been able to send yet
+	uint8_t *frames; // bytes that the peer could not send yet
 	size_t at, len;
 };
 
-// Sends as much as the library takes.
+// Sends as much as the library reads.
 static void push(struct env *t, struct stopped *s)
 {
 	for (unsigned vain = 0; s->at < s->len && vain < 100;) {
@@ -117,7 +117,7 @@ static struct stopped stop(struct env *t)
 	return s;
 }
 
-// Both messages come after all.
+// Both messages arrive after all.
 static void goes_on(struct env *t, struct stopped *s, void *ctx, struct buf in)
 {
 	for (uint64_t limit = now_ms() + t->limit_ms; s->at < s->len && now_ms() < limit;)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers that speak the bytes of docs/wire/rxm.md over connections of their own, rightly or wrongly.
+//! Peers that implement docs/wire/rxm.md over connections of their own, correctly or not.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -13,7 +13,7 @@ enum { EAGER, SEGMENT, OFFER, READ_DONE };
 // One connection of a raw peer.
 struct peer {
 	struct wire wire;
-	struct listener at; // where it says that it listens
+	struct listener at; // the address that it announces
 	uint32_t name;      // the library's name for the connection
 	fi_addr_t addr;     // in the library's vector, once inserted
 };
@@ -49,7 +49,7 @@ static struct peer open_peer(struct env *t, struct side *side)
 	return peer;
 }
 
-// The frame of a packet without data, or with `len` bytes of it; its length.
+// Builds the frame of a packet, with `len` bytes of data. Returns its length.
 static size_t packet_bytes(uint8_t *out, unsigned type, uint32_t name, uint64_t msg, uint64_t tag, size_t len)
 {
 	uint8_t packet[HEAD + EAGER_LIMIT] = { 4, type };
@@ -71,7 +71,7 @@ static void send_packet(struct env *t, struct peer *peer, unsigned type, uint32_
 	wire_write(t, peer->wire.fd, bytes, packet_bytes(bytes, type, name, msg, tag, len));
 }
 
-// An endpoint of tcp;ofi_rxm that raw peers connect to.
+// Opens an endpoint of tcp;ofi_rxm, to which raw peers connect.
 static void start(struct env *t)
 {
 	setenv("FI_TCP_SHARED_MEMORY", "0", 1);
@@ -112,7 +112,7 @@ TEST(wire_rxm, packet_for_another, CORE | OURS_ONLY, 0, "A packet that names ano
 	send_packet(t, &x, EAGER, y.name, 0, 5, 8);
 	wire_ends(t, x.wire.fd);
 	nothing(t->b.rxcq);
-	// A bad packet for it, too, ends only the one on which it comes.
+	// An invalid packet for the other connection ends only the connection on which it arrives.
 	struct peer z = open_peer(t, &t->b);
 	send_packet(t, &z, SEGMENT, y.name, 999, 5, 8);
 	wire_ends(t, z.wire.fd);
@@ -137,7 +137,7 @@ TEST(wire_rxm, answer_of_another, CORE | OURS_ONLY, 0, "A large message does not
 	memcpy(&msg, frame + 16 + 16, 8);
 	send_packet(t, &x, READ_DONE, y.name, msg, 0, 0);
 	wire_ends(t, x.wire.fd);
-	// By its own name it knows no such message.
+	// The message does not belong to this peer.
 	struct peer z = open_peer(t, &t->b);
 	send_packet(t, &z, READ_DONE, z.name, msg, 0, 0);
 	wire_ends(t, z.wire.fd);
@@ -146,7 +146,7 @@ TEST(wire_rxm, answer_of_another, CORE | OURS_ONLY, 0, "A large message does not
 	done(t, t->b.txcq, ctx, FI_TAGGED | FI_SEND);
 }
 
-// Sends messages that no receive takes until the library reads no more; how many bytes left.
+// Sends unexpected messages until the library reads no more. Returns the number of bytes sent.
 static size_t flood(struct env *t, struct peer *peer, size_t len, size_t limit)
 {
 	static uint8_t bytes[16 + HEAD + EAGER_LIMIT];
@@ -191,7 +191,7 @@ static void leaves_others_room(struct env *t, size_t len)
 	done(t, t->b.rxcq, next, FI_TAGGED | FI_RECV);
 	post_tsend(t, &t->a, out, 9);
 	done(t, t->b.rxcq, last, FI_TAGGED | FI_RECV);
-	// Messages that were held back arrive when there are receives for them.
+	// Messages that were held back arrive when receives are posted for them.
 	for (unsigned i = 0; i < 100; i++)
 		done(t, t->b.rxcq, post_trecv(t, &t->b, new_buf(t, EAGER_LIMIT, 0), OTHER_TAG, 0), FI_TAGGED | FI_RECV);
 }
@@ -248,10 +248,10 @@ TEST(wire_rxm, flood_is_taken_later, CORE | OURS_ONLY, 0, "Messages beyond the l
 		done(t, t->b.rxcq, post_trecv(t, &t->b, new_buf(t, LEN, 0), OTHER_TAG, 0), FI_TAGGED | FI_RECV);
 }
 
-// Good packets, one that breaks a rule behind them, and the end of the connection, all there at once.
+// Valid packets, then an invalid one, then the end of the connection, all available at once.
 static void end_behind_bad_packet(struct env *t, bool sleeps)
 {
-	// Some of them are more than one poll takes, so that the end is seen before the bad packet.
+	// There are more packets than one poll takes, so that the end is seen before the invalid packet.
 	enum { ROUNDS = 150, GOOD = 200 };
 	uint8_t bytes[(GOOD + 1) * (16 + HEAD + 8)];
 	struct fi_cq_tagged_entry comp;

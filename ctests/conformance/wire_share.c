@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! docs/wire/tcp.md, "Shared memory": peers of one host go on over shared memory before their first frame, or stay. The raw peer
-//! says that it would, and then does what it likes; whatever that is, the connection goes on over TCP or ends alone.
+//! docs/wire/tcp.md, "Shared memory": peers on one host switch to shared memory before their first frame, or stay with
+//! TCP. The raw peer offers shared memory and then misbehaves. In all cases the connection continues over TCP, or ends
+//! without effect on others.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -35,13 +36,13 @@ static void head(uint8_t *out, unsigned op, size_t len)
 static void may_share(struct env *t)
 {
 	only_tcp(t);
-	// Also where the suite runs without it.
+	// Set here, because the suite may run without it.
 	CHECK(!setenv("FI_TCP_SHARED_MEMORY", "1", 1));
 }
 
 // ---- The raw peer has connected
 
-// The endpoint has said where it is met.
+// The endpoint has announced its listener.
 static struct wire open_sharing(struct env *t, struct shm_listener *listener)
 {
 	struct wire wire;
@@ -145,7 +146,7 @@ static unsigned verdict(struct env *t, int socket)
 	return answer[6];
 }
 
-// What was sent to the listener has been refused, or is not understood: TCP goes on, once the peer says so.
+// The bytes sent to the listener were refused or not understood. TCP continues after the peer has declined.
 static void goes_on(struct env *t, struct wire *wire)
 {
 	wire_silent(t, wire->fd);
@@ -250,7 +251,7 @@ TEST(wire_tcp, share_garbage_at_door, EP_RDM | OURS_ONLY, FI_MSG, "Processes tha
 		hello(bytes, listener.secret, RING);
 		for (unsigned k = 0; k < i % 8; k++)
 			bytes[rand() % (i % 2 ? 40 : HELLO)] = (uint8_t)rand();
-		// Last: no random byte may make it the secret.
+		// Set last, so that no random byte makes it the secret.
 		bytes[40] = listener.secret[0] ^ 1;
 		give(fd, bytes, i % 3 ? HELLO : (size_t)rand() % HELLO + 1, i % 5 ? memory : -1);
 		progress(t);
@@ -362,10 +363,10 @@ static struct shared share_rings(struct env *t, struct wire *wire, const struct 
 	hello(bytes, listener->secret, ring);
 	give(at.fd, bytes, HELLO, memory);
 	CHECK_EQ(verdict(t, at.fd), WELCOME);
-	// What is used at first is there.
+	// The part that is used at first has been allocated.
 	CHECK(!fstat(memory, &stat) && stat.st_blocks >= (PAGE + 2 * LEAST) / 512);
 	close(memory);
-	// TCP has done its part.
+	// The TCP connection is not needed any more.
 	wire_ends(t, wire->fd);
 	return at;
 }
@@ -432,7 +433,8 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the hello frame
 	frame_bytes(want, (struct wire_header){ .op = MSG, .payload = 8, .counter = 1 }, false, NULL);
 	CHECK(!memcmp(at.mem + PAGE + RING + 8, want, 16));
 	CHECK(filled(at.mem + PAGE + RING + 8 + 16, 8, 77));
-	// Large and not to be fetched by one without a word of where its memory is: it waits for room, then for nobody.
+	// A large message that the peer cannot fetch without a process probe: it waits for room, and then fails when the peer
+	// closes.
 	op = op_of(SEND, false, new_buf(t, 300000, 77), op.addr);
 	op_post(t, t->b.ep, &op);
 	progress(t);
@@ -443,7 +445,7 @@ TEST(wire_tcp, share_memory, EP_RDM | OURS_ONLY, FI_MSG, "Behind the hello frame
 	munmap(at.mem, ALL);
 }
 
-// A request that claims the port of the raw peer for the process `pid`.
+// Sends a request that claims the raw peer's port for the process `pid`.
 static int claim(struct env *t, uint32_t pid, unsigned answer)
 {
 	int fd = wire_connect(t, t->b.name);
@@ -684,7 +686,7 @@ TEST(wire_tcp, share_answer_breaks_off, EP_RDM | OURS_ONLY, FI_MSG, "After anyth
 	}
 }
 
-// ---- Who does not want to
+// ---- Endpoints that do not share
 
 static unsigned features_of_request(struct env *t, struct side *side)
 {
@@ -770,7 +772,7 @@ static bool shares_memory(void)
 	return found;
 }
 
-// Messages of all sizes before the connection is up, while it comes about, and behind that.
+// Messages of all sizes before the connection is up, while it is established, and after that.
 static void in_order(struct env *t)
 {
 	enum { COUNT = 40 };
@@ -784,7 +786,7 @@ static void in_order(struct env *t)
 
 		in[i] = new_buf(t, len, 0);
 		recv[i] = op_of(RECV, false, in[i], FI_ADDR_UNSPEC);
-		// Some before their messages, some behind them.
+		// Some receives are posted before their messages, some after them.
 		if (i % 3)
 			op_post(t, t->b.ep, &recv[i]);
 		send[i] = op_of(SEND, false, new_buf(t, len, i + 1), t->a.peer);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers that connect and say nothing, or nothing of use, until the process has no descriptor left: those who mean it get in.
+//! Peers that connect and send nothing, or nothing useful, until the process has no descriptor left: honest peers still
+//! get through.
 #define _GNU_SOURCE
 #include "wire.h"
 
@@ -17,7 +18,7 @@
 
 enum { PORT = 7, ROOM = 100, STRANGERS = 3 * ROOM };
 
-// From here on the process may have so many descriptors more than it has.
+// From here on the process may open `more` descriptors in addition to those it has.
 static void limit_descriptors(unsigned more)
 {
 	struct rlimit limit;
@@ -43,7 +44,7 @@ static unsigned open_descriptors(void)
 	return count;
 }
 
-// ---- Other processes, which know sockets only
+// ---- Other processes, which only use sockets
 
 static void lift_limit(void)
 {
@@ -67,7 +68,7 @@ static int plain_connect(const struct sockaddr *at, socklen_t len)
 	return fd;
 }
 
-// What a request in the name of that port is answered; 255 for nothing.
+// Sends a request with that port. Returns the kind of the answer; 255 for none.
 static unsigned request(int fd, uint16_t port)
 {
 	uint8_t bytes[40];
@@ -82,14 +83,14 @@ struct crowd {
 	int said[2];
 };
 
-// `count` connections that stay, each after its request if it makes one.
-// What a thread of its parent has is lost in a child, and a checker says so.
+// Skips the test under a memory checker: memory that threads of the parent hold counts as a leak in a child.
 static void needs_children(void)
 {
 	if (is_checked())
 		SKIP("children end with what threads of their parent have");
 }
 
+// Starts a process with `count` connections that stay open. Each sends its request first if `requests` is set.
 static struct crowd crowd(const void *at, socklen_t len, unsigned count, bool requests)
 {
 	struct crowd crowd;
@@ -111,7 +112,7 @@ static struct crowd crowd(const void *at, socklen_t len, unsigned count, bool re
 		pause();
 }
 
-// All of them have connected.
+// Waits until all of them have connected.
 static void crowd_is_there(struct env *t, struct crowd *crowd)
 {
 	struct timeval none = { 0 };
@@ -132,7 +133,7 @@ static void disperse(struct crowd *crowd)
 	CHECK(waitpid(crowd->pid, NULL, 0) == crowd->pid);
 }
 
-// What a process is answered that comes to `at` as this port.
+// Returns the answer to a process that connects to `at` with this port.
 static unsigned newcomer(struct env *t, const struct sockaddr_in *at, uint16_t port)
 {
 	int status = 0;

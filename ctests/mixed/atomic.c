@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations on memory of the partner: every family, on elements of four and eight bytes.
+//! Atomic operations on memory of the partner: all families, on elements of four and eight bytes.
 #include "side.h"
 
 enum { ELEMENTS = 16, AT = 2 };
@@ -24,7 +24,7 @@ static void open_region(struct link *link)
 	region.key = theirs[1];
 }
 
-// The partner says what its elements are now.
+// Requests the partner's elements and compares them.
 static void check_theirs(struct link *link, const uint64_t *wanted, unsigned count)
 {
 	uint64_t theirs[ELEMENTS];
@@ -75,13 +75,13 @@ static void initiate(struct link *link)
 	CHECK_EQ(results[0], 1);
 	CHECK_EQ(results[3], 16);
 
-	// An injected one completes nowhere. Upstream's rxd never sends the one that comes next.
+	// An injected operation has no completion. Upstream's rxd never sends the operation that follows.
 	if (options.plain)
 		goto pieces;
 	doing("fi_inject_atomic");
 	POST(link, fi_inject_atomic(link->ep, &one, 1, peer, region.addr, region.key, FI_UINT64, FI_ATOMIC_WRITE));
 	one = 0;
-	// Behind it, and answered, as operations of one kind are ordered.
+	// The next operation has an answer, and operations of one kind keep their order.
 	op = (struct op){ 0 };
 	POST(link, fi_fetch_atomic(link->ep, NULL, 1, NULL, results, NULL, peer, region.addr, region.key, FI_UINT64, FI_ATOMIC_READ,
 				   &op));
@@ -103,7 +103,7 @@ pieces:
 		op = (struct op){ 0 };
 		POST(link, fi_atomicmsg(link->ep, &msg, 0));
 		wait_op(link, &op);
-		// Of the two words of an element the first is the lower half.
+		// The first of the two words of an element is the lower half.
 		check_theirs(link, (uint64_t[]){ (options.plain ? 900 : 1000) | 1ull << 32, 20 | 2ull << 32, 3, 16 }, 4);
 	}
 	say("over");

@@ -2,7 +2,7 @@
 //! Connections: private data both ways, rejection, shutdown by either side, and a message in between.
 #include "side.h"
 
-// Who shuts down, and whether the server accepts.
+// The side that ends the connection, or that the server rejects it.
 enum { CLIENT_SHUTS, SERVER_SHUTS, CLIENT_CLOSES, SERVER_CLOSES, REJECTED, ENDINGS };
 
 static const char *const endings[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two endpoints that have never met send to each other at the same moment. Each message arrives, and once.
+//! Two endpoints without a connection send to each other at the same moment. Each message must arrive once.
 #include "side.h"
 
 #include <unistd.h>
@@ -11,7 +11,7 @@ static uint16_t port_of(const uint8_t *name)
 	return (uint16_t) (name[2] << 8 | name[3]);
 }
 
-// "Larger address is active": the client takes the smaller and the larger port in turn. Both draw until it is so.
+// "Larger address is active": client and server have the smaller port in turn. Both try ports until it is so.
 static void open_in_order(struct link *link, unsigned round)
 {
 	for (;;) {
@@ -25,7 +25,7 @@ static void open_in_order(struct link *link, unsigned round)
 	insert_peer(link);
 }
 
-// Exact where it is short; else the other side may need this core.
+// Spins for short times; otherwise the other side may need this core.
 static void pause_until(uint64_t end)
 {
 	uint64_t now = now_us();
@@ -36,7 +36,8 @@ static void pause_until(uint64_t end)
 		;
 }
 
-// The same moment on both sides (they share the clock), give or take 2 us to 2 ms: who is first changes.
+// Starts both sides at the same moment (they share the clock), with an offset of 2 us to 2 ms, so that the first one
+// varies.
 static void wait_for_start(unsigned round)
 {
 	unsigned long long start;
@@ -50,7 +51,7 @@ static void wait_for_start(unsigned round)
 	pause_until(start + chance(2u << round / 2 % SKEWS));
 }
 
-// The library looks now and then only: requests and answers pile up between two looks, in every mixture.
+// Polls rarely, so that requests and answers accumulate between two polls in all combinations.
 static void look_now_and_then(struct link *link, unsigned round)
 {
 	for (unsigned i = 0; i < LOOKS; i++) {
@@ -75,7 +76,7 @@ static void cross(struct link *link, unsigned round)
 		fill(out[i].mem, LEN, seed_of(round, i, options.server));
 		post_recv(link, in[i].mem, LEN, i, &recvs[i]);
 	}
-	// Whatever else comes.
+	// A receive for any surplus message.
 	if (options.tagged)
 		POST(link, fi_trecv(link->ep, more.mem, LEN, NULL, FI_ADDR_UNSPEC, 0, ~0ULL, &extra));
 	else

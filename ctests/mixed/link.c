@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints and their peers, and how operations end.
+//! Endpoints and their peers, and completions of operations.
 #include "side.h"
 
 #include <sched.h>
 
-// Both libraries know it.
+// A version that both libraries support.
 #if FI_MAJOR_VERSION < 2
 #define API FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)
 #else
@@ -20,7 +20,7 @@ static uint64_t caps(void)
 	return FI_MSG | FI_TAGGED | FI_MULTI_RECV | FI_RMA | (options.atomics ? FI_ATOMIC : 0);
 }
 
-// Upstream's rxm has no orders of writes besides atomics.
+// Upstream's rxm has no write orders together with atomics.
 static uint64_t orders(void)
 {
 	if (options.dgram)
@@ -351,7 +351,7 @@ bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, stru
 	ssize_t rc = options.tagged ? fi_tsend(link->ep, mem, len, NULL, link->peer, tag, op)
 				    : fi_send(link->ep, mem, len, NULL, link->peer, op);
 
-	if (rc == -FI_ESHUTDOWN) { // refused, since the connection has ended: an operation that ended in error
+	if (rc == -FI_ESHUTDOWN) { // refused because the connection has ended: counts as an operation with an error
 		*op = (struct op){ .done = true, .err = FI_ESHUTDOWN };
 		return true;
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The client dies, idle or in the middle of a message, and a new process takes its port. What the server had under way
-//! ends in error, each once and in time; then the two talk.
+//! The client dies, idle or in the middle of a message, and a new process takes its port. The server's operations in
+//! flight must end in error, each once and in time. Then the two exchange messages.
 #include "side.h"
 
 #include <signal.h>
@@ -9,7 +9,7 @@
 enum { LEN = 3000, BIG = 64 << 20, REGION = 1 << 20, KEY = 0x55, OPS = 8 };
 enum { STREAM_LIVE = 200 }; // messages each way before the client dies
 
-// What the two are at when the client dies.
+// The activity of the two sides when the client dies.
 enum phase { UNNOTICED, NOTICED, CLOSED, INTO_THE_VOID, HALF_RECEIVED, HALF_SENT, STREAMING, PHASES };
 
 static const char *const phases[] = {
@@ -17,7 +17,7 @@ static const char *const phases[] = {
 	"receives a large message", "sends a large message", "sends and receives many messages",
 };
 
-// ---- The client: does what it is told, and dies
+// ---- The client: follows the server's commands, and dies
 
 static void obey_recv(struct link *link, size_t len, uint64_t seed)
 {
@@ -44,7 +44,7 @@ static void obey_send(struct link *link, size_t len, uint64_t seed)
 	free_buf(out);
 }
 
-// Stopped, so that the message stays where it is until the process is killed.
+// The process stops, so that the message stays incomplete until the process is killed.
 static _Noreturn void stay_half(struct op *op)
 {
 	CHECK(!op->done);
@@ -53,7 +53,7 @@ static _Noreturn void stay_half(struct op *op)
 	FAIL("not killed");
 }
 
-// The first byte of a poisoned buffer has come. It changes without this thread where the library has one of its own.
+// Waits for the first byte of a poisoned buffer. A library with a progress thread may write it without a call.
 static void wait_begun(struct link *link, struct buf buf)
 {
 	uint8_t poison = buf.mem[buf.len]; // of the guard
@@ -135,12 +135,12 @@ static void client(void)
 	say("closed");
 }
 
-// ---- The server: what it has under way when the client dies
+// ---- The server: its operations in flight when the client dies
 
 struct work {
 	struct op ops[OPS];
 	unsigned count;
-	struct op waiting; // a receive for anybody: it outlives the client, unless it is a connection's
+	struct op waiting; // a receive for any peer: it outlives the client, unless a connection has it
 	struct buf big, small, in, kept;
 };
 
@@ -278,14 +278,14 @@ static void die(struct link *link, struct work *work, enum phase phase, uint64_t
 	ask("kill");
 	expect(phase == UNNOTICED ? NULL : link, "killed");
 	since = now_us();
-	// A connection says when it ends; without one only operations can tell.
+	// A connection reports its end; without one only operations can.
 	if (phase != UNNOTICED || options.msg)
 		all_end_in_error(link, work, since);
 	if (phase == INTO_THE_VOID)
 		into_the_void(link, work);
 }
 
-// ---- The server: meeting the next life
+// ---- The server: the next client process
 
 static void meet_client(struct link *link)
 {
@@ -313,7 +313,7 @@ static void meet_client(struct link *link)
 		say_bytes(link->name, link->name_len);
 }
 
-// A send on what is left of an old connection ends in error; the next one, or the one after it, arrives.
+// A send on the old connection ends in error; the next one, or the one after it, arrives.
 static void send_until_there(struct link *link, struct work *work, uint64_t seed)
 {
 	fill(work->small.mem, LEN, seed);
@@ -332,7 +332,7 @@ static void send_until_there(struct link *link, struct work *work, uint64_t seed
 	expect(link, "received");
 }
 
-// The receive that was posted in the last life takes the first message of this one.
+// The receive that was posted before takes the first message of the new client.
 static void recv_in_this_life(struct link *link, struct work *work, uint64_t seed)
 {
 	say("send %d %lu", LEN, seed);

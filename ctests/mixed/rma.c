@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Remote memory: written and read by either side, looked at by the one whose memory it is.
+//! Remote memory: written and read by either side, verified by the side that owns the memory.
 #include "side.h"
 
-// Nothing is aligned; what lies before and behind must stay as it was.
+// Offset of the data: nothing is aligned, and the bytes before and after the data must not change.
 enum { AT = 3 };
 
 struct region {
@@ -37,7 +37,8 @@ static void written(struct region *region, size_t len, uint64_t seed)
 	poison(region->buf);
 }
 
-// A write is over. An acknowledged one is in place, and anything may tell; else a message, which comes behind it.
+// Notifies the partner of a finished write. An acknowledged write is in place, so a line is enough. Otherwise a message
+// follows it on the same connection.
 static void tell(struct link *link, bool acknowledged)
 {
 	uint8_t byte = 1;
@@ -68,7 +69,7 @@ static void look(struct link *link, bool acknowledged, struct region *region, si
 	say("seen");
 }
 
-// One range cut differently at both ends.
+// Splits one range differently at the two ends.
 static struct fi_msg_rma pieces(struct link *link, struct region *region, struct buf buf, struct iovec *iov,
 				struct fi_rma_iov *remote, struct op *op)
 {
@@ -153,7 +154,7 @@ static void with_data(struct link *link, struct region *region, size_t len, uint
 	struct fi_cq_tagged_entry entry = wait_remote(link);
 
 	CHECK_EQ(entry.flags & (FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA), FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA);
-	// The rxm of 1.17 does not say so.
+	// rxm of 1.17 does not report this flag.
 	if (FI_MAJOR(fi_version()) >= 2)
 		CHECK(entry.flags & FI_RMA);
 	CHECK_EQ(entry.data, ~(uint64_t) len);

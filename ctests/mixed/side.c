@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The process: its options, the library it runs on, the lines it exchanges with its partner, the bytes it checks.
+//! The process: its options, the library it uses, the lines it exchanges with its partner, the bytes it verifies.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -13,7 +13,7 @@ struct options options = { .rounds = 1, .limit_ms = 9500, .provider = "tcp" };
 
 static char place[256] = "starting";
 
-// ---- Saying what happens
+// ---- Current activity
 
 void doing(const char *format, ...)
 {
@@ -63,7 +63,7 @@ unsigned chance(unsigned below)
 	return (unsigned) (state >> 33) % below;
 }
 
-// ---- Lines. "> text" is for the partner, "! text" for the runner, all else is output.
+// ---- Lines. "> text" is for the partner, "! text" for the runner, anything else is output.
 
 static void line(char kind, const char *format, va_list args)
 {
@@ -110,7 +110,7 @@ const char *hear(struct link *link)
 			memmove(held, held + used, len);
 			return answer;
 		}
-		// Completions stay in their queue, for whoever waits for them.
+		// Makes progress without taking completions.
 		if (link && link->cq)
 			fi_cq_read(link->cq, NULL, 0);
 		if (poll(&in, 1, !link || !link->cq ? -1 : turn > 100) != 1)
@@ -228,7 +228,7 @@ void verify_guard(struct buf buf)
 
 // ---- The process
 
-// The file that is loaded, so that no run passes on the wrong library.
+// Prints the path of the loaded library, so that no run passes with the wrong one.
 static void show_library(void)
 {
 	FILE *maps = fopen("/proc/self/maps", "r");

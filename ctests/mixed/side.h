@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One side of a mixed run: a process on one library, whose partner runs on another. What the cases share.
+//! One side of a mixed run: a process with one library, whose partner uses another. Shared code of the cases.
 #ifndef MIXED_SIDE_H
 #define MIXED_SIDE_H
 
@@ -38,7 +38,7 @@
 		if (rc_)                                                                                               \
 			FAIL("%s: %lld, %s", #call, rc_, fi_strerror((int) -rc_));                                     \
 	} while (0)
-// A transfer call, again while the library says -FI_EAGAIN. The runner's deadline is the limit.
+// Repeats a transfer call that returns -FI_EAGAIN, until the runner's deadline.
 #define POST(link, call)                                                                                               \
 	do {                                                                                                           \
 		long long rc_;                                                                                         \
@@ -50,20 +50,20 @@
 
 enum { MAX_SIZES = 64, MAX_LINE = 4096 };
 
-// What the runner asks for, from the command line.
+// Options of the command line, which the runner sets.
 struct options {
-	bool server;        // the other side is the client; it speaks first
+	bool server;        // the other side is the client; it sends the first line
 	const char *provider;
 	bool msg;           // connected endpoints
-	bool dgram;         // datagrams: nothing is lost on loopback as long as few are under way
+	bool dgram;         // datagrams: nothing is lost on loopback as long as few are in flight
 	bool tagged;
 	bool delivery;      // FI_DELIVERY_COMPLETE in the endpoint's default flags
-	bool late;          // receives are posted when the messages are there
+	bool late;          // receives are posted after the messages have arrived
 	bool waits;         // sleeps in fi_cq_sread instead of polling
 	bool basic;         // regions by virtual address and the provider's keys
 	bool atomics;       // the endpoint has FI_ATOMIC
-	bool plain;         // without what upstream's rxd does not finish
-	bool client_first;  // the client sends first, so it is the one who connects
+	bool plain;         // without operations that upstream's rxd does not complete
+	bool client_first;  // the client sends first, so it connects
 	unsigned rounds;
 	unsigned seed;
 	unsigned life;      // how many processes before this one had the same port
@@ -74,21 +74,21 @@ struct options {
 };
 extern struct options options;
 
-// ---- The partner, through the runner
+// ---- The partner, reached through the runner
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-// To the runner itself: kill or start the partner.
+// Commands for the runner: kill or start the partner.
 void ask(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_bytes(const void *bytes, size_t len);
 
 struct link;
-// The partner's next line; makes progress on the link, if there is one, until then.
+// Returns the partner's next line. Makes progress on the link, if there is one, until then.
 const char *hear(struct link *link);
 void expect(struct link *link, const char *line);
 size_t hear_bytes(struct link *link, void *bytes, size_t max);
-void meet(struct link *link, const char *where); // both are there
+void meet(struct link *link, const char *where); // waits until both sides are there
 
-// What the side is at, printed when it fails or its time is up.
+// The current activity, which is printed on failure or after the time limit.
 void doing(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 uint64_t now_us(void);
@@ -105,16 +105,16 @@ void free_buf(struct buf buf);
 void poison(struct buf buf);
 void fill(uint8_t *mem, size_t len, uint64_t seed);
 void verify(const uint8_t *mem, size_t len, uint64_t seed);
-void verify_buf(struct buf buf, size_t len, uint64_t seed); // and that nothing was written behind len
+void verify_buf(struct buf buf, size_t len, uint64_t seed); // also checks that nothing was written after len
 void verify_guard(struct buf buf);
 
 // ---- Endpoints
 
-// One operation and what became of it.
+// One operation and its result.
 struct op {
 	struct fi_context2 ctx;
 	bool done;
-	int err; // of its error entry
+	int err; // from its error entry
 	struct fi_cq_tagged_entry entry;
 };
 
@@ -131,48 +131,48 @@ struct link {
 	fi_addr_t peer;
 	uint8_t name[128], peer_name[128];
 	size_t name_len, peer_name_len;
-	// Entries of remote writes, which have no operation here.
+	// Entries of remote writes, which have no operation on this side.
 	struct fi_cq_tagged_entry remote[MAX_REMOTE];
 	unsigned remote_count;
 };
 
 void open_domain(struct link *link);           // fabric, domain, event queue
-void open_rdm(struct link *link);              // an endpoint with a name; nobody known yet
+void open_rdm(struct link *link);              // an endpoint with a name; no peer yet
 void close_rdm(struct link *link);             // only what open_rdm made
 void insert_peer(struct link *link);           // from peer_name
-void open_link(struct link *link);             // an endpoint and its peer of the kind that the options say
+void open_link(struct link *link);             // an endpoint and its peer, of the kind in the options
 void close_link(struct link *link);
 void listen_msg(struct link *link);
 void open_msg(struct link *link, struct fi_info *info); // enabled, not connected
 void close_msg(struct link *link);
 struct fi_info *info_towards(struct link *link);        // with peer_name as its destination
-// The next event, which must be this one; returns the bytes of private data.
+// Waits for the next event, which must be this one. Returns the bytes of private data.
 size_t wait_event(struct link *link, uint32_t event, struct fi_eq_cm_entry *entry, uint8_t *data);
 struct fi_eq_err_entry wait_refused(struct link *link, uint8_t *data);
 void connect_msg(struct link *link);           // to peer_name
 void accept_msg(struct link *link);
 
-// Reads one entry or drives progress. False if there was none. The entry goes to its operation.
+// Reads one completion and marks its operation, or makes progress. Returns false if there was none.
 bool progress(struct link *link);
-// The next entry itself, for operations that give several.
+// Returns the next completion itself, for operations that have several.
 struct fi_cq_tagged_entry next_entry(struct link *link);
 void wait_end(struct link *link, struct op *op);  // with or without an error
-void wait_op(struct link *link, struct op *op);   // without
+void wait_op(struct link *link, struct op *op);   // without an error
 struct fi_cq_tagged_entry wait_remote(struct link *link);
-void nothing_more(struct link *link);             // no entry comes without being asked for
+void nothing_more(struct link *link);             // no surplus completion comes
 
-// Plain calls in the form that the options say: tagged or not.
+// Plain calls, tagged or not, as the options say.
 bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op); // false: not now
 void post_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op);
 void post_recv(struct link *link, void *mem, size_t len, uint64_t tag, struct op *op);
 
-// ---- Messages both ways without end (stream.c)
+// ---- Endless messages in both directions (stream.c)
 
 enum { STREAM_WINDOW = 8 };
 struct stream {
 	struct op sends[STREAM_WINDOW], recvs[STREAM_WINDOW];
 	struct buf out[STREAM_WINDOW], in[STREAM_WINDOW];
-	unsigned sent, received; // how many ended well
+	unsigned sent, received; // operations that succeeded
 };
 void stream_start(struct link *link, struct stream *stream);
 bool stream_on(struct link *link, struct stream *stream); // false once an operation ended in error

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages both ways without end, until one side dies.
+//! Endless messages in both directions, until one side dies.
 #include "side.h"
 
 enum { STREAM_TAG = 7, STREAM_LEN = 20000 };
@@ -45,7 +45,7 @@ static void stream_verify(struct stream *stream)
 	stream->received++;
 }
 
-// Each operation that ended is posted again, until one ends in error.
+// Posts each completed operation again, until one ends in error.
 bool stream_on(struct link *link, struct stream *stream)
 {
 	struct op *send = &stream->sends[stream->sent % STREAM_WINDOW], *recv = next_recv(stream);
@@ -60,7 +60,7 @@ bool stream_on(struct link *link, struct stream *stream)
 	return !(send->done && send->err) && !(recv->done && recv->err);
 }
 
-// What the other side had sent and nobody has received yet. Without a connection it would stay for the next life.
+// Receives the messages that the other side had sent. Without a connection they would stay for the next process.
 static void stream_drain(struct link *link, struct stream *stream)
 {
 	for (unsigned i = 0; !options.msg || i < STREAM_WINDOW; i++) {
@@ -74,7 +74,7 @@ static void stream_drain(struct link *link, struct stream *stream)
 	}
 }
 
-// The other side is dead. Every operation that is still under way ends, too, and once.
+// The other side is dead. Each operation in flight must end once.
 void stream_end(struct link *link, struct stream *stream)
 {
 	for (unsigned i = 0; i < STREAM_WINDOW; i++)

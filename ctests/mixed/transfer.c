@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages: there and back, late, many at once, with data, injected, into buffers that hold several.
+//! Messages: back and forth, late receives, many at once, with data, injected, into multi-receive buffers.
 #include "side.h"
 
-// What both sides fill a message with and look for in it.
+// The seed of a message's bytes on both sides.
 static uint64_t seed_of(size_t len, unsigned round, bool from_server)
 {
 	return len * 1000003 + round * 2 + from_server;
 }
 
-// What a completion says of its message. Upstream's udp does not say FI_MSG.
+// Checks the flags of a completion. Upstream's udp does not set FI_MSG.
 static void verify_flags(struct op *op, uint64_t way)
 {
 	uint64_t kind = options.tagged ? FI_TAGGED : options.dgram ? op->entry.flags & FI_MSG : FI_MSG;
@@ -31,7 +31,7 @@ static void verify_send(struct link *link, struct op *op)
 	verify_flags(op, FI_SEND);
 }
 
-// ---- There and back
+// ---- Back and forth
 
 void case_pingpong(void)
 {
@@ -63,7 +63,7 @@ void case_pingpong(void)
 	close_link(&link);
 }
 
-// ---- Messages that find no receive. At most 64 of a peer are kept by default; upstream then stops for good.
+// ---- Messages without a receive. At most 64 of a peer are kept by default; upstream then stops for ever.
 
 enum { LATE = 8, SURELY_BUFFERED = 4096 };
 
@@ -77,7 +77,7 @@ static void late_send(struct link *link, size_t len)
 		fill(out[i].mem, len, seed_of(len, i, options.server));
 		post_send(link, out[i].mem, len, i, &sends[i]);
 	}
-	// A large one may need the receive before it ends, and so may one that wants to be acknowledged: an upstream
+	// A large message may need the receive before it completes, and so may one with delivery completion: an upstream
 	// receiver keeps no untagged message and stops reading the connection (hazard 10).
 	if (len <= SURELY_BUFFERED && !options.delivery)
 		for (unsigned i = 0; i < LATE; i++)
@@ -96,7 +96,7 @@ static void late_recv(struct link *link, size_t len)
 
 	expect(link, "sent");
 	nothing_more(link);
-	// Tagged ones in another order than they came in.
+	// Tagged receives in another order than the messages.
 	for (unsigned i = 0; i < LATE; i++) {
 		unsigned which = options.tagged ? (i * 5 + 3) % LATE : i;
 
@@ -222,7 +222,7 @@ void case_data(void)
 				continue;
 			doing("%zu bytes, turn %u", len, turn);
 			if (turn % 2 == options.server) {
-				expect(&link, "posted"); // an injected one completes nowhere else
+				expect(&link, "posted"); // an injected send has no other sign of completion
 				fill(buf.mem, len, turn);
 				send_data(&link, buf.mem, len, data, inject);
 				expect(&link, "received");
@@ -240,7 +240,7 @@ void case_data(void)
 	close_link(&link);
 }
 
-// ---- Inject: the buffer is the caller's again at once
+// ---- Inject: the caller may reuse the buffer at once
 
 void case_inject(void)
 {
@@ -273,7 +273,7 @@ void case_inject(void)
 	close_link(&link);
 }
 
-// ---- Buffers for several messages
+// ---- Multi-receive buffers
 
 enum { MULTI = 2, MULTI_BYTES = 1 << 20, MULTI_MIN = 131073, MULTI_AT_ONCE = 16 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// arrays [fd]: objects of the loadable provider "carry" in the arrays and poll sets of tcp, with descriptors or without: they are
-// asked by their own tables.
+// arrays [fd]: puts objects of the loadable provider "carry", with or without descriptors, into the arrays and poll
+// sets of tcp, which must call them through their own tables.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 	OK(fi_poll_add(set, &other_cntr->fid, 0));
 	OK(fi_poll_add(set, &av->fid, 0) != -FI_EINVAL);
 
-	// Nothing has come.
+	// Nothing has arrived.
 	OK(fi_poll(set, contexts, 4));
 	OK(fi_trywait(fabric, all, 3));
 	OK(fi_trywait(fabric, wrong, 1) != -FI_EINVAL);
@@ -107,13 +107,13 @@ int main(int argc, char **argv)
 	OK(fi_poll(set, contexts, 4));
 	OK(fi_trywait(fabric, all, 3));
 
-	// An event, which stays to be read.
+	// An event, which stays in the queue until it is read.
 	OK(fi_eq_write(other_eq, FI_NOTIFY, &event, sizeof(event), 0) != sizeof(event));
 	OK(fi_trywait(fabric, all, 3) != -FI_EAGAIN);
 	OK(fi_eq_read(other_eq, &kind, &event, sizeof(event), 0) != sizeof(event));
 	OK(fi_trywait(fabric, all, 3));
 
-	// A change of a counter is told once.
+	// A change of a counter is reported once.
 	OK(fi_cntr_add(other_cntr, 3));
 	OK(fi_poll(set, contexts, 4) != 1);
 	OK(strcmp(contexts[0], "counter"));

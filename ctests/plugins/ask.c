@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// ask [-v MAJOR.MINOR] [-f FLAGS] [-p PROV_NAME] [-o FABRIC_PROV_NAME]: what fi_getinfo answers, a line for each entry, then what
-// FI_PROV_ATTR_ONLY shows, then what becomes of fi_fabric.
+// ask [-v MAJOR.MINOR] [-f FLAGS] [-p PROV_NAME] [-o FABRIC_PROV_NAME]: prints the entries of fi_getinfo, one line
+// each, then those for FI_PROV_ATTR_ONLY, then the result of fi_fabric.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +42,7 @@ int main(int argc, char **argv)
 		printf("entry %s %u.%u api %u.%u handle %p\n", info->fabric_attr->prov_name, FI_MAJOR(info->fabric_attr->prov_version),
 		       FI_MINOR(info->fabric_attr->prov_version), FI_MAJOR(info->fabric_attr->api_version),
 		       FI_MINOR(info->fabric_attr->api_version), (void *) info->handle);
-		// A copy and the texts read all of it.
+		// Copying and printing the entry reads all of it.
 		struct fi_info *copy = fi_dupinfo(info);
 
 		if (!copy || !fi_tostr(copy, FI_TYPE_INFO))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What layers say over the loadable provider "carry" is what it says: fi_getinfo(3), fi_domain(3), fi_nic(3). And the data
-// of a write arrives as it was, as long as it is within the announced size. usage: derived LAYERED TYPE SIZE
+// Layers over the loadable provider "carry" must report the attributes of "carry": fi_getinfo(3), fi_domain(3),
+// fi_nic(3). The data of a write must arrive unchanged if it fits into the reported size. usage: derived LAYERED TYPE
+// SIZE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A loadable provider that says what happens to it, one line each on standard error. Built several times, with
-//   NAME, VERSION, API   what its struct says
-//   RETURNS_NULL, NULL_NAME, NO_FABRIC, NO_GETINFO, NO_ENTRY   what is missing
+// A loadable provider that prints each call to it as a line on standard error. It is built several times, with
+//   NAME, VERSION, API   the fields of its struct
+//   RETURNS_NULL, NULL_NAME, NO_FABRIC, NO_GETINFO, NO_ENTRY   the missing part
 //   ASKS                 fi_prov_ini calls fi_getinfo, fi_open and fi_getparams
 //   CONSTRUCTS           a constructor of the file calls fi_getinfo
-//   SLEEPS               fi_prov_ini never comes back
+//   SLEEPS               fi_prov_ini never returns
 //   REMOVES              fi_prov_ini removes the file that REMOVES names
-//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES, COLLECTIVE, LENGTH   what its fi_getinfo does
+//   FAILS, EMPTY, CYCLE, NULL_ATTRS, NAMES, COLLECTIVE, LENGTH   the behaviour of its fi_getinfo
 // fi_provider(7)
 
 #include <stdint.h>
@@ -75,13 +75,13 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	entry->ep_attr->type = FI_EP_MSG;
 	entry->domain_attr->name = strdup("domain of " NAME);
 	entry->fabric_attr->name = strdup("fabric of " NAME);
-	// A field that nobody but this provider knows of stays as it is.
+	// A field that only this provider understands must not change.
 	entry->handle = (void *) 0x1234;
 #ifdef NAMES
 	entry->fabric_attr->prov_name = strdup(NAMES);
 #endif
 #ifdef LENGTH
-	// Lengths that nothing has, once of each kind.
+	// Absurd lengths, one of each kind.
 	entry->src_addr = malloc(8);
 	entry->src_addrlen = SIZE_MAX;
 	entry->next = fi_dupinfo(NULL);

@@ -70,7 +70,7 @@ def l15_what_fi_provider_leaves_out(case):
     case.make("A/libverbs-fi.so", "verbs")
     case.make("A/libaaa-fi.so", "aaa")
     answer = case.ask(path="D/A", FI_PROVIDER="tcp")
-    # aaa is no known name, so that only the file itself can tell.
+    # aaa is no known name, so the file must be opened to find its name.
     equal(answer.started(), ["aaa"])
     equal(set(answer.entries), {"tcp", "tcp;ofi_rxm"})
     check(answer.logged("libverbs-fi.so", "FI_PROVIDER_OPEN=all"), "no line")
@@ -92,7 +92,7 @@ def l18_a_file_that_is_reached_twice(case):
     equal(answer.of("x"), ["x"])
     equal([line for line in answer.said if "cleanup" in line], ["x: cleanup"])
     check(answer.logged("opened before"), "no line")
-    # It is preferred all the same.
+    # It is preferred nevertheless.
     case.make("B/libold-fi.so", "dup", 1)
     case.make("B/libnew-fi.so", "dup", 9)
     versions = [version for name, version in case.ask(path="D/B:+D/B/libold-fi.so").providers if name == "dup"]
@@ -127,7 +127,7 @@ def l25_to_l30_which_of_a_name_counts(case):
         first = next(provider for provider in answer.providers if provider[0].lower() == "dup")
         equal((path, *first), (path, name, version))
         equal(answer.of(name), [name])
-    # Of equal versions ours counts: the original takes the plug-in.
+    # With equal versions our provider is used; the original library takes the plug-in.
     for version, ours in ((PROVIDER - 1 << 16, True), (PROVIDER << 16, True), (PROVIDER << 16 | 10, False)):
         case.make("T/libtcp-fi.so", "tcp", version)
         equal("tcp: asked" in case.ask("-p", "tcp", path="D/T").err, not ours)
@@ -176,7 +176,7 @@ def parameters_and_log(case):
 def g6_g7_g8_who_is_asked(case):
     case.make("A/libuu-fi.so", "ofi_uu", NAMES="tcp")
     case.make("A/libcore-fi.so", "core1")
-    # Ours that are layered upon others ask, too.
+    # Our layered providers also call fi_getinfo of the providers below.
     asked = lambda name: sorted({line.split(":")[0] for line in case.ask("-p", name, path="D/A").said if "asked" in line})
     for name in ("tcp;ofi_uu", "ofi_uu", "tcp", "ofi_uu;tcp"):
         equal((name, asked(name)), (name, ["ofi_uu"]))
@@ -291,7 +291,7 @@ def names_do_not_reach_the_terminal_as_they_are(case):
         done = subprocess.run([case.library / "fi_info", *arguments], env=env, capture_output=True, text=True, timeout=60 * PATIENCE)
         equal(done.returncode, 0)
         check("x" in done.stdout and "[2J" in done.stdout, f"{arguments}: the plug-in is not listed")
-        # The plug-in itself writes to standard error.
+        # The plug-in itself writes to standard error, so only lines of the library count.
         lines = [line for line in done.stderr.splitlines() if line.startswith("libfabric:")]
         check("\x1b" not in done.stdout + "".join(lines), f"{arguments}: an escape sequence")
     return None
@@ -331,7 +331,7 @@ def programs_with_more_rights(case):
     compile_c(case.ask_program, HERE / "ask.c", [f"-L{case.library}", "-lfabric", f"-Wl,-rpath,{case.library}"], case.library)
     os.chown(case.ask_program, 65534, 65534)
     case.ask_program.chmod(0o4755)
-    # Who it runs as has to find it, and the library.
+    # The user of the program must be able to find it and the library.
     case.folder.chmod(0o755)
     answer = case.ask(path="D/A")
     if answer.code == 127:

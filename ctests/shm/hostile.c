@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer of the same user that does what it likes: with the hello, with the memory that it hands over, with the rings,
-//! with frames, with answers. The endpoint that it does that to exchanges checked messages with an honest one meanwhile:
-//! these go on, whole; it never crashes nor hangs.
+//! A hostile peer of the same user: it manipulates the hello, the memory that it passes, the rings, frames and answers.
+//! The attacked endpoint exchanges checked messages with an honest peer meanwhile. These must go on undamaged, and the
+//! endpoint must neither crash nor hang.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -20,12 +20,12 @@ static struct board {
 	struct meeting at;
 	atomic_uint stop, turns[2];	 // exchanges that the two have done
 	uint64_t key, base;		 // of the victim's region, REGION bytes that hold what `fill` makes of KEY
-	char dial[256];			 // the victim is to send there
-	atomic_uint dials, dialled, error; // asked for, done, how the last one ended
+	char dial[256];			 // the victim must send to this address
+	atomic_uint dials, dialled, error; // requested; done; error of the last one
 	atomic_uint large;
 } *board;
 
-// ---- The two that are honest
+// ---- The two honest processes
 
 static void swap_one(struct side *side, fi_addr_t to, unsigned which, unsigned turn)
 {
@@ -97,7 +97,7 @@ static void victim(void *unused)
 		if (!dial.done && now_us() > since + 20000000)
 			FAIL("an operation with the hostile peer does not end");
 	}
-	// The honest one may have begun another turn.
+	// The honest peer may have begun another turn.
 	atomic_store(&board->at.go, turn + 1);
 	swap_one(&side, to, 0, turn);
 	part(&side, &board->at, 0);
@@ -105,13 +105,13 @@ static void victim(void *unused)
 	close_side(&side);
 }
 
-// ---- The hostile one
+// ---- The hostile process
 
 static const char *target;
 static unsigned attacks, ended, served;
 static const char *what_now = "nothing";
 
-// The two go on, and the victim looks at its sockets meanwhile.
+// Waits until the two honest processes go on; the victim looks at its sockets meanwhile.
 static void go_on(const char *what)
 {
 	unsigned before = atomic_load(&board->turns[0]);
@@ -123,14 +123,14 @@ static void go_on(const char *what)
 
 struct attack {
 	int socket;
-	uint8_t *mem; // the memory of both; NULL: none
+	uint8_t *mem; // the shared memory; NULL: none
 	size_t len, ring, tail;
 	int fd;
 };
 
 static unsigned connections;
 
-// Up to and with the hello.
+// Connects and sends the hello.
 static struct attack say_hello(size_t ring, bool counts)
 {
 	struct attack a = { .ring = ring, .len = PAGE + 2 * ring };
@@ -167,7 +167,7 @@ static _Atomic uint32_t *word(struct attack *a, size_t at)
 	return (_Atomic uint32_t *) (a->mem + PAGE + at % a->ring);
 }
 
-// A good record with these bytes. Waits for no room: what is written at once fits.
+// Writes a valid record with these bytes. It need not wait for room, because records written at once fit.
 static void put_record(struct attack *a, const void *bytes, size_t len)
 {
 	size_t size = (len + 8 + LINE - 1) / LINE * LINE;
@@ -180,7 +180,7 @@ static void put_record(struct attack *a, const void *bytes, size_t len)
 	ring_bell(a);
 }
 
-// A frame of docs/wire/tcp.md: op, flags, op data, segments; more is what stands behind the fixed part.
+// A frame of docs/wire/tcp.md: op, flags, op data, segments. `more` follows the fixed part.
 static size_t frame(uint8_t *out, unsigned op, unsigned flags, unsigned data, unsigned segs, const uint64_t *more, unsigned words,
 		    uint64_t payload)
 {
@@ -246,7 +246,7 @@ static void hellos(void)
 			FAIL("%s: the answer is %d", bad[i].what, verdict);
 		CHECK(hears_end(socket, 5000));
 		close(socket);
-		// Afterwards it makes no difference any more.
+		// Truncating the memory afterwards must have no effect.
 		(void) !ftruncate(bad[i].fd, 0);
 		go_on(bad[i].what);
 	}
@@ -264,7 +264,7 @@ static void hellos(void)
 		close(socket);
 		go_on("many descriptors");
 	}
-	// In pieces, each with a descriptor: they are as many as there are pieces.
+	// The hello in pieces, each with a descriptor, so there are as many descriptors as pieces.
 	{
 		int good = memory_of(PAGE + 2 * RING, true);
 
@@ -285,7 +285,7 @@ static void hellos(void)
 		CHECK(answer_of(socket, 5000) == WELCOME);
 		close(socket);
 		go_on("byte by byte");
-		// Two hellos in a row: the second is wake-ups.
+		// Two hellos in a row: the second is read as wake-ups.
 		CHECK((socket = connect_listener(geteuid(), target)) >= 0);
 		memcpy(bytes + HELLO, bytes, HELLO);
 		CHECK(give(socket, bytes, 2 * HELLO, &good, 1) == 2 * HELLO);
@@ -325,7 +325,7 @@ static void hellos(void)
 	close(pipes[1]);
 }
 
-// Names that are others', of any length, of nothing.
+// Names of other peers, of any length, or empty.
 static void names(void)
 {
 	static const char *const mine[] = { "", "://", "a/../b", "x", "hostile:0" };
@@ -364,7 +364,7 @@ static void garbage(void)
 		size_t at;
 
 		switch (kind) {
-		case 0: // anything anywhere
+		case 0: // random values at random places
 			for (unsigned i = 0; i < 500; i++)
 				at64[chance(a.len / 8)] = chance(4) ? chance(1 << 20) : chance(UINT64_MAX);
 			break;
@@ -376,7 +376,7 @@ static void garbage(void)
 			for (unsigned i = 0; i < 100; i++)
 				at64[chance((2 * OTHER + 4 * LINE) / 8)] = chance(2) ? chance(3) : chance(UINT64_MAX);
 			break;
-		case 3: // good records that change and vanish
+		case 3: // valid records that change and disappear
 			for (unsigned i = 0; i < 20; i++) {
 				uint8_t bytes[200];
 				uint64_t more[3] = { chance(UINT64_MAX) };
@@ -389,12 +389,12 @@ static void garbage(void)
 				}
 			}
 			break;
-		case 4: // pages come anew
+		case 4: // pages that are replaced by new ones
 			(void) !fallocate(a.fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t) chance(a.len), PAGE);
 			(void) !ftruncate(a.fd, (off_t) chance(a.len));
 			at64[chance(a.len / 8)] = chance(1 << 16);
 			break;
-		default: // wake-ups without end
+		default: // endless wake-ups
 			for (unsigned i = 0; i < 50; i++)
 				(void) !send(a.socket, a.mem, PAGE, MSG_NOSIGNAL | MSG_DONTWAIT);
 		}
@@ -404,7 +404,7 @@ static void garbage(void)
 	leave(&a);
 }
 
-// Requests whose answers the victim has to write, and heads that cannot be.
+// Requests that the victim has to answer, and invalid head values.
 static void heads(void)
 {
 	static const uint64_t moves[] = { 1, 32, 64, 1 << 20, UINT64_MAX, UINT64_MAX - 63, 1ull << 63 };
@@ -425,7 +425,7 @@ static void heads(void)
 		must_end(&a, "a head that cannot be");
 	}
 	{
-		// Empty records without end, from one that is gone then.
+		// Endless empty records from a peer that then leaves.
 		struct attack a = say_hello(PAGE, true);
 
 		for (size_t at = 0; at < a.ring; at += LINE)
@@ -436,7 +436,7 @@ static void heads(void)
 		go_on("records without end");
 	}
 	{
-		// A message too long to be kept, from one that is gone then: nobody waits for its rest.
+		// A message too long to be kept, from a peer that then leaves: the victim must not wait for the rest.
 		struct attack a = say_hello(PAGE, true);
 
 		put_record(&a, bytes, frame(bytes, 0, 0, 0, 0, segs, 0, 1ull << 40));
@@ -445,7 +445,7 @@ static void heads(void)
 		go_on("a message too long");
 	}
 	{
-		// Takes nothing of what it asked for, for a while: the victim keeps the answers.
+		// Does not read the answers to its requests for a while: the victim keeps them.
 		struct attack a = say_hello(PAGE, true);
 		size_t len = frame(bytes, 2, 0, 0, 1, segs, 3, 0);
 
@@ -457,7 +457,7 @@ static void heads(void)
 	}
 }
 
-// Asks for more and more, and takes nothing: the victim does not keep answers without end.
+// Sends more and more requests and reads no answers: the victim must limit the answers that it keeps.
 static void takes_nothing(void)
 {
 	enum { EACH = 400, READ_LEN = 40, LIMIT = 600000 };
@@ -487,7 +487,7 @@ static void takes_nothing(void)
 	go_on("a peer that only asked");
 }
 
-// -- Frames in good records
+// -- Frames in valid records
 
 static void frames(void)
 {
@@ -547,14 +547,14 @@ static void frames(void)
 		if (bad[i].words > 12)
 			bytes[6] = 120;
 		memset(bytes + len, 0x55, more);
-		// Whole, or in records of a few bytes.
+		// As a whole, or in records of a few bytes.
 		for (size_t part = i % 2 ? 5 : len + more, k = 0; k < len + more; k += part)
 			put_record(&a, bytes + k, part < len + more - k ? part : len + more - k);
 		must_end(&a, bad[i].what);
 		attacks++;
 	}
 	{
-		// A good read: the bytes come.
+		// A valid read: the bytes must arrive.
 		struct attack a = say_hello(RING, true);
 		uint64_t end = now_us() + 5000000;
 		size_t len = frame(bytes, 2, 0, 0, 1, good, 3, 0);
@@ -566,7 +566,7 @@ static void frames(void)
 		served++;
 		leave(&a);
 	}
-	// Good messages whose end never comes, kept by the victim; and good frames with changes.
+	// Valid messages without an end, which the victim keeps; and valid frames with random changes.
 	for (unsigned i = 0; i < 30; i++) {
 		struct attack a = say_hello(RING, true);
 		uint64_t tag[2] = { 1ull << 50, 100000 };
@@ -576,7 +576,7 @@ static void frames(void)
 
 		for (unsigned k = 0; i % 3 == 0 && k < 3; k++)
 			bytes[chance(len)] = (uint8_t) chance(256);
-		// Not an untagged or tagged message that a receive of the honest two would take.
+		// Avoids untagged and tagged messages that a receive of the honest processes would match.
 		if (bytes[1] == 1 || bytes[1] == 25)
 			bytes[16 + 6] = 4;
 		put_record(&a, bytes, len);
@@ -587,7 +587,7 @@ static void frames(void)
 	go_on("frames that break off");
 }
 
-// -- As the one that is connected to
+// -- The hostile process as listener
 
 static void listens(void)
 {
@@ -613,26 +613,26 @@ static void listens(void)
 					FAIL("the hello breaks off");
 		}
 		switch (kind) {
-		case 0: // ends before anything
-		case 1: // ends after the hello
+		case 0: // closes before the hello
+		case 1: // closes after the hello
 			break;
-		case 2: // says nothing
-		case 9: // and does not even take the connection
+		case 2: // does not answer
+		case 9: // and does not even accept the connection
 			// The victim waits as long as the connection is open.
 			break;
-		case 3: // something else
+		case 3: // garbage
 			memset(answer, 0xff, ANSWER);
 			/* fall through */
-		case 4: // another version
+		case 4: // a wrong version
 			answer[4] = kind == 4 ? 9 : answer[4];
 			/* fall through */
-		case 5: // no such verdict
+		case 5: // an undefined verdict
 			answer[6] = 200;
 			/* fall through */
-		case 6: // a part
+		case 6: // a part of an answer
 			(void) !send(socket, answer, kind == 6 ? 11 : ANSWER, MSG_NOSIGNAL);
 			break;
-		default: // accepted, with a process probe that leads nowhere; then garbage, or silence
+		default: // accepted, with an invalid process probe; then garbage, or silence
 			memset(answer + 16, 0x77, 24);
 			(void) !send(socket, answer, ANSWER, MSG_NOSIGNAL);
 			for (unsigned i = 0; kind == 7 && i < 100; i++)
@@ -718,7 +718,7 @@ void case_hostile(void)
 	       fds_end, kib, kib_end);
 	if (fds_end > fds)
 		FAIL("descriptors of the victim grew from %u to %u", fds, fds_end);
-	// What it keeps of messages that nobody asks for.
+	// Room for unexpected messages that the victim keeps.
 	if (kib_end > kib + 65536 + 8192)
 		FAIL("memory of the victim grew from %zu to %zu KiB", kib, kib_end);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Four processes, each with all others: tagged messages, writes that are read back, fetching atomics; every byte tells who
-//! sent it to whom, and which one it is. Now and then one is killed, wherever it is, and another takes its place. What the
-//! others had under way with it ends in error in time, all else arrives, once and in order, and nothing is left behind.
+//! Four processes exchange tagged messages, writes that are read back, and fetching atomics, each with all others. All
+//! bytes encode sender, receiver and number of the message. Now and then a process is killed at any point, and another
+//! takes its place. Operations of the others with the killed process must end in error in time. Everything else must
+//! arrive, once and in order, and nothing may be left behind.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -14,18 +15,18 @@
 enum { SLOTS = 4, DEPTH = 3, AHEAD = 12, MAX = 1 << 20, AREA = 64 << 10, ENDS_WITHIN_MS = 2000, STALLS_MS = 20000 };
 static const size_t sizes[] = { 1, 8, 56, 57, 300, 513, 4096, 16300, 16384, 20000, 65536, 140000, MAX };
 
-// What all see. Who writes what: the parent `killed`, `stop`, `end`; each process its own slot.
+// Memory that all processes share. The parent writes `killed`, `stop` and `end`; each process writes its own slot.
 static struct board {
 	atomic_uint stop, end;
 	struct slot {
-		atomic_uint life;   // counts the processes in this place; its name and region are there
-		atomic_uint killed; // the last life that was shot
+		atomic_uint life;   // number of the process in this place so far; set when its name and region are valid
+		atomic_uint killed; // the last life that was killed
 		_Atomic uint64_t killed_at;
 		char name[256];
 		uint64_t key, at;
-		// Of its present life: messages to each, as many as it has sent; all of its part is done.
+		// Counts of the present life: messages sent to each process, and whether all its work is done.
 		atomic_uint sent[SLOTS], all_done;
-		_Atomic uint64_t got[SLOTS]; // messages of each: its life, and how many
+		_Atomic uint64_t got[SLOTS]; // messages received from each process: the life of the sender, and their number
 		_Atomic uint64_t messages, bytes, writes, atomics, errors;
 	} slot[SLOTS];
 } *board;
@@ -34,7 +35,7 @@ enum kind { SEND, RECV, WRITE, READ, ADD, KINDS };
 static const char *const kinds[] = { "send", "receive", "write", "read", "atomic" };
 
 struct work {
-	struct op op; // first: completions name it
+	struct op op; // first member: completions return its address
 	enum kind kind;
 	bool busy;
 	uint64_t since;
@@ -42,24 +43,24 @@ struct work {
 	uint8_t *mem;
 };
 
-// Another process, as this one knows it.
+// The state of another process in this process.
 struct peer {
 	unsigned life;
 	fi_addr_t addr;
-	bool failed; // an operation has ended in error: nothing more is posted
-	bool gone;   // nothing is under way any more
+	bool failed; // an operation has ended in error: no more is posted
+	bool gone;   // no operation is in flight any more
 	bool cancelled;
 	unsigned sent, posted, received, writes, adds;
 	uint64_t last_add, value, heard;
 	struct work send[DEPTH], recv[DEPTH], rma;
-	struct fid_mr *mr; // of what RMA reads to
+	struct fid_mr *mr; // of the buffer into which RMA reads
 	enum kind step;
 };
 
 static struct peer peers[SLOTS];
 static struct side side;
 static unsigned me, my_life;
-static uint64_t *region; // SLOTS areas that the others write, and SLOTS numbers that they count
+static uint64_t *region; // SLOTS areas that the others write, and SLOTS numbers to which they add
 
 static uint64_t mark(unsigned from, unsigned from_life, unsigned to, unsigned to_life, unsigned seq)
 {
@@ -71,7 +72,7 @@ static size_t size_of(uint64_t mark)
 	uint64_t mixed = (mark ^ mark >> 29) * 0xbf58476d1ce4e5b9u;
 
 	mixed = (mixed ^ mixed >> 32) % 64;
-	// The large ones are rarer.
+	// Large messages are rarer.
 	return sizes[mixed < 50 ? mixed % 9 : 9 + mixed % 4];
 }
 
@@ -93,7 +94,7 @@ static void in_time(unsigned p, struct work *work)
 	}
 	shot = atomic_load(&board->slot[p].killed_at);
 	since = since > shot ? since : shot;
-	// A receive waits for anybody; it is cancelled first.
+	// A receive matches messages of any process, so it is cancelled before it has to end.
 	if ((work->kind != RECV || peers[p].cancelled) && now > since + ENDS_WITHIN_MS * 1000ull)
 		FAIL("a %s with process %u, life %u (%s), does not end %llu ms after that was shot; posted %lld ms before; number "
 		     "%u of %u, at %s%s", kinds[work->kind], p, peers[p].life, board->slot[p].name,
@@ -101,7 +102,8 @@ static void in_time(unsigned p, struct work *work)
 		     peers[p].failed ? "failed, " : "", peers[p].cancelled ? "cancelled" : "");
 }
 
-// Posted; -FI_EAGAIN leaves it. Other errors are those of an operation.
+// Handles the result of posting. After -FI_EAGAIN the operation is not posted; other errors count as errors of the
+// operation.
 static void posted(unsigned p, struct work *work, ssize_t rc)
 {
 	work->op.done = rc && rc != -FI_EAGAIN;
@@ -139,7 +141,7 @@ static void post_next(unsigned p)
 	}
 	if (stop || peer->failed)
 		return;
-	// In the order of the numbers: one that has to wait holds up the next.
+	// Messages must be sent in the order of their numbers, so one that has to wait delays the next.
 	for (unsigned i = 0; i < DEPTH; i++) {
 		struct work *work = &peer->send[(peer->sent) % DEPTH];
 		uint64_t tag = mark(me, my_life, p, peer->life, peer->sent);
@@ -147,8 +149,8 @@ static void post_next(unsigned p)
 
 		uint64_t got = atomic_load(&slot->got[me]);
 
-		// Nobody gets ahead of the receiver by more than it keeps, or sends to one that does not wait for this life: what a
-		// short life left would be kept for ever.
+		// A sender is at most AHEAD messages before the receiver, and sends only to a process that expects this life.
+		// Otherwise the messages of a short life would be kept for ever.
 		if (work->busy || got >> 32 != my_life || peer->sent - (uint32_t) got >= AHEAD)
 			break;
 		begin(work, SEND);
@@ -282,7 +284,8 @@ static void cancel_receives(unsigned p)
 	peers[p].cancelled = true;
 }
 
-// The life of a process in this place begins, or its end is dealt with.
+// Follows the life of the process in this place: connects to a new process, and waits for the operations of a killed
+// one.
 static void follow(unsigned p)
 {
 	struct peer *peer = &peers[p];
@@ -291,7 +294,8 @@ static void follow(unsigned p)
 	if (peer->life && is_shot(p) && !peer->gone) {
 		uint64_t shot = atomic_load(&board->slot[p].killed_at);
 
-		// What it had sent whole still comes in: nothing of it stays behind and takes the room of others.
+		// Messages that the killed process had sent completely still arrive. They are received, so that they do not take room
+		// of others.
 		if (!peer->cancelled && now_us() > (shot > peer->heard ? shot : peer->heard) + 300000)
 			cancel_receives(p);
 		left = 0;
@@ -359,7 +363,7 @@ static void work(void *slot_number)
 			if (!atomic_load(&board->stop))
 				continue;
 			stopped = stopped ? stopped : now_us();
-			// Everything that was sent, and everything that the other has sent.
+			// All messages were sent, and all messages of the other process were received.
 			left = 0;
 			each_work(p, is_left);
 			all = left == DEPTH && !is_shot(p) && atomic_load(&board->slot[p].life) == peer->life;
@@ -372,7 +376,7 @@ static void work(void *slot_number)
 		}
 		if (done)
 			atomic_store(&mine->all_done, 1);
-		// Every other life sleeps between its looks, for a moment, wherever there is nothing to do.
+		// In every other life the process blocks for a moment between its polls while it has nothing to do.
 		if (my_life % 2 == me % 2 && ++idle % 16 == 0) {
 			struct fi_cq_tagged_entry entry;
 			ssize_t rc = fi_cq_sread(side.cq, &entry, 1, NULL, 2);
@@ -415,7 +419,7 @@ static unsigned left_behind(const char *folder, bool say)
 	unsigned count = 0;
 
 	while (dir && (entry = readdir(dir)))
-		// Not named address vectors: nobody has one here, and other programs may.
+		// Named address vectors do not count: no process here has one, but other programs may.
 		if (strstr(entry->d_name, "ironfabric") && !strstr(entry->d_name, "ironfabric-av-")) {
 			count++;
 			if (say)
@@ -455,7 +459,7 @@ void case_kill(void)
 		unsigned victim = 1 + (unsigned) chance(SLOTS - 1);
 		struct slot *slot = &board->slot[victim];
 
-		// Mostly soon, so that it dies while connections come about; sometimes in full traffic.
+		// Mostly early, so that the process dies while it connects; sometimes in full traffic.
 		usleep((unsigned) chance(chance(3) ? 60000 : 800000));
 		for (unsigned i = 0; i < SLOTS; i++)
 			if (waitpid(pids[i], &status, WNOHANG))
@@ -505,7 +509,7 @@ void case_kill(void)
 	       (unsigned long long) total[1] >> 20, (unsigned long long) total[2], (unsigned long long) total[3],
 	       (unsigned long long) total[4], fds, fds_end, kib, kib_end);
 	CHECK(kills >= 3 && total[0] > 100 && total[2] > 100 && total[3] > 100 && total[4] > 0);
-	// At most one connection each way more than at the first look.
+	// At most one connection more in each direction than at the first measurement.
 	if (fds && fds_end > fds + 2 * (SLOTS - 1))
 		FAIL("descriptors of the survivor grew from %u to %u", fds, fds_end);
 	if (kib && kib_end > kib + 16384)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Other users; forked children; systems where something is missing or forbidden.
+//! Other users; forked children; systems in which something is missing or forbidden.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -28,14 +28,14 @@ static struct board {
 static char folder[64];
 enum { NOBODY = 65534, NO_COPY = 1, NO_MEMORY = 2 };
 
-// Which of the two this is, and what is done before its first call of the library.
+// One of the two processes, and its setup before the first library call.
 struct half {
 	unsigned which, forbid;
 	bool (*before)(void);
-	bool alone; // the other cannot be reached: an error, in time
+	bool alone; // the other cannot be reached: an error must be reported in time
 };
 
-// ---- What a process may not do
+// ---- Forbidding system calls
 
 static void forbid(unsigned what)
 {
@@ -129,7 +129,7 @@ static bool no_dev(void)
 	return own_mounts() && !mount("none", "/dev", "tmpfs", MS_RDONLY, "");
 }
 
-// ---- No descriptors left
+// ---- Running out of descriptors
 
 static void starve(void *unused)
 {
@@ -151,11 +151,11 @@ static void starve(void *unused)
 	if (finish(&side, &op, 5000))
 		FAIL("connected without a descriptor");
 	printf("without descriptors: %s\n", fi_strerror(op.error));
-	// And nobody can be let in; the other keeps on trying, and its error comes in time.
+	// The process cannot accept connections either. The other one keeps trying, and its error comes in time.
 	atomic_store(&board->stage, 1);
 	while (atomic_load(&board->stage) < 2)
 		look(&side), usleep(200);
-	// One or two are not enough for all that a connection takes.
+	// One or two descriptors are not enough for a connection.
 	for (unsigned i = 0; i < 3; i++) {
 		close(fds[--count]);
 		post_send(&side, &op, "x", 1, to, 1ull << 40, 5000);
@@ -181,7 +181,7 @@ static void beside_starving(void *unused)
 	to = other(&side, &board->at, 1);
 	wait_for(&board->stage, 1, 10000, "the other has no descriptors");
 	post_send(&side, &op, "y", 1, to, 1ull << 40, 5000);
-	// The connection waits in the backlog of a living process until that has descriptors again.
+	// The connection waits in the backlog of a living process until that process has descriptors again.
 	atomic_store(&board->stage, 2);
 	while (atomic_load(&board->stage) < 3)
 		look(&side), usleep(200);
@@ -192,7 +192,7 @@ static void beside_starving(void *unused)
 	close_side(&side);
 }
 
-// ---- A peer that dies while what it has sent waits for its receives: more than is kept without them
+// ---- A peer that dies while its messages wait for receives: more of them than are kept without receives
 
 enum { PART = 50000, PARTS = 8 };
 
@@ -236,20 +236,20 @@ static void is_left_with_it(void *unused)
 	while (!atomic_load(&board->stage))
 		look(&side);
 	msg.addr = to;
-	// For an answer that does not come: the other does not look any more.
+	// Waits for an answer that never comes, because the other process does not poll any more.
 	OK(fi_tsendmsg(side.ep, &msg, FI_COMPLETION | FI_DELIVERY_COMPLETE));
 	look(&side);
 	CHECK(!op.done);
 	atomic_store(&board->stage, 2);
 	if (finish(&side, &op, 2000))
 		FAIL("the dead answer");
-	// So does what is posted from now on, until all is read.
+	// Later sends fail, too, until all messages were read.
 	for (unsigned i = 0; i < 3; i++) {
 		post_send(&side, &op, bytes, sizeof(bytes), to, 1, 2000);
 		if (finish(&side, &op, 2000))
 			FAIL("%zu bytes for the dead are sent", sizeof(bytes));
 	}
-	// What was kept, and what had come into the ring whole.
+	// The kept messages, and those that were completely in the ring.
 	for (unsigned i = 0; i < PARTS; i++)
 		post_recv(&side, &recv[i], bytes, PART, i);
 	for (unsigned i = 0; i < PARTS; i++) {
@@ -273,7 +273,7 @@ static void stalled(void)
 	pid_t pids[2];
 
 	setenv("FI_SHM_MAX_SAVED_BYTES", "65536", 1);
-	// Through the ring: what is only offered is gone with who offered it.
+	// Sends through the ring: a message that is only announced is lost with its sender.
 	setenv("FI_SHM_DISABLE_CMA", "1", 1);
 	board = shared_page(sizeof(*board));
 	pids[0] = start("survivor", is_left_with_it, NULL);
@@ -299,7 +299,7 @@ void case_surroundings(const char *which)
 		two(plain, (struct half){ .forbid = NO_COPY }, 0);
 		two((struct half){ .forbid = NO_COPY }, (struct half){ .forbid = NO_COPY }, 0);
 	} else if (!strcmp(which, "no-memory")) {
-		// Who cannot make memory says so, and can use that of others.
+		// A process that cannot create memory reports an error, but can use the memory of others.
 		two((struct half){ .forbid = NO_MEMORY, .alone = true }, (struct half){ .alone = true }, 0);
 		CHECK(board->error == FI_EPERM);
 	} else if (!strcmp(which, "stalled")) {
@@ -346,7 +346,7 @@ static void as_user(void *with)
 	talk(half);
 }
 
-// The sockets of one user by those of another, without the library on this side.
+// Connects to the sockets of another user, without the library on this side.
 static void raw_peer(void *unused)
 {
 	uint8_t bytes[HELLO];
@@ -356,7 +356,7 @@ static void raw_peer(void *unused)
 	if (second_uid)
 		CHECK(!setgid(second_uid) && !setuid(second_uid));
 	wait_for(&board->at.of[0].there, 1, 10000, "the victim has a name");
-	// What else is wrong is not said to another user.
+	// A process of another user must not see what else is wrong.
 	CHECK((fd = connect_listener(first_uid, board->at.of[0].name)) >= 0);
 	memset(bytes, 0, sizeof(bytes));
 	CHECK(give(fd, bytes, HELLO, NULL, 0) == HELLO);
@@ -392,7 +392,7 @@ static void raw_host(void *unused)
 	strcpy(board->at.of[1].name, name);
 	atomic_store(&board->at.of[1].there, 1);
 	CHECK((from = accept(fd, NULL, NULL)) >= 0);
-	// Neither a hello nor memory comes.
+	// Neither a hello nor memory may arrive.
 	n = recv(from, got, sizeof(got), 0);
 	if (n > 0)
 		FAIL("user %u gets %zd bytes", second_uid, n);
@@ -424,19 +424,19 @@ void case_user(void)
 		int log;
 
 		first_uid = turn ? NOBODY : 0, second_uid = turn ? 0 : NOBODY;
-		// Both with the library: neither finds the other.
+		// Both use the library: neither finds the other.
 		log = log_to_file();
 		board = shared_page(sizeof(*board));
 		pids[0] = start("first user", as_user, &first), pids[1] = start("second user", as_user, &second);
 		ended_well(pids[0], 20000), ended_well(pids[1], 20000);
 		CHECK(board->error && log_has(log, "no connection from"));
-		// One who goes to the socket all the same.
+		// A process that connects to the socket nevertheless.
 		log = log_to_file();
 		board = shared_page(sizeof(*board));
 		pids[0] = start("victim", endures, NULL), pids[1] = start("peer", raw_peer, NULL);
 		ended_well(pids[1], 20000), ended_well(pids[0], 20000);
 		CHECK(log_has(log, "different users"));
-		// One who takes the name of a socket of this user.
+		// A process that takes the name of a socket of this user.
 		log = log_to_file();
 		board = shared_page(sizeof(*board));
 		first.which = 0;
@@ -449,7 +449,7 @@ void case_user(void)
 	printf("refused both ways\n");
 }
 
-// ---- Users that a namespace does not know: all have one uid there
+// ---- Users without a mapping in a namespace: all have one uid there
 
 static bool as_nobody(void)
 {
@@ -500,7 +500,7 @@ static void child_tries(struct side *side, fi_addr_t to)
 	if (rc != -FI_EOPBADSTATE)
 		FAIL("fi_cq_sread in a child: %zd", rc);
 	close_side(side);
-	// What it opens itself is its own.
+	// Objects that the child opens itself work.
 	open_side(&own);
 	to = insert(&own, own.name);
 	exchange(&own, to, 0, 0);
@@ -528,7 +528,7 @@ static void forks(void *with)
 		exchange(&side, to, which, 1);
 		if (which)
 			continue;
-		// The child does it all at once, or waits until there is traffic again, or does nothing.
+		// The child makes the calls at once, or waits for traffic, or makes none.
 		for (unsigned kind = 0; kind < 3; kind++) {
 			pid_t pid = fork();
 
@@ -555,7 +555,7 @@ static void forks(void *with)
 	close_side(&side);
 }
 
-// tcp: what hinders two of one host from sharing memory leaves them their connection.
+// tcp: if two processes of a host cannot share memory, their connection stays usable.
 void case_stays(void)
 {
 	struct half plain = { 0 }, none = { .forbid = NO_MEMORY };
@@ -569,7 +569,7 @@ void case_stays(void)
 	log = log_to_file();
 	two(none, none, 0);
 	CHECK(log_has(log, "no shared memory:") && !log_has(log, "over shared memory"));
-	// One that is there may be used by who could not make it; who connects is chance.
+	// A process that could not create the memory may use existing memory; which one connects is random.
 	two(none, plain, 0);
 	two(plain, none, 0);
 	if (geteuid()) {
@@ -600,7 +600,7 @@ static void *spinner(void *with)
 	return NULL;
 }
 
-// What each kind of call says when it is not the child's to make.
+// Checks the error of each kind of call that a child may not make.
 static void child_asks(struct side *side, fi_addr_t to, struct fid_mr *mr, struct fid_cntr *cntr)
 {
 	struct fi_cq_tagged_entry entry;
@@ -654,7 +654,7 @@ static void child_asks(struct side *side, fi_addr_t to, struct fid_mr *mr, struc
 	close_side(side);
 }
 
-// Forks while another thread is inside the library most of the time, and for some children just then.
+// Forks while another thread is inside the library most of the time, and for some children in just that moment.
 static void forks_busy(void *provider)
 {
 	bool shm = strcmp(provider, "shm") == 0;
@@ -683,7 +683,7 @@ static void forks_busy(void *provider)
 			who = "child";
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			alarm(LIMIT_S);
-			// A child of a tcp endpoint may go on with it, unless somebody was inside.
+			// A child of a tcp endpoint may continue to use it, unless a thread was inside the library.
 			if (shm || fi_cq_read(side.cq, &entry, 1) == -FI_EOPBADSTATE) {
 				atomic_fetch_add(&board->stage, 1);
 				child_asks(&side, to, mr, cntr);
@@ -753,7 +753,7 @@ static void opens_the_same(void *unused)
 
 	(void) unused;
 	open_side(&side);
-	// As if the PID had come again: the very name of the one that was shot.
+	// Simulates a reused PID: the socket name of the process that was killed.
 	info = fi_dupinfo(side.info);
 	free(info->src_addr);
 	info->src_addr = strdup(board->at.of[0].name);
@@ -784,7 +784,7 @@ void case_folder(void)
 	wait_for(&board->at.of[0].there, 1, 10000, "an endpoint");
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, NULL, 0) == pid);
-	// The socket that is left there is taken over, and removed at the end.
+	// The new process takes over the socket that was left, and removes it at the end.
 	CHECK(rmdir(folder) && errno == ENOTEMPTY);
 	ended_well(start("second", opens_the_same, NULL), 10000);
 	two((struct half){ 0 }, (struct half){ 0 }, 0);

@@ -18,13 +18,13 @@ HERE = pathlib.Path(__file__).resolve().parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 AUTO = {"SHM_AUTO": "1"}
-# Its peers go on over shared memory, too.
+# Its peers use shared memory, too.
 TCP = {"SHM_PROVIDER": "tcp"}
 
-# What these send has no room in the ring, so that it depends on a peer that takes it.
+# The messages of these cases do not fit into the ring, so they depend on a peer that reads.
 FULL = {"FI_SHM_RING_SIZE": "65536"}
 
-# Name, seconds of chance (short, long), limit besides, environment.
+# Name; seconds of random tests (short, long); additional time limit; environment.
 CASES = [
     ("kill", 10, 60, 40, {}),
     ("kill", 0, 30, 40, AUTO),
@@ -71,7 +71,7 @@ def run(program, library, case, seconds, limit, environment, seed, log):
     env = {name: value for name, value in os.environ.items() if not name.startswith(("FI_", "SHM_"))}
     env.update(LD_LIBRARY_PATH=str(library), **environment)
     command = [str(program), case, f"seed={seed}", f"seconds={seconds}"]
-    # Its children end with it.
+    # Its children end with this process.
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=log, text=True) as process:
         try:
             output, _ = process.communicate(timeout=(seconds + limit) * PATIENCE)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! See side.h. The process that starts a case never calls the library: it may fork, and every child begins afresh.
+//! See side.h. The process that starts a case never calls the library, so it may fork, and each child starts with a
+//! fresh library.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -429,7 +430,7 @@ int connect_listener(unsigned uid, const char *name)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	CHECK(fd >= 0);
-	// A full backlog empties while the endpoint looks.
+	// The endpoint empties a full backlog while it polls.
 	for (unsigned i = 0; connect(fd, (struct sockaddr *) &at, len); i++) {
 		if ((errno != EAGAIN && errno != EINTR) || i > 5000) {
 			int error = errno;
@@ -507,7 +508,7 @@ int answer_of(int from, unsigned limit_ms)
 		have += (size_t) n;
 	}
 	CHECK(!memcmp(got, "IFsm", 4));
-	// Who is refused learns nothing of the process: no address, no bytes of it.
+	// A refused peer must not get any data of the process: no address, no bytes.
 	for (unsigned i = PROBE_AT; got[6] != WELCOME && i < ANSWER; i++)
 		CHECK(!got[i]);
 	return got[6];
@@ -540,7 +541,7 @@ int main(int argc, char **argv)
 	for (int i = 2; i < argc; i++)
 		if (sscanf(argv[i], "seed=%lu", &seed) != 1 && sscanf(argv[i], "seconds=%u", &seconds) != 1)
 			FAIL("unknown option %s", argv[i]);
-	// An operation for a peer that is not there ends after this.
+	// Time after which an operation ends whose peer does not exist.
 	setenv("FI_SHM_CONN_TIMEOUT", "1000", 0);
 	setenv("FI_TCP_CONN_TIMEOUT", "1000", 0);
 	mix_chance(0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the programs on the safety of shm share: processes, a page that they all see, endpoints, bytes that tell where they
-//! come from, and a peer that speaks docs/wire/shm.md without the library.
+//! Shared code of the programs that test the safety of shm: processes, a page that all of them share, endpoints, bytes
+//! that show where they come from, and a peer that implements docs/wire/shm.md without the library.
 #ifndef SHM_SIDE_H
 #define SHM_SIDE_H
 
@@ -45,16 +45,16 @@ extern const char *who;		     // this process, in messages
 _Noreturn void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 uint64_t now_us(void);
-uint64_t chance(uint64_t below); // of this process; `seed` and what was mixed in tell what it will be
+uint64_t chance(uint64_t below); // of this process; `seed` and the values that were mixed in determine the result
 void mix_chance(uint64_t with);
 
 // ---- Processes. They end with their parent.
-void *shared_page(size_t len); // zero, seen by all children
+void *shared_page(size_t len); // zeroed, shared with all children
 pid_t start(const char *name, void (*run)(void *), void *with);
-pid_t start_in(const char *name, void (*run)(void *), void *with, int namespaces); // CLONE_NEW...; skips where not allowed
+pid_t start_in(const char *name, void (*run)(void *), void *with, int namespaces); // CLONE_NEW...; or skips
 void ended_well(pid_t pid, unsigned limit_ms);
 void wait_for(const atomic_uint *flag, unsigned at_least, unsigned limit_ms, const char *what);
-int log_to_file(void); // of children that are started from now on: what they write to stderr; for `log_has`
+int log_to_file(void); // of children that are started from now on: their standard error; for `log_has`
 bool log_has(int fd, const char *text);
 unsigned count_fds(pid_t pid); // 0: of this process
 size_t resident_kib(pid_t pid);
@@ -83,12 +83,12 @@ struct op {
 	int error;
 	size_t len;
 };
-void look(struct side *side);		      // takes completions; each marks its `struct op`
-bool finish(struct side *side, struct op *op, unsigned limit_ms); // fails after the limit; whether there was no error
+void look(struct side *side);		      // takes completions; each marks its `struct op` as done
+bool finish(struct side *side, struct op *op, unsigned limit_ms); // fails after the limit; true without an error
 void post_send(struct side *side, struct op *op, const void *mem, size_t len, fi_addr_t to, uint64_t tag, unsigned limit_ms);
 void post_recv(struct side *side, struct op *op, void *mem, size_t len, uint64_t tag);
 
-// Two processes exchange messages of all sizes, both at once.
+// Two processes exchange messages of all sizes in both directions at once.
 struct meeting {
 	struct {
 		char name[256];
@@ -99,13 +99,13 @@ struct meeting {
 void publish(struct side *side, struct meeting *at, unsigned which);
 fi_addr_t other(struct side *side, struct meeting *at, unsigned which);
 void exchange(struct side *side, fi_addr_t to, unsigned which, unsigned rounds);
-void part(struct side *side, struct meeting *at, unsigned which); // both are done: nobody closes under the other
+void part(struct side *side, struct meeting *at, unsigned which); // both are done: neither closes before
 
 // ---- A peer without the library
 enum { HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64 };
 enum { RING_AT = 8, PROBE_AT = 16, NAME_AT = 40 };
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
-// In the first page: the lines of the side that made the memory; those of the other are `OTHER` behind.
+// In the first page: the lines of the side that made the memory. Those of the other side follow at offset `OTHER`.
 enum { WAITING_AT = 0, HEAD_AT = 64, DOORBELL_AT = 128, OTHER = 320 };
 
 socklen_t listener_address(struct sockaddr_un *at, unsigned uid, const char *name);

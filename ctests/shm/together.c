@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Large messages, which receiver and sender copy together: of sizes about the edges of the parts, in pieces, cut off, several
-//! under way; senders that look, sleep, stop, die, may not write, or write what they like to the word that both share.
+//! Large messages that receiver and sender copy together: sizes near the borders of the parts, several buffers,
+//! truncated messages, several messages in flight. The senders poll, sleep, stop, die, may not write, or write garbage
+//! to the shared word.
 #define _GNU_SOURCE
 #include "side.h"
 
@@ -110,13 +111,13 @@ static void scribble(_Atomic uint64_t *words[WORDS])
 		uint64_t was = atomic_load(word);
 
 		switch (chance(5)) {
-		case 0: // anything
+		case 0: // a random value
 			atomic_store(word, chance(UINT64_MAX));
 			break;
-		case 1: // all is taken, or nothing, of this job
+		case 1: // all units of this message are taken, or none
 			atomic_store(word, chance(2) ? was | 0x3ffff : was & ~(uint64_t) TAKEN);
 			break;
-		case 2: // something is held or has failed
+		case 2: // a part is being copied, or has failed
 			atomic_store(word, was ^ 1ull << (30 + chance(2)));
 			break;
 		case 3: // one unit more or less
@@ -129,7 +130,7 @@ static void scribble(_Atomic uint64_t *words[WORDS])
 	usleep(1000);
 }
 
-// Between the first part that is taken of the largest message and the last one: as if the sender were at work.
+// Pretends that the sender is copying a part, from the first part that is taken of the largest message until its last.
 static void hold(_Atomic uint64_t *words[WORDS])
 {
 	for (unsigned i = 0; i < WORDS; i++) {
@@ -141,7 +142,7 @@ static void hold(_Atomic uint64_t *words[WORDS])
 	}
 }
 
-// What this process shares with others: the words in it are what they should not be, all the time.
+// A thread that writes wrong values into the words of the shared memory all the time.
 static void *spoil(void *unused)
 {
 	_Atomic uint64_t *words[WORDS];
@@ -163,7 +164,7 @@ static void *spoil(void *unused)
 			words[i] = (_Atomic uint64_t *) (from + WORDS_AT + LINE * i);
 		if (found && board->kind == SCRIBBLES)
 			scribble(words);
-		// The memory may be another one by and by.
+		// The mapping may be replaced, so it is searched again now and then.
 		for (unsigned i = 0; found && board->kind == HOLDS && i < 10000 && !atomic_load(&board->release); i++)
 			hold(words);
 		if (found && board->kind == HOLDS && atomic_load(&board->release)) {
@@ -192,7 +193,7 @@ static void sender(void *unused)
 	open_side(&side);
 	publish(&side, &board->at, 1);
 	to = other(&side, &board->at, 1);
-	// They are connected.
+	// The processes are connected.
 	post_send(&side, &ops[0], "", 1, to, FIRST, LIMIT);
 	CHECK(finish(&side, &ops[0], LIMIT));
 	if (board->kind >= SCRIBBLES)
@@ -205,7 +206,7 @@ static void sender(void *unused)
 		struct op *op = &ops[turn % DEPTH];
 		size_t len = board->kind == HOLDS ? MOST : sizes[turn % SIZES];
 
-		// It takes no part itself.
+		// The sender itself copies nothing.
 		while (board->kind == HOLDS && turn && atomic_load(&board->held) < 2)
 			usleep(1000);
 		while (!op->done && !atomic_load(&board->stop)) {
@@ -215,7 +216,7 @@ static void sender(void *unused)
 		}
 		if (op->error && board->kind < SCRIBBLES)
 			FAIL("message %u: %s", turn, fi_strerror(op->error));
-		// The receiver says when it has seen enough.
+		// The receiver sets `stop` after it has received enough.
 		if (turn >= atomic_load(&board->received) + DEPTH) {
 			look(&side);
 			turn--;
@@ -257,7 +258,7 @@ static pid_t begin(enum kind kind, struct side *side)
 
 // ---- The receiver
 
-// All of `count` messages, `DEPTH` receives ahead of them.
+// Receives `count` messages, with `DEPTH` receives posted.
 static void receive_all(struct side *side, unsigned count, void (*between)(pid_t), pid_t pid)
 {
 	struct op ops[DEPTH];
@@ -280,7 +281,7 @@ static void receive_all(struct side *side, unsigned count, void (*between)(pid_t
 		if (had < len ? op->error != FI_ETRUNC : !well || op->len != len)
 			FAIL("message %u of %zu bytes: %s, %zu bytes", turn, len, fi_strerror(op->error), op->len);
 		verify(bytes, had / 8 * 8, turn, "received");
-		// Nothing behind it was touched, and nobody touches it any more.
+		// The bytes after the message are untouched, and the library must not write there any more.
 		memset(bytes, 0xe5, had);
 		for (unsigned i = 0; i < DEPTH; i++)
 			look(side);
@@ -291,7 +292,7 @@ static void receive_all(struct side *side, unsigned count, void (*between)(pid_t
 		receive_one(side, op, bytes, room_for(turn + DEPTH), turn + DEPTH);
 	}
 	atomic_store(&board->stop, 1);
-	// What was sent ahead comes, too.
+	// Messages that were sent before `stop` arrive, too.
 	for (unsigned i = 0; i < DEPTH; i++) {
 		struct op *op = &ops[(count + i) % DEPTH];
 
@@ -323,7 +324,7 @@ static void whole(struct side *side, enum kind kind, unsigned count, void (*betw
 	ended_well(pid, LIMIT);
 }
 
-// One message after the other until the sender is shot, somewhere in the middle.
+// Receives messages one after the other until the sender is killed in the middle of one.
 static unsigned shot(struct side *side, enum kind kind)
 {
 	pid_t pid = begin(kind, side);
@@ -349,7 +350,7 @@ static unsigned shot(struct side *side, enum kind kind)
 	}
 	kill(pid, SIGKILL);
 	CHECK(waitpid(pid, NULL, 0) == pid);
-	// What was matched ends by itself, in time; the others are cancelled.
+	// Receives that matched a message must end by themselves in time; the others are cancelled.
 	end = now_us() + 500000;
 	while (now_us() < end)
 		look(side);
@@ -367,7 +368,7 @@ static unsigned shot(struct side *side, enum kind kind)
 	return atomic_load(&board->received) > 0;
 }
 
-// The endpoint goes while messages come; a sender that is stopped does not hold it up for ever.
+// Closes the endpoint while messages arrive. A stopped sender must not delay that for ever.
 static void closed(bool stopped)
 {
 	struct side side;
@@ -405,7 +406,7 @@ static void closed(bool stopped)
 	CHECK(waitpid(pid, NULL, 0) == pid);
 }
 
-// The sender is at work on a part, for as long as it likes. False: it came too late for that.
+// The sender copies a part for as long as it likes. Returns false if it started too late for that.
 static bool held(unsigned until)
 {
 	uint8_t *mem[2] = { room(MOST), room(MOST) };
@@ -429,7 +430,7 @@ static bool held(unsigned until)
 	if (!was_held)
 		until = UNTIL_RELEASED;
 	switch (until) {
-	case UNTIL_RELEASED: // and nobody says so: it is seen when the next message comes
+	case UNTIL_RELEASED: // without a wake-up: the next message makes the receiver notice it
 		atomic_store(&board->release, 1);
 		for (unsigned i = 0; i < 2; i++) {
 			CHECK(finish(&side, &ops[i], LIMIT));
@@ -477,7 +478,7 @@ static void receiver(void *unused)
 	whole(&side, SLEEPS, 2 * SIZES, NULL);
 	whole(&side, NO_WRITE, 2 * SIZES, NULL);
 	whole(&side, LOOKS, 3 * SIZES, stop_and_go);
-	// Who has a progress thread sleeps, and is not asked to share.
+	// With a progress thread the process sleeps and does not share the copying.
 	for (unsigned until = 0, tries = 0; until <= FOR_EVER && !getenv("SHM_AUTO"); until++)
 		while (!held(until))
 			CHECK(++tries < 200);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Addresses of endpoints, and how they are written: fi_av(3), fi_getinfo(3) "Addressing Formats".
+//! Addresses of endpoints and their text form: fi_av(3), fi_getinfo(3) "Addressing Formats".
 #![forbid(unsafe_code)]
 
 pub mod ip;
@@ -10,24 +10,23 @@ use core::hash::Hash;
 use crate::base::Result;
 use crate::ffi::AddrForm;
 
-/// An address as an address vector holds it.
+/// An address as it is stored in an address vector.
 pub trait Address: Clone + Eq + Hash + Display + Send + 'static {
-    /// Nothing for an address that cannot be a peer's.
+    /// None for an address that no peer can have.
     fn from_bytes(bytes: &[u8]) -> Option<Self>;
     fn to_bytes(&self) -> Vec<u8>;
 }
 
-/// How the addresses of a domain are written. A value, since some transports have them in the format of whatever is
-/// below.
+/// The address format of a domain. It is a value, because a layered transport has the format of the provider below.
 pub trait AddressFormat: Send + Sync + 'static {
     type Addr: Address;
 
-    /// How the end of an address is found in C's memory.
+    /// How the end of an address in C memory is found.
     fn form(&self) -> AddrForm;
-    /// As fi_av_straddr shows it.
+    /// Text form for fi_av_straddr.
     fn text(&self, bytes: &[u8]) -> String;
-    /// The address that is shown so; fi_getinfo(3), FI_ADDR_STR.
+    /// Parses the text form; fi_getinfo(3), FI_ADDR_STR.
     fn parse(&self, text: &str) -> Option<Self::Addr>;
-    /// A name and a service.
+    /// Resolves a node and a service.
     fn resolve(&self, node: &str, service: &str) -> Result<Self::Addr>;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Since when receives wait, or anything else that has a number, without a clock where they are posted: now and then it
-//! is noted how many were posted by then. So a receive has waited at least since the first note that counts it.
+//! Ages of posted receives, or of anything else that is numbered, without reading a clock for each: now and then the
+//! number of receives posted so far is recorded with the time. A receive is at least as old as the first record that
+//! counts it.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -8,17 +9,17 @@ use std::time::Instant;
 
 #[derive(Default)]
 pub struct Ages {
-    /// How many receives were posted by then, in order.
+    /// The number of receives posted by each time, in order.
     notes: Vec<(u64, Instant)>,
 }
 
-/// Notes that are kept. Beyond that there are fewer of the older ones: the longer ago, the less the exact time matters.
+/// Records that are kept. Older ones are thinned out: the older a receive is, the less its exact age matters.
 const MOST: usize = 32;
-/// A note that comes earlier than this behind another one takes its place.
+/// A record that follows the previous one by less than this replaces it.
 const APART: Duration = Duration::from_millis(100);
 
 impl Ages {
-    /// So many receives were posted so far.
+    /// Records that `posted` receives were posted so far.
     pub fn note(&mut self, posted: u64, now: Instant) {
         if self.notes.last().is_some_and(|&(known, _)| known == posted) || posted == 0 {
             return;
@@ -30,7 +31,7 @@ impl Ages {
         self.notes.push((posted, now));
         if self.notes.len() > MOST {
             let mut at = 0;
-            // The first one stays.
+            // The first record stays.
             self.notes.retain(|_| {
                 at += 1;
                 at > MOST / 2 || at % 2 == 1
@@ -38,7 +39,8 @@ impl Ages {
         }
     }
 
-    /// Since when a receive has waited at least before which so many were posted; nothing if it was not noted yet.
+    /// A time since when a receive has waited at least, if `before` receives were posted before it; none if there is no
+    /// record.
     pub fn since(&self, before: u64) -> Option<Instant> {
         let first = self.notes.partition_point(|&(posted, _)| posted <= before);
         self.notes.get(first).map(|&(_, time)| time)
@@ -66,7 +68,7 @@ mod tests {
     fn however_many_notes_there_are_no_age_is_too_long_and_few_are_much_too_short() {
         let start = Instant::now();
         let mut ages = Ages::default();
-        // One receive a second, and a look every second.
+        // One receive and one record per second.
         let end = 100_000;
         for posted in 1..=end {
             ages.note(posted, start + Duration::from_secs(posted));
@@ -78,7 +80,7 @@ mod tests {
             let said = (start + Duration::from_secs(end) - since).as_secs();
             assert!(said <= real, "{before}: {said} s, not {real}");
         }
-        // The youngest are exact.
+        // The ages of the newest receives are exact.
         assert_eq!(
             ages.since(end - 2),
             Some(start + Duration::from_secs(end - 1))

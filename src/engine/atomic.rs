@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The arithmetic of atomic operations and of collectives: fi_atomic(3), fi_collective(3). Which operations there are for
-//! which types, and what they make of an element. Where elements are, and that they change atomically, is `base::iovec`'s.
+//! The arithmetic of atomic operations and of collectives: fi_atomic(3), fi_collective(3). Defines which operations
+//! exist for which types, and their results. `base::iovec` locates the elements and changes them atomically.
 #![deny(unsafe_code)]
 
 mod float;
@@ -13,7 +13,7 @@ use crate::base::IoVec;
 use crate::ffi::ops::atomic::Family;
 use crate::sys::long_double::LongDouble;
 
-/// The size of an element, if calls of this family have the operation for the type.
+/// The size of an element, if this family of calls has the operation for the type.
 pub fn element_size(family: Family, datatype: fi_datatype, op: fi_op) -> Option<usize> {
     if !family.has(op) {
         return None;
@@ -28,13 +28,13 @@ pub fn element_size(family: Family, datatype: fi_datatype, op: fi_op) -> Option<
     })
 }
 
-/// The size of an element of any operation; nothing for what is no type of data.
+/// The size of an element of any operation; none if this is no data type.
 pub fn type_size(datatype: fi_datatype) -> Option<usize> {
     element_size(Family::Base, datatype, FI_ATOMIC_WRITE)
 }
 
-/// What combines elements of this type in a collective; nothing where the operation reduces nothing, or has no meaning
-/// for the type.
+/// The function that combines elements of this type in a collective; none if the operation is no reduction, or is not
+/// defined for the type.
 pub fn combine(datatype: fi_datatype, op: fi_op) -> Option<Combine> {
     match Change::of(datatype, op)? {
         Change::B1(change) => change.combine,
@@ -46,7 +46,7 @@ pub fn combine(datatype: fi_datatype, op: fi_op) -> Option<Combine> {
     }
 }
 
-/// Carries out an operation on all elements of `target`. The values before replace the operands.
+/// Applies an operation to all elements of `target`. The previous values replace the operands.
 pub fn apply(
     datatype: fi_datatype,
     op: fi_op,
@@ -77,7 +77,7 @@ fn each<const N: usize>(change: Step<N>, target: &mut IoVec, operands: &mut [u8]
 }
 
 impl Family {
-    /// fi_atomic(3) names the operations of each family.
+    /// fi_atomic(3) lists the operations of each family.
     fn has(self, op: fi_op) -> bool {
         match op {
             FI_ATOMIC_READ => self == Family::Fetch,
@@ -88,15 +88,15 @@ impl Family {
     }
 }
 
-/// What an element becomes, from what it is, the operand and the value to compare with; nothing leaves it as it is.
+/// Computes an element from its value, the operand and the value to compare with; none leaves it unchanged.
 type Step<const N: usize> = fn([u8; N], [u8; N], [u8; N]) -> Option<[u8; N]>;
 
-/// `target = target op source` for whole elements of equal number.
+/// `target = target op source` for slices of equally many elements.
 pub type Combine = fn(target: &mut [u8], source: &[u8]);
 
 struct Operation<const N: usize> {
     step: Step<N>,
-    /// The same over all elements in one loop, for those that collectives have.
+    /// The same over all elements in one loop, if collectives have the operation.
     combine: Option<Combine>,
 }
 
@@ -129,7 +129,7 @@ fn all<const N: usize>(
     }
 }
 
-/// By the bytes of an element.
+/// An operation, by the size of an element in bytes.
 enum Change {
     B1(Operation<1>),
     B2(Operation<2>),
@@ -173,7 +173,7 @@ trait Element<const N: usize>: Copy {
     fn bytes(self) -> [u8; N];
 }
 
-/// What all types have. Integers wrap around.
+/// Operations of all types. Integers wrap around.
 trait Number: Copy {
     fn sum(self, other: Self) -> Self;
     fn difference(self, other: Self) -> Self;
@@ -183,13 +183,13 @@ trait Number: Copy {
     fn truth(is: bool) -> Self;
 }
 
-/// Types whose values are ordered; what is no number is neither less nor more.
+/// Types whose values are ordered; NaN is neither less nor greater.
 trait Real: Number {
     fn is_less(self, other: Self) -> bool;
     fn is_at_most(self, other: Self) -> bool;
 }
 
-/// What all types have: sums, logic, and comparing for equality.
+/// The operations of all types: sums, logic, and comparison for equality.
 fn number<T: Number + Element<N>, const N: usize>(op: fi_op) -> Option<Operation<N>> {
     Some(match op {
         FI_SUM => reduction!(|a, b, _| Some(T::of(a).sum(T::of(b)).bytes())),

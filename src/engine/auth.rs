@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Authorization keys: fi_domain(3), fi_endpoint(3), fi_mr(3), "auth_key". Which key an object has; that a peer has the same
-//! is for the transport to find out.
+//! Authorization keys: fi_domain(3), fi_endpoint(3), fi_mr(3), "auth_key". Determines which key an object has. The
+//! transport checks that a peer has the same key.
 #![forbid(unsafe_code)]
 
 use std::fmt;
@@ -12,9 +12,9 @@ use crate::base::{Error, Result, Secret};
 pub struct Key(Secret);
 
 impl Key {
-    /// What an attribute gives: `size` bytes, or the default where it gives none.
+    /// The key of an attribute: `size` bytes, or the default if the attribute has none.
     ///
-    /// `INVAL`: a size without a key, or more than `most`, FI_AV_AUTH_KEY among it.
+    /// `INVAL`: a size without a key, or a size above `most`, such as FI_AV_AUTH_KEY.
     pub fn given(
         size: usize,
         bytes: Option<&[u8]>,

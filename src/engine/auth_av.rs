@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The authorization keys of an address vector: fi_av(3), FI_AV_AUTH_KEY. Keys by handle, and the key of each address.
 //!
-//! An address has one key: the same peer under several of them would be several peers, of which the wire knows one.
+//! An address has exactly one key. With several keys one address would be several peers, but the wire knows only one.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -10,20 +10,20 @@ use std::hash::Hash;
 use crate::base::{Error, Result};
 use crate::engine::auth::Key;
 
-/// Handles look like no index of an address.
+/// First handle. Handles cannot be confused with indexes of addresses.
 const FIRST: u64 = 1 << 47;
 
 pub struct KeyTable<A> {
-    /// By handle. A handle is not given again.
+    /// Keys by handle. A handle is not reused.
     keys: HashMap<u64, Key>,
     next: u64,
-    /// The handle that goes with an address, by its index.
+    /// Handle of the key of each address, by the index of the address.
     of_index: HashMap<u64, u64>,
-    /// The handles that an endpoint was enabled with, by its number.
+    /// Handles of the keys with which an endpoint was enabled, by the number of the endpoint.
     held: HashMap<usize, Vec<u64>>,
-    /// Peers that have proved a key without being in the vector.
+    /// Key handles of peers that have proved a key but are not in the vector.
     strangers: HashMap<A, u64>,
-    /// What the application calls a key, by its handle.
+    /// Identifiers that the application has set for keys, by handle.
     user_ids: HashMap<u64, u64>,
 }
 
@@ -39,9 +39,9 @@ impl<A: Eq + Hash> KeyTable<A> {
         }
     }
 
-    /// A key that is there already keeps its handle.
+    /// Returns the old handle if the key was inserted before.
     ///
-    /// `NOSPC`: there are as many as an endpoint can have.
+    /// `NOSPC`: an endpoint cannot have more keys.
     pub fn insert(&mut self, key: Key, most: usize) -> Result<u64> {
         if let Some(handle) = self.handle_of(&key) {
             return Ok(handle);
@@ -55,7 +55,7 @@ impl<A: Eq + Hash> KeyTable<A> {
         Ok(handle)
     }
 
-    /// `INVAL`: no such key. `BUSY`: an endpoint has it, or an address.
+    /// `INVAL`: no such key. `BUSY`: an endpoint or an address uses it.
     pub fn remove(&mut self, handle: u64) -> Result {
         if !self.keys.contains_key(&handle) {
             return Err(Error::INVAL);
@@ -83,27 +83,27 @@ impl<A: Eq + Hash> KeyTable<A> {
         self.keys.values()
     }
 
-    /// An address of this index is for peers with this key.
+    /// Sets the key of the address at this index.
     pub fn assign(&mut self, index: u64, handle: u64) {
         self.of_index.insert(index, handle);
     }
 
-    /// The address of this index has gone.
+    /// Called when the address at this index is removed.
     pub fn forget(&mut self, index: u64) {
         self.of_index.remove(&index);
     }
 
-    /// The handle of the key that the address of this index has.
+    /// The handle of the key that belongs to the address at this index.
     pub fn handle_at(&self, index: u64) -> Option<u64> {
         self.of_index.get(&index).copied()
     }
 
-    /// The key that the address of this index has.
+    /// The key that belongs to the address at this index.
     pub fn of(&self, index: u64) -> Option<&Key> {
         self.get(self.handle_at(index)?)
     }
 
-    /// An endpoint is enabled with all keys that there are now: fi_av(3).
+    /// Gives an endpoint that is enabled all present keys: fi_av(3).
     pub fn hold(&mut self, ep: usize) -> Vec<Key> {
         self.held.insert(ep, self.keys.keys().copied().collect());
         self.all().cloned().collect()
@@ -113,7 +113,7 @@ impl<A: Eq + Hash> KeyTable<A> {
         self.held.remove(&ep);
     }
 
-    /// A peer that is not in the vector has proved a key.
+    /// Records that a peer outside the vector has proved a key.
     pub fn note_stranger(&mut self, addr: A, key: &Key) {
         if let Some(handle) = self.handle_of(key) {
             self.strangers.insert(addr, handle);
@@ -131,12 +131,12 @@ impl<A: Eq + Hash> KeyTable<A> {
         }
     }
 
-    /// What the application calls a key, if it does.
+    /// The identifier that the application has set for a key, if any.
     pub fn user_id(&self, handle: u64) -> Option<u64> {
         self.user_ids.get(&handle).copied()
     }
 
-    /// The handle of the key that a peer has proved which is not in the vector.
+    /// The handle of the key that was proved by a peer outside the vector.
     pub fn of_stranger(&self, addr: &A) -> Option<u64> {
         self.strangers.get(addr).copied()
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The table of an address vector: fi_av(3). Addresses by index, indexes by address, and the user's own name for each.
+//! The table of an address vector: fi_av(3). Addresses by index, indexes by address, and identifiers set by the
+//! application.
 //!
-//! Most addresses of a large vector are never talked to. One costs its own bytes and an index of 4 bytes for the way
-//! back; what few addresses have is kept apart.
+//! Most addresses of a large vector are never used. Each costs its own bytes and an index of 4 bytes for the reverse
+//! lookup. Rare attributes are kept in separate tables.
 #![forbid(unsafe_code)]
 
 use core::hash::BuildHasher;
@@ -20,35 +21,37 @@ use crate::engine::named_av::NamedAv;
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {
     slots: Slots<A>,
-    /// By the address in the slot, which is not repeated here.
+    /// Hashed by the address in the slot, which is not stored again here.
     indexes: HashTable<u32>,
-    /// Unused locations below the end, the lowest first: fi_av(3) promises the lowest index.
+    /// Unused indexes below the end, lowest first: fi_av(3) promises the lowest index.
     free: BinaryHeap<Reverse<u32>>,
-    /// How often an address was inserted beyond the first time, by index: so often it must be removed. Few are.
+    /// Number of repeated insertions of an address, by index: it must be removed as many more times. Few addresses have
+    /// any.
     repeats: HashMap<u32, u32, FxBuildHasher>,
-    /// What completions call an address, by index; nothing until some address has a name that is not its index, and
-    /// none then beyond the last that has one.
+    /// Identifiers that completions report, by index. Empty until an identifier differs from its index; it then ends
+    /// with the last such identifier.
     user_ids: Vec<u64>,
-    /// The index itself, or none until the application sets one.
+    /// FI_AV_USER_ID: an address has no identifier until the application sets one. Otherwise its identifier is its
+    /// index.
     named_by_user: bool,
-    /// Upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
+    /// Number of upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
     pub context_bits: u32,
-    /// Some address has a name that is not its index.
+    /// At least one identifier may differ from its index.
     has_user_ids: bool,
     /// FI_AV_AUTH_KEY.
     pub keys: KeyTable<A>,
-    /// Processes share it.
+    /// Set if processes share the vector.
     pub named: Option<NamedAv>,
 }
 
 enum Slot<A> {
     Used(A),
-    /// Removed; operations may still name it.
+    /// Removed, but operations in flight may still use the index.
     Removed,
     Free,
 }
 
-/// In blocks that stay where they are: a vector that grows leaves holes in the heap, together as large as itself.
+/// Slots in blocks that never move: a growing vector would leave holes in the heap, together as large as itself.
 struct Slots<A>(Vec<Vec<Slot<A>>>);
 
 /// Slots of a block.
@@ -64,12 +67,12 @@ impl<A> Slots<A> {
         self.0.get_mut(at / BLOCK)?.get_mut(at % BLOCK)
     }
 
-    /// Where it is now.
+    /// Appends a slot. Returns its index.
     fn push(&mut self, slot: Slot<A>) -> u32 {
         let at = self.len();
         match self.0.last_mut() {
             Some(last) if last.len() < BLOCK => last.push(slot),
-            // The first grows: most vectors are small.
+            // The first block grows step by step, because most vectors are small.
             None => self.0.push(vec![slot]),
             Some(_) => {
                 let mut block = Vec::with_capacity(BLOCK);
@@ -91,12 +94,12 @@ impl<A> Slots<A> {
     }
 }
 
-/// The hash of an address in the table.
+/// The hash of an address.
 fn hash_of<A: Hash>(addr: &A) -> u64 {
     FxBuildHasher.hash_one(addr)
 }
 
-/// The same of the address at this index.
+/// The hash of the address at this index.
 fn hash_at<A: Hash>(slots: &Slots<A>) -> impl Fn(&u32) -> u64 + '_ {
     |&index| match slots.get(index as usize) {
         Some(Slot::Used(addr)) => hash_of(addr),
@@ -110,7 +113,8 @@ fn is_at<'a, A: Eq>(slots: &'a Slots<A>, addr: &'a A) -> impl Fn(&u32) -> bool +
 }
 
 impl<A: Clone + Eq + Hash> AvTable<A> {
-    /// The user's name of an address is its index until another is set (FI_AV_USER_ID given at insertion).
+    /// Makes a table in which the identifier of an address is its index until another one is set (FI_AV_USER_ID at
+    /// insertion).
     pub fn new() -> Self {
         AvTable {
             slots: Slots(Vec::new()),
@@ -126,7 +130,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         }
     }
 
-    /// For a vector opened with FI_AV_USER_ID: an address has no name until one is set.
+    /// Makes a table for a vector opened with FI_AV_USER_ID: an address has no identifier until one is set.
     pub fn with_user_ids() -> Self {
         AvTable {
             named_by_user: true,
@@ -135,7 +139,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         }
     }
 
-    /// The lowest index that is not used, and true; for an address that is there already its index, and false.
+    /// Inserts at the lowest free index and returns it with true. A known address returns its index with false.
     pub fn insert(&mut self, addr: A) -> (u64, bool) {
         if let Some(index) = self.find(&addr) {
             *self.repeats.entry(index as u32).or_default() += 1;
@@ -149,7 +153,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         (index.into(), true)
     }
 
-    /// At the end: an address that is not in the table, or a hole that stays one.
+    /// Appends an address that is not in the table, or a hole that is never filled.
     pub fn append(&mut self, addr: Option<A>) {
         let index = self.slots.push(Slot::Removed);
         if let Some(addr) = addr {
@@ -184,9 +188,9 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         found.copied().map(u64::from)
     }
 
-    /// Takes back one insertion; the address if that was the last of it. Its index then stays a hole until `retire`.
+    /// Reverts one insertion. Returns the address if it was the last one. The index stays unused until `retire`.
     ///
-    /// `INVAL`: nothing is at this index.
+    /// `INVAL`: there is no address at this index.
     pub fn remove(&mut self, index: u64) -> Result<Option<A>> {
         let hash = hash_of(self.get(index).ok_or(Error::INVAL)?);
         let index = index as u32;
@@ -206,7 +210,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         Ok(None)
     }
 
-    /// No operation names the removed index any more: it may be given to another address.
+    /// Makes a removed index available again. No operation may use it any more.
     pub fn retire(&mut self, index: u64) {
         if let Some(slot) = self.slot_mut(index)
             && matches!(slot, Slot::Removed)
@@ -216,7 +220,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         }
     }
 
-    /// `INVAL`: nothing is at this index.
+    /// `INVAL`: there is no address at this index.
     pub fn set_user_id(&mut self, index: u64, id: u64) -> Result {
         self.get(index).ok_or(Error::INVAL)?;
         let at = index as usize;
@@ -229,13 +233,13 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
         Ok(())
     }
 
-    /// Addresses, not indexes.
+    /// Number of addresses, not of indexes.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.indexes.len()
     }
 
-    /// By index.
+    /// Addresses in the order of their indexes.
     #[cfg(test)]
     pub fn iter(&self) -> impl Iterator<Item = (u64, &A)> {
         (0..)
@@ -252,7 +256,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
 }
 
 impl<A> AvTable<A> {
-    /// What completions call this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if it has no name.
+    /// The identifier that completions report for this address; `UNNAMED` (FI_ADDR_NOTAVAIL) if there is none.
     pub fn user_id(&self, index: u64) -> u64 {
         match self.slot(index) {
             Some(Slot::Used(_)) => {
@@ -263,7 +267,7 @@ impl<A> AvTable<A> {
         }
     }
 
-    /// What an address is called until it gets a name.
+    /// The identifier of an address before one is set.
     fn first_name(&self, index: u64) -> u64 {
         match self.named_by_user {
             true => UNNAMED,
@@ -271,12 +275,12 @@ impl<A> AvTable<A> {
         }
     }
 
-    /// No address has this index or a higher one.
+    /// One more than the highest index in use.
     pub fn end(&self) -> u64 {
         self.slots.len() as u64
     }
 
-    /// With FI_AV_AUTH_KEY: what completions call the key that a peer has proved which is not in the vector.
+    /// With FI_AV_AUTH_KEY: the identifier of the key that was proved by a peer outside the vector.
     pub fn key_of_stranger(&self, addr: &A) -> Option<u64>
     where
         A: Eq + Hash,
@@ -298,13 +302,13 @@ impl<A> AvTable<A> {
     }
 }
 
-/// The address in a fi_addr_t whose upper `bits`, at least one, name a receive context: fi_rx_addr(3).
+/// The address in a fi_addr_t whose upper `bits`, at least one, are a receive context: fi_rx_addr(3).
 #[inline]
 pub fn without_context(addr: u64, bits: u32) -> u64 {
     addr & (u64::MAX >> bits)
 }
 
-/// The user id of an address that has none (FI_ADDR_NOTAVAIL).
+/// The identifier of an address that has none (FI_ADDR_NOTAVAIL).
 pub const UNNAMED: u64 = u64::MAX;
 
 #[cfg(test)]

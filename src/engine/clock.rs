@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The time, for whoever has deadlines. It is handed in, so that a test can say how late it is.
+//! The clock for deadlines. It is passed in, so that tests can set the time.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -8,7 +8,7 @@ pub trait Clock: Send {
     fn now(&self) -> Instant;
 }
 
-/// The time of this host.
+/// The clock of this host.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Monotonic;
 

@@ -15,23 +15,24 @@ pub struct Counter {
     pub wait: Wait,
     /// `BYTES`, `WATCHED`.
     mode: AtomicU8,
-    /// For fi_trywait: what it has answered for is not news any more.
+    /// Values at the last fi_trywait. Only later changes are reported.
     waited: Seen,
-    /// For poll sets, which are asked after fi_trywait said that there is something.
+    /// Values at the last query of a poll set. They are separate, because a poll set is read after fi_trywait has
+    /// reported a change.
     polled: Seen,
 }
 
 /// FI_CNTR_EVENTS_BYTES: counts bytes, not operations.
 const BYTES: u8 = 1;
-/// Something waits for a value (fi_trigger(3)). Changes under the domain's lock.
+/// Operations wait for a value (fi_trigger(3)). Changed under the domain lock.
 const WATCHED: u8 = 2;
 
-/// The values that somebody has been told of.
+/// The values that one kind of reader has seen.
 #[derive(Default)]
 struct Seen {
     value: AtomicU64,
     errors: AtomicU64,
-    /// Operations have completed, and nobody was told, before the application itself changed a value.
+    /// Operations had changed the counter, unseen, before the application itself changed a value.
     missed: AtomicBool,
 }
 
@@ -47,7 +48,7 @@ impl Counter {
         }
     }
 
-    /// Counts nothing. It stands where each completion has to be examined by itself.
+    /// Makes a counter that counts nothing. It stands in for one whose completions must each be examined.
     pub fn watcher() -> Result<Counter> {
         let counter = Counter::new(Wait::new(FI_WAIT_NONE, None, &[])?, false);
         counter.watch(true);
@@ -58,13 +59,13 @@ impl Counter {
         self.value.load(Ordering::Acquire)
     }
 
-    /// Whether the counter has changed since fi_trywait last asked.
+    /// Whether the counter has changed since the last call from fi_trywait.
     pub fn changed_for_wait(&self) -> bool {
         self.waited.take(self)
     }
 
-    /// Whether operations have changed the counter since a poll set last asked: fi_poll(3) leaves out what the
-    /// application has added or set itself.
+    /// Whether operations have changed the counter since the last call from a poll set: fi_poll(3) excludes changes by
+    /// the application itself.
     pub fn changed_for_poll(&self) -> bool {
         self.polled.take(self)
     }
@@ -78,12 +79,12 @@ impl Counter {
         self.errors.load(Ordering::Acquire)
     }
 
-    /// An operation of `len` bytes has succeeded. False if nothing was done because something waits for the value:
-    /// `DomainState::count_watched` is to be called.
+    /// Counts a successful operation of `len` bytes. Returns false and does nothing if operations wait for the value:
+    /// the caller must then call `DomainState::count_watched`.
     #[inline]
     #[must_use]
     pub fn count(&self, len: usize) -> bool {
-        // Relaxed: changes under the domain's lock, which the caller holds.
+        // Relaxed: the mode changes under the domain lock, which the caller holds.
         self.add(match self.mode.load(Ordering::Relaxed) {
             0 => 1,
             BYTES => len as u64,
@@ -92,12 +93,12 @@ impl Counter {
         true
     }
 
-    /// As `count`, from a caller that checks afterwards whether a value was reached.
+    /// Like `count`, for a caller that checks afterwards whether a value was reached.
     pub fn succeeded(&self, len: usize) {
         self.add(if self.counts_bytes() { len as u64 } else { 1 });
     }
 
-    /// Whether something waits for a value. To be asked, and changed, under the domain's lock.
+    /// Whether operations wait for a value. Called under the domain lock.
     pub fn is_watched(&self) -> bool {
         self.mode.load(Ordering::Relaxed) & WATCHED != 0
     }
@@ -116,12 +117,12 @@ impl Counter {
 
     #[inline]
     pub fn add(&self, n: u64) {
-        // Release: who sees the count also sees the data that it stands for.
+        // Release: a thread that sees the count also sees the data that it counts.
         self.value.fetch_add(n, Ordering::Release);
         self.wait.notify_unlocked();
     }
 
-    /// The application changes a value by itself: fi_cntr_add and the like.
+    /// Changes a value on behalf of the application: fi_cntr_add and similar calls.
     pub fn edit(&self, edit: Edit) {
         self.polled.miss(self);
         // Release: as in `add`.
@@ -136,7 +137,7 @@ impl Counter {
     }
 }
 
-/// What an application may do to a counter.
+/// A change of a counter by the application.
 #[derive(Clone, Copy)]
 pub enum Edit {
     Add(u64),
@@ -146,7 +147,7 @@ pub enum Edit {
 }
 
 impl Seen {
-    /// Takes note of the values; whether they are others.
+    /// Records the values. Returns whether they have changed.
     fn note(&self, counter: &Counter) -> bool {
         let (value, errors) = (counter.value(), counter.errors());
         let value_changed = self.value.swap(value, Ordering::Relaxed) != value;
@@ -154,7 +155,7 @@ impl Seen {
         value_changed || errors_changed
     }
 
-    /// Keeps in mind that there was news, whatever the values become.
+    /// Remembers a change by operations, whatever the application sets next.
     fn miss(&self, counter: &Counter) {
         if self.note(counter) {
             self.missed.store(true, Ordering::Relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_WAIT_MUTEX_COND (fi_cq(3), fi_eq(3), fi_poll(3)): wakes who waits on a condition variable when a descriptor
-//! becomes readable. Nobody else looks there while the application waits, unless progress is automatic. The woken
-//! application makes the progress itself, by its next read, so that this needs no part in any domain.
+//! FI_WAIT_MUTEX_COND (fi_cq(3), fi_eq(3), fi_poll(3)): signals a condition variable when a descriptor becomes
+//! readable. While the application waits, no other thread watches that descriptor unless progress is automatic. The
+//! woken application makes progress by its next read, so this thread needs no access to any domain.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::fork::Birth;
 use crate::sys::thread;
 
-/// A mutex and a condition variable, and once they were handed out a thread that sleeps on the descriptor while
-/// somebody waits.
+/// A mutex and a condition variable. After the application has fetched them, a thread blocks on the descriptor while
+/// the object is armed.
 pub struct CondWatch {
     shared: Arc<Shared>,
     thread: Mutex<Option<(JoinHandle<()>, Birth)>>,
@@ -25,10 +25,10 @@ pub struct CondWatch {
 
 struct Shared {
     cond: Arc<Cond>,
-    /// Somebody may wait, and was not woken for the descriptor since.
+    /// The application may be waiting, and was not signalled since it armed this object.
     armed: AtomicBool,
     stop: AtomicBool,
-    /// Either has changed.
+    /// Set when `armed` or `stop` has changed.
     doorbell: EventFd,
 }
 
@@ -46,7 +46,7 @@ impl CondWatch {
         })
     }
 
-    /// What a wait object of this kind needs.
+    /// The object for FI_WAIT_MUTEX_COND; none for other kinds of wait objects.
     pub fn for_obj(obj: fi_wait_obj) -> Result<Option<CondWatch>> {
         (obj == FI_WAIT_MUTEX_COND).then(CondWatch::new).transpose()
     }
@@ -55,7 +55,8 @@ impl CondWatch {
         &self.shared.cond
     }
 
-    /// The application gets the mutex and the condition variable. `fd` stays open until this is dropped.
+    /// Returns the mutex and the condition variable for the application. `fd` must stay open until this object is
+    /// dropped.
     pub fn start(&self, fd: RawFd) -> Result<&Arc<Cond>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
@@ -66,7 +67,7 @@ impl CondWatch {
         Ok(self.cond())
     }
 
-    /// Somebody is going to wait: fi_trywait(3) has found nothing.
+    /// Called before the application waits: fi_trywait(3) has found nothing.
     pub fn arm(&self) {
         if !self.shared.armed.swap(true, Ordering::AcqRel) {
             self.shared.doorbell.set();
@@ -80,11 +81,11 @@ impl Shared {
         while !self.stop.load(Ordering::Acquire) {
             let armed = self.armed.load(Ordering::Acquire);
             let fds = [doorbell, fd];
-            // What ends the sleep, a signal handler too, is found by looking again.
+            // The next iteration finds whatever ended the sleep. An error only means that a signal handler ran.
             let _ = sleep_on(&fds[..if armed { 2 } else { 1 }], None);
             self.doorbell.clear();
             if armed && sleep_on(&[fd], Some(core::time::Duration::ZERO)).unwrap_or(false) {
-                // Before the broadcast: who arms from here on waits for another one.
+                // Cleared before the broadcast: a thread that arms from here on needs another broadcast.
                 self.armed.store(false, Ordering::Release);
                 self.cond.broadcast();
             }
@@ -101,7 +102,7 @@ impl Drop for CondWatch {
         let Some((thread, birth)) = thread.take() else {
             return;
         };
-        // A child has no such thread, and the doorbell is the parent's too.
+        // A child has no such thread, and shares the doorbell with its parent.
         if !birth.is_here() {
             return;
         }

@@ -54,12 +54,12 @@ impl ConnectClock {
         running.stopped.is_none().then_some(running.deadline)
     }
 
-    /// The connection is up, or no longer wanted.
+    /// Ends the clock, because the connection is up or no longer needed.
     pub fn reset(&mut self) {
         self.0 = None;
     }
 
-    /// The peer's kernel has accepted the attempt.
+    /// Stops the clock, because the peer's kernel has accepted the attempt.
     pub fn stop(&mut self, now: Instant) {
         if let Some(running) = &mut self.0 {
             running.stopped.get_or_insert(now);
@@ -67,7 +67,8 @@ impl ConnectClock {
         }
     }
 
-    /// The attempt has failed. If the peer's kernel had accepted it, the time in between does not count.
+    /// Resumes the clock after a failed attempt. If the peer's kernel had accepted it, the time in between does not
+    /// count.
     pub fn resume(&mut self, now: Instant) {
         if let Some(running) = &mut self.0
             && let Some(stopped) = running.stopped.take()
@@ -77,13 +78,13 @@ impl ConnectClock {
         }
     }
 
-    /// The peer's listener is there, but its queue is full: the time begins anew.
+    /// Restarts the time, because the peer's listener exists but its queue is full.
     pub fn restart(&mut self, now: Instant, limit: Duration) {
         self.reset();
         self.start(now, limit);
     }
 
-    /// Whether the attempts are to end. The time is extended once if the application has not polled while it ran out,
+    /// Whether the attempts must end. The time is extended once if the application has not polled while it ran out,
     /// because then no attempt was made in that time.
     pub fn is_over(&mut self, now: Instant) -> bool {
         let Some(running) = self.0.as_mut().filter(|it| it.stopped.is_none()) else {
@@ -96,7 +97,8 @@ impl ConnectClock {
         now >= running.deadline
     }
 
-    /// Whether the listener is gone for good, given that it refuses now: it had accepted an attempt and closed it.
+    /// Whether the listener is gone for good. Called when it refuses an attempt: it had accepted an earlier one and
+    /// closed it.
     pub fn is_gone(&self, now: Instant) -> bool {
         let dropped = self.0.as_ref().and_then(|running| running.dropped);
         dropped.is_some_and(|dropped| now >= dropped + REOPEN)
@@ -153,7 +155,7 @@ mod tests {
         let start = Instant::now();
         let mut clock = ConnectClock::default();
         clock.start(start, LIMIT);
-        // Attempts that were refused mean nothing: the peer may only be about to open its endpoint.
+        // Refused attempts mean nothing: the peer may be about to open its endpoint.
         clock.resume(start + seconds(1));
         assert!(!clock.is_gone(start + seconds(9)));
         clock.stop(start + seconds(2));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The entries of a completion queue, packed in the queue's format as fi_cq(3) lays it out, so that a read is one copy
-//! or two. Errors stand in a list of their own but keep their place in the order: what came before an error is read
-//! before it, what came after it only once the error was taken.
+//! The entries of a completion queue, packed in the queue's format as fi_cq(3) defines it, so that a read takes one
+//! copy or two. Errors are in a separate list but keep their place in the order: entries before an error are read
+//! before it, entries after it only after the error was read.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -9,37 +9,38 @@ use std::collections::VecDeque;
 use crate::ffi::ops::cq::CqErr;
 
 pub struct Ring {
-    /// Words of an entry, which is the format: 1 context, 3 message, 5 data, 6 tagged.
+    /// Words of an entry, which determine the format: 1 context, 3 message, 5 data, 6 tagged.
     words: usize,
-    /// As many entries as `mask + 1`.
+    /// Room for `mask + 1` entries.
     entries: Vec<u64>,
-    /// One per entry, or none at all.
+    /// One source per entry, or none at all.
     sources: Vec<u64>,
     mask: usize,
-    /// Entries ever read and written since the ring was last empty. `head & mask` is the place of the next to read.
+    /// Numbers of the next entry to read and to write, counted since the ring was last empty. `head & mask` is the
+    /// place of the next to read.
     head: usize,
     tail: usize,
-    /// The `tail` at which the first error came; beyond every tail if there is none.
+    /// The `tail` at the first error; `NEVER` if there is none.
     stop: usize,
-    /// Each with its place, likewise.
+    /// Each error with the `tail` at which it was added.
     errors: VecDeque<(usize, CqErr)>,
     capacity: usize,
 }
 
-/// Takes a slice of words, more than once.
+/// A function that takes a slice of words, possibly several times.
 pub type Out<'a> = &'a mut dyn FnMut(&[u64]);
 
-/// What a read would find.
+/// State of the queue's head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     Empty,
-    /// So many entries before the end or the next error.
+    /// Number of entries before the end or the next error.
     Entries(usize),
     Error,
 }
 
 impl Ring {
-    /// `capacity` is rounded up to a power of two. It is a mark, not a limit, and memory is taken as entries pile up.
+    /// `capacity` is rounded up to a power of two. It is no limit: the ring grows as entries accumulate.
     pub fn new(words: usize, capacity: usize, with_source: bool) -> Ring {
         assert!(matches!(words, 1 | 3 | 5 | 6), "formats of fi_cq(3)");
         let capacity = capacity.max(1).next_power_of_two();
@@ -57,7 +58,7 @@ impl Ring {
         }
     }
 
-    /// The words of `entry` that the format has are kept. Nothing is ever lost: the ring grows.
+    /// Stores the words of `entry` that the format has. No entry is ever dropped, because the ring grows.
     #[inline(always)]
     pub fn push(&mut self, entry: &[u64; 6], source: u64) {
         if self.tail - self.head > self.mask {
@@ -91,8 +92,8 @@ impl Ring {
         }
     }
 
-    /// Hands up to `max` entries to `out`, in one or two slices of whole entries, and their sources to `source_out`;
-    /// how many. Entries without a source have the source FI_ADDR_NOTAVAIL. Stops before an error.
+    /// Passes up to `max` entries to `out`, in one or two slices of whole entries, and their sources to `source_out`.
+    /// Returns their number. Entries without a source have FI_ADDR_NOTAVAIL. Stops before an error.
     #[inline]
     pub fn read_into(
         &mut self,
@@ -118,7 +119,7 @@ impl Ring {
         count
     }
 
-    /// Hands the next entry to `out`; there has to be one.
+    /// Passes the next entry to `out`; there must be one.
     #[inline(always)]
     pub fn read_one(&mut self, out: impl FnOnce(&[u64])) {
         let at = self.head & self.mask;
@@ -127,7 +128,7 @@ impl Ring {
         self.rewind();
     }
 
-    /// The error whose turn it is.
+    /// The error at the head, if there is one.
     pub fn peek_err(&self) -> Option<&CqErr> {
         let (place, error) = self.errors.front()?;
         (*place == self.head).then_some(error)
@@ -141,7 +142,7 @@ impl Ring {
         Some(error)
     }
 
-    /// Entries and errors.
+    /// Number of entries and errors.
     #[inline]
     pub fn len(&self) -> usize {
         self.tail - self.head + self.errors.len()
@@ -157,7 +158,7 @@ impl Ring {
         self.stop != NEVER
     }
 
-    /// As many entries as the queue was made for.
+    /// The size with which the queue was created.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
@@ -167,7 +168,7 @@ impl Ring {
         self.entries[at * WORDS..][..WORDS].copy_from_slice(&entry[..WORDS]);
     }
 
-    /// An empty ring starts again where the memory is warm.
+    /// An empty ring starts again at its beginning, where the memory is in the cache.
     #[inline]
     fn rewind(&mut self) {
         if self.is_empty() {
@@ -189,8 +190,8 @@ impl Ring {
         }
     }
 
-    /// Twice the room. What is full is all of the old room: two slices, neither of which the new room splits, for it
-    /// ends where the old one ended.
+    /// Doubles the room. The old room is full: two slices. The new room splits neither, because its end is a multiple
+    /// of the old one's.
     #[cold]
     fn grow(&mut self) {
         let room = self.mask + 1;
@@ -210,10 +211,10 @@ impl Ring {
     }
 }
 
-/// No tail gets there.
+/// No `tail` reaches this value.
 const NEVER: usize = usize::MAX;
 
-/// Entries that a new ring has room for, if its capacity is not less.
+/// Initial room in entries, unless the capacity is lower.
 const FIRST_ROOM: usize = 256;
 
 /// Sources of entries that have none (FI_ADDR_NOTAVAIL).
@@ -311,7 +312,7 @@ mod tests {
     fn a_full_ring_grows_wherever_its_first_entry_stands() {
         for skip in 0..24 {
             each_format(|mut ring| {
-                // Never empty in between, or the ring starts again.
+                // The ring must not become empty, which would reset it.
                 push(&mut ring, 0..1);
                 for n in 0..skip {
                     push(&mut ring, n + 1..n + 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the engine keeps for one domain, under the domain's lock.
+//! The engine's state of one domain, under the domain lock.
 #![forbid(unsafe_code)]
 
 mod coll;
@@ -44,29 +44,29 @@ pub struct DomainState<A, M: Memory = Host> {
     eps: Slab<EpState>,
     srxs: Slab<Srx<M>>,
     pub mrs: Regions,
-    /// What may be parked on the transport's descriptor without saying so each time: wait objects, event queues, the
-    /// progress thread. While there is none, what is ready need not show on it.
+    /// Objects on which a thread may block at any time without notice: wait objects, event queues, the progress thread.
+    /// While there is none, the transport's descriptor need not become readable.
     pub watchers: usize,
-    /// Wait objects among them.
+    /// Number of wait objects in `watchers`.
     waits: usize,
-    /// Wait objects that a thread is parked on, or may be without saying so.
+    /// Wait objects on which a thread blocks, or may block without notice.
     armed: Arc<AtomicUsize>,
-    /// Other threads may wait for the lock.
+    /// Other threads may compete for the lock.
     pub contended: bool,
-    /// A thread of ours makes progress.
+    /// The progress thread runs.
     pub auto: bool,
     /// Operations that wait for counters.
     pub triggers: Triggers<M>,
-    /// Queues that other providers own.
+    /// Queues that belong to other providers.
     pub peers: Peers,
     outcomes: VecDeque<Outcome<M>>,
-    /// While a peer is lost: what that does to operations.
+    /// Set while operations fail because a peer was lost.
     pub loss: Option<Loss>,
-    /// What endpoints count for others to read.
+    /// Counters of the endpoints that other processes can read.
     pub stats: Stats,
 }
 
-/// What the errors of operations say that fail with a peer, and how many there are.
+/// Error text of operations that fail with a peer, and their number so far.
 pub struct Loss {
     pub why: Arc<CStr>,
     pub failed: usize,
@@ -93,7 +93,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A wait object that belongs to the domain from now on.
+    /// Adds the wait object to those of the domain.
     pub fn add_wait(&mut self, wait: Wait) -> Wait {
         let sleeps = usize::from(wait.can_sleep());
         self.watchers += sleeps;
@@ -106,9 +106,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.waits -= usize::from(can_sleep);
     }
 
-    /// Whether a thread may be parked that relies on the transport's descriptor.
+    /// Whether a thread may be blocked on the transport's descriptor.
     pub fn may_sleep(&self) -> bool {
-        // Relaxed: whoever arms does so under the lock, and has polled before.
+        // Relaxed: a thread arms the wait object under the lock, after it has polled.
         self.watchers > self.waits || self.armed.load(Ordering::Relaxed) > 0
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the engine knows of an endpoint: what is bound to it, and what it was opened with (fi_endpoint(3)).
+//! The engine's state of an endpoint: its attributes and the objects that are bound to it (fi_endpoint(3)).
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -49,21 +49,21 @@ impl Event {
 }
 
 impl What {
-    /// As what an operation is counted that has succeeded.
+    /// The statistics counter for a successful operation of this kind.
     #[inline(always)]
     pub const fn tally(self) -> Tally {
         Tally::begun(self as u8)
     }
 }
 
-/// One for each kind of event.
+/// One counter for each kind of event.
 pub type Counters = [Option<Arc<Counter>>; 6];
 
-/// Capabilities that may be asked for in the receive attributes alone.
+/// Capabilities that may be requested in the receive attributes only.
 const RX_EXTRAS: Caps = flags!(Caps:
     SOURCE_ERR | TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | TRIGGER | ATOMIC
 );
-/// Receive capabilities that the receive attributes may take away.
+/// Receive capabilities that the receive attributes can remove.
 const RX_MODIFIERS: Caps = flags!(Caps:
     SOURCE | SOURCE_ERR | DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV
 );
@@ -74,10 +74,10 @@ const MEMORY_WAYS: Caps = flags!(Caps: READ | WRITE | REMOTE_READ | REMOTE_WRITE
 const KINDS: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC);
 const TX_EXTRAS: Caps = flags!(Caps: FENCE | TRIGGER | ATOMIC);
 
-/// What needs a queue for transmits.
+/// Capabilities that need a transmit queue.
 pub const INITIATES: Caps = flags!(Caps: SEND | READ | WRITE);
 
-/// The part of an endpoint that an `EpState` stands for.
+/// The part of an endpoint that an `EpState` represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     Endpoint,
@@ -94,16 +94,16 @@ pub enum Role {
         of: usize,
         index: usize,
     },
-    /// Operations that closed transmit contexts of the scalable endpoint `of` left under way.
+    /// Operations in flight of closed transmit contexts of the scalable endpoint `of`.
     Closed {
         of: usize,
     },
 }
 
-/// Under the domain's lock, by number in `DomainState::eps`.
+/// State of an endpoint, under the domain lock; its index is the one in `DomainState::eps`.
 pub struct EpState {
     pub role: Role,
-    /// The handle that C holds, and its context: events name them.
+    /// The C handle and its context, which events contain.
     pub fid: usize,
     pub context: usize,
     pub ep_type: u32,
@@ -111,46 +111,48 @@ pub struct EpState {
     pub tx_cq: Option<usize>,
     pub rx_cq: Option<usize>,
     /// FI_COMPLETION for every receive of a shared context, unless the endpoint's queue was bound with
-    /// FI_SELECTIVE_COMPLETION: such a receive meets the endpoint, and this, only with its message.
+    /// FI_SELECTIVE_COMPLETION. Such a receive gets this flag with its message, because only the message determines the
+    /// endpoint.
     pub rx_implied: OpFlags,
     pub cntrs: Counters,
-    /// Once deferred work was queued: the counters bound. In their place `cntrs` has watched ones that count nothing.
+    /// The counters that are bound, after deferred work was queued. `cntrs` then has watched counters that count
+    /// nothing.
     pub behind: Option<Box<Counters>>,
     pub av: Option<usize>,
-    /// The domain reports sources, and the receive attributes leave FI_SOURCE out.
+    /// The domain reports sources, but the receive attributes lack FI_SOURCE.
     pub hides_source: bool,
-    /// Completions call some of its addresses by names of the application (FI_AV_USER_ID).
+    /// Completions report identifiers of the application for some addresses (FI_AV_USER_ID).
     pub user_ids: bool,
     pub eq: Option<Arc<EventQueue>>,
     /// The receive context in `DomainState::srxs`: the endpoint's own, or one that it shares.
     pub srx: usize,
-    /// It is one that it shares: receives are posted there.
+    /// The receive context is a shared one, to which receives are posted.
     pub shares_receives: bool,
-    /// Receives are checked before they are posted: it shares its context, they have to name their source, or nothing
-    /// comes any more.
+    /// Receives are checked before they are posted, because the endpoint shares its context, receives must name their
+    /// source, or no messages can arrive any more.
     pub checks_receives: bool,
-    /// Why nothing comes any more: its only connection ended.
+    /// Why no messages can arrive any more: the error that ended the only connection.
     pub ended: Option<Error>,
-    /// The receive contexts of a scalable endpoint beyond its first, which is the endpoint's own: their numbers.
+    /// Indexes of the receive contexts of a scalable endpoint after the first, which is the endpoint's own.
     pub contexts: Vec<usize>,
     pub enabled: bool,
-    /// FI_MORE is a promise (`OPT_MORE_FOLLOWS`).
+    /// FI_MORE guarantees that another operation follows (`OPT_MORE_FOLLOWS`).
     pub more_follows: bool,
     /// Source that completions give for the peer of a connected endpoint (`OPT_PEER_NUMBER`), or FI_ADDR_NOTAVAIL.
     pub peer_number: u64,
     /// Nothing is read from the peer of a connected endpoint (`OPT_PAUSE`).
     pub is_paused: bool,
-    /// Accesses to memory keep their order among each other, or with messages: FI_ORDER_RAW and its like.
+    /// Memory accesses keep their order among each other, or with messages: FI_ORDER_RAW and similar.
     pub orders_access: bool,
     pub tx_size: usize,
-    /// Operations posted that have not completed.
+    /// Operations that have not completed.
     pub tx_pending: usize,
-    /// What it does, for others to read.
+    /// Statistics that other processes can read.
     pub stats: EpStats,
 }
 
 impl EpState {
-    /// An operation is to be posted again later.
+    /// The error for an operation that must be posted again later.
     #[cold]
     #[inline(never)]
     pub fn again(&self) -> Error {
@@ -163,8 +165,8 @@ impl EpState {
         self.cntrs[event as usize].as_ref()
     }
 
-    /// Deferred work is queued: its completions are to be told from those of other operations, which the endpoint's
-    /// own counters count. Who only could queue some pays nothing.
+    /// Prepares for deferred work: its completions must be distinguished from those of other operations, which the
+    /// endpoint's own counters count. Endpoints that never queue deferred work keep the direct counters.
     pub fn tell_work(&mut self) -> Result {
         if self.behind.is_some() {
             return Ok(());
@@ -177,10 +179,10 @@ impl EpState {
         Ok(())
     }
 
-    /// The application binds a counter, before or after the endpoint is enabled.
+    /// Binds a counter, before or after the endpoint is enabled.
     pub fn bind_counter(&mut self, event: Event, counter: &Arc<Counter>) {
         let slots = match &mut self.behind {
-            // The watcher of `tell_work` stays where it is.
+            // The watcher of `tell_work` stays in `cntrs`.
             Some(behind) => {
                 if self.cntrs[event as usize].is_none() {
                     self.cntrs[event as usize] = Some(counter.clone());
@@ -200,13 +202,13 @@ impl EpState {
     /// The capabilities in force for an endpoint that was opened with `info`.
     pub fn caps_of(info: &Info) -> Caps {
         let mut caps = info.caps | info.tx.caps & TX_EXTRAS | info.rx.caps & RX_EXTRAS;
-        // fi_endpoint(3), fi_rx_attr: without capabilities it stands for those of the endpoint.
+        // fi_endpoint(3), fi_rx_attr: attributes without capabilities inherit those of the endpoint.
         if !info.rx.caps.is_empty() {
             caps &= info.rx.caps | !RX_MODIFIERS;
         }
         caps = with_directed(caps);
-        // fi_getinfo(3), FI_SEND and FI_RECV: alone they are about messages with and without tags. Connected endpoints
-        // have tags for who asks.
+        // fi_getinfo(3), FI_SEND and FI_RECV: without FI_MSG and FI_TAGGED they include both kinds of messages.
+        // Connected endpoints have tagged messages only on request.
         if !caps.intersects(Caps::MSG | Caps::TAGGED) && caps.intersects(Caps::SEND | Caps::RECV) {
             caps |= Caps::MSG;
             caps |= if info.ep.ep_type == FI_EP_MSG.0 {
@@ -215,7 +217,7 @@ impl EpState {
                 Caps::TAGGED
             };
         }
-        // fi_getinfo(3): without a direction a capability works in all.
+        // fi_getinfo(3): a capability without a direction includes all directions.
         if caps.intersects(Caps::MSG | Caps::TAGGED) && !caps.intersects(MESSAGE_WAYS) {
             caps |= MESSAGE_WAYS;
         }
@@ -225,8 +227,8 @@ impl EpState {
         caps
     }
 
-    /// A receive context of a scalable endpoint is opened with these attributes. The state is kept, because what
-    /// concerns memory and connections is the endpoint's.
+    /// Applies the attributes of a receive context of a scalable endpoint that is opened. The rest of the state stays,
+    /// because memory and connections belong to the endpoint.
     pub fn narrow_receives(&mut self, info: &Info, hides_source: bool) {
         let caps = EpState::caps_of(info);
         self.caps = self.caps & !RX_MODIFIERS | caps & RX_MODIFIERS;
@@ -234,8 +236,9 @@ impl EpState {
         self.hides_source = hides_source;
     }
 
-    /// What an endpoint can be called for, to send and to receive: fi_endpoint(3): all of it, unless the attributes of
-    /// a side name less. A side without its direction has no messages: fi_getinfo(3), FI_SEND and FI_RECV.
+    /// The capabilities for calls of the sending and of the receiving side: all of the endpoint's, reduced by the
+    /// attributes of that side (fi_endpoint(3)). A side without its direction has no messages: fi_getinfo(3), FI_SEND
+    /// and FI_RECV.
     pub fn sides_of(info: &Info) -> (Caps, Caps) {
         let all = EpState::caps_of(info);
         (
@@ -244,7 +247,7 @@ impl EpState {
         )
     }
 
-    /// Whether deferred work may begin such an operation.
+    /// Whether deferred work may initiate such an operation.
     pub fn begins(&self, what: What) -> bool {
         self.caps.contains(match what {
             What::Msg => flags!(Caps: MSG | SEND),
@@ -255,7 +258,7 @@ impl EpState {
         })
     }
 
-    /// Whether such messages can be received.
+    /// Whether the endpoint can receive such messages.
     pub fn takes(&self, what: What) -> bool {
         self.caps.contains(match what {
             What::Tagged => flags!(Caps: TAGGED | RECV),
@@ -263,7 +266,7 @@ impl EpState {
         })
     }
 
-    /// Receives may name their source.
+    /// Whether receives may name their source.
     #[inline]
     pub fn directed(&self, what: What) -> bool {
         directed(self.caps, what)
@@ -298,8 +301,8 @@ pub fn check_source<M: Memory>(caps: Caps, rx: &Rx<M>) -> Result {
     }
 }
 
-/// fi_getinfo(3): FI_EXACT_DIRECTED_RECV alone is for all receives, else it modifies the others. FI_DIRECTED_RECV is
-/// for tagged ones, too.
+/// fi_getinfo(3): FI_EXACT_DIRECTED_RECV alone applies to all receives; otherwise it modifies the other flags.
+/// FI_DIRECTED_RECV includes tagged receives.
 pub fn with_directed(mut caps: Caps) -> Caps {
     if caps & flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV)
         == Caps::EXACT_DIRECTED_RECV

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Event queues: fi_eq(3).
 //!
-//! The queue's lock is taken last; domains are driven through `Weak<dyn Driver>`s without holding it.
+//! The queue's lock is the innermost one. Domains are driven through `Weak<dyn Driver>`s without holding it.
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
@@ -16,10 +16,10 @@ use crate::ffi::user::Room;
 use crate::ffi::{Kind, WaitHandle};
 use crate::sync::{Use, Uses};
 
-/// Something that brings events to the queue when it is driven: a domain's transport, a passive endpoint.
+/// A source of events that must be polled: a domain's transport, a passive endpoint.
 pub trait Driver: Send + Sync {
     fn drive(&self);
-    /// Readable when driving may find something.
+    /// Becomes readable when driving may find events.
     fn fd(&self) -> RawFd;
 }
 
@@ -27,9 +27,9 @@ enum Entry {
     Event {
         number: u32,
         bytes: Box<[u8]>,
-        /// A `fi_info` that C has not seen yet.
+        /// Frees a `fi_info` that the application has not received yet.
         info: Option<Box<dyn FnOnce() + Send>>,
-        /// The handle that the event is about, as a number.
+        /// The handle to which the event refers, as a number.
         fid: usize,
     },
     Error(EqErr),
@@ -39,21 +39,21 @@ enum Entry {
 struct State {
     entries: VecDeque<Entry>,
     drivers: Vec<Weak<dyn Driver>>,
-    /// Keeps `err_data` of the last error that was read.
+    /// The last error that was read, because the application may still use its `err_data`.
     last_error: Option<EqErr>,
 }
 
-/// The queue, shared by its handle and by those who report to it.
+/// The queue, shared by its handle and by the objects that report to it.
 pub struct EventQueue {
     state: Mutex<State>,
     wait: Wait,
     size: usize,
-    /// FI_WRITE: the application may put in events of its own.
+    /// FI_WRITE: the application may write events of its own.
     writable: bool,
     pub uses: Uses,
 }
 
-/// A queue of size 0 has room for this many events.
+/// Capacity of a queue that was opened with size 0.
 const DEFAULT_SIZE: usize = 256;
 
 impl EventQueue {
@@ -71,7 +71,7 @@ impl EventQueue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Driven by every read from now on, as long as it lives.
+    /// Adds a driver that every read calls, as long as it lives.
     pub fn add_driver(&self, driver: Weak<dyn Driver>) -> Result {
         let mut state = self.state();
         state.drivers.retain(|d| d.strong_count() > 0);
@@ -95,7 +95,7 @@ impl EventQueue {
         self.wait.notify_unlocked();
     }
 
-    /// An event; `bytes` is the struct that fi_eq(3) gives for it.
+    /// Adds an event; `bytes` is the struct that fi_eq(3) defines for it.
     pub fn event(&self, number: u32, fid: usize, bytes: &[u8]) {
         self.push(Entry::Event {
             number,
@@ -105,15 +105,15 @@ impl EventQueue {
         });
     }
 
-    /// An asynchronous request has completed, `struct fi_eq_entry`.
+    /// Reports the completion of an asynchronous request, `struct fi_eq_entry`.
     pub fn complete(&self, number: u32, fid: usize, context: usize, data: u64) {
         let words = [fid as u64, context as u64, data];
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
         self.event(number, fid, &bytes);
     }
 
-    /// A connection event, `struct fi_eq_cm_entry`: handle, `fi_info` (0 is none), private data. `drop_info` frees the
-    /// info if the event is never read.
+    /// Adds a connection event, `struct fi_eq_cm_entry`: handle, `fi_info` (0 for none), private data. `drop_info`
+    /// frees the info if the event is never read.
     pub fn cm_event(
         &self,
         number: u32,
@@ -138,7 +138,7 @@ impl EventQueue {
         self.push(Entry::Error(error));
     }
 
-    /// Forgets events about a handle that is closed.
+    /// Drops events of a handle that is closed.
     pub fn forget(&self, fid: usize) {
         let mut state = self.state();
         let entries = std::mem::take(&mut state.entries);
@@ -163,13 +163,13 @@ impl EventQueue {
         drivers.iter().for_each(|driver| driver.drive());
     }
 
-    /// The event at the head, if there is one, as far as the caller has room for it.
+    /// Reads the event at the head, cut to the caller's buffer.
     fn take(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
         let mut state = self.state();
         let (number, copied) = match state.entries.front_mut() {
             None => return Err(Error::AGAIN),
             Some(Entry::Error(_)) => return Err(Error::AVAIL),
-            // An info that the caller has no room for would be lost.
+            // If the buffer had no room for the info, it would be lost.
             Some(Entry::Event { info: Some(_), .. }) if out.len() < CM_ENTRY => {
                 return Err(Error::TOOSMALL);
             }
@@ -180,7 +180,7 @@ impl EventQueue {
                 ..
             }) => {
                 if flags & PEEK == 0 {
-                    // The caller has the info now.
+                    // The caller owns the info now.
                     *info = None;
                 }
                 (*number, out.fill(bytes))
@@ -210,7 +210,7 @@ impl EventQueue {
 const PEEK: u64 = FI_PEEK;
 /// Bytes of a `struct fi_eq_cm_entry` before the connection data.
 const CM_ENTRY: usize = 16;
-/// An event of the application's that is longer is a mistake.
+/// A longer event of the application is treated as a mistake.
 const MAX_EVENT: usize = 1 << 20;
 
 fn check_flags(flags: u64) -> Result {
@@ -245,7 +245,7 @@ impl Member for EventQueue {
     }
 }
 
-/// The handle.
+/// The handle of an event queue.
 pub struct Eq {
     pub queue: Arc<EventQueue>,
     pub api_version: u32,
@@ -289,7 +289,7 @@ impl EqCalls for Eq {
     fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)> {
         let queue = &self.queue;
         check_flags(flags)?;
-        // Nobody closes the queue under a thread that waits for it.
+        // Keeps the queue open while this thread waits for it.
         let _inside = queue.uses.take();
         if !queue.wait.can_sleep() || queue.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);

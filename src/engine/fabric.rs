@@ -23,7 +23,7 @@ use crate::sync::{Serialized, Use, Uses};
 
 pub use shared::FabricShared;
 
-/// The handle.
+/// The handle of a fabric.
 pub struct Fabric<T: Transport> {
     shared: Arc<FabricShared<T>>,
 }
@@ -131,7 +131,7 @@ pub struct WaitSetHandle {
     _fabric: Use,
 }
 
-/// The wait set that attributes name, and the token that keeps it open.
+/// The wait set in the attributes, and the use that keeps it open.
 pub fn wait_set(other: Option<Other<'_>>) -> Result<(Option<Arc<WaitSet>>, Option<Use>)> {
     match other {
         None => Ok((None, None)),
@@ -167,7 +167,7 @@ impl Kind for WaitSetHandle {
 
 impl WaitCalls for WaitSetHandle {
     fn wait(&self, timeout: c_int) -> Result {
-        // Nobody closes the set under a thread that waits for it.
+        // Keeps the set open while this thread waits for it.
         let _inside = self.set.uses.take();
         self.set.wait(timeout)
     }

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What bounds the time for which frames are held back to be sent together: a thread that flushes what the application
-//! does not flush by its next call. It is started when something is held back for the first time, and sleeps without a
-//! tick while nothing is.
+//! A thread that limits how long frames are held back to be sent together: it flushes frames that the application does
+//! not flush by its next call. It starts when a frame is held back for the first time, and blocks while nothing is.
 //!
-//! It wakes up every `HOLD` while frames are held back now and then, which needs no word of the poster; after `QUIET` rounds in
-//! which there were none it parks, and the next poster that holds something back unparks it. A poster that goes on posting or
-//! polling flushes by itself long before: the thread then only reads a number.
+//! The thread wakes up every `HOLD` while frames are held back now and then, without being notified. After `QUIET`
+//! rounds without such frames it parks, and the next poster that holds a frame back unparks it. A poster that continues
+//! to post or poll flushes by itself long before; the thread then only reads a number.
 //!
-//! Why there is no kernel timer, and no wake-up for each burst: a timer that every burst sets costs the poster a
-//! system call each time; a thread that is woken for every burst costs as much and comes later.
+//! A kernel timer that every burst sets would cost the poster a system call per burst. A thread that is woken for every
+//! burst costs as much and reacts later.
 //!
-//! A poster flushes by itself 256 frames or 64 KiB later at the latest, which takes some 25 us, so in a stream the
-//! thread finds nothing old. Poster and thread share a number and a flag, no lock. Where no thread can be had, and in
+//! A poster flushes by itself after at most 256 frames or 64 KiB, which takes about 25 us, so in a stream the thread
+//! finds nothing old. Poster and thread share a number and a flag, but no lock. If the thread cannot be started, and in
 //! a forked child, every post flushes.
 #![forbid(unsafe_code)]
 
@@ -28,21 +27,22 @@ use crate::sys::clock::make_sleeps_exact;
 use crate::sys::fork::Birth;
 use crate::sys::thread;
 
-/// So long something may be held back. With what it takes to wake up and to write, it stays below 50 us.
+/// Longest time for which a frame may be held back. Including the time to wake up and to write it stays below 50 us.
 const HOLD: Duration = Duration::from_micros(25);
 /// Rounds without anything held back before the thread parks.
 const QUIET: u32 = 4;
 
-/// What a transport holds back, and the thread that flushes it.
+/// The time since when a transport holds frames back, and the thread that flushes them.
 pub struct Held {
-    /// When it was held back first, in nanoseconds since `epoch` and never 0; 0: nothing is held back. Apart from the
-    /// rest: the thread takes the mutex in each round, and that would take the line away from the poster.
+    /// Time at which the oldest frame was held back, in nanoseconds since `epoch` and never 0; 0: nothing is held back.
+    /// This field has its own cache line, because the thread takes the mutex in each round, which would take the line
+    /// away from the poster.
     since: CachePadded<AtomicU64>,
     epoch: Instant,
     parked: AtomicBool,
     birth: Birth,
     thread: OnceLock<Option<Unparker>>,
-    /// What the thread does. It is taken when the thread is started.
+    /// The work of the thread, which takes it when it starts.
     work: Mutex<Work>,
 }
 
@@ -53,7 +53,7 @@ struct Work {
     stopped: bool,
 }
 
-/// Flushes; false when there is nothing left to serve.
+/// Flushes. Returns false if nothing is left to serve.
 type Flush = Box<dyn FnMut() -> bool + Send>;
 
 impl Held {
@@ -68,16 +68,16 @@ impl Held {
         })
     }
 
-    /// Something is held back that was not, or nothing was before. False: no thread flushes it.
+    /// Records that a frame is held back, the first one. Returns false if no thread will flush it.
     pub fn begin(self: &Arc<Held>) -> bool {
-        // A child has no such thread; it is asked each time.
+        // A child has no such thread, so `since` stays 0 there and each call comes here.
         if !self.birth.is_here() {
             self.end();
             return false;
         }
         self.since.store(self.now(), Ordering::Relaxed);
         let thread = self.thread.get_or_init(|| self.start());
-        // Pairs with the fence in `park`: either the thread sees what is held back, or it is seen to be parked.
+        // Pairs with the fence in `park`: either the thread sees `since`, or this thread sees `parked`.
         fence(Ordering::SeqCst);
         if self.parked.load(Ordering::Relaxed)
             && let Some(thread) = thread
@@ -87,19 +87,19 @@ impl Held {
         thread.is_some()
     }
 
-    /// Whether the thread knows that something is held back.
+    /// Whether `begin` was called since the last `end`.
     #[inline]
     pub fn has_begun(&self) -> bool {
         self.since.load(Ordering::Relaxed) != 0
     }
 
-    /// Nothing is held back any more.
+    /// Records that nothing is held back.
     #[inline]
     pub fn end(&self) {
         self.since.store(0, Ordering::Relaxed);
     }
 
-    /// What the thread is to do, before anything is held back.
+    /// Sets the work of the thread. Called before anything is held back.
     pub fn serve_by(&self, flush: impl FnMut() -> bool + Send + 'static) {
         self.work().flush = Some(Box::new(flush));
     }
@@ -150,7 +150,7 @@ impl Held {
         }
     }
 
-    /// Sleeps until something is held back, or all is over.
+    /// Blocks until a frame is held back or `stop` is called.
     fn park(&self, parker: &Parker) {
         self.parked.store(true, Ordering::Relaxed);
         // Pairs with those in `begin` and `stop`.
@@ -162,7 +162,7 @@ impl Held {
     }
 
     fn stop(&self) {
-        // A child has no such thread, and what it finds here may be half changed.
+        // A child has no such thread, and the data here may be inconsistent.
         if !self.birth.is_here() {
             return;
         }
@@ -180,7 +180,7 @@ impl Held {
     }
 }
 
-/// Ends the thread when it goes. To be dropped by none but threads of the application.
+/// Stops the thread when it is dropped. Only threads of the application may drop it.
 pub struct Flusher(pub Arc<Held>);
 
 impl Drop for Flusher {
@@ -210,7 +210,7 @@ mod tests {
         for round in 0..100 {
             assert!(held.begin());
             heard.recv_timeout(LIMIT).unwrap();
-            // Some rounds find it parked.
+            // Some rounds start with the thread parked.
             if round % 10 == 0 {
                 let end = Instant::now() + LIMIT;
                 while !held.parked.load(Ordering::Relaxed) && Instant::now() < end {
@@ -229,7 +229,7 @@ mod tests {
         held.serve_by(|| true);
         drop(Flusher(held.clone()));
         assert!(held.thread.get().is_none());
-        // Too late: whoever holds something back has to flush it.
+        // The thread was stopped, so the caller has to flush.
         assert!(!held.begin());
     }
 }

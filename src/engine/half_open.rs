@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Accepted sockets whose peers have not named themselves: how many there may be, which one is closed for another, and
-//! which descriptors are kept for peers that the application knows.
+//! Accepted sockets whose peers have not identified themselves: how many there may be, which one is closed for another,
+//! and which descriptors are reserved for peers that the application knows.
 //!
-//! A quarter of the descriptors at most is for these sockets; the last sixteenth is for peers that an address vector
-//! has, and a request of another peer is refused there. A peer whose socket is closed tries again, as after any failed
-//! attempt.
+//! At most a quarter of the descriptors may be used by these sockets. The last sixteenth is reserved for peers in an
+//! address vector; requests of other peers are refused there. A peer whose socket is closed tries again, as after any
+//! failed attempt.
 //!
-//! A crowd of peers that connect and send nothing must not slow down the application: sockets are kept by age, so the
-//! one to close is found without a search, and a poll accepts `ACCEPTS` of a listener.
+//! Many peers that connect and send nothing must not slow down the application: sockets are listed by age, so the one
+//! to close is found without a search, and a poll accepts at most `ACCEPTS` connections of a listener.
 #![forbid(unsafe_code)]
 
 use core::ops::{Index, IndexMut};
@@ -18,10 +18,11 @@ use slab::Slab;
 use crate::sys::limits::descriptors;
 use crate::sys::socket::Socket;
 
-/// Connections of one listener that a poll accepts. The others wait in its queue for the next poll; 8 take some 0.2 ms.
+/// Connections of one listener that a poll accepts. The others wait in the listener's queue for the next poll; 8 take
+/// about 0.2 ms.
 pub const ACCEPTS: usize = 8;
 
-/// A socket whose peer has not named itself, with the state of its handshake.
+/// A socket whose peer has not identified itself, with the state of its handshake.
 pub trait HasSocket {
     fn socket(&self) -> &Socket;
 }
@@ -40,7 +41,7 @@ struct Entry<T> {
 }
 
 const NONE: usize = usize::MAX;
-/// Sockets that are looked at for one to close.
+/// Sockets that are checked in a search for one to close.
 const LOOKS: usize = 4;
 
 impl<T> Default for HalfOpen<T> {
@@ -118,7 +119,7 @@ impl<T> HalfOpen<T> {
 }
 
 impl<T: HasSocket> HalfOpen<T> {
-    /// Whether there are so many of them that one has to be closed for `id`, which is the newest.
+    /// Whether there are so many sockets that one has to be closed for `id`, the newest.
     pub fn is_crowded(&self, id: usize) -> bool {
         let fd = std::os::fd::AsRawFd::as_raw_fd(self.all[id].value.socket());
         self.len() > most(descriptors()) || is_reserved(fd)
@@ -153,7 +154,7 @@ impl<T> IndexMut<usize> for HalfOpen<T> {
     }
 }
 
-/// Whether the descriptor is one of the last of the process. The kernel gives the lowest one that is free.
+/// Whether the descriptor is one of the last of the process. The kernel assigns the lowest free one.
 pub fn is_reserved(fd: RawFd) -> bool {
     let limit = descriptors();
     usize::try_from(fd).is_ok_and(|fd| fd >= limit - reserve(limit))
@@ -191,7 +192,7 @@ mod tests {
         assert_eq!(sockets.remove(ids[1]), 1);
         assert_eq!(sockets.remove(ids[3]), 3);
         assert_eq!(by_age(&sockets), [ids[0], ids[2]]);
-        // A number that is used again is the newest.
+        // A number that is reused belongs to the newest socket.
         let again = sockets.insert(4);
         assert_eq!(by_age(&sockets), [ids[0], ids[2], again]);
         for id in [ids[0], again, ids[2]] {
@@ -214,7 +215,7 @@ mod tests {
         for peer in &peers[..6] {
             peer.write(b"x").unwrap();
         }
-        // Few are looked at; the next search goes on behind them.
+        // Few sockets are checked; the next search continues after them.
         assert_eq!(sockets.oldest_silent(None), None);
         assert_eq!(sockets.oldest_silent(None), Some(6));
         assert_eq!(sockets.oldest_silent(Some(6)), Some(7));

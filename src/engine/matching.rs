@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which receive gets which message: fi_msg(3), fi_tagged(3). Posted receives and unexpected messages, both indexed, so
-//! that neither the number of them nor the order in which they are used up changes what a match costs.
+//! Matching of receives and messages: fi_msg(3), fi_tagged(3). Posted receives and unexpected messages are both
+//! indexed, so that neither their number nor the order in which they are used changes the cost of a match.
 //!
-//! A receive (source, tag, ignore) accepts a message (s, t) if the source is `ANY` or s, and t equals tag in all bits
-//! that ignore leaves. A message goes to the oldest posted receive that accepts it, a receive gets the oldest message
-//! it accepts. What a receive or a message is, only the caller knows. Nothing is allocated per operation once the
-//! tables have had their largest load.
+//! A receive (source, tag, ignore) matches a message (s, t) if the source is `ANY` or s, and t equals tag in all bits
+//! not set in ignore. A message goes to the oldest matching posted receive, a receive gets the oldest matching message.
+//! Receives and messages are opaque here. Once the tables have reached their largest size, operations allocate nothing.
 #![forbid(unsafe_code)]
 
 mod line;
@@ -18,14 +17,14 @@ mod unexpected;
 use posted::Posted;
 use unexpected::Unexpected;
 
-/// The source of a receive that takes messages from everyone (FI_ADDR_UNSPEC).
+/// The source of a receive that takes messages of all sources (FI_ADDR_UNSPEC).
 pub const ANY: u64 = u64::MAX;
 
-/// Names a posted receive until it is taken.
+/// Identifies a posted receive until it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecvId(u32);
 
-/// Names an unexpected message until it is taken.
+/// Identifies an unexpected message until it is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MsgId(u32);
 
@@ -34,8 +33,8 @@ pub struct Matcher<R, U> {
     unexpected: Unexpected<U>,
 }
 
-/// What becomes a posted receive.
-// Not a closure: the compiler makes a call of that, which costs each receive some instructions.
+/// Writes a posted receive into its place in the table.
+// Not a closure: the compiler emits a call for that, which costs each receive some instructions.
 pub trait Put<R> {
     fn put(self, place: &mut R);
 }
@@ -54,7 +53,7 @@ impl<R: Default, U> Default for Matcher<R, U> {
 }
 
 impl<R: Default, U> Matcher<R, U> {
-    /// Bytes that an unexpected message takes besides what it points to.
+    /// Bytes of an unexpected message in the tables, without data that it points to.
     pub const MESSAGE_COST: usize = Unexpected::<U>::COST;
 
     pub fn new() -> Self {
@@ -69,7 +68,7 @@ impl<R: Default, U> Matcher<R, U> {
         self.post_by(source, tag, ignore, recv)
     }
 
-    /// `recv` is written over one that is over, or over the default.
+    /// `recv` overwrites a finished receive, or the default.
     #[inline(always)]
     pub fn post_by(&mut self, source: u64, tag: u64, ignore: u64, recv: impl Put<R>) -> RecvId {
         let wanted = Wanted {
@@ -80,9 +79,9 @@ impl<R: Default, U> Matcher<R, U> {
         RecvId(self.posted.post(wanted, recv))
     }
 
-    /// The oldest posted receive that accepts a message. It stays posted (a multi-receive buffer takes many).
+    /// Finds the oldest posted receive that matches a message. It stays posted (a multi-receive buffer takes several).
     ///
-    /// A source that no receive can name is any number that no receive names, `ANY` too.
+    /// A message whose source no receive can name has any number that no receive names, for example `ANY`.
     #[inline(always)]
     pub fn find_posted(&mut self, source: u64, tag: u64) -> Option<RecvId> {
         self.posted.find(source, tag).map(RecvId)
@@ -97,7 +96,7 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.take(id.0)
     }
 
-    /// Takes a receive of which the caller has what it needs.
+    /// Removes a receive after the caller has taken its fields.
     #[inline(always)]
     pub fn release_posted(&mut self, id: RecvId) {
         self.posted.release(id.0);
@@ -109,25 +108,25 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.each()
     }
 
-    /// As `each_posted`, with what each asks for.
+    /// Like `each_posted`, with the match criteria of each.
     pub fn each_asked(&self) -> impl Iterator<Item = Asked<'_, R>> {
         self.posted.each_asked()
     }
 
-    /// How many receives were posted so far: the next one's `Asked::before`.
+    /// Number of receives posted so far: the next one's `Asked::before`.
     pub fn posted_so_far(&self) -> u64 {
         self.posted.born()
     }
 
-    /// The oldest posted receive of which `accepts` is true; compares one after the other.
+    /// The oldest posted receive for which `accepts` returns true; a linear search.
     #[cfg(test)]
     pub fn find_posted_by(&self, accepts: impl FnMut(&R) -> bool) -> Option<RecvId> {
         self.posted.find_by(accepts).map(RecvId)
     }
 
-    /// The oldest posted receive whose `key` has this value, found at once: for fi_cancel(3), which names a context.
-    /// The first search indexes all receives by this key, so `key` must be the same function in every search, and what
-    /// it reads must not change while the receive is posted.
+    /// The oldest posted receive whose `key` has this value, by an index: for fi_cancel(3), which names a context. The
+    /// first search indexes all receives by this key, so `key` must be the same function in every search, and its
+    /// result must not change while the receive is posted.
     pub fn find_posted_by_key(&mut self, key: fn(&R) -> u64, value: u64) -> Option<RecvId> {
         self.posted.find_by_key(key, value).map(RecvId)
     }
@@ -153,13 +152,13 @@ impl<R: Default, U> Matcher<R, U> {
         self.posted.names(source)
     }
 
-    /// Stores a message that no posted receive accepts.
+    /// Stores a message that matches no posted receive.
     #[inline]
     pub fn arrive(&mut self, source: u64, tag: u64, msg: U) -> MsgId {
         MsgId(self.unexpected.arrive(source, tag, msg))
     }
 
-    /// The oldest message, other than hidden ones, that a receive accepts. It stays stored.
+    /// Finds the oldest message that a receive matches, except hidden ones. It stays stored.
     #[inline]
     pub fn find_unexpected(&mut self, source: u64, tag: u64, ignore: u64) -> Option<MsgId> {
         let wanted = Wanted {
@@ -180,57 +179,57 @@ impl<R: Default, U> Matcher<R, U> {
         self.unexpected.take(id.0)
     }
 
-    /// FI_CLAIM: the message is no longer found; it stays until it is taken.
+    /// FI_CLAIM: hides the message from searches; it stays until it is taken.
     pub fn hide(&mut self, id: MsgId) {
         self.unexpected.hide(id.0);
     }
 
-    /// Gives all messages of a source another source, because the address of their sender has come into a vector or
-    /// left it. Calls `renamed` for each. Hidden messages stay as they are: no receive looks for them by their source.
+    /// Changes the source of all messages of a source, because the address of their sender was inserted into a vector
+    /// or removed. Calls `renamed` for each. Hidden messages keep their source: no receive searches for them.
     pub fn rename_source(&mut self, from: u64, to: u64, renamed: impl FnMut(&mut U)) {
         self.unexpected.rename_source(from, to, renamed);
     }
 
-    /// All messages, hidden ones too.
+    /// Number of all messages, including hidden ones.
     #[inline]
     pub fn unexpected_len(&self) -> usize {
         self.unexpected.len()
     }
 
-    /// All messages but hidden ones, oldest first.
+    /// All messages except hidden ones, oldest first.
     pub fn each_unexpected(&self) -> impl Iterator<Item = &U> {
         self.unexpected.each()
     }
 
-    /// Takes all messages that are `unwanted`, hidden ones too, oldest first.
+    /// Takes all messages that are `unwanted`, including hidden ones, oldest first.
     pub fn take_unexpected_if(&mut self, unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
         self.unexpected.take_if(unwanted)
     }
 
-    /// The same without hidden ones; asks for each of the others, oldest first.
+    /// The same without hidden ones. Calls `unwanted` for each of the others, oldest first.
     pub fn take_waiting_if(&mut self, unwanted: impl FnMut(&U) -> bool) -> Vec<U> {
         self.unexpected.take_waiting_if(unwanted)
     }
 
-    /// Takes all messages, hidden ones too, oldest first.
+    /// Takes all messages, including hidden ones, oldest first.
     #[cfg(test)]
     pub fn drain_unexpected(&mut self) -> Vec<U> {
         self.unexpected.drain()
     }
 }
 
-/// A posted receive, for who looks on.
+/// A read-only view of a posted receive, for reports.
 pub struct Asked<'a, R> {
-    /// Or `ANY`.
+    /// May be `ANY`.
     pub source: u64,
     pub tag: u64,
     pub ignore: u64,
-    /// How many receives were posted before it.
+    /// Number of receives that were posted before it.
     pub before: u64,
     pub recv: &'a R,
 }
 
-/// What a receive asks for.
+/// The match criteria of a receive.
 #[derive(Clone, Copy, Default)]
 struct Wanted {
     source: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. The rules of
-//! the man pages about these live here once.
+//! The code that providers share: queues, counters, address vectors, memory regions, matching, waiting, progress. It
+//! implements the rules of the man pages about these in one place.
 //!
-//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`); `domain_state` holds those of one domain, under
-//! its lock; `domain` and `fabric` are the handles that C holds. A provider brings a `Transport`.
+//! Tables and rings are plain data (`matching`, `av`, `mr`, `cq_ring`). `domain_state` contains those of one domain,
+//! under its lock. `domain` and `fabric` implement the C handles. A provider implements `Transport`.
 
 pub mod address;
 pub mod ages;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
-//! rights) before a byte moves. Who moves the bytes stands elsewhere.
+//! rights) before a byte moves. The transports move the bytes.
 
 mod keys;
 mod region;
@@ -22,11 +22,11 @@ use region::Segments;
 pub use region::{Region, map_raw_key};
 pub use target::Target;
 
-/// The regions that peers can name. `C` is the counter of remote events that a region can be bound to.
+/// The regions that peers can access. `C` is the counter of remote events that can be bound to a region.
 pub struct MrTable<C> {
     policy: KeyPolicy,
     regions: HashMap<u64, Arc<Region<C>>, FxBuildHasher>,
-    /// Those that the provider chooses.
+    /// Generates the keys that the provider chooses.
     keys: Keys,
 }
 
@@ -39,9 +39,9 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// A region of length zero is one. A region that no peer may access has a key, too, but is not in the table.
+    /// A region may have length zero. A region that no peer may access has a key, too, but is not in the table.
     ///
-    /// `INVAL`: no segment or too many, one that runs over the end of memory, a right that fi_mr(3) does not know.
+    /// `INVAL`: no segment or too many, one that exceeds the address space, a right that fi_mr(3) does not define.
     /// `NOKEY`: the application's key is in use.
     pub fn register(
         &mut self,
@@ -58,7 +58,7 @@ impl<C> MrTable<C> {
         self.register_as(segments, access, offset, key, context)
     }
 
-    /// As `register`, with a key that somebody else has chosen.
+    /// Like `register`, with a key that another provider has chosen.
     pub fn register_as(
         &mut self,
         segments: Vec<Registered>,
@@ -84,14 +84,15 @@ impl<C> MrTable<C> {
         Ok(place.insert(region(segments, key)).clone())
     }
 
-    /// FI_MR_SINGLE_USE: an access has begun, the only one. It goes on; new ones find the region no more.
+    /// FI_MR_SINGLE_USE: called when the only access has begun. That access continues; later ones do not find the
+    /// region.
     pub fn used(&mut self, region: &Region<C>) {
         if region.is_single_use() {
             self.forget(region);
         }
     }
 
-    /// fi_close(3): new accesses find the region no more. Those under way are the transport's to end.
+    /// fi_close(3): later accesses do not find the region. The transport must end those in flight.
     pub fn close(&mut self, region: &Region<C>) {
         self.forget(region);
         region.close();
@@ -105,7 +106,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// The regions that peers can name.
+    /// The regions that peers can access.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<Region<C>>> {
         self.regions.values()
     }
@@ -118,7 +119,7 @@ impl<C> MrTable<C> {
         Some(region)
     }
 
-    /// The region that a peer names and the memory that its access means, which lies in one segment.
+    /// Finds the region of an access and the memory that it covers, which is in one segment.
     ///
     /// `NOKEY`: no such region. `INVAL`: not within the region. `ACCES`: the region does not grant `need`.
     #[cfg(test)] // Accesses come over connections, which may have an authorization key.
@@ -132,9 +133,9 @@ impl<C> MrTable<C> {
         self.lookup_with(None, key, addr, len, need)
     }
 
-    /// As `lookup`, over a connection on which the peer has proved this authorization key.
+    /// Like `lookup`, over a connection on which the peer has proved this authorization key.
     ///
-    /// `KEYREJECTED`: the region is for those with another one.
+    /// `KEYREJECTED`: the region requires another key.
     #[inline]
     pub fn lookup_with(
         &self,
@@ -153,7 +154,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// As `lookup_with`, for an access that may run over several segments: all its pieces.
+    /// Like `lookup_with`, for an access that may cover several segments. Returns all parts.
     pub fn lookup_all(
         &self,
         auth: Option<&Key>,
@@ -171,7 +172,7 @@ impl<C> MrTable<C> {
         }
     }
 
-    /// Regions that peers can name.
+    /// Number of regions that peers can access.
     #[cfg(test)]
     pub fn len(&self) -> usize {
         self.regions.len()

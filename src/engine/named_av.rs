@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Address vectors that processes share by name: fi_av(3), `name`, `map_addr`, FI_READ.
 //!
-//! A file has the addresses in the order of their insertion: the place of an address is its fi_addr_t, in every
-//! process, and no place is used twice. Each process has a table of its own, as for any vector, and reads what is new
-//! where the table does not know a place or an address, and before it changes something.
+//! A file contains the addresses in the order of their insertion. The index of an address in the file is its fi_addr_t
+//! in every process, and no index is used twice. Each process has a table of its own, as for any vector. It reads new
+//! entries of the file when the table lacks an index or an address, and before it changes the vector.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -18,29 +18,29 @@ use crate::sys::shared_file::SharedFile;
 pub struct NamedAv {
     file: SharedFile,
     read_only: bool,
-    /// What of the file is in the table.
+    /// The part of the file that the table contains.
     seen: Head,
-    /// The application finds here the fi_addr_t of each address, by place: `map_addr`.
+    /// The fi_addr_t of each address, by index, as the application reads it: `map_addr`.
     addresses: Box<[u64]>,
 }
 
-/// What is at the beginning of the file.
+/// The header of the file.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Head {
-    /// Addresses that follow, removed ones too.
+    /// Number of addresses that follow, including removed ones.
     count: u64,
-    /// How many of them are removed.
+    /// Number of removed addresses.
     removed: u64,
 }
 
 struct Entry {
     bytes: Vec<u8>,
-    /// How often it was inserted, by all processes; 0: removed.
+    /// Number of insertions by all processes; 0: removed.
     inserted: u32,
 }
 
 impl NamedAv {
-    /// No other process changes the vector until `unlock`. `ACCES`: it was opened to be read.
+    /// Keeps other processes from changing the vector until `unlock`. `ACCES`: the vector was opened read-only.
     pub fn lock(&self) -> Result {
         match self.read_only {
             true => Err(Error::ACCES),
@@ -52,10 +52,10 @@ impl NamedAv {
         self.file.unlock();
     }
 
-    /// Vectors of the same name and scope are the same, for all processes of this user on this host. `count`: for so
-    /// many addresses, at least, `map_addr` has room.
+    /// Opens a vector. Vectors of the same name and scope are the same for all processes of this user on this host.
+    /// `map_addr` gets room for at least `count` addresses.
     ///
-    /// `NOENT`: to be read only, and nobody has it open.
+    /// `NOENT`: read-only, but no process has the vector open.
     pub fn open(scope: &[&[u8]], name: &str, read_only: bool, count: usize) -> Result<NamedAv> {
         let file = file_name(scope, name);
         let start = Head::default().to_bytes();
@@ -93,7 +93,7 @@ impl NamedAv {
     }
 }
 
-/// Names may be long and have any characters.
+/// Hashes the name, because names may be long and contain any characters.
 fn file_name(scope: &[&[u8]], name: &str) -> String {
     let mut hash = Sha256::new();
     for part in scope.iter().chain([&name.as_bytes()]) {
@@ -108,16 +108,16 @@ fn file_name(scope: &[&[u8]], name: &str) -> String {
     file
 }
 
-/// `map_addr` has room for so many addresses at least, and at most.
+/// Limits of the number of addresses in `map_addr`.
 const MIN_PLACES: usize = 1024;
 const MAX_PLACES: usize = 1 << 24;
 
 const MAGIC: &[u8; 8] = b"ironav 1";
 const HEAD: usize = 24;
-/// Bytes of an address and its two numbers.
+/// Bytes of an entry: an address and two numbers.
 const ENTRY: u64 = 128;
 
-/// Where an address is in the file.
+/// Offset of an entry in the file.
 fn place(at: u64) -> Result<u64> {
     let offset = at.checked_mul(ENTRY).ok_or(Error::INVAL)?;
     offset.checked_add(HEAD as u64).ok_or(Error::INVAL)
@@ -167,20 +167,20 @@ impl Entry {
     }
 }
 
-/// What other processes have done.
+/// Changes made by other processes.
 pub struct News<A> {
     pub inserted: Vec<u64>,
     pub removed: Vec<(u64, A)>,
 }
 
-/// What is to be done in one go, and the file is locked for.
+/// A change to the vector. Several are made while the file is locked once.
 pub enum Change<A> {
     Insert(A),
     Remove(u64),
 }
 
 impl<A: Address> AvTable<A> {
-    /// Brings the table to what the file says.
+    /// Updates the table with the contents of the file.
     pub fn read_news(&mut self) -> Result<News<A>> {
         let mut news = News {
             inserted: Vec::new(),
@@ -204,7 +204,8 @@ impl<A: Address> AvTable<A> {
             let addr = (entry.inserted > 0).then(|| A::from_bytes(&entry.bytes));
             match (addr.flatten(), self.get(at).is_some()) {
                 (None, true) => news.removed.extend(self.remove(at)?.map(|addr| (at, addr))),
-                // By what is there, not by what was seen: an entry that could not be read is tried again in its place.
+                // Compares with the table, not with `seen`: an entry that could not be read before is read again at its
+                // own index.
                 (addr, false) if at >= self.end() => {
                     news.inserted.extend(addr.is_some().then_some(at));
                     self.append(addr);
@@ -218,7 +219,7 @@ impl<A: Address> AvTable<A> {
         Ok(news)
     }
 
-    /// With the file locked, and the table at what it says.
+    /// Called with the file locked and the table up to date.
     pub fn insert_named(&mut self, addr: A) -> Result<(u64, bool)> {
         let known = self.find(&addr);
         let named = self.named.as_mut().ok_or(Error::INVAL)?;
@@ -238,7 +239,7 @@ impl<A: Address> AvTable<A> {
         Ok((at, true))
     }
 
-    /// With the file locked, and the table at what it says. The address, if that was the last of its insertions.
+    /// Called with the file locked and the table up to date. Returns the address if this was its last insertion.
     pub fn remove_named(&mut self, at: u64) -> Result<Option<A>> {
         self.get(at).ok_or(Error::INVAL)?;
         let named = self.named.as_mut().ok_or(Error::INVAL)?;

@@ -1,40 +1,40 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which small frames of a connection are written at once, and which gather to leave together.
+//! Decides which small frames of a connection are written at once, and which are collected and sent together.
 //!
-//! A system call costs as much as fifty frames that are only copied, so a program that posts many in a row has them
-//! gathered. But nobody knows whether another one follows. So the first few of a row are written at once, and so is
-//! whatever comes after a pause as long as a system call. A row that was long lets the next one be taken for long, too:
-//! only its first frame is written at once then. `engine::flusher` bounds how long a frame is held back.
+//! A system call costs as much as copying fifty frames, so frames that a program posts in a row are collected. But
+//! whether another frame follows is unknown. So the first few frames of a row are written at once, and so is any frame
+//! after a pause as long as a system call. After a long row the next one is expected to be long, too: only its first
+//! frame is written at once then. `engine::flusher` limits how long a frame is held back.
 #![forbid(unsafe_code)]
 
 use crate::sys::clock::ticks;
 
-/// Each connection has one, so its numbers are short: they wrap around, and then a frame may be written too soon or
-/// gather without need.
+/// Each connection has one, so the numbers are short. They may wrap around; then a frame is written too early or
+/// collected without need.
 #[derive(Default)]
 pub struct Pace {
     /// The poll of the application in which the row began.
     poll: u32,
-    /// When the last write had ended, in `UNIT`s. (A write may take longer than the pause that it begins.)
+    /// End of the last write, in `UNIT`s. (A write may take longer than the pause that follows.)
     written: u32,
-    /// Frames of the row that were not.
+    /// Frames of the row that were not written at once.
     gathered: u16,
     /// Frames of the row that may still be written at once.
     left: u8,
 }
 
-/// Frames that are written at once beside the first of a row.
+/// Frames of a row that are written at once after the first.
 const FEW: u8 = 7;
-/// Frames that gather before they are written, whatever their size.
+/// Collected frames that are written together, whatever their size.
 const MANY: u16 = 256;
-/// Ticks, as a power of two: some 0.2 to 1 microsecond.
+/// Length of a unit in ticks, as a power of two: about 0.2 to 1 us.
 const UNIT: u32 = 10;
 /// A pause, in units.
 const PAUSE: u32 = 10;
 
 impl Pace {
-    /// Whether the next frame is written at once, if nothing waits in front of it. `poll` is the number of the last
-    /// poll of the application.
+    /// Whether the next frame is written at once if no frame is waiting. `poll` is the number of the application's last
+    /// poll.
     #[inline(always)]
     pub fn writes(&mut self, poll: u64) -> bool {
         let poll = poll as u32;
@@ -53,19 +53,19 @@ impl Pace {
         true
     }
 
-    /// Something was written.
+    /// Records that something was written.
     #[inline(always)]
     pub fn wrote(&mut self) {
         self.written = now();
     }
 
-    /// A frame was held back.
+    /// Records that a frame was held back.
     #[inline(always)]
     pub fn gather(&mut self) {
         self.gathered = self.gathered.wrapping_add(1);
     }
 
-    /// Whether those that are held back had better leave now: to be asked after each.
+    /// Whether the collected frames should be written now. Called after each frame.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.gathered.is_multiple_of(MANY)
@@ -84,7 +84,7 @@ mod tests {
     fn row(pace: &mut Pace, poll: u64, frames: usize) -> usize {
         let mut written = 0;
         for _ in 0..frames {
-            // No pause, however slow the machine is.
+            // Prevents pauses, however slow the machine is.
             pace.wrote();
             match pace.writes(poll) {
                 true => written += 1,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a transport waits for: descriptors that get ready, deadlines, and for how long a poll that finds nothing spins.
-//! All of it shows on one descriptor that others can sleep on.
+//! The events of a transport: ready descriptors, deadlines, and how long a poll without events spins. All events make
+//! one descriptor readable, on which other threads can block.
 #![forbid(unsafe_code)]
 
 mod adaptive_spin;
@@ -16,7 +16,7 @@ use self::adaptive_spin::AdaptiveSpin;
 use crate::engine::clock::{Clock, Monotonic};
 use crate::sys::event::{BATCH, Epoll, Ready, Timer};
 
-/// What a descriptor in the set stands for: a kind, and which one of that kind.
+/// The meaning of a descriptor in the set: a kind, and a number of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token(u64);
 
@@ -45,16 +45,16 @@ impl Token {
     }
 }
 
-/// `D` says what a deadline is about.
+/// `D` is the meaning of a deadline.
 pub struct Reactor<D, C = Monotonic> {
     epoll: Epoll,
     timer: Timer,
-    /// Earliest first; those that no longer hold are skipped when they come up.
+    /// Earliest first. Obsolete deadlines are skipped when they are due.
     deadlines: BinaryHeap<Reverse<(Instant, D)>>,
-    /// The timer is to go off at once, whatever the deadlines are: see `wake`.
+    /// The timer must expire at once, whatever the deadlines are: see `wake`.
     is_urgent: bool,
     clock: C,
-    /// Whether a poll that finds nothing spins for a moment.
+    /// Decides whether a poll without events spins for a moment.
     pub spin: AdaptiveSpin,
 }
 
@@ -91,13 +91,13 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         self.epoll.remove(fd);
     }
 
-    /// What is ready now, without sleeping.
+    /// Returns ready descriptors without blocking.
     #[inline]
     pub fn poll(&self, ready: &mut [Ready; BATCH]) -> usize {
         self.epoll.poll(ready)
     }
 
-    /// Makes the timer go off for the earliest deadline.
+    /// Adds a deadline and sets the timer if it is the earliest.
     pub fn schedule(&mut self, at: Instant, due: D) {
         let first = self.deadlines.peek();
         let earlier = first.is_none_or(|Reverse((first, _))| at < *first);
@@ -112,17 +112,17 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         !self.deadlines.is_empty()
     }
 
-    /// What the earliest deadline is about.
+    /// The meaning of the earliest deadline.
     pub fn earliest(&self) -> Option<D> {
         self.deadlines.peek().map(|Reverse((_, due))| *due)
     }
 
-    /// Takes off the earliest deadline. `set_timer` is to follow.
+    /// Removes the earliest deadline. The caller must then call `set_timer`.
     pub fn drop_earliest(&mut self) {
         self.deadlines.pop();
     }
 
-    /// Takes off a deadline that has come. After the last one `set_timer` is to follow.
+    /// Removes a deadline that is due. After the last one the caller must call `set_timer`.
     pub fn next_due(&mut self, now: Instant) -> Option<D> {
         let &Reverse((at, due)) = self.deadlines.peek()?;
         if at > now {
@@ -132,7 +132,7 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         Some(due)
     }
 
-    /// Sets the timer for the earliest deadline, unless it is to go off at once.
+    /// Sets the timer to the earliest deadline, unless it must expire at once.
     pub fn set_timer(&self) {
         if !self.is_urgent {
             let left =
@@ -141,13 +141,13 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         }
     }
 
-    /// A thread that sleeps on the descriptor, or is about to, polls again at once.
+    /// Makes a thread that blocks on the descriptor, or is about to, poll again at once.
     pub fn wake(&mut self) {
         self.is_urgent = true;
         self.timer.set(Some(Duration::ZERO));
     }
 
-    /// Whoever was to be woken is awake. Whether anybody was to be: `set_timer` is to follow then.
+    /// Ends the effect of `wake`. Returns whether there was any; then the caller must call `set_timer`.
     #[inline]
     pub fn end_wake(&mut self) -> bool {
         std::mem::take(&mut self.is_urgent)
@@ -155,7 +155,7 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
 }
 
 impl<D, C> AsRawFd for Reactor<D, C> {
-    /// Readable when `poll` finds something, or a deadline has come.
+    /// Becomes readable when `poll` finds something, or when a deadline is due.
     fn as_raw_fd(&self) -> RawFd {
         self.epoll.as_raw_fd()
     }
@@ -224,7 +224,7 @@ mod tests {
         assert!(!reactor.has_deadlines());
     }
 
-    /// By the clock that was handed in a deadline is here that by the host's is an hour away.
+    /// A deadline is due by the virtual clock although it is an hour away by the clock of the host.
     #[test]
     fn the_timer_goes_by_the_clock() {
         const HOUR: u64 = 3_600_000;
@@ -244,7 +244,7 @@ mod tests {
         let mut reactor = Reactor::new(Monotonic).unwrap();
         let at = reactor.now() + Duration::from_secs(3600);
         reactor.wake();
-        // It does not put the timer out.
+        // A new deadline does not cancel the wake-up.
         reactor.schedule(at, ());
         sleep_on(&[reactor.as_raw_fd()], Some(Duration::from_secs(60))).unwrap();
         assert_eq!(ready_kinds(&reactor), [(Token::TIMER, 0)]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What endpoints wait for, from whom, and since when: for a dump, and in numbers for `fi_top`. It is gathered under
-//! the domain's lock, changes nothing, and costs nothing while nobody asks.
+//! Reports of pending operations: which peer they wait for, and since when; as text and as numbers for `fi_top`. They
+//! are collected under the domain lock, change nothing, and cost nothing unless requested.
 //!
-//! Here: what is told. `gather` asks for it, `text` and `json` write it, `dump` says when, and where to, and
-//! `patience` tells without being asked.
+//! This file defines the data. `gather` collects it, `text` and `json` write it, `dump` decides when and where to, and
+//! `patience` reports stalled peers without a request.
 #![forbid(unsafe_code)]
 
 pub mod dump;
@@ -21,12 +21,12 @@ use crate::engine::srx::Envelope;
 use crate::ffi::ops::transfer::What;
 use crate::sync::stats::EpStats;
 
-/// A domain.
+/// The report of a domain.
 pub struct DomainReport {
     pub number: u64,
     pub provider: String,
     pub name: String,
-    /// None: a thread is inside a call, and has not left it in time.
+    /// None if a thread stayed inside a call for too long.
     pub endpoints: Option<Vec<EpReport>>,
 }
 
@@ -35,10 +35,10 @@ pub struct EpReport {
     pub ep_type: u32,
     pub enabled: bool,
     pub part: Part,
-    /// Operations under way, and how many there may be.
+    /// Operations in flight, and their limit.
     pub transmits: usize,
     pub most_transmits: usize,
-    /// Contexts of a scalable endpoint count together; the endpoint has the counters.
+    /// The statistics. Contexts of a scalable endpoint share those of the endpoint.
     pub stats: Option<EpStats>,
     pub receives: Listed<Receive>,
     pub kept: Listed<Kept>,
@@ -46,7 +46,7 @@ pub struct EpReport {
     pub peers: Vec<Peer>,
 }
 
-/// The part of an endpoint that a report is about.
+/// The part of an endpoint that a report covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     Whole,
@@ -55,17 +55,17 @@ pub enum Part {
     /// A context, by its index.
     Receive(usize),
     Transmit(usize),
-    /// Operations that closed transmit contexts left under way.
+    /// Operations in flight of closed transmit contexts.
     Closed,
 }
 
-/// The first ones, and how many there are.
+/// The first items of a list, and their total number.
 pub struct Listed<T> {
     pub first: Vec<T>,
     pub count: usize,
 }
 
-/// So many are written of each kind and endpoint.
+/// Most items of each kind per endpoint in a report.
 const MOST: usize = 64;
 
 impl<T> Listed<T> {
@@ -93,7 +93,7 @@ pub struct Receive {
     pub ignore: u64,
     pub len: usize,
     pub from: Option<Source>,
-    /// At least.
+    /// Lower bound of the age.
     pub age: Option<Duration>,
 }
 
@@ -105,7 +105,7 @@ pub struct Kept {
     pub from: Option<Source>,
 }
 
-/// Who is meant: the index in the address vector, and the address there.
+/// A sender: its index in the address vector, and the address there.
 pub struct Source {
     pub fi_addr: u64,
     pub address: Option<String>,
@@ -121,12 +121,12 @@ pub struct Peer {
     pub is_opening: bool,
     pub link: &'static str,
     pub is_memory: bool,
-    /// Bytes of its stream, where that is known.
+    /// Bytes sent and received on the connection, if known.
     pub sent: Option<u64>,
     pub received: Option<u64>,
-    /// Changes while bytes of something long go either way.
+    /// A value that changes while bytes of a long transfer move in either direction.
     pub moved: u64,
-    /// Attempts to connect that have failed, and the last one's error.
+    /// Failed attempts to connect, and the error of the last one.
     pub attempts: u32,
     pub last_error: Option<i32>,
     pub notes: Vec<&'static str>,
@@ -141,11 +141,11 @@ pub struct Wait {
     pub len: u64,
     pub tag: Option<u64>,
     pub stage: &'static str,
-    /// At least.
+    /// Lower bound of the age.
     pub age: Option<Duration>,
 }
 
-/// What kind of operation waits.
+/// Kind of a pending operation.
 #[derive(Clone, Copy)]
 pub enum Waiter {
     Transmit(What),
@@ -169,18 +169,18 @@ impl fmt::Display for Waiter {
     }
 }
 
-/// What an operation waits for.
+/// The event for which an operation waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
-    /// For the connection, or for operations before it.
+    /// The connection, or operations posted before.
     Turn,
-    /// For the peer, or the network, to take its bytes.
+    /// The peer or the network must accept the bytes.
     Room,
-    /// For a receive of the peer.
+    /// A receive of the peer.
     Match,
-    /// For the peer's answer.
+    /// The peer's answer.
     Answer,
-    /// For bytes that the peer sends.
+    /// Bytes that the peer sends.
     Bytes,
 }
 
@@ -197,7 +197,7 @@ impl Stage {
 }
 
 impl Wait {
-    /// Of an operation of the initiator.
+    /// Makes the entry of an initiated operation.
     pub fn of(op: &TxOp, tag: Option<u64>, stage: Stage, age: Option<Duration>) -> Wait {
         Wait {
             what: Waiter::Transmit(op.what).to_string(),
@@ -208,7 +208,7 @@ impl Wait {
         }
     }
 
-    /// Of a message whose bytes are to come.
+    /// Makes the entry of a message whose bytes have not all arrived.
     pub fn receive(envelope: &Envelope, age: Option<Duration>) -> Wait {
         Wait {
             what: Waiter::Receive.to_string(),
@@ -230,7 +230,7 @@ impl Peer {
     }
 }
 
-/// As fi_info shows it.
+/// The name of an endpoint type, as fi_info prints it.
 pub fn type_name(ep_type: u32) -> &'static str {
     match fi_ep_type(ep_type) {
         FI_EP_MSG => "msg",

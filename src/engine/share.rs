@@ -2,14 +2,13 @@
 //! The rule by which peers share memory that has a limit.
 #![forbid(unsafe_code)]
 
-/// Whether a peer that uses `own` of the `used` bytes may use `cost` bytes more, where all peers together may use
-/// `limit`. A peer gets a multiple of what it leaves to the others: alone it may have nearly everything, and a later
-/// peer finds some left.
+/// Whether a peer that uses `own` of the `used` bytes may use `cost` bytes more, if all peers together may use `limit`.
+/// A peer may use `SHARE` times what it leaves to the others. Alone it can use nearly everything, and a later peer
+/// still finds some left.
 #[inline]
 pub fn fits(own: usize, used: usize, cost: usize, limit: usize) -> bool {
     let left = limit.checked_sub(used.saturating_add(cost));
     left.is_some_and(|left| own.saturating_add(cost) / SHARE <= left)
 }
 
-/// See `fits`.
 const SHARE: usize = 8;

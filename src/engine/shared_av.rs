@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What processes that share a named address vector do to it, brought to the transport: fi_av(3).
+//! Applies changes of named address vectors by other processes, and makes changes there: fi_av(3).
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, Result};
 use crate::engine::named_av::{Change, NamedAv};
 use crate::engine::transport::{DomainStateOf, Transport};
 
-/// Learns what other processes have inserted and removed. Without effect on a vector that is not shared.
+/// Applies what other processes have inserted and removed. Does nothing if the vector is not shared.
 pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av: usize) -> Result {
     let news = domain.av_mut(av).read_news()?;
     for at in news.inserted {
@@ -18,10 +18,10 @@ pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av:
     Ok(())
 }
 
-/// Changes what all processes see. The results are by change: the place and whether the address is new there, or the
-/// address that is gone.
+/// Makes changes that all processes see. There is one result per change: the index, and whether the address is new
+/// there; or the address that was removed.
 ///
-/// `ACCES`: the vector was opened to be read.
+/// `ACCES`: the vector was opened read-only.
 pub fn change<T: Transport>(
     transport: &mut T,
     domain: &mut DomainStateOf<T>,

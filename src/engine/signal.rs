@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_cq_signal: who is to be unblocked by it. The wake-up itself is `wait`'s.
+//! fi_cq_signal: determines which threads a signal unblocks. `wait` does the wake-up itself.
 #![forbid(unsafe_code)]
 
-/// fi_cq_signal: ends the wait of every thread that waits; with none, that of the next.
+/// fi_cq_signal: ends the wait of all threads that wait. If no thread waits, it ends the next wait.
 #[derive(Default)]
 pub struct Signal {
-    /// Counts the signals that met somebody.
+    /// Number of signals that found a waiting thread.
     round: u64,
     waiting: usize,
-    /// A signal that met nobody.
+    /// A signal found no waiting thread.
     kept: bool,
 }
 
-/// Taken by a thread that waits, and given back.
+/// A thread gets this when it starts to wait, and returns it at the end.
 #[derive(Clone, Copy)]
 pub struct Waiting(u64);
 
@@ -24,7 +24,7 @@ impl Signal {
         }
     }
 
-    /// Takes a signal that met nobody.
+    /// Takes the signal that found no waiting thread, if any.
     pub fn take(&mut self) -> bool {
         std::mem::take(&mut self.kept)
     }

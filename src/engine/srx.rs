@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A receive context: posted receives, messages that came before their receive, and how they meet (fi_msg(3),
-//! fi_tagged(3)). Here is what messages do; what receives do is in `post`.
+//! A receive context: posted receives, unexpected messages, and their matching (fi_msg(3), fi_tagged(3)). This file
+//! handles messages; `post` handles receives.
 #![forbid(unsafe_code)]
 
 mod arrivals;
@@ -34,7 +34,7 @@ use crate::sys::probe;
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;
 
-/// Buffers that are kept for the next unexpected messages: how many, and of how many bytes at most.
+/// Buffers that are kept for later unexpected messages: their number, and the size of the largest in bytes.
 const SPARE: usize = 256;
 const SPARE_SIZE: usize = 1024;
 
@@ -58,22 +58,22 @@ pub struct Srx<M: Memory = Host> {
     msg: Lane<M>,
     tagged: Lane<M>,
     budget: Budget,
-    /// Buffers of such messages, for the next ones.
+    /// Buffers of unexpected messages, kept for later ones.
     spare: Vec<Vec<u8>>,
     pub min_multi_recv: usize,
-    /// FI_TAGGED_MULTI_RECV: tagged buffers may take several messages, too.
+    /// FI_TAGGED_MULTI_RECV: tagged buffers may receive several messages, too.
     pub many_tagged: bool,
-    /// Endpoints that receive here.
+    /// Number of endpoints that receive here.
     pub eps: usize,
-    /// Upper bits of a source address that name a context of the source: fi_rx_addr(3).
+    /// Number of upper bits in a source address that are a context of the source: fi_rx_addr(3).
     pub context_bits: u32,
-    /// The receives are those of another provider: fi_peer(3).
+    /// Set if the receives belong to another provider: fi_peer(3).
     pub arrivals: Option<Box<Arrivals>>,
-    /// Those of its endpoint; of a context that several share, hidden ones.
+    /// The statistics of the endpoint. A context that several endpoints share has its own, which are not shown.
     pub stats: EpStats,
 }
 
-/// Names an unexpected message while its bytes come in.
+/// Identifies an unexpected message while its bytes arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slot {
     tagged: bool,
@@ -88,24 +88,24 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Bytes that unexpected messages take.
+    /// Bytes used by unexpected messages.
     #[inline]
     pub fn saved(&self) -> usize {
         self.budget.used
     }
 
-    /// Whether a message of this peer may be kept, with `len` bytes of it, where all may take up to `limit` bytes.
+    /// Whether a message of this peer with `len` bytes may be kept if all messages together may use `limit` bytes.
     #[inline]
     pub fn has_room(&self, token: u64, len: u64, limit: usize) -> bool {
         self.budget.has_room(token, cost_of(len), limit)
     }
 
-    /// Bytes that unexpected messages of one peer take.
+    /// Bytes used by unexpected messages of one peer.
     pub fn share_of(&self, token: u64) -> usize {
         self.budget.share_of(token)
     }
 
-    /// Messages that wait for a receive, also those that were claimed.
+    /// Messages that wait for a receive, including claimed ones.
     pub fn unexpected_len(&self) -> usize {
         self.msg.matcher.unexpected_len() + self.tagged.matcher.unexpected_len()
     }
@@ -118,7 +118,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// A message of `len` bytes arrives: the receive that takes it.
+    /// Returns the receive that takes a message of `len` bytes that arrives.
     #[inline]
     pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp<M>> {
         let min = self.min_multi_recv;
@@ -138,9 +138,10 @@ impl<M: Memory> Srx<M> {
         Some(recv)
     }
 
-    /// The memory that each of the next messages without a tag goes to from its first byte on. For transports that
-    /// learn only with its bytes how long a message is, and whose: its `accept` gives that receive, since receives do
-    /// not name their sources there. Where the messages behind one for a buffer of several go depends on its length.
+    /// The buffers of the next messages without a tag, one for each message, to read into directly. This is for
+    /// transports that learn the length and the sender of a message only with its bytes. `accept` then returns the same
+    /// receive, because receives do not name their sources there. The iteration ends with the first multi-receive
+    /// buffer, because the place of later messages depends on the length of the one that goes there.
     #[inline]
     pub fn rooms(&self) -> impl Iterator<Item = &IoVec<M>> {
         let mut is_known = true;
@@ -150,8 +151,8 @@ impl<M: Memory> Srx<M> {
         known.map(|posted| &posted.iov)
     }
 
-    /// As `accept` for a message that is here as a whole: `fill` puts it into the plain receive that has room for it.
-    /// Nothing happens for another kind of receive, or none.
+    /// Like `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches
+    /// and has room. Nothing happens if there is none or it is of another kind.
     #[inline(always)]
     pub fn fill(
         &mut self,
@@ -178,7 +179,7 @@ impl<M: Memory> Srx<M> {
         Ok(filled)
     }
 
-    /// The same for a receive that takes several messages and has room in one piece. FI_MULTI_RECV: it takes no more.
+    /// The same for a multi-receive buffer with room in one piece. FI_MULTI_RECV: the buffer takes no more messages.
     #[inline]
     pub fn fill_next(
         &mut self,
@@ -207,7 +208,7 @@ impl<M: Memory> Srx<M> {
         Some((filled, release))
     }
 
-    /// A message that no receive took. `bytes` says where they are.
+    /// Keeps a message that matched no receive. `bytes` is the location of its payload.
     pub fn keep(&mut self, envelope: Envelope, bytes: Bytes) -> Slot {
         let charge = match &bytes {
             Bytes::Here(bytes) => ENTRY + heap_cost(bytes.capacity()),
@@ -236,7 +237,7 @@ impl<M: Memory> Srx<M> {
         slot
     }
 
-    /// The owner of the context is to be asked for a receive.
+    /// Queues a request to the owner of the context for the receive of a message.
     #[cold]
     fn add_arrival(&mut self, slot: Slot) {
         if let Some(arrivals) = &mut self.arrivals {
@@ -247,7 +248,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// As `keep`, for a message that is here as a whole: `copy` appends its bytes.
+    /// Like `keep`, for a message that has arrived as a whole: `copy` appends its bytes.
     pub fn keep_whole(&mut self, envelope: Envelope, copy: impl FnOnce(&mut Vec<u8>)) -> Slot {
         let mut bytes = match envelope.len <= SPARE_SIZE as u64 {
             true => self.spare.pop().unwrap_or_default(),
@@ -257,7 +258,7 @@ impl<M: Memory> Srx<M> {
         self.keep(envelope, Bytes::Here(bytes))
     }
 
-    /// The bytes of a kept message are not needed any more.
+    /// Recycles the buffer of a kept message.
     fn let_go(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() <= SPARE_SIZE && self.spare.len() < SPARE {
             bytes.clear();
@@ -272,7 +273,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Notes who sent a message, for the completion of the receive that takes it (FI_SOURCE_ERR).
+    /// Records the address of a message's sender for the completion (FI_SOURCE_ERR).
     pub fn note_origin(&mut self, slot: Slot, addr: Vec<u8>) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         let (cost, token) = (heap_cost(addr.len()), message.envelope.token);
@@ -281,7 +282,7 @@ impl<M: Memory> Srx<M> {
         self.budget.charge(token, cost);
     }
 
-    /// All bytes of a kept message are here: the receive that took it meanwhile, filled.
+    /// All bytes of a kept message have arrived. Returns the filled receive if one took the message meanwhile.
     pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         if self.is_met(slot) {
             return self.take_met(slot);
@@ -293,7 +294,7 @@ impl<M: Memory> Srx<M> {
         None
     }
 
-    /// The connection that was bringing the bytes is gone: the receive that waited for them.
+    /// The connection that was delivering the bytes is gone. Returns the receive that waited for them.
     pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let lane = self.slot_lane(slot);
         if lane.is_claimed(slot.id) {
@@ -305,7 +306,7 @@ impl<M: Memory> Srx<M> {
         message.taker.map(|recv| (*recv, message.envelope))
     }
 
-    /// The receive that took a message while its bytes are coming is over: they are for nobody.
+    /// The receive that took a message is over while bytes of the message still arrive; the bytes are discarded.
     pub fn abandon(&mut self, slot: Slot) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         if message.taker.take().is_some() {
@@ -314,8 +315,8 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Forgets messages of a connection that is gone and whose bytes are not here, and what was sent behind such a one:
-    /// in its place it would be taken for it.
+    /// Drops messages of a lost connection whose bytes are not here. Also drops unclaimed messages that the peer sent
+    /// after such a message: a receive would take one of them instead of the lost message.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
             let is_gone = |message: &Unexpected<M>| {
@@ -340,7 +341,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Forgets the messages of an endpoint that is closed; others may go on receiving here.
+    /// Drops the messages of an endpoint that is closed; other endpoints may go on receiving here.
     pub fn forget_ep(&mut self, ep: usize) {
         for lane in [&mut self.msg, &mut self.tagged] {
             let Lane {
@@ -359,8 +360,8 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Gives the messages of a source another source, and those without an origin this `origin`. Claimed messages are
-    /// changed, too, because the completion of the later receive names their source.
+    /// Changes the source of a source's messages, and sets the `origin` of those that have none. Claimed messages are
+    /// changed, too, because the completion of the later receive contains their source.
     pub fn change_source(&mut self, from: u64, to: u64, origin: Option<&[u8]>) {
         let budget = &mut self.budget;
         let mut renamed = |message: &mut Unexpected<M>| {
@@ -384,19 +385,19 @@ impl<M: Memory> Srx<M> {
     }
 }
 
-/// Why `Srx::fill` has not filled a receive.
+/// Why `Srx::fill` did not fill a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unfilled {
-    /// None accepts the message.
+    /// No receive matches the message.
     Unexpected,
-    /// The one that does takes several messages, or has too little room.
+    /// The matching receive takes several messages, or has too little room.
     Special,
 }
 
-/// Bytes that a kept message takes besides its payload.
+/// Bytes of memory that a kept message uses besides its payload.
 const ENTRY: usize = Matcher::<Posted<Host>, Unexpected>::MESSAGE_COST;
 
-/// Bytes that a message with a payload of this size takes.
+/// Bytes of memory that a message with a payload of this size uses.
 #[inline]
 fn cost_of(len: u64) -> usize {
     let len = usize::try_from(len).unwrap_or(usize::MAX);

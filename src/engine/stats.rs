@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The counters of this process, for its endpoints of all domains: whether there are any (FI_STATS), and where. What
-//! they are is in `sync::stats`.
+//! The statistics of this process, for its endpoints of all domains: whether they are enabled (FI_STATS), and where
+//! they are. `sync::stats` defines them.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -17,20 +17,21 @@ use crate::base::settings::Settings;
 use crate::sync::stats::{Block, EpStats, Owner};
 use crate::sys::fork::Birth;
 
-/// The part of one domain.
+/// The statistics of one domain.
 #[derive(Default)]
 pub struct Stats {
     block: Option<Arc<Block>>,
     /// The domain's number in this process.
     domain: u64,
-    /// The last question that was answered.
+    /// Number of the last request for gauges that was answered.
     answered: u64,
-    /// The same for dumps.
+    /// Number of the last request for a dump that was answered.
     dumped: u64,
 }
 
 impl Stats {
-    /// Of a domain that is opened. All of a process share their memory, which goes with the last.
+    /// Makes the statistics of a domain that is opened. The domains of a process share one block, which ends with the
+    /// last.
     pub fn open() -> Stats {
         static DOMAINS: AtomicU64 = AtomicU64::new(0);
         let block = match Settings::get().stats {
@@ -41,12 +42,12 @@ impl Stats {
             answered: block.as_ref().map_or(0, |block| block.asked_gauges()),
             dumped: block.as_ref().map_or(0, |block| block.asked_dump()),
             block,
-            // Relaxed: only its being different counts.
+            // Relaxed: the numbers only have to be distinct.
             domain: DOMAINS.fetch_add(1, Ordering::Relaxed),
         }
     }
 
-    /// Of an endpoint of the domain.
+    /// Makes the statistics of an endpoint of the domain.
     pub fn record(&self, provider: &str, ep_type: u32) -> EpStats {
         let owner = Owner {
             domain: self.domain,
@@ -59,7 +60,7 @@ impl Stats {
         }
     }
 
-    /// In a child that goes on with what its parent has opened: it counts for itself.
+    /// Called in a child that continues to use its parent's objects: the child counts in memory of its own.
     pub fn leave_to_parent(&self) {
         if let Some(block) = &self.block {
             block.leave_to_parent();
@@ -70,14 +71,14 @@ impl Stats {
         self.domain
     }
 
-    /// The number of a question for gauges that is not answered yet.
+    /// The number of a request for gauges that was not answered yet.
     #[inline]
     pub fn take_question(&mut self) -> Option<u64> {
         let asked = self.block.as_ref()?.asked_gauges();
         (std::mem::replace(&mut self.answered, asked) != asked).then_some(asked)
     }
 
-    /// Whether a dump was asked for since the last time.
+    /// Whether a dump was requested since the last call.
     #[inline]
     pub fn wants_dump(&mut self) -> bool {
         let Some(block) = &self.block else {
@@ -88,17 +89,17 @@ impl Stats {
     }
 }
 
-/// The block, and who made it.
+/// The block, and the process that made it.
 type Known = Option<(Birth, Weak<Block>)>;
 
 static BLOCK: Mutex<Known> = Mutex::new(None);
 
-/// That of this process, while a domain is open.
+/// The block of this process, while a domain is open.
 pub fn block() -> Option<Arc<Block>> {
     current(&*list()?)
 }
 
-/// In a child of a process that was forked in here it is taken for ever.
+/// In a child the lock may stay taken for ever, if the process forked while a thread held it.
 fn list() -> Option<MutexGuard<'static, Known>> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -111,7 +112,7 @@ fn list() -> Option<MutexGuard<'static, Known>> {
     }
 }
 
-/// How long the thread that makes it may take.
+/// Time that another thread may take to make the block.
 const PATIENCE: Duration = Duration::from_millis(100);
 
 fn current(known: &Known) -> Option<Arc<Block>> {
@@ -119,7 +120,7 @@ fn current(known: &Known) -> Option<Arc<Block>> {
     block.upgrade().filter(|_| birth.is_here())
 }
 
-/// That of this process, made if it is not there.
+/// The block of this process; makes it if there is none.
 fn block_of_process() -> Option<Arc<Block>> {
     let mut known = list()?;
     if let Some(block) = current(&known) {
@@ -139,10 +140,10 @@ fn block_of_process() -> Option<Arc<Block>> {
     }
 }
 
-/// When this process started, as proc_pid_stat(5) has it: in clock ticks after boot.
+/// Start time of this process, in clock ticks after boot as in proc_pid_stat(5).
 fn started() -> io::Result<u64> {
     let stat = fs::read_to_string("/proc/self/stat")?;
-    // Behind the name, which may have anything in it.
+    // The fields follow the name, which may contain any characters.
     let fields = stat.rsplit_once(')').map(|(_, fields)| fields);
     let started = fields.and_then(|fields| fields.split_whitespace().nth(19)?.parse().ok());
     started.ok_or_else(|| io::Error::other("/proc/self/stat has no start time"))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Numbers for senders that no address vector has: matching knows each of them by a number that is no fi_addr, so that
-//! one who is inserted before the receive is posted is named by its completion.
+//! Numbers for senders in no address vector. Matching identifies such a sender by a number that is no fi_addr. If the
+//! sender is inserted before the receive is posted, the completion can therefore report its fi_addr.
 #![forbid(unsafe_code)]
 
 use core::hash::Hash;
@@ -9,9 +9,9 @@ use std::collections::HashMap;
 
 use crate::abi::FI_ADDR_NOTAVAIL;
 
-/// Who sent messages that are kept, and is in no address vector so far.
+/// Senders of kept messages that are in no address vector so far.
 ///
-/// With connections each has a number of its own while it is up; this is for those that have ended.
+/// While a connection is up it has a number of its own; these are numbers of connections that have ended.
 pub struct Strangers<A> {
     numbers: HashMap<A, u64>,
 }
@@ -23,8 +23,8 @@ impl<A: Clone + Eq + Hash> Strangers<A> {
         }
     }
 
-    /// What matching calls a sender. Nobody needs the earlier numbers where no messages are kept (`unexpected` is
-    /// their count). Whoever comes after `MAX` others stays unknown.
+    /// The number of a sender in matching. If no messages are kept (`unexpected` is their number), earlier numbers are
+    /// dropped. After `MAX` senders further ones get FI_ADDR_NOTAVAIL.
     pub fn number(&mut self, sender: &A, unexpected: usize) -> u64 {
         if unexpected == 0 {
             self.numbers.clear();
@@ -40,8 +40,8 @@ impl<A: Clone + Eq + Hash> Strangers<A> {
         number
     }
 
-    /// The connection of a sender has ended that matching called `number`. What matching is to call it from now on:
-    /// another number where messages of an earlier connection are kept.
+    /// The connection of a sender has ended whose number was `number`. Returns the sender's number from now on, which
+    /// differs if messages of an earlier connection are kept.
     pub fn disconnected(&mut self, sender: A, number: u64, unexpected: usize) -> u64 {
         if unexpected == 0 {
             self.numbers.clear();
@@ -53,26 +53,26 @@ impl<A: Clone + Eq + Hash> Strangers<A> {
         *self.numbers.entry(sender).or_insert(number)
     }
 
-    /// The sender is in a vector from now on: the number that messages of it were kept by.
+    /// The sender was inserted into a vector. Returns the number of its kept messages.
     pub fn inserted(&mut self, sender: &A) -> Option<u64> {
         self.numbers.remove(sender)
     }
 }
 
-/// What matching calls one more sender without an address in the vector.
+/// A new number for a sender without an address in the vector.
 pub fn new_source() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only its being different counts.
+    // Relaxed: the numbers only have to be distinct.
     source_of(LAST.fetch_add(1, Ordering::Relaxed))
 }
 
-/// What matching calls a sender without an address in the vector, by a number of the transport's.
+/// The number of a sender without an address in the vector, from a number of the transport.
 #[inline]
 pub const fn source_of(serial: u64) -> u64 {
     STRANGER | serial
 }
 
-/// What a completion calls the source that matching knows.
+/// The fi_addr that completions report for a source in matching.
 #[inline]
 pub fn fi_addr_of(source: u64) -> u64 {
     match source & STRANGER {
@@ -81,9 +81,9 @@ pub fn fi_addr_of(source: u64) -> u64 {
     }
 }
 
-/// The bit of the numbers that are no index of a vector. FI_ADDR_NOTAVAIL has it, too.
+/// Set in all numbers that are no index of a vector. FI_ADDR_NOTAVAIL has this bit, too.
 const STRANGER: u64 = 1 << 63;
-/// Anybody can send from many addresses.
+/// Limit of numbers, because any host can send from many addresses.
 const MAX: usize = 1024;
 
 #[cfg(test)]
@@ -99,7 +99,7 @@ mod tests {
             [strangers.number(&'x', 2), strangers.number(&'y', 3)],
             [x, y]
         );
-        // No message is left that has the old numbers, but the next ones are others all the same.
+        // No message has the old numbers any more, but the next numbers differ all the same.
         assert!(![x, y].contains(&strangers.number(&'y', 0)));
         assert_eq!(strangers.inserted(&'x'), None);
     }
@@ -116,7 +116,7 @@ mod tests {
     fn messages_of_connections_that_have_ended_have_one_sender() {
         let mut strangers = Strangers::new();
         let [first, second, other] = [(); 3].map(|()| new_source());
-        // Nothing of it is kept.
+        // No messages of the sender are kept.
         assert_eq!(strangers.disconnected('x', first, 0), first);
         assert_eq!(strangers.inserted(&'x'), None);
         assert_eq!(strangers.disconnected('x', first, 1), first);
@@ -140,7 +140,7 @@ mod tests {
         let known = (0..MAX).map(|who| strangers.number(&who, 1)).max();
         assert_ne!(known, Some(FI_ADDR_NOTAVAIL));
         assert_eq!(strangers.number(&MAX, 1), FI_ADDR_NOTAVAIL);
-        // Those who have a number still have it.
+        // Senders that have a number keep it.
         assert_ne!(strangers.number(&0, 1), FI_ADDR_NOTAVAIL);
     }
 }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a provider brings: how bytes move. Everything else about a domain is the engine's.
+//! The interface of a provider: how bytes move. The engine does everything else for a domain.
 //!
-//! `Transport` is what every transport has to say; `parts` is what only some can do, with defaults for those that
-//! cannot.
+//! `Transport` has the methods that every transport must have; `parts` has optional ones, with defaults.
 //!
-//! `transport/tests.rs` has the least transport that there can be.
+//! `transport/tests.rs` contains a minimal transport.
 #![forbid(unsafe_code)]
 
 mod parts;
@@ -35,99 +34,99 @@ pub use self::parts::{
     Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast, Prepares,
 };
 
-/// What the engine keeps for a domain over this transport.
+/// The engine's state of a domain over this transport.
 pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr, <T as Addressing>::Memory>;
 
-/// Registered memory; its counter counts what peers write.
+/// Registered memory; its counter counts peers' writes.
 pub type MrRegion = Region<Arc<Counter>>;
 
-/// What registering memory gives.
+/// Result of registering memory.
 pub struct Registration {
-    /// Peers name it by its key.
+    /// The region, which peers access by its key.
     pub region: Arc<MrRegion>,
-    /// What fi_mr_desc gives, for the application to hand it back with the memory; 0 if there is no need to.
+    /// The value for fi_mr_desc, which the application passes with the memory; 0 if it is not needed.
     pub desc: usize,
 }
 
-/// How the endpoints of a transport are named, and what it has to know of the application's memory: all parts of a
-/// transport speak of that.
+/// The address format of a transport, and its requirements on the application's memory. All parts of a transport depend
+/// on these types.
 pub trait Addressing: Sized + Send + 'static {
     type Addr: Address;
-    /// Of no size where the format is always the same.
+    /// A type without size if the format is fixed.
     type Format: AddressFormat<Addr = Self::Addr>;
-    /// Nothing of the host's, or what descriptors say.
+    /// `Host`, or a type that describes memory by descriptors.
     type Memory: Memory;
 }
 
-/// Moves bytes for the endpoints of one domain. All calls come under the domain's lock. Endpoints are named by their
-/// number in `domain.eps`.
+/// Moves bytes for the endpoints of one domain. All calls are made under the domain lock. An endpoint is identified by
+/// its index in `domain.eps`.
 pub trait Transport:
     Connects + Contexts + Groups + Multicast + Atomics + Prepares + Batches + Drains
 {
-    /// What the provider keeps per fabric: its settings; a layered provider also the fabric below.
+    /// Data of the provider for each fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;
 
     const SOURCE: &'static Source;
-    /// The provider that a fabric belongs to, where several share the transport.
+    /// The provider of a fabric, if several providers share the transport.
     fn provider(_fabric: &Self::Fabric) -> &'static Source {
         Self::SOURCE
     }
-    /// What entries call the provider: a layered one together with what is below it.
+    /// The provider name in `fi_info`; in a layered provider it includes the provider below.
     fn prov_name(fabric: &Self::Fabric) -> &'static CStr {
         Self::provider(fabric).name()
     }
-    /// Entries of a completion queue that names no size.
+    /// Size of a completion queue whose attributes have size 0.
     const CQ_SIZE: usize;
     /// Bytes of remote CQ data that a message can carry.
     const CQ_DATA_SIZE: usize = 0;
-    /// Bytes of an authorization key at most; 0 if there are none.
+    /// Most bytes of an authorization key; 0 if keys are not supported.
     const AUTH_KEY_SIZE: usize = 0;
-    /// Authorization keys of an address vector at most (FI_AV_AUTH_KEY).
+    /// Most authorization keys of an address vector (FI_AV_AUTH_KEY).
     const AUTH_KEYS: usize = 0;
-    /// Data goes through memory that processes share.
+    /// Processes may exchange data through shared memory.
     const SHARES_MEMORY: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
 
-    /// Whether domains get a thread when progress is to be automatic.
+    /// Whether domains with automatic progress get a progress thread.
     fn offers_auto_progress(_fabric: &Self::Fabric) -> bool {
         true
     }
-    /// `info` is what the domain is opened with. What it wants of threading and progress may be more than it gets:
-    /// that is in `DomainState::contended` and `auto`.
+    /// `info` has the attributes of the domain. It may request more of threading and progress than the domain gets,
+    /// which is in `DomainState::contended` and `auto`.
     fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
-    /// How addresses are written in this domain.
+    /// The address format of this domain.
     fn format(&self) -> Self::Format;
-    /// What processes may do that were forked from the one that opened the domain.
+    /// The calls that child processes of the process that opened the domain may make.
     fn children_may(&self) -> Children {
         Children::Go
     }
 
-    /// What is known of the peers of an endpoint, for who looks on (`engine::report`).
+    /// A snapshot of the endpoint's peers, for reports (`engine::report`).
     fn peers(&self, _ep: usize) -> Vec<Peer> {
         Vec::new()
     }
 
-    /// Readable when `progress` may find something to do.
+    /// Becomes readable when `progress` may find something to do.
     fn poll_fd(&self) -> RawFd;
     fn progress(&mut self, domain: &mut DomainStateOf<Self>);
-    /// As `progress`, and leaves nothing that is ready to a later poll.
+    /// Like `progress`, but handles everything that is ready.
     fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {
         self.progress(domain);
     }
-    /// Takes what has come as far as no call of the kernel is needed for that.
+    /// Takes events for which no system call is needed.
     fn take_at_hand(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
     fn open_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, info: &Info) -> Result;
     fn enable_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize) -> Result;
-    /// With FI_AV_AUTH_KEY, before it is enabled: the keys that its vector has now.
+    /// Sets the keys of the endpoint's address vector before the endpoint is enabled, with FI_AV_AUTH_KEY.
     fn set_keys(&mut self, _ep: usize, _keys: Vec<Key>) -> Result {
         Err(Error::NOSYS)
     }
     fn close_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize);
     fn name(&self, ep: usize) -> Result<Vec<u8>>;
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
-    /// FI_OPT_SHARED_MEMORY_PERMITTED, of an endpoint that is not enabled.
+    /// FI_OPT_SHARED_MEMORY_PERMITTED; the endpoint is not enabled yet.
     fn permit_sharing(&mut self, _ep: usize, _on: bool) -> Result {
         Err(Error::NOPROTOOPT)
     }
@@ -136,8 +135,8 @@ pub trait Transport:
         Err(Error::NOPROTOOPT)
     }
 
-    /// A message of one buffer, if it can leave at once by the shortest way, behind no read. False: nothing has
-    /// happened, `transmit` decides.
+    /// Sends a message of one buffer if it can leave at once on the fastest path and need not wait for a read. Returns
+    /// false without effect otherwise; then `transmit` decides.
     #[inline]
     fn transmit_one(
         &mut self,
@@ -147,7 +146,7 @@ pub trait Transport:
     ) -> bool {
         false
     }
-    /// A write of one buffer to one place, as `transmit_one`.
+    /// Writes one buffer to one place, under the rules of `transmit_one`.
     #[inline]
     fn write_one(
         &mut self,
@@ -157,15 +156,16 @@ pub trait Transport:
     ) -> bool {
         false
     }
-    /// If it is posted its memory is taken. (It goes by reference: each function on the way would copy it.)
+    /// Takes the memory of `tx` if the operation is posted. (`tx` is a reference because each function on the path
+    /// would copy a value.)
     fn transmit(
         &mut self,
         domain: &mut DomainStateOf<Self>,
         ep: usize,
         tx: &mut Tx<'_, Self::Memory>,
     ) -> Result;
-    /// As `transmit`, where the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
-    /// endpoint, `ep` the same or a transmit context of it.
+    /// Like `transmit`, if the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
+    /// endpoint, `ep` the same or one of its transmit contexts.
     fn transmit_from(
         &mut self,
         domain: &mut DomainStateOf<Self>,
@@ -175,27 +175,26 @@ pub trait Transport:
     ) -> Result {
         self.transmit(domain, ep, tx)
     }
-    /// How many operations of an endpoint are taken now at least, of whatever kind and for whatever peer, as far as
-    /// its queues go: fi_tx_size_left(3). Of each `inject` bytes are copied if it is injected; `caps` says which there
-    /// may be.
+    /// Number of operations that the endpoint's queues accept now at least, of any kind and for any peer:
+    /// fi_tx_size_left(3). Each copies `inject` bytes if it is injected; `caps` limits the kinds of operations.
     fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: Caps) -> usize {
         usize::MAX
     }
-    /// fi_cancel(3): completes an operation of the initiator that has not begun, and has this context, as cancelled.
+    /// fi_cancel(3): completes an initiated operation with this context as cancelled if it has not begun.
     fn cancel(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _context: usize) {}
 
-    /// The fi_addr that a completion names for the sender of a message, or FI_ADDR_NOTAVAIL.
+    /// The fi_addr of the message's sender in completions, or FI_ADDR_NOTAVAIL.
     #[inline]
     fn source(envelope: &Envelope) -> u64 {
         envelope.source
     }
-    /// A receive has met a message whose bytes the transport still has to bring. Not for transports whose messages are
-    /// always there as a whole.
+    /// Called when a receive matched a message whose bytes the transport has not delivered yet. Unused by transports
+    /// whose messages always arrive as a whole.
     fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed<Self::Memory>) {}
-    /// There is room again for messages that nobody has asked for.
+    /// Called when unexpected messages may be kept again.
     fn room_again(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
-    /// fi_mr(3): registers memory. What the flags of the request say of the region, the engine sees to.
+    /// fi_mr(3): registers memory. The engine handles the flags of the request.
     fn register(
         &mut self,
         domain: &mut DomainStateOf<Self>,
@@ -210,11 +209,12 @@ pub trait Transport:
         )?;
         Ok(Registration { region, desc: 0 })
     }
-    /// Peers may use this region from now on, or as it is not any more; its memory is not touched after that.
+    /// Called when peers may access this region from now on, or when registering it failed after all; its memory is
+    /// then not accessed any more.
     fn region_opened(&mut self, _domain: &mut DomainStateOf<Self>, _region: &MrRegion) {}
-    /// Peers no longer find the region by themselves. If it `is_closed`, accesses to it end.
+    /// Called when peers can no longer find the region. If it `is_closed`, accesses to it must end.
     fn region_closed(&mut self, _domain: &mut DomainStateOf<Self>, _region: &Arc<MrRegion>) {}
-    /// The application binds a counter to a region, which has none: for transports that do not see accesses to it.
+    /// Called when a counter is bound to a region, for transports that do not see accesses to the region.
     fn count_region(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -223,12 +223,12 @@ pub trait Transport:
     ) -> Result {
         Ok(())
     }
-    /// From now on accesses of peers to memory are counted at an endpoint that they may know already.
+    /// Called when accesses of peers must be counted from now on, at an endpoint that peers may know already.
     fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
-    /// `index` of this address vector has a (new) address.
+    /// Called when `index` of this address vector gets a (new) address.
     fn av_inserted(&mut self, _domain: &mut DomainStateOf<Self>, _av: usize, _index: u64) {}
-    /// `index` of this address vector has lost its address.
+    /// Called when `index` of this address vector loses its address.
     fn av_removed(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
@@ -238,11 +238,11 @@ pub trait Transport:
     ) {
     }
     /// The index of a peer that hosts or routers reported as unreachable since the last call. `NOMSG`: there is none.
-    /// This is for providers above, which decide what it means.
+    /// Providers above decide what follows.
     fn take_unreachable(&mut self, _domain: &DomainStateOf<Self>, _ep: usize) -> Result<u64> {
         Err(Error::NOPROTOOPT)
     }
-    /// The bytes that fi_av_lookup gives.
+    /// The bytes that fi_av_lookup returns.
     fn looked_up(&self, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()
     }

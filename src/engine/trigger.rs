@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that wait until a counter reaches a value: fi_trigger(3). They stand here in the order in which they
-//! start; a counter that something waits for is *watched*, and who changes it says so. What is due starts when the call
-//! that changed the counter is done with everything else, in a loop: an operation that completes at once may set off
-//! the next.
+//! Operations that wait until a counter reaches a threshold: fi_trigger(3). They are kept in the order in which they
+//! start. A counter for which operations wait is *watched*, and code that changes it calls `changed`. Operations that
+//! are due start when the call that changed the counter has done everything else. They start in a loop, because an
+//! operation that completes at once may trigger the next.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -18,36 +18,36 @@ use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
 use crate::hmem::{Host, Memory};
 use crate::sync::{Use, Uses};
 
-/// What waits in one domain, and what deferred work is under way.
+/// The waiting operations of one domain, and its deferred work in flight.
 #[derive(Default)]
 pub struct Triggers<M: Memory = Host> {
-    /// By the address of the counter, which the queue keeps.
+    /// Queues by the address of the counter, which the queue keeps alive.
     queues: HashMap<usize, Queue<M>, FxBuildHasher>,
-    /// Counters that have reached a value.
+    /// Counters that have reached a threshold.
     reached: Vec<usize>,
-    /// What starts next, or could not start yet.
+    /// Operations that start next, or could not start yet.
     ready: VecDeque<Pending<M>>,
-    /// It has operations of several endpoints, or some of none.
+    /// `ready` has operations of several endpoints, or of none.
     is_mixed: bool,
-    /// Something is in `reached` or `ready`.
+    /// `reached` or `ready` is not empty.
     due: bool,
-    /// How many wait.
+    /// Number of waiting operations.
     pending: usize,
-    /// How many were ever posted.
+    /// Number of operations posted so far.
     posted: u64,
-    /// Deferred work that was started and has not completed, by the number in its operation flags.
+    /// Deferred work in flight, by the number in its operation flags.
     running: Slab<Running>,
 }
 
-/// What waits for one counter, by value and then in the order of the calls.
+/// The operations that wait for one counter, ordered by threshold, then by call.
 struct Queue<M> {
     counter: Arc<Counter>,
     waiting: [BTreeMap<(u64, u64), Pending<M>>; 2],
-    /// In `Triggers::reached`.
+    /// The queue is in `Triggers::reached`.
     reached: bool,
 }
 
-/// What is compared: fi_trigger(3) lets only deferred work count errors.
+/// The compared value: fi_trigger(3) includes errors only for deferred work.
 #[derive(Clone, Copy)]
 pub enum Measure {
     Value,
@@ -56,14 +56,14 @@ pub enum Measure {
 
 const MEASURES: [Measure; 2] = [Measure::Value, Measure::ValueAndErrors];
 
-/// When an operation starts.
+/// The condition under which an operation starts.
 pub struct Condition {
     pub counter: Held,
     pub threshold: u64,
     pub measure: Measure,
 }
 
-/// A counter that stays open for whoever holds this.
+/// A counter, kept open.
 #[derive(Clone)]
 pub struct Held {
     counter: Arc<Counter>,
@@ -83,7 +83,7 @@ impl Held {
     }
 }
 
-/// Where an operation is posted: the endpoint, and the same or a transmit context of it.
+/// The place where an operation is posted: the endpoint, and the endpoint itself or one of its transmit contexts.
 #[derive(Clone, Copy)]
 pub struct Place {
     pub port: usize,
@@ -98,11 +98,11 @@ pub enum Action<M = Host> {
     Change(Held, Edit),
 }
 
-/// What makes an operation deferred work.
+/// Data that only deferred work has.
 pub struct Work {
-    /// What the application cancels it by.
+    /// The name by which the application cancels it.
     pub name: usize,
-    /// Counts its completion.
+    /// The counter of its completion.
     pub completion: Option<Held>,
 }
 
@@ -110,7 +110,7 @@ pub struct Work {
 pub struct Pending<M> {
     pub action: Action<M>,
     pub work: Option<Work>,
-    /// What it waits for.
+    /// The counter for which the operation waits.
     counter: Held,
 }
 
@@ -119,10 +119,10 @@ struct Running {
     completion: Option<Held>,
 }
 
-/// Operations of one domain that may wait, and deferred work that may be under way.
+/// Most waiting operations of one domain, and most deferred work in flight.
 const LIMIT: usize = 1 << 16;
 
-/// Deferred work carries a number in bits of its operation flags that no flag has.
+/// The number of deferred work is in bits of its operation flags that no flag uses.
 const NUMBER: u32 = 37;
 const NUMBERS: u64 = (2 * LIMIT as u64 - 1) << NUMBER;
 
@@ -151,7 +151,7 @@ impl<M: Memory> Queue<M> {
         })
     }
 
-    /// Takes out what is due, in its order.
+    /// Takes the operations that are due, in order.
     fn take_due(&mut self, out: &mut VecDeque<Pending<M>>) {
         let mut due = Vec::new();
         for measure in MEASURES {
@@ -196,7 +196,7 @@ impl<M: Memory> Action<M> {
 }
 
 impl<M: Memory> Triggers<M> {
-    /// FI_EAGAIN if too much waits already.
+    /// Returns FI_EAGAIN if too many operations wait already.
     pub fn add(&mut self, when: Condition, action: Action<M>, work: Option<Work>) -> Result {
         if self.pending >= LIMIT {
             return Err(Error::AGAIN);
@@ -223,7 +223,7 @@ impl<M: Memory> Triggers<M> {
         Ok(())
     }
 
-    /// A counter that is watched has another value.
+    /// Called when a watched counter has changed.
     pub fn changed(&mut self, counter: &Arc<Counter>) {
         let key = key_of(counter);
         if let Some(queue) = self.queues.get_mut(&key)
@@ -241,7 +241,7 @@ impl<M: Memory> Triggers<M> {
         self.due
     }
 
-    /// What may start now, in order.
+    /// Takes the operations that may start now, in order.
     pub fn take_due(&mut self) -> VecDeque<Pending<M>> {
         for key in std::mem::take(&mut self.reached) {
             if let Some(queue) = self.queues.get_mut(&key) {
@@ -258,23 +258,23 @@ impl<M: Memory> Triggers<M> {
         std::mem::take(&mut self.ready)
     }
 
-    /// Something that was due has begun.
+    /// Counts a due operation that has started.
     pub fn started(&mut self) {
         self.pending -= 1;
     }
 
-    /// What is ready is of several endpoints, or of none.
+    /// Whether the ready operations belong to several endpoints, or to none.
     pub fn is_mixed(&self) -> bool {
         self.is_mixed
     }
 
-    /// What was due and could not start yet waits in its order.
+    /// Keeps operations that were due but could not start yet, in order.
     pub fn put_back(&mut self, kept: VecDeque<Pending<M>>) {
         self.is_mixed &= !kept.is_empty();
         self.ready = kept;
     }
 
-    /// Whether what was `started` has set off more; else what is ready waits for the next call.
+    /// Whether operations that have `started` triggered others. Otherwise ready operations wait for the next call.
     pub fn goes_on(&mut self, started: bool) -> bool {
         if started && !self.reached.is_empty() {
             return true;
@@ -291,7 +291,7 @@ impl<M: Memory> Triggers<M> {
         }
     }
 
-    /// Takes out all that is not to be kept.
+    /// Drops all operations for which `keep` returns false.
     fn retain(&mut self, mut keep: impl FnMut(&Pending<M>) -> bool) {
         let mut gone = 0;
         let mut counted = |pending: &Pending<M>| {
@@ -308,7 +308,7 @@ impl<M: Memory> Triggers<M> {
         keys.into_iter().for_each(|key| self.forget_empty(key));
     }
 
-    /// An endpoint closes: what it had posted is gone without a word.
+    /// Drops the operations of an endpoint that is closed, without completions.
     pub fn forget_ep(&mut self, ep: usize) {
         if self.pending > 0 {
             self.retain(|pending| pending.action.ep() != Some(ep));
@@ -316,7 +316,7 @@ impl<M: Memory> Triggers<M> {
         self.running.retain(|_, running| running.ep != ep);
     }
 
-    /// FI_CANCEL_WORK: the work that was queued by this name first. FI_ENOENT if none waits.
+    /// FI_CANCEL_WORK: removes the oldest work with this name. FI_ENOENT if none waits.
     pub fn cancel_work(&mut self, name: usize) -> Result {
         let is_named = |pending: &Pending<M>| {
             let work = pending.work.as_ref();
@@ -344,7 +344,7 @@ impl<M: Memory> Triggers<M> {
         Ok(())
     }
 
-    /// FI_FLUSH_WORK: all work that waits, or that for one counter.
+    /// FI_FLUSH_WORK: removes all waiting work, or that for one counter.
     pub fn flush_work(&mut self, held: Option<&Held>) {
         self.retain(|pending| {
             let other = |held: &Held| !Arc::ptr_eq(&held.counter, &pending.counter.counter);
@@ -352,7 +352,7 @@ impl<M: Memory> Triggers<M> {
         });
     }
 
-    /// An operation with FI_TRIGGER that waits.
+    /// Removes a waiting operation with FI_TRIGGER.
     pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action<M>> {
         if self.pending == 0 {
             return None;
@@ -379,7 +379,7 @@ impl<M: Memory> Triggers<M> {
         found.map(|pending| pending.action)
     }
 
-    /// The flags that work carries while it is under way.
+    /// The flags of deferred work while it is in flight.
     pub fn begin(&mut self, ep: usize, work: &Option<Work>) -> Result<OpFlags> {
         let Some(work) = work else {
             return Ok(OpFlags::empty());
@@ -394,7 +394,7 @@ impl<M: Memory> Triggers<M> {
         Ok(OpFlags::from_bits_retain((number as u64 + 1) << NUMBER))
     }
 
-    /// Deferred work has come to its end: who counts it, if anybody.
+    /// Ends deferred work. Returns the counter of its completion, if it has one.
     pub fn end(&mut self, flags: OpFlags) -> Option<Option<Held>> {
         let running = self.running.try_remove(number_of(flags)?);
         Some(running.and_then(|running| running.completion))

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Wait objects of queues and counters: fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3).
 //!
-//! A waiter says that it is about to sleep (`arm`); only then does whoever brings news pay for a wake-up (`notify`).
-//! The pair: `arm` is called under the lock of the state that is waited for, or followed by one more check of it;
-//! `notify` comes after the state has changed.
+//! A waiter announces that it is about to block (`arm`). Only then does a thread that changes the state pay for a
+//! wake-up (`notify`). `arm` is either called under the lock of that state, or followed by another check of it;
+//! `notify` is called after the state has changed.
 //!
-//! One descriptor wakes all threads that sleep. Who arms again must not put it out for those that have not noticed yet:
-//! a thread counts as a `Sleeper` from its first check to its last, and each wake-up is owed to all there are.
+//! One descriptor wakes all blocked threads. A thread that arms again must not clear it for threads that have not
+//! noticed the wake-up yet. So a thread counts as a `Sleeper` from its first check to its last, and each wake-up must
+//! be noticed by all sleepers.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -24,16 +25,16 @@ use crate::ffi::WaitHandle;
 use crate::sys::cond::Cond;
 use crate::sys::event::{Epoll, EventFd, sleep_on};
 
-/// What one queue or counter is waited on by.
+/// The wait object of one queue or counter.
 pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleepers: Mutex<Sleepers>,
-    /// FI_WAIT_MUTEX_COND. Before `sleep`, whose descriptor it uses until it is dropped.
+    /// FI_WAIT_MUTEX_COND. Declared before `sleep`, whose descriptor it uses until it is dropped.
     cond: Option<CondWatch>,
     sleep: Option<Sleep>,
     set: Option<Arc<WaitSet>>,
-    /// Counts those of the domain that are armed.
+    /// The number of armed wait objects of the domain.
     count: Option<Arc<AtomicUsize>>,
 }
 
@@ -41,20 +42,20 @@ pub struct Wait {
 #[derive(Default)]
 struct Sleepers {
     all: usize,
-    /// Of those, how many have not noticed the last wake-up.
+    /// Number of threads that have not noticed the last wake-up.
     owed: usize,
-    /// Counts wake-ups.
+    /// Number of wake-ups.
     round: u64,
 }
 
 /// A thread in a blocking call.
 pub struct Sleeper<'a> {
     wait: &'a Wait,
-    /// The wake-up that it has noticed last.
+    /// The last wake-up that the thread has noticed.
     seen: u64,
 }
 
-/// The descriptors behind a wait object: one for news of our own, and a set of it and of what progress comes from.
+/// The descriptors behind a wait object: one that `wake` sets, and an epoll set of it and the sources of progress.
 struct Sleep {
     event: EventFd,
     epoll: Epoll,
@@ -64,7 +65,7 @@ struct Sleep {
 #[derive(Default)]
 struct Sources {
     fds: Vec<RawFd>,
-    /// How often there was another one, or one less.
+    /// Number of changes to `fds`.
     changes: u64,
 }
 
@@ -100,14 +101,14 @@ impl Wait {
         Ok(wait)
     }
 
-    /// Counts itself there while it is armed.
+    /// Includes this object in the count of armed wait objects.
     pub fn counted(mut self, count: Arc<AtomicUsize>) -> Wait {
         count.fetch_add(usize::from(*self.armed.get_mut()), Ordering::Relaxed);
         self.count = Some(count);
         self
     }
 
-    /// One more descriptor that news may come from.
+    /// Adds a descriptor whose readiness must wake waiters.
     pub fn add_source(&self, fd: RawFd) -> Result {
         let Some(sleep) = &self.sleep else {
             return Ok(());
@@ -149,7 +150,8 @@ impl Wait {
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.sleep, &self.cond) {
             (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
-            // Not their set: the kernel has a limit for sets within sets, which layers below an application's use up.
+            // Not their epoll set: the kernel limits the nesting of sets, and layers below an application already use
+            // up levels.
             (FI_WAIT_POLLFD, Some(sleep), _) => {
                 let (fds, index) = sleep.all();
                 Ok(WaitHandle::PollFds(fds, index))
@@ -166,11 +168,11 @@ impl Wait {
         self.sleep.is_some()
     }
 
-    /// News: wakes who said that it sleeps.
+    /// Wakes threads that are armed.
     #[inline]
     pub fn notify(&self) {
-        // Relaxed is enough under the lock that `arm` was called under; who changes state without that lock (counters)
-        // uses `notify_unlocked`.
+        // Relaxed is enough under the lock under which `arm` is called. Code that changes state without that lock
+        // (counters) uses `notify_unlocked`.
         if self.armed.load(Ordering::Relaxed) {
             self.wake();
         }
@@ -178,7 +180,8 @@ impl Wait {
 
     /// `notify` for a change made without the lock under which waiters arm.
     pub fn notify_unlocked(&self) {
-        // Pairs with the fence in `arm`: either we see the waiter, or it sees the change in its last check.
+        // Pairs with the fence in `arm`: either this thread sees the waiter, or the waiter sees the change in its last
+        // check.
         fence(Ordering::SeqCst);
         self.notify();
     }
@@ -219,7 +222,7 @@ impl Wait {
         {
             sleep.event.clear();
         }
-        // Also while a wake-up is owed: news from here on needs one of its own.
+        // Also while sleepers have not noticed a wake-up: a change from here on needs one of its own.
         if !self.armed.swap(true, Ordering::Relaxed)
             && let Some(count) = &self.count
         {
@@ -230,7 +233,7 @@ impl Wait {
         fence(Ordering::SeqCst);
     }
 
-    /// From the start of a blocking call to its end.
+    /// The caller counts as a sleeper from the start of a blocking call to its end.
     pub fn enter(&self) -> Sleeper<'_> {
         let mut sleepers = self.sleepers();
         sleepers.all += 1;
@@ -259,7 +262,7 @@ impl Sleeper<'_> {
         self.seen = sleepers.round;
     }
 
-    /// Sleeps until news or the deadline; false when the time is up. A signal handler that ran ends it: `INTR`.
+    /// Blocks until a wake-up or the deadline. Returns false when the time is up, `INTR` if a signal handler ran.
     pub fn sleep(&self, deadline: Deadline) -> Result<bool> {
         let Some(sleep) = &self.wait.sleep else {
             return Err(Error::INVAL);
@@ -312,7 +315,7 @@ impl Sleep {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// All descriptors, and by what number they are told from those that there were before.
+    /// All descriptors, and a number that changes with the list.
     fn all(&self) -> (Vec<RawFd>, u64) {
         let sources = self.sources();
         let all = [self.event.as_raw_fd()]
@@ -322,7 +325,7 @@ impl Sleep {
     }
 }
 
-/// The end of a wait: a time-out in milliseconds as C gives it; negative is for ever.
+/// The end of a wait. C gives a timeout in milliseconds; a negative one never ends.
 #[derive(Clone, Copy)]
 pub struct Deadline(Option<Instant>);
 
@@ -343,13 +346,13 @@ impl Deadline {
     }
 }
 
-/// FI_GETWAIT, of FI_WAIT_MUTEX_COND.
+/// The result of FI_GETWAIT for FI_WAIT_MUTEX_COND.
 fn handle_of(cond: &Cond) -> WaitHandle {
     let (mutex, cond) = cond.for_c();
     WaitHandle::MutexCond { mutex, cond }
 }
 
-/// What can be in a wait set.
+/// An object that can be in a wait set.
 pub trait Member: Send + Sync {
     /// fi_trywait(3): FI_EAGAIN if there is something to read.
     fn trywait(&self) -> Result;
@@ -357,7 +360,7 @@ pub trait Member: Send + Sync {
 
 /// fi_poll(3): a wait set, shared by its handle and its members.
 pub struct WaitSet {
-    /// Before `epoll`, which it uses until it is dropped.
+    /// Declared before `epoll`, which it uses until it is dropped.
     cond: Option<CondWatch>,
     epoll: Epoll,
     obj: fi_wait_obj,

@@ -112,7 +112,7 @@ static int av_insertsvc(struct fid_av *fid, const char *node, const char *servic
 	char host[64];
 	const char *port;
 
-	// A text as av_straddr writes it has both.
+	// A text in the form of av_straddr contains both.
 	if (node && !service && !strncmp(node, SCHEME, strlen(SCHEME)) && (port = strrchr(node, ':')) > node + strlen(SCHEME)) {
 		snprintf(host, sizeof(host), "%.*s", (int) (port - node - strlen(SCHEME)), node + strlen(SCHEME));
 		return av_insertsym(fid, host, 1, port + 1, 1, out, flags, context);

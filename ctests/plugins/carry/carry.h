@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What the files of the provider "carry" share. One mutex of the fabric guards everything below: event queues belong to
-// the fabric and move the connections of all its domains, so a mutex for each domain would need an order among them.
-// Functions expect it held unless they say otherwise.
+// Declarations shared by the files of the provider "carry". One mutex of the fabric protects everything below. Event
+// queues belong to the fabric and handle the connections of all its domains, so a mutex per domain would need a lock
+// order. Functions expect the mutex to be held unless their comment differs.
 #ifndef CARRY_H
 #define CARRY_H
 
@@ -24,18 +24,18 @@
 #include <rdma/providers/fi_prov.h>
 
 enum {
-	CARRY_IOV = 4,         // pieces of memory of an operation, local and remote
-	CARRY_MR_IOV = 4,      // pieces of memory of a region
-	CARRY_CM_DATA = 256,   // bytes that go with a connection request, an acceptance, a rejection
-	CARRY_SIZE = 256,      // operations of a queue unless the hints say more or less
+	CARRY_IOV = 4,         // buffers of an operation, local and remote
+	CARRY_MR_IOV = 4,      // segments of a region
+	CARRY_CM_DATA = 256,   // bytes of private data in a connection request, an acceptance, a rejection
+	CARRY_SIZE = 256,      // operations of a queue unless the hints differ
 	CARRY_SMALL = 16,      // the same with the demand "small"
-	CARRY_MAX_SIZE = 4096, // and at most
+	CARRY_MAX_SIZE = 4096, // largest size of a queue
 	CARRY_CQ_SIZE = 1024, CARRY_INJECT = 1024, CARRY_MAX_MSG = 64 << 20, CARRY_SMALL_MSG = 64 << 10, CARRY_MAX_DGRAM = 65000,
-	CARRY_BUFFERED = 4 << 20, // bytes of messages without a receive at which a connection is not read any more
+	CARRY_BUFFERED = 4 << 20, // bytes of unexpected messages at which a connection is no longer read
 	CARRY_BUF = 64 << 10, CARRY_CNTRS = 6,
 };
 
-// What the environment variable CARRY_DEMANDS asks of applications.
+// Requirements that the environment variable CARRY_DEMANDS makes for applications.
 enum {
 	DEMAND_LOCAL = 1 << 0, DEMAND_PROV_KEY = 1 << 1, DEMAND_VIRT_ADDR = 1 << 2, DEMAND_ALLOCATED = 1 << 3,
 	DEMAND_ENDPOINT = 1 << 4, DEMAND_INJECT0 = 1 << 5, DEMAND_IOV1 = 1 << 6, DEMAND_CONTEXT = 1 << 7,
@@ -84,13 +84,13 @@ static inline void list_del(struct link *at)
 	list_init(at);
 }
 
-// ---- Bytes between two ends: a frame, its spans, `len` bytes. Both ends are on one machine, so the byte order is its own.
+// ---- The wire: a frame, its spans, `len` bytes. Both ends are on one machine, so the byte order is that of the host.
 
 enum { FRAME_HELLO = 1, FRAME_ACCEPT, FRAME_REJECT, FRAME_MSG, FRAME_WRITE, FRAME_READ, FRAME_READ_DATA, FRAME_ACK, FRAME_BYE };
 enum {
 	FRAME_CQ_DATA = 1 << 0,  // `data` is for the completion
-	FRAME_ACK_HERE = 1 << 1, // answer when all bytes are here
-	FRAME_ACK_PLACED = 1 << 2, // answer when they are in the receiver's buffer
+	FRAME_ACK_HERE = 1 << 1, // answer when all bytes have arrived
+	FRAME_ACK_PLACED = 1 << 2, // answer when the bytes are in the receiver's buffer
 };
 #define CARRY_MAGIC 0x6361727279303100ull // the `data` of a HELLO
 
@@ -102,17 +102,17 @@ struct carry_frame {
 	uint64_t data;
 };
 
-// A piece of remote memory.
+// A range of remote memory.
 struct carry_span {
 	uint64_t addr, len, key;
 };
 
 // ---- Objects
 
-// A socket that progress looks at.
+// A socket that progress polls.
 struct carry_source {
 	int fd;
-	uint32_t wants; // events asked of epoll; 0: not in its set
+	uint32_t wants; // events registered with epoll; 0: not in the set
 	void (*ready)(struct carry_source *source, uint32_t events);
 };
 
@@ -121,17 +121,17 @@ struct carry_fabric {
 	struct link all;
 	pthread_mutex_t lock;
 	int epfd; // all sockets of the fabric
-	unsigned users, news; // connections that began or ended, of which no line told yet
+	unsigned users, news; // connections that began or ended and were not logged yet
 	struct link peps, requests, lingering;
 };
 
-// What a thread sleeps on: one epoll descriptor with the fabric's sockets and a bell.
+// A wait object: an epoll descriptor with the fabric's sockets and an eventfd, the bell.
 struct carry_wait {
 	struct carry_fabric *fabric;
 	enum fi_wait_obj obj;
 	int epfd, bell;
 	bool rung;
-	unsigned waiters, leaving; // threads that sleep; those that a signal has still to reach
+	unsigned waiters, leaving; // sleeping threads; those that have not seen a signal yet
 	uint64_t signals;
 };
 
@@ -142,7 +142,7 @@ struct carry_eq {
 	struct link events;
 	unsigned users;
 	bool writable;
-	void *err_data; // of the error that was read last
+	void *err_data; // of the last error that was read
 };
 
 struct carry_domain {
@@ -153,7 +153,7 @@ struct carry_domain {
 	unsigned users;
 	int mr_mode;
 	uint64_t mode, caps;
-	enum fi_ep_type type; // of the info it was opened with
+	enum fi_ep_type type; // of the info with which it was opened
 	struct link *by_key;  // buckets
 	size_t regions;
 };
@@ -207,11 +207,11 @@ struct carry_recv {
 	size_t len;
 };
 
-// A message that came, or comes, without a receive; or remote data of a write that waits for one.
+// An unexpected message, perhaps incomplete; or remote data of a write that waits for a receive.
 struct carry_arrival {
 	struct link at;
 	struct carry_ep *ep;
-	struct carry_recv *recv; // matched before all bytes were here
+	struct carry_recv *recv; // matched before all bytes had arrived
 	struct carry_frame head;
 	bool whole;
 	uint8_t bytes[];
@@ -235,10 +235,10 @@ struct carry_op {
 	struct link at;
 	void *context;
 	uint64_t flags;      // of the completion
-	bool report, answer; // a success makes an entry; it is for the peer
+	bool report, answer; // a success is reported; the operation is an answer for the peer
 	struct iovec iov[CARRY_IOV];
 	unsigned count;
-	size_t len, sent; // bytes of memory; bytes of the frame that the kernel has
+	size_t len, sent; // bytes of memory; bytes of the frame that the kernel has taken
 	uint8_t *copy;
 	struct carry_frame head;
 	struct carry_span spans[CARRY_IOV];
@@ -260,17 +260,17 @@ struct carry_ep {
 	struct carry_srx *srx;
 	uint64_t tx_flags;
 	size_t tx_size, tx_used, inject_size, iov_limit, rma_iov_limit, max_msg_size;
-	struct carry_rxq rxq; // its own
+	struct carry_rxq rxq; // used without a shared context
 	// A connection, or a datagram socket.
 	enum carry_state state;
 	struct carry_source source;
 	struct sockaddr_in own, peer;
-	struct link out, waiting; // operations to write; those that wait for the peer's answer
+	struct link out, waiting; // operations to write; operations that wait for the peer's answer
 	unsigned answers;
 	uint32_t next_id;
 	uint8_t cm_data[CARRY_CM_DATA];
 	size_t buffered; // bytes of arrivals
-	// What is being read.
+	// State of reading.
 	uint8_t *in;
 	size_t in_at, in_end, got;
 	enum carry_phase phase;
@@ -293,20 +293,20 @@ struct carry_pep {
 	int backlog;
 };
 
-// A connection that asks, until an endpoint takes it.
+// A connection request, until an endpoint accepts or rejects it.
 struct carry_request {
 	struct fid fid;
 	struct link at;
 	struct carry_source source;
 	struct carry_pep *pep;
 	struct carry_fabric *fabric;
-	bool told; // its event was made
+	bool told; // the event was added
 	size_t got;
 	struct carry_frame head;
 	uint8_t data[CARRY_CM_DATA];
 };
 
-// A call of any form: what is sent or written, or where to a read goes.
+// A transfer call of any form: the source of a send or write, or the destination of a read.
 struct carry_call {
 	uint8_t kind;
 	bool silent; // an inject form
@@ -414,7 +414,7 @@ extern struct fi_ops_rma carry_rma_ops;
 ssize_t carry_dgram_send(struct carry_ep *ep, const struct carry_call *call, bool report);
 void carry_dgram_ready(struct carry_source *source, uint32_t events);
 void carry_dgram_wants(struct carry_ep *ep);
-// ---- tables.c: tables and slots that are not served
+// ---- tables.c: tables and slots of unsupported calls
 extern struct fi_ops_tagged carry_no_tagged;
 extern struct fi_ops_atomic carry_no_atomic;
 extern struct fi_ops_collective carry_no_collective;
@@ -432,14 +432,14 @@ int carry_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **
 int carry_no_tostr(const struct fid *fid, char *buf, size_t len);
 int carry_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 
-// When the file is loaded, the empty slots of a table get functions that say no.
+// When the file is loaded, the empty slots of a table get functions that return an error.
 #define CARRY_FILL(TABLE, NONE)                                                                                        \
 	__attribute__((constructor)) static void fill_##TABLE(void)                                                    \
 	{                                                                                                              \
 		carry_fill(&TABLE, &NONE);                                                                             \
 	}
 
-// The fi_ops of an object: close, bind, control are its own.
+// The fi_ops of an object; only close, bind and control differ.
 #define CARRY_FI_OPS(CLOSE, BIND, CONTROL)                                                                             \
 	{.size = sizeof(struct fi_ops), .close = CLOSE, .bind = BIND, .control = CONTROL, .ops_open = carry_no_ops_open, \
 	 .tostr = carry_no_tostr, .ops_set = carry_no_ops_set}

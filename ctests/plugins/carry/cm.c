@@ -52,7 +52,7 @@ static int cm_setname(fid_t fid, void *addr, size_t len)
 	if (ep->state != EP_IDLE || (ep->enabled && ep->type == FI_EP_DGRAM)) {
 		fd = -FI_EOPBADSTATE;
 	} else if (ep->source.fd >= 0 && !memcmp(&own, &ep->own, sizeof(own))) {
-		fd = 0; // the one it has
+		fd = 0; // the current one
 	} else {
 		fd = carry_bind_socket(ep->type == FI_EP_MSG ? SOCK_STREAM : SOCK_DGRAM, &own);
 		if (fd >= 0) {
@@ -110,7 +110,7 @@ static int start(struct carry_ep *ep, const void *addr, const void *param, size_
 	ep->in_end = sizeof(head) + len;
 	no_delay(ep->source.fd);
 	ep->state = EP_CONNECTING;
-	// A refusal at once is an event as well.
+	// An immediate refusal is reported as an event, too.
 	if (connect(ep->source.fd, (struct sockaddr *) &ep->peer, sizeof(ep->peer)) && errno != EINPROGRESS)
 		carry_conn_failed(ep, errno, NULL, 0);
 	carry_conn_wants(ep);
@@ -160,7 +160,7 @@ static int cm_accept(struct fid_ep *fid, const void *param, size_t len)
 		rc = carry_ep_enable(ep);
 	if (!rc) {
 		no_delay(ep->source.fd);
-		// The answer is short and the socket new, so it is taken whole; if the peer has gone, the next read tells.
+		// The answer is short and the socket new, so the kernel takes all of it. If the peer has gone, the next read fails.
 		sendmsg(ep->source.fd, &msg, MSG_NOSIGNAL);
 		ep->state = EP_CONNECTED;
 		ep->domain->fabric->news++;

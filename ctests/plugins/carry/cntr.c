@@ -90,8 +90,8 @@ static int cntr_wait(struct fid_cntr *fid, uint64_t threshold, int timeout)
 		}
 		if (rc)
 			break;
-		// Several threads may wait for different values: each change rings for all of them, and a thread that is not
-		// meant leaves the bell to the others.
+		// Several threads may wait for different values. Each change rings for all of them, and a thread that waits for
+		// another value leaves the bell set for the others.
 		if (cntr->wait.waiters == 1)
 			carry_quiet(&cntr->wait);
 		rc = carry_sleep(&cntr->wait, deadline);

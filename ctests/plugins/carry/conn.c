@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A connection's way out, and its end.
+// The sending side of a connection, and its end.
 
 #include "carry.h"
 
@@ -7,7 +7,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-enum { MOST_ANSWERS = CARRY_MAX_SIZE + 16 }; // a peer that waits for more has posted more than it may
+enum { MOST_ANSWERS = CARRY_MAX_SIZE + 16 }; // a peer with more outstanding requests has exceeded its limit
 
 unsigned carry_slice(const struct iovec *iov, unsigned count, size_t at, size_t len, struct iovec *out)
 {
@@ -28,7 +28,7 @@ unsigned carry_slice(const struct iovec *iov, unsigned count, size_t at, size_t 
 	return made;
 }
 
-// A message that has begun is read to its end, whatever waits.
+// A message that has begun is read to its end, whatever the limit.
 bool carry_conn_reads(const struct carry_ep *ep)
 {
 	return ep->state == EP_GREETED || (ep->state == EP_CONNECTED && (ep->phase != IN_HEAD || ep->buffered < CARRY_BUFFERED));
@@ -78,7 +78,7 @@ void carry_conn_flush(struct carry_ep *ep)
 		if (sent < 0 && errno == EINTR)
 			continue;
 		if (sent < 0 && errno != EAGAIN) {
-			// What the peer sent before it went is still read; without that, this is the end.
+			// Bytes that the peer sent before it closed are still read. If they do not end the connection, this error does.
 			carry_conn_read(ep);
 			if (ep->state == EP_CONNECTED)
 				carry_conn_end(ep, FI_ECONNRESET, true);
@@ -93,7 +93,7 @@ void carry_conn_flush(struct carry_ep *ep)
 	carry_conn_wants(ep);
 }
 
-// Something that the peer waits for. It leaves when the connection is looked at next; `bytes` goes with it.
+// Queues an answer to the peer. It is sent when the connection is polled next. Takes ownership of `bytes`.
 void carry_answer(struct carry_ep *ep, uint8_t kind, uint32_t id, int status, uint8_t *bytes, size_t len)
 {
 	struct carry_op *op = ep->state == EP_CONNECTED && ep->answers < MOST_ANSWERS ? calloc(1, sizeof(*op)) : NULL;
@@ -128,7 +128,7 @@ static void drop_source(struct carry_ep *ep, bool linger)
 	ep->source.fd = -1;
 }
 
-// A receive that is being filled: its own endpoint's fails, that of a shared context goes back to the front of the line.
+// A receive that is being filled: one of the endpoint fails, one of a shared context returns to the front of the queue.
 static void give_back(struct carry_ep *ep, struct carry_recv *recv, int err)
 {
 	if (ep->srx)
@@ -154,7 +154,7 @@ static void stop_reading(struct carry_ep *ep, int err)
 		give_back(ep, met, err);
 }
 
-// The connection is over. `gone`: the peer is, so that nothing more is sent. What was in flight ends with `err`.
+// Ends the connection. `gone`: the peer is gone, so nothing more is sent. Operations in flight end with `err`.
 void carry_conn_end(struct carry_ep *ep, int err, bool gone)
 {
 	bool was = ep->state == EP_CONNECTED;
@@ -174,7 +174,7 @@ void carry_conn_end(struct carry_ep *ep, int err, bool gone)
 		carry_event(ep->eq ? ep->eq : ep->domain->eq, FI_SHUTDOWN, &ep->fid.fid, NULL, NULL, 0);
 }
 
-// A connection that did not come about.
+// Reports that a connection could not be established.
 void carry_conn_failed(struct carry_ep *ep, int err, const void *data, size_t len)
 {
 	ep->state = EP_ENDED;
@@ -182,7 +182,7 @@ void carry_conn_failed(struct carry_ep *ep, int err, const void *data, size_t le
 	carry_event_error(ep->eq ? ep->eq : ep->domain->eq, &ep->fid.fid, err, data, len);
 }
 
-// The endpoint closes: silently.
+// Closes the connection with its endpoint, without events.
 void carry_conn_close(struct carry_ep *ep)
 {
 	struct link *lists[] = {&ep->out, &ep->waiting};

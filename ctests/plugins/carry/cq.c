@@ -23,7 +23,7 @@ void carry_complete(struct carry_cq *cq, const struct fi_cq_err_entry *entry)
 	if (cq->count == cq->room) {
 		struct fi_cq_err_entry *ring = calloc(2 * cq->room, sizeof(*ring));
 
-		if (!ring) // as at any overrun: the queue cannot be used any more
+		if (!ring) // as after any overrun, the queue is unusable
 			abort();
 		for (size_t i = 0; i < cq->count; i++)
 			ring[i] = cq->ring[(cq->first + i) % cq->room];
@@ -43,7 +43,7 @@ static void pop(struct carry_cq *cq)
 		carry_quiet(&cq->wait);
 }
 
-// Each format begins as the one before it, and the error entry as the largest of them.
+// Each format begins with the fields of the one before it, and the error entry with those of the largest format.
 static const size_t entry_size[] = {
 	[FI_CQ_FORMAT_CONTEXT] = sizeof(struct fi_cq_entry),
 	[FI_CQ_FORMAT_MSG] = sizeof(struct fi_cq_msg_entry),
@@ -74,7 +74,7 @@ static ssize_t cq_readfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr_
 		return -FI_EINVAL;
 	LOCK(cq);
 	rc = take(cq, buf, count, src);
-	if (rc <= 0) { // and with a count of 0, which asks for nothing else
+	if (rc <= 0) { // also with a count of 0, which only requests progress
 		carry_progress(cq->domain->fabric);
 		rc = take(cq, buf, count, src);
 	}
@@ -104,7 +104,7 @@ static ssize_t cq_readerr(struct fid_cq *fid, struct fi_cq_err_entry *buf, uint6
 	if (cq->count && cq->ring[cq->first].err) {
 		struct fi_cq_err_entry entry = cq->ring[cq->first];
 
-		// There is never detail, so that the caller's place for it stays as it is.
+		// There is never error data, so the caller's pointer must stay as it is.
 		entry.err_data = buf->err_data;
 		memcpy(buf, &entry, size);
 		pop(cq);
@@ -139,7 +139,7 @@ static ssize_t cq_sreadfrom(struct fid_cq *fid, void *buf, size_t count, fi_addr
 		carry_progress(cq->domain->fabric);
 		if (ready(cq, wanted) >= wanted || signals != cq->wait.signals || rc)
 			break;
-		if (cq->wait.waiters == 1) // a bell without what this thread waits for; others may have been woken by it
+		if (cq->wait.waiters == 1) // the bell rang, but not for what this thread waits for; it may have woken others
 			carry_quiet(&cq->wait);
 		rc = carry_sleep(&cq->wait, deadline);
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Datagrams: a head with the remote data, then the message. What finds no receive stays with the kernel, which drops what
-// it has no room for. fi_endpoint(3)
+// Datagrams: a header with the remote data, then the message. Datagrams without a receive stay in the kernel, which
+// drops them if its buffer is full. fi_endpoint(3)
 
 #include "carry.h"
 
@@ -16,7 +16,7 @@ struct dgram_head {
 
 void carry_dgram_wants(struct carry_ep *ep)
 {
-	// Without a receive a datagram is not read, and its arrival is nothing to wake for.
+	// Without a receive datagrams are not read, so their arrival must not wake threads.
 	if (ep->enabled && ep->source.fd >= 0)
 		carry_want(ep->domain->fabric, &ep->source, list_empty(&ep->rxq.posted) ? 0 : EPOLLIN);
 }
@@ -48,7 +48,7 @@ ssize_t carry_dgram_send(struct carry_ep *ep, const struct carry_call *call, boo
 		iov[i + 1] = call->iov[i];
 		len += call->iov[i].iov_len;
 	}
-	// An earlier datagram that nobody took makes an error of the next call; that says nothing of this one.
+	// An earlier datagram without a receiver makes the next call fail. That error does not concern this datagram.
 	for (unsigned i = 0; i < 4; i++) {
 		if (sendmsg(ep->source.fd, &msg, MSG_NOSIGNAL) >= 0) {
 			complete(ep, call, len, report);
@@ -82,7 +82,7 @@ void carry_dgram_ready(struct carry_source *source, uint32_t events)
 	struct dgram_head head;
 
 	(void) events;
-	// One datagram at a time goes through the buffer: what is none of ours leaves no trace in a receive.
+	// Datagrams are read into the buffer one at a time, so that invalid ones never touch the memory of a receive.
 	while (!list_empty(&ep->rxq.posted)) {
 		ssize_t got = recv(source->fd, ep->in, CARRY_BUF, 0);
 

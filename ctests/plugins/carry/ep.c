@@ -85,7 +85,7 @@ static int bind_srx(struct carry_ep *ep, struct carry_srx *srx, uint64_t flags)
 {
 	if (flags || ep->type != FI_EP_MSG || srx->domain != ep->domain || ep->srx)
 		return -FI_EINVAL;
-	// The endpoint asks for no more than the context has.
+	// The endpoint must not require more than the context has.
 	if (ep->rxq.size > srx->rxq.size || ep->rxq.iov_limit > srx->rxq.iov_limit || (srx->caps && !(srx->caps & FI_MSG)))
 		return -FI_EINVAL;
 	if (ep->enabled)
@@ -139,7 +139,7 @@ static int enable_dgram(struct carry_ep *ep)
 			return fd;
 		ep->source.fd = fd;
 	}
-	// As much as the kernel gives: it holds what comes before its receive.
+	// As large as the kernel permits, because it stores datagrams that arrive before their receive.
 	setsockopt(ep->source.fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 	return 0;
 }
@@ -334,7 +334,7 @@ static struct fi_ops_ep ep_ops = {
 };
 CARRY_FILL(ep_ops, carry_no_ep)
 
-// A request to answer, or a passive endpoint whose address goes over.
+// A connection request to accept, or a passive endpoint whose address the new endpoint takes over.
 static int take_handle(struct carry_ep *ep, struct fid *handle)
 {
 	struct carry_fabric *fabric = ep->domain->fabric;

@@ -9,10 +9,10 @@ struct event {
 	struct link at;
 	uint32_t number;
 	struct fi_eq_err_entry err; // err.err 0: no error
-	struct fid *fid;            // of an event of ours
-	struct fi_info *info;       // of FI_CONNREQ, the reader's
-	size_t len;                 // of what a read gives
-	uint8_t *bytes;             // that, or the detail of an error
+	struct fid *fid;            // of an event of this provider
+	struct fi_info *info;       // of FI_CONNREQ; the reader gets it
+	size_t len;                 // bytes that a read returns
+	uint8_t *bytes;             // those bytes, or the data of an error
 };
 
 static void event_free(struct event *event)
@@ -23,7 +23,7 @@ static void event_free(struct event *event)
 	free(event);
 }
 
-// An event is made of a head and a tail. Without memory for it there is none: nothing else can be done here.
+// Adds an event that consists of a head and a tail. Without memory the event is lost; nothing else can be done here.
 static struct event *push(struct carry_eq *eq, const void *head, size_t head_len, const void *tail, size_t tail_len)
 {
 	struct event *event = calloc(1, sizeof(*event));
@@ -67,7 +67,7 @@ void carry_event_error(struct carry_eq *eq, struct fid *fid, int err, const void
 	event->err = (struct fi_eq_err_entry){.fid = fid, .context = fid->context, .err = err, .prov_errno = err};
 }
 
-// An object is closed: its events name it no more.
+// Called when an object is closed: its events must no longer name it.
 void carry_forget_events(struct carry_eq *eq, struct fid *fid)
 {
 	if (!eq)
@@ -90,7 +90,7 @@ static ssize_t take(struct carry_eq *eq, uint32_t *number, void *buf, size_t len
 		return -FI_EAGAIN;
 	if (event->err.err)
 		return -FI_EAVAIL;
-	if (event->info && len < sizeof(struct fi_eq_cm_entry)) // the request would be lost
+	if (event->info && len < sizeof(struct fi_eq_cm_entry)) // the info would be lost
 		return -FI_ETOOSMALL;
 	len = len < event->len ? len : event->len;
 	if (len)

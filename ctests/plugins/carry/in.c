@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A connection's way in. Nothing that a peer sends is trusted: a frame that breaks a rule ends the connection.
+// The receiving side of a connection. No input is trusted: a frame that breaks a rule ends the connection.
 
 #include "carry.h"
 
@@ -7,11 +7,11 @@
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
 
-enum { AT_A_TIME = 4 << 20 }; // bytes of one connection before others have their turn
+enum { AT_A_TIME = 4 << 20 }; // bytes read from one connection before others get their turn
 
 static void broken(struct carry_ep *ep, const char *what)
 {
-	(void) what; // for a debugger: no line is logged while the lock is held
+	(void) what; // for a debugger: no line may be logged while the lock is held
 	if (ep->state == EP_CONNECTED)
 		carry_conn_end(ep, FI_ECONNABORTED, false);
 	else
@@ -20,7 +20,7 @@ static void broken(struct carry_ep *ep, const char *what)
 
 // ---- Sockets
 
-// Reads into pieces of memory. 0: nothing there, or the connection is over.
+// Reads into several buffers. Returns 0 if there is nothing, or if the connection has ended.
 static size_t receive(struct carry_ep *ep, struct iovec *iov, unsigned count)
 {
 	struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
@@ -34,13 +34,13 @@ static size_t receive(struct carry_ep *ep, struct iovec *iov, unsigned count)
 	if (got < 0 && errno == EAGAIN)
 		return 0;
 	if (ep->state == EP_CONNECTED)
-		carry_conn_end(ep, FI_ECONNRESET, true); // without a word
+		carry_conn_end(ep, FI_ECONNRESET, true); // the peer sent no FRAME_BYE
 	else
 		carry_conn_failed(ep, FI_ECONNRESET, NULL, 0);
 	return 0;
 }
 
-// Whether `len` bytes are in the buffer; reads if there are less.
+// Whether `len` bytes are in the buffer. Reads if there are fewer.
 static bool buffered(struct carry_ep *ep, size_t len)
 {
 	struct iovec iov;
@@ -52,12 +52,12 @@ static bool buffered(struct carry_ep *ep, size_t len)
 	ep->in_end -= ep->in_at;
 	ep->in_at = 0;
 	iov = (struct iovec){ep->in + ep->in_end, CARRY_BUF - ep->in_end};
-	got = receive(ep, &iov, 1); // may be the end, which empties the buffer
+	got = receive(ep, &iov, 1); // may end the connection, which empties the buffer
 	ep->in_end += got;
 	return ep->in_end - ep->in_at >= len;
 }
 
-// ---- Frames that are whole
+// ---- Complete frames
 
 static struct carry_op *waiting(struct carry_ep *ep, uint32_t id, bool read)
 {
@@ -137,7 +137,7 @@ static void whole(struct carry_ep *ep)
 	}
 }
 
-// ---- Frames that begin
+// ---- Beginning of frames
 
 static bool begin_message(struct carry_ep *ep)
 {
@@ -200,7 +200,7 @@ static bool begin(struct carry_ep *ep)
 	}
 }
 
-// The rules of an access, once its spans are known.
+// Checks an access when its spans are known.
 static void check_access(struct carry_ep *ep)
 {
 	struct iovec iov[CARRY_IOV * CARRY_MR_IOV];
@@ -233,7 +233,7 @@ static void check_access(struct carry_ep *ep)
 
 // ---- Bodies
 
-// Where the next bytes go; what finds no place goes to a buffer that nobody reads. A region may have gone meanwhile.
+// The destination of the next bytes; bytes without one go to a buffer that is discarded. A region may have been closed.
 static unsigned place(struct carry_ep *ep, struct iovec *out, size_t left, int *status, const struct iovec *waste)
 {
 	struct iovec pieces[CARRY_IOV * CARRY_MR_IOV];
@@ -276,7 +276,7 @@ static size_t from_buffer(struct carry_ep *ep, const struct iovec *iov, unsigned
 	return done;
 }
 
-// Some of a body; 0: there is no more at present.
+// Reads a part of a body. Returns 0 if there is no more at present.
 static size_t read_body(struct carry_ep *ep)
 {
 	uint8_t waste[16 << 10];
@@ -337,7 +337,7 @@ void carry_conn_read(struct carry_ep *ep)
 		broken(ep, "no memory");
 		return;
 	}
-	// What is in the buffer is worked off whatever the budget: nothing would wake for it.
+	// Bytes in the buffer are processed whatever the budget, because no event would wake a thread for them.
 	while (some && carry_conn_reads(ep) && (total < AT_A_TIME || ep->in_at < ep->in_end)) {
 		some = ep->phase == IN_HEAD    ? read_head(ep) ? sizeof(ep->head) : 0
 		       : ep->phase == IN_SPANS ? read_spans(ep) ? 1 : 0
@@ -358,7 +358,7 @@ static void greet(struct carry_ep *ep)
 	}
 	len = sizeof(ep->own);
 	getsockname(ep->source.fd, (struct sockaddr *) &ep->own, &len);
-	// The request is short and the socket new, so it is taken whole.
+	// The request is short and the socket new, so the kernel takes all of it.
 	if (send(ep->source.fd, ep->in, ep->in_end, MSG_NOSIGNAL) != (ssize_t) ep->in_end) {
 		carry_conn_failed(ep, FI_ECONNREFUSED, NULL, 0);
 		return;

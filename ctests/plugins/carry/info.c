@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What the provider offers, and which hints that fits. fi_getinfo(3), fi_endpoint(3), fi_domain(3)
+// The entries of the provider, and whether they satisfy hints. fi_getinfo(3), fi_endpoint(3), fi_domain(3)
 
 #include "carry.h"
 
 #include <arpa/inet.h>
 #include <netdb.h>
 
-#define MR_BASIC 1    // FI_MR_BASIC and FI_MR_SCALABLE of API 1.4, whose names warn
+#define MR_BASIC 1    // FI_MR_BASIC and FI_MR_SCALABLE of API 1.4, whose names cause warnings
 #define MR_SCALABLE 2
 #define LOCAL_MR (1ull << 55) // FI_LOCAL_MR
 
@@ -14,10 +14,10 @@
 #define ORDER_FREE (FI_ORDER_RAR | FI_ORDER_RAW | FI_ORDER_RAS | FI_ORDER_WAW | FI_ORDER_WAS | FI_ORDER_SAW | FI_ORDER_SAS)
 #define ORDER_ASKED (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR)
 
-// What one kind of endpoint has.
+// The attributes of one endpoint type.
 struct offer {
 	enum fi_ep_type type;
-	uint64_t caps, asked_caps; // primary ones; those that only who asks gets
+	uint64_t caps, asked_caps; // offered by default; offered only on request
 	uint64_t tx_flags, rx_flags, order, order_asked;
 	size_t size, max_msg_size, inject_size, iov_limit, rma_iov_limit;
 	int mr_mode;
@@ -105,7 +105,7 @@ static int addresses(const char *node, const char *service, uint64_t flags, cons
 		rc = hinted(hints->dest_addr, hints->dest_addrlen, dest);
 	if (!rc && (node || service))
 		rc = carry_resolve(node, service, flags, source ? src : dest);
-	// The wildcard stands for the one interface there is.
+	// The wildcard means the only interface.
 	if (!src->sin_addr.s_addr)
 		src->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	return rc;
@@ -113,7 +113,7 @@ static int addresses(const char *node, const char *service, uint64_t flags, cons
 
 // ---- Hints
 
-// As devices have it that carry 32 bits beside a write.
+// Imitates devices whose writes carry 32 bits of remote data.
 static size_t data_size(void)
 {
 	return carry_demands & DEMAND_DATA4 ? 4 : 8;
@@ -178,7 +178,7 @@ static bool domain_fits(const struct fi_domain_attr *domain, const struct offer 
 	       (offer->type == FI_EP_MSG || !domain->max_ep_srx_ctx);
 }
 
-// The bits of mr_mode that an entry needs; -1 if the hints do not allow that.
+// The bits of mr_mode that an entry requires; -1 if the hints do not allow them.
 static int mr_mode(const struct fi_info *hints, const struct offer *offer, uint64_t caps, uint32_t version)
 {
 	int basic = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY, needed = offer->mr_mode;
@@ -220,7 +220,7 @@ static uint64_t entry_caps(const struct fi_info *hints, const struct offer *offe
 
 	if (!caps)
 		return offer->caps | FI_LOCAL_COMM;
-	// A capability without a direction has them all; directions alone are those of messages.
+	// A capability without a direction includes all; directions alone are those of messages.
 	if (caps & DIRECTIONS && !(caps & (FI_MSG | FI_RMA)))
 		caps |= FI_MSG;
 	if (caps & FI_MSG && !(caps & DIRECTIONS))
@@ -304,7 +304,7 @@ static void *copy_of(const void *from, size_t len)
 	return copy ? memcpy(copy, from, len) : NULL;
 }
 
-// ---- The card: there is none, but layers have to pass on what an entry says of it
+// ---- The NIC: there is none, but layers must pass on the attributes of an entry
 
 static int nic_close(struct fid *fid)
 {
@@ -410,7 +410,7 @@ int carry_getinfo(uint32_t version, const char *node, const char *service, uint6
 	return *out ? 0 : -FI_ENODATA;
 }
 
-// An info that comes back, to open something by: it asks for no more than there is.
+// Checks an info with which the application opens something: it must not require more than is offered.
 int carry_check_info(const struct fi_info *info)
 {
 	struct offer offer;

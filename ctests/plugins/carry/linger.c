@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Connections whose endpoint has ended here: what was promised still goes out, then the socket is shut, and what comes in is
-// thrown away until the peer has shut its side too. A socket closed with unread bytes would take back what it sent.
+// Connections whose endpoint was closed on this side. Accepted data is still sent, then the socket is shut down, and
+// input is discarded until the peer has shut down its side, too. Closing a socket with unread bytes would destroy the
+// data it has sent.
 
 #include "carry.h"
 
@@ -28,7 +29,7 @@ static void linger_free(struct leaving *linger)
 	free(linger);
 }
 
-// False when the socket is gone.
+// Sends more of the bytes. Returns false when the socket is gone.
 static bool push(struct leaving *linger)
 {
 	while (linger->sent < linger->len) {
@@ -85,7 +86,7 @@ static bool is_promised(const struct carry_op *op)
 	return op->sent || op->answer || (op->copy && !op->report);
 }
 
-// Takes the socket, and the bytes of what has begun or was promised to leave.
+// Takes over the socket, and the bytes of operations that have begun or must still be sent.
 void carry_linger(struct carry_fabric *fabric, int fd, struct link *out)
 {
 	struct leaving *linger = calloc(1, sizeof(*linger));
@@ -131,7 +132,7 @@ void carry_linger(struct carry_fabric *fabric, int fd, struct link *out)
 		carry_want(fabric, &linger->source, EPOLLIN | (linger->sent < linger->len ? EPOLLOUT : 0));
 }
 
-// The fabric closes: a last try, with a limit.
+// Called when the fabric is closed: a last try, with a time limit.
 void carry_lingered(struct carry_fabric *fabric)
 {
 	uint64_t deadline = carry_deadline(LAST_WAIT_MS);

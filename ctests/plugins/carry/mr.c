@@ -8,7 +8,7 @@
 enum { BUCKETS = 1024 };
 
 #define ALL_RIGHTS (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
-// Bit 60 is what layers give for "do not cache".
+// Layers set bit 60 for "do not cache".
 #define KNOWN_FLAGS (FI_RMA_EVENT | FI_RMA_PMEM | (1ull << 60))
 
 static struct link *bucket(struct carry_domain *domain, uint64_t key)
@@ -29,7 +29,7 @@ struct carry_mr *carry_mr_find(struct carry_domain *domain, uint64_t key)
 	return NULL;
 }
 
-// The memory that a peer names, as pieces behind iov[*count]; no byte outside of what the region and its rights allow.
+// Appends the memory of a peer's access to iov[*count]. Fails unless the region covers it and grants the right.
 int carry_mr_reach(struct carry_ep *ep, const struct carry_span *span, uint64_t right, struct iovec *iov, unsigned *count)
 {
 	struct carry_mr *mr = carry_mr_find(ep->domain, span->key);
@@ -64,7 +64,7 @@ static bool covers(struct carry_domain *domain, const void *desc, const struct i
 {
 	uintptr_t start = (uintptr_t) piece->iov_base;
 
-	// The descriptor may be anything, so it is looked for and not followed.
+	// The descriptor may be invalid, so it is searched for and not dereferenced.
 	for (unsigned i = 0; i < BUCKETS; i++) {
 		EACH(at, &domain->by_key[i]) {
 			struct carry_mr *mr = OWNER(at, struct carry_mr, at);
@@ -84,7 +84,7 @@ static bool covers(struct carry_domain *domain, const void *desc, const struct i
 	return false;
 }
 
-// Whether local buffers have the descriptors that FI_MR_LOCAL demands. The lock is not held here.
+// Checks that local buffers have the descriptors that FI_MR_LOCAL requires. The lock is not held here.
 int carry_mr_check(struct carry_domain *domain, const struct iovec *iov, void **desc, size_t count)
 {
 	const struct iovec *bad = NULL;
@@ -102,7 +102,7 @@ int carry_mr_check(struct carry_domain *domain, const struct iovec *iov, void **
 	return bad ? -FI_EINVAL : 0;
 }
 
-// An endpoint closes: its regions are nobody's, and peers reach them no more.
+// Called when an endpoint is closed: peers can no longer access its regions.
 void carry_mr_orphan(struct carry_ep *ep)
 {
 	for (unsigned i = 0; i < BUCKETS; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Passive endpoints and the requests that come to them. fi_endpoint(3), fi_cm(3)
+// Passive endpoints and their connection requests. fi_endpoint(3), fi_cm(3)
 
 #define _GNU_SOURCE
 #include "carry.h"
@@ -12,7 +12,7 @@
 
 struct carry_request *carry_find_request(struct carry_fabric *fabric, const struct fid *fid)
 {
-	// The handle may be anything, so it is looked for and not followed.
+	// The handle may be invalid, so it is searched for and not dereferenced.
 	EACH(at, &fabric->requests) {
 		struct carry_request *request = OWNER(at, struct carry_request, at);
 
@@ -67,7 +67,7 @@ static void tell(struct carry_request *request)
 	carry_event(pep->eq, FI_CONNREQ, &pep->fid.fid, info, request->data, request->head.len);
 }
 
-// Reads no byte behind the request, so that the endpoint finds the rest.
+// Reads no byte after the request, so that the endpoint gets the rest.
 static void request_ready(struct carry_source *source, uint32_t events)
 {
 	struct carry_request *request = OWNER(source, struct carry_request, source);
@@ -201,7 +201,7 @@ static int pep_getopt(fid_t fid, int level, int name, void *value, size_t *len)
 	return 0;
 }
 
-// A socket at an address, whose port may be left open.
+// Opens a socket at an address; port 0 lets the kernel choose.
 int carry_bind_socket(int type, struct sockaddr_in *own)
 {
 	int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;

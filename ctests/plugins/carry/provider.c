@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The loadable provider "carry": FI_EP_MSG over TCP and FI_EP_DGRAM over UDP on the loopback interface. It is there to put
-// a foreign provider under layers, hooks and the conformance suite, and to demand of them what devices demand.
+// The loadable provider "carry": FI_EP_MSG over TCP and FI_EP_DGRAM over UDP on the loopback interface. It serves to
+// test layers, hooks and the conformance suite with a foreign provider that has the requirements of devices.
 //
 //   cc -std=gnu17 -Wall -Wextra -O1 -g -fPIC -shared -pthread -fvisibility=hidden
 //       -I<include> -o libcarry-fi.so ctests/plugins/carry/*.c -L<lib> -lfabric
 //
-// CARRY_DEMANDS: what it demands, separated by commas: local prov_key virt_addr allocated endpoint inject0 iov1 context
-// rx_cq_data small data4 (completion data has 4 bytes), or all. A word with '-' before it takes back, as in "all,-endpoint".
+// CARRY_DEMANDS: a comma-separated list of requirements: local prov_key virt_addr allocated endpoint inject0 iov1
+// context rx_cq_data small data4 (completion data has 4 bytes), or all. A word after '-' is removed, as in
+// "all,-endpoint".
 
 #include "carry.h"
 
@@ -20,7 +21,7 @@
 
 unsigned carry_demands;
 
-// All open fabrics and domains, the oldest first: fi_getinfo names the first of them.
+// All open fabrics and domains, oldest first: fi_getinfo returns the first of them.
 static pthread_mutex_t open_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct link open_fabrics = {&open_fabrics, &open_fabrics}, open_domains = {&open_domains, &open_domains};
 

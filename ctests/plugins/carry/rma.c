@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Reads and writes: the forms of calls, unpacked. fi_rma(3)
+// Reads and writes: unpacks all forms of calls. fi_rma(3)
 
 #include "carry.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Receives: those that were posted, messages that came before them, completions. fi_msg(3)
+// Posted receives, unexpected messages, completions. fi_msg(3)
 
 #include "carry.h"
 
@@ -68,7 +68,7 @@ void carry_received(struct carry_ep *ep, struct carry_recv *recv, const struct c
 	entry_of(ep, recv, &entry);
 }
 
-// A peer wrote, with data; with FI_RX_CQ_DATA that takes a receive, whose buffer stays as it is.
+// Completes a peer's write with data. With FI_RX_CQ_DATA it uses up a receive, whose buffer is not changed.
 void carry_write_data(struct carry_ep *ep, struct carry_recv *recv, const struct carry_frame *head)
 {
 	struct fi_cq_err_entry entry = {
@@ -83,7 +83,7 @@ void carry_write_data(struct carry_ep *ep, struct carry_recv *recv, const struct
 	}
 }
 
-// ---- What came first
+// ---- Unexpected messages
 
 void carry_arrival_free(struct carry_arrival *arrival)
 {
@@ -94,7 +94,7 @@ void carry_arrival_free(struct carry_arrival *arrival)
 	free(arrival);
 }
 
-// It is whole and has its receive.
+// Delivers a complete message to its receive.
 void carry_arrived(struct carry_arrival *arrival)
 {
 	struct carry_recv *recv = arrival->recv;
@@ -120,7 +120,8 @@ void carry_arrived(struct carry_arrival *arrival)
 		carry_answer(ep, FRAME_ACK, head.id, 0, NULL, 0);
 }
 
-// The first message that waits takes a receive. The endpoint may have stopped reading for want of room.
+// Matches a receive with the oldest unexpected message. Resumes an endpoint that had stopped reading because of the
+// limit.
 static void meet(struct carry_rxq *rxq, struct carry_recv *recv)
 {
 	struct carry_arrival *arrival = OWNER(rxq->arrived.next, struct carry_arrival, at);
@@ -147,7 +148,7 @@ static int check_pieces(const struct iovec *iov, size_t count, size_t limit, str
 		return -FI_EINVAL;
 	for (size_t i = 0; i < count; i++) {
 		out[i] = iov[i];
-		if (!iov[i].iov_base) // no buffer has no room
+		if (!iov[i].iov_base) // a missing buffer has length 0
 			out[i].iov_len = 0;
 		if (out[i].iov_len > SIZE_MAX - *len)
 			return -FI_EINVAL;
@@ -162,7 +163,7 @@ static int may_receive(struct carry_ep *ep)
 		return -FI_EOPBADSTATE;
 	if (ep->srx || ep->wants_srx)
 		return -FI_EINVAL;
-	// Layers ask for RMA alone and send messages of their own: a queue says as much as the capability.
+	// Layers request RMA only and still send messages of their own, so a queue counts as much as the capability.
 	return ep->caps & FI_RECV || ep->rxcq ? 0 : -FI_EOPNOTSUPP;
 }
 

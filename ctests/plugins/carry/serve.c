@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What peers do with memory here: every access is checked against the regions, before a byte moves. fi_rma(3), fi_mr(3)
+// Peers' accesses to local memory: every access is checked against the regions before a byte moves. fi_rma(3), fi_mr(3)
 
 #include "carry.h"
 
-// A peer's access is refused: it learns why, and the connection ends.
+// Refuses a peer's access: sends it the error and ends the connection.
 void carry_refuse(struct carry_ep *ep, uint8_t kind, int status)
 {
 	carry_answer(ep, kind, ep->head.id, status, NULL, 0);
@@ -29,7 +29,7 @@ void carry_serve_read(struct carry_ep *ep)
 	unsigned count = carry_reach(ep, FI_REMOTE_READ, iov, &status);
 	size_t done = 0;
 
-	// The bytes are those of now: writes that come later do not change them.
+	// The bytes are copied now, so later writes do not change them.
 	if (!status && ep->head.len && !(bytes = malloc(ep->head.len)))
 		status = FI_ENOMEM;
 	if (status) {
@@ -78,7 +78,7 @@ void carry_served_write(struct carry_ep *ep)
 		struct carry_mr *mr = carry_mr_find(ep->domain, ep->spans[i].key);
 		bool seen = false;
 
-		// A region counts a write once, and bytes of all its pieces.
+		// A region counts a write once, with the bytes of all its spans.
 		for (unsigned k = 0; k < i && mr && mr->cntr && !mr->cntr->events; k++)
 			seen |= ep->spans[k].key == ep->spans[i].key;
 		if (mr && mr->cntr && !seen)

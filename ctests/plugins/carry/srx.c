@@ -46,7 +46,7 @@ static int srx_control(struct fid *fid, int command, void *arg)
 	}
 }
 
-// A receive has no endpoint yet, and so no queue: it is taken back, and nothing is reported.
+// A receive has no endpoint yet, so there is no queue that could report: it is removed silently.
 static ssize_t srx_cancel(fid_t fid, void *context)
 {
 	struct carry_srx *srx = (struct carry_srx *) fid;
@@ -83,7 +83,7 @@ static struct fi_ops srx_fid_ops = CARRY_FI_OPS(srx_close, carry_no_bind, srx_co
 static struct fi_ops_ep srx_ops = {.size = sizeof(struct fi_ops_ep), .cancel = srx_cancel, .rx_size_left = srx_size_left};
 CARRY_FILL(srx_ops, carry_no_ep)
 
-// It takes receives as an endpoint does, and sends nothing.
+// The context receives like an endpoint, and sends nothing.
 static ssize_t srx_recv(struct fid_ep *ep, void *buf, size_t len, void *desc, fi_addr_t src, void *context)
 {
 	return carry_msg_ops.recv(ep, buf, len, desc, src, context);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// What the provider does not serve. Every slot has a function that says so.
+// Functions for unsupported calls: every slot returns an error.
 
 #include "carry.h"
 
-// Nothing here looks at its arguments.
+// The functions here ignore their arguments.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
 // Tables are a size and function pointers.
@@ -138,7 +138,7 @@ struct fi_ops_ep carry_no_ep = {
 	.rx_ctx = rx_ctx, .rx_size_left = size_left, .tx_size_left = size_left,
 };
 
-// Only optional slots: the others are those of domain.c, provider.c, av.c.
+// Optional slots only: domain.c, provider.c and av.c fill the others.
 struct fi_ops_domain carry_no_domain = {
 	.size = sizeof(struct fi_ops_domain), .scalable_ep = scalable, .poll_open = poll_open, .stx_ctx = stx,
 	.query_atomic = atomics, .query_collective = collectives, .endpoint2 = endpoint2,

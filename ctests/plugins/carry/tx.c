@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Posting what goes out: messages, writes, reads; all forms of calls come here. fi_msg(3), fi_rma(3), fi_cq(3)
+// Posts messages, writes and reads; all forms of calls end here. fi_msg(3), fi_rma(3), fi_cq(3)
 
 #include "carry.h"
 
@@ -46,7 +46,7 @@ static int check_call(const struct carry_ep *ep, const struct carry_call *call, 
 
 	if (!ep->enabled)
 		return -FI_EOPBADSTATE;
-	// Messages need a queue, if not the capability: see may_receive.
+	// Messages need a queue if the endpoint lacks the capability: see may_receive.
 	if ((ep->caps & caps[call->kind]) != caps[call->kind] && !(call->kind == FRAME_MSG && ep->txcq))
 		return -FI_EOPNOTSUPP;
 	if (call->flags & ~known_flags(ep, call->kind))
@@ -145,7 +145,7 @@ ssize_t carry_post(struct fid_ep *fid, struct carry_call *call, bool defaults)
 	return rc;
 }
 
-// It is over: its entry, its count, its slot.
+// Ends an operation: reports it, counts it, and frees its slot.
 void carry_op_done(struct carry_ep *ep, struct carry_op *op, int err)
 {
 	struct fi_cq_err_entry entry = {.op_context = op->context, .flags = op->flags, .err = err, .prov_errno = err};
@@ -168,7 +168,7 @@ void carry_op_done(struct carry_ep *ep, struct carry_op *op, int err)
 	free(op);
 }
 
-// A send of which nothing has left.
+// Cancels a send of which no byte was sent.
 ssize_t carry_cancel_send(struct carry_ep *ep, void *context)
 {
 	if (!context || ep->type != FI_EP_MSG)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Progress, and what threads sleep on. All sockets of a fabric are in one epoll set; the descriptor of a queue is a second
-// set with that one and a bell in it (FI_WAIT_POLLFD: there are just those two). So a sleeper wakes for any traffic of the
-// fabric, moves it, and sleeps again.
+// Progress, and wait objects. All sockets of a fabric are in one epoll set. The descriptor of a queue is a second set
+// that contains the first one and a bell (FI_WAIT_POLLFD returns these two). So a sleeper wakes up for any traffic of
+// the fabric, handles it, and sleeps again.
 // fi_cq(3), fi_eq(3), fi_cntr(3), fi_poll(3)
 
 #include "carry.h"
@@ -26,7 +26,7 @@ uint64_t carry_deadline(int timeout)
 	return timeout < 0 ? UINT64_MAX : now_ms() + (unsigned) timeout;
 }
 
-// Lines are logged when nothing is locked: who gets them may call back.
+// Logs outside of the lock, because a log callback may call the library.
 void carry_unlock(struct carry_fabric *fabric)
 {
 	unsigned news = fabric->news;
@@ -45,12 +45,12 @@ void carry_want(struct carry_fabric *fabric, struct carry_source *source, uint32
 
 	if (events == source->wants)
 		return;
-	// A hang-up is told even to who wants nothing, so such a socket leaves the set.
+	// Epoll reports a hang-up even without requested events, so such a socket is removed from the set.
 	epoll_ctl(fabric->epfd, !events ? EPOLL_CTL_DEL : source->wants ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, source->fd, &event);
 	source->wants = events;
 }
 
-// What is called here frees at most its own source, so the other events of a batch stay valid.
+// A callback frees at most its own source, so the other events of a batch stay valid.
 void carry_progress(struct carry_fabric *fabric)
 {
 	struct epoll_event events[64];
@@ -80,7 +80,7 @@ int carry_wait_open(struct carry_wait *wait, struct carry_fabric *fabric, enum f
 		break;
 	case FI_WAIT_MUTEX_COND:
 		return -FI_ENOSYS;
-	default: // FI_WAIT_SET too: there are no wait sets
+	default: // includes FI_WAIT_SET: wait sets are not supported
 		return -FI_EINVAL;
 	}
 	wait->bell = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -104,14 +104,14 @@ void carry_wait_close(struct carry_wait *wait)
 	wait->epfd = wait->bell = -1;
 }
 
-// Something is there.
+// Rings the bell: there is something to read.
 void carry_ring(struct carry_wait *wait)
 {
 	if (wait->bell >= 0 && !wait->rung)
 		wait->rung = !eventfd_write(wait->bell, 1);
 }
 
-// Nothing is there any more. A signal that has still to reach sleepers keeps the bell.
+// Silences the bell: there is nothing to read. The bell stays set while sleepers have not seen a signal yet.
 void carry_quiet(struct carry_wait *wait)
 {
 	eventfd_t value;
@@ -129,7 +129,7 @@ void carry_signal(struct carry_wait *wait)
 	carry_ring(wait);
 }
 
-// A thread begins to wait, and ends. What it began with tells whether a signal came since.
+// Counts a thread that begins to wait, and one that ends. The value returned first shows whether a signal came since.
 uint64_t carry_enter(struct carry_wait *wait)
 {
 	wait->waiters++;
@@ -154,7 +154,7 @@ int carry_sleep(struct carry_wait *wait, uint64_t deadline)
 	if (now >= deadline)
 		return -FI_ETIMEDOUT;
 	carry_unlock(wait->fabric);
-	// Without a descriptor it looks again and again; the short sleep notices signals.
+	// Without a descriptor the caller polls repeatedly; the short sleep reports signals.
 	if (wait->bell < 0)
 		rc = nanosleep(&pause, NULL) ? -FI_EINTR : 0;
 	else if (poll(pollfds, 2, deadline == UINT64_MAX ? -1 : (int) (deadline - now)) < 0 && errno == EINTR)
@@ -168,7 +168,7 @@ static int get_pollfds(const struct carry_wait *wait, struct fi_wait_pollfd *out
 	size_t room = out->nfds;
 
 	out->nfds = 2;
-	out->change_index = 1; // they stay what they are
+	out->change_index = 1; // they never change
 	if (room < 2)
 		return -FI_ETOOSMALL;
 	out->fd[0] = (struct pollfd){.fd = wait->bell, .events = POLLIN};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Automatic progress (fi_domain(3), FI_PROGRESS_AUTO): a thread that sleeps in the kernel while there is nothing to
-//! do, and stays away while the application itself polls.
+//! Automatic progress (fi_domain(3), FI_PROGRESS_AUTO): a thread that blocks in the kernel while there is nothing to
+//! do, and stays idle while the application itself polls.
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
@@ -15,7 +15,7 @@ use crate::sys::event::{EventFd, sleep_on};
 use crate::sys::fork::Birth;
 use crate::sys::thread::spawn;
 
-/// Runs until it is dropped.
+/// The progress thread. It runs until this is dropped.
 pub struct Thread {
     stop: Arc<Stop>,
     thread: Option<JoinHandle<()>>,
@@ -27,13 +27,13 @@ struct Stop {
     event: EventFd,
 }
 
-/// While the application polls by itself, the thread sees after this long whether it still does; after twice that the
-/// next time, up to the second value: a switch to the thread costs who shares its processor some ten microseconds.
-/// Nothing waits for longer than two of these times, 10 ms at most, whatever the application does.
+/// While the application polls, the thread checks after this time whether it still does. The time doubles up to the
+/// second value, because each switch to the thread costs about 10 us if application and thread share a processor. No
+/// event waits longer than two of these periods (10 ms at most) after the application stops polling.
 const STAND_BACK: Duration = Duration::from_millis(1);
 const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
-/// So many polls of the application leave out nothing (`EPOLL_EVERY` of the streams). If there are fewer, the thread
-/// polls once more.
+/// This many polls of the application include at least one look at the epoll set (`EPOLL_EVERY` of the streams). After
+/// fewer polls the thread polls once more.
 const LOOKS: u64 = 64;
 
 impl Thread {
@@ -54,7 +54,7 @@ impl Thread {
 
 impl Drop for Thread {
     fn drop(&mut self) {
-        // A child has no such thread, and the event is the parent's too.
+        // A child has no such thread, and shares the event with its parent.
         if !self.birth.is_here() {
             return;
         }
@@ -73,10 +73,10 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
     };
     let stop_fd = stop.event.as_raw_fd();
     let mut seen = 0;
-    // Somebody polls: what is ready is theirs. The thread comes back after this time to see whether they still do.
+    // Set while the application polls and takes what is ready. After this time the thread checks whether it still does.
     let mut back = None;
     while !stop.asked.load(Ordering::Acquire) {
-        // A signal handler that ran on this thread is the application's; the loop polls everything anyway.
+        // An error only means that a signal handler ran on this thread; the loop polls everything anyway.
         let _ = match back {
             None => sleep_on(&[stop_fd, fd], None),
             time => sleep_on(&[stop_fd], time),

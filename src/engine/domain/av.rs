@@ -27,11 +27,11 @@ use crate::sync::{Use, Uses};
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
-    /// FI_AV_USER_ID: names of addresses are set by fi_av_set_user_id, and not at insertion.
+    /// FI_AV_USER_ID: fi_av_set_user_id sets the identifiers of addresses, not the insertion.
     set_later: bool,
-    /// FI_EVENT: insertions are reported to the queue that is bound.
+    /// FI_EVENT: insertions are reported to the bound event queue.
     by_event: bool,
-    /// FI_AV_TABLE: the application may count on indexes.
+    /// FI_AV_TABLE: the application may rely on consecutive indexes.
     is_table: bool,
     eq: Mutex<Option<(Arc<EventQueue>, Use)>>,
     pub uses: Uses,
@@ -111,12 +111,12 @@ impl<T: Transport> Av<T> {
         })
     }
 
-    /// The number in `domain.avs`, for an endpoint of this domain.
+    /// The index in `domain.avs`, for an endpoint of this domain.
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
     }
 
-    /// All keys that it has now, or the one of this handle.
+    /// All keys that the vector has now, or the one with this handle.
     pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
         let state = self.engine.lock()?;
         let keys = &state.domain.av(self.id).keys;
@@ -136,7 +136,7 @@ impl<T: Transport> Av<T> {
         if insertion.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        // fi_av(3): an address without a key need not be taken, and is not.
+        // fi_av(3): an address without a key need not be accepted. This provider rejects it.
         if keyed && insertion.flags & FI_AUTH_KEY == 0 {
             return Err(Error::OPNOTSUPP);
         }
@@ -168,7 +168,7 @@ impl<T: Transport> Av<T> {
         })
     }
 
-    /// Into a vector of this process alone.
+    /// Inserts into a vector that only this process uses.
     fn insert_own(
         &self,
         state: &mut State<T>,
@@ -192,7 +192,7 @@ impl<T: Transport> Av<T> {
         results
     }
 
-    /// The state, with all that other processes have done to the vector.
+    /// The locked state, after changes of other processes to the vector were applied.
     fn current(&self) -> Result<Locked<'_, T>> {
         let mut guard = self.engine.lock()?;
         let State { domain, transport } = &mut *guard;
@@ -200,7 +200,7 @@ impl<T: Transport> Av<T> {
         Ok(guard)
     }
 
-    /// FI_AV_USER_ID: what completions call the addresses that were inserted.
+    /// FI_AV_USER_ID: sets the identifiers that completions report for the inserted addresses.
     fn name(&self, domain: &mut DomainStateOf<T>, results: &[Result<u64>], ids: &[u64]) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
@@ -231,13 +231,14 @@ impl<T: Transport> Av<T> {
     }
 }
 
-/// Among the vectors of all processes of this user on this host: the name says which of those in the same domain.
+/// Opens the vector with this name among those of all processes of this user on this host. The scope contains the
+/// domain name, so vectors of other domains are distinct.
 fn open_named<T: Transport>(
     engine: &Engine<T>,
     name: &str,
     request: &AvRequest<'_>,
 ) -> Result<NamedAv> {
-    // Keys are of one process.
+    // Keys are valid in one process only.
     if !engine.info.caps.contains(Caps::SHARED_AV) || engine.has_keys_in_av() {
         return Err(Error::NOSYS);
     }
@@ -258,10 +259,10 @@ fn open_named<T: Transport>(
     })
 }
 
-/// As many bits of a fi_addr_t as addresses do not need: they are numbered by 32.
+/// Addresses use the lower 32 bits of a fi_addr_t; the others are free for contexts.
 const MAX_CONTEXT_BITS: u32 = 32;
 
-/// An address of peers with this key. It has one.
+/// Inserts an address of peers with this key. An address has exactly one key.
 fn insert_keyed<A: Address>(table: &mut AvTable<A>, addr: A, key: u64) -> Result<(u64, bool)> {
     let other = table
         .find(&addr)
@@ -274,7 +275,7 @@ fn insert_keyed<A: Address>(table: &mut AvTable<A>, addr: A, key: u64) -> Result
     Ok((index, new))
 }
 
-/// Of all insertion calls.
+/// Flags of all insertion calls.
 const FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AV_USER_ID;
 /// The same with FI_AV_AUTH_KEY.
 const KEYED_FLAGS: u64 = FI_MORE | FI_SYNC_ERR | FI_FIREWALL_ADDR | FI_AUTH_KEY;
@@ -383,7 +384,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         for &index in addrs {
             let table = state.domain.av_mut(self.id);
-            // An address that was inserted several times stays until it is removed as often.
+            // An address that was inserted several times stays until it was removed as many times.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
                 let State { domain, transport } = state;

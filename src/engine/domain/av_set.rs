@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A set of addresses of a vector: fi_av_set(3). Local; what becomes of it is in `ep::coll`.
+//! A set of addresses of a vector: fi_av_set(3). Sets are local; `ep::coll` makes groups of them.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -22,9 +22,9 @@ pub struct AvSet<T: Transport> {
     engine: Arc<Engine<T>>,
     /// The vector, in `domain.avs`.
     av: usize,
-    /// Indexes into it, in order.
+    /// Indexes into the vector, in order.
     members: Mutex<Vec<u64>>,
-    /// What fi_av_set_addr tells.
+    /// The address that fi_av_set_addr returns.
     address: u64,
     _av: Use,
 }
@@ -39,11 +39,11 @@ const COLLECTIVES: u64 = FI_BARRIER_SET
     | FI_SCATTER_SET
     | FI_GATHER_SET;
 
-/// Addresses of sets and of groups are no indexes of an address vector.
+/// Marks addresses of sets and of groups, which are no indexes into an address vector.
 const SET: u64 = 1 << 62;
 
 impl<T: Transport> AvSet<T> {
-    /// `ranges`: the vector is one that sets may be made of by a range of indexes.
+    /// `ranges`: sets of this vector may be given as a range of indexes.
     pub fn open(
         engine: &Arc<Engine<T>>,
         av: usize,
@@ -55,12 +55,12 @@ impl<T: Transport> AvSet<T> {
         if request.flags & !(COLLECTIVES | FI_UNIVERSE) != 0 {
             return Err(Error::BADFLAGS);
         }
-        // A key is for fabrics with a manager of groups.
+        // Keys are for fabrics with a group manager.
         if request.keyed {
             return Err(Error::OPNOTSUPP);
         }
         let members = first_members(engine, av, ranges, &request)?;
-        // Relaxed: only its being different counts.
+        // Relaxed: the addresses only have to be distinct.
         static LAST: AtomicU64 = AtomicU64::new(0);
         let set = AvSet {
             engine: engine.clone(),

@@ -75,14 +75,14 @@ impl<T: Transport> Cntr<T> {
         }))
     }
 
-    /// The values, for an endpoint or a region of this domain.
+    /// The counter, for an endpoint or a region of this domain.
     pub fn counter_in(&self, engine: &Arc<Engine<T>>) -> Option<&Arc<Counter>> {
         Arc::ptr_eq(engine, &self.shared.engine).then_some(&self.shared.counter)
     }
 }
 
 impl<T: Transport> Shared<T> {
-    /// Nothing happens in a child: what it reads is the last that was here.
+    /// Makes progress. Does nothing in a child, which reads the values from before the fork.
     fn poll(&self) {
         if let Ok(mut state) = self.engine.lock_data() {
             state.progress();
@@ -91,7 +91,7 @@ impl<T: Transport> Shared<T> {
         }
     }
 
-    /// The application changes a value, for which operations may wait.
+    /// Changes a value on behalf of the application. Operations may wait for that value.
     fn edit(&self, edit: Edit) -> Result {
         let mut guard = self.engine.lock()?;
         guard.domain.change(&self.counter, edit);
@@ -119,7 +119,7 @@ impl<T: Transport> Drop for Shared<T> {
 }
 
 impl<T: Transport> Member for Shared<T> {
-    /// There is something to read when the counter has changed since it was last asked.
+    /// Returns FI_EAGAIN if the counter has changed since the last call.
     fn trywait(&self) -> Result {
         drop(self.engine.lock()?);
         self.counter.wait.arm();
@@ -158,7 +158,7 @@ impl<T: Transport> Kind for Cntr<T> {
         Some(ask && self.shared.counter.changed_for_poll())
     }
 
-    /// fi_cntr(3): there are default flags, and none is defined.
+    /// fi_cntr(3): counters have default flags, but none is defined.
     fn op_flags(&self, _side: OpFlags) -> Result<OpFlags> {
         Ok(OpFlags::empty())
     }
@@ -209,7 +209,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
 
     fn wait(&self, threshold: u64, timeout: c_int) -> Result {
         let counter = &self.shared.counter;
-        // Nobody closes the counter under a thread that waits for it.
+        // Keeps the counter open while this thread waits for it.
         let _inside = self.uses.take();
         let deadline = Deadline::after(timeout);
         let errors = counter.errors();
@@ -232,7 +232,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
             if over {
                 return Err(Error::TIMEDOUT);
             }
-            // Without wait object there is nothing that wakes, but the application asked to wait.
+            // Without a wait object nothing wakes this thread, so it polls.
             match counter.wait.can_sleep() {
                 true => drop(sleeper.sleep(deadline)?),
                 false => poll_wait.sleep(deadline)?,
@@ -241,8 +241,8 @@ impl<T: Transport> CntrCalls for Cntr<T> {
     }
 }
 
-/// Waits for a counter without wait object: spins at first, then sleeps until the transport has news, and comes to see
-/// after a while what other threads have done.
+/// Waits for a counter without a wait object. Spins first, then blocks until the descriptor of the transport is
+/// readable. Each sleep is limited, because changes by other threads do not show on that descriptor.
 struct PollWait<'a, T: Transport> {
     engine: &'a Engine<T>,
     spins: u32,
@@ -257,13 +257,13 @@ impl<'a, T: Transport> PollWait<'a, T> {
         PollWait { engine, spins: 0 }
     }
 
-    /// A signal handler that ran ends a sleep: `INTR`.
+    /// Returns `INTR` if a signal handler ended the sleep.
     fn sleep(&mut self, deadline: Deadline) -> Result {
         if self.spins < SPINS {
             std::thread::yield_now();
             self.spins += 1;
             if self.spins == SPINS {
-                // From the next poll on, what is ready shows on the descriptor.
+                // From the next poll on, the descriptor becomes readable when something is ready.
                 self.engine.lock()?.domain.watchers += 1;
             }
             return Ok(());

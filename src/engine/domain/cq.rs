@@ -23,7 +23,7 @@ use crate::ffi::user::Words;
 use crate::ffi::{Kind, WaitHandle};
 use crate::sync::{Backoff, Use, Uses};
 
-/// Shared by the handle and the wait set that it may be in.
+/// Shared by the handle and the wait set that may contain the queue.
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
     id: usize,
@@ -51,7 +51,7 @@ impl<T: Transport> Cq<T> {
             return Err(Error::BADFLAGS);
         }
         let owner = request.owner.map(Arc::new);
-        // fi_peer(3): nobody sleeps on it, and all that an entry may say is handed on.
+        // fi_peer(3): no thread blocks on such a queue, and its entries are passed on with all fields.
         if owner.is_some() && request.wait_obj != FI_WAIT_NONE {
             return Err(Error::NOSYS);
         }
@@ -65,7 +65,7 @@ impl<T: Transport> Cq<T> {
         };
         let threshold = match (request.wait_cond, request.wait_obj) {
             (FI_CQ_COND_NONE, _) => false,
-            // Nobody waits, so there is no condition.
+            // Without a wait object no thread waits, so the condition is unused.
             (_, FI_WAIT_NONE) => false,
             (FI_CQ_COND_THRESHOLD, _) => true,
             _ => return Err(Error::INVAL),
@@ -83,7 +83,7 @@ impl<T: Transport> Cq<T> {
         let with_source = engine.info.caps.contains(Caps::SOURCE) || owner.is_some();
         let (table, context) = match owner {
             None => (ops::cq::table::<Cq<T>>(), context),
-            // What came as context is gone after this call.
+            // The context points to arguments that are invalid after this call.
             Some(_) => (ops::cq::driven_table::<Cq<T>>(), core::ptr::null_mut()),
         };
         let mut state = engine.lock()?;
@@ -122,16 +122,16 @@ impl<T: Transport> Cq<T> {
         }))
     }
 
-    /// The number in `domain.cqs`, for an endpoint of this domain.
+    /// The index in `domain.cqs`, for an endpoint of this domain.
     pub fn id_in(&self, engine: &Arc<Engine<T>>) -> Option<usize> {
         Arc::ptr_eq(engine, &self.shared.engine).then_some(self.shared.id)
     }
 }
 
-/// More entries than this are a mistake of the caller.
+/// A larger size is treated as a mistake of the caller.
 const MAX_SIZE: usize = 1 << 30;
 
-/// What a read has met at the head of the queue.
+/// Result of a look at the head of the queue.
 enum Found {
     Entries(usize),
     Nothing,
@@ -150,7 +150,7 @@ impl From<Found> for Result<usize> {
 }
 
 impl<T: Transport> Shared<T> {
-    /// Takes entries that are there, or polls the transport and takes what came.
+    /// Takes entries that are in the queue. Polls the transport first if there are none.
     #[inline(always)]
     fn read_locked(
         &self,
@@ -194,7 +194,7 @@ impl<T: Transport> Shared<T> {
                 Some(&mut |words| src.put(words)),
             ),
         };
-        // The application has taken the last entry and may go its way: nothing stays behind.
+        // The application has taken the last entry and may not call again soon, so pending packets are flushed.
         if state.transport.holds_back() {
             match cq.ring.is_empty() {
                 true => state.flush(),
@@ -204,7 +204,7 @@ impl<T: Transport> Shared<T> {
         Found::Entries(n)
     }
 
-    /// The receives of this queue's endpoints may be those of another provider, which is asked first.
+    /// Receives of this queue's endpoints may belong to another provider, which is called first.
     #[cold]
     fn read_behind_owners(
         &self,
@@ -288,7 +288,7 @@ impl<T: Transport> Kind for Cq<T> {
     }
 
     fn poll(&self, _ask: bool) -> Option<bool> {
-        // In a child there is an error to be read.
+        // A child reads an error from the queue.
         let Ok(mut state) = self.shared.engine.lock_data() else {
             return Some(true);
         };
@@ -311,7 +311,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         self.shared.engine.api_version
     }
 
-    // Else the compiler makes a call of it: 15 instructions.
+    // Without this attribute the compiler emits a call, which costs 15 instructions.
     #[inline(always)]
     fn read(&self, max: usize, mut out: Words<'_>, src: Option<Words<'_>>) -> Result<usize> {
         let shared = &*self.shared;
@@ -325,7 +325,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 drop(state);
                 shared.read_behind_owners(max, &mut out, src.as_mut())
             }
-            // One by one: else the result is stored while the lock is given back.
+            // The arms are separate: otherwise the result is stored while the lock is released.
             Found::Nothing => {
                 drop(state);
                 Err(Error::AGAIN)
@@ -341,7 +341,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         }
     }
 
-    /// fi_peer(3): progress, after which the owner has what came.
+    /// fi_peer(3): makes progress and passes new entries to the owner.
     fn drive(&self) -> Result {
         let engine = &*self.shared.engine;
         let mut state = engine.lock_data()?;
@@ -362,7 +362,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         timeout: c_int,
     ) -> Result<usize> {
         let shared = &*self.shared;
-        // Nobody closes the queue under a thread that waits for it.
+        // Keeps the queue open while this thread waits for it.
         let _inside = self.uses.take();
         if !shared.wait.can_sleep() || shared.wait.obj() == FI_WAIT_SET {
             return Err(Error::INVAL);
@@ -384,7 +384,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 state.progress_all();
                 shared.engine.note_poll();
             }
-            // An error is nothing to wait behind, wherever it stands.
+            // An error ends the wait, wherever it is in the queue.
             let enough = shared.entries(&state) >= wanted || shared.has_error(&state);
             if enough || over {
                 match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
@@ -410,7 +410,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             let sleeper = sleeper.get_or_insert_with(|| shared.wait.enter());
             sleeper.arm();
             drop(state);
-            // What is left of the time is computed again, at the top of the loop.
+            // The top of the loop computes the remaining time again.
             if let Err(error) = sleeper.sleep(deadline) {
                 shared.stop_waiting(&mut *shared.engine.lock()?, waiting);
                 return Err(error);

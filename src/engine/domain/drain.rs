@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What was accepted and the application cannot hear of any more is delivered before an endpoint, or the process, ends:
-//! progress goes on until it is, for a limited time.
+//! Delivers accepted operations whose failure can no longer be reported before an endpoint, or the process, ends.
+//! Progress continues until they have left, for a limited time.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -11,15 +11,16 @@ use crate::base::log::{Subsys, log_info};
 use crate::engine::transport::Transport;
 use crate::sys::event::sleep_on;
 
-/// How long what the kernel has not sent is waited for: it goes on by itself as long as the peer sends nothing.
+/// How long data is waited for that the kernel has not sent. The kernel goes on sending after the close, unless the
+/// peer sends something.
 const KERNEL: Duration = Duration::from_secs(1);
-/// The longest sleep between two polls of what is left.
+/// The longest sleep between two polls.
 const PAUSE: Duration = Duration::from_millis(10);
-/// How long the end of the process waits for a thread that is inside a call, and may stay there.
+/// How long the end of the process waits for a thread that is inside a call and may never return.
 const INSIDE: Duration = Duration::from_millis(200);
 
 impl<T: Transport> Engine<T> {
-    /// Before an endpoint is closed.
+    /// Called before an endpoint is closed.
     pub(super) fn drain(&self, ep: usize) {
         self.drain_with(Some(ep), || self.lock_to_close().ok());
     }
@@ -49,13 +50,13 @@ impl<T: Transport> Engine<T> {
                 return state.transport.tell_lost(ep);
             };
             drop(state);
-            // A signal only means that what is left is polled earlier.
+            // A signal only makes the next poll earlier.
             let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
         }
     }
-    /// When the process ends.
+    /// Called when the process ends.
     pub(super) fn drain_at_exit(&self) {
-        // What a child has of its parent's the parent sends.
+        // Operations from before a fork are sent by the parent.
         if !self.birth.is_here() {
             return;
         }
@@ -66,7 +67,7 @@ impl<T: Transport> Engine<T> {
                 && !std::mem::replace(&mut left_memory, true)
                 && state.transport.owes(None, true)
             {
-                // The program's destructors have run.
+                // The program's destructors have run, so its memory may be gone.
                 state.transport.leave_memory(&mut state.domain);
             }
             if state.is_none() {

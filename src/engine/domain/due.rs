@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations whose counter has reached its value start: fi_trigger(3).
+//! Starts operations whose counter has reached its threshold: fi_trigger(3).
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use crate::engine::transport::Transport;
 use crate::engine::trigger::{Action, Pending};
 
 impl<T: Transport> State<T> {
-    /// To be called when a call may have changed counters and is done with the transport.
+    /// Must be called after a call that may have changed counters, when the transport is not in use any more.
     #[inline]
     pub fn run_triggers(&mut self) {
         if self.domain.triggers.is_due() {
@@ -22,14 +22,15 @@ impl<T: Transport> State<T> {
     fn start_due(&mut self) {
         loop {
             let mut started = false;
-            // An endpoint that takes no more keeps its order; others go on.
+            // Operations of an endpoint whose queue is full keep their order; those of other endpoints go on.
             let mut full = Vec::new();
             let mut due = self.domain.triggers.take_due();
             let mut kept = VecDeque::new();
             while let Some(mut pending) = due.pop_front() {
                 let ep = pending.action.ep();
                 if ep.is_some_and(|ep| full.contains(&ep)) || !self.start(&mut pending) {
-                    // All are of this one: nothing behind it can start either, and nothing is moved.
+                    // All operations are of this endpoint, so none behind this one can start, and no element needs to
+                    // move.
                     if ep.is_some() && !self.domain.triggers.is_mixed() {
                         due.push_front(pending);
                         kept = due;
@@ -52,7 +53,8 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// False if it has to be tried again. What goes wrong otherwise is reported as the operation's end.
+    /// Returns false if the operation has to be tried again. Other failures are reported as completions of the
+    /// operation.
     fn start(&mut self, pending: &mut Pending<T::Memory>) -> bool {
         let ep = match &pending.action {
             Action::Change(held, edit) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handle of an endpoint: fi_endpoint(3). What is bound to it is in `domain_state`; how bytes move is the
-//! transport's.
+//! The handle of an endpoint: fi_endpoint(3). `domain_state` keeps the objects that are bound to it; the transport
+//! moves the bytes.
 #![forbid(unsafe_code)]
 
 mod bind;
@@ -45,23 +45,23 @@ struct Shared<T: Transport> {
     /// The number in `domain.eps`.
     id: usize,
     info: Info,
-    /// FI_COMPLETION where the queue was bound without FI_SELECTIVE_COMPLETION.
+    /// FI_COMPLETION if the queue was bound without FI_SELECTIVE_COMPLETION.
     tx_implied: AtomicU64,
     rx_implied: AtomicU64,
     /// The bind flags of the counters.
     counted: AtomicU64,
     limits: Limits,
-    /// What its prepared work requests begin with.
+    /// The first bytes of its prepared work requests.
     stamp: u64,
-    /// What is bound stays open.
+    /// Keeps bound objects open.
     bound: Mutex<Vec<Use>>,
     /// Aliases keep the endpoint open, and so does a profile.
     aliases: Uses,
-    /// A queue was bound to the endpoint itself; until then that of the domain serves.
+    /// An event queue was bound to the endpoint itself. Until then the one of the domain is used.
     has_own_eq: AtomicBool,
     /// A shared transmit context was bound.
     shares_transmits: AtomicBool,
-    /// It is a context of a scalable endpoint.
+    /// Set if this is a context of a scalable endpoint.
     member: Option<Member<T>>,
     /// The domain, or the scalable endpoint.
     _parent: Use,
@@ -71,11 +71,11 @@ pub struct Ep<T: Transport> {
     shared: Arc<Shared<T>>,
     tx_flags: AtomicU64,
     rx_flags: AtomicU64,
-    /// Held by an alias.
+    /// Set if this handle is an alias.
     alias: Option<Use>,
 }
 
-/// Operation flags that say when an operation is complete.
+/// Operation flags that define when an operation is complete.
 const LEVELS: OpFlags = flags!(OpFlags:
     INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
 );
@@ -110,7 +110,7 @@ impl<T: Transport> Ep<T> {
         Ok(Self::first_handle(engine, id, info, None, context))
     }
 
-    /// A context of a scalable endpoint.
+    /// Opens a context of a scalable endpoint.
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
@@ -130,7 +130,7 @@ impl<T: Transport> Ep<T> {
         engine.info.caps.contains(Caps::SOURCE) && !caps.contains(Caps::SOURCE)
     }
 
-    /// What the engine knows of an endpoint to which nothing is bound yet.
+    /// The initial engine state of an endpoint to which nothing is bound.
     pub fn state(
         engine: &Arc<Engine<T>>,
         info: &Info,
@@ -181,7 +181,7 @@ impl<T: Transport> Ep<T> {
             None => engine.uses.take(),
             Some(member) => member.hold(),
         };
-        // An endpoint's own destinations do once a vector with room for that is bound.
+        // An ordinary endpoint's destinations name contexts only once an address vector with context bits is bound.
         let names_contexts = member.is_some();
         let shared = Arc::new(Shared {
             engine: engine.clone(),
@@ -263,19 +263,20 @@ impl<T: Transport> Ep<T> {
         Arc::ptr_eq(engine, &self.shared.engine)
     }
 
-    /// It has a receiving side: it is no transmit context.
+    /// Whether the endpoint has a receiving side. Only transmit contexts have none.
     fn receives(&self) -> bool {
         let member = self.shared.member.as_ref();
         member.is_none_or(|member| member.side == Side::Receive)
     }
 
-    /// The endpoint whose connections serve: of a context, that of the scalable endpoint.
+    /// The endpoint whose connections are used. A context uses those of its scalable endpoint.
     fn port(&self) -> usize {
         let member = self.shared.member.as_ref();
         member.map_or(self.shared.id, |member| member.port.id())
     }
 
-    /// The flags that operations may have by default: FI_TRIGGER and FI_MULTICAST are for those with that capability.
+    /// The operation flags that may be set as default: FI_TRIGGER and FI_MULTICAST only with the capability of that
+    /// name.
     fn known_flags(&self, receives: bool) -> OpFlags {
         let caps = EpState::caps_of(&self.shared.info);
         let mut known = if receives { RX_FLAGS } else { TX_FLAGS };
@@ -287,8 +288,8 @@ impl<T: Transport> Ep<T> {
         known
     }
 
-    /// As `transmit`, where the destination may name a receive context, or operations wait for others. `check` decides
-    /// under the lock whether the operation is posted.
+    /// Like `transmit`, if the destination may name a receive context, or if other operations may wait for this one.
+    /// `check` decides under the lock whether the operation is posted.
     #[cold]
     fn post_from(
         &self,
@@ -321,7 +322,8 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// Calls of an endpoint, or of a context of a scalable one, that sends by `tx` and receives by `rx`.
+/// Message calls of an endpoint, or of a context of a scalable one, with the capabilities `tx` for sends and `rx` for
+/// receives.
 fn msg_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_msg {
     match (tx.contains(Caps::MSG), rx.contains(Caps::MSG)) {
         (true, true) => ops::msg::table::<Ep<T>>(),
@@ -331,7 +333,7 @@ fn msg_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_msg {
     }
 }
 
-/// Calls of an endpoint, or of a context of a scalable one, that begins accesses by `tx`.
+/// RMA calls of an endpoint, or of a context of a scalable one, with the capabilities `tx`.
 fn rma_table<T: Transport>(tx: Caps) -> &'static fi_ops_rma {
     let has = |way: Caps| tx.contains(Caps::RMA | way);
     match (has(Caps::READ), has(Caps::WRITE)) {
@@ -342,7 +344,7 @@ fn rma_table<T: Transport>(tx: Caps) -> &'static fi_ops_rma {
     }
 }
 
-/// As `msg_table`.
+/// Like `msg_table`.
 fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
     match (tx.contains(Caps::TAGGED), rx.contains(Caps::TAGGED)) {
         (true, true) => ops::tagged::table::<Ep<T>>(),
@@ -352,7 +354,7 @@ fn tagged_table<T: Transport>(tx: Caps, rx: Caps) -> &'static fi_ops_tagged {
     }
 }
 
-/// The flags that stand in one of an endpoint's words.
+/// The flags stored in one of an endpoint's atomic words.
 #[inline]
 fn current(word: &AtomicU64) -> OpFlags {
     OpFlags::from_bits_retain(word.load(Ordering::Relaxed))
@@ -365,7 +367,7 @@ fn table<O>(caps: Caps, needed: Caps, served: &'static O, none: &'static O) -> *
 
 impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
-        // A context ends with its membership; the scalable endpoint goes on.
+        // A context ends with its membership; the scalable endpoint stays open.
         if self.member.is_some() {
             return;
         }
@@ -480,7 +482,7 @@ impl<T: Transport> Kind for Ep<T> {
         Ok(Profile::open(&self.shared.engine, ep, of, context))
     }
 
-    /// An endpoint has no wait object of its own; its queues have. What it may have is a socket: FI_GET_FD.
+    /// An endpoint has no wait object of its own; its queues have. FI_GET_FD returns the socket if there is one.
     fn wait_handle(&self) -> Result<WaitHandle> {
         if self.shared.member.is_some() {
             return Err(Error::NOSYS);
@@ -490,5 +492,5 @@ impl<T: Transport> Kind for Ep<T> {
     }
 }
 
-/// Orders of an access to memory behind what was posted before it.
+/// Orders of a memory access after operations that were posted before it.
 const ACCESS_AFTER: MsgOrder = flags!(MsgOrder: RAW | RAS | WAW | WAS | RMA_RAW | RMA_WAW);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A domain: fi_domain(3). The handle, and the engine behind it that the domain's objects share.
 //!
-//! FI_THREAD_COMPLETION takes the mutex. A lock per group of queues can be had later by giving each group its own
-//! `State`; nothing outside `engine::domain` would notice.
+//! FI_THREAD_COMPLETION uses the same mutex. To give each group of queues a lock, give each group its own `State`; only
+//! `engine::domain` would change.
 
 mod auto;
 pub mod av;
@@ -52,17 +52,18 @@ use crate::ffi::peer::PeerSrx;
 use crate::sync::{Callers, Children, Guard, Lock, Refused, Serialized, Use, Uses};
 use crate::sys::fork::Birth;
 
-/// What the lock of a domain guards.
+/// State protected by the domain lock.
 pub struct State<T: Transport> {
     pub domain: DomainStateOf<T>,
     pub transport: T,
 }
 
-/// The state while its lock is held. What is logged meanwhile reaches callbacks of the application only afterwards.
+/// The state while its lock is held. Log lines written meanwhile reach callbacks of the application only after the lock
+/// is released.
 pub type Locked<'a, T> = Guard<'a, State<T>>;
 
 impl<T: Transport> State<T> {
-    /// After an operation was posted: what no thread flushes is not left to the next call.
+    /// Called after an operation was posted. Flushes at once if no thread flushes later.
     #[inline]
     pub fn posted(&mut self) {
         if self.transport.must_flush() {
@@ -70,7 +71,7 @@ impl<T: Transport> State<T> {
         }
     }
 
-    /// In a child, before it touches anything.
+    /// Called in a child before anything else. Returns what the child may do.
     fn children_may(&self) -> Children {
         self.domain.stats.leave_to_parent();
         self.transport.children_may()
@@ -82,13 +83,14 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
-    /// For who was woken: what it was woken for may be had without a call of the kernel.
+    /// Polls without system calls, for a thread that was just woken.
     pub fn take_at_hand(&mut self) {
         self.transport.take_at_hand(&mut self.domain);
         self.run_triggers();
     }
 
-    /// For who has slept or is going to: while something is ready, a descriptor ends every sleep at once.
+    /// Polls everything, for a thread that is going to block: a descriptor that stays readable would end every sleep at
+    /// once.
     pub fn progress_all(&mut self) {
         self.transport.progress_all(&mut self.domain);
         self.run_triggers();
@@ -100,11 +102,11 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
-    /// After a receive was posted. A peek is answered at once, from what is here, and reading the answer makes no
-    /// progress: a program that does nothing but peek sees new messages only if the peek polls for them. It does so
-    /// afterwards: what is on its way is found by the next one. (MPICH asks here and among a process's messages to
-    /// itself, in this order when it probes and in the other when it receives; a message that a probe finds the moment
-    /// it comes would be mistaken.)
+    /// Called after a receive was posted. A peek is answered from the messages that are here, and reading its
+    /// completion makes no progress, so a program that only peeks depends on this poll to see new messages. The poll
+    /// follows the peek, so only the next peek finds what it brings. (MPICH looks here and among messages of the
+    /// process to itself: in this order when it probes and in the other when it receives. If a probe found a message
+    /// that had just arrived, the receive could take the wrong one.)
     #[inline]
     pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
         if rx.flags.contains(OpFlags::PEEK) {
@@ -121,42 +123,42 @@ pub struct Engine<T: Transport> {
     pub format: T::Format,
     birth: Birth,
     provider: &'static Source,
-    /// In entries.
+    /// The provider name in `fi_info` entries.
     prov_name: &'static CStr,
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
-    /// Polls of the transport by the application itself. The progress thread stays away while they are many.
+    /// Number of polls by the application. The progress thread stays idle while there are many.
     looks: AtomicU64,
     auto: bool,
-    /// Of the domain, in this process.
+    /// Number of the domain in this process.
     number: u64,
-    /// fi_domain_bind: serves endpoints that have no event queue of their own.
+    /// fi_domain_bind: the event queue of endpoints that have none of their own.
     eq: Mutex<Option<Arc<EventQueue>>>,
-    /// fi_domain_bind with FI_REG_MR: is told of registrations.
+    /// fi_domain_bind with FI_REG_MR: the event queue for registrations.
     mr_eq: Mutex<Option<Arc<EventQueue>>>,
 }
 
 impl<T: Transport> Engine<T> {
-    /// `Refused` is `OPBADSTATE` to C. It takes no room: an `Error` would share its place with half of the guard.
+    /// C gets `Refused` as `OPBADSTATE`. `Refused` has no size; an `Error` would make the result larger than the guard.
     #[inline]
     pub fn lock(&self) -> core::result::Result<Locked<'_, T>, Refused> {
         self.state.lock()
     }
 
-    /// As `lock`, when something is closed. On an error it is left as it is.
+    /// Like `lock`, for closing an object. If it fails, the object is left as it is.
     pub fn lock_to_close(&self) -> core::result::Result<Locked<'_, T>, Refused> {
         self.state.lock_to_close()
     }
 
-    /// As `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
+    /// Like `lock`, from a call of the data path: with FI_THREAD_DOMAIN the application serializes those.
     #[inline(always)]
     pub fn lock_data(&self) -> core::result::Result<Locked<'_, T>, Refused> {
         self.state.lock_data()
     }
 
-    /// A call of the application drives the whole transport: the progress thread may leave that to it for a while.
-    /// Under the lock.
+    /// Records that a call of the application polls the whole transport, so the progress thread may stay idle for a
+    /// while. Called under the lock.
     #[inline]
     fn note_poll(&self) {
         if self.auto {
@@ -171,7 +173,7 @@ impl<T: Transport> Engine<T> {
         self.poll_fd
     }
 
-    /// The authorization key that an object of the domain gets: the one given for it, or that of the domain.
+    /// The authorization key of an object of the domain: the one given for it, or that of the domain.
     fn auth_key(&self, size: usize, bytes: Option<&[u8]>) -> Result<Option<Key>> {
         let domain = domain_key::<T>(&self.info.domain)?;
         // With FI_AV_AUTH_KEY only vectors have keys.
@@ -181,7 +183,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// What an endpoint is opened with: its attributes name the key that it gets, and the traffic class.
+    /// Completes the attributes with which an endpoint is opened: its authorization key and its traffic class.
     fn with_defaults(&self, mut info: Info) -> Result<Info> {
         // fi_endpoint(3): FI_TC_UNSPEC.
         if info.tx.tclass == 0 {
@@ -197,7 +199,7 @@ impl<T: Transport> Engine<T> {
         Ok(info)
     }
 
-    /// With FI_AV_AUTH_KEY: an endpoint that is being enabled gets the keys that its vector has now.
+    /// With FI_AV_AUTH_KEY: gives the keys of its address vector to an endpoint that is being enabled.
     fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
         match state.domain.ep(ep).av {
             Some(av) if self.has_keys_in_av() => {
@@ -208,7 +210,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// FI_AV_AUTH_KEY.
+    /// Whether FI_AV_AUTH_KEY is used.
     pub fn has_keys_in_av(&self) -> bool {
         self.info.domain.auth_key_size == FI_AV_AUTH_KEY
     }
@@ -223,7 +225,7 @@ impl<T: Transport> Engine<T> {
         eq.clone()
     }
 
-    /// As `lock`, from the thread that flushes what is held back.
+    /// Like `lock`, but from the flusher thread.
     fn flush_aside(&self) -> bool {
         let Ok(mut state) = self.state.lock_aside() else {
             return false;
@@ -236,7 +238,7 @@ impl<T: Transport> Engine<T> {
 
 impl<T: Transport> Driver for Engine<T> {
     fn drive(&self) {
-        // By whoever reads the event queue.
+        // Called by the thread that reads the event queue.
         let Ok(mut state) = self.lock() else {
             return;
         };
@@ -250,13 +252,13 @@ impl<T: Transport> Driver for Engine<T> {
     }
 }
 
-/// The handle.
+/// The handle of a domain.
 pub struct Domain<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// End their threads when the handle goes.
+    /// These end their threads when the handle is dropped.
     _auto: Option<auto::Thread>,
     _flusher: Option<Flusher>,
-    /// The event queue that is bound stays open.
+    /// Keeps the bound event queue open.
     eq: Mutex<Option<Use>>,
     _fabric: Use,
 }
@@ -273,19 +275,19 @@ impl<T: Transport> Domain<T> {
         let auto = fabric.wants_auto_progress(&info);
         let transport = T::open(&fabric.provider, &info)?;
         let policy = KeyPolicy::from_mr_mode(info.domain.mr_mode);
-        // Event queues belong to the fabric: a thread that reads connection events may come beside the one that the
-        // application keeps for the domain.
+        // Event queues belong to the fabric, so a thread that reads connection events may run beside the thread that
+        // the application uses for the domain.
         let connects = info.ep.ep_type == FI_EP_MSG.0;
-        // Other threads may register memory or insert addresses, unless the application says that it serializes those
+        // Other threads may register memory or insert addresses, unless the application promises to serialize those
         // calls, too: fi_domain(3), threading.
         let unified = info.domain.progress == FI_PROGRESS_CONTROL_UNIFIED.0;
         let domain_alone = info.domain.threading == FI_THREAD_DOMAIN.0;
         let alone = unified && domain_alone;
-        // So are those of joins.
+        // Results of joins are events, too.
         let joins = info.caps.contains(Caps::COLLECTIVE);
         let callers = match auto || connects || joins || !alone {
             false => Callers::One,
-            // Event queues and control calls come by `lock`.
+            // Calls of event queues and control calls use `lock`.
             true if domain_alone && !auto => Callers::OneForData,
             true => Callers::Many,
         };
@@ -293,7 +295,7 @@ impl<T: Transport> Domain<T> {
         let format = transport.format();
         let held_back = transport.held_back().cloned();
         let mut domain = DomainState::new(Regions::new(policy));
-        // The progress thread.
+        // The progress thread counts as a watcher.
         domain.watchers = usize::from(auto);
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
@@ -369,7 +371,8 @@ impl<T: Transport> Kind for Domain<T> {
         }
     }
 
-    /// fi_domain_bind: an event queue for endpoints that have none of their own, and with FI_REG_MR for registrations.
+    /// fi_domain_bind: the event queue of endpoints that have none of their own, and with FI_REG_MR the one for
+    /// registrations.
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
         let eq = other.downcast::<Eq>().ok_or(Error::INVAL)?;
         if flags & !FI_REG_MR != 0 {
@@ -378,7 +381,7 @@ impl<T: Transport> Kind for Domain<T> {
         let engine = &*self.engine;
         let mut bound = self.eq.lock().unwrap_or_else(PoisonError::into_inner);
         match engine.event_queue() {
-            // The queue that is there already may take on the other task.
+            // The queue that is bound already may also become the one for registrations.
             Some(known) if flags == 0 || !Arc::ptr_eq(&known, &eq.queue) => {
                 return Err(Error::INVAL);
             }
@@ -386,8 +389,8 @@ impl<T: Transport> Kind for Domain<T> {
             None => {
                 *bound = Some(eq.queue.uses.take());
                 set(&engine.eq, &eq.queue);
-                // Without a lock only the thread that the domain's objects are used by may drive it, and the queue is
-                // the fabric's. What its domain reports then, it reports within calls.
+                // Without a lock only the application's thread for this domain may drive it, but any thread may read
+                // the queue. Events of the domain are then reported only by calls of that thread.
                 if engine.state.is_shared() {
                     engine.lock()?.domain.watchers += 1;
                     eq.queue.add_driver(driver(&self.engine))?;
@@ -514,7 +517,7 @@ fn domain_key<T: Transport>(attr: &DomainAttr) -> Result<Option<Key>> {
     Key::given(attr.auth_key_size, key, None, T::AUTH_KEY_SIZE)
 }
 
-/// Values that no provider knows, and more than this one has.
+/// Rejects values that are undefined, or that exceed what this provider supports.
 fn check(attr: &DomainAttr, cq_data_size: usize) -> Result {
     let known = attr.threading <= FI_THREAD_ENDPOINT.0
         && attr.progress <= FI_PROGRESS_CONTROL_UNIFIED.0
@@ -526,7 +529,7 @@ fn check(attr: &DomainAttr, cq_data_size: usize) -> Result {
     }
 }
 
-/// Drives a domain from an event queue without keeping it open.
+/// A weak reference by which an event queue drives a domain without keeping it open.
 pub fn driver<T: Transport>(engine: &Arc<Engine<T>>) -> Weak<dyn Driver> {
     let weak: Weak<Engine<T>> = Arc::downgrade(engine);
     weak

@@ -23,11 +23,11 @@ use crate::sync::{Use, Uses};
 pub struct Mr<T: Transport> {
     engine: Arc<Engine<T>>,
     region: Arc<Region<Arc<Counter>>>,
-    /// The counter that is bound may not be closed first.
+    /// Keeps the bound counter open.
     cntr: Mutex<Option<Use>>,
-    /// Regions made from this one.
+    /// Uses by regions made from this one.
     uses: Uses,
-    /// The region that this one was made from.
+    /// Use of the region from which this one was made.
     _base: Option<Use>,
     _domain: Use,
 }
@@ -86,7 +86,7 @@ impl<T: Transport> Domain<T> {
     }
 }
 
-/// The authorization keys of a region; none if it has no use for any.
+/// The authorization keys of a region; none if keys are not used.
 fn keys<T: Transport>(
     engine: &Arc<Engine<T>>,
     request: &MrRequest<'_>,
@@ -99,15 +99,16 @@ fn keys<T: Transport>(
     let (av, handle) = request.keys_of.as_ref().ok_or(Error::INVAL)?;
     let av = av.downcast::<Av<T>>().ok_or(Error::INVAL)?;
     av.id_in(engine).ok_or(Error::DOMAIN)?;
-    // Without FI_DIRECTED_RECV among the domain's capabilities no endpoint address limits a region.
+    // Endpoint addresses limit a region only if the domain's capabilities include FI_DIRECTED_RECV; those of our
+    // providers do not.
     let one = (request.flags & FI_AUTH_KEY != 0).then_some(*handle);
     av.keys(one).map(Some)
 }
 
-/// What fi_mr(3) lets a registration say of host memory.
+/// Flags of a registration that fi_mr(3) allows for host memory.
 const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
 
-/// fi_mr(3), base_mr: a region of the same domain, which contains the new one and is held by it.
+/// fi_mr(3), base_mr: the base must belong to the same domain and contain the new region, which keeps it open.
 fn part_of<T: Transport>(
     base: Other<'_>,
     engine: &Arc<Engine<T>>,
@@ -170,7 +171,7 @@ impl<T: Transport> Kind for Mr<T> {
         }
     }
 
-    /// fi_mr_bind: a counter of remote writes, or an endpoint.
+    /// fi_mr_bind: binds a counter of remote writes, or an endpoint.
     fn bind(&self, other: Other<'_>, flags: u64) -> Result {
         if let Some(cntr) = other.downcast::<Cntr<T>>() {
             if flags != FI_REMOTE_WRITE {
@@ -184,13 +185,14 @@ impl<T: Transport> Kind for Mr<T> {
             }
             transport.count_region(domain, &self.region, counter)?;
             self.region.bind_counter(counter.clone())?;
-            // From now on each access has to be told of.
+            // From now on each access to the region must be counted.
             transport.region_closed(domain, &self.region);
             drop(state);
             *self.cntr.lock().unwrap_or_else(PoisonError::into_inner) = Some(cntr.uses.take());
             return Ok(());
         }
-        // Regions serve all endpoints of the domain; FI_MR_ENDPOINT is never asked for, and harmless.
+        // A region serves all endpoints of the domain. FI_MR_ENDPOINT is never required, so binding an endpoint has no
+        // effect.
         match other.downcast::<Ep<T>>() {
             Some(ep) if !ep.is_of(&self.engine) => Err(Error::INVAL),
             Some(_) if flags != 0 => Err(Error::BADFLAGS),
@@ -199,7 +201,7 @@ impl<T: Transport> Kind for Mr<T> {
         }
     }
 
-    /// Regions are enabled from the start.
+    /// Regions are enabled when they are registered.
     fn enable(&self) -> Result {
         Ok(())
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Owners of queues that this domain serves are called, with no lock held: fi_peer(3). Whoever drives progress does it,
-//! since the owner holds its own locks then; a thread of the library never does.
+//! Calls the owners of queues that this domain serves, with no lock held: fi_peer(3). The calling thread is always one
+//! that drives progress for the application, because the owner then holds its own locks. Threads of the library never
+//! call owners.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, Weak};
@@ -13,7 +14,7 @@ use crate::engine::transport::{DomainStateOf, Transport};
 use crate::ffi::peer::{Entry, Got, Served};
 use crate::sync::Refused;
 
-/// Which calls of the application lead here: those of the data path are serialized where it has promised that.
+/// The kind of application call. Data-path calls are serialized if the application promised that.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Caller {
     Data,
@@ -28,8 +29,8 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// Calls owners until there is nothing to tell them. If another call does so already, perhaps the one that the
-    /// owner was called from, it is left to that.
+    /// Calls owners until nothing is pending. Returns at once if another call does so already, perhaps the one from
+    /// which the owner called us.
     #[cold]
     pub(super) fn deliver(&self, caller: Caller) {
         loop {
@@ -56,7 +57,7 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    /// False if the owner could not answer for a message.
+    /// Returns false if the owner failed to answer for a message.
     fn call(&self, calls: Calls, caller: Caller) -> bool {
         for (owner, completion) in calls.completions {
             match completion {
@@ -72,7 +73,7 @@ impl<T: Transport> Engine<T> {
             if self.announce(&arrival, caller).is_some() {
                 continue;
             }
-            // The order of a sender's messages stays: all behind it wait, too.
+            // To keep the order of each sender's messages, those behind it wait, too.
             if let Ok(mut state) = self.lock_for(caller) {
                 let again: Vec<Arrival> = core::iter::once(arrival).chain(arrivals).collect();
                 for &srx in &state.domain.peers.srxs().to_vec() {
@@ -86,7 +87,7 @@ impl<T: Transport> Engine<T> {
         true
     }
 
-    /// Asks the owner for the receive of a message. None: it has no memory, or the like.
+    /// Requests a receive for a message from the owner. None if the owner fails, for example without memory.
     fn announce(&self, arrival: &Arrival, caller: Caller) -> Option<()> {
         let Arrival {
             srx,
@@ -105,7 +106,7 @@ impl<T: Transport> Engine<T> {
                 let mut state = self.lock_for(caller).ok()?;
                 let is_there = state.domain.rx_queue_mut(srx).queue_arrival(token, entry);
                 drop(state);
-                // The message may have gone with its endpoint; the entry goes back then.
+                // The message may have been dropped with its endpoint; then the entry is returned to the owner.
                 if is_there && arrival.owner.queue(what, &queued).is_err() {
                     let mut state = self.lock_for(caller).ok()?;
                     state.domain.rx_queue_mut(srx).unqueue(token);
@@ -132,7 +133,7 @@ impl<T: Transport> Engine<T> {
     }
 }
 
-/// A receive context that an owner calls.
+/// A receive context as its owner calls it.
 pub struct ServedSrx<T: Transport> {
     pub engine: Weak<Engine<T>>,
     pub id: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a domain or an endpoint tells of itself: fi_profile(3).
+//! Statistics of a domain or an endpoint: fi_profile(3).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -18,11 +18,11 @@ use crate::sync::Use;
 
 pub struct Profile<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// An endpoint's number in `domain.eps`; none for the domain as a whole.
+    /// The endpoint's index in `domain.eps`; none for the domain as a whole.
     ep: Option<usize>,
     /// The number of unexpected messages between fi_profile_start_reads and fi_profile_end_reads.
     kept: Mutex<Option<u64>>,
-    /// What it tells of stays open.
+    /// Keeps the profiled object open.
     _of: Use,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The domains of the process, of all transports: some things concern each of them.
+//! The list of all domains of the process, of all transports, for actions that concern every domain.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -13,7 +13,7 @@ use crate::engine::report::gather::gather;
 use crate::engine::transport::Transport;
 use crate::sync::inside;
 
-/// How long a thread that is inside a call, and may stay there, is waited for before lines of the log wait for it.
+/// How long to wait for a thread inside a call, which may never return, before log lines wait for it.
 const INSIDE: Duration = Duration::from_secs(1);
 
 /// A domain of any transport.
@@ -50,9 +50,10 @@ impl<T: Transport> Registered for Engine<T> {
 
 static DOMAINS: Mutex<Vec<Weak<dyn Registered>>> = Mutex::new(Vec::new());
 
-/// A domain that was opened.
+/// Adds a domain that was opened.
 pub(super) fn register<T: Transport>(engine: &Arc<Engine<T>>) {
-    // It is on the list before it asks: whoever begins to watch does so before reading the list.
+    // The domain is on the list before it checks the flag. A thread that starts watching sets the flag before it reads
+    // the list, so one of the two sees the other.
     let listed: Weak<Engine<T>> = Arc::downgrade(engine);
     let is_known = push(listed);
     if !is_known || inside::is_watched() {
@@ -69,14 +70,14 @@ fn push(engine: Weak<dyn Registered>) -> bool {
     true
 }
 
-/// Those that are open.
+/// All open domains.
 fn all(tries: u32) -> impl Iterator<Item = Arc<dyn Registered>> {
     let domains = list(tries).map(|domains| domains.clone());
     let domains = domains.unwrap_or_default().into_iter();
     domains.filter_map(|domain| domain.upgrade())
 }
 
-/// In a child of a process that was forked in here it is taken for ever.
+/// In a child the list may stay locked for ever, if the process forked while a thread held it.
 fn list(tries: u32) -> Option<MutexGuard<'static, Vec<Weak<dyn Registered>>>> {
     for n in 1..=tries {
         match DOMAINS.try_lock() {
@@ -89,23 +90,23 @@ fn list(tries: u32) -> Option<MutexGuard<'static, Vec<Weak<dyn Registered>>>> {
     None
 }
 
-/// What the endpoints of all domains wait for. A lock is waited for so long.
+/// Snapshots of the endpoints of all domains. Each domain's lock is waited for at most `limit`.
 pub fn report(limit: Duration) -> Vec<DomainReport> {
     all(TRIES).map(|domain| domain.report(limit)).collect()
 }
 
 const TRIES: u32 = 100;
 
-/// Threads inside locks are watched from now on (`sync::inside`): the locks of all domains are of the kind that notes
-/// who is inside.
+/// From now on threads inside locks are recorded (`sync::inside`): all domain locks become shared ones, which record
+/// their holder.
 pub fn share_locks() {
     all(TRIES).for_each(|domain| domain.share_lock());
 }
 
-/// The process ends by exit(3) or a return from main. Whoever else runs still may call meanwhile; a thread that opens a
-/// domain may be stopped for good by now, or be the one that a signal has led here.
+/// Called when the process ends by exit(3) or a return from main. Other threads may still make calls. A thread that was
+/// opening a domain may be stopped for good, or may be this one if a signal handler called exit.
 pub fn drain_at_exit() {
-    // What lies below another one was opened first, and gets the last of it.
+    // A domain below another one was opened first. It is drained last, so that it sends what the upper one flushed.
     let open: Vec<_> = all(1).collect();
     open.iter().rev().for_each(|domain| domain.drain_at_exit());
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Scalable endpoints: fi_endpoint(3). The handle, and the port behind it: one endpoint of the transport, whose address
 //! and connections all contexts share. Each context is an `Ep` of its own for the application, and an `EpState` of its
-//! own; the first receive context is the port itself, so that what peers send without naming a context arrives as it
-//! does at an ordinary endpoint.
+//! own. The first receive context is the port itself, so messages that name no context arrive as at an ordinary
+//! endpoint.
 //!
-//! An `EpState` for each context is made when the endpoint is opened and kept until it is closed, so no operation
-//! under way names a context that is gone. Closing a context takes its buffers out of what is under way: receives are
-//! dropped, what is half sent goes on from a copy, and what waits for an answer goes to an `EpState` that nothing is
-//! bound to. A peer that knows nothing of contexts can talk to the port.
+//! The `EpState` of each context is made when the endpoint is opened and kept until it is closed, so no operation in
+//! flight names a missing context. Closing a context detaches its buffers from operations in flight: receives are
+//! dropped, partly sent operations continue from a copy, and operations that wait for an answer move to a `successor`,
+//! an `EpState` to which nothing is bound. Peers that do not know contexts can use the port.
 #![forbid(unsafe_code)]
 
 mod attributes;
@@ -40,24 +40,25 @@ use crate::ffi::{AddrForm, Kind, Other};
 use crate::hmem::Memory;
 use crate::sync::{Use, Uses};
 
-/// What the contexts of a scalable endpoint share.
+/// State shared by the contexts of a scalable endpoint.
 pub struct Port<T: Transport> {
     engine: Arc<Engine<T>>,
-    /// The numbers in `domain.eps`: of the endpoint of the transport, which is also the first receive context; of all.
+    /// Indexes in `domain.eps`: the endpoint of the transport, which is also the first receive context; all transmit
+    /// contexts; all receive contexts.
     id: usize,
     tx: Vec<usize>,
     rx: Vec<usize>,
-    /// Where operations complete whose context was closed: nobody hears of it.
+    /// The `EpState` of operations whose context was closed. Their completions are not reported.
     successor: usize,
     info: Info,
     /// Contexts that have a handle.
     open: Mutex<Vec<(Side, usize)>>,
-    /// They keep the endpoint open.
+    /// Uses by the contexts, which keep the endpoint open.
     contexts: Uses,
-    /// Peers can connect: the endpoint or one of its contexts was enabled.
+    /// Peers can connect, because the endpoint or one of its contexts was enabled.
     listens: AtomicBool,
     enabled: AtomicBool,
-    /// What is bound stays open.
+    /// Keeps bound objects open.
     bound: Mutex<Vec<Use>>,
     _domain: Use,
 }
@@ -80,7 +81,7 @@ impl<T: Transport> ScalableEp<T> {
         let mut guard = engine.lock()?;
         let state = &mut *guard;
         let domain = &mut state.domain;
-        // All contexts count together: one lock guards them.
+        // All contexts share the statistics, under one lock.
         let name = engine.prov_name.to_string_lossy();
         let stats = domain.stats.record(&name, info.ep.ep_type);
         let receiver = |domain: &mut DomainStateOf<T>| {
@@ -93,7 +94,7 @@ impl<T: Transport> ScalableEp<T> {
         let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
         domain.ep_mut(id).contexts = rx[1..].to_vec();
-        // A transmit context receives nothing; the number of a receive context is of no use to it.
+        // Transmit contexts receive nothing, so any receive context serves.
         let srx = domain.ep(id).srx;
         let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context, &stats)));
         let tx: Vec<usize> = tx.collect();
@@ -132,7 +133,7 @@ impl<T: Transport> ScalableEp<T> {
         }))
     }
 
-    /// The context of this number, which must have no handle yet.
+    /// Claims the context with this number, which must not have a handle yet.
     fn claim(&self, side: Side, index: c_int) -> Result<Member<T>> {
         let all = match side {
             Side::Transmit => &self.port.tx,
@@ -157,8 +158,8 @@ impl<T: Transport> ScalableEp<T> {
     }
 }
 
-/// fi_endpoint(3), tx_ctx_cnt and rx_ctx_cnt: one unless the application says so. An endpoint with several contexts of
-/// one kind and a shared one of the other is not offered.
+/// fi_endpoint(3), tx_ctx_cnt and rx_ctx_cnt: one if the hints have 0. An endpoint with several contexts of one kind
+/// and a shared one of the other is not offered.
 fn count(wanted: usize, most: usize) -> Result<usize> {
     match wanted {
         0 => Ok(1),
@@ -168,7 +169,7 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
     }
 }
 
-/// Takes the contexts of an endpoint out of the domain.
+/// Removes the contexts of an endpoint from the domain.
 fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], successor: usize) {
     state.domain.remove_ep(successor);
     for &id in tx {
@@ -242,7 +243,7 @@ impl<T: Transport> Drop for Port<T> {
     }
 }
 
-/// Notes for reports which context each number is.
+/// Stores the names of the contexts for reports.
 fn name_contexts<A: Address, M: Memory>(
     domain: &mut DomainState<A, M>,
     tx: &[usize],
@@ -319,7 +320,7 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
                 }
                 OptValue::Size(_) => Err(Error::INVAL),
             },
-            // As for any endpoint.
+            // The same error as for other endpoints.
             FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             _ => Err(Error::NOPROTOOPT),
         }
@@ -357,7 +358,7 @@ impl<T: Transport> ScalableCalls for ScalableEp<T> {
         if let Some(attr) = attr {
             narrow_rx(&mut info.rx, &attr, info.caps)?;
         }
-        // Memory is the endpoint's.
+        // RMA and atomic capabilities belong to the endpoint.
         info.caps = own_caps(info.caps, info.rx.caps) & !flags!(Caps: RMA | ATOMIC | COLLECTIVE);
         let member = self.claim(Side::Receive, index)?;
         let attr = info.rx.clone();

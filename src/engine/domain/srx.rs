@@ -27,9 +27,9 @@ pub struct SharedRx<T: Transport> {
     id: usize,
     attr: RxAttr,
     many_tagged: bool,
-    /// What the owner calls, for receives of another provider.
+    /// The object that the owner calls, if the receives belong to another provider.
     served: Option<Arc<ServedSrx<T>>>,
-    /// Capabilities of receives, by the attributes of the context or, without any, of the domain.
+    /// Capabilities of receives, from the attributes of the context or, if it has none, of the domain.
     caps: Caps,
     pub uses: Uses,
     _domain: Use,
@@ -42,7 +42,7 @@ impl<T: Transport> SharedRx<T> {
         owner: Option<PeerSrx>,
         context: *mut c_void,
     ) -> Result<*mut fid_ep> {
-        // Nobody asks for a context that stands for one of another provider.
+        // A stand-in for a context of another provider needs no support for shared contexts.
         if engine.info.domain.max_ep_srx_ctx == 0 && owner.is_none() {
             return Err(Error::NOSYS);
         }
@@ -58,11 +58,11 @@ impl<T: Transport> SharedRx<T> {
         if engine.info.ep.ep_type == FI_EP_MSG.0 {
             caps &= !flags!(Caps: DIRECTED_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV);
         }
-        // fi_endpoint(3): a context serves what its attributes name.
+        // fi_endpoint(3): a context serves the capabilities that its attributes name.
         let served = side_of(Caps::all(), own, Caps::RECV);
         let mut srx = Srx::new();
         srx.many_tagged = many_tagged;
-        // The handle itself counts.
+        // The handle counts as a user.
         srx.eps = 1;
         let id = engine.lock()?.domain.add_rx_queue(srx);
         let srx = SharedRx {
@@ -99,7 +99,7 @@ impl<T: Transport> SharedRx<T> {
         }))
     }
 
-    /// fi_peer(3): the receives are the owner's. What C holds serves for binding endpoints and for closing.
+    /// fi_peer(3): the receives belong to the owner. The C object serves to bind endpoints, and is closed as usual.
     fn import(mut self, owner: PeerSrx) -> Result<*mut fid_ep> {
         let served = Arc::new(ServedSrx {
             engine: Arc::downgrade(&self.engine),
@@ -130,7 +130,7 @@ impl<T: Transport> SharedRx<T> {
         }))
     }
 
-    /// Its receives are those of another provider.
+    /// Whether the receives belong to another provider.
     pub fn is_imported(&self) -> bool {
         self.served.is_some()
     }
@@ -139,7 +139,8 @@ impl<T: Transport> SharedRx<T> {
         Arc::ptr_eq(engine, &self.engine).then_some(self.id)
     }
 
-    /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
+    /// fi_endpoint(3): an endpoint uses a subset of the context's attributes. Attributes that were not set allow all
+    /// values.
     pub fn check(&self, ep: &RxAttr) -> Result {
         let most = &self.attr;
         let of_receives = |caps: Caps| (caps & OF_RECEIVES).bits();
@@ -226,7 +227,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         let Some((recv, what)) = domain.rx_queue_mut(self.id).cancel(context) else {
             return Ok(());
         };
-        // The report goes to the queue of an endpoint that receives here; all of them share it.
+        // All endpoints of this context share a queue, so any of them can report the cancellation.
         let ep = domain.eps().find(|(_, ep)| ep.srx == self.id);
         if let Some(ep) = ep.map(|(ep, _)| ep) {
             domain.receive_failed(ep, &recv, what, Error::CANCELED);
@@ -248,7 +249,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             return Err(Error::INVAL);
         }
         let mut guard = self.engine.lock()?;
-        // A receive that waits for a counter is one of an endpoint.
+        // Receives that wait for a counter must be posted to an endpoint.
         if rx.flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
@@ -280,7 +281,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         OpFlags::empty()
     }
 
-    /// Whether a queue is selective is a matter of the endpoint that a message comes to.
+    /// The endpoint at which a message arrives decides whether its queue is selective.
     fn rx_flags(&self) -> OpFlags {
         self.attr.op_flags
     }
@@ -298,7 +299,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
     }
 }
 
-/// Capabilities that say what is received by a context; memory is the endpoint's.
+/// Capabilities of a context that define what it receives; memory accesses belong to the endpoint.
 const OF_RECEIVES: Caps = flags!(Caps:
     MSG | TAGGED | RECV | MULTI_RECV | TAGGED_MULTI_RECV | DIRECTED_RECV | TAGGED_DIRECTED_RECV
 );

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints that
-//! share it, and complete at their queues. Connections have no queue that could be shared, so each endpoint keeps its
-//! own room.
+//! share it, and complete at their queues. Connections have no queue that could be shared, so each endpoint has its own
+//! limit of pending operations.
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -48,7 +48,8 @@ impl<T: Transport> SharedTx<T> {
         }))
     }
 
-    /// fi_endpoint(3): an endpoint uses a subset of the attributes of the context. Those that were not named allow all.
+    /// fi_endpoint(3): an endpoint uses a subset of the context's attributes. Attributes that were not set allow all
+    /// values.
     pub fn check(&self, engine: &Arc<Engine<T>>, ep: &TxAttr) -> Result {
         if !Arc::ptr_eq(engine, &self.engine) {
             return Err(Error::DOMAIN);
@@ -80,7 +81,7 @@ impl<T: Transport> Kind for SharedTx<T> {
         }
     }
 
-    /// There is nothing to bind.
+    /// The context needs no enabling.
     fn enable(&self) -> Result {
         Ok(())
     }

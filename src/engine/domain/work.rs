@@ -27,7 +27,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         measure: Measure::ValueAndErrors,
     };
     let change = |cntr, edit| {
-        // fi_trigger(3): changes of a counter update no other one.
+        // fi_trigger(3): deferred changes of a counter have no completion counter.
         if completion.is_some() {
             return Err(Error::INVAL);
         }
@@ -77,7 +77,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     Ok(())
 }
 
-/// FI_ENOSYS for operations that the endpoint has not.
+/// Returns FI_ENOSYS for operations that the endpoint does not support.
 fn check(ep: &EpState, has: bool) -> Result {
     if !ep.caps.contains(Caps::TRIGGER) {
         return Err(Error::INVAL);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How collectives complete: fi_collective(3).
+//! Completions of collectives: fi_collective(3).
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -12,7 +12,7 @@ use crate::ffi::ops::eq::EqErr;
 use crate::hmem::Memory;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// A collective has ended at this endpoint. It counts as the atomic operations that it maps to.
+    /// Completes a collective of this endpoint. It counts like the atomic operations that implement it.
     pub fn collected(&mut self, ep: usize, flags: OpFlags, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;
         let ep = &self.eps[ep];
@@ -46,7 +46,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A join has ended; `fid` is the group's handle.
+    /// Reports that a join has ended; `fid` is the handle of the group.
     pub fn joined(&mut self, ep: usize, fid: usize, context: usize, result: Result) {
         let Some(eq) = &self.eps[ep].eq else {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How operations are counted, and what a counter sets off: fi_cntr(3), fi_trigger(3).
+//! Counts operations, and starts deferred work that waits for counters: fi_cntr(3), fi_trigger(3).
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::engine::trigger::{Action, Held, Place};
 use crate::hmem::Memory;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// An event of an endpoint.
+    /// Counts an event of an endpoint.
     #[inline]
     pub fn count(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
         if let Some(cntr) = self.eps[ep].cntr(event)
@@ -24,7 +24,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// As `count`, when the counter said that something waits for it.
+    /// Like `count`, for a counter on which other operations wait.
     #[cold]
     pub fn count_watched(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
         match self.triggers.end(flags) {
@@ -42,7 +42,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// An operation of an endpoint has failed.
+    /// Counts a failed operation of an endpoint.
     #[cold]
     pub fn count_failed(&mut self, ep: usize, event: Event, flags: OpFlags) {
         let work = self.triggers.end(flags);
@@ -56,7 +56,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A provider below has counted so much for this counter.
+    /// Adds to this counter what a provider below has counted.
     pub fn count_more(&mut self, counter: &Arc<Counter>, value: u64) {
         counter.add(value);
         if counter.is_watched() {
@@ -64,7 +64,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A peer has written to the region that the counter is bound to.
+    /// Counts a write of a peer to the region that the counter is bound to.
     pub fn count_region(&mut self, counter: &Arc<Counter>, len: usize) {
         if !counter.count(len) {
             counter.succeeded(len);
@@ -72,7 +72,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// The application changes a counter, at once or by deferred work.
+    /// Changes a counter on behalf of the application or of deferred work.
     pub fn change(&mut self, counter: &Arc<Counter>, edit: Edit) {
         counter.edit(edit);
         if counter.is_watched() {
@@ -80,7 +80,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// fi_cancel(3): an operation that waits for a counter is reported as cancelled. False if there is none.
+    /// fi_cancel(3): reports an operation that waits for a counter as cancelled. Returns false if there is none.
     pub fn cancel_triggered(&mut self, ep: usize, context: usize) -> bool {
         match self.triggers.cancel(ep, context) {
             Some(action) => {
@@ -91,7 +91,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Reports an operation that did not start. `number`: of deferred work.
+    /// Reports an operation that did not start. `number`: the number of deferred work.
     pub fn refuse(&mut self, action: &Action<M>, number: OpFlags, error: Error) {
         let operation = |place: &Place, what, flags: OpFlags, context, len| TxOp {
             since: 0,

@@ -16,14 +16,14 @@ pub struct CqState {
     pub ring: Ring,
     pub wait: Arc<Wait>,
     pub signal: Signal,
-    /// Keeps `err_data` of the last error that was read.
+    /// The last error that was read, because the application may still use its `err_data`.
     pub last_error: Option<CqErr>,
-    /// It stands for the queue of another provider, which takes all entries: fi_peer(3).
+    /// The provider that owns the queue and takes all entries, if this queue is only a stand-in: fi_peer(3).
     pub owner: Option<Arc<PeerCq>>,
 }
 
-/// Endpoints of a queue stop taking messages from the wire when it holds this many times what it was made for, and at
-/// least `HIGH_WATER` entries: an application that does not read its queue costs memory up to there, not without end.
+/// Endpoints of a queue stop reading messages from the wire when the queue holds this multiple of its size, and at
+/// least `HIGH_WATER` entries. This limits the memory that an application costs that does not read its queue.
 const HIGH_WATER_FACTOR: usize = 4;
 const HIGH_WATER: usize = 65536;
 
@@ -34,7 +34,7 @@ impl CqState {
         entries >= HIGH_WATER && entries >= self.ring.capacity().saturating_mul(HIGH_WATER_FACTOR)
     }
 
-    // On the path of every message: a call of its own would cost each of them some instructions.
+    // Inlined: every message comes through here, and a call would cost some instructions.
     #[inline(always)]
     pub(super) fn push(&mut self, words: &[u64; 6], source: u64) {
         probe::complete(words[0], 0, words[2]);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What owners of queues are to be told, gathered under the lock to be called outside of it: fi_peer(3).
+//! Collects, under the lock, the calls to owners of queues, which are made outside of the lock: fi_peer(3).
 //!
-//! An entry of the owner's goes back when its receive is over, however that ends: the receive holds it (`Lent`), and
-//! where that is dropped it is noted. Entries are freed after the completions that were gathered with them.
+//! An entry of the owner is returned when its receive is over, however the receive ends: the receive holds a `Lent`,
+//! which records the entry when it is dropped. Entries are freed after the completions that were collected with them.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,15 +18,15 @@ use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerCq, PeerSrx};
 use crate::hmem::Memory;
 
-/// Objects of the domain that stand for those of other providers.
+/// Objects of the domain that are stand-ins for those of other providers.
 #[derive(Default)]
 pub struct Peers {
-    /// There are some.
+    /// There is at least one such object.
     any: bool,
-    /// By number in the domain's tables.
+    /// Indexes in the domain's tables.
     cqs: Vec<usize>,
     srxs: Vec<usize>,
-    /// A thread is calling owners. It goes on until there is nothing left, so the order stays.
+    /// A thread is calling owners. It continues until no call is pending, which keeps the order.
     pub delivering: bool,
 }
 
@@ -60,7 +60,7 @@ impl Peers {
 #[derive(Default)]
 pub struct Calls {
     pub completions: Vec<(Arc<PeerCq>, Completion)>,
-    /// Receives that are over. They were completed before.
+    /// Entries of receives that are over. Their completions came before.
     pub over: Vec<(Arc<PeerSrx>, Entry)>,
     pub arrivals: Vec<Arrival>,
 }
@@ -113,7 +113,7 @@ impl CqState {
 }
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// Whether an owner is to be called.
+    /// Whether a call to an owner is pending.
     #[inline]
     pub fn owes_owners(&self) -> bool {
         self.peers.any && self.has_calls()
@@ -126,7 +126,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.peers.cqs.iter().any(is_full) || self.peers.srxs.iter().any(owes)
     }
 
-    /// Takes what owners are to be told.
+    /// Takes the pending calls to owners.
     pub fn take_calls(&mut self, source_of: impl Fn(&Envelope) -> u64) -> Calls {
         let mut calls = Calls::default();
         for &cq in &self.peers.cqs {
@@ -163,14 +163,14 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         ep.map_or(FI_ADDR_UNSPEC, |ep| self.named(ep, source))
     }
 
-    /// Who is to be told, outside of the lock, that addresses came into a vector.
+    /// Owners to notify, outside of the lock, about new addresses in a vector.
     pub fn owners_of_receives(&self) -> Vec<Arc<PeerSrx>> {
         let arrivals = |&srx: &usize| self.srxs[srx].arrivals.as_ref();
         let imported = self.peers.srxs.iter().filter_map(arrivals);
         imported.map(|arrivals| arrivals.owner.clone()).collect()
     }
 
-    /// What the owner of a message calls its sender.
+    /// The address by which the owner knows the sender of a message.
     pub fn address_of(
         &mut self,
         srx: usize,
@@ -183,7 +183,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// The owner has a receive for a message; `None`: nobody wants it.
+    /// Continues a message with the receive of the owner; `None`: the message is discarded.
     pub fn settle(
         &mut self,
         srx: usize,

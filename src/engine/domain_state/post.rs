@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives on their way to the queue where they meet their messages: fi_msg(3), fi_tagged(3).
+//! Posts receives and matches them with messages that are here: fi_msg(3), fi_tagged(3).
 #![forbid(unsafe_code)]
 
 use super::DomainState;
@@ -14,7 +14,8 @@ use crate::ffi::ops::transfer::{OneRx, Rx, What};
 use crate::hmem::Memory;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// All places where the messages of an endpoint's peers are: its receive context, and those that it has beyond it.
+    /// Calls `f` for each receive context where messages of the endpoint's peers may be: its own, and those of its
+    /// contexts.
     pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx<M>)) {
         let ep = &self.eps[ep];
         f(&mut self.srxs[ep.srx]);
@@ -23,13 +24,13 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Gives the messages of a source that wait for their receive another source.
+    /// Changes the source of a source's unexpected messages.
     pub fn rename_source(&mut self, ep: usize, from: u64, to: u64) {
         self.each_srx(ep, |srx| srx.change_source(from, to, None));
     }
 
-    /// The address at `index` has left the vector: its messages that wait for their receive get the source `unnamed`,
-    /// and keep the address where completions report it (FI_SOURCE_ERR).
+    /// Called when the address at `index` has left the vector. Its unexpected messages get the source `unnamed`, and
+    /// keep the address if completions report it (FI_SOURCE_ERR).
     pub fn forget_source(&mut self, ep: usize, index: u64, unnamed: u64, addr: &A) {
         let reports = self.reports_origin(ep, FI_ADDR_NOTAVAIL);
         let origin = reports.then(|| addr.to_bytes());
@@ -38,14 +39,14 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         });
     }
 
-    /// Messages that wait for their receive where those of the endpoint's peers do.
+    /// Number of unexpected messages in all receive contexts of the endpoint.
     pub fn unexpected_len(&mut self, ep: usize) -> usize {
         let mut sum = 0;
         self.each_srx(ep, |srx| sum += srx.unexpected_len());
         sum
     }
 
-    /// Posts a plain receive of one buffer, the usual case. False leaves it to `post_receive` and the checks before it.
+    /// Posts a plain receive of one buffer, the usual case. If it returns false, call `post_receive` after the checks.
     #[inline(always)]
     pub fn post_one(&mut self, ep: usize, rx: &mut OneRx<M>) -> bool {
         let ep = &self.eps[ep];
@@ -53,7 +54,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, directed)
     }
 
-    /// Posts a receive of an endpoint. `claim` gets what the transport has to deliver.
+    /// Posts a receive of an endpoint. `claim` is called for messages that the transport has to deliver.
     #[inline]
     pub fn post_receive(
         &mut self,
@@ -99,11 +100,11 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             }
         }
         self.outcomes = outcomes;
-        // A shared context has no queue: the queue of any endpoint that receives there will do, as for fi_cancel.
+        // A shared context has no queue, so any endpoint that receives there reports, as for fi_cancel.
         let reports = |(_, state): &(usize, &EpState)| state.srx == srx && state.rx_cq.is_some();
         let reporter = || self.eps.iter().find(reports).map(|(ep, _)| ep);
         match (result, ep) {
-            // fi_tagged(3): no such message is reported by the queue.
+            // fi_tagged(3): the queue reports that there is no such message.
             (Err(Error::NOMSG), ep) if let Some(ep) = ep.or_else(reporter) => {
                 self.not_found(ep, rx);
                 Ok(())
@@ -112,7 +113,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A receive has met a message that was here.
+    /// Completes a receive that matched an unexpected message.
     pub(super) fn done(
         &mut self,
         recv: &RecvOp<M>,
@@ -137,7 +138,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         else {
             return;
         };
-        // A claimed message that is discarded: a receive like others.
+        // A claimed message that is discarded completes like other receives.
         if !rx.flags.contains(OpFlags::PEEK) && !(rx.flags | implied).contains(OpFlags::COMPLETION)
         {
             return;
@@ -158,7 +159,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.cqs[cq].push(&words, source);
     }
 
-    /// A claimed message whose sender has gone is to be received.
+    /// Fails the receive of a claimed message whose sender is gone.
     #[cold]
     pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp<M>, what: What) {
         if self.eps.contains(ep) {
@@ -181,7 +182,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// fi_cancel(3): the operation, if it had not started, is reported with FI_ECANCELED.
+    /// fi_cancel(3): reports the receive with FI_ECANCELED if it had not started.
     pub fn cancel(&mut self, ep: usize, context: usize) -> Result {
         let srx = self.eps[ep].srx;
         let (recv, what) = self.srxs[srx].cancel(context).ok_or(Error::NOENT)?;

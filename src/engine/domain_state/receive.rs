@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How messages, and what peers do to memory of ours, complete at the target: fi_cq(3), fi_cntr(3).
+//! Completions of messages and of peers' memory accesses at the target: fi_cq(3), fi_cntr(3).
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -16,15 +16,15 @@ use crate::sync::stats::{Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
 
-/// Who sent what has arrived.
+/// The sender of an arrived message or access.
 pub struct Sender<'a, A> {
-    /// In the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    /// Index in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
-    /// What an address vector would take, where it is known.
+    /// The address to insert into an address vector, if it is known.
     pub addr: Option<&'a A>,
 }
 
-/// Where the messages of a peer go, looked up once for many of them.
+/// The objects that receive the messages of one peer, looked up once for many messages.
 pub struct RxPath<'a, M: Memory = Host> {
     srx: &'a mut Srx<M>,
     cq: Option<&'a mut CqState>,
@@ -33,13 +33,13 @@ pub struct RxPath<'a, M: Memory = Host> {
     takes_tagged: bool,
     /// `EpState::rx_implied`.
     implied: OpFlags,
-    /// What completions call the peer.
+    /// Source address of the peer in completions.
     name: u64,
 }
 
 impl<M: Memory> RxPath<'_, M> {
-    /// A message of the peer that matching calls `source`: `fill` puts it into the plain receive that has room for it,
-    /// if there is one; else nothing has happened.
+    /// Delivers a message of the peer with the source `source`. If a plain receive with room matches, `fill` copies the
+    /// message there; otherwise nothing has changed.
     #[inline(always)]
     pub fn take(
         &mut self,
@@ -51,7 +51,7 @@ impl<M: Memory> RxPath<'_, M> {
             return Err(Unfilled::Special);
         }
         let filled = self.srx.fill(message, source, fill)?;
-        // It came in one record.
+        // The message arrived in one record.
         self.stats.add_short(Tally::RECV, message.len as usize);
         if (filled.flags | self.implied).contains(OpFlags::COMPLETION)
             && let Some(cq) = &mut self.cq
@@ -64,7 +64,7 @@ impl<M: Memory> RxPath<'_, M> {
         Ok(())
     }
 
-    /// Keeps a message that is unexpected; `copy` appends its bytes. False if so many bytes are kept already.
+    /// Keeps an unexpected message; `copy` appends its bytes. Returns false if the limit on kept bytes is reached.
     #[inline(never)]
     pub fn keep(
         &mut self,
@@ -90,7 +90,7 @@ impl What {
 }
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// What completions of an endpoint call a source: what the application calls it, if it does.
+    /// The source in completions of an endpoint: the application's identifier if it has set one.
     #[inline]
     pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
         if ep.hides_source {
@@ -102,7 +102,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A message is in its receive.
+    /// Completes a receive whose message has arrived.
     pub fn received(
         &mut self,
         ep: usize,
@@ -131,7 +131,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             };
             return self.filled(ep, &filled, &info, release, sender.fi_addr);
         }
-        // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only what succeeds can be suppressed.
+        // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only successful completions can be suppressed.
         let flags = envelope.what.received() | release;
         let entry = entry_of(envelope, recv.context, flags, recv.base);
         self.stranger(ep, entry, sender);
@@ -140,17 +140,17 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count(ep, Event::Recv, recv.flags, len);
     }
 
-    /// FI_SOURCE_ERR: whether what arrives from this sender is an entry with the sender's address.
+    /// FI_SOURCE_ERR: whether arrivals from this sender are reported as error entries with the sender's address.
     #[inline]
     pub fn reports_origin(&self, ep: usize, fi_addr: u64) -> bool {
         fi_addr == FI_ADDR_NOTAVAIL && self.eps[ep].caps.contains(Caps::SOURCE_ERR)
     }
 
-    /// fi_cq(3), FI_EADDRNOTAVAIL: all went well, but the sender is not in the address vector. `entry` is what would
-    /// have been reported.
+    /// fi_cq(3), FI_EADDRNOTAVAIL: the receive succeeded, but the sender is not in the address vector. `entry` is the
+    /// completion without this error.
     #[cold]
     pub(super) fn stranger(&mut self, ep: usize, entry: CqErr, sender: &Sender<'_, A>) {
-        // With FI_AV_AUTH_KEY: the handle of the key that it has proved.
+        // With FI_AV_AUTH_KEY: the handle of the key that the sender has proved.
         let av = self.eps[ep].av.map(|av| &self.avs[av]);
         let key = av
             .zip(sender.addr)
@@ -166,8 +166,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Where the messages of a peer go that are here as a whole; nothing if each of them has to be looked at for
-    /// itself, or none may come.
+    /// The receive path of a peer for messages that arrive as a whole. None if each message has to be checked, or none
+    /// may be received now.
     #[inline(always)]
     pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
@@ -189,7 +189,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         })
     }
 
-    /// As `received`, for a message that had room. `release` is FI_MULTI_RECV if a buffer is given back.
+    /// Like `received`, for a message that fits into its receive. `release` is FI_MULTI_RECV if the completion returns
+    /// the buffer.
     #[inline(always)]
     pub fn filled(
         &mut self,
@@ -202,7 +203,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.filled_by::<false>(id, recv, message, release, source);
     }
 
-    /// As `filled`, for a message that came in one piece.
+    /// Like `filled`, for a message that arrived in one piece.
     #[inline(always)]
     pub fn filled_whole(
         &mut self,
@@ -243,7 +244,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// The message was longer than the receive: fi_cq(3), FI_ETRUNC.
+    /// Reports a message that was longer than its receive: fi_cq(3), FI_ETRUNC.
     #[cold]
     fn truncated(&mut self, ep: usize, recv: &RecvOp<M>, envelope: &Envelope, source: u64) {
         let len = recv.len;
@@ -262,8 +263,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.receive_error(ep, recv, envelope.what, error);
     }
 
-    /// The endpoint's only connection ended: its receives fail, those that are posted and those to come. What it shares
-    /// with others may be filled by them.
+    /// The endpoint's only connection has ended: its posted receives fail, and later ones, too. Receives in a shared
+    /// context stay, because messages of other endpoints may fill them.
     #[cold]
     pub fn end_receives(&mut self, ep: usize, error: Error) {
         let state = &mut self.eps[ep];
@@ -278,7 +279,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// A receive will not be filled.
+    /// Reports a receive that will not be filled.
     #[cold]
     pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp<M>, what: What, error: Error) {
         let error = CqErr {
@@ -290,8 +291,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.receive_error(ep, recv, what, error);
     }
 
-    /// Receives that name this peer, whose host is silent, would wait for ever. (One that ended its connection may come
-    /// again.)
+    /// Fails receives for messages of this peer only, whose host is silent; they would wait for ever. (A peer that
+    /// ended its connection may connect again.)
     #[cold]
     pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
         for (ep, srx) in self.own_queues(ep) {
@@ -301,7 +302,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Whether a receive of the endpoint names this peer and no other endpoint could be meant.
+    /// Whether a receive waits for messages of this peer only, and no other endpoint could deliver them.
     #[cold]
     pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
         let queues = self.own_queues(ep);
@@ -309,7 +310,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         named.any(|(_, srx)| self.rx_queue_mut(srx).names(fi_addr))
     }
 
-    /// The endpoint and its contexts, with their receive queues. What endpoints share may come by another one.
+    /// The endpoint and its contexts, with the receive contexts that they do not share. Messages for shared ones may
+    /// come through another endpoint.
     fn own_queues(&mut self, ep: usize) -> Vec<(usize, usize)> {
         let mut all = self.ep(ep).contexts.clone();
         all.push(ep);
@@ -334,7 +336,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count_failed(id, Event::Recv, recv.flags);
     }
 
-    /// A peer has written to a region of ours, with or without data for the queue. `kind` is `RMA` or `ATOMIC`.
+    /// Completes a peer's write to our memory, with or without data for the queue. `kind` is `RMA` or `ATOMIC`.
     pub fn written(
         &mut self,
         ep: usize,
@@ -362,13 +364,13 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count(ep, Event::RemoteWrite, OpFlags::empty(), len as usize);
     }
 
-    /// A peer has read from a region of ours.
+    /// Counts a peer's read of our memory.
     pub fn read_by_peer(&mut self, ep: usize, len: u64) {
         self.eps[ep].stats.add(Tally::REMOTE_READ, len as usize);
         self.count(ep, Event::RemoteRead, OpFlags::empty(), len as usize);
     }
 
-    /// Whether the endpoint may take messages from the wire: its queue has not run over, and it is not paused.
+    /// Whether the endpoint may take messages from the wire: its queue is not overrun, and the endpoint is not paused.
     #[inline]
     pub fn may_receive(&self, ep: usize) -> bool {
         let ep = &self.eps[ep];
@@ -386,7 +388,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     }
 }
 
-/// What a queue is told of a message that is in its receive: the words of an entry.
+/// The words of the completion entry of a received message.
 #[inline(always)]
 fn words_of(recv: &Filled, message: &MessageInfo, release: CompFlags) -> [u64; 6] {
     let (with_data, data) = match message.data {
@@ -407,7 +409,7 @@ fn with_data(data: Option<u64>) -> CompFlags {
     data.map_or(CompFlags::empty(), |_| CompFlags::REMOTE_CQ_DATA)
 }
 
-/// What a queue is told of a message.
+/// The completion entry of a message.
 pub(super) fn entry_of(envelope: &Envelope, context: usize, flags: CompFlags, buf: usize) -> CqErr {
     CqErr {
         context,

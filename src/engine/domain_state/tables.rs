@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The objects of a domain by their numbers. A number belongs to the handle that added the object, and to those that
-//! its handle was bound to; nobody else indexes the tables.
+//! The objects of a domain by index. Only the handle that added an object, and handles to which that handle was bound,
+//! use its index.
 #![forbid(unsafe_code)]
 
 use super::{CqState, DomainState};
@@ -21,8 +21,9 @@ impl<A, M: Memory> DomainState<A, M> {
         &mut self.eps[id]
     }
 
-    /// Binds an address vector to an endpoint, or to a context of one. Receives may name a context of their source
-    /// (fi_rx_addr(3)); then the fast path for receives, which takes addresses as they are, is not for them.
+    /// Binds an address vector to an endpoint, or to a context of one. If addresses contain contexts (fi_rx_addr(3)), a
+    /// receive may name a context of its source, so the fast path for receives, which uses addresses unchanged, is
+    /// disabled.
     pub fn bind_av(&mut self, id: usize, av: usize) {
         let table = &self.avs[av];
         let ep = &mut self.eps[id];
@@ -32,7 +33,7 @@ impl<A, M: Memory> DomainState<A, M> {
         self.srxs[ep.srx].context_bits = table.context_bits;
     }
 
-    /// Has an endpoint receive by a context that it shares. All endpoints of that context share an address vector.
+    /// Binds a shared receive context to an endpoint. All endpoints of that context share an address vector.
     pub fn bind_rx_queue(&mut self, id: usize, srx: usize) {
         let own = std::mem::replace(&mut self.eps[id].srx, srx);
         let own = self.remove_rx_queue(own);
@@ -49,7 +50,7 @@ impl<A, M: Memory> DomainState<A, M> {
         self.eps.remove(id)
     }
 
-    /// As `ep`, where the endpoint may be closed.
+    /// Like `ep`, for an endpoint that may be closed.
     #[inline(always)]
     pub fn find_ep(&self, id: usize) -> Option<&EpState> {
         self.eps.get(id)
@@ -63,7 +64,7 @@ impl<A, M: Memory> DomainState<A, M> {
         self.eps.iter_mut().map(|(_, ep)| ep)
     }
 
-    /// Where receives meet messages: an endpoint's own, or one that endpoints share.
+    /// The receive context with this index: an endpoint's own, or a shared one.
     #[inline(always)]
     pub fn rx_queue(&self, id: usize) -> &Srx<M> {
         &self.srxs[id]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How operations of the initiator complete: fi_cq(3), fi_cntr(3).
+//! Completions of operations at the initiator: fi_cq(3), fi_cntr(3).
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -17,22 +17,22 @@ use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
 use crate::sync::stats::Count;
 
-/// An operation of the initiator, to be completed.
+/// An operation of the initiator that has not completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TxOp {
     pub what: What,
-    /// When it began to wait, as the transport counts.
+    /// Time at which it began to wait, in the transport's units.
     pub since: u16,
-    /// The endpoint it was posted to, or the transmit context of one: by number in `DomainState::eps`.
+    /// The endpoint, or its transmit context, to which the operation was posted: index in `DomainState::eps`.
     pub ep: u32,
-    /// FI_COMPLETION says whether success is reported.
+    /// FI_COMPLETION is set if success must be reported.
     pub flags: OpFlags,
     pub context: usize,
     pub len: usize,
 }
 
 impl TxOp {
-    /// What is posted to an endpoint. The transport has not counted yet since when it waits.
+    /// The record of an operation that is posted. The transport sets `since` later.
     #[inline]
     pub fn of<M: Memory>(ep: usize, tx: &Tx<'_, M>) -> TxOp {
         TxOp {
@@ -66,7 +66,7 @@ impl What {
 }
 
 impl<A: Address, M: Memory> DomainState<A, M> {
-    /// Whether the application learns what becomes of an operation, or a thread of ours sees to it.
+    /// Whether the application is notified of the operation's result, or the progress thread handles it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = op.what.sent();
         self.auto
@@ -74,28 +74,29 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             || self.eps[op.ep()].bound(event).is_some()
     }
 
-    /// An operation that was under way has succeeded.
+    /// Completes an operation in flight.
     #[inline(always)]
     pub fn complete_tx(&mut self, op: &TxOp) {
         self.eps[op.ep()].tx_pending -= 1;
         self.sent(op.ep(), op);
     }
 
-    /// An operation that was under way has failed.
+    /// Fails an operation in flight.
     #[cold]
     pub fn fail_tx(&mut self, op: &TxOp, error: Error) {
         self.eps[op.ep()].tx_pending -= 1;
         self.send_failed(op.ep(), op, error);
     }
 
-    /// An operation of the initiator has succeeded.
+    /// Reports the success of an initiated operation.
     #[inline(always)]
     pub fn sent(&mut self, id: usize, op: &TxOp) {
         let (flags, event) = op.what.sent();
         let ep = &self.eps[id];
         let cq = ep.tx_cq;
         ep.stats.add(op.what.tally(), op.len);
-        // First, so that less is kept for afterwards; nobody sees the queue before the lock is given back.
+        // The counter comes first, so that fewer values stay alive. No thread sees the queue before the lock is
+        // released.
         if let Some(cntr) = ep.cntr(event)
             && !cntr.count(op.len)
         {
@@ -111,7 +112,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// An operation of the initiator has failed.
+    /// Reports the failure of an initiated operation.
     #[cold]
     pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
         let why = self.blame();
@@ -132,17 +133,17 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         self.count_failed(id, event, op.flags);
     }
 
-    /// An operation fails: what its error says.
+    /// Counts a failed operation of a lost peer. Returns the text for its error.
     pub(super) fn blame(&mut self) -> Option<Arc<CStr>> {
         let loss = self.loss.as_mut()?;
         loss.failed += 1;
         Some(loss.why.clone())
     }
 
-    /// The address in the vector, and the receive context of it that fi_rx_addr(3) has put into the upper bits: one of
-    /// the first `most`.
+    /// Splits a destination into the address in the vector and the receive context that fi_rx_addr(3) has put into the
+    /// upper bits. The context must be below `most`.
     pub fn destination(&self, port: usize, dest: u64, most: usize) -> Result<(u64, u8)> {
-        // Who is connected has no addresses.
+        // Connected endpoints have no address vector.
         let Some(av) = self.eps[port].av else {
             return Ok((dest, 0));
         };
@@ -159,8 +160,8 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         }
     }
 
-    /// Whether an operation with a completion may be posted: there is room in the queue and among the operations
-    /// under way.
+    /// Whether an operation with a completion may be posted: there must be room in the queue and among the operations
+    /// in flight.
     #[inline(always)]
     pub fn may_post(&self, ep: usize) -> Result {
         let ep = &self.eps[ep];

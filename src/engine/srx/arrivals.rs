@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages of a receive context whose receives another provider has: fi_peer(3). Each is kept as one that was claimed
-//! (FI_CLAIM), so that it waits for the receive that the owner names, whatever comes meanwhile.
+//! Messages of a receive context whose receives belong to another provider: fi_peer(3). Each is kept like a claimed
+//! message (FI_CLAIM), so it waits for the receive that the owner names, whatever arrives meanwhile.
 //!
-//! Transports see such a context without posted receives. Messages of which the bytes are here are copied once more;
-//! large ones stay with their sender until the receive is there, and are copied once.
+//! Transports see no posted receives in such a context. Messages whose bytes are here are copied once more; large
+//! ones stay with their sender until the receive is known, and are copied once.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -16,23 +16,23 @@ use crate::ffi::ops::transfer::What;
 use crate::ffi::peer::{Entry, PeerSrx, Place};
 use crate::hmem::Memory;
 
-/// What the owner knows of the messages, and what it does not know yet.
+/// The messages for which the owner was called, and those for which it was not called yet.
 pub struct Arrivals {
     pub owner: Arc<PeerSrx>,
     place: Place,
-    /// How many there ever were.
+    /// Number of messages so far.
     count: usize,
-    /// Of whom the owner was not asked.
+    /// Tokens of messages for which the owner was not called yet.
     untold: VecDeque<usize>,
-    /// The owner's names for messages that wait.
+    /// The owner's entries for messages that wait.
     queued: HashMap<usize, Lent>,
     over: Over,
 }
 
-/// Entries that are to be given back to the owner.
+/// Entries to return to the owner.
 type Over = Arc<Mutex<Vec<Entry>>>;
 
-/// An entry of the owner, which gets it back when this goes: the receive that it stands for is over.
+/// An entry of the owner. Dropping it returns the entry, because the receive of the entry is over.
 pub struct Lent {
     entry: Option<Entry>,
     over: Over,
@@ -57,7 +57,7 @@ impl Arrivals {
         }
     }
 
-    /// A message has come: its token.
+    /// Adds a message that has arrived. Returns its token.
     pub(super) fn add(&mut self) -> usize {
         let token = self.place.token(self.count);
         self.count += 1;
@@ -65,7 +65,7 @@ impl Arrivals {
         token
     }
 
-    /// The message is gone.
+    /// Drops the entry of a message that is gone.
     pub(super) fn forget(&mut self, token: usize) {
         self.queued.remove(&token);
     }
@@ -90,7 +90,7 @@ impl<M: Memory> Srx<M> {
             .find(|(lane, _)| lane.claims.contains_key(&token))
     }
 
-    /// A message that waits for a receive of the owner.
+    /// The message with this token, if it waits for a receive of the owner.
     pub fn arrival(&mut self, token: usize) -> Option<Envelope> {
         let (_, what) = self.claimed(token)?;
         let lane = self.lane(what);
@@ -98,7 +98,7 @@ impl<M: Memory> Srx<M> {
         Some(lane.matcher.unexpected(id).envelope)
     }
 
-    /// Messages that the owner is to be asked of, in their order. Those that are lost meanwhile nobody asks of.
+    /// Takes the messages for which the owner must be called, in order. Messages that were lost meanwhile are left out.
     pub fn take_untold(&mut self) -> Vec<(usize, Envelope)> {
         let untold = match &mut self.arrivals {
             Some(arrivals) => std::mem::take(&mut arrivals.untold),
@@ -115,7 +115,7 @@ impl<M: Memory> Srx<M> {
         all
     }
 
-    /// The owner could not answer: it is asked again.
+    /// Queues the calls for these messages again, because the owner could not answer.
     pub fn put_back_untold(&mut self, tokens: impl DoubleEndedIterator<Item = usize>) {
         if let Some(arrivals) = &mut self.arrivals {
             tokens
@@ -151,7 +151,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// The owner keeps the message for a later receive; false if the message is gone.
+    /// Records that the owner keeps the message for a later receive. Returns false if the message is gone.
     pub fn queue_arrival(&mut self, token: usize, entry: Entry) -> bool {
         let is_there = self.claimed(token).is_some();
         if let Some(arrivals) = &mut self.arrivals {
@@ -163,24 +163,24 @@ impl<M: Memory> Srx<M> {
         is_there
     }
 
-    /// The owner does not keep it after all.
+    /// Reverts `queue_arrival`.
     pub fn unqueue(&mut self, token: usize) {
         if let Some(arrivals) = &mut self.arrivals {
             arrivals.forget(token);
         }
     }
 
-    /// What was queued by this name.
+    /// Takes the entry that was queued with this token.
     pub fn take_queued(&mut self, token: usize) -> Option<Entry> {
         let mut lent = self.arrivals.as_mut()?.queued.remove(&token)?;
         lent.entry.take()
     }
 
-    /// The owner has a receive for the message.
+    /// Starts the receive that the owner has found for the message.
     pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome<M>>) -> Result {
         let arrivals = self.arrivals.as_ref().ok_or(Error::INVAL)?;
         let receive = entry.receive();
-        // Whatever becomes of it, the entry goes back when the receive is over.
+        // The entry is returned when the receive is over, whatever its result.
         let multi = Arc::new(Multi::lent(arrivals.lend(entry)));
         let receive = receive.ok_or(Error::INVAL)?;
         let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
@@ -198,7 +198,7 @@ impl<M: Memory> Srx<M> {
         Ok(())
     }
 
-    /// Nobody wants the message. The owner has its entry.
+    /// Discards the message, which no receive will take. The owner has its entry already.
     pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome<M>>) -> Result {
         let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
         let id = self.lane(what).claims.remove(&token).ok_or(Error::INVAL)?;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The memory that unexpected messages may take, and how it is shared among peers.
 //!
-//! A message that its sender holds counts, too. An unread connection is watched for its end: what the peer is sent
-//! fails then, and what it had sent waits for its receives (see `ended_unread`).
+//! A message whose bytes stay with the sender counts, too. Connections that are not read are watched for their end:
+//! then sends to the peer fail, and messages that the peer has sent wait for their receives (see `ended_unread`).
 #![forbid(unsafe_code)]
 
 use super::Unexpected;
 use crate::engine::share::fits;
 
-/// The memory that unexpected messages take: all of it, with what the tables and the heap add.
+/// The memory used by unexpected messages, including the overhead of tables and heap.
 #[derive(Default)]
 pub(super) struct Budget {
     pub used: usize,
-    /// Of each peer, by the transport's name for the connection.
+    /// Bytes used by each peer, indexed by the transport's number of the connection.
     pub shares: Vec<usize>,
 }
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Unexpected messages whose bytes arrive in parts.
 //!
-//! Each part is charged when it arrives. Peers that announce messages and never send them use up nothing, neither of
-//! the budget nor of memory. In return the transport asks before each part whether there is room (`may_grow`), and
-//! stops reading from its peer if there is none, until there is (`Srx::saved` has gone down) or a receive has taken the
-//! message (`is_met`).
+//! Each part is charged when it arrives, so peers that announce messages and never send them use up neither budget nor
+//! memory. In return the transport checks before each part whether there is room (`may_grow`). If there is none, it
+//! stops reading from the peer until `Srx::saved` has gone down or a receive has taken the message (`is_met`).
 //!
-//! A message that a receive has taken is charged no more. Its bytes are the application's, which has room for them.
+//! A message that a receive has taken is not charged. Its bytes belong to the application, which has a buffer for them.
 #![forbid(unsafe_code)]
 
 use super::{Bytes, ENTRY, Envelope, RecvOp, Slot, Srx, Unexpected};
@@ -15,8 +14,7 @@ use crate::base::grow::{append, cost_of_append, heap_cost};
 use crate::hmem::Memory;
 
 impl<M: Memory> Srx<M> {
-    /// Whether the next `len` bytes of a message may be kept. Bytes for a receive that has taken the message always
-    /// may.
+    /// Whether the next `len` bytes of a message may be kept. Always true if a receive has taken the message.
     pub fn may_grow(&mut self, slot: Slot, len: usize, limit: usize) -> bool {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         let whole = message.envelope.len as usize;
@@ -28,7 +26,7 @@ impl<M: Memory> Srx<M> {
         cost == 0 || self.budget.has_room(token, cost, limit)
     }
 
-    /// The next bytes of a message whose bytes are coming. `NOMEM`: there is no memory for them.
+    /// Adds the next bytes of a message that arrives in parts. Returns `NOMEM` if there is no memory.
     pub fn coming(&mut self, slot: Slot, part: &[u8]) -> Result {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         let wanted = match &message.taker {
@@ -39,7 +37,7 @@ impl<M: Memory> Srx<M> {
         let Bytes::Coming(bytes) = &mut message.bytes else {
             return Ok(());
         };
-        // Bytes behind the end of the receive are lost anyway.
+        // Bytes beyond the end of the receive are dropped anyway.
         let room = wanted.saturating_sub(bytes.len());
         append(
             bytes,
@@ -51,7 +49,7 @@ impl<M: Memory> Srx<M> {
         Ok(())
     }
 
-    /// Charges what an unexpected message takes by now.
+    /// Charges the current memory use of an unexpected message.
     fn charge_up_to(&mut self, slot: Slot, payload: usize) {
         let message: &mut Unexpected<M> = self.slot_lane(slot).matcher.unexpected(slot.id);
         if message.is_met() {
@@ -67,18 +65,18 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Takes the bytes of a message that stayed with the transport until now.
+    /// Begins to store the bytes of a message that stayed with the transport until now.
     pub fn begin_coming(&mut self, slot: Slot) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         message.bytes = Bytes::Coming(Vec::new());
     }
 
-    /// Whether a receive has taken a message whose bytes are coming, or discarded it.
+    /// Whether a receive has taken a message that arrives in parts, or discarded it.
     pub fn is_met(&mut self, slot: Slot) -> bool {
         self.slot_lane(slot).matcher.unexpected(slot.id).is_met()
     }
 
-    /// Removes such a message. Returns its receive with the bytes that have come; none if the message was discarded.
+    /// Removes such a message. Returns its receive with the bytes that have arrived; none if the message was discarded.
     pub fn take_met(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
         let message = self.slot_lane(slot).matcher.take_unexpected(slot.id);
         self.budget.release(&message);

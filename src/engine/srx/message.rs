@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages: what is known of one, and where its bytes are while no receive takes it.
+//! Messages: their attributes, and the location of their bytes until a receive takes them.
 #![forbid(unsafe_code)]
 
 use super::receive::RecvOp;
 use crate::ffi::ops::transfer::{Rx, What};
 use crate::hmem::Host;
 
-/// What is known of a message besides its bytes.
+/// The attributes of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Envelope {
     pub what: What,
-    /// Who sent it, for matching: a fi_addr, or a number of the transport for a peer that no vector has.
+    /// The sender in matching: a fi_addr, or a number of the transport for a peer in no address vector.
     pub source: u64,
-    /// The transport's name for the connection.
+    /// The transport's number of the connection.
     pub token: u64,
-    /// The endpoint it came in on.
+    /// The endpoint at which the message arrived.
     pub ep: usize,
     pub tag: u64,
     pub len: u64,
     pub data: Option<u64>,
-    /// The transport's own: how it answers the sender.
+    /// A value of the transport, with which it answers the sender.
     pub note: u64,
 }
 
-/// What a completion says of a message.
+/// The attributes of a message that its completion contains.
 pub struct MessageInfo {
     pub what: What,
     pub len: u64,
@@ -32,7 +32,7 @@ pub struct MessageInfo {
 }
 
 impl MessageInfo {
-    /// What matching is told of it. `token` is the transport's name for the connection.
+    /// The attributes for matching. `token` is the transport's number of the connection.
     #[inline]
     pub fn envelope(&self, source: u64, ep: usize, token: u64) -> Envelope {
         Envelope {
@@ -48,32 +48,32 @@ impl MessageInfo {
     }
 }
 
-/// A message without a receive.
+/// An unexpected message.
 pub struct Unexpected<M = Host> {
     pub envelope: Envelope,
     pub bytes: Bytes,
-    /// The address of a sender that is in no vector, where it is to be reported.
+    /// The address of a sender in no address vector, if completions report it.
     pub(super) origin: Option<Box<[u8]>>,
-    /// What it counts for in the budget.
+    /// Bytes that the message uses of the budget.
     pub(super) charge: usize,
-    /// The receive that took it while its bytes were still coming.
+    /// The receive that took the message before all its bytes had arrived.
     pub(super) taker: Option<Box<RecvOp<M>>>,
     pub(super) discarded: bool,
 }
 
-/// Where the bytes of an unexpected message are.
+/// Location of the bytes of an unexpected message.
 pub enum Bytes {
     Here(Vec<u8>),
-    /// Here as far as they have arrived: see `coming`.
+    /// The bytes that have arrived so far: see `coming`.
     Coming(Vec<u8>),
-    /// Still with the transport: on the connection, or at the sender.
+    /// The bytes are still with the transport: on the connection, or at the sender.
     There,
-    /// Nowhere: the sender is gone. Only a claimed message is kept for that, until its receive comes.
+    /// The bytes are lost with the sender. Only a claimed message is kept then, until its receive is posted.
     Lost,
 }
 
 impl Envelope {
-    /// What a discarded claim reports.
+    /// The envelope of a discarded claim in completions.
     pub(super) fn nothing<M>(rx: &Rx<M>, source: u64, ep: usize) -> Envelope {
         Envelope {
             what: rx.what,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives on their way into the queue, and out of it: what meets a message at once, looks for one (FI_PEEK), or is
+//! Posts receives and removes them: a receive matches an unexpected message at once, looks for one (FI_PEEK), or is
 //! cancelled.
 #![forbid(unsafe_code)]
 
@@ -16,17 +16,17 @@ use crate::engine::matching::{ANY, MsgId};
 use crate::ffi::ops::transfer::{OneRx, Rx, What};
 use crate::hmem::{Host, Memory};
 
-/// A receive and a message whose bytes the transport has to deliver. Without receive the bytes are dropped.
+/// A receive and a message whose bytes the transport has to deliver. Without a receive the bytes are dropped.
 pub struct Claimed<M = Host> {
     pub envelope: Envelope,
     pub recv: Option<RecvOp<M>>,
 }
 
-/// What came of posting a receive; several outcomes for a buffer that takes several messages.
+/// Result of posting a receive. A multi-receive buffer may have several.
 pub enum Outcome<M = Host> {
-    /// The message is in the buffer. Its sender's address, if it was noted.
+    /// The message is in the buffer. The last field is the sender's address, if it was recorded.
     Done(RecvOp<M>, Envelope, Option<Box<[u8]>>),
-    /// The transport delivers it.
+    /// The transport delivers the message.
     Claimed(Claimed<M>),
     /// The message was claimed, but its sender is gone.
     Lost(RecvOp<M>, Envelope),
@@ -35,7 +35,7 @@ pub enum Outcome<M = Host> {
 }
 
 impl<M: Memory> Srx<M> {
-    /// Posts a plain receive of one buffer where no message waits: the usual case. False leaves it to `post`.
+    /// Posts a plain receive of one buffer while no message waits: the usual case. If it returns false, call `post`.
     #[inline(always)]
     pub fn post_one(&mut self, rx: &mut OneRx<M>, directed: bool) -> bool {
         let lane = self.lane(rx.what);
@@ -52,7 +52,7 @@ impl<M: Memory> Srx<M> {
         true
     }
 
-    /// A receive is posted: its memory is taken. `directed`: it may name its source.
+    /// Posts a receive and takes its memory. `directed`: the receive may name its source.
     pub fn post(
         &mut self,
         rx: &mut Rx<M>,
@@ -101,8 +101,8 @@ impl<M: Memory> Srx<M> {
         Ok(())
     }
 
-    /// The sender that a receive names. Messages do not carry the context that sent them, so a receive that names a
-    /// context of the sender (fi_rx_addr(3)) takes those of all its contexts.
+    /// The sender that a receive names. Messages do not contain the context that sent them, so a receive that names a
+    /// context of the sender (fi_rx_addr(3)) matches messages of all its contexts.
     #[inline]
     fn source_named(&self, src: u64) -> u64 {
         match self.context_bits {
@@ -112,13 +112,13 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// fi_tagged(3): for tagged receives FI_MULTI_RECV is a capability of its own.
+    /// fi_tagged(3): FI_MULTI_RECV for tagged receives is a separate capability.
     #[inline]
     fn takes_many(&self, rx: &Rx<M>) -> bool {
         rx.flags.contains(OpFlags::MULTI_RECV) && (rx.what == What::Msg || self.many_tagged)
     }
 
-    /// A receive takes an unexpected message.
+    /// Matches a receive with an unexpected message.
     fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp<M>, out: &mut VecDeque<Outcome<M>>) {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
@@ -135,7 +135,7 @@ impl<M: Memory> Srx<M> {
                 self.let_go(bytes);
                 out.push_back(Outcome::Done(recv, envelope, message.origin));
             }
-            // Not `Lost`: that is a claimed message, of which `peek` knows.
+            // `Lost` cannot occur here: only claimed messages are lost, and `peek` handles those.
             _ => out.push_back(Outcome::Claimed(Claimed {
                 envelope,
                 recv: Some(recv),
@@ -143,7 +143,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Hides a message that was taken while its bytes are coming, so that no other receive takes it. Its charge ends.
+    /// Hides a message that was taken while its bytes arrive, so that no other receive takes it. Its charge ends.
     fn hide_met(&mut self, what: What, id: MsgId) {
         let matcher = &mut self.lane(what).matcher;
         matcher.hide(id);
@@ -166,7 +166,7 @@ impl<M: Memory> Srx<M> {
             if !claim {
                 return Err(Error::INVAL);
             }
-            // The message was claimed before, with the same context.
+            // The same context claimed the message before.
             let id = lane
                 .claims
                 .remove(&rx.context.number())
@@ -208,7 +208,7 @@ impl<M: Memory> Srx<M> {
         Ok(())
     }
 
-    /// A receive takes a message that was claimed for it.
+    /// Delivers a claimed message to its receive.
     pub(super) fn meet_claimed(
         &mut self,
         what: What,
@@ -245,7 +245,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// fi_cancel(3): the receive with this context, if it is still posted.
+    /// fi_cancel(3): removes the receive with this context, if it is still posted.
     pub fn cancel(&mut self, context: usize) -> Option<(RecvOp<M>, What)> {
         for what in [What::Msg, What::Tagged] {
             let matcher = &mut self.lane(what).matcher;
@@ -262,7 +262,7 @@ impl<M: Memory> Srx<M> {
         None
     }
 
-    /// All posted receives, oldest first: the endpoint can receive no more.
+    /// Removes all posted receives, oldest first, because the endpoint can receive no more.
     pub fn drain_posted(&mut self) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
@@ -278,7 +278,7 @@ impl<M: Memory> Srx<M> {
         lanes.any(|what| self.lane(what).matcher.names(source))
     }
 
-    /// The posted receives that name this source, which is gone.
+    /// Removes the posted receives that name this source, which is gone.
     pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp<M>, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
@@ -289,7 +289,7 @@ impl<M: Memory> Srx<M> {
     }
 }
 
-/// Tag and ignored bits that a receive matches by: without tags it takes any.
+/// Tag and ignored bits that a receive matches. An untagged receive matches any tag.
 #[inline]
 fn accepted(what: What, tag: u64, ignore: u64) -> (u64, u64) {
     match what {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives: posted, with room for several messages, and met by a message.
+//! Receives: posted ones, buffers for several messages, and receives that have a message.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -21,14 +21,14 @@ pub(super) struct Posted<M: Memory> {
     pub multi: Option<Arc<Multi>>,
 }
 
-/// A buffer that takes several messages: it is given back with the last of them. So is one that another provider lends.
+/// A multi-receive buffer: the completion of its last message returns it. Also used for a receive of another provider.
 #[derive(Default)]
 pub struct Multi {
-    /// Messages that are being written to it.
+    /// Messages that are being written to the buffer.
     pub(super) open: AtomicUsize,
-    /// It takes no more messages.
+    /// The buffer takes no more messages.
     pub(super) full: AtomicBool,
-    /// It takes one message, and the receive is of another provider.
+    /// Set if this is a receive of another provider, which takes one message.
     _lent: Option<Lent>,
 }
 
@@ -42,20 +42,20 @@ impl Multi {
     }
 }
 
-/// A receive that has met its message.
+/// A receive that matched a message.
 pub struct RecvOp<M = Host> {
-    /// Where the message goes; a cursor.
+    /// Destination of the message; a cursor.
     pub iov: IoVec<M>,
-    /// The address of the first byte, for the completion.
+    /// Address of the first byte, for the completion.
     pub base: usize,
-    /// Bytes that the receive has room for.
+    /// Size of the receive in bytes.
     pub len: usize,
     pub context: usize,
     pub flags: OpFlags,
     pub multi: Option<Arc<Multi>>,
 }
 
-/// What the completion of a filled receive says of the receive.
+/// The fields of a receive that its completion contains.
 pub struct Filled {
     pub base: usize,
     pub context: usize,
@@ -63,7 +63,7 @@ pub struct Filled {
 }
 
 impl<M> RecvOp<M> {
-    /// FI_MULTI_RECV if this completion gives the buffer back. To be asked once, when the operation completes.
+    /// FI_MULTI_RECV if this completion returns the buffer. Must be called once, when the operation completes.
     pub fn release(&self) -> CompFlags {
         match &self.multi {
             Some(multi)
@@ -91,7 +91,7 @@ impl<M: Memory> Put<Posted<M>> for &mut OneRx<M> {
 }
 
 impl<M: Memory> Posted<M> {
-    /// The buffer goes to its message.
+    /// Takes the whole buffer for a message.
     #[inline]
     pub fn whole(&mut self) -> RecvOp<M> {
         RecvOp {
@@ -104,7 +104,7 @@ impl<M: Memory> Posted<M> {
         }
     }
 
-    /// A message is in a multi-receive buffer. FI_MULTI_RECV if its completion gives the buffer back.
+    /// Records that a message is in a multi-receive buffer. Returns FI_MULTI_RECV if its completion returns the buffer.
     pub fn filled(&self, is_full: bool) -> CompFlags {
         match &self.multi {
             Some(multi) if is_full => {
@@ -118,7 +118,8 @@ impl<M: Memory> Posted<M> {
         }
     }
 
-    /// The next `len` bytes of a multi-receive buffer, or what is left of it; whether it takes no more messages.
+    /// Takes the next `len` bytes of a multi-receive buffer, or the rest if fewer are left. Also returns whether the
+    /// buffer takes no more messages.
     pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
         let left = self.iov.remaining();
         let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What messages that are kept cost, until they are gone.
+//! Tests of the memory charged for unexpected messages.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -73,7 +73,7 @@ fn what_is_lost_forgotten_or_discarded_counts_no_more() {
     srx.keep_whole(envelope(4, 3), |bytes| bytes.resize(3, 0));
     receive(&mut srx, OpFlags::PEEK | OpFlags::DISCARD, &mut out).unwrap();
     assert_eq!(srx.saved(), 0);
-    // Claimed, and its sender is gone: it counts until its receive comes.
+    // A claimed message whose sender is gone is charged until its receive is posted.
     srx.keep(envelope(5, 50), Bytes::There);
     receive(&mut srx, OpFlags::PEEK | OpFlags::CLAIM, &mut out).unwrap();
     srx.forget(5);

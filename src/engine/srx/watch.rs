@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What waits in a receive context, for who looks on: nothing is changed.
+//! Read-only snapshot of a receive context, used by reports.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -14,22 +14,23 @@ pub struct WaitingReceive {
     pub what: What,
     pub tag: u64,
     pub ignore: u64,
-    /// Who it is for, if it names somebody.
+    /// The source that the receive names, if any.
     pub source: Option<u64>,
     pub len: usize,
-    /// It has waited at least since then; nothing is known of those that were just posted.
+    /// A time since when the receive has waited at least; none for receives that were posted since the last
+    /// `note_time`.
     pub since: Option<Instant>,
 }
 
 impl<M: Memory> Srx<M> {
-    /// It is this time now, for the ages of the receives that are posted.
+    /// Records the current time for the ages of the posted receives.
     pub fn note_time(&mut self, now: Instant) {
         for lane in [&mut self.msg, &mut self.tagged] {
             lane.ages.note(lane.matcher.posted_so_far(), now);
         }
     }
 
-    /// How many receives are posted.
+    /// Number of posted receives.
     pub fn posted_len(&self) -> usize {
         let lanes = [&self.msg, &self.tagged];
         lanes
@@ -38,7 +39,7 @@ impl<M: Memory> Srx<M> {
             .sum()
     }
 
-    /// All of them, those without a tag first, each kind by age.
+    /// All posted receives, those without a tag first, each kind by age.
     pub fn waiting(&self) -> impl Iterator<Item = WaitingReceive> {
         let lanes = [(What::Msg, &self.msg), (What::Tagged, &self.tagged)];
         lanes.into_iter().flat_map(|(what, lane)| {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The transport: the endpoints of a domain, each over one below, and the loop that takes packets from there.
+//! The transport: the endpoints of a domain, each over an endpoint of the provider below, and the loop that takes
+//! packets from that provider.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -40,19 +41,19 @@ type State = DomainState<Addr>;
 
 pub struct Rxd {
     params: &'static Params,
-    /// Before what it is opened on.
+    /// Declared before `lower`, so that the endpoints close before the objects that they are opened on.
     eps: BTreeMap<usize, Endpoint>,
     lower: LowerDomain,
-    /// Deadlines are about nothing but themselves.
+    /// Only deadlines are registered here, no descriptors; the deadline is its own token.
     reactor: Reactor<Instant>,
     patience: Patience,
     polls: u32,
-    /// Where completions are read to.
+    /// Buffer into which completions are read.
     batch: Vec<Completion>,
 }
 
 impl Rxd {
-    /// One look at everything; whether anything came.
+    /// Makes progress once. Returns whether any packet arrived.
     fn poll(&mut self, domain: &mut State) -> bool {
         let now = self.reactor.now();
         self.polls = self.polls.wrapping_add(1);
@@ -94,7 +95,7 @@ impl Rxd {
                 }
             }
             taken += count;
-            // Places of closed endpoints are free once the queue was seen empty.
+            // The slots of closed endpoints are released once the queue was seen empty.
             if count < batch.len() && !self.lower.has_gone() {
                 break;
             }
@@ -117,8 +118,8 @@ impl Rxd {
         self.lower.give_back(arrived, Some(&mut endpoint.below));
     }
 
-    /// Peers are told that an endpoint ends, more than once: nobody will answer when the last word is lost. Room for
-    /// packets comes back below as they leave.
+    /// Sends each peer the notice that the endpoint closes. The notice is sent several times because no acknowledgement
+    /// shows whether one was lost. Reading the queue below frees send slots.
     #[cold]
     fn part(&mut self, domain: &mut State, port: &mut Port<Addr>, below: &LowerEp) {
         let now = self.reactor.now();
@@ -173,11 +174,11 @@ impl Rxd {
         endpoint.port.with(domain, &mut line, now, id, call)
     }
 
-    /// A sleeper is woken for the next deadline.
+    /// Arms the timer that wakes a blocked thread for the next deadline.
     fn arm(&mut self, domain: &State) {
         let now = self.reactor.now();
         let deadline = |endpoint: &Endpoint| match endpoint.port.is_blocked() {
-            // Nothing tells that there is room below.
+            // The provider below does not report when it has room again, so the send is retried.
             true => Some(now + RETRY),
             false => endpoint.port.deadline(),
         };
@@ -193,7 +194,7 @@ impl Rxd {
         }
     }
 
-    /// After something was posted or taken.
+    /// Called after something was posted or taken.
     fn posted(&mut self, domain: &State) {
         if domain.may_sleep() {
             self.arm(domain);
@@ -220,7 +221,7 @@ impl Rxd {
         let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
         let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
         if let Err(error) = domain.may_post(ep) {
-            // Who only calls again for it drives progress.
+            // An application that only repeats a refused call must still make progress.
             self.poll(domain);
             domain.may_post(ep).map_err(|_| error)?;
         }
@@ -231,7 +232,8 @@ impl Rxd {
         };
         let now = self.reactor.now();
         let id = endpoint.port.session(domain, &mut line, now, &peer)?;
-        // What nobody would hear of does not wait for a peer that may not be there.
+        // An operation whose failure would not be reported is not queued for a peer that may be absent: -FI_EAGAIN
+        // until the peer has answered.
         if !endpoint.port.is_up(id) && !domain.hears_of(op) {
             let asked = self.with(domain, ep, id, |session, cx| session.ask(cx));
             asked.unwrap_or(Ok(()))?;
@@ -265,8 +267,8 @@ impl Multicast for Rxd {}
 impl Atomics for Rxd {
     const ATOMIC_SIZE: usize = ATOMIC_SIZE;
 
-    /// Peers of other libfabrics have nothing for elements of more than eight bytes, for small floating-point numbers
-    /// and for FI_DIFF, and do not survive to be asked for that.
+    /// Peers of other libfabrics do not implement elements of more than eight bytes, small floating-point types and
+    /// FI_DIFF, and crash if they receive such a request.
     fn most_of(_family: Family, datatype: fi_datatype, op: fi_op) -> usize {
         match datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 {
             true => 0,
@@ -379,7 +381,7 @@ impl Transport for Rxd {
     fn progress_all(&mut self, domain: &mut State) {
         loop {
             while self.poll(domain) {}
-            // Without FI_EAGAIN what comes below shows on our descriptor.
+            // Unless `trywait` returns FI_EAGAIN, new completions below make our descriptor readable.
             if self.lower.fabric.trywait(&[&*self.lower.cq]) != Err(Error::AGAIN) {
                 break;
             }
@@ -439,7 +441,7 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
-        // Nothing else may ever read the queue below.
+        // No later call may read the queue below.
         self.take(domain, self.reactor.now());
     }
 
@@ -506,17 +508,17 @@ impl Transport for Rxd {
     }
 }
 
-/// One poll in so many has who looks on answered: `report::patience`.
+/// Number of polls between two checks for a pending report request: `report::patience`.
 const ATTEND_EVERY: u32 = 256;
-/// The kind of the token of the queue below.
+/// Kind of the reactor token of the queue below.
 const QUEUE: u32 = 1;
-/// Completions that are read at a time.
+/// Completions read by one call.
 const BATCH: usize = 16;
-/// And by one look: others are to have their turn.
+/// Most completions taken by one poll, so that other work gets its turn.
 const MOST: usize = 256;
-/// How often a peer is told what has come when nobody will tell it again.
+/// Copies of the notice that an endpoint closes, sent to each peer.
 const LAST_WORDS: usize = 3;
-/// Looks in vain, for all peers of an endpoint, until they are not told.
+/// Polls without a packet, for all peers of an endpoint together, after which the notice is no longer retried.
 const PATIENCE: u32 = 1000;
-/// Until it is seen again whether there is room below.
+/// Time between two tries to send while the provider below has no room.
 const RETRY: Duration = Duration::from_millis(1);

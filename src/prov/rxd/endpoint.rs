@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One endpoint: its sessions, over an endpoint below.
+//! One endpoint: its sessions, over an endpoint of the provider below.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -30,12 +30,12 @@ impl Endpoint {
         self.port.settle(domain, &mut Line { lower, ep }, now);
     }
 
-    /// Whether something was accepted that the application cannot hear of, and that has not left.
+    /// Whether an accepted operation has not left yet whose failure could not be reported to the application any more.
     pub fn owes(&self) -> bool {
         self.port.sessions().any(|session| session.owes())
     }
 
-    /// Says what of it is lost.
+    /// Logs how many of these operations are lost.
     pub fn tell_lost(&self, limit: Duration) {
         for session in self.port.sessions().filter(|session| session.owes()) {
             log_warn!(
@@ -50,7 +50,7 @@ impl Endpoint {
     }
 }
 
-/// What an endpoint can be opened with.
+/// Checks that an endpoint can be opened with these attributes.
 pub fn check(info: &Info, mtu: usize) -> Result {
     match fi_ep_type(info.ep.ep_type) {
         FI_EP_RDM => {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fabric below, and what its entries say: fi_fabric(3).
+//! The fabric of the provider below, and the `fi_info` entries that it offers: fi_fabric(3).
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -13,17 +13,17 @@ use crate::ffi::{client, with_entry};
 use crate::prov::Below;
 use crate::prov::layered::{fabric_entries, kept};
 
-/// What domains are opened on.
+/// A fabric of the provider below, on which domains are opened.
 pub struct LowerFabric {
     pub fabric: Arc<client::Fabric>,
-    /// What can be opened there.
+    /// Entries with which endpoints can be opened on this fabric.
     pub entries: Vec<Info>,
     pub params: &'static Params,
-    /// What entries of ours say.
+    /// Provider name in our own entries.
     pub prov_name: &'static CStr,
 }
 
-/// What lies below a fabric with this name.
+/// Opens the fabric below for a fabric with this name.
 pub fn open(attr: &FabricAttr, below: &dyn Below, params: &'static Params) -> Result<LowerFabric> {
     let (_, entries) = fabric_entries(attr, |query| info::cores(query, below).0);
     let first = entries.first().ok_or(Error::NODATA)?;

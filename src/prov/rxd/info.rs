@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What rxd offers over the DGRAM endpoints of others: an entry for each of theirs; fi_rxd(7), fi_getinfo(3).
+//! What rxd offers over the DGRAM endpoints of other providers: one entry for each of theirs; fi_rxd(7), fi_getinfo(3).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -36,7 +36,7 @@ pub fn offers(query: &Query, below: &dyn Below) -> Answer {
     )
 }
 
-/// What an entry of ours becomes once its kind is known to fit.
+/// Turns a matching prototype into the entry that is returned.
 fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Info {
     let mut info = fill(kind, query);
     let comm = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
@@ -52,7 +52,7 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Inf
     info
 }
 
-/// The entries below that can be built upon.
+/// The entries of providers below that rxd can be built upon.
 pub fn cores(query: &Query, below: &dyn Below) -> (Vec<Info>, Vec<Reason>) {
     let plain = ask(query, below, Caps::empty());
     // Reported source addresses are more reliable than those that packets contain.
@@ -73,7 +73,7 @@ pub fn cores(query: &Query, below: &dyn Below) -> (Vec<Info>, Vec<Reason>) {
     (cores, plain.reasons)
 }
 
-/// Bytes of a packet.
+/// Size of a packet in bytes.
 pub fn mtu(core: &Info) -> usize {
     let has_prefix = (core.mode | core.tx.mode | core.rx.mode).contains(Mode::MSG_PREFIX);
     let prefix = if has_prefix {
@@ -93,7 +93,7 @@ fn ask(query: &Query, below: &dyn Below, more: Caps) -> Answer {
     })
 }
 
-/// What is asked of the providers below where this is asked of us.
+/// Translates our hints into hints for the providers below.
 fn wishes(query: &Query, more: Caps) -> Hints {
     let nothing = Hints::default();
     let ours = query.hints.unwrap_or(&nothing);
@@ -126,7 +126,7 @@ fn wishes(query: &Query, more: Caps) -> Hints {
     }
 }
 
-/// The name of what is wanted below; never ourselves, and nothing that lies upon us.
+/// The provider name requested below. It never selects this provider or one that is layered on it.
 fn core_name(name: Option<&CStr>) -> Option<CString> {
     let (own, name) = (SOURCE.name().to_bytes(), name?.to_bytes());
     let parts = name.split(|&byte| byte == b';');
@@ -137,7 +137,7 @@ fn core_name(name: Option<&CStr>) -> Option<CString> {
     CString::new(others.join(&b';')).ok()
 }
 
-/// What an entry of ours can be, over this one.
+/// The most that rxd can offer over this entry.
 fn over(core: &Info, query: &Query) -> Prototype {
     let mut info = Info {
         caps: TX | RX | DOMAIN,
@@ -195,7 +195,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
     }
 }
 
-/// Of the provider below and ours.
+/// Name of the provider below, followed by our own.
 pub fn full_name(core: &Info) -> Option<CString> {
     let name = core.fabric.prov_name.as_deref().unwrap_or_default();
     CString::new([name.to_bytes(), b";", SOURCE.name().to_bytes()].concat()).ok()
@@ -235,9 +235,9 @@ const RX: Caps = flags!(Caps:
     | DIRECTED_RECV | SOURCE_ERR | TRIGGER
 );
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
-/// Of these, what is only for who names it. It is not upstream's.
+/// Capabilities of `TX`, `RX` and `DOMAIN` that are offered only if the hints name them. Upstream differs.
 const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | TRIGGER);
-/// What there is besides, for who asks.
+/// Further capabilities, offered only if the hints name them.
 const ON_DEMAND: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID
 );
@@ -245,7 +245,8 @@ const ON_DEMAND: Caps = flags!(Caps:
 const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
-/// A stream of packets in both directions. Answers to reads are read when they leave, so writes may pass them.
+/// Packets of a peer are processed in order, in both directions. The memory for a read answer is read when the answer
+/// leaves, so later writes may change it.
 const ORDER: MsgOrder = flags!(MsgOrder:
     RAR | RAW | RAS | WAW | WAS | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW
     | ATOMIC_WAW | ATOMIC_WAR
@@ -254,11 +255,11 @@ const ORDER: MsgOrder = flags!(MsgOrder:
 /// Entries of a transmit or receive queue at most.
 pub const QUEUE: usize = 1024;
 pub const IOV_LIMIT: usize = 4;
-/// No packet is longer, whatever is below.
+/// Longest packet, whatever the provider below can carry.
 const LONGEST: usize = 4096;
-/// Bytes of an operation that its first packet has room for, at least.
+/// Bytes of an operation for which its first packet has room at least.
 const LEAST: usize = 64;
-/// What is set aside for headers where programs are told how much can be injected.
+/// Bytes for headers that are subtracted from the packet size to get `inject_size`.
 const HEADERS: usize = 216;
-/// Bytes of operands of one atomic operation at most. Peers of other libraries take what is in one packet.
+/// Most bytes of operands in one atomic operation. Peers of other libraries accept only what fits in one packet.
 pub const ATOMIC_SIZE: usize = 8192;

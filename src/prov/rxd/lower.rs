@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What lies below: the provider's objects, and an endpoint there as the wire of one of ours.
+//! The objects of the provider below, and an endpoint there as the wire of one of our endpoints.
 //!
-//! All endpoints below complete to one queue: the kernel follows no more than a few paths through descriptors that wait
-//! for descriptors (epoll_ctl(2), EINVAL).
+//! All endpoints below complete to one queue, because the kernel refuses more than a few levels of epoll sets that wait
+//! for epoll sets (epoll_ctl(2), EINVAL).
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -30,9 +30,9 @@ pub struct LowerDomain {
     sends: Pool,
     receives: Pool,
     domain: Arc<Domain>,
-    /// It is no plug-in.
+    /// The provider below is part of this library, not a plug-in.
     is_ours: bool,
-    /// Without addresses.
+    /// The entry below, without addresses.
     entry: Info,
     pub mtu: usize,
     prefix: usize,
@@ -42,11 +42,11 @@ pub struct LowerDomain {
     pub tells_strangers: bool,
     /// How many sessions use an address below.
     routes: HashMap<u64, usize>,
-    /// Where an endpoint is that names no place.
+    /// Source address of endpoints that name none themselves.
     source: Option<Vec<u8>>,
 }
 
-/// An operation below, and the endpoint of ours that it is for.
+/// An operation below. A receive names the endpoint of ours that it is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Op {
     Send,
@@ -81,11 +81,11 @@ pub enum Failure {
     Arrived(Arrived),
     /// A receive of this endpoint failed.
     Receive(usize),
-    /// A packet was not sent.
+    /// A packet could not be sent.
     Send,
 }
 
-/// An endpoint below with what it shares.
+/// An endpoint below with the domain state that it shares.
 pub struct Line<'a> {
     pub lower: &'a mut LowerDomain,
     pub ep: &'a LowerEp,
@@ -145,10 +145,10 @@ impl LowerDomain {
         })
     }
 
-    /// An endpoint for one of ours with this entry.
+    /// Opens an endpoint below for one of ours with this entry.
     pub fn endpoint(&self, id: usize, info: &Info) -> Result<LowerEp> {
         let mut entry = self.entry.clone();
-        // Peers are told where an endpoint is, so it is at one place.
+        // Greetings contain the address of the endpoint, so the endpoint is bound to one address.
         entry.src_addr = info.src_addr.clone().or_else(|| self.source.clone());
         let ep = with_entry(&entry, |info| Ep::open(&self.domain, info))?;
         ep.bind(&self.cq, FI_TRANSMIT | FI_RECV)?;
@@ -169,7 +169,7 @@ impl LowerDomain {
         (endpoint.posted > 0).then_some(()).ok_or(Error::NOMEM)
     }
 
-    /// Posts receives that are missing, as far as they are taken.
+    /// Posts receives until the wanted number is posted or the provider below refuses one.
     #[inline]
     pub fn replenish(&mut self, endpoint: &mut LowerEp) {
         while endpoint.posted < endpoint.wanted
@@ -194,7 +194,7 @@ impl LowerDomain {
         }
     }
 
-    /// What an operation below has ended with.
+    /// Ends the operation below that this completion reports. Returns the packet if it was a receive.
     #[inline]
     pub fn ended(&mut self, done: &mut Completion) -> Option<Arrived> {
         let (op, Loan::Slot(slot, _)) = self.ops.end(core::mem::take(&mut done.context))? else {
@@ -215,7 +215,7 @@ impl LowerDomain {
         Some(arrived)
     }
 
-    /// A packet is read; the next one may come there.
+    /// Posts the buffer of a packet that was read again.
     #[inline]
     pub fn give_back(&mut self, arrived: Arrived, endpoint: Option<&mut LowerEp>) {
         match endpoint {
@@ -249,13 +249,13 @@ impl LowerDomain {
         Some(Failure::Receive(ep))
     }
 
-    /// Whether completions of closed endpoints may lie in the queue below.
+    /// Whether the queue below may contain completions of closed endpoints.
     #[inline]
     pub fn has_gone(&self) -> bool {
         self.ops.has_gone()
     }
 
-    /// Nothing is left in the queue below.
+    /// Called when the queue below was read empty.
     #[inline]
     pub fn read_empty(&mut self) {
         self.ops.read_empty(&self.cq);
@@ -292,7 +292,7 @@ impl LowerEp {
         self.ep.set_name(addr)
     }
 
-    /// A receive has failed.
+    /// Counts a posted receive that failed.
     pub fn lost_receive(&mut self) {
         self.posted -= 1;
     }
@@ -317,7 +317,7 @@ impl Wire for Line<'_> {
         if let Loan::Slot(slot, _) = loan {
             self.lower.sends.put(slot);
         }
-        // What cannot be sent is lost, as on a network.
+        // A packet that the provider below cannot send counts as lost, as on a network.
         error != Error::AGAIN
     }
 
@@ -340,7 +340,7 @@ impl Routes<Addr> for Line<'_> {
         *users -= 1;
         if *users == 0 {
             self.lower.routes.remove(&route);
-            // A vector that does not take it back only grows.
+            // If the address vector refuses to remove the address, the vector only keeps one entry too many.
             let _ = self.lower.av.remove(&mut [route]);
         }
     }
@@ -358,9 +358,9 @@ impl Routes<Addr> for Line<'_> {
     }
 }
 
-/// Receives that an endpoint has posted below. The system keeps what comes while nobody polls.
+/// Receives that an endpoint has posted below. While no thread polls, the kernel keeps further packets.
 const RECEIVES: usize = 256;
-/// Packets of a domain that are under way below.
+/// Packets of a domain that are in flight below.
 const SENDS: usize = 512;
 /// Entries of the queue below.
 const COMPLETIONS: usize = 8192;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `ofi_rxd`: reliable endpoints (FI_EP_RDM) over the DGRAM endpoints of another provider, see fi_rxd(7).
-//! Its peers are those of any libfabric: docs/wire/rxd.md.
+//! The wire format is the one of any libfabric: docs/wire/rxd.md.
 //!
-//! `info` is what it offers over what is below, as data, `params` the FI_OFI_RXD_ variables. `proto` is what packets
-//! say, `session` what two endpoints owe each other, and `port` all sessions of one: state machines without I/O.
-//! `domain` is the transport, `endpoint` one endpoint of it, over what `fabric` and `lower` have of the provider below.
+//! `info` computes the entries offered over those of the providers below, `params` reads the FI_OFI_RXD_ variables.
+//! `proto` encodes packets, `session` holds the protocol state between two endpoints, and `port` all sessions of one
+//! endpoint; these three do no I/O. `domain` is the transport and `endpoint` one endpoint of it, over the objects of
+//! the provider below in `fabric` and `lower`.
 #![forbid(unsafe_code)]
 
 mod domain;
@@ -28,10 +29,10 @@ use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::engine::fabric::Fabric;
 
-/// Who logs and owns the FI_OFI_RXD_ variables.
+/// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"ofi_rxd");
 
-/// The provider as the registry knows it.
+/// The provider as it is registered.
 pub struct Rxd;
 
 /// The settings of this process.
@@ -65,7 +66,7 @@ impl Provider for Rxd {
         context: *mut c_void,
         below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        // fi_fabric2 knows flags only for providers that can be peers of others.
+        // fi_fabric2 defines flags only for providers that can be peers of other providers.
         if flags != 0 {
             return Err(Error::INVAL);
         }

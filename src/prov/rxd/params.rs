@@ -11,13 +11,13 @@ use crate::base::params::{self, Given, Kind};
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// What is lost is sent again.
+    /// Whether lost packets are sent again.
     pub retry: bool,
-    /// Packets that may be under way to a peer, and that a peer may have under way.
+    /// Packets that may be in flight to a peer, and from a peer.
     pub window: u32,
-    /// How long closing waits for what was accepted.
+    /// How long closing an endpoint waits for accepted operations to leave.
     pub close_timeout: Duration,
-    /// After that the log tells of operations that wait for a peer; zero: never.
+    /// Time after which operations that wait for a peer are logged; zero: never.
     pub stall_report: Duration,
     /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
@@ -36,12 +36,12 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Registers the variables, in the order in which `fi_getparams` shows them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }
 
-    /// What the environment asks for; `define` comes first.
+    /// Reads the variables from the environment. Call `define` first.
     pub fn read() -> Params {
         let (given, default) = (Given(&SOURCE), Params::default());
         let window = given
@@ -71,7 +71,7 @@ impl Params {
     }
 }
 
-/// No peer is asked to keep more.
+/// Largest window that is announced to a peer.
 const MOST: u32 = 4096;
 
 const VARIABLES: [(&str, Kind, &str); 8] = [
@@ -130,7 +130,7 @@ mod tests {
         print_report(&format!("{:?}", Params::read()));
     }
 
-    /// The settings with these variables are the default ones with that change.
+    /// Checks that these variables change the default settings in this way only.
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);

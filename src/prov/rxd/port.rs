@@ -22,15 +22,15 @@ use crate::engine::domain_state::DomainState;
 use crate::engine::strangers::new_source;
 use crate::engine::transport::Address;
 
-/// Names of addresses at the provider below.
+/// Handles of the provider below for addresses.
 pub trait Routes<A>: Wire {
-    /// Makes a name for this address, or returns the one that it has.
+    /// Returns the handle of this address; makes one if there is none.
     fn route(&mut self, addr: &A) -> Result<u64>;
-    /// Releases a name that `route` returned.
+    /// Releases a handle that `route` returned.
     fn drop_route(&mut self, route: u64);
-    /// The name of an address that was reported as unreachable since the last call.
+    /// Returns the handle of an address that was reported as unreachable since the last call.
     fn take_unreachable(&mut self) -> Option<u64>;
-    /// Returns the address behind a name.
+    /// Returns the address behind a handle.
     fn addr_of(&self, route: u64) -> Option<A>;
 }
 
@@ -87,7 +87,7 @@ impl<A: Address> Port<A> {
         let id = place.key();
         let av = domain.ep(self.ep).av;
         let source = av.and_then(|av| domain.av(av).find(addr));
-        // Never reused: messages of a forgotten stranger may still wait for a receive.
+        // The number is never reused: messages of a forgotten stranger may still wait for a receive.
         let source = source.unwrap_or_else(new_source);
         let own_id = self.common.ids.first(now, &addr.to_bytes(), id);
         #[rustfmt::skip]
@@ -156,7 +156,7 @@ impl<A: Address> Port<A> {
         });
     }
 
-    /// The session of a packet that carries this number: that of its source, never one that the packet chooses.
+    /// The session of a packet that carries this number. The source address selects it; the number only confirms it.
     #[inline]
     fn find(&self, from: &From<A>, own_id: u32) -> Option<usize> {
         let id = match from {
@@ -188,7 +188,8 @@ impl<A: Address> Port<A> {
         from: &From<A>,
         rts: &Rts<'_>,
     ) {
-        // The address in the greeting counts only where the source is not reported: it can be any address.
+        // The address in the greeting counts only if the source is not reported, because a sender can write any address
+        // there.
         let told = self.addr_of(wire, from);
         let Some(addr) = told.or_else(|| match from {
             From::Route(_) => None,
@@ -236,7 +237,7 @@ impl<A: Address> Port<A> {
         }
     }
 
-    /// After packets have come: deadlines, what had no room, and what is owed.
+    /// Called after packets were taken: handles deadlines, retries and acknowledgements.
     pub fn settle<W: Routes<A>>(
         &mut self,
         domain: &mut DomainState<A>,
@@ -259,7 +260,7 @@ impl<A: Address> Port<A> {
         self.acknowledge(domain, wire, now);
     }
 
-    /// Tells sessions that their peers were reported as unreachable.
+    /// Marks sessions whose peers were reported as unreachable.
     #[cold]
     fn note_unreachable<W: Routes<A>>(&mut self, wire: &mut W) {
         while let Some(route) = wire.take_unreachable() {
@@ -269,7 +270,7 @@ impl<A: Address> Port<A> {
         }
     }
 
-    /// There may be room for what has come.
+    /// Retries packets that waited for room in queues or memory.
     pub fn retry_stalled<W: Wire>(
         &mut self,
         domain: &mut DomainState<A>,
@@ -292,7 +293,7 @@ impl<A: Address> Port<A> {
         acks.retain(|&id| {
             self.with(domain, wire, now, id, |session, cx| session.acknowledge(cx)) == Some(false)
         });
-        // Sending completes nothing, so nobody has come meanwhile.
+        // Sending completes nothing, so no session was added to the list meanwhile.
         self.common.acks = acks;
     }
 
@@ -312,7 +313,7 @@ impl<A: Address> Port<A> {
         self.sessions.get(id).is_some_and(Session::is_up)
     }
 
-    /// Whether there is more to be done than packets and deadlines bring.
+    /// Whether work is pending for which no packet or deadline will come.
     #[inline]
     pub fn waits(&self) -> bool {
         self.is_blocked() || !self.common.stalled.is_empty()
@@ -322,8 +323,8 @@ impl<A: Address> Port<A> {
         self.sessions.iter().map(|(id, _)| id).collect()
     }
 
-    /// The endpoint is closed: the peer of a session is told so, once, with what has come of it. False if the wire has
-    /// no room.
+    /// Notifies the peer of a session, once, that the endpoint is closed, and acknowledges the packets that arrived.
+    /// Returns false if the wire has no room.
     pub fn part<W: Wire>(
         &mut self,
         domain: &mut DomainState<A>,
@@ -335,14 +336,14 @@ impl<A: Address> Port<A> {
         told.unwrap_or(true)
     }
 
-    /// The memory of the application may be gone.
+    /// Drops all references to memory of the application, which may be freed now.
     pub fn leave_memory(&mut self) {
         self.sessions
             .iter_mut()
             .for_each(|(_, session)| session.leave_memory());
     }
 
-    /// Whether a peer has this route.
+    /// Whether a session uses this route.
     #[cfg(test)]
     pub fn knows(&self, route: u64) -> bool {
         self.by_route.contains_key(&route)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The packets of rxd, byte for byte: docs/wire/rxd.md. Each kind is a struct with its encoder and its decoder. Numbers
-//! are in the order of the host; peers of another order do not understand each other.
+//! are in the byte order of the host, so peers of different byte order do not understand each other.
 //!
-//! What a packet says is checked here as far as it can be without knowing the peer; any bytes may come in.
+//! Input is untrusted. The decoders check everything that can be checked without the state of the session.
 #![forbid(unsafe_code)]
 
 mod bytes;
@@ -19,43 +19,43 @@ pub use op::{Iovs, Kind, MAX_IOVS, MAX_OP_HEADER, Op, RmaIov, Segments};
 
 use crate::base::Error;
 
-/// What every packet begins with.
+/// The header of every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Head {
-    /// The receiver's name for the sender.
+    /// The number that the receiver has given the sender.
     pub peer: u32,
     pub seq: u64,
 }
 
-/// A piece of a message, of a write or of an answer.
+/// A part of a message, a write or an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data<'a> {
-    /// Of an answer: the request. Else it says nothing.
+    /// The request, in an answer. Unused in other packets.
     pub transaction: u32,
-    /// From 0.
+    /// Index of the part, from 0.
     pub segment: u64,
     pub bytes: &'a [u8],
 }
 
-/// All packets before `next` are here.
+/// Acknowledges all packets before `next`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ack {
     pub peer: u32,
     pub next: u64,
-    /// Packets that may come; 0 stops the sender.
+    /// Packets that the sender may have in flight; 0 stops it.
     pub window: u32,
-    /// Between peers of this library: why `next` is refused; 0 if it is not.
+    /// Between peers of this library: the error with which packet `next` is refused; 0 if it is not refused.
     pub refused: u32,
-    /// Between peers of this library: bit n says that packet `next` + 1 + n is here.
+    /// Between peers of this library: bit n is set if packet `next` + 1 + n has arrived.
     pub beyond: u64,
 }
 
-/// In the place of a packet that will not come. Between peers of this library.
+/// Replaces a packet that will not come. Used between peers of this library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Void {
-    /// The request that this would have answered.
+    /// The request whose answer this packet replaces.
     pub transaction: u32,
-    /// Why there is no answer; 0: nothing was to be answered.
+    /// The error that ends the request; 0 if there was none to answer.
     pub error: u32,
 }
 
@@ -70,7 +70,7 @@ pub enum Packet<'a> {
     Void(Head, Void),
 }
 
-/// Not a packet.
+/// Why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
@@ -116,7 +116,7 @@ impl Head {
 }
 
 impl Data<'_> {
-    /// All but the bytes.
+    /// Encodes everything but the bytes.
     pub fn encode_head(
         head: Head,
         is_answer: bool,
@@ -176,7 +176,7 @@ impl Void {
     }
 
     fn decode(mut bytes: Reader<'_>) -> Decoded<Void> {
-        // Others may send it without what is ours.
+        // Peers of other libraries may send it without our fields.
         if bytes.0.is_empty() {
             return Ok(Void {
                 transaction: 0,
@@ -191,7 +191,7 @@ impl Void {
     }
 }
 
-/// An error of fi_errno(3) that a peer names.
+/// Converts an error code of fi_errno(3) that a peer sent.
 pub fn error_of(code: u32) -> Error {
     let named = i32::try_from(code)
         .ok()
@@ -201,7 +201,7 @@ pub fn error_of(code: u32) -> Error {
 
 /// Bytes of the base header.
 pub const BASE: usize = 16;
-/// Bytes before those of a piece.
+/// Bytes of a data packet before its payload.
 pub const DATA_HEADER: usize = BASE + 16;
 /// Bytes of an acknowledgement.
 #[cfg(test)]

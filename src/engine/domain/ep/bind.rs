@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What an endpoint is bound to: fi_endpoint(3), fi_ep_bind.
+//! Binds objects to an endpoint: fi_endpoint(3), fi_ep_bind.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
@@ -69,7 +69,8 @@ impl<T: Transport> Ep<T> {
         if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
             return Err(Error::INVAL);
         }
-        // An enabled endpoint without it does nothing that would complete there, but for what peers write with data.
+        // The endpoint may be enabled already: without this queue it has nothing that completes there, except remote
+        // writes with data.
         let ep = state.domain.ep_mut(self.shared.id);
         let implied = match flags & FI_SELECTIVE_COMPLETION {
             0 => OpFlags::COMPLETION,
@@ -101,8 +102,8 @@ impl<T: Transport> Ep<T> {
         if flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
-        // fi_endpoint(3): what peers do is counted for endpoints with FI_RMA_EVENT. Programs name it with the rest; a
-        // counter for nothing else would be waited on for ever.
+        // fi_endpoint(3): accesses of peers are counted only for endpoints with FI_RMA_EVENT. Programs often name these
+        // flags with the others, so they are ignored here. A counter that was bound for them alone would never change.
         let info = &self.shared.info;
         if !(info.caps | info.rx.caps).contains(Caps::RMA_EVENT) && flags & BY_PEERS != 0 {
             flags &= !BY_PEERS;
@@ -126,7 +127,7 @@ impl<T: Transport> Ep<T> {
         for &event in wanted() {
             ep.bind_counter(event, counter);
         }
-        // Peers reach a context through the endpoint it belongs to, which may listen already.
+        // Peers reach a context through its scalable endpoint, which may be listening already.
         let is_known = ep.enabled || self.shared.member.is_some();
         if is_known && flags & BY_PEERS != 0 {
             state.transport.counts_accesses(&mut state.domain);
@@ -171,7 +172,7 @@ impl<T: Transport> Ep<T> {
         ep.eq = Some(eq.queue.clone());
         let joins = ep.caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
         let connects = ep.ep_type == FI_EP_MSG.0 || joins;
-        // For good: the queue drives the domain from now on.
+        // Permanent: reading the event queue drives the domain from now on.
         state.domain.watchers += usize::from(connects);
         drop(state);
         if connects {
@@ -219,7 +220,7 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
-    /// Why nothing is bound.
+    /// Logs why nothing was bound.
     #[cold]
     pub(super) fn not_bound(&self, flags: u64, error: Error) {
         let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);

@@ -12,10 +12,10 @@ use crate::engine::transport::{AddressFormat, Transport};
 use crate::ffi::AddrForm;
 use crate::ffi::ops::cm::{CmCalls, Join};
 
-/// Bytes of private data that fi_connect and its sisters take (FI_OPT_CM_DATA_SIZE).
+/// Most bytes of private data in fi_connect and similar calls (FI_OPT_CM_DATA_SIZE).
 pub const CM_DATA_SIZE: usize = 256;
 
-/// fi_cm(3): application data that does not fit is cut without a word.
+/// fi_cm(3): application data that does not fit is cut without an error.
 pub fn cut(param: &[u8]) -> &[u8] {
     &param[..param.len().min(CM_DATA_SIZE)]
 }
@@ -76,14 +76,14 @@ impl<T: Transport> CmCalls for Ep<T> {
 }
 
 impl<T: Transport> Ep<T> {
-    /// A call of fi_cm(3), which enables the endpoint if that has not been done.
+    /// Makes a call of fi_cm(3). Enables the endpoint first if it is not enabled yet.
     fn cm(&self, call: impl FnOnce(&mut State<T>, usize) -> Result) -> Result {
         if self.shared.info.ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::NOSYS);
         }
         match self.try_enable() {
             Ok(()) => {}
-            // It had been done.
+            // The endpoint was enabled already.
             Err(Error::OPBADSTATE) if self.unlocked_state().is_err() => {}
             Err(error) => {
                 self.not_enabled(error);

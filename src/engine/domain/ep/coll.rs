@@ -35,7 +35,7 @@ impl<T: Transport> Ep<T> {
         if join.flags & !(FI_COLLECTIVE | FI_SEND | FI_RECV) != 0 {
             return Err(Error::BADFLAGS);
         }
-        // Whoever takes part both sends and receives.
+        // A member both sends and receives.
         if (join.flags & FI_SEND != 0) != (join.flags & FI_RECV != 0) {
             return Err(Error::OPNOTSUPP);
         }
@@ -50,7 +50,7 @@ impl<T: Transport> Ep<T> {
         }
         let av = ep.av;
         drop(guard);
-        // The set's own lock is not taken under that of the domain.
+        // The lock of the set is not taken while the domain lock is held.
         let members = set.members_in(&shared.engine, av).ok_or(Error::INVAL)?;
         let mut guard = shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;
@@ -76,7 +76,7 @@ impl<T: Transport> Ep<T> {
             fid,
             fi_addr: address,
         });
-        // The application manages the membership, if it names no address.
+        // Without a group address the application manages the membership.
         let alone = join.coll_addr == FI_ADDR_NOTAVAIL;
         let token = (handle as usize, context as usize);
         transport.join_group(domain, shared.id, address, token, alone);

@@ -19,14 +19,14 @@ use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, OneWrite, Rx, Tx, What};
 use crate::ffi::ops::work::OutgoingAtomic;
 
 impl<T: Transport> Ep<T> {
-    /// Flags that an operation gets by an endpoint whose operations are limited in size or order.
+    /// Checks the limits of the endpoint. Returns the flags that its order adds to the operation.
     #[cold]
     fn limit(&self, tx: &Tx<'_, T::Memory>) -> Result<OpFlags> {
         self.shared.limits.check(tx)?;
         self.order(tx.what)
     }
 
-    /// The flags that the order of the endpoint's operations gives to one.
+    /// The flags that the endpoint's order adds to one operation.
     #[cold]
     fn order(&self, what: What) -> Result<OpFlags> {
         let limits = &self.shared.limits;
@@ -47,7 +47,7 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> Ep<T> {
-    // Calls of their own would cost each operation some instructions.
+    // Inlined, because a call would cost each operation some instructions.
     /// `check` decides under the lock whether the operation is posted.
     #[inline(always)]
     pub(super) fn try_transmit(
@@ -130,8 +130,8 @@ impl<T: Transport> Ep<T> {
         result
     }
 
-    /// Why an operation is not taken. No more than the error is known here: what else a call has on its way would have
-    /// to be kept for this, which costs each operation some instructions.
+    /// Logs why an operation was refused. Only the error is passed, because keeping more of the call's state alive
+    /// costs each operation some instructions.
     #[cold]
     #[inline(never)]
     pub(super) fn refused(error: Error) -> Error {
@@ -237,8 +237,9 @@ impl<T: Transport> DataPath for Ep<T> {
         current(&self.shared.rx_implied)
     }
 
-    /// fi_endpoint(3): the default flags hold for every call without flags. Of an inject call only a counter shows when
-    /// it completed, so the level that was asked for, and the peer's answer that it may cost, wait for a counter.
+    /// fi_endpoint(3): the default flags hold for every call without flags. Only a counter shows when an inject call
+    /// completes, so the requested completion level, which may cost an answer of the peer, is used only if a counter is
+    /// bound.
     #[inline]
     fn inject_flags(&self, counted: u64) -> OpFlags {
         let level = match self.shared.counted.load(Ordering::Relaxed) & counted {
@@ -257,7 +258,7 @@ impl<T: Transport> DataPath for Ep<T> {
 impl<T: Transport> AtomicPath for Ep<T> {
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements> {
         let size = element_size(family, datatype, op).ok_or(Error::OPNOTSUPP)?;
-        // fi_getinfo(3): without the modifier the endpoint does not begin such operations.
+        // fi_getinfo(3): without the modifier the endpoint does not initiate such operations.
         let needed = match (family, op) {
             (Family::Base, _) => Caps::WRITE,
             (_, FI_ATOMIC_READ) => Caps::READ,

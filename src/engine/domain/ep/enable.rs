@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! An endpoint is enabled when all that it needs is bound: fi_endpoint(3), fi_enable.
+//! Enables an endpoint after checking that everything it needs is bound: fi_endpoint(3), fi_enable.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
@@ -36,15 +36,15 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
-    /// fi_endpoint(3), fi_ep_bind: a shared context that was announced must be there; and unconnected endpoints that
-    /// share a receive context share the address vector, too.
+    /// fi_endpoint(3), fi_ep_bind: a shared context that the attributes announce must be bound. Unconnected endpoints
+    /// that share a receive context must share the address vector, too.
     fn check_shared(&self, domain: &DomainStateOf<T>) -> Result {
         let wants_stx = self.shared.info.ep.tx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
         let ep = domain.ep(self.shared.id);
-        // Connected ones have always been enabled without, and receive by themselves then.
+        // Connected endpoints have always been enabled without one; they then have a receive queue of their own.
         let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::OPBADSTATE);
@@ -58,7 +58,7 @@ impl<T: Transport> Ep<T> {
         }
     }
 
-    /// Why the endpoint is not enabled.
+    /// Logs why the endpoint was not enabled.
     #[cold]
     pub(super) fn not_enabled(&self, error: Error) {
         let (source, ctrl) = (self.shared.engine.provider, Subsys::EpCtrl);
@@ -86,8 +86,8 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// What must be bound before an endpoint is enabled: fi_endpoint(3), fi_ep_bind. Errors of what it initiates have to be
-/// reported, which counters cannot do.
+/// Checks that the required objects are bound: fi_endpoint(3), fi_ep_bind. A counter does not replace a queue for
+/// initiated operations, because their errors must be reported.
 fn check_bound(ep: &EpState) -> Result {
     if (ep.caps.intersects(INITIATES) && ep.tx_cq.is_none())
         || (ep.caps.contains(Caps::RECV) && ep.rx_cq.is_none())

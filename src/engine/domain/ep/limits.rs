@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What one operation of an endpoint may be, beyond what the provider takes: sizes, orders, contexts it may name.
+//! Limits of an endpoint's operations that are lower than those of the provider: sizes, orders, contexts in addresses.
 //!
-//! The stream keeps orders, but the answer to a large read is sent from where it lies, so a write or a message sent
-//! after the request can pass it. The sender holds such operations back as behind a fence: the target needs no copy,
-//! and cannot be made to wait for a peer that waits for it.
+//! The stream keeps the order of messages, but the answer to a large read is sent from the region itself, so a later
+//! write or message can overtake it. The sender holds such operations back as behind a fence. The target then needs no
+//! copy, and cannot be made to wait for a peer that itself waits for the target.
 //!
-//! Only on this branch is a destination taken apart into address and context (FI_NAMED_RX_CTX).
+//! A destination is split into address and context (FI_NAMED_RX_CTX) only on this path.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_int;
@@ -18,36 +18,36 @@ use crate::base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
 use crate::ffi::ops::transfer::{Tx, What};
 use crate::hmem::Memory;
 
-/// How much one operation transfers at most, and with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the
-/// options FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: set under the lock of the domain, sizes before the
+/// Most bytes of one operation, and of one with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the options
+/// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: they are set under the domain lock, and sizes before the
 /// endpoint is enabled.
 pub(super) struct Limits {
     pub(super) size: [AtomicUsize; 4],
     pub(super) inject: [AtomicUsize; 4],
-    /// Pieces of one operation, here and at the target, and of one receive (fi_endpoint(3), iov_limit and
-    /// rma_iov_limit), where less was agreed on than the provider takes.
+    /// Most buffers of one operation, here and at the target, and of one receive (fi_endpoint(3), iov_limit and
+    /// rma_iov_limit), if `fi_info` has less than the provider supports.
     iovs: usize,
     target_iovs: usize,
     pub(super) receive_iovs: usize,
-    /// `AFTER_READS` for messages and for what changes memory, if that has to stay behind reads: FI_ORDER_SAR,
-    /// FI_ORDER_WAR and its like.
+    /// `AFTER_READS` for messages and for writes and atomics, if the endpoint's order keeps them behind reads:
+    /// FI_ORDER_SAR, FI_ORDER_WAR and similar.
     messages: OpFlags,
     changes: OpFlags,
-    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none begins while another
-    /// is under way.
+    /// fi_endpoint(3), FI_ORDER_STRICT: operations complete in the order of their calls, so none starts while another
+    /// is in flight.
     pub(super) strict: bool,
     /// Destinations may name receive contexts.
     names_contexts: AtomicBool,
-    /// Operations may wait for what it posts.
+    /// Other operations may wait for those of this endpoint.
     watched: AtomicBool,
-    /// Something of this is to be checked. Otherwise the provider knows what it takes.
+    /// At least one limit has to be checked. Otherwise the limits of the provider suffice.
     pub(super) any: AtomicBool,
-    /// So it is for `Transport::transmit_one`, which keeps the orders behind reads.
+    /// The same for `Transport::transmit_one`, which handles the orders behind reads itself.
     pub(super) of_one: AtomicBool,
 }
 
 impl Limits {
-    /// Not the usual way of an operation.
+    /// Whether operations leave the fast path.
     pub(super) fn goes_around(&self) -> bool {
         self.names_contexts.load(Ordering::Relaxed) || self.watched.load(Ordering::Relaxed)
     }
@@ -80,25 +80,25 @@ impl Limits {
         }
     }
 
-    /// The flags that every operation has: an order that holds for all kinds, which costs less than to look at each.
-    /// Reads the transport leaves out.
+    /// Order flags that hold for all kinds of operations. Setting them always is cheaper than checking each operation's
+    /// kind; the transport ignores them for reads.
     pub(super) fn implied(&self) -> OpFlags {
         self.messages & self.changes
     }
 
-    /// From now on something of it is checked for every operation.
+    /// Enables the checks for every operation from now on.
     pub(super) fn set_any(&self) {
         self.any.store(true, Ordering::Relaxed);
         self.of_one.store(true, Ordering::Relaxed);
     }
 
-    /// From now on destinations may name receive contexts.
+    /// Lets destinations name receive contexts from now on.
     pub(super) fn name_contexts(&self) {
         self.names_contexts.store(true, Ordering::Relaxed);
         self.set_any();
     }
 
-    /// From now on operations may set off others.
+    /// Lets other operations wait for those of this endpoint from now on.
     pub(super) fn watch(&self) {
         self.watched.store(true, Ordering::Relaxed);
         self.set_any();
@@ -114,7 +114,7 @@ impl Limits {
         }
     }
 
-    /// The pieces of an operation here, and at the target.
+    /// Checks the number of buffers of an operation, here and at the target.
     #[inline]
     pub(super) fn check_pieces(&self, own: usize, target: usize) -> Result {
         match own > self.iovs || target > self.target_iovs {
@@ -123,7 +123,7 @@ impl Limits {
         }
     }
 
-    /// `AFTER_READS` for an operation that such an order is about.
+    /// `AFTER_READS` if the endpoint's order requires it for this kind of operation.
     #[inline]
     pub(super) fn order(&self, what: What) -> OpFlags {
         match what {
@@ -143,7 +143,7 @@ impl Limits {
         }
     }
 
-    /// The limit that an option is about, if the endpoint has that kind of operation.
+    /// The limit that an option sets, if the endpoint has that kind of operation.
     pub(super) fn named(&self, option: c_int, caps: Caps) -> Option<&AtomicUsize> {
         let (limit, needed) = match option {
             FI_OPT_MAX_MSG_SIZE => (&self.size[0], Caps::MSG),
@@ -159,7 +159,7 @@ impl Limits {
         caps.contains(needed).then_some(limit)
     }
 
-    /// What the limit may be at most.
+    /// The highest value of this limit.
     pub(super) fn most(option: c_int, info: &Info, atomic: usize) -> usize {
         match option {
             FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
@@ -172,5 +172,5 @@ impl Limits {
     }
 }
 
-/// The place of atomic operations among the limits.
+/// Index of atomic operations among the limits.
 pub(super) const ATOMIC: usize = 3;

@@ -19,14 +19,14 @@ use crate::sync::Use;
 /// A group that the endpoint has joined, or failed to join.
 struct Mc<T: Transport> {
     ep: Arc<Shared<T>>,
-    /// What operations name it by; none if joining failed.
+    /// Address of the group in operations; none if joining failed.
     address: Option<u64>,
     /// Groups keep the endpoint open.
     _ep: Use,
 }
 
 impl<T: Transport> Ep<T> {
-    /// What the endpoint itself cannot do is refused at once. How joining went says the event queue.
+    /// Joins a group. Requests that the endpoint cannot serve are refused at once; the result of others is an event.
     pub(super) fn join_address(
         &self,
         addr: Option<&[u8]>,
@@ -72,7 +72,7 @@ impl<T: Transport> Ep<T> {
     }
 }
 
-/// fi_cm(3): the endpoint joins for all that it can do, unless flags name a side.
+/// fi_cm(3): the endpoint joins for all its capabilities, unless flags name a side.
 fn sides(caps: Caps, flags: u64) -> Result<Caps> {
     let both = Caps::SEND | Caps::RECV;
     let able = match caps & both {

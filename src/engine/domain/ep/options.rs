@@ -15,12 +15,12 @@ use crate::engine::ep_state::EpState;
 use crate::engine::transport::Transport;
 use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
 
-/// An option of our own, for providers of ours that lie above: bool. What follows an operation with FI_MORE is posted
-/// within the same call of the application, so it may wait for that whatever its length.
+/// Private option for layered providers, a bool: operations that follow one with FI_MORE are posted within the same
+/// call of the application, so the one with FI_MORE may wait for them whatever its length.
 pub const OPT_MORE_FOLLOWS: c_int = 0x4946_0001;
 
-/// An option of our own, for providers of ours that lie above: size_t, the fi_addr_t of a peer that hosts or routers
-/// reported as unreachable. Each report is returned once; -FI_ENOMSG: there is none.
+/// Private option for layered providers, a size: the fi_addr_t of a peer that hosts or routers reported as unreachable.
+/// Each report is returned once; -FI_ENOMSG: there is none.
 pub const OPT_UNREACHABLE: c_int = 0x4946_0004;
 
 /// Private option for layered providers, a size: completions of this connected endpoint give the number as the source
@@ -31,12 +31,12 @@ pub const OPT_PEER_NUMBER: c_int = 0x4946_0002;
 /// endpoint, also if the endpoint receives into a context that it shares with others.
 pub const OPT_PAUSE: c_int = 0x4946_0003;
 
-/// An option of our own, for providers of ours that lie above: size, which can only be read. A `Listener` as a number,
-/// for an endpoint whose fi_connect has not ended.
+/// Private option for layered providers, a size that can only be read: a `Listener` as a number, for an endpoint whose
+/// fi_connect is pending.
 pub const OPT_LISTENER: c_int = 0x4946_0005;
 
 impl<T: Transport> Ep<T> {
-    /// Stops reading from the peer, or goes on.
+    /// Stops or resumes reading from the peer.
     fn pause(&self, on: bool) -> Result {
         let mut guard = self.shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;
@@ -96,7 +96,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                 }
                 Ok(())
             }
-            // Where shared memory is not used, whatever is permitted. Nothing else is where there is nothing else.
+            // An endpoint that cannot share memory accepts any value, because it never uses shared memory.
             FI_OPT_SHARED_MEMORY_PERMITTED if !self.may_share() => value(OptKind::Bool).map(drop),
             FI_OPT_SHARED_MEMORY_PERMITTED if self.shared.member.is_none() => {
                 match value(OptKind::Bool)? {
@@ -107,7 +107,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                     _ => Err(Error::INVAL),
                 }
             }
-            // fi_endpoint(3): there is no CUDA here.
+            // fi_endpoint(3): this provider has no CUDA support.
             FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
             OPT_MORE_FOLLOWS => match value(OptKind::Bool)? {
                 OptValue::Bool(on) => {
@@ -166,7 +166,7 @@ impl<T: Transport> EpCalls for Ep<T> {
             guard.run_triggers();
             return Ok(());
         }
-        // A receive that is not there any more has met its message.
+        // A receive that is not posted any more has matched a message.
         let cancelled = match self.receives() {
             true => domain.cancel(self.shared.id, context),
             false => Err(Error::NOENT),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls of an endpoint that are not the usual ones: operations with FI_TRIGGER (fi_trigger(3)), operations that may
-//! set off others, lowered limits, peeks.
+//! Uncommon calls of an endpoint: operations with FI_TRIGGER (fi_trigger(3)), operations for which others wait, reduced
+//! limits, peeks.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
@@ -16,19 +16,19 @@ use crate::ffi::ops::transfer::{Context, Rx, Tx};
 use crate::ffi::ops::work::{Outgoing, condition};
 
 impl<T: Transport> Shared<T> {
-    /// From now on it is asked after each operation whether that set off others.
+    /// From now on each operation checks whether others wait for it.
     pub(super) fn watch(&self) {
         self.limits.watch();
     }
 
-    /// Calls without flags have these: those with FI_TRIGGER do not go the usual way.
+    /// Sets the default flags of calls without flags. If they include FI_TRIGGER, calls leave the fast path.
     pub(super) fn expect(&self, flags: OpFlags) {
         if flags.contains(OpFlags::TRIGGER) {
             self.limits.set_any();
         }
     }
 
-    /// The flags that all operations of the initiator have, beside those that the endpoint's order gives them.
+    /// Sets the flags that all initiated operations have, besides those of the endpoint's order.
     pub(super) fn imply(&self, flags: OpFlags) {
         let all = flags | self.limits.implied();
         self.tx_implied.store(all.bits(), Ordering::Relaxed);
@@ -36,19 +36,20 @@ impl<T: Transport> Shared<T> {
 }
 
 impl<T: Transport> Ep<T> {
-    /// Where its operations are posted, if it is on this domain.
+    /// The place where this endpoint's operations are posted, if it belongs to this domain.
     pub fn place_in(&self, engine: &Arc<Engine<T>>) -> Option<Place> {
         let (port, ep) = (self.port(), self.shared.id);
         self.is_of(engine).then_some(Place { port, ep })
     }
 
-    /// Deferred work is going to be queued at this endpoint.
+    /// Prepares the endpoint for deferred work.
     pub fn expect_work(&self, state: &mut State<T>) -> Result {
         self.shared.watch();
         state.domain.ep_mut(self.shared.id).tell_work()
     }
 
-    /// What the transport refused for its flags, and has left as it was: with FI_TRIGGER it is the engine's.
+    /// Handles an operation that the transport refused, unchanged, because of its flags. The engine itself implements
+    /// FI_TRIGGER.
     #[cold]
     pub(super) fn post_refused(&self, tx: &mut Tx<'_, T::Memory>, error: Error) -> Result {
         match error == Error::BADFLAGS && tx.flags.contains(OpFlags::TRIGGER) {
@@ -57,7 +58,7 @@ impl<T: Transport> Ep<T> {
         }
     }
 
-    /// FI_TRIGGER: keeps an operation until its counter has the value.
+    /// FI_TRIGGER: keeps an operation until its counter reaches the threshold.
     pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &mut Tx<'_, T::Memory>) -> Result {
         let place = Place {
             port: self.port(),
@@ -68,7 +69,7 @@ impl<T: Transport> Ep<T> {
         self.post_when(state, context, Action::Transmit(place, outgoing))
     }
 
-    /// As `receive`, with FI_PEEK or FI_TRIGGER.
+    /// Like `receive`, with FI_PEEK or FI_TRIGGER.
     #[cold]
     pub(super) fn receive_special(
         &self,
@@ -96,7 +97,7 @@ impl<T: Transport> Ep<T> {
         result
     }
 
-    /// Keeps an operation until the counter that its context names has the value.
+    /// Keeps an operation until the counter named in its context reaches the threshold.
     pub(super) fn post_when(
         &self,
         state: &mut State<T>,

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a context of a scalable endpoint may do and hold: fi_endpoint(3), fi_tx_context, fi_rx_context.
+//! Capabilities and limits of a context of a scalable endpoint: fi_endpoint(3), fi_tx_context, fi_rx_context.
 #![forbid(unsafe_code)]
 
 use crate::base::flags::flags;
 use crate::base::info::{RxAttr, TxAttr};
 use crate::base::{Caps, Error, Result};
 
-/// What a context can do: all that the endpoint can, unless its attributes name less.
+/// The capabilities of a context: those of the endpoint, reduced to the kinds that the context's attributes name, if
+/// any.
 pub fn own_caps(all: Caps, own: Caps) -> Caps {
     let kinds = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | COLLECTIVE);
     match own & kinds {
@@ -15,7 +16,7 @@ pub fn own_caps(all: Caps, own: Caps) -> Caps {
     }
 }
 
-/// fi_endpoint(3): a context may have less than its endpoint; what is zero is as the endpoint has it.
+/// fi_endpoint(3): a context may have less than its endpoint. Zero means the value of the endpoint.
 pub fn narrow_tx(tx: &mut TxAttr, wanted: &TxAttr, caps: Caps) -> Result {
     if !(caps | tx.caps).contains(wanted.caps) || !tx.msg_order.covers(wanted.msg_order) {
         return Err(Error::INVAL);

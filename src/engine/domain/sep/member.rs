@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The place of a context in its scalable endpoint.
+//! The link from a context to its scalable endpoint.
 #![forbid(unsafe_code)]
 
 use std::sync::{Arc, PoisonError};
@@ -13,18 +13,18 @@ use crate::engine::srx::MIN_MULTI_RECV;
 use crate::engine::transport::Transport;
 use crate::sync::Use;
 
-/// What a context does.
+/// The direction of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     Transmit,
     Receive,
 }
 
-/// The place of a context in its endpoint.
+/// The link from a context to its endpoint.
 pub struct Member<T: Transport> {
     pub port: Arc<Port<T>>,
     pub side: Side,
-    /// The number in `domain.eps`.
+    /// The index in `domain.eps`.
     pub(super) id: usize,
 }
 
@@ -33,12 +33,13 @@ impl<T: Transport> Member<T> {
         self.id
     }
 
-    /// What keeps the endpoint open.
+    /// Returns a use that keeps the endpoint open.
     pub fn hold(&self) -> Use {
         self.port.contexts.take()
     }
 
-    /// fi_ep_bind: queues and counters of what the context does. The address vector comes from the endpoint.
+    /// fi_ep_bind: allows queues and counters of the context's direction only. The address vector comes from the
+    /// endpoint.
     pub fn check_bind(&self, flags: u64) -> Result {
         let foreign = match self.side {
             Side::Transmit => FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
@@ -66,8 +67,8 @@ impl<T: Transport> Member<T> {
     }
 }
 
-/// fi_endpoint(3), fi_close: what was posted is discarded without a word. Messages that come meanwhile wait for the
-/// context to be opened again.
+/// fi_endpoint(3), fi_close: posted operations are discarded without completions. Messages that arrive later wait until
+/// the context is opened again.
 impl<T: Transport> Drop for Member<T> {
     fn drop(&mut self) {
         let Ok(mut guard) = self.port.engine.lock_to_close() else {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is made of entries below, and of hints.
+//! Tests of the entries that result from entries below and from hints.
 #![forbid(unsafe_code)]
 
 use std::cell::RefCell;
 
 use super::*;
 
-/// A provider below, and what it was asked.
+/// A provider below that records the hints it receives.
 struct Fake {
     entry: Info,
     tells_source: bool,
@@ -165,7 +165,7 @@ fn others_are_asked_for_datagrams_by_their_names() {
     }
 }
 
-/// A provider that does not say where datagrams come from will do; one whose packets are too short will not.
+/// A provider that does not report the source of datagrams is accepted; one whose packets are too short is not.
 #[test]
 fn what_is_below_has_to_carry_a_packet() {
     let mut below = fake();

@@ -30,8 +30,8 @@ pub struct Strangers {
 }
 
 impl<A: Address> Port<A> {
-    /// Makes the session again of a stranger that was answered and then forgotten. `own_id` must be the number that
-    /// its address got.
+    /// Makes the session of a stranger again that was answered and then forgotten. `own_id` must be the number that the
+    /// hash gives its address.
     #[cold]
     pub(super) fn recall<W: Routes<A>>(
         &mut self,
@@ -71,7 +71,8 @@ impl<A: Address> Port<A> {
         }
     }
 
-    /// Makes room for one more session whose peer has only greeted. False: the greeting has to be repeated later.
+    /// Makes room for one more session whose peer has only greeted. Returns false if there is none: the peer has to
+    /// repeat its greeting later.
     pub(super) fn make_room<W: Routes<A>>(
         &mut self,
         domain: &mut DomainState<A>,
@@ -122,7 +123,7 @@ impl<A: Address> Port<A> {
             if self.is_in_vector(domain, &self.sessions[id].addr) {
                 self.sessions[id].is_listed = false;
             } else if self.is_dispensable(domain, now, id) {
-                // A peer of this library drops what it has of this session, too.
+                // A peer of this library then drops its side of the session, too.
                 self.with(domain, wire, now, id, |session, cx| session.part(cx));
                 self.forget(wire, id);
             } else {
@@ -158,9 +159,9 @@ impl<A: Address> Port<A> {
 
 /// Most sessions whose peers have only greeted.
 const GREETED: usize = 256;
-/// The same where the session cannot be made again.
+/// The same if the session cannot be made again from its first packet.
 const GREETED_BY_PLACE: usize = 16 << 10;
-/// Time that a peer has to use the answer to its greeting, where its session cannot be made again.
+/// Time that a peer has to use the answer to its greeting if its session cannot be made again.
 const ANSWER_TIME: Duration = Duration::from_secs(30);
 /// Proved sessions (about 1 KiB each) that are kept however quiet they are.
 const MANY: usize = 16 << 10;

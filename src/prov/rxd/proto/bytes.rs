@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Numbers of a packet, one behind the other. Reading beyond the end is an error; there is always room to write.
+//! Reads and writes consecutive numbers of a packet. Reading beyond the end is an error; the buffer for writing is
+//! always long enough.
 #![forbid(unsafe_code)]
 
 use super::{Decoded, Malformed};
@@ -36,7 +37,7 @@ impl<'a> Reader<'a> {
         self.0
     }
 
-    /// There is nothing behind `value`.
+    /// Returns `value` if no bytes are left.
     pub fn end<T>(&self, value: T) -> Decoded<T> {
         match self.0 {
             [] => Ok(value),

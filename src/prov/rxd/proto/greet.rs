@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two endpoints learn each other's numbers.
+//! The packets by which two endpoints exchange their numbers for each other.
 //!
-//! A peer of this library says that it is one where others say nothing: in the sequence number, which these packets
-//! have no use for.
+//! A peer of this library marks itself in the sequence number of these packets, which is unused otherwise.
 #![forbid(unsafe_code)]
 
 use super::{CTS, Decoded, Head, Malformed, RTS, Reader};
@@ -10,9 +9,9 @@ use super::{CTS, Decoded, Head, Malformed, RTS, Reader};
 /// Ready to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rts<'a> {
-    /// By which the sender wants to be called: what the receiver puts into its packets.
+    /// The number that the receiver must put into its packets to the sender.
     pub id: u32,
-    /// The address of the sender, with zeros behind it.
+    /// The address of the sender, padded with zeros.
     pub name: &'a [u8; MAX_NAME],
     pub is_ours: bool,
 }
@@ -20,14 +19,14 @@ pub struct Rts<'a> {
 /// Clear to send: answers an `Rts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cts {
-    /// What the other side has called itself.
+    /// The number from the `Rts` that this answers.
     pub echo: u32,
     pub id: u32,
     pub is_ours: bool,
 }
 
 impl<'a> Rts<'a> {
-    /// `name` is not longer than `MAX_NAME`.
+    /// `name` must not be longer than `MAX_NAME`.
     pub fn encode(id: u32, name: &[u8], is_ours: bool, out: &mut [u8]) -> usize {
         let mut padded = [0; MAX_NAME];
         padded[..name.len()].copy_from_slice(name);
@@ -82,7 +81,7 @@ fn number(id: u64) -> Decoded<u32> {
 
 /// Bytes of a name.
 pub const MAX_NAME: usize = 64;
-/// Bytes of the longest packet of the exchange.
+/// Bytes of the longest packet of the handshake.
 #[cfg(test)]
 pub const GREETING: usize = super::BASE + 8 + MAX_NAME;
 const MARK: u64 = u64::from_be_bytes(*b"ironrxd1");

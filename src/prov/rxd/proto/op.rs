@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The packet that an operation begins with. What has room in it is *inline*; else it says how many packets there are.
+//! The first packet of an operation. An operation that fits into it is *inline*; otherwise the packet contains the
+//! number of packets.
 #![forbid(unsafe_code)]
 
 use super::{BASE, Decoded, Head, Malformed, Reader};
 use crate::abi::fi_rma_iov;
 use crate::base::iovec::IOV_LIMIT;
 
-/// What an operation is.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Message,
@@ -18,7 +19,7 @@ pub enum Kind {
     Compare,
 }
 
-/// Memory at the target.
+/// A range of memory at the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RmaIov {
     pub addr: u64,
@@ -28,36 +29,37 @@ pub struct RmaIov {
 
 const _: () = assert!(size_of::<RmaIov>() == size_of::<fi_rma_iov>());
 
-/// A few of them.
+/// A list of target ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Iovs {
     list: [RmaIov; MAX_IOVS],
     count: u8,
 }
 
-/// Of an operation that is not inline.
+/// Sizes of an operation that is not inline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {
     /// Bytes of the operation.
     pub total: u64,
-    /// Packets: of a read those of the answer, else this one and those behind it.
+    /// Number of packets. A read counts the packets of the answer; other operations count this packet and those after
+    /// it.
     pub count: u64,
-    /// By which the answer names the request.
+    /// The number by which the answer refers to the request.
     pub transaction: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Op {
     pub kind: Kind,
-    /// Of `Tagged`.
+    /// Used if `kind` is `Tagged`.
     pub tag: u64,
-    /// For the queue of the peer.
+    /// Remote completion data.
     pub data: Option<u64>,
-    /// None: inline.
+    /// None if the operation is inline.
     pub segments: Option<Segments>,
-    /// Of all but messages.
+    /// Target ranges; empty for messages.
     pub iovs: Iovs,
-    /// Type and operation, of atomics.
+    /// Data type and operation of an atomic.
     pub atomic: [u32; 2],
 }
 
@@ -95,14 +97,14 @@ impl Kind {
         matches!(self, Kind::Atomic | Kind::Fetch | Kind::Compare)
     }
 
-    /// The target sends something back, which names the request.
+    /// Whether the target sends an answer that refers to the request.
     pub const fn is_answered(self) -> bool {
         matches!(self, Kind::Read | Kind::Fetch | Kind::Compare)
     }
 }
 
 impl Iovs {
-    /// False if there is no room.
+    /// Returns false if the list is full.
     pub fn push(&mut self, iov: RmaIov) -> bool {
         let place = self.list.get_mut(usize::from(self.count));
         place.map(|place| *place = iov).is_some_and(|()| {
@@ -115,7 +117,7 @@ impl Iovs {
         &self.list[..usize::from(self.count)]
     }
 
-    /// None if it is more than there can be.
+    /// None if the sum overflows.
     pub fn total(&self) -> Option<u64> {
         let mut iovs = self.as_slice().iter();
         iovs.try_fold(0u64, |total, iov| total.checked_add(iov.len))
@@ -123,7 +125,7 @@ impl Iovs {
 }
 
 impl Op {
-    /// All but the payload.
+    /// Encodes everything but the payload.
     pub fn encode(&self, head: Head, out: &mut [u8]) -> usize {
         let is_tagged = self.kind == Kind::Tagged;
         let mut flags = 0;
@@ -159,7 +161,7 @@ impl Op {
         out.len()
     }
 
-    /// Bytes of all but the payload.
+    /// Bytes of everything but the payload.
     pub fn len(&self) -> usize {
         let part = |is_there: bool, len: usize| if is_there { len } else { 0 };
         BASE + part(self.kind == Kind::Tagged, 8)
@@ -205,7 +207,7 @@ impl Op {
             });
             let named = bytes.u32()?.to_ne_bytes()[0];
             match kind.is_message() {
-                // Of messages it says nothing.
+                // The field is unused in messages.
                 true => {}
                 false => count = named,
             }
@@ -243,7 +245,7 @@ impl Op {
         if self.kind.is_atomic() {
             return Ok(());
         }
-        // Each packet behind this one has a byte at least.
+        // Each packet after this one carries at least one byte.
         let left = total.checked_sub(payload);
         let fits = left.is_some_and(|left| match left {
             0 => count == 1,
@@ -256,9 +258,9 @@ impl Op {
     }
 }
 
-/// Pieces at the target of one operation.
+/// Most target ranges of one operation.
 pub const MAX_IOVS: usize = IOV_LIMIT;
-/// Bytes of the longest beginning.
+/// Bytes of the longest first packet without its payload.
 pub const MAX_OP_HEADER: usize = BASE + 8 + 8 + 24 + MAX_IOVS * size_of::<RmaIov>() + 8;
 
 const HAS_DATA: u16 = 0x01;

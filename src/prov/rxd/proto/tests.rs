@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Captured packets against the values that they have to read as and to be made from; packets that are none; any bytes.
+//! Decodes and encodes captured packets and compares them with expected values; decodes invalid packets and random
+//! bytes.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -25,12 +26,12 @@ fn hex(text: &str) -> Vec<u8> {
     pairs.map(byte).collect()
 }
 
-/// The ranges of a vector that say nothing, or differ from run to run.
+/// Byte ranges of a vector that are unused, or that differ from run to run.
 fn masked(name: &str) -> Vec<core::ops::Range<usize>> {
     let line = INDEX
         .lines()
         .find(|line| line.starts_with(&format!("{name}.hex,")));
-    // Quoted fields have commas.
+    // Quoted fields contain commas.
     let mut fields = Vec::new();
     for (i, part) in line.expect("a line of the index").split('"').enumerate() {
         if i % 2 == 0 {
@@ -85,7 +86,7 @@ fn in_packets(op: Op, total: u64, count: u64) -> Op {
     Op { segments, ..op }
 }
 
-/// A vector with its name, the number of its packet, what begins the operation, and its bytes.
+/// A vector with its name, its packet number, the operation that the packet begins, and its bytes.
 type Captured = ((&'static str, &'static str), u64, Op, Vec<u8>);
 
 #[rustfmt::skip]
@@ -109,12 +110,12 @@ fn ops() -> Vec<Captured> {
     ]
 }
 
-/// Compares what was made with what was captured, where that says something.
+/// Compares an encoded packet with the captured one, except in masked ranges.
 fn compare(name: &str, made: &[u8], captured: &[u8]) {
     assert_eq!(made.len(), captured.len(), "{name}");
     let masked = masked(name);
     for (i, (made, captured)) in made.iter().zip(captured).enumerate() {
-        // The sender's own flags: whether it completes, and how.
+        // Local flags of the sender: whether and how the operation completes.
         let ignored = if i == 2 { 0x4e } else { 0 };
         let (made, captured) = (made & !ignored, captured & !ignored);
         if !masked.iter().any(|range| range.contains(&i)) {
@@ -289,7 +290,7 @@ fn what_has_no_capture_is_read_as_it_was_made() {
     }
 }
 
-/// What is wrong with one packet that was right.
+/// Valid packets with one fault each are refused.
 #[test]
 fn packets_that_are_none_are_refused() {
     let whole = |op: Op, payload: usize| {
@@ -334,7 +335,7 @@ fn packets_that_are_none_are_refused() {
         message[1] = kind;
         assert!(!good(&message));
     }
-    // Versions count in greetings alone.
+    // The version is checked in greetings only.
     let mut out = [0; GREETING];
     let len = Cts::encode(1, 2, true, &mut out);
     out[0] = 1;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two endpoints get to know each other, and how one finds that the other has begun anew.
+//! The handshake of two endpoints, and the detection of a peer that has restarted.
 //!
-//! Each tells the other by which number it wants to be called. Numbers of this library cannot be guessed, so what
-//! carries them comes from somebody who has seen them. A greeting can be forged, or be an old one: it changes nothing
-//! about a peer that is known, but gets it a second number (`candidate`). Only who calls by that one has begun anew.
+//! Each side gives the other the number that the other must put into its packets. Numbers of this library cannot be
+//! guessed, so a packet with the right number comes from a host that has received it. A greeting can be forged or be an
+//! old copy. It therefore changes nothing for a known peer, except that the peer gets a second number (`candidate`).
+//! The peer counts as restarted only when it uses that second number.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -20,20 +21,20 @@ use crate::prov::rxd::SOURCE;
 use crate::prov::rxd::proto::{Cts, Rts};
 
 pub struct Greeting {
-    /// What the peer is to call this side; the lower bits are its place in the table.
+    /// The number that the peer must put into its packets; the lower bits may be the session's index in the table.
     own_id: u32,
-    /// What the peer wants to be called; 0: not known yet.
+    /// The number that the peer has chosen for packets to it; 0: not known yet.
     peer_id: u32,
-    /// The peer is of this library.
+    /// Whether the peer uses this library.
     pub is_ours: bool,
-    /// The own greeting is not answered: since when, and how many were sent.
+    /// Time and number of our greetings while none is answered.
     asked: Option<(Instant, u32)>,
     /// A greeting was sent since the last answer to one.
     expects_answer: bool,
     up_since: Option<Instant>,
-    /// The peer seems to have begun anew.
+    /// Set while the peer may have restarted.
     candidate: Option<Candidate>,
-    /// Greeting has come to nothing.
+    /// The error and time of the last failed handshake.
     failed: Option<(Error, Instant)>,
 }
 
@@ -44,11 +45,11 @@ struct Candidate {
     is_ours: bool,
 }
 
-/// What a number in a packet says of its sender.
+/// The sender of a packet, judged by the number that the packet carries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Caller {
     Known,
-    /// The peer has begun anew.
+    /// The peer has restarted.
     Anew,
     Unknown,
 }
@@ -92,7 +93,7 @@ impl<A: Address> Session<A> {
         self.greeting.own_id
     }
 
-    /// Who calls this side by `own_id`; `seq` is the number of the packet.
+    /// Classifies the sender of a packet with the number `own_id`; `seq` is the packet's sequence number.
     pub fn caller(&self, own_id: u32, seq: Option<u64>) -> Caller {
         if own_id == self.greeting.own_id {
             return Caller::Known;
@@ -100,14 +101,14 @@ impl<A: Address> Session<A> {
         match &self.greeting.candidate {
             Some(candidate) if candidate.own_id == own_id => match seq {
                 Some(0) => Caller::Anew,
-                // It goes on by its other number: the greeting was an old one.
+                // The peer still uses its first number in order, so the greeting was an old copy.
                 _ => Caller::Known,
             },
             _ => Caller::Unknown,
         }
     }
 
-    /// The peer is the one that has the second number: what was before is over.
+    /// Handles the first packet with the second number: the peer has restarted, so the state of the old session ends.
     pub fn begin_anew<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         let Some(new) = self.greeting.candidate.take() else {
             return;
@@ -117,14 +118,14 @@ impl<A: Address> Session<A> {
         self.greeting.settle(new.peer_id, new.is_ours, cx.now);
     }
 
-    /// The session is made again for a peer that calls this side by `own_id`, an answer to an earlier greeting. Greets
-    /// the peer to get its number.
+    /// Restores the session of a peer that uses `own_id`, the answer to an earlier greeting. Greets the peer to get its
+    /// number.
     pub fn recall<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, own_id: u32) {
         self.greeting.own_id = own_id;
         self.greet(cx);
     }
 
-    /// Greets a peer, if nothing is known of it yet.
+    /// Greets the peer unless it is known or a greeting is unanswered.
     pub fn greet<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         if self.greeting.is_up() || self.greeting.asked.is_some() {
             return;
@@ -133,7 +134,8 @@ impl<A: Address> Session<A> {
         self.greeting.asked = Some((cx.now, 0));
     }
 
-    /// Greets a peer that an operation is meant for which waits outside. Why that has come to nothing, for a while.
+    /// Greets the peer for an operation that returned -FI_EAGAIN. Returns the error of the last handshake if that
+    /// failed within `REMEMBERED`.
     pub fn ask<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> Result {
         if let Some((error, at)) = self.greeting.failed
             && cx.now.saturating_duration_since(at) < REMEMBERED
@@ -161,18 +163,18 @@ impl<A: Address> Session<A> {
         self.greeting.asked = Some((cx.now, count + 1));
     }
 
-    /// Also asks whether a peer is still the one that it was.
+    /// Sends a greeting. To a known peer it also checks that the peer has not restarted.
     pub(super) fn send_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.greeting.expects_answer = true;
         let (id, name) = (self.greeting.own_id, &cx.common.name);
         let extended = cx.common.settings.extended;
-        // One that finds no room is sent by the timer.
+        // If the wire has no room, the timer sends the greeting again.
         cx.wire.send(self.route, false, |out| {
             Rts::encode(id, name, extended, out)
         });
     }
 
-    /// The peer greets.
+    /// Handles a greeting of the peer.
     pub fn take_rts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, rts: &Rts<'_>) {
         self.last_contact = cx.now;
         self.silence = Silence::default();
@@ -184,8 +186,8 @@ impl<A: Address> Session<A> {
                 false
             }
             true if rts.id != greeting.peer_id => true,
-            // Numbers of this library do not come twice; others count from 1. They do not greet again once they have
-            // been answered, but an old greeting may be late.
+            // Numbers of this library are not reused; other libraries count from 1. Such a peer does not greet again
+            // after it was answered, but an old copy of its greeting may arrive late.
             true => {
                 let since = greeting
                     .up_since
@@ -216,7 +218,7 @@ impl<A: Address> Session<A> {
         self.meet(cx);
     }
 
-    /// The peer answers a greeting of this session. An answer that nothing asked for is ignored: it could end
+    /// Handles the answer to a greeting of this session. An unexpected answer is ignored, because it could end
     /// operations.
     pub fn take_cts<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, cts: &Cts) {
         if !std::mem::take(&mut self.greeting.expects_answer) {
@@ -229,7 +231,8 @@ impl<A: Address> Session<A> {
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);
         } else if cts.id != self.greeting.peer_id {
-            // Only the peer knows the number that is echoed, and it has forgotten this side.
+            // Only the peer can know the echoed number, so the answer is genuine: the peer has restarted and lost its
+            // state.
             let own_id = self.greeting.own_id;
             if !self.is_untouched() {
                 self.lose(cx, Error::CONNRESET, c"the peer has begun anew");
@@ -245,12 +248,12 @@ impl<A: Address> Session<A> {
         self.greeting.is_up()
     }
 
-    /// The peer is known to be of another library.
+    /// Whether the peer is known to use another library.
     pub(super) fn is_foreign(&self) -> bool {
         self.greeting.is_up() && !self.greeting.is_ours
     }
 
-    /// The peer is known, or known again.
+    /// Called when the peer has answered, the first time or after a restart.
     fn meet<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         log_info!(&SOURCE, Subsys::EpCtrl, "{} has answered", self.addr);
         if self.rx.next > 0 {
@@ -262,16 +265,16 @@ impl<A: Address> Session<A> {
         self.arm(cx);
     }
 
-    /// The peer is not known any more; should it be there, it learns by another number that this side begins anew.
+    /// Resets the handshake. If the peer is still alive, the new number shows it that this side has started again.
     pub(super) fn forget<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         let own_id = cx.common.ids.another(&self.addr.to_bytes(), self.id);
         self.greeting = Greeting::new(own_id);
     }
 }
 
-/// Until a greeting is repeated.
+/// Time until a greeting is repeated for the first time.
 const FIRST: Duration = Duration::from_millis(10);
-/// Until a peer that did not answer is tried for operations that wait outside.
+/// Time for which a failed handshake ends later operations at once.
 const REMEMBERED: Duration = Duration::from_secs(15);
-/// No copy of a greeting comes later than this.
+/// A copy of an earlier greeting does not arrive later than this.
 const LATE: Duration = Duration::from_secs(2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The numbers by which peers call an endpoint. They are keyed hashes (HMAC with a random key per endpoint), so a host
+//! The numbers that an endpoint gives its peers. They are keyed hashes (HMAC with a random key per endpoint), so a host
 //! that never received a number cannot guess it.
 //!
 //! The first number of a peer is a hash of its address. An endpoint can therefore forget a peer that it has answered,
@@ -13,7 +13,7 @@ use std::time::Instant;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// Makes numbers.
+/// Generates the numbers.
 pub struct Ids {
     mac: Hmac<Sha256>,
     since: Option<Instant>,
@@ -41,8 +41,8 @@ impl Ids {
         self.number(FIRST, generation, addr, place)
     }
 
-    /// Whether `first` made this number for this address not long ago. Always false for numbers with places: two
-    /// addresses may have had the same place.
+    /// Whether `first` made this number for this address in the current or the previous generation. Always false if
+    /// numbers contain places, because two addresses may have had the same place.
     pub fn is_first(&mut self, now: Instant, addr: &[u8], id: u32) -> bool {
         let generation = self.generation(now);
         let mut recent = generation.saturating_sub(1)..=generation;
@@ -55,12 +55,12 @@ impl Ids {
         self.number(ANOTHER, self.made, addr, place)
     }
 
-    /// Whether numbers name places.
+    /// Whether numbers contain places.
     pub fn names_places(&self) -> bool {
         self.by_place
     }
 
-    /// The place that a number names, where numbers name places.
+    /// The place in a number, if numbers contain places.
     pub fn place(&self, id: u32) -> Option<usize> {
         let mask = (1 << PLACE_BITS) - 1;
         self.by_place.then_some((id & mask) as usize)
@@ -84,7 +84,7 @@ impl Ids {
             true => word << PLACE_BITS | place as u32,
             false => word,
         });
-        // 0 is no number; eight zeros in a row do not occur.
+        // 0 means no number. Eight zeros in a row do not occur.
         let usable = numbers.find(|&id| id >> PLACE_BITS != 0);
         usable.unwrap_or(1 << PLACE_BITS | place as u32)
     }
@@ -92,12 +92,12 @@ impl Ids {
 
 const FIRST: u8 = 0;
 const ANOTHER: u8 = 1;
-/// Time after which `first` makes other numbers. A forgotten session must stay forgotten: sessions that were in use are
-/// kept longer than this.
+/// Time after which `first` returns other numbers. A session that was in use is kept longer than this, so that the
+/// number of a forgotten session is not valid again.
 pub const GENERATION: Duration = Duration::from_secs(64);
 
 const PLACE_BITS: u32 = 20;
-/// Sessions of an endpoint.
+/// Most sessions of an endpoint.
 pub const PLACES: usize = 1 << PLACE_BITS;
 
 #[cfg(test)]

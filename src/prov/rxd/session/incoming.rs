@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of a packet whose turn has come, and where the bytes of an operation go that came in several.
+//! Processes packets in order, and stores the bytes of operations that arrive in several packets.
 #![forbid(unsafe_code)]
 
 use super::sink::{Incoming, Sink, Stall, Step};
@@ -86,7 +86,7 @@ impl<A: Address> Session<A> {
         Step::Taken
     }
 
-    /// Who is not in the vector is reported with its address (FI_SOURCE_ERR).
+    /// Records the address of a sender that is not in the address vector (FI_SOURCE_ERR).
     fn note_origin<W>(&mut self, cx: &mut Cx<'_, A, W>, srx: usize, slot: Slot) {
         if cx.domain.reports_origin(self.ep, fi_addr_of(self.source)) {
             cx.domain
@@ -95,7 +95,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The first bytes of an operation, and maybe all.
+    /// Handles the first bytes of an operation, which may be all of it.
     pub(super) fn begin<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, A, W>,
@@ -121,7 +121,7 @@ impl<A: Address> Session<A> {
     fn put<W>(&mut self, cx: &mut Cx<'_, A, W>, incoming: &mut Incoming, bytes: &[u8]) {
         incoming.got += bytes.len() as u64;
         match &mut incoming.sink {
-            // What a receive has no room for is dropped, and its completion says so.
+            // Bytes beyond the receive buffer are dropped; the completion reports the truncation.
             Sink::Receive(receive) => {
                 receive.0.iov.copy_in(bytes);
             }
@@ -231,7 +231,7 @@ impl<A: Address> Session<A> {
         Step::Taken
     }
 
-    /// What was to come in this place will not.
+    /// Handles a packet that replaces one that will not come.
     #[cold]
     fn take_void<W>(&mut self, cx: &mut Cx<'_, A, W>, void: &Void) -> Step {
         if let Some(incoming) = self.rx.incoming.take() {
@@ -246,7 +246,7 @@ impl<A: Address> Session<A> {
         Step::Taken
     }
 
-    /// No more bytes come.
+    /// Ends an operation whose remaining bytes will not arrive.
     pub(super) fn drop_sink<W>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink, error: Error) {
         let failed = match sink {
             Sink::Receive(receive) => Some(*receive),

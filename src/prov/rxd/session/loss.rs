@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of operations when the peer is gone, or the application cancels them.
+//! Ends operations when the peer is lost, or when the application cancels them.
 #![forbid(unsafe_code)]
 
 use core::ffi::CStr;
@@ -16,7 +16,7 @@ use crate::engine::transport::Address;
 use crate::prov::rxd::SOURCE;
 
 impl<A: Address> Session<A> {
-    /// The peer is gone: everything that was under way fails. What is posted from now on greets it anew.
+    /// The peer is lost: all operations in flight fail. The next operation starts a new handshake.
     #[cold]
     pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
         cx.domain.loss.get_or_insert_with(|| loss_of(why));
@@ -56,7 +56,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The same of a peer that does not answer any more: receives that name it would wait for ever.
+    /// The same for a peer that stopped answering. Also fails receives that wait for a message of this peer only.
     #[cold]
     pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
         let why = c"the peer does not answer";
@@ -72,13 +72,13 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The session goes with its endpoint. A peer of this library is told so, once; false if the wire has no room.
+    /// Notifies a peer of this library, once, that the endpoint closes. Returns false if the wire has no room.
     pub fn part<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
         self.rx.refused = GONE;
         self.send_ack(cx)
     }
 
-    /// Nothing is written to memory of the application any more.
+    /// Stops writing to memory of the application.
     pub fn leave_memory(&mut self) {
         if let Some(incoming) = &mut self.rx.incoming {
             incoming.sink = Sink::Nothing;
@@ -91,7 +91,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Takes out an operation of which nothing has left.
+    /// Removes an operation of which no packet was sent.
     pub fn cancel<W>(&mut self, cx: &mut Cx<'_, A, W>, ep: usize, context: usize) -> bool {
         let is_meant = |out: &Out| match &out.end {
             End::Complete(op) => op.ep() == ep && op.context == context,
@@ -108,7 +108,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// Peers of other libraries carry out what is in one packet.
+    /// Fails atomics of several packets: peers of other libraries implement only those that fit in one packet.
     pub fn drop_long_atomics<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.is_foreign() {
             return;
@@ -127,7 +127,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// What has not left, and the application may take for sent.
+    /// Number of unsent operations that the application may consider done.
     pub fn promised(&self) -> usize {
         let mut ops = self.tx.outs.iter().filter_map(|out| match &out.end {
             End::Complete(op) => Some(op),

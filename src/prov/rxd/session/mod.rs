@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What two endpoints owe each other: a state machine without I/O. Operations, packets and times go in; packets leave
-//! by the wire that it is given, completions go to the domain.
+//! The protocol state between two endpoints: a state machine without I/O. Calls pass in operations, packets and times.
+//! Packets leave by the `Wire` that each call passes; completions go to the domain.
 //!
-//! `greet` is the handshake, `ids` the numbers by which peers call each other. `send` is what leaves, with `out` and
-//! `window`; `receive` is what arrives, in its order, and `incoming` and `target` carry it out. `loss` ends a session,
+//! `greet` is the handshake, `ids` the numbers that peers put into their packets. `send` sends packets, with `out` and
+//! `window`; `receive` puts arriving packets in order, and `incoming` and `target` process them. `loss` ends a session,
 //! and `tell` makes its snapshot for reports.
 #![forbid(unsafe_code)]
 
@@ -39,12 +39,12 @@ use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::Address;
 use crate::prov::rxd::proto::{Head, Packet};
 
-/// Brings packets to peers, and may lose them.
+/// Sends packets to peers. Packets may get lost.
 pub trait Wire {
-    /// A packet for a peer: `write` gets `mtu` bytes, and says how many it has used. `more`: another one follows at
-    /// once. False: there is no room now.
+    /// Sends a packet to a peer. `write` gets a buffer of `mtu` bytes and returns the number of bytes used. `more`:
+    /// another packet follows at once. Returns false if there is no room now.
     fn send(&mut self, to: u64, more: bool, write: impl FnOnce(&mut [u8]) -> usize) -> bool;
-    /// Bytes of a packet.
+    /// Size of a packet in bytes.
     fn mtu(&self) -> usize;
 }
 
@@ -58,42 +58,42 @@ pub enum From<A> {
     Untold,
 }
 
-/// What the sessions of an endpoint share.
+/// State that all sessions of an endpoint share.
 pub struct Common {
     pub settings: Settings,
-    /// The address of the endpoint, as peers are told.
+    /// The address of the endpoint, as greetings contain it.
     pub name: Vec<u8>,
-    /// Sessions that have to acknowledge something; that have something to send and found no room; that have to wait
-    /// until there is room for what has come.
+    /// Sessions that owe an acknowledgement. See also `blocked`: sessions with packets to send that found no room on
+    /// the wire, and `stalled`: sessions whose next received packet waits for a free resource.
     pub acks: Vec<usize>,
-    /// Packets have come just now.
+    /// The endpoint has just received packets.
     pub is_busy: bool,
     pub blocked: Vec<usize>,
     pub stalled: Vec<usize>,
-    /// Those that are no longer right are skipped when they come up.
+    /// Deadlines. An entry that its session has replaced is skipped when it is due.
     pub timers: BinaryHeap<Reverse<(Instant, usize)>>,
-    /// Packets that came out of their order, of all sessions.
+    /// Packets of all sessions that arrived out of order and are kept.
     pub early: usize,
-    /// Bytes that answers of all sessions take, until their peers acknowledge them.
+    /// Bytes used by answers of all sessions until their peers acknowledge them.
     pub answers: usize,
-    /// A peer let a timeout pass: reports about unreachable peers are read.
+    /// A peer did not answer within a timeout, so reports about unreachable peers are read.
     pub has_silent: bool,
     pub ids: Ids,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Packets that may be under way to a peer, and that a peer may have under way.
+    /// Packets that may be in flight to a peer, and from a peer.
     pub window: u32,
-    /// Packets are sent again.
+    /// Lost packets are sent again.
     pub retry: bool,
-    /// Bytes that messages without a receive may take.
+    /// Most bytes of unexpected messages.
     pub saved: usize,
-    /// What only this library knows is said to peers. A test may do without.
+    /// Extensions of this library are announced to peers. Tests may turn them off.
     pub extended: bool,
 }
 
-/// What is around a session during a call.
+/// The surroundings of a session during a call.
 pub struct Cx<'a, A: Address, W> {
     pub domain: &'a mut DomainState<A>,
     pub wire: &'a mut W,
@@ -102,19 +102,19 @@ pub struct Cx<'a, A: Address, W> {
 }
 
 pub struct Session<A> {
-    /// By which the endpoint's table knows it, and the endpoint.
+    /// Index of the session in the endpoint's table, and the endpoint.
     pub id: usize,
     pub ep: usize,
     pub addr: A,
-    /// What the wire calls the peer, and what matching does.
+    /// Handles of the peer: `route` at the provider below, `source` in message matching.
     pub route: u64,
     pub source: u64,
     greeting: Greeting,
     tx: SendState,
     rx: ReceiveState,
-    /// The deadline that stands in the list of all.
+    /// The deadline of this session in `Common::timers`.
     timer: Option<Instant>,
-    /// A packet arrived that carries a number only the peer can know.
+    /// The peer has proved its address: a packet arrived with a number that only the peer can know.
     pub is_proved: bool,
     /// Time of the last packet of the peer, greetings included.
     pub last_contact: Instant,
@@ -123,13 +123,13 @@ pub struct Session<A> {
     pub is_listed: bool,
 }
 
-/// Numbers that a session begins with.
+/// The initial numbers of a session.
 pub struct Names {
-    /// The peer at the provider below.
+    /// Handle of the peer at the provider below.
     pub route: u64,
-    /// The peer in matching.
+    /// Source of the peer in message matching.
     pub source: u64,
-    /// This side in packets of the peer.
+    /// The number that the peer puts into its packets.
     pub own_id: u32,
 }
 
@@ -159,7 +159,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// A packet of the peer that is no greeting; its number for this side was found right.
+    /// Handles a packet other than a greeting, after its number was found right.
     pub fn take<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>, bytes: &[u8]) {
         self.is_proved = true;
         self.last_contact = cx.now;
@@ -176,7 +176,7 @@ impl<A: Address> Session<A> {
         self.arm(cx);
     }
 
-    /// A deadline has come.
+    /// Handles a deadline that has come.
     pub fn tick<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, at: Instant) {
         if self.timer != Some(at) {
             return;
@@ -196,7 +196,7 @@ impl<A: Address> Session<A> {
         self.arm(cx);
     }
 
-    /// Has the next deadline come up.
+    /// Registers the next deadline.
     pub fn arm<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         let all = [
             self.greeting.deadline(),
@@ -236,12 +236,12 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Nothing was ever acknowledged, nor has anything come.
+    /// Whether no packet was acknowledged or received yet.
     fn is_untouched(&self) -> bool {
         self.tx.window.acked() == 0 && self.rx.next == 0
     }
 
-    /// Nothing is under way in either direction.
+    /// Whether nothing is in flight in either direction.
     pub fn is_idle(&self) -> bool {
         self.tx.is_empty() && self.rx.is_empty()
     }

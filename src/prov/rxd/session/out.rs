@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is on its way to a peer: operations, and answers to the peer's. Each is a row of packets with numbers, any of
-//! which can be made again as long as it is not acknowledged; so its bytes stay where they are.
+//! Operations, and answers to the peer's operations, that are in flight. Each is a series of numbered packets. A packet
+//! can be encoded again until it is acknowledged, so its bytes must stay in place.
 #![forbid(unsafe_code)]
 
 use crate::base::IoVec;
@@ -8,49 +8,49 @@ use crate::engine::domain_state::TxOp;
 use crate::engine::stream::session::receive_state::Regions;
 use crate::prov::rxd::proto::{DATA_HEADER, Data, Head, Kind, Op, Segments, Void};
 
-/// Where the bytes are.
+/// Location of the payload.
 pub enum Body {
-    /// Of the application, until the operation completes.
+    /// Memory of the application, which stays valid until the operation completes.
     Memory(IoVec),
     Bytes(Box<[u8]>),
-    /// Of regions that a peer reads.
+    /// Memory of regions that a peer reads.
     Region(IoVec, Box<Regions>),
 }
 
 pub enum Begin {
     Op(Op),
-    /// The first packet is like the others. It names the request.
+    /// An answer to this request; its first packet has the form of the others.
     Answer(u32),
 }
 
-/// What comes when all packets are acknowledged.
+/// The action when all packets are acknowledged.
 pub enum End {
     Complete(TxOp),
-    /// Nothing: the answer completes it, or it is one.
+    /// Nothing: an answer completes the operation, or this is an answer itself.
     Nothing,
 }
 
 pub struct Out {
-    /// The number of its first packet, and how many there are.
+    /// Number of the first packet, and the count of packets.
     pub first: u64,
     pub count: u64,
     pub begin: Begin,
     pub body: Body,
-    /// Bytes in all, and in the first packet.
+    /// Bytes of the payload, and those in the first packet.
     pub total: usize,
     pub head: usize,
     pub end: End,
-    /// The packets that take the place of its own because the operation is refused.
+    /// Sent in place of all packets because the operation is refused.
     pub void: Option<Void>,
-    /// Bytes that an answer takes until it is acknowledged; 0 for operations.
+    /// Bytes of memory that an answer uses until it is acknowledged; 0 for operations.
     pub cost: usize,
 }
 
-/// Bytes that an answer takes besides a copy of what was asked for.
+/// Bytes of memory that an answer uses besides a copy of the data.
 pub const ANSWER_COST: usize = size_of::<Out>() + size_of::<Regions>() + size_of::<IoVec>();
 
 impl Body {
-    /// Copies bytes from `at` on.
+    /// Copies bytes that start at offset `at`.
     fn copy(&self, at: usize, out: &mut [u8]) {
         match self {
             Body::Memory(iov) | Body::Region(iov, _) => {
@@ -63,7 +63,7 @@ impl Body {
         }
     }
 
-    /// Its memory must not be read any more.
+    /// Whether the memory must not be read any more.
     pub fn is_gone(&self) -> bool {
         match self {
             Body::Region(_, regions) => regions.iter().flatten().any(|region| region.is_closed()),
@@ -90,7 +90,7 @@ impl Body {
 }
 
 impl Out {
-    /// An operation in packets of `mtu` bytes at most.
+    /// Builds an operation in packets of at most `mtu` bytes.
     pub fn op(mut op: Op, transaction: u32, body: Body, end: End, mtu: usize) -> Out {
         let total = body.len();
         let is_inline =
@@ -106,12 +106,12 @@ impl Out {
             head = total.min(mtu - op.len());
             count = 1 + (total - head).div_ceil(mtu - DATA_HEADER) as u64;
             if let Some(segments) = &mut op.segments {
-                // Of a long atomic operation its operands count, and not its target.
+                // `total` of a long atomic counts the operands, not the target.
                 if op.kind.is_message() || op.kind.is_atomic() && count > 1 {
                     segments.total = total as u64;
                 }
                 segments.count = match op.kind {
-                    // Of the answer.
+                    // Packets of the answer.
                     Kind::Read => segments.total.div_ceil((mtu - DATA_HEADER) as u64).max(1),
                     _ => count,
                 };
@@ -130,7 +130,7 @@ impl Out {
         }
     }
 
-    /// An answer to the peer's request.
+    /// Builds an answer to a request of the peer.
     pub fn answer(transaction: u32, body: Body, mtu: usize) -> Out {
         let total = body.len();
         let chunk = mtu - DATA_HEADER;
@@ -151,7 +151,7 @@ impl Out {
         }
     }
 
-    /// Packet `index` of it. There is room for `mtu` bytes.
+    /// Encodes packet `index` into a buffer of `mtu` bytes.
     pub fn encode(&self, index: u64, head: Head, mtu: usize, out: &mut [u8]) -> usize {
         if let Some(void) = &self.void {
             return void.encode(head, out);
@@ -178,7 +178,7 @@ impl Out {
         len + part
     }
 
-    /// An atomic operation that only this library carries out.
+    /// Whether this is an atomic of several packets, which only this library implements.
     pub fn is_long_atomic(&self) -> bool {
         self.count > 1 && matches!(&self.begin, Begin::Op(op) if op.kind.is_atomic())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the application posts becomes packets.
+//! Turns posted operations into packets.
 #![forbid(unsafe_code)]
 
 use super::out::{Body, End, Out};
@@ -12,7 +12,7 @@ use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
 use crate::prov::rxd::proto::{Iovs, Kind, Op, RmaIov};
 
 impl<A: Address> Session<A> {
-    /// A message, a write or a read. If it is posted its memory is taken.
+    /// Posts a message, a write or a read. Takes over `tx`'s memory only on success.
     pub fn post<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, tx: &mut Tx<'_>, op: TxOp) -> Result {
         let kind = match tx.what {
             What::Msg => Kind::Message,
@@ -96,7 +96,7 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// The target has as many bytes as the operation.
+/// The first packet of an operation whose target has as many bytes as its source.
 fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
     let mut iovs = Iovs::default();
     for seg in target {

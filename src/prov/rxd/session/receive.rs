@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Packets of the peer in their order: what comes early is kept, what came before is acknowledged again. What has no
-//! room stops the peer until there is some.
+//! Puts packets of the peer in order: early packets are kept, repeated ones acknowledged again. A packet that lacks a
+//! resource stops the peer until the resource is free.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -18,23 +18,23 @@ use crate::prov::rxd::proto::{Ack, Head, Packet};
 
 #[derive(Default)]
 pub struct ReceiveState {
-    /// The number of the packet that is to come.
+    /// Sequence number of the next packet.
     pub next: u64,
-    /// Those behind it, and the one that has no room.
+    /// Packets after `next` that arrived early, and packet `next` itself while it is stalled.
     early: BTreeMap<u64, Box<[u8]>>,
-    /// What the packets belong to that come next.
+    /// The operation to which the next packets belong.
     pub incoming: Option<Incoming>,
-    /// Why the next packet has to wait, and where its bytes go once that is known.
+    /// Why the next packet waits, and where its bytes go once that is known.
     pub stall: Option<Stall>,
     pub decided: Option<Sink>,
     owes_ack: bool,
-    /// The peer has to know at once.
+    /// The acknowledgement must be sent at once.
     is_urgent: bool,
-    /// Taken since the last acknowledgement.
+    /// Packets taken since the last acknowledgement.
     unacked: u32,
-    /// Why the next packet is refused.
+    /// The error with which the next packet is refused.
     pub refused: u32,
-    /// When the peer was heard last, and how often it was asked since.
+    /// Time of the last packet of the peer, and number of probes since then.
     pub heard: Option<Instant>,
     pub probes: u32,
 }
@@ -62,7 +62,7 @@ impl<A: Address> Session<A> {
         let Some(ahead) = head.seq.checked_sub(self.rx.next) else {
             return self.owe_ack(cx);
         };
-        // In tests, as others do: in the middle of a message nothing is said.
+        // Tests imitate other libraries, which send no acknowledgement in the middle of a message.
         let is_silent = !cx.common.settings.extended && self.rx.unacked < cx.common.settings.window;
         if ahead > 0 || !matches!(packet, Packet::Data(..)) && !cx.common.settings.extended {
             self.owe_ack(cx);
@@ -74,7 +74,7 @@ impl<A: Address> Session<A> {
             if keeps && ahead < u64::from(cx.common.settings.window) {
                 self.keep(cx, head.seq, bytes);
             }
-            // As others do.
+            // Other libraries acknowledge at once, too.
             if !keeps {
                 self.send_ack(cx);
             }
@@ -86,14 +86,14 @@ impl<A: Address> Session<A> {
     }
 
     fn keep<W>(&mut self, cx: &mut Cx<'_, A, W>, seq: u64, bytes: &[u8]) {
-        // The one that all others wait for always has a place.
+        // The packet for which all others wait is always kept.
         if cx.common.early < MAX_EARLY || seq == self.rx.next {
             let before = self.rx.early.insert(seq, bytes.into());
             cx.common.early += usize::from(before.is_none());
         }
     }
 
-    /// Packets that came early, as far as their turn has come.
+    /// Takes early packets whose turn has come.
     fn take_early<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         while self.rx.stall.is_none()
             && let Some(bytes) = self.rx.early.remove(&self.rx.next)
@@ -108,7 +108,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The packet that was to come is here. Whether it was taken.
+    /// Processes the expected packet. Returns whether it was taken.
     fn advance<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, A, W>,
@@ -183,7 +183,8 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// A receive has met the message that waits here; without one it is dropped.
+    /// Delivers the message that waits here to the receive that matched it. Without a receive the message was
+    /// discarded, so its bytes are dropped.
     pub fn deliver<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
         self.rx.decided = Some(match recv {
@@ -206,7 +207,7 @@ impl<A: Address> Session<A> {
         self.owe_ack_later(cx);
     }
 
-    /// What has come is acknowledged at the end of its message, or when nothing more comes.
+    /// Acknowledges at the end of the message, or when no more packets arrive.
     fn owe_ack_later<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         if !self.rx.owes_ack {
             self.rx.owes_ack = true;
@@ -214,7 +215,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Sends what is owed. False: there is no room now, or more is about to come.
+    /// Sends a due acknowledgement. Returns false if there is no room now, or if more packets are about to arrive.
     pub fn acknowledge<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
         let more_comes = cx.common.is_busy && self.rx.incoming.is_some();
         if more_comes && !self.rx.is_urgent && self.rx.owes_ack {
@@ -224,7 +225,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn send_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
-        // It has our greeting, and its answer is lost: it will be asked again.
+        // The peer has our greeting but its answer was lost. Our greeting will be repeated.
         if !self.greeting.is_up() {
             self.rx.owes_ack = false;
             return true;
@@ -246,7 +247,8 @@ impl<A: Address> Session<A> {
         sent
     }
 
-    /// The peer owes something, and nothing of ours tells whether it is still there.
+    /// Deadline of the next probe. Probes are needed if this side waits for the peer and has sent nothing that would be
+    /// acknowledged.
     pub(super) fn probe_deadline(&self) -> Option<Instant> {
         let waits = self.rx.incoming.is_some() || !self.tx.reads.is_empty();
         if !waits || self.rx.stall.is_some() || self.send_deadline().is_some() {
@@ -267,7 +269,7 @@ impl<A: Address> Session<A> {
         self.send_rts(cx);
     }
 
-    /// Nothing comes any more.
+    /// Resets the receive state and returns the old one.
     pub(super) fn end_receiving<W>(&mut self, cx: &mut Cx<'_, A, W>) -> ReceiveState {
         let rx = std::mem::take(&mut self.rx);
         cx.common.early -= rx.early.len();
@@ -275,11 +277,11 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// What a peer is told where it would be told why it is refused: the endpoint is closed.
+/// Error code in the last acknowledgement: the endpoint is closed.
 pub const GONE: u32 = Error::SHUTDOWN.code() as u32;
-/// Packets in a row that are acknowledged at once, and not with others.
+/// After this many packets in a row an acknowledgement is sent at once.
 const ACK_EVERY: u32 = 16;
-/// Packets out of order that an endpoint keeps at most.
+/// Most packets out of order that an endpoint keeps.
 const MAX_EARLY: usize = 4096;
-/// Until a silent peer is asked whether it lives.
+/// Time after which a silent peer is probed.
 const PROBE: Duration = Duration::from_secs(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How long an answer takes, and for how long one is waited for (as in RFC 6298).
+//! Estimates the round-trip time and the retransmission timeout (as in RFC 6298).
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -12,7 +12,7 @@ pub struct Rtt {
 }
 
 impl Rtt {
-    /// A packet that was sent once was answered after this time.
+    /// Adds a sample, from a packet that was sent only once.
     pub fn measured(&mut self, time: Duration) {
         let Some(smoothed) = self.smoothed else {
             (self.smoothed, self.variation, self.least) = (Some(time), time / 2, time);
@@ -23,7 +23,7 @@ impl Rtt {
         self.least = self.least.min(time);
     }
 
-    /// After this time without an answer a packet is sent again, for the first time.
+    /// The first retransmission timeout.
     pub fn patience(&self) -> Duration {
         match self.smoothed {
             None => FIRST,
@@ -31,8 +31,8 @@ impl Rtt {
         }
     }
 
-    /// The same after so many times. It grows slowly at first: where others keep a queue full, who waits long enough to
-    /// be polite never gets in.
+    /// The timeout after this number of timeouts in a row. It doubles slowly at first: while other senders keep a queue
+    /// full, a sender that backs off fast never gets a packet through.
     pub fn patience_after(&self, timeouts: u32) -> Duration {
         let doublings = match timeouts {
             ..POLITE => timeouts.min(2),
@@ -41,26 +41,26 @@ impl Rtt {
         self.patience().saturating_mul(1 << doublings).min(LONGEST)
     }
 
-    /// Answers take longer than they have to, so packets wait somewhere. Or so it may be: who has never seen the queue
-    /// empty does not know.
+    /// Whether packets seem to wait in a queue, because answers take clearly longer than the fastest one. A round trip
+    /// of `QUEUED` or more always counts as queued: the fastest one may have waited, too.
     pub fn is_queued(&self) -> bool {
         let is_short = |time: Duration| time < QUEUED && time <= self.least + self.least / 8;
         !self.smoothed.is_some_and(is_short)
     }
 
-    /// No answer took less.
+    /// The shortest round trip so far.
     pub fn least(&self) -> Duration {
         self.least
     }
 }
 
-/// While nothing is known of the peer.
+/// Timeout before the first sample.
 const FIRST: Duration = Duration::from_millis(20);
-/// A peer that shares its processor with others may not answer earlier.
+/// Shortest timeout: a peer that shares its processor may need this long to answer.
 const SHORTEST: Duration = Duration::from_millis(2);
-/// No queue to speak of is shorter.
+/// Round trips that take less have no queue worth mentioning.
 const QUEUED: Duration = Duration::from_millis(1);
-/// Silences before they are taken for more than a full queue.
+/// Timeouts in a row that a full queue may explain.
 const POLITE: u32 = 24;
 pub const LONGEST: Duration = Duration::from_secs(4);
 

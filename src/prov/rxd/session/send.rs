@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What leaves: packets as the window lets them, again what is lost, and what acknowledgements complete.
+//! Sends packets as the window allows, retransmits lost ones, and completes operations when they are acknowledged.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -24,18 +24,18 @@ pub struct ReadOp {
     pub iov: IoVec,
     pub total: u64,
     pub got: u64,
-    /// Packets of the answer that have come.
+    /// Packets of the answer that have arrived.
     pub segments: u64,
-    /// How often the place was used before: of an earlier one nothing is taken.
+    /// Distinguishes uses of the same place, so that a late answer to an earlier operation is ignored.
     pub turn: u16,
 }
 
 pub struct SendState {
-    /// Oldest first. All numbers follow each other.
+    /// Oldest first, with consecutive packet numbers.
     pub outs: VecDeque<Out>,
-    /// The first number that is not given yet.
+    /// The first unassigned packet number.
     end: u64,
-    /// Which of `outs` has the next packet that was never sent.
+    /// Index in `outs` of the entry with the next unsent packet.
     at: usize,
     pub window: Window,
     pub reads: Slab<ReadOp>,
@@ -65,7 +65,7 @@ impl SendState {
         self.outs.is_empty() && self.reads.is_empty()
     }
 
-    /// Room for the answer to an operation; its number.
+    /// Registers an operation that waits for an answer. Returns its transaction number.
     pub fn expect(&mut self, op: TxOp, iov: IoVec, total: u64) -> u32 {
         self.turn = self.turn.wrapping_add(1);
         let (got, segments, turn) = (0, 0, self.turn);
@@ -74,14 +74,14 @@ impl SendState {
         u32::from(turn % TURNS) << PLACE_BITS | place as u32
     }
 
-    /// The place of the operation that an answer names.
+    /// The place of the operation to which an answer refers.
     pub fn expected(&self, transaction: u32) -> Option<usize> {
         let place = transaction as usize & (MAX_READS - 1);
         let read = self.reads.get(place)?;
         (u32::from(read.turn % TURNS) == transaction >> PLACE_BITS).then_some(place)
     }
 
-    /// Whether there is a number for one more.
+    /// Whether one more operation may wait for an answer.
     pub fn may_expect(&self) -> bool {
         self.reads.len() < MAX_READS
     }
@@ -92,12 +92,12 @@ impl SendState {
         self.outs.push_back(out);
     }
 
-    /// Whether nothing was ever sent of it.
+    /// Whether no packet of it was sent.
     pub fn is_unsent(&self, out: &Out) -> bool {
         out.first >= self.window.next()
     }
 
-    /// Takes out something that was never sent; the others close up.
+    /// Removes an entry of which no packet was sent, and renumbers those after it.
     pub fn take_unsent(&mut self, is_meant: impl Fn(&Out) -> bool) -> Option<Out> {
         let meant = |out: &Out| self.is_unsent(out) && is_meant(out);
         let at = self.outs.iter().position(meant)?;
@@ -139,12 +139,13 @@ impl<A: Address> Session<A> {
         self.tx.answers < MAX_ANSWERS && self.answer_fits(cx, cost, MAX_ANSWER_BYTES)
     }
 
-    /// Whether any request may be answered now. A peer without answers may always have one.
+    /// Whether any request may be answered now. A peer is always allowed one answer.
     pub(super) fn may_answer_any<W>(&self, cx: &Cx<'_, A, W>) -> bool {
         self.tx.answers == 0 || self.may_answer(cx, ANSWER_COST + ATOMIC_SIZE)
     }
 
-    /// Whether an answer may be a copy. The rest of the limit is for answers that are sent from where they lie.
+    /// Whether the data of an answer may be copied. The rest of the limit is for answers that are sent from the region
+    /// itself.
     pub(super) fn may_copy<W>(&self, cx: &Cx<'_, A, W>, cost: usize) -> bool {
         self.answer_fits(cx, cost, MAX_ANSWER_BYTES / 2)
     }
@@ -196,7 +197,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// There may be room again.
+    /// Called when the wire may have room again.
     pub fn unblock<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.tx.is_blocked = false;
         self.pump(cx);
@@ -212,7 +213,7 @@ impl<A: Address> Session<A> {
     ) -> bool {
         let head = self.head(seq);
         let out = &mut self.tx.outs[at];
-        // The region is closed: the answer ends with an error.
+        // The region was closed, so the answer becomes an error.
         if out.void.is_none() && out.body.is_gone() {
             let transaction = match out.begin {
                 Begin::Answer(transaction) => transaction,
@@ -246,7 +247,7 @@ impl<A: Address> Session<A> {
         if matches!(news, News::Forged | News::Old) {
             return;
         }
-        // It has no room, and says so.
+        // The peer has announced that it has no room, so it is alive.
         if keeps && ack.window == 0 && ack.refused == 0 {
             self.tx.window.lives();
         }
@@ -259,8 +260,8 @@ impl<A: Address> Session<A> {
         self.pump(cx);
     }
 
-    /// The peer's endpoint is closed. This counts only with a number that the peer can have sent: another host may
-    /// have invented the packet.
+    /// Handles the notice that the peer's endpoint is closed. It counts only with a number that the peer can have sent,
+    /// because another host may have invented the packet.
     #[cold]
     fn take_last_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, ack: &Ack) {
         match self.tx.window.acknowledged(ack.next, 0, 0, cx.now) {
@@ -271,7 +272,7 @@ impl<A: Address> Session<A> {
         self.lose(cx, Error::CONNRESET, c"the peer has ended");
     }
 
-    /// All packets of the oldest operations are acknowledged.
+    /// Completes the oldest operations, whose packets are all acknowledged.
     fn complete<W>(&mut self, cx: &mut Cx<'_, A, W>) {
         let acked = self.tx.window.acked();
         while let Some(first) = self.tx.outs.front()
@@ -291,7 +292,8 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The peer does not let an operation touch its memory. It is over, and its packets make way for the others.
+    /// The peer refuses access to its memory. The operation fails, and its packets are replaced so that later
+    /// operations can proceed.
     #[cold]
     fn take_refusal<W>(&mut self, cx: &mut Cx<'_, A, W>, seq: u64, error: Error) {
         let Some(at) = self.tx.place_of(seq) else {
@@ -308,7 +310,7 @@ impl<A: Address> Session<A> {
             Begin::Op(op) if op.kind.is_answered() => {
                 op.segments.map(|segments| segments.transaction)
             }
-            // Only memory is refused.
+            // Only memory accesses are refused.
             Begin::Op(op) if !op.kind.is_message() => None,
             _ => return,
         };
@@ -332,7 +334,7 @@ impl<A: Address> Session<A> {
         self.tx.window.deadline()
     }
 
-    /// No acknowledgement came in time.
+    /// Handles a timeout without an acknowledgement.
     #[cold]
     pub(super) fn unanswered<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         let is_gone = self.is_gone(cx);
@@ -342,7 +344,7 @@ impl<A: Address> Session<A> {
         if !cx.common.settings.retry {
             return;
         }
-        // It may have begun anew.
+        // The peer may have restarted.
         if self.tx.window.timeouts() >= SUSPICIOUS {
             self.send_rts(cx);
         }
@@ -350,13 +352,13 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Answers that wait for a peer to acknowledge them; endpoints have 1024 operations in flight at most.
+/// Most answers to a peer that are not acknowledged. A peer has at most 1024 operations in flight.
 const MAX_ANSWERS: usize = 4096;
-/// Bytes that answers to all peers of an endpoint take.
+/// Bytes of memory for answers to all peers of an endpoint.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// After so many silences in a row a peer is asked whether it is the one that it was.
+/// Timeouts in a row after which a greeting checks whether the peer has restarted.
 const SUSPICIOUS: u32 = 3;
-/// Peers of other libraries give back 16 bits of a transaction. Most of them name a place.
+/// Peers of other libraries return only 16 bits of a transaction number. Most of the bits are the place.
 const PLACE_BITS: u32 = 11;
 const MAX_READS: usize = 1 << PLACE_BITS;
 const TURNS: u16 = 1 << (15 - PLACE_BITS);

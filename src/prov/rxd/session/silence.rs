@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! When a peer that does not answer is given up.
+//! Decides when a peer that does not answer is given up.
 //!
-//! Silence alone may mean a peer that computes: it has minutes (`MAX_TIMEOUTS`). If a host or router reports meanwhile
-//! that the peer cannot be reached, its process is gone or its host is, and the peer has `UNREACHABLE`.
+//! A silent peer may be computing, so it has minutes (`MAX_TIMEOUTS`). If a host or router reports meanwhile that the
+//! peer is unreachable, its process or host is gone, and the limit is `UNREACHABLE`.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::{Cx, Session};
 use crate::engine::transport::Address;
 
-/// Why a peer is doubted.
+/// Evidence that a peer may be gone.
 #[derive(Default)]
 pub struct Silence {
     /// Time of the first timeout since the last packet of the peer.
@@ -30,6 +30,6 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Time for a peer that is reported as unreachable: its process may begin again. The next timeout after that, which is
-/// up to 4 s later, ends the session.
+/// Time for a peer that is reported as unreachable, because its process may restart. The next timeout after that, which
+/// is up to 4 s later, ends the session.
 const UNREACHABLE: Duration = Duration::from_secs(25);

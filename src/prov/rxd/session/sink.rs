@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of a packet whose turn has come, and where the bytes of its operation go, as data.
+//! Data types: the result of processing a packet, and the destination of an operation's bytes.
 #![forbid(unsafe_code)]
 
 use crate::abi::{fi_datatype, fi_op};
@@ -9,10 +9,10 @@ use crate::engine::stream::session::receive_state::Regions;
 use crate::ffi::ops::atomic::Family;
 use crate::prov::rxd::proto::MAX_IOVS;
 
-/// Where bytes go.
+/// Destination of received bytes.
 pub enum Sink {
     Receive(Box<(RecvOp, Envelope)>),
-    /// They are kept, in this receive context.
+    /// The bytes are kept as an unexpected message of this receive context.
     Slot(usize, Slot),
     Write(Box<Write>),
     Atomic(Box<Atomic>),
@@ -28,12 +28,12 @@ pub struct Write {
     pub data: Option<u64>,
 }
 
-/// An operation of which more packets are to come.
+/// An operation whose remaining packets have not arrived.
 pub struct Incoming {
     pub sink: Sink,
     pub total: u64,
     pub got: u64,
-    /// Packets that are to come, and the number of the next.
+    /// Number of missing packets, and the index of the next one.
     pub left: u64,
     pub segment: u64,
 }
@@ -54,24 +54,24 @@ pub struct Atomic {
     pub bytes: Vec<u8>,
 }
 
-/// Why a packet waits.
+/// Why a packet has to wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stall {
-    /// The completion queue has run over.
+    /// The completion queue is overrun.
     Queue,
-    /// No memory for messages without a receive: matching knows of this one.
+    /// The limit on unexpected messages is reached. Matching has an entry for this message.
     Memory(Slot),
-    /// The same for the next part of a message, in this receive context.
+    /// The same for the next part of a message in this receive context.
     Part(usize, Slot),
-    /// Too many answers wait for acknowledgements of peers.
+    /// Too many answers are unacknowledged.
     Answers,
 }
 
-/// What has become of the packet that was to come.
+/// Result of processing the expected packet.
 pub enum Step {
     Taken,
     Stalled(Stall),
     Refused(Error),
-    /// It is not what the peer may send here, or cannot be taken now: it may come again.
+    /// The packet is not valid here, or cannot be taken now; the peer may send it again.
     Dropped,
 }

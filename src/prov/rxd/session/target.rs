@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a peer does with memory of ours: fi_rma(3), fi_atomic(3). An access that is not granted is refused, and changes
-//! nothing.
+//! Memory accesses of a peer: fi_rma(3), fi_atomic(3). An access without permission is refused and changes nothing.
 #![forbid(unsafe_code)]
 
 use super::out::{ANSWER_COST, Body, Out};
@@ -17,7 +16,7 @@ use crate::ffi::ops::atomic::Family;
 use crate::prov::rxd::info::ATOMIC_SIZE;
 use crate::prov::rxd::proto::{Kind, MAX_IOVS, Op};
 
-/// The memory that a request names.
+/// The memory that a request accesses.
 struct Named {
     iov: IoVec,
     regions: Regions,
@@ -64,8 +63,9 @@ impl<A: Address> Session<A> {
     fn take_read<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, op: &Op) -> Result {
         let Named { iov, regions, lens } = self.named(cx, op, Caps::RMA, Access::REMOTE_READ)?;
         let transaction = op.segments.ok_or(Error::INVAL)?.transaction;
-        // Operations behind the read do not change a small answer: the order that programs are used to. This is no
-        // promise, so the answer is sent from where it lies if copies take too much memory.
+        // A small answer is copied, so that operations after the read do not change it, which is the order that
+        // programs expect. The order is not guaranteed, so the answer is sent from the region if copies take too much
+        // memory.
         let len = iov.remaining();
         let body = match len <= SMALL_ANSWER && self.may_copy(cx, ANSWER_COST + len) {
             true => Body::copied(&[&iov]),
@@ -125,7 +125,7 @@ impl<A: Address> Session<A> {
             transaction: op.segments.map_or(0, |segments| segments.transaction),
             bytes: Vec::with_capacity(2 * len as usize),
         };
-        // What else an operation that reads brings means nothing.
+        // A reading operation ignores additional payload.
         let payload = &payload[..payload.len().min(needed as usize)];
         let mut begun = *op;
         if missing == 0 {
@@ -135,7 +135,7 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// All operands are here.
+    /// Executes an atomic operation whose operands have all arrived.
     pub(super) fn carry_out<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, mut atomic: Atomic) {
         let len = atomic.len;
         let mut bytes = core::mem::take(&mut atomic.bytes);
@@ -160,7 +160,7 @@ impl<A: Address> Session<A> {
         self.pump(cx);
     }
 
-    /// The memory that a request names, if the peer may use it so.
+    /// Looks up the memory of a request and checks the peer's permission.
     fn named<W>(
         &self,
         cx: &mut Cx<'_, A, W>,
@@ -168,7 +168,7 @@ impl<A: Address> Session<A> {
         capability: Caps,
         access: Access,
     ) -> Result<Named> {
-        // fi_getinfo(3): a primary capability that was not asked for is not there.
+        // fi_getinfo(3): a primary capability that was not requested is not available.
         if !cx
             .domain
             .ep(self.ep)
@@ -198,5 +198,5 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Answers to reads up to this size are copied at once, and not sent from where they are.
+/// Answers to reads up to this size are copied instead of being sent from the region.
 const SMALL_ANSWER: usize = 8192;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is told of a peer: see `engine::report`.
+//! Snapshot of a peer for `engine::report`.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -14,7 +14,7 @@ use crate::engine::strangers::fi_addr_of;
 use crate::engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// `age` is of what an operation has noted.
+    /// Makes the snapshot. `age` converts the time stamp of an operation.
     pub fn tell(&self, now: Instant, age: impl Fn(u16) -> Option<Duration>) -> Peer {
         let fi_addr = fi_addr_of(self.source);
         let is_up = self.is_up();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints against each other, over networks that lose, repeat and overtake packets, on counted time. What happens
-//! follows from a seed, which is printed when something is wrong: `RXD_SEED=N cargo test rxd` replays it, `RXD_SEEDS=N`
-//! runs so many, `RXD_MESSAGES=N` sends so many in the long run.
+//! Endpoints over a simulated network that loses, repeats and reorders packets, on simulated time. A seed determines
+//! each run and is printed on failure: `RXD_SEED=N cargo test rxd` replays it, `RXD_SEEDS=N` sets the number of seeds,
+//! `RXD_MESSAGES=N` the number of messages in the long run.
 #![forbid(unsafe_code)]
 
 mod hostile;

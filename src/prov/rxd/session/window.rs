@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which packets of a sender are under way, which of them are lost, and how many there may be.
+//! Tracks the packets that a sender has in flight: which are lost, and how many there may be.
 //!
-//! A peer of this library keeps what comes out of order and says so; then exactly the packets are lost that three
-//! younger transmissions have overtaken. Others drop what comes out of order and acknowledge the old: after three of
-//! these everything behind is lost.
+//! A peer of this library keeps packets that arrive out of order and reports them. A packet is then lost if three later
+//! transmissions have overtaken it. Other libraries drop packets out of order and acknowledge the last packet in order:
+//! after three such acknowledgements, everything after it is lost.
 //!
-//! How many may be under way follows losses (as NewReno): one more after each full round, 0.7 times as many after a
-//! loss, and nearly none after silence. A first silence only has the oldest packet sent again: most silences are
-//! peers that do not poll.
+//! The congestion window follows losses (as NewReno): it grows by one packet per full round trip, shrinks to 0.7 after
+//! a loss, and to nearly nothing after repeated timeouts. The first timeout only retransmits the oldest packet, because
+//! most timeouts are caused by peers that do not poll.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -26,7 +26,7 @@ enum State {
 #[derive(Clone, Copy, Debug)]
 struct Flight {
     sent: Instant,
-    /// Which transmission its last one was.
+    /// The order number of its last transmission.
     order: u64,
     state: State,
     again: bool,
@@ -36,38 +36,38 @@ pub struct Window {
     /// All packets before this one are acknowledged.
     acked: u64,
     flights: VecDeque<Flight>,
-    /// In the state `Out`, and `Lost`.
+    /// Packets in state `Out`, and in state `Lost`.
     out: u32,
     lost: u32,
-    /// Transmissions so far, and the youngest that has arrived.
+    /// Number of transmissions, and the order number of the latest one that has arrived.
     order: u64,
     arrived: u64,
-    /// Packets that may be under way, and what counts for the next one more.
+    /// Congestion window in packets, and acknowledged packets that count towards its next increase.
     congestion: u32,
     credit: u32,
     slow_start_until: u32,
-    /// Losses before this packet belong to one that was heeded.
+    /// Losses before this packet belong to a loss that was already handled.
     recover: u64,
-    /// Acknowledgements that have said nothing new, in a row; and what was acknowledged when they last meant a loss.
+    /// Repeated acknowledgements in a row; and the acknowledged number at which they last indicated a loss.
     repeats: u32,
     repeated: Option<u64>,
     rtt: Rtt,
-    /// Since when there is no news, while packets are under way.
+    /// Time of the last progress, while packets are in flight.
     silent_since: Option<Instant>,
     timeouts: u32,
-    /// The peer keeps nothing that comes out of order, and says little of what has come.
+    /// The peer keeps nothing that arrives out of order, and acknowledges rarely.
     plain: bool,
-    /// What is announced by the peer, and our own limit.
+    /// The window announced by the peer, and our own limit.
     peer: u32,
     most: u32,
 }
 
-/// What an acknowledgement has brought.
+/// Result of processing an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// Of packets that were never sent.
+    /// The acknowledgement names packets that were never sent.
     Forged,
-    /// Of the past.
+    /// The acknowledgement is older than one already processed.
     Old,
     Nothing,
     /// More packets are acknowledged.
@@ -109,7 +109,7 @@ impl Window {
         self.acked + self.flights.len() as u64
     }
 
-    /// How often in a row nothing was heard.
+    /// Number of timeouts in a row.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
@@ -118,8 +118,8 @@ impl Window {
         self.plain = plain;
     }
 
-    /// Packets that may be under way. A plain peer acknowledges a message, or what fills its window: with less of that
-    /// under way both would wait.
+    /// Most packets in flight. A plain peer acknowledges only whole messages or full windows, so a smaller limit would
+    /// block both sides.
     fn limit(&self) -> u32 {
         match self.plain {
             true => self.most,
@@ -130,18 +130,18 @@ impl Window {
     /// Whether a packet that was never sent may leave.
     #[inline]
     pub fn has_room(&self) -> bool {
-        // What the peer does not want is tried one by one.
+        // If the peer's window is closed, one packet at a time probes it.
         let most = self.peer.min(self.most).max(1);
         self.flights.len() < most as usize && self.out < self.limit()
     }
 
-    /// The same once one more has left.
+    /// The same after one more packet.
     pub fn will_have_room(&self) -> bool {
         let most = self.peer.min(self.most).max(1);
         self.flights.len() + 1 < most as usize && self.out + 1 < self.limit()
     }
 
-    /// This packet is not what the peer has to have: it is sent again, changed.
+    /// Replaces a packet that was sent already: it is sent again with new contents.
     pub fn resend(&mut self, seq: u64) {
         if let Some(flight) = self.flights.get_mut((seq - self.acked) as usize)
             && flight.state == State::Out
@@ -152,7 +152,7 @@ impl Window {
         }
     }
 
-    /// A lost packet that may be sent again.
+    /// The next lost packet that may be sent again.
     pub fn next_lost(&self) -> Option<u64> {
         if self.lost == 0 || self.out >= self.limit() {
             return None;
@@ -164,7 +164,7 @@ impl Window {
         Some(self.acked + at as u64)
     }
 
-    /// A packet has been sent: the next, or a lost one.
+    /// Records that a packet was sent: the next one, or a lost one.
     pub fn sent(&mut self, seq: u64, now: Instant) {
         let at = (seq - self.acked) as usize;
         self.order += 1;
@@ -186,7 +186,7 @@ impl Window {
         self.silent_since.get_or_insert(now);
     }
 
-    /// `beyond`: bit n says that packet `next` + 1 + n is here.
+    /// Processes an acknowledgement. `beyond`: bit n is set if packet `next` + 1 + n has arrived.
     pub fn acknowledged(&mut self, next: u64, window: u32, beyond: u64, now: Instant) -> News {
         if next > self.next() {
             return News::Forged;
@@ -212,7 +212,7 @@ impl Window {
             self.find_overtaken();
         } else if news == 0 && window > 0 && !self.flights.is_empty() {
             self.repeats += 1;
-            // What is repeated now may be the answer to what was sent before the last loss.
+            // Repetitions at the same number may still result from packets that were sent before the last loss.
             if self.repeats >= REPEATS && self.repeated != Some(self.acked) {
                 self.repeated = Some(self.acked);
                 self.lose_all();
@@ -222,7 +222,7 @@ impl Window {
             }
         }
         if reopened && let Some(first) = self.flights.front_mut() {
-            // What the peer has dropped meanwhile.
+            // The peer dropped this packet while its window was closed.
             if first.state == State::Out {
                 first.state = State::Lost;
                 self.out -= 1;
@@ -254,7 +254,7 @@ impl Window {
         }
     }
 
-    /// Packets behind a gap.
+    /// Marks packets that arrived behind a gap.
     fn mark_arrived(&mut self, mut beyond: u64, now: Instant) {
         while beyond != 0 {
             let at = beyond.trailing_zeros() as usize + 1;
@@ -277,7 +277,7 @@ impl Window {
             return;
         }
         let mut is_new = false;
-        // Of a few no three can overtake one.
+        // With few packets in flight fewer than three can overtake one.
         let enough = OVERTAKEN.min(self.flights.len() as u64 - 1).max(1);
         for (i, flight) in self.flights.iter_mut().enumerate() {
             if flight.state == State::Out && flight.order + enough <= self.arrived {
@@ -302,7 +302,7 @@ impl Window {
         }
     }
 
-    /// As many more as this says have arrived while as many as may be were under way.
+    /// Grows the window after `news` packets were acknowledged while the window was full.
     fn grow(&mut self, news: u32) {
         if self.congestion < self.slow_start_until {
             self.congestion = (self.congestion + news).min(self.slow_start_until);
@@ -316,7 +316,7 @@ impl Window {
     }
 
     fn shrink(&mut self) {
-        // Where nothing waits, packets are lost for other reasons than that there are too many.
+        // If nothing waits in a queue, the loss has another cause than congestion.
         let tenths = if self.rtt.is_queued() { 7 } else { 9 };
         self.slow_start_until = (self.congestion * tenths / 10).max(LEAST);
         self.congestion = self.slow_start_until;
@@ -324,20 +324,20 @@ impl Window {
         self.recover = self.next();
     }
 
-    /// When something is to be sent again if nothing is heard.
+    /// Time at which a retransmission is due unless an acknowledgement arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let since = self.silent_since?;
         let patience = self.rtt.patience_after(self.timeouts);
-        // Not all who have waited for the same come back at the same time.
+        // Spreads the retransmissions of senders that lost packets at the same time.
         Some(since + patience + patience / 32 * (self.order % 8) as u32)
     }
 
-    /// The deadline has come. False: the peer is given up.
+    /// Handles a timeout. Returns false if the peer is given up.
     pub fn silence(&mut self, now: Instant) -> bool {
         self.timeouts += 1;
         self.silent_since = Some(now);
         match self.timeouts {
-            // Nothing is left there of what came behind a gap.
+            // A plain peer has kept nothing that arrived behind a gap.
             1 if self.plain => {
                 self.lose_all();
                 self.congestion = (self.congestion / 2).max(LEAST);
@@ -351,7 +351,7 @@ impl Window {
                     self.out -= 1;
                     self.lost += 1;
                 }
-                // That one may leave, whatever else is under way.
+                // The oldest packet may be sent again, however many are in flight.
                 self.congestion = self.congestion.max(self.out + 1);
             }
             _ => {
@@ -368,13 +368,13 @@ impl Window {
         self.timeouts <= MAX_TIMEOUTS
     }
 
-    /// The peer lives, though it takes nothing.
+    /// The peer is alive although it accepts nothing.
     pub fn lives(&mut self) {
         self.timeouts = self.timeouts.min(PATIENT);
     }
 }
 
-/// The transmission by which a packet has arrived: of several the last, unless that is too young.
+/// The transmission by which a packet has arrived: the last one, unless that was too recent.
 fn arrival(flight: &Flight, rtt: &Rtt, now: Instant) -> u64 {
     match flight.again && now.saturating_duration_since(flight.sent) < rtt.least() {
         true => 0,
@@ -382,14 +382,14 @@ fn arrival(flight: &Flight, rtt: &Rtt, now: Instant) -> u64 {
     }
 }
 
-/// Packets that may be under way to a peer of which nothing is known. A socket's buffer holds some ninety.
+/// First congestion window. The buffer of a socket holds about 90 packets.
 const FIRST: u32 = 32;
 const LEAST: u32 = 2;
-/// Younger transmissions that arrive before one is taken for lost.
+/// Later transmissions that must arrive before a packet counts as lost.
 const OVERTAKEN: u64 = 3;
-/// Acknowledgements of the same.
+/// Repeated acknowledgements that indicate a loss.
 const REPEATS: u32 = 3;
-/// After so many silences in a row the peer is gone: `LONGEST` each, but for the first.
+/// Timeouts in a row after which the peer is gone: `LONGEST` each, except the first ones.
 pub const MAX_TIMEOUTS: u32 = 50;
-/// A peer that answers, and takes nothing, is asked this seldom.
+/// Cap of the timeout count while a peer answers but accepts nothing; it limits the backoff.
 const PATIENT: u32 = 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers that speak the protocol and mean harm: floods of greetings, messages that are announced and never sent, reads
-//! that are never acknowledged, invented packets.
+//! Peers that use the protocol to do harm: floods of greetings, announced messages that are never sent, reads that are
+//! never acknowledged, forged packets.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -22,7 +22,7 @@ use crate::prov::rxd::session::{From, Settings};
 /// A hand-made peer at a place of the world where there is no endpoint.
 struct Stranger {
     place: usize,
-    /// The number by which the endpoint knows it.
+    /// The number that the endpoint has given this peer.
     id: u32,
     seq: u64,
 }
@@ -89,7 +89,7 @@ impl Stranger {
         self.say(world, &out)
     }
 
-    /// The number of the packet that the victim expects next, by its last acknowledgement.
+    /// The number of the packet that the victim expects next, from its last acknowledgement.
     fn acked(answers: &[Vec<u8>]) -> Option<u64> {
         let mut acks = answers
             .iter()
@@ -141,7 +141,7 @@ fn receive(world: &mut Pair, place: usize, len: usize) {
     world.nodes[place].receive(now, TestMemory::new(vec![0; len]), (), false);
 }
 
-/// The errors of so many operations of an endpoint, 0 for those that succeed.
+/// The error codes of the next `count` completions of an endpoint; 0 for success.
 fn ended(world: &mut Pair, place: usize, count: usize) -> Vec<i32> {
     let mut all = Vec::new();
     let limit = world.passed + Duration::from_secs(100);
@@ -254,18 +254,18 @@ fn answers_that_nobody_acknowledges_take_limited_memory() {
         for transaction in 0..4096 {
             let head = stranger.head();
             let answers = stranger.op_again(&mut world, head, read(transaction, 8192), &[]);
-            // The endpoint stops a peer that has its share.
+            // The endpoint stops a peer that has reached its limit.
             if Stranger::acked(&answers) == Some(head.seq) {
                 break;
             }
             taken += 1;
         }
-        // Its answers are sent again and again.
+        // The endpoint sends its answers again and again.
         world.nodes[VICTIM].socket.sent.clear();
     }
     assert!(taken > 4000, "{taken}");
     let kept = world.nodes[VICTIM].port.common.answers;
-    // Each peer has one answer whatever is kept already.
+    // Each peer is allowed one answer beyond the limit.
     assert!(kept <= MAX_ANSWER_BYTES + 12 * 1024, "{kept}");
     // An honest peer is answered.
     let now = world.now();
@@ -280,7 +280,7 @@ fn answers_that_nobody_acknowledges_take_limited_memory() {
         world.nodes[0].post(now, VICTIM, memory, (), fill).unwrap();
     }
     assert_eq!(ended(&mut world, 0, 20), [0; 20]);
-    // The peers are gone: so is what was kept for them.
+    // When the peers are lost, their answers are freed.
     world.pass(Duration::from_secs(400));
     assert_eq!(world.nodes[VICTIM].port.common.answers, 0);
 }
@@ -308,7 +308,7 @@ fn messages_that_are_announced_and_not_sent_take_no_room() {
     assert_eq!(ended(&mut world, 0, 1), [0]);
 }
 
-/// A message that arrives in parts waits when there is no room, and goes on when there is some.
+/// A message that arrives in parts waits while there is no room, and continues when there is some.
 #[test]
 fn messages_that_arrive_in_parts_wait_for_room() {
     let settings = Settings {
@@ -375,7 +375,7 @@ fn a_reset_counts_only_with_a_number_that_the_peer_can_have_sent() {
     assert_eq!(failed.len(), 10);
 }
 
-/// The packets that a refused operation has not sent yet are not sent.
+/// The unsent packets of a refused operation are dropped.
 #[test]
 fn a_refused_operation_ends_at_once_however_long_it_is() {
     let mut world: Pair = World::new(2, Links::good(), 14);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Everything at once among a few endpoints, as a seed has it: messages of all sizes with and without a receive,
-//! writes, reads, atomics; and packets with turned bits, which may end operations but harm nothing.
+//! Random operations among a few endpoints, determined by a seed: messages of all sizes with and without a receive,
+//! writes, reads, atomics; and packets with flipped bits, which may end operations but must do no other harm.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -17,9 +17,9 @@ use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::{Context, RemoteSeg, Tx, What};
 use crate::prov::rxd::session::Settings;
 
-/// What an operation was to do.
+/// The purpose of an operation.
 enum Job {
-    /// To a peer, in this lane.
+    /// A message to a peer in this lane.
     Send,
     Receive {
         tagged: bool,
@@ -35,7 +35,7 @@ enum Job {
     Add,
 }
 
-/// A message that is to arrive: from, its number in the lane, its length.
+/// Counts of the messages from one sender to one receiver.
 #[derive(Default)]
 struct Lane {
     sent: u64,
@@ -46,9 +46,9 @@ struct Lane {
 struct Mixed {
     world: World<Job>,
     random: Random,
-    /// By receiver, sender, and whether there are tags.
+    /// Lanes by receiver, sender, and whether the messages are tagged.
     lanes: HashMap<(usize, usize, bool), Lane>,
-    /// Where the next write goes, at each.
+    /// Offset of the next write at each endpoint.
     written: Vec<usize>,
     added: Vec<u64>,
     is_corrupted: bool,
@@ -56,7 +56,7 @@ struct Mixed {
 }
 
 const NODES: usize = 3;
-/// In the memory of each: a counter, what is read, what is written.
+/// Layout of each endpoint's memory: a counter, the part that peers read, the part that peers write.
 const READ: usize = 16;
 const WRITE: usize = MEMORY / 2;
 
@@ -70,7 +70,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// Which message this is: sender and number.
+/// Identifies a message by sender and number.
 fn number_of(from: usize, number: u64) -> u64 {
     (from as u64) << 48 | number
 }
@@ -156,7 +156,7 @@ impl Mixed {
         let posted = self.world.nodes[place].post(now, peer, memory, Job::Send, fill);
         let context = posted.unwrap();
         if inject {
-            // It is the application's again.
+            // The memory of an injected operation may be reused at once.
             let memory = &self.world.nodes[place].posted[context].memory;
             memory
                 .as_ref()
@@ -285,7 +285,7 @@ impl Mixed {
     fn completions(&mut self) {
         for place in 0..NODES {
             for (context, completion) in self.world.nodes[place].completions() {
-                // Of a write of a peer with data there is none here.
+                // Completions of peers' writes with data have no posted operation here.
                 let Some(posted) = self.world.nodes[place].posted.try_remove(context) else {
                     panic!("an operation completes twice: {completion:?}");
                 };
@@ -342,11 +342,11 @@ impl Mixed {
         assert_eq!(memory.bytes(0, len), content(number, len));
     }
 
-    /// All that was posted ends.
+    /// Waits until all posted operations have ended.
     fn finish(&mut self) {
         let mut rounds = 0;
         loop {
-            // What waits for a receive gets one.
+            // Messages that wait for a receive get one.
             for place in 0..NODES {
                 let missing = |tagged: bool| {
                     let lanes = self
@@ -406,7 +406,7 @@ impl Mixed {
             let bytes = node.memory.bytes(READ, WRITE - READ);
             assert!(bytes == content(place as u64, WRITE - READ));
         }
-        // Nobody says anything any more.
+        // The endpoints are quiet now: none sends any more.
         self.world.pass(Duration::from_secs(600));
         let quiet = self.world.net.sent;
         self.world.pass(Duration::from_secs(600));

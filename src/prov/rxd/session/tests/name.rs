@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How the endpoints of a test are called.
+//! Addresses of the endpoints in tests.
 #![forbid(unsafe_code)]
 
 use core::fmt;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A network that loses, repeats, delays and overtakes packets, on counted time. It may have one slow link that all
-//! share, with a queue that drops what has no room.
+//! A network that loses, repeats, delays and reorders packets, on simulated time. It may have one slow link that all
+//! endpoints share, with a queue that drops packets when it is full.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -25,12 +25,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Below `n`.
+    /// A number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// In one of so many cases.
+    /// True once in `n` calls, on average.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -39,25 +39,25 @@ impl Random {
         all[self.below(all.len())]
     }
 
-    /// In so many of a thousand cases.
+    /// True for `n` of a thousand calls, on average.
     pub fn per_mille(&mut self, n: u32) -> bool {
         self.below(1000) < n as usize
     }
 }
 
-/// What the links do to packets.
+/// Faults of the links.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Links {
-    /// Of a thousand packets.
+    /// Rates per thousand packets.
     pub lost: u32,
     pub repeated: u32,
     pub late: u32,
-    /// Bits are turned, and what they carry comes all the same.
+    /// Rate of packets that arrive with flipped bits.
     pub corrupted: u32,
     pub delay: Duration,
     /// Longer packets do not get through.
     pub mtu: usize,
-    /// How long a byte takes through the slow link, and the packets that may wait for it.
+    /// Time that a byte takes through the slow link, and the packets that may wait for it.
     pub per_byte: Duration,
     pub queue: usize,
 }
@@ -88,7 +88,7 @@ pub struct Net {
     random: Random,
     order: u64,
     flying: BinaryHeap<Reverse<Packet>>,
-    /// When the slow link is free, and when what waits for it has passed.
+    /// Time at which the slow link is free, and when each packet in its queue will have passed.
     free_at: Duration,
     waiting: std::collections::VecDeque<Duration>,
     pub sent: u64,
@@ -164,11 +164,11 @@ impl Net {
     }
 }
 
-/// The end of an endpoint: what it sends is gathered for the network. Routes are the places of the peers.
+/// The socket of an endpoint: packets that it sends are collected for the network. Routes are the places of the peers.
 pub struct Socket {
     pub sent: Vec<(usize, Vec<u8>)>,
     pub mtu: usize,
-    /// Packets that are taken until the next turn.
+    /// Packets that are accepted before the next turn.
     pub room: usize,
     pub routes: usize,
     /// Peers that the network reports as unreachable.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! An endpoint with its queue and memory, and an application that remembers what it has posted.
+//! An endpoint with its queue and memory, and an application that records its posted operations.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -25,13 +25,13 @@ use crate::ffi::ops::transfer::{Context, Rx, Tx, What};
 use crate::prov::rxd::port::Port;
 use crate::prov::rxd::session::{Cx, From, Ids, Session, Settings};
 
-/// What the queue says of an operation.
+/// A completion or an error entry.
 #[derive(Clone, Debug)]
 pub struct Completion {
     pub len: usize,
     pub data: u64,
     pub tag: u64,
-    /// 0 if it has succeeded.
+    /// 0 on success.
     pub error: i32,
 }
 
@@ -40,14 +40,14 @@ pub struct Posted<T> {
     pub what: T,
 }
 
-/// `T`: what the test knows of an operation.
+/// `T`: data of the test about an operation.
 pub struct Node<T> {
     pub domain: DomainState<Name>,
     pub port: Port<Name>,
     pub socket: Socket,
     pub ep: usize,
     pub cq: usize,
-    /// By context.
+    /// Posted operations by context.
     pub posted: Slab<Posted<T>>,
     /// Memory that peers read, write and operate on.
     pub memory: TestMemory,
@@ -153,7 +153,7 @@ impl<T> Node<T> {
         }
     }
 
-    /// Posts an operation on `memory`. `fill` completes what is posted.
+    /// Posts an operation on `memory`. `fill` sets the remaining fields of the operation.
     pub fn post(
         &mut self,
         now: Instant,
@@ -211,13 +211,13 @@ impl<T> Node<T> {
         self.receive_by(now, iov, memory, what, tagged, FI_ADDR_UNSPEC);
     }
 
-    /// From this peer alone.
+    /// Posts a receive for messages of one peer only.
     pub fn receive_from(&mut self, now: Instant, memory: TestMemory, what: T, source: u64) {
         let iov = memory.iov(0, memory.len());
         self.receive_by(now, iov, memory, what, false, source);
     }
 
-    /// Into a part of some memory.
+    /// Posts a receive into a part of some memory.
     pub fn receive_into(&mut self, now: Instant, iov: IoVec, memory: TestMemory, what: T) {
         self.receive_by(now, iov, memory, what, false, FI_ADDR_UNSPEC);
     }
@@ -267,14 +267,14 @@ impl<T> Node<T> {
         self.port.settle(&mut self.domain, &mut self.socket, now);
     }
 
-    /// The same right after a packet: others may follow.
+    /// The same right after a packet, when more packets may follow.
     pub fn settle_busy(&mut self, now: Instant) {
         self.port.common.is_busy = true;
         self.settle(now);
         self.port.common.is_busy = false;
     }
 
-    /// Takes what is in the completion queue.
+    /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
         let ring = &mut self.domain.cq_mut(self.cq).ring;
         let mut entries: Vec<[u64; 6]> = Vec::new();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers that die, begin anew, say again what they have said, or are somebody else.
+//! Peers that die or restart, repeated packets, and packets of other hosts.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -37,7 +37,7 @@ fn receive(world: &mut Pair, place: usize, len: usize) {
     world.nodes[place].receive(now, TestMemory::new(vec![0; len]), (), false);
 }
 
-/// Goes on until so many operations of an endpoint have ended.
+/// Runs until `count` operations of an endpoint have ended.
 fn ended(world: &mut Pair, place: usize, count: usize) -> Vec<Completion> {
     let mut all = Vec::new();
     while all.len() < count {
@@ -60,7 +60,7 @@ fn errors(completions: &[Completion]) -> Vec<i32> {
         .collect()
 }
 
-/// A message each way.
+/// Sends a message each way, so that both sides know each other.
 fn acquaint(world: &mut Pair) {
     for from in [0, 1] {
         receive(world, 1 - from, 8);
@@ -83,12 +83,12 @@ fn a_peer_that_never_answers_is_given_up() {
         passed > Duration::from_secs(60) && passed < Duration::from_secs(240),
         "{passed:?}"
     );
-    // It is there now.
+    // The peer is alive now.
     world.dead[1] = false;
     acquaint(&mut world);
 }
 
-/// A host that reports that nothing listens there: the peer's process is gone.
+/// A host reports that nothing listens at the address: the peer's process is gone.
 #[test]
 fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
     for knows in [false, true] {
@@ -115,7 +115,7 @@ fn a_peer_that_is_unreachable_is_given_up_within_30_seconds() {
     }
 }
 
-/// The peer began again at the same place before it was given up.
+/// The peer restarted at the same address before it was given up.
 #[test]
 fn a_peer_that_answers_again_is_not_given_up() {
     let mut world = pair();
@@ -133,7 +133,7 @@ fn receives_that_name_a_peer_that_dies_end() {
     let mut world = pair();
     acquaint(&mut world);
     let now = world.now();
-    // There is no address vector; matching knows the peer by a number.
+    // There is no address vector; matching identifies the peer by its source number.
     let source = world.nodes[0].port.sessions().next().unwrap().source;
     world.nodes[0].receive_from(now, bytes(8), (), source);
     receive(&mut world, 0, 8);
@@ -150,7 +150,7 @@ fn receives_that_name_a_peer_that_dies_end() {
 fn operations_with_a_peer_that_dies_end_on_both_sides() {
     let mut world = pair();
     acquaint(&mut world);
-    // A receive that has begun, a read that is not answered, and what was not acknowledged.
+    // A receive that has begun, a read without an answer, and an unacknowledged message.
     receive(&mut world, 1, 400_000);
     send(&mut world, 0, 400_000);
     let target = [RemoteSeg {
@@ -161,14 +161,14 @@ fn operations_with_a_peer_that_dies_end_on_both_sides() {
     let now = world.now();
     let fill = |tx: &mut Tx<'_>| {
         tx.what = What::Read;
-        // It outlives the call.
+        // The target list must outlive the call.
         tx.target = Box::leak(Box::new(target));
     };
     world.nodes[1]
         .post(now, 0, TestMemory::new(vec![0; 60_000]), (), fill)
         .unwrap();
     world.pass(Duration::from_micros(220));
-    // Each sees the other as dead.
+    // Each side considers the other dead.
     world.dead = vec![true, false];
     let start = world.passed;
     let failed = errors(&ended(&mut world, 1, 2));
@@ -187,7 +187,7 @@ fn a_peer_that_begins_anew_is_known_by_what_it_says() {
         let mut world = pair();
         acquaint(&mut world);
         receive(&mut world, 1, 8);
-        // It has another memory of everything.
+        // The restarted peer has other memory and other numbers.
         world.nodes[0] = Node::new(0, SETTINGS, MTU, vec![0; MEMORY], 99);
         match first {
             0 => {
@@ -196,7 +196,7 @@ fn a_peer_that_begins_anew_is_known_by_what_it_says() {
                 assert_eq!(errors(&ended(&mut world, 1, 1)), [0]);
             }
             _ => {
-                // This was meant for the one before.
+                // This message was meant for the peer before its restart.
                 send(&mut world, 1, 8);
                 assert_eq!(errors(&ended(&mut world, 1, 1)), [Error::CONNRESET.code()]);
                 assert!(world.passed < Duration::from_secs(2), "{:?}", world.passed);
@@ -206,7 +206,7 @@ fn a_peer_that_begins_anew_is_known_by_what_it_says() {
     }
 }
 
-/// All packets of a conversation, said again later, and at any place.
+/// Repeats all packets of a conversation later, from any place.
 #[test]
 fn what_was_said_before_changes_nothing() {
     let mut world = pair();
@@ -246,7 +246,7 @@ fn what_was_said_before_changes_nothing() {
     acquaint(&mut world);
 }
 
-/// Somebody who sees nothing of the conversation, and somebody who sees everything and sends from elsewhere.
+/// Packets of a host that sees nothing of the conversation, and of one that sees everything but has another address.
 #[test]
 fn packets_of_others_are_nobodys() {
     let mut world = World::new(3, Links::good(), 5);
@@ -261,7 +261,7 @@ fn packets_of_others_are_nobodys() {
         packet.extend(1u64.to_ne_bytes());
         packet.extend([0x66; 8]);
         assert!(Packet::decode(&packet).is_ok());
-        // Who knows the number comes from elsewhere.
+        // A sender that knows the number has another address.
         let from = [
             From::Stranger(None),
             From::Stranger(Some(Name::at(2))),
@@ -358,7 +358,7 @@ fn a_message_that_is_too_long_stays_within_its_receive() {
     }
 }
 
-/// Without receives a limited amount is kept. The rest waits with its sender, who does not give up.
+/// Without receives a limited number of bytes is kept. The rest waits at the sender, which does not give up.
 #[test]
 fn messages_without_a_receive_take_limited_memory() {
     let settings = Settings {
@@ -382,7 +382,7 @@ fn messages_without_a_receive_take_limited_memory() {
     assert_eq!(errors(&ended(&mut world, 0, 60)), [0; 60]);
 }
 
-/// Long packets do not get through for a while.
+/// For a while the path drops long packets.
 #[test]
 fn a_path_that_is_narrow_for_a_while_delays() {
     let mut world = pair();
@@ -409,7 +409,7 @@ fn a_region_that_is_closed_is_not_touched_any_more() {
         }];
         let now = world.now();
         let fill = |tx: &mut Tx<'_>| (tx.what, tx.target) = (what, target);
-        // More than is under way at a time.
+        // More packets than may be in flight at a time.
         world.nodes[0].socket.room = 10;
         world.nodes[1].socket.room = 10;
         world.nodes[0]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Many senders through one slow link: it stays full of what is new, and each has its part.
+//! Many senders share one slow link: the link carries few retransmissions, and each sender gets its share.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Very many small messages over a bad network: none is lost, none comes twice, none out of order.
+//! Very many small messages over a bad network: all arrive, once and in order.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -16,7 +16,7 @@ enum What {
     Receive,
 }
 
-/// One way, `count` messages of 8 bytes; how long it took.
+/// Sends `count` messages of 8 bytes one way and returns the time that took.
 fn run(seed: u64, links: Links, count: u64, extended: bool) -> Duration {
     let settings = Settings {
         extended,
@@ -89,7 +89,7 @@ fn loss_costs_time_and_not_the_connection() {
     };
     let (good, bad) = (time(0, true), time(10, true));
     assert!(bad < good * 8, "{good:?} without loss, {bad:?} with 1 %");
-    // Who drops what comes out of order is sent it again, and nobody waits for silence.
+    // A peer that drops packets out of order gets them again without waiting for a timeout.
     let plain = time(10, false);
     assert!(
         plain < good * 16,

@@ -15,7 +15,7 @@ pub struct World<T> {
     pub net: Net,
     start: Instant,
     pub passed: Duration,
-    /// Nothing comes from there, nor goes there.
+    /// Dead endpoints neither send nor receive.
     pub dead: Vec<bool>,
     /// The network reports a dead endpoint to its senders as unreachable.
     pub reports: bool,
@@ -28,7 +28,7 @@ pub const SETTINGS: Settings = Settings {
     extended: true,
 };
 pub const MTU: usize = 1472;
-/// Of memory that peers reach.
+/// Bytes of memory that peers can access.
 pub const MEMORY: usize = 1 << 16;
 
 impl<T> World<T> {
@@ -36,7 +36,7 @@ impl<T> World<T> {
         World::with(count, links, seed, SETTINGS, &[MTU])
     }
 
-    /// The endpoints take turns among the MTUs.
+    /// Gives the endpoints the MTUs in turn.
     pub fn with(
         count: usize,
         links: Links,
@@ -62,7 +62,7 @@ impl<T> World<T> {
         self.start + self.passed
     }
 
-    /// Hands what the endpoints have sent to the network.
+    /// Passes packets that the endpoints have sent to the network.
     pub fn flush(&mut self) {
         for place in 0..self.nodes.len() {
             let sent = std::mem::take(&mut self.nodes[place].socket.sent);
@@ -76,7 +76,7 @@ impl<T> World<T> {
         }
     }
 
-    /// Goes on to what happens next. False: nothing does.
+    /// Advances to the next event. Returns false if there is none.
     pub fn step(&mut self) -> bool {
         self.flush();
         let deadlines = self.nodes.iter().zip(&self.dead);
@@ -111,7 +111,7 @@ impl<T> World<T> {
         true
     }
 
-    /// Goes on for so long, whatever happens.
+    /// Runs for `time`, whatever happens.
     pub fn pass(&mut self, time: Duration) {
         let until = self.passed + time;
         while self.passed < until && self.step() {}

@@ -385,3 +385,24 @@ TEST(fi_endpoint, srx_cancel, EP_RELIABLE, FI_MSG, "A receive of a shared contex
 	CHECK(entry.op_context == &rx[1]);
 	CHECK(filled(in[1], LEN, 0));
 }
+
+TEST(fi_endpoint, srx_cancel_is_reported, EP_RELIABLE | OURS_ONLY, FI_MSG, "An endpoint with a completion queue reports a cancelled receive of the shared context, whatever other endpoints use the context")
+{
+	struct fid_ep *srx = open_srx(t), *bare = NULL;
+	struct fi_cq_tagged_entry entry;
+	struct fi_cq_err_entry err = { 0 };
+	ssize_t rc = -FI_EAGAIN;
+
+	// It has no completion queue yet.
+	OK(fi_endpoint(t->domain, t->info, &bare, NULL));
+	keep(t, &bare->fid);
+	OK(fi_ep_bind(bare, &srx->fid, 0));
+	PAIR(t, .srx = srx, .same_cq = true);
+	post_receives(t, srx, 0, 1);
+	OK_OR_SKIP(fi_cancel(&srx->fid, &rx[0]));
+	ONCE(t, (rc = fi_cq_read(t->a.txcq, &entry, 1)) != -FI_EAGAIN);
+	CHECK_RC(rc, -FI_EAVAIL);
+	CHECK_RC(fi_cq_readerr(t->a.txcq, &err, 0), 1);
+	CHECK_EQ(err.err, FI_ECANCELED);
+	CHECK(err.op_context == &rx[0]);
+}

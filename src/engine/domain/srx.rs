@@ -227,9 +227,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         let Some((recv, what)) = domain.rx_queue_mut(self.id).cancel(context) else {
             return Ok(());
         };
-        // All endpoints of this context share a queue, so any of them can report the cancellation.
-        let ep = domain.eps().find(|(_, ep)| ep.srx == self.id);
-        if let Some(ep) = ep.map(|(ep, _)| ep) {
+        if let Some(ep) = domain.reporter(self.id) {
             domain.receive_failed(ep, &recv, what, Error::CANCELED);
         }
         Ok(())

@@ -6,7 +6,6 @@ use super::DomainState;
 use super::receive::{Sender, entry_of};
 use crate::abi::*;
 use crate::base::{Error, OpFlags, Result};
-use crate::engine::ep_state::EpState;
 use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::engine::transport::Address;
 use crate::ffi::ops::cq::CqErr;
@@ -100,9 +99,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
             }
         }
         self.outcomes = outcomes;
-        // A shared context has no queue, so any endpoint that receives there reports, as for fi_cancel.
-        let reports = |(_, state): &(usize, &EpState)| state.srx == srx && state.rx_cq.is_some();
-        let reporter = || self.eps.iter().find(reports).map(|(ep, _)| ep);
+        let reporter = || self.reporter(srx);
         match (result, ep) {
             // fi_tagged(3): the queue reports that there is no such message.
             (Err(Error::NOMSG), ep) if let Some(ep) = ep.or_else(reporter) => {

@@ -60,6 +60,13 @@ impl<A, M: Memory> DomainState<A, M> {
         self.eps.iter()
     }
 
+    /// The endpoint that reports operations of the receive context with this index which belong to no endpoint. A shared
+    /// context has no completion queue, so any endpoint that uses the context and has one reports.
+    pub fn reporter(&self, srx: usize) -> Option<usize> {
+        let reports = |(_, ep): &(usize, &EpState)| ep.srx == srx && ep.rx_cq.is_some();
+        self.eps.iter().find(reports).map(|(ep, _)| ep)
+    }
+
     pub fn eps_mut(&mut self) -> impl Iterator<Item = &mut EpState> {
         self.eps.iter_mut().map(|(_, ep)| ep)
     }

@@ -13,7 +13,8 @@ trap 'rm -rf "$folder"' EXIT
 export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo
 
 compile() { # NAME SOURCE INCLUDE LIBRARIES
-    "${CC:-cc}" -std=gnu17 -g -Wall -Wextra -Wno-missing-field-initializers -I "$3" -o "$folder/$1" "$2" -L "$4" -lfabric
+    "${CC:-cc}" -std=gnu17 -g -Wall -Wextra -Wno-missing-field-initializers -Wno-deprecated-declarations \
+        -I "$3" -o "$folder/$1" "$2" -L "$4" -lfabric
 }
 asks_for() { # NAME NODE
     local found

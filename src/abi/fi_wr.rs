@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `<rdma/fi_wr.h>`: Prepared work requests. Only the alpha of release 2.8 has this header.
 //!
-//! Names, arguments and return types are those of the page fi_wr(3) of the alpha (2026-10-01); the operation as the third
-//! argument of the modify calls came on 2026-10-07. What is a guess is marked with "guess".
+//! Names, arguments and return types are those of the page fi_wr(3) of the alpha (2026-10-01); the operation as the
+//! third argument of the modify calls came on 2026-10-07. What is a guess is marked with "guess".
 //!
 //! Declarations only; build.rs writes them into the public header.
 

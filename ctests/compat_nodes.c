@@ -5,137 +5,12 @@
  * Every struct handed in ends where a page without access begins. The structs grew at their ends, so an old one is the
  * newest up to the first member that came later; layout.sh checks the offsets that this relies on.
  */
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_errno.h>
-
-#ifdef FI_XPU
-#define NEXT(apply) apply(1_10, "1.10")
-#define EP_2_6 UP_TO(fi_ep_attr, xpu_ctx)
-#define DOMAIN_2_6 UP_TO(fi_domain_attr, max_xpu_ctx_cnt)
-#else
-#define NEXT(apply)
-#define EP_2_6 WHOLE(fi_ep_attr)
-#define DOMAIN_2_6 WHOLE(fi_domain_attr)
-#endif
-#define NODES(apply) \
-	apply(1_0, "1.0") apply(1_1, "1.1") apply(1_2, "1.2") apply(1_3, "1.3") apply(1_7, "1.7") apply(1_8, "1.8") \
-	apply(1_9, "1.9") NEXT(apply)
-
-#define DECLARE(node, name) \
-	int getinfo_##node(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **); \
-	struct fi_info *dupinfo_##node(const struct fi_info *); \
-	void freeinfo_##node(struct fi_info *); \
-	__asm__(".symver getinfo_" #node ", fi_getinfo@FABRIC_" name); \
-	__asm__(".symver dupinfo_" #node ", fi_dupinfo@FABRIC_" name); \
-	__asm__(".symver freeinfo_" #node ", fi_freeinfo@FABRIC_" name);
-NODES(DECLARE)
+#include "generations.h"
 
 int fabric_1_0(struct fi_fabric_attr *, struct fid_fabric **, void *);
 int fabric_1_1(struct fi_fabric_attr *, struct fid_fabric **, void *);
 __asm__(".symver fabric_1_0, fi_fabric@FABRIC_1.0");
 __asm__(".symver fabric_1_1, fi_fabric@FABRIC_1.1");
-
-/* What the headers of a node had, and the last API version a program could ask for with them. */
-struct generation {
-	const char *name;
-	uint32_t version;
-	size_t info, tx, rx, ep, domain;
-	int (*getinfo)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *, struct fi_info **);
-	struct fi_info *(*dupinfo)(const struct fi_info *);
-	void (*freeinfo)(struct fi_info *);
-};
-
-#define FUNCTIONS(node) getinfo_##node, dupinfo_##node, freeinfo_##node
-#define UP_TO(type, member) offsetof(struct type, member)
-#define WHOLE(type) sizeof(struct type)
-
-static const struct generation generations[] = {
-	{ "1.0", FI_VERSION(1, 4), UP_TO(fi_info, nic), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
-	  UP_TO(fi_ep_attr, auth_key_size), UP_TO(fi_domain_attr, cntr_cnt), FUNCTIONS(1_0) },
-	{ "1.1", FI_VERSION(1, 6), UP_TO(fi_info, nic), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
-	  EP_2_6, UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_1) },
-	{ "1.2", FI_VERSION(1, 8), WHOLE(fi_info), UP_TO(fi_tx_attr, tclass), WHOLE(fi_rx_attr),
-	  EP_2_6, UP_TO(fi_domain_attr, tclass), FUNCTIONS(1_2) },
-	{ "1.3", FI_VERSION(1, 19), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  EP_2_6, UP_TO(fi_domain_attr, max_ep_auth_key), FUNCTIONS(1_3) },
-	{ "1.7", FI_VERSION(1, 22), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  EP_2_6, UP_TO(fi_domain_attr, max_group_id), FUNCTIONS(1_7) },
-	{ "1.8", FI_VERSION(2, 4), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  EP_2_6, UP_TO(fi_domain_attr, max_cntr_value), FUNCTIONS(1_8) },
-	{ "1.9", FI_VERSION(2, 6), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  EP_2_6, DOMAIN_2_6, FUNCTIONS(1_9) },
-#ifdef FI_XPU
-	{ "1.10", FI_VERSION(2, 7), WHOLE(fi_info), WHOLE(fi_tx_attr), WHOLE(fi_rx_attr),
-	  WHOLE(fi_ep_attr), WHOLE(fi_domain_attr), FUNCTIONS(1_10) },
-#endif
-};
-
-static int failures;
-static const char *node;
-
-#define CHECK(condition) do { \
-	if (!(condition)) { \
-		printf("FABRIC_%s, line %d: %s\n", node, __LINE__, #condition); \
-		failures++; \
-	} \
-} while (0)
-
-/* `size` zeroed bytes, behind which no access is possible. Never freed: the process is short. */
-static void *guarded(size_t size)
-{
-	size_t page = (size_t) sysconf(_SC_PAGESIZE);
-	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE)) {
-		perror("guarded");
-		exit(2);
-	}
-	return pages + page - size;
-}
-
-static void *guarded_copy(const void *from, size_t size)
-{
-	return memcpy(guarded(size), from, size);
-}
-
-/* Hints as a program of that generation has them. */
-static struct fi_info *old_hints(const struct generation *g)
-{
-	struct fi_info *hints = guarded(g->info);
-
-	hints->tx_attr = guarded(g->tx);
-	hints->rx_attr = guarded(g->rx);
-	hints->ep_attr = guarded(g->ep);
-	hints->domain_attr = guarded(g->domain);
-	hints->fabric_attr = guarded(sizeof(struct fi_fabric_attr));
-	hints->fabric_attr->prov_name = "tcp";
-	hints->mode = ~0ULL;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->caps = FI_MSG | FI_TAGGED;
-	return hints;
-}
-
-/* The entry as a program of that generation sees it, cut off where its headers end. */
-static struct fi_info *old_entry(const struct generation *g, const struct fi_info *entry)
-{
-	struct fi_info *copy = guarded_copy(entry, g->info);
-
-	copy->tx_attr = guarded_copy(entry->tx_attr, g->tx);
-	copy->rx_attr = guarded_copy(entry->rx_attr, g->rx);
-	copy->ep_attr = guarded_copy(entry->ep_attr, g->ep);
-	copy->domain_attr = guarded_copy(entry->domain_attr, g->domain);
-	copy->fabric_attr = guarded_copy(entry->fabric_attr, sizeof(struct fi_fabric_attr));
-	return copy;
-}
 
 static int is_zero(const void *bytes, size_t from, size_t to)
 {
@@ -218,6 +93,58 @@ static void test_getinfo(const struct generation *g)
 	g->freeinfo(list);
 }
 
+/* The version that a program asks for does not tell how long its structs are: the node does. */
+static void test_versions(const struct generation *g)
+{
+	static const uint32_t versions[] = { FI_VERSION(1, 0), FI_VERSION(1, 18), FI_VERSION(2, 6), FI_VERSION(2, 7) };
+	size_t i;
+
+	for (i = 0; i < sizeof(versions) / sizeof(versions[0]); i++) {
+		struct fi_info *list = NULL;
+
+		CHECK(g->getinfo(versions[i], NULL, NULL, 0, old_hints(g), &list) == 0);
+		CHECK(list && list->fabric_attr->api_version == versions[i]);
+		if (!list)
+			continue;
+		test_dupinfo(g, list);
+		/* an entry of the program's own is a hint, too */
+		struct fi_info *hints = old_entry(g, list), *again = NULL;
+
+		CHECK(g->getinfo(versions[i], NULL, NULL, 0, hints, &again) == 0);
+		g->freeinfo(again);
+		g->freeinfo(list);
+	}
+}
+
+/* What a node's structs have at their ends is copied by it, and by no older one. */
+static void test_tail(const struct generation *g)
+{
+#ifdef FI_XPU
+	struct fi_info *entry = g->dupinfo(NULL), *copy;
+	int has_device = !strcmp(g->name, "1.10") || !strcmp(g->name, "1.11");
+
+	entry->ep_attr->xpu_ctx = (void *) 0x1230;
+	entry->domain_attr->max_xpu_ctx_cnt = 6;
+#ifdef FI_WR
+	entry->ep_attr->max_tx_wr_size = 7;
+	entry->ep_attr->max_rx_wr_size = 8;
+#endif
+	copy = g->dupinfo(old_entry(g, entry));
+	CHECK(copy->ep_attr->xpu_ctx == (void *) (uintptr_t) (has_device ? 0x1230 : 0));
+	CHECK(copy->domain_attr->max_xpu_ctx_cnt == (has_device ? 6 : 0));
+#ifdef FI_WR
+	int has_requests = !strcmp(g->name, "1.11");
+
+	CHECK(copy->ep_attr->max_tx_wr_size == (has_requests ? 7 : 0));
+	CHECK(copy->ep_attr->max_rx_wr_size == (has_requests ? 8 : 0));
+#endif
+	g->freeinfo(copy);
+	g->freeinfo(entry);
+#else
+	(void) g;
+#endif
+}
+
 /* A program of that generation may have anything behind its structs. */
 static void test_garbage(const struct generation *g)
 {
@@ -248,6 +175,9 @@ static void test_garbage(const struct generation *g)
 	CHECK(list && !list->nic && !list->domain_attr->max_cntr_value && !list->tx_attr->tclass);
 #ifdef FI_XPU
 	CHECK(list && !list->ep_attr->xpu_ctx && !list->domain_attr->max_xpu_ctx_cnt);
+#endif
+#ifdef FI_WR
+	CHECK(list && !list->ep_attr->max_tx_wr_size && !list->ep_attr->max_rx_wr_size);
 #endif
 	g->freeinfo(list);
 }
@@ -284,6 +214,8 @@ int main(void)
 		node = generations[i].name;
 		test_getinfo(&generations[i]);
 		test_garbage(&generations[i]);
+		test_versions(&generations[i]);
+		test_tail(&generations[i]);
 	}
 	test_fabric();
 	printf("%d failures\n", failures);

@@ -33,6 +33,8 @@ unsafe impl Plain for abi::fi_fabric_attr {}
 unsafe impl Plain for abi::fi_cq_attr {}
 // SAFETY: as above.
 unsafe impl Plain for abi::fi_cntr_attr {}
+// SAFETY: as above, and a union of pointers.
+unsafe impl Plain for abi::fi_mr_attr {}
 
 /// A struct of which the caller knows the first `size` bytes; the rest is zero. `None` for null.
 ///

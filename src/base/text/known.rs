@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! How much of a struct its user has. `fi_tostr` has no version, so what came with 2.7 and 2.8 is read only if the rest
-//! of the struct proves that its user knows FI_XPU or FI_WR. Nothing tells the structs of 2.6 and before from each other.
+//! of the struct proves that its user knows FI_XPU or FI_WR. Nothing tells the structs of 2.6 and before from each
+//! other.
 //!
 //! Trusted with: reading so much of what C hands in.
 

@@ -5,6 +5,7 @@ use core::any::Any;
 use core::ffi::{c_char, c_int};
 use core::ptr;
 
+use super::WITH_IFACE;
 use crate::abi::*;
 use crate::ffi::slots::each_table;
 
@@ -137,9 +138,9 @@ names! {
     access addr addrlen arg attr auth_key auth_key_size av av_set bfid buf coll coll_addr command compare compare_count
     compare_desc comparev cond context count ctx data datatype desc dest_addr dom ep eq err_data event event_fid
     fi_addr fids flags handle ignore index info iov key len level mc mr msg name node nodecnt offset op ops
-    op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc resultv rma_iov
-    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset wr wr_len xpu_cntr
-    xpu_cq xpu_ep cntr cq
+    op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc
+    resultv rma_iov root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value
+    waitset wr wr_len xpu_cntr xpu_cq xpu_ep cntr cq
 }
 
 /// A call on an object that is wrapped.
@@ -151,8 +152,8 @@ pub struct Call<'a> {
     pub(super) format: u32,
     /// Of a call on an endpoint: the domain inside that it belongs to.
     pub(super) domain: usize,
-    /// Regions are registered with a kind of memory.
-    pub(super) has_iface: bool,
+    /// The interface of the application, which tells how long its structs are.
+    pub(super) app_api: u32,
     pub(super) names: &'static [Name],
     pub(super) values: &'a mut [u64],
     /// What arguments point to that the caller's did not; it goes when the call inside has returned.
@@ -160,6 +161,11 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Regions are registered with a kind of memory.
+    pub(super) fn has_iface(&self) -> bool {
+        self.app_api >= WITH_IFACE
+    }
+
     /// All arguments but the object, as numbers.
     pub fn arguments(&self) -> impl Iterator<Item = (Name, u64)> {
         self.names.iter().copied().zip(self.values.iter().copied())

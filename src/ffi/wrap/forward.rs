@@ -9,7 +9,7 @@ use core::sync::atomic::Ordering;
 
 use super::call::{Call, Name, Outcome, Raw, Slot};
 use super::translate::Argument;
-use super::{WITH_IFACE, Wrapped, Wrapper, special, trigger};
+use super::{Wrapped, Wrapper, special, trigger};
 use crate::abi::*;
 use crate::ffi::object;
 use crate::ffi::slots::{self, Answer, each_table};
@@ -67,7 +67,7 @@ macro_rules! forwards {
                 object: wrapper.fid().addr(),
                 format: wrapper.format,
                 domain: wrapper.domain,
-                has_iface: wrapper.layer.app_api >= WITH_IFACE,
+                app_api: wrapper.layer.app_api,
                 names: NAMES,
                 values: &mut values,
                 kept: Vec::new(),

@@ -227,7 +227,7 @@ mod tests {
             object: 1,
             domain: 2,
             format: 0,
-            has_iface: true,
+            app_api: crate::abi::release::API,
             names: names.leak(),
             values: &mut values,
             kept: Vec::new(),

@@ -6,6 +6,7 @@ use core::mem::size_of;
 
 use super::call::{Call, Name, Raw, Slot};
 use crate::abi::*;
+use crate::base::info::{Layout, Plain, grown};
 use crate::base::text::{self, Text};
 use crate::ffi::AddrForm;
 
@@ -248,33 +249,36 @@ impl Call<'_> {
     /// The attributes that something is opened with, as fi_tostr shows them.
     pub fn attributes(&self) -> Vec<String> {
         let attr: *const c_void = self.pointer(Name::attr);
-        let kind = match self.slot.name().as_str() {
-            "cq_open" => FI_TYPE_CQ_ATTR,
-            "cntr_open" => FI_TYPE_CNTR_ATTR,
-            "av_open" => FI_TYPE_AV_ATTR,
-            "mr_regattr" => FI_TYPE_MR_ATTR,
-            _ => return self.entry(),
-        };
+        let size = Layout::mr_attr(self.app_api);
         // SAFETY: the struct of the caller that the call is named for.
-        Vec::from_iter(unsafe { shown(kind, attr) })
+        let text = unsafe {
+            match self.slot.name().as_str() {
+                "cq_open" => shown(FI_TYPE_CQ_ATTR, attr),
+                "cntr_open" => shown(FI_TYPE_CNTR_ATTR, attr),
+                "av_open" => shown(FI_TYPE_AV_ATTR, attr),
+                "mr_regattr" => part(FI_TYPE_MR_ATTR, attr.cast::<fi_mr_attr>(), size),
+                _ => return self.entry(),
+            }
+        };
+        Vec::from_iter(text)
     }
 
     /// The parts of an entry of fi_getinfo that an endpoint is opened with.
     fn entry(&self) -> Vec<String> {
-        // SAFETY: the caller's entry; parts are NULL or structs.
-        let Some(info) = (unsafe { self.pointer::<fi_info>(Name::info).as_ref() }) else {
-            return Vec::new();
+        let layout = Layout::of_api(self.app_api);
+        // SAFETY: the caller's entry; parts are NULL or structs of its headers.
+        let parts = unsafe {
+            let Some(info) = grown(self.pointer::<fi_info>(Name::info), layout.info) else {
+                return Vec::new();
+            };
+            [
+                part(FI_TYPE_EP_ATTR, info.ep_attr, layout.ep),
+                part(FI_TYPE_TX_ATTR, info.tx_attr, layout.tx),
+                part(FI_TYPE_RX_ATTR, info.rx_attr, layout.rx),
+                part(FI_TYPE_DOMAIN_ATTR, info.domain_attr, layout.domain),
+            ]
         };
-        let parts: [(fi_type, *const c_void); 4] = [
-            (FI_TYPE_EP_ATTR, info.ep_attr.cast()),
-            (FI_TYPE_TX_ATTR, info.tx_attr.cast()),
-            (FI_TYPE_RX_ATTR, info.rx_attr.cast()),
-            (FI_TYPE_DOMAIN_ATTR, info.domain_attr.cast()),
-        ];
-        let parts = parts.into_iter();
-        // SAFETY: as above.
-        let parts = parts.filter_map(|(kind, part)| unsafe { shown(kind, part) });
-        parts.collect()
+        parts.into_iter().flatten().collect()
     }
 
     /// The format of the addresses of an endpoint that is opened.
@@ -299,7 +303,7 @@ impl Call<'_> {
                         return (0, 0, 0);
                     };
                     let (buf, len) = sum(attr.anonymous.mr_iov, attr.iov_count);
-                    (buf, len, if self.has_iface { attr.iface.0 } else { 0 })
+                    (buf, len, if self.has_iface() { attr.iface.0 } else { 0 })
                 }
                 _ => (
                     self.number(Name::buf) as usize,
@@ -342,6 +346,18 @@ unsafe fn shown(kind: fi_type, data: *const c_void) -> Option<String> {
     // SAFETY: promised by the caller.
     unsafe { text::write(&mut text, kind, data) };
     Some(String::from_utf8_lossy(text.as_bytes()).into_owned())
+}
+
+/// The text of a struct of which the caller has `size` bytes. What it does not have reads as zero.
+///
+/// # Safety
+/// `data` is NULL or such a struct, of the type that `kind` says.
+unsafe fn part<T: Plain>(kind: fi_type, data: *const T, size: usize) -> Option<String> {
+    // SAFETY: promised by the caller.
+    unsafe {
+        let whole = grown(data, size)?;
+        shown(kind, (&raw const whole).cast())
+    }
 }
 
 /// Longer texts are cut.

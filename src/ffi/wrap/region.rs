@@ -21,7 +21,7 @@ impl<'a> Call<'a> {
     /// The domain that the endpoint of this call belongs to; nothing if regions of it have no kind of memory.
     pub(super) fn domain(&self) -> Option<Domain<'a>> {
         let fid = NonNull::new(core::ptr::with_exposed_provenance_mut(self.domain));
-        let fid = fid.filter(|_| self.has_iface)?;
+        let fid = fid.filter(|_| self.has_iface())?;
         Some(Domain {
             fid,
             call: PhantomData,

@@ -34,7 +34,7 @@ pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
         object,
         format: 0,
         domain: 0,
-        has_iface: false,
+        app_api: 0,
         names: &[],
         values: &mut values,
         kept: Vec::new(),

@@ -17,7 +17,7 @@ use std::{
     process::Command,
 };
 
-use releases::{Release, constants, number, releases};
+use releases::{Release, constants, default_of, number, releases};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
@@ -34,8 +34,17 @@ fn main() {
             true => root.join("include"),
             false => profile_folder().join(format!("include-{}", release.interface)),
         };
-        let version = number(release.version(&releases));
+        let version = named_version(release, &releases);
         headers(&root, release, version, &folder);
+    }
+}
+
+/// The version that the headers of a release name. A guess for an alpha: its headers name that of the release before,
+/// because fi_getinfo accepts no newer one until the release is out.
+fn named_version(release: &Release, releases: &[Release]) -> (u32, u32) {
+    match release.state == "alpha" {
+        true => number(&default_of(releases).interface),
+        false => number(&release.interface),
     }
 }
 

@@ -30,7 +30,7 @@ def parameters(text):
 
 
 def is_pointer(kind):
-    return "*" in kind or kind.strip() in ("fid_t", "fi_wr", "callback")
+    return "*" in kind or kind.replace("const", "").strip() in ("fid_t", "fi_wr", "callback")
 
 
 class Headers:

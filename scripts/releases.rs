@@ -17,15 +17,6 @@ impl Release {
     pub fn is_default(&self) -> bool {
         self.state == "default"
     }
-
-    /// The version that the headers name. A guess for an alpha: its headers name that of the release before, because
-    /// fi_getinfo accepts no newer one until the release is out.
-    pub fn version<'a>(&'a self, all: &'a [Release]) -> &'a str {
-        match self.state == "alpha" {
-            true => &default_of(all).interface,
-            false => &self.interface,
-        }
-    }
 }
 
 /// The rows of the table, without comments and heading.
@@ -62,7 +53,8 @@ pub fn constants(releases: &[Release]) {
     println!("cargo:rustc-env=FABRIC_PROVIDER={}", default.provider);
 }
 
-fn default_of(releases: &[Release]) -> &Release {
+/// The release that the library answers as.
+pub fn default_of(releases: &[Release]) -> &Release {
     releases
         .iter()
         .find(|release| release.is_default())

@@ -44,7 +44,7 @@ releases() {
 }
 sets() { releases 2; }
 default_set() { releases 2 default; }
-# version_of SET: the version that its headers name. An alpha's name that of the default release: scripts/releases.rs.
+# version_of SET: the version that its headers name. An alpha's name that of the default release: build.rs.
 version_of() { if [ "$(releases 6 "$1")" = alpha ]; then default_set; else echo "$1"; fi; }
 
 # Where cargo puts what it builds, whatever the environment or a cargo config say.

@@ -143,6 +143,7 @@ static void under(const char *hooks)
 {
 	setenv("FI_HOOK", hooks, 1);
 	setenv("FI_LOG_LEVEL", "trace", 1);
+	setenv("FI_LOG_LOCATION", "/dev/null", 1);
 	without_hooks();
 	entries();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). These are the versions of the default release, which a program
-//! gets that names no node. The versions of other releases are in `compat`.
+//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). These are the versions of the default release, which a
+//! program gets that names no node. The versions of other releases are in `compat`.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;

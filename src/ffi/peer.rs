@@ -203,8 +203,9 @@ impl PeerSrx {
     }
 }
 
-/// The places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, which got the member `wr` with 2.8. In the
-/// struct of an owner with older headers `owner_ops` stands there. The two tables differ in size, and `wr` may be NULL.
+/// The places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, which got the member `wr` with 2.8. In
+/// the struct of an owner with older headers `owner_ops` stands there. The two tables differ in size, and `wr` may be
+/// NULL.
 ///
 /// # Safety
 /// NULL, or a struct of any release.

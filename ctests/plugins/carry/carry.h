@@ -422,6 +422,8 @@ extern struct fi_ops_rma carry_no_rma;
 extern struct fi_ops_cm carry_no_cm;
 extern struct fi_ops_msg carry_no_msg;
 extern struct fi_ops_ep carry_no_ep;
+extern struct fi_ops_cq carry_no_cq;
+extern struct fi_ops_cntr carry_no_cntr;
 extern struct fi_ops_domain carry_no_domain;
 extern struct fi_ops_fabric carry_no_fabric;
 extern struct fi_ops_av carry_no_av;
@@ -431,6 +433,13 @@ int carry_no_control(struct fid *fid, int command, void *arg);
 int carry_no_ops_open(struct fid *fid, const char *name, uint64_t flags, void **ops, void *context);
 int carry_no_tostr(const struct fid *fid, char *buf, size_t len);
 int carry_no_ops_set(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
+
+// Flags of queues and counters that the provider does not serve.
+#ifdef FI_XPU
+#define CARRY_NOT_SERVED (FI_PEER | FI_XPU)
+#else
+#define CARRY_NOT_SERVED FI_PEER
+#endif
 
 // When the file is loaded, the empty slots of a table get functions that return an error.
 #define CARRY_FILL(TABLE, NONE)                                                                                        \

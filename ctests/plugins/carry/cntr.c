@@ -145,6 +145,7 @@ static struct fi_ops_cntr cntr_ops = {
 	.adderr = cntr_adderr,
 	.seterr = cntr_seterr,
 };
+CARRY_FILL(cntr_ops, carry_no_cntr)
 
 int carry_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fid_cntr **out, void *context)
 {
@@ -157,7 +158,7 @@ int carry_cntr_open(struct fid_domain *fid, struct fi_cntr_attr *attr, struct fi
 		return -FI_EINVAL;
 	attr = attr ? attr : &none;
 	if (attr->flags)
-		return attr->flags & FI_PEER ? -FI_ENOSYS : -FI_EBADFLAGS;
+		return attr->flags & CARRY_NOT_SERVED ? -FI_ENOSYS : -FI_EBADFLAGS;
 	if (attr->events != FI_CNTR_EVENTS_COMP && attr->events != FI_CNTR_EVENTS_BYTES)
 		return -FI_EINVAL;
 	cntr = calloc(1, sizeof(*cntr));

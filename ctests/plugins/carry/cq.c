@@ -210,6 +210,7 @@ static struct fi_ops_cq cq_ops = {
 	.signal = cq_signal,
 	.strerror = cq_strerror,
 };
+CARRY_FILL(cq_ops, carry_no_cq)
 
 int carry_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq **out, void *context)
 {
@@ -226,7 +227,7 @@ int carry_cq_open(struct fid_domain *fid, struct fi_cq_attr *attr, struct fid_cq
 	if (attr->wait_obj != FI_WAIT_NONE && attr->wait_cond != FI_CQ_COND_NONE && attr->wait_cond != FI_CQ_COND_THRESHOLD)
 		return -FI_EINVAL;
 	if (attr->flags & ~FI_AFFINITY)
-		return attr->flags & FI_PEER ? -FI_ENOSYS : -FI_EBADFLAGS;
+		return attr->flags & CARRY_NOT_SERVED ? -FI_ENOSYS : -FI_EBADFLAGS;
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return -FI_ENOMEM;

@@ -110,6 +110,10 @@ static int collectives(struct fid_domain *domain, enum fi_collective_op op, stru
 
 static int endpoint2(struct fid_domain *domain, struct fi_info *info, struct fid_ep **ep, uint64_t flags, void *context)
 {
+#ifdef FI_XPU
+	if (flags == FI_XPU)
+		return -FI_ENOSYS;
+#endif
 	return flags ? -FI_EBADFLAGS : carry_endpoint(domain, info, ep, context);
 }
 
@@ -133,20 +137,68 @@ static int user_id(struct fid_av *av, fi_addr_t addr, fi_addr_t id, uint64_t fla
 	return -FI_ENOSYS;
 }
 
+#ifdef FI_XPU
+static int ep_export(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep)
+{
+	return -FI_ENOSYS;
+}
+
+static int cq_export(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq)
+{
+	return -FI_ENOSYS;
+}
+
+static int cntr_export(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *xpu_cntr)
+{
+	return -FI_ENOSYS;
+}
+
+static int xpu_ctx(struct fid_domain *domain, struct fi_xpu_attr *attr, struct fid_xpu_ctx **ctx, void *context)
+{
+	return -FI_ENOSYS;
+}
+
+static int lookup2(struct fid_av *av, fi_addr_t addr, void *buf, size_t *len, uint64_t flags, struct fid_xpu_ctx *ctx)
+{
+	return -FI_ENOSYS;
+}
+#endif
+
 struct fi_ops_ep carry_no_ep = {
 	.size = sizeof(struct fi_ops_ep), .cancel = cancel, .getopt = getopt_, .setopt = setopt, .tx_ctx = tx_ctx,
 	.rx_ctx = rx_ctx, .rx_size_left = size_left, .tx_size_left = size_left,
+#ifdef FI_XPU
+	.export_xpu = ep_export,
+#endif
+};
+struct fi_ops_cq carry_no_cq = {
+	.size = sizeof(struct fi_ops_cq),
+#ifdef FI_XPU
+	.export_xpu = cq_export,
+#endif
+};
+struct fi_ops_cntr carry_no_cntr = {
+	.size = sizeof(struct fi_ops_cntr),
+#ifdef FI_XPU
+	.export_xpu = cntr_export,
+#endif
 };
 
 // Optional slots only: domain.c, provider.c and av.c fill the others.
 struct fi_ops_domain carry_no_domain = {
 	.size = sizeof(struct fi_ops_domain), .scalable_ep = scalable, .poll_open = poll_open, .stx_ctx = stx,
 	.query_atomic = atomics, .query_collective = collectives, .endpoint2 = endpoint2,
+#ifdef FI_XPU
+	.xpu_ctx = xpu_ctx,
+#endif
 };
 struct fi_ops_fabric carry_no_fabric = {.size = sizeof(struct fi_ops_fabric), .wait_open = wait_open, .domain2 = domain2};
 struct fi_ops_av carry_no_av = {
 	.size = sizeof(struct fi_ops_av), .av_set = av_set, .insert_auth_key = insert_key, .lookup_auth_key = lookup_key,
 	.set_user_id = user_id,
+#ifdef FI_XPU
+	.lookup2 = lookup2,
+#endif
 };
 
 #define NO_SSIZE(NAME, ...)                                                                                            \

@@ -28,7 +28,7 @@ pub(super) struct Given<'a> {
 }
 
 impl Made {
-    /// Takes over an entry that is as long as `known` says. The parts that have grown since get their new length, because
+    /// Takes over an entry that is as long as `known` says. The parts that have grown get their new length, because
     /// the application reads so much. An entry with FI_WR may be as long as now, although its maker declares 2.7.
     ///
     /// # Safety

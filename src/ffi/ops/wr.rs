@@ -253,6 +253,7 @@ unsafe extern "C" fn queue_trecv<T: WorkPath>(
 
 /// # Safety
 /// As `queue_tx`, for a receive.
+#[inline(always)]
 unsafe fn queue_receive<T: WorkPath>(
     ep: *mut fid_ep,
     wr: *mut c_void,
@@ -260,25 +261,38 @@ unsafe fn queue_receive<T: WorkPath>(
     queue: Queue,
 ) -> isize {
     // SAFETY: promised by the caller.
-    status(unsafe {
-        match endpoint::<T>(ep) {
-            Ok(path) if is_own(path, wr, queue) => {
-                let record = &*wr.cast::<RxRecord>();
-                let implied = path.rx_implied();
-                probe::post(ep.addr(), context.addr(), record.src, record.tag);
-                match (record.count, record.directed) {
-                    (1, 0) => path.receive_one(record.short(implied, context)),
-                    (_, 0) => {
-                        let rx = record.receive(implied, context);
-                        rx.and_then(|rx| path.receive(rx))
-                    }
-                    _ => {
-                        let rx = record.receive(implied, context);
-                        rx.and_then(|rx| path.queue_receive(rx, record.generation))
-                    }
-                }
-            }
-            _ => Err(foreign()),
+    unsafe {
+        let path = match endpoint::<T>(ep) {
+            Ok(path) if is_own(path, wr, queue) => path,
+            _ => return foreign().negative() as isize,
+        };
+        let record = &*wr.cast::<RxRecord>();
+        probe::post(ep.addr(), context.addr(), record.src, record.tag);
+        if record.count == 1 && record.directed == 0 {
+            let what = match queue {
+                Queue::TaggedReceive => What::Tagged,
+                _ => What::Msg,
+            };
+            return status(path.receive_one(record.short(what, path.rx_implied(), context)));
         }
-    })
+        queue_any_receive(path, record, context)
+    }
+}
+
+/// Queues a receive of any kind.
+///
+/// # Safety
+/// As `queue_receive`, for a record of this endpoint.
+#[inline(never)]
+unsafe fn queue_any_receive<T: WorkPath>(
+    path: &T,
+    record: &RxRecord,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: promised by the caller.
+    let rx = unsafe { record.receive(path.rx_implied(), context) };
+    status(rx.and_then(|rx| match record.directed {
+        0 => path.receive(rx),
+        _ => path.queue_receive(rx, record.generation),
+    }))
 }

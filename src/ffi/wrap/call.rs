@@ -138,9 +138,9 @@ names! {
     access addr addrlen arg attr auth_key auth_key_size av av_set bfid buf coll coll_addr command compare compare_count
     compare_desc comparev cond context count ctx data datatype desc dest_addr dom ep eq err_data event event_fid
     fi_addr fids flags handle ignore index info iov key len level mc mr msg name node nodecnt offset op ops
-    op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc resultv rma_iov
-    root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value waitset wr wr_len xpu_cntr
-    xpu_cq xpu_ep cntr cq
+    op_type optlen optname optval param paramlen pep pollset prov_errno requested_key result result_count result_desc
+    resultv rma_iov root_addr rx_ep sep service src src_addr stx svccnt tag threshold timeout tx_ep user_id value
+    waitset wr wr_len xpu_cntr xpu_cq xpu_ep cntr cq
 }
 
 /// A call on an object that is wrapped.

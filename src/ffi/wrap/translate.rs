@@ -42,7 +42,8 @@ macro_rules! plain {
 plain! {
     u64, usize, u32, c_int, fi_datatype, fi_op, fi_collective_op, fi_op_type,
     *const c_char, *const c_void, *const fi_ioc, *const fi_mr_attr, *const fi_msg, *const fi_msg_atomic,
-    *const fi_msg_collective, *const fi_msg_rma, *const fi_msg_tagged, *const fi_rma_iov, *const iovec, *mut *mut c_void, *mut c_char,
+    *const fi_msg_collective, *const fi_msg_rma, *const fi_msg_tagged, *const fi_rma_iov, *const iovec,
+    *mut *mut c_void, *mut c_char,
     *mut c_void, *mut fi_addr_t, *mut fi_atomic_attr, *mut fi_av_attr, *mut fi_av_set_attr, *mut fi_collective_attr,
     *mut fi_cq_err_entry, *mut fi_eq_err_entry, *mut fi_ioc, *mut fi_poll_attr, *mut fi_rx_attr, *mut fi_tx_attr,
     *mut fi_wait_attr, *mut fi_xpu_attr, *mut fid_xpu_cntr, *mut fid_xpu_cq, *mut fid_xpu_ep, *mut u32, *mut usize,

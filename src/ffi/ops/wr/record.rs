@@ -307,7 +307,13 @@ impl RxRecord {
     ///
     /// # Safety
     /// As `TxHead::short`.
-    pub unsafe fn short<M: Memory>(&self, implied: OpFlags, context: *mut c_void) -> OneRx<M> {
+    #[inline(always)]
+    pub unsafe fn short<M: Memory>(
+        &self,
+        what: What,
+        implied: OpFlags,
+        context: *mut c_void,
+    ) -> OneRx<M> {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
@@ -315,7 +321,7 @@ impl RxRecord {
             (piece, Context::new(context))
         };
         OneRx {
-            what: self.what(),
+            what,
             piece,
             flags: OpFlags::from_bits_retain(self.flags) | implied,
             src: self.src,

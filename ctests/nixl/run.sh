@@ -29,19 +29,16 @@ if [ "$(cat "$packages/made-from" 2>/dev/null)" != "$wheel" ]; then
     echo "$wheel" >"$packages/made-from"
 fi
 
-# A CUDA driver and run time that have no device: what the plug-in imports of them.
+# A CUDA driver and run time that have no device, with the functions that the plug-in imports. 100: CUDA_ERROR_NO_DEVICE.
 mkdir -p "$stubs"
 cat >"$stubs/cuda.c" <<'C'
-int cuCtxSetCurrent(void *context) { return context ? 100 : 100; }
-int cuDeviceGetPCIBusId(char *text, int length, int device) { return text && length > device ? 100 : 100; }
-int cuPointerGetAttributes(unsigned count, int *names, void **data, unsigned long long pointer)
-{
-	return count && names && data && pointer ? 100 : 100;
-}
+int cuCtxSetCurrent(void *context) { return 100; }
+int cuDeviceGetPCIBusId(char *text, int length, int device) { return 100; }
+int cuPointerGetAttributes(unsigned count, int *names, void **data, unsigned long long pointer) { return 100; }
 C
 cat >"$stubs/cudart.c" <<'C'
-const char *cudaGetErrorString(int error) { return error ? "there is no device" : "no error"; }
-int cudaSetDevice(int device) { return device ? 100 : 100; }
+const char *cudaGetErrorString(int error) { return "there is no device"; }
+int cudaSetDevice(int device) { return 100; }
 C
 echo 'libcudart.so.12 { global: *; };' >"$stubs/cudart.map"
 "${CC:-cc}" -shared -fPIC -o "$stubs/libcuda.so.1" "$stubs/cuda.c" -Wl,-soname,libcuda.so.1

@@ -98,8 +98,8 @@ fi
 
 for set in $(sets); do
     include=$library/include-$set link=$library/link-$set upstream=UPSTREAM_${set//./_}
-    [ "$set" != "$(default_set)" ] || include=$ROOT/include
-    [ "$(releases 6 "$set")" = kept ] || link=$library
+    # Programs of the default set are linked with the library itself.
+    [ "$set" != "$(default_set)" ] || { include=$ROOT/include link=$library; }
     build_set "$set" "$include" "$link"
     run_set "$set" "$library" "this library" tcp shm
     if [ -n "${!upstream:-}" ]; then

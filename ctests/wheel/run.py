@@ -18,6 +18,9 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent.parent / "scripts"))
+import releases  # noqa: E402
+
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED, NOT_USED = 77, 3
 RANKS = 4
@@ -152,12 +155,13 @@ def not_used(done, code, words):
 def test_files(world):
     """All that the wheel promises is there, and its programs run."""
     folder, installed = world.environment("alone"), world.installed("alone")
+    other_sets = [row.interface for row in releases.table() if row.state != "default"]
     for name in (
         "lib/libfabric.so.1",
         "lib/pkgconfig/libfabric.pc",
         "include/rdma/fabric.h",
-        "include-2.6/rdma/fabric.h",
-        "lib/link-2.6/libfabric.so",
+        *(f"include-{one}/rdma/fabric.h" for one in other_sets),
+        *(f"lib/link-{one}/libfabric.so" for one in other_sets),
         "plugin/libironfabric-fi.so",
         "bin/fi_info",
         "bin/fi_pingpong",

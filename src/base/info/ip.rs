@@ -361,3 +361,26 @@ fn format_of(addr: &SocketAddr) -> u32 {
         SocketAddr::V6(_) => FI_SOCKADDR_IN6,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_without_a_source_gets_an_address_of_its_interface() {
+        let loopback: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let mut info = Info {
+            addr_format: FI_SOCKADDR_IN,
+            ..Info::default()
+        };
+        info.domain.name = Some(c"lo".into());
+        assert_eq!(own_address(&info, None), Some(loopback));
+        // The name of a domain that stands for every interface.
+        info.domain.name = Some(c"tcp".into());
+        assert_eq!(own_address(&info, Some("lo")), Some(loopback));
+        assert_eq!(own_address(&info, Some("no such interface")), None);
+        assert!(own_address(&info, None).is_some_and(|addr| addr.is_ipv4()));
+        info.dest_addr = Some(addr::to_bytes(&loopback));
+        assert_eq!(own_address(&info, Some("lo")), None);
+    }
+}

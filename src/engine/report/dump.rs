@@ -136,8 +136,11 @@ fn write() {
             let written = create(&name, "json", &json).and_then(|()| create(&name, "txt", &text));
             match written {
                 Ok(()) => {
-                    let done = format!("a dump is in {name}.txt and {name}.json");
-                    log_warn!(&CORE, Subsys::Core, "{done}");
+                    log_warn!(
+                        &CORE,
+                        Subsys::Core,
+                        "a dump is in {name}.txt and {name}.json"
+                    );
                     name
                 }
                 Err(error) => {

@@ -162,8 +162,8 @@ impl Known {
 }
 
 impl Memory {
-    /// Returns true if the process still has the memory open. A process that calls execve(2) loses its memory, but keeps
-    /// its PID and start time.
+    /// Returns true if the process still has the memory open. A process that calls execve(2) loses its memory, but
+    /// keeps its PID and start time.
     fn is_held(&self) -> bool {
         fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
     }

@@ -382,7 +382,8 @@ impl Rxm {
         self.reactor.schedule(at, Due::Conn(id));
     }
 
-    /// Ends the attempts to connect. The next operation for the peer reports the error, the one after that connects again.
+    /// Ends the attempts to connect. The next operation for the peer reports the error, and the one after that connects
+    /// again.
     #[cold]
     fn give_up(&mut self, domain: &mut StateOf, id: usize, now: Instant) {
         let conn = &self.conns[id];

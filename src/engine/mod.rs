@@ -39,4 +39,5 @@ pub mod strangers;
 pub mod stream;
 pub mod transport;
 pub mod trigger;
+pub mod unreachable;
 pub mod wait;

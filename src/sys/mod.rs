@@ -26,6 +26,7 @@ pub mod process_memory;
 pub mod random;
 pub mod regular_file;
 pub mod resolve;
+pub mod retry;
 pub mod shared_file;
 pub mod shared_object;
 pub mod socket;

@@ -5,23 +5,20 @@
 
 use std::io;
 
+use super::retry::retry;
+
 /// Returns unpredictable bytes that were never returned before.
 pub fn unpredictable() -> io::Result<[u8; 32]> {
     let mut bytes = [0; 32];
-    loop {
+    let n = retry(|| {
         // SAFETY: `bytes` lives during the call and has the given length.
         let n = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        // getrandom(2) returns up to 256 bytes in one piece.
-        match usize::try_from(n) {
-            Ok(n) if n == bytes.len() => return Ok(bytes),
-            Ok(_) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Err(_) => {
-                let error = io::Error::last_os_error();
-                if error.kind() != io::ErrorKind::Interrupted {
-                    return Err(error);
-                }
-            }
-        }
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    })?;
+    // getrandom(2) returns up to 256 bytes in one piece.
+    match n == bytes.len() {
+        true => Ok(bytes),
+        false => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{FcntlArg, fcntl};
 
 use super::limits::check_file_size;
+use super::retry::retry;
 use super::user::{is_elevated, is_ours};
 
 pub struct SharedFile {
@@ -50,7 +51,7 @@ impl SharedFile {
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(error),
             }
-            file.lock_shared()?;
+            retry(|| file.lock_shared())?;
             // The last process that had the file open may have removed it meanwhile.
             if names(&path, &file) {
                 return Ok(SharedFile { file, path });
@@ -70,17 +71,10 @@ impl SharedFile {
     /// Keeps other openers from taking this lock until `unlock` or the end of the process.
     pub fn lock(&self) -> io::Result<()> {
         // An open-file-description lock, separate from the one that shows whether a process has the file open.
-        let mut held = fcntl(
-            self.file.as_fd(),
-            FcntlArg::F_OFD_SETLKW(&lock(libc::F_WRLCK)),
-        );
-        while held == Err(nix::errno::Errno::EINTR) {
-            held = fcntl(
-                self.file.as_fd(),
-                FcntlArg::F_OFD_SETLKW(&lock(libc::F_WRLCK)),
-            );
-        }
-        held.map(|_| ()).map_err(io::Error::from)
+        retry(|| {
+            let wait = FcntlArg::F_OFD_SETLKW(&lock(libc::F_WRLCK));
+            Ok(fcntl(self.file.as_fd(), wait).map(drop)?)
+        })
     }
 
     pub fn unlock(&self) {
@@ -150,6 +144,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
+    use crate::sys::retry::interrupt;
 
     fn unique(what: &str) -> String {
         format!("ironfabric-test-{what}-{}", std::process::id())
@@ -218,6 +213,21 @@ mod tests {
         assert_eq!(fs::read(&target_path).unwrap(), b"secret");
         fs::remove_file(&path).unwrap();
         fs::remove_file(&target_path).unwrap();
+    }
+
+    /// Another process has the exclusive lock for a moment, because it has just made or is about to remove the file.
+    #[test]
+    fn signals_do_not_end_the_wait_for_either_lock() {
+        let name = unique("signal");
+        let mut how = OpenOptions::new();
+        how.write(true).create(true).truncate(true).mode(0o600);
+        let other = how.open(folder().join(&name)).unwrap();
+        other.lock().unwrap();
+        let opened = interrupt(|| SharedFile::open(&name, None), || other.unlock().unwrap());
+        let first = opened.unwrap();
+        let second = SharedFile::open(&name, None).unwrap();
+        first.lock().unwrap();
+        interrupt(|| second.lock(), || first.unlock()).unwrap();
     }
 
     #[test]

@@ -8,12 +8,14 @@ use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
 
 use super::io_list::{GatherList, ScatterList};
+use super::retry::retry;
 
 /// One stream socket, non-blocking: of TCP, or within this host (`local`).
 pub struct Socket(pub(super) Raw);
@@ -207,7 +209,8 @@ impl Socket {
 
     /// Returns true if the other side has closed, even if there is more to read.
     pub fn has_ended(&self) -> bool {
-        self.wait_for(PollFlags::from_bits_retain(libc::POLLRDHUP), Duration::ZERO)
+        let ended = PollFlags::from_bits_retain(libc::POLLRDHUP);
+        self.poll(ended, Duration::ZERO).unwrap_or(false)
     }
 
     /// Sleeps until the kernel accepts bytes. Returns false if the time ran out.
@@ -220,10 +223,17 @@ impl Socket {
         self.wait_for(PollFlags::POLLIN, timeout)
     }
 
+    /// Returns false if the time ran out, or if the descriptor cannot be polled.
     fn wait_for(&self, events: PollFlags, timeout: Duration) -> bool {
+        let begin = Instant::now();
+        let ready = retry(|| self.poll(events, timeout.saturating_sub(begin.elapsed())));
+        ready.unwrap_or(false)
+    }
+
+    fn poll(&self, events: PollFlags, timeout: Duration) -> io::Result<bool> {
         let timeout = PollTimeout::try_from(timeout).unwrap_or(PollTimeout::MAX);
-        let ready = poll(&mut [PollFd::new(self.0.as_fd(), events)], timeout);
-        ready.is_ok_and(|ready| ready > 0)
+        let ready = poll(&mut [PollFd::new(self.0.as_fd(), events)], timeout)?;
+        Ok(ready > 0)
     }
 
     /// Makes a later close drop unsent bytes and reset the connection, so that the peer notices at once.
@@ -382,4 +392,17 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
                 | libc::EPERM
         )
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sys::retry::interrupt;
+
+    #[test]
+    fn signals_do_not_end_a_wait_for_bytes() {
+        let (own, peer) = Socket::pair().unwrap();
+        let wait = || own.wait_readable(Duration::from_secs(20));
+        assert!(interrupt(wait, || drop(peer.write(b"x"))));
+    }
 }

@@ -164,7 +164,7 @@ impl Drop for Running {
 
 /// Runs server and client once, with the library of `folder` or the one of this process. Returns the client's document.
 fn play(options: &Options, folder: Option<&Path>) -> Result<Value> {
-    let failed = |error| Failure::system("starting a process", &error);
+    let failed = |error| Failure::system("starting a process or thread", &error);
     let program = env::current_exe().map_err(failed)?;
     let command = |own: &[&str]| {
         let mut command = Command::new(&program);
@@ -193,11 +193,12 @@ fn play(options: &Options, folder: Option<&Path>) -> Result<Value> {
         said += &line;
     };
     // Reads the rest, so that a full pipe never blocks the server.
-    let listener = thread::spawn(move || {
+    let read_rest = move || {
         let mut rest = String::new();
         let _ = words.read_to_string(&mut rest);
         rest
-    });
+    };
+    let listener = thread::Builder::new().spawn(read_rest).map_err(failed)?;
     let host = if options.ipv6 { "::1" } else { "127.0.0.1" };
     let client = command(&["-P", &port, host]).output().map_err(failed)?;
     if !client.status.success() {

@@ -27,20 +27,24 @@ pub struct Found {
 pub struct Watcher {
     pid: Option<u32>,
     all: bool,
-    /// By PID and start time. `memory` is `None` for a process without counters, which is searched again later.
+    /// By PID and start time.
     known: HashMap<(u32, u64), Known>,
     looks: u32,
 }
 
 struct Known {
+    /// `None` for a process without counters.
     memory: Option<Memory>,
-    /// A process without counters is searched again in this look.
+    /// A process without counters is searched again in this look or a later one.
     again: u32,
 }
 
 struct Memory {
     file: File,
     writable: bool,
+    /// The descriptor in /proc through which the memory was found, and the inode of the memory.
+    path: PathBuf,
+    inode: (u64, u64),
 }
 
 /// Number of looks between two searches of a process without counters.
@@ -70,29 +74,23 @@ impl Watcher {
                 continue;
             };
             let key = (pid, stat.started);
-            let known = self.known.remove(&key).unwrap_or(Known {
+            let mut known = self.known.remove(&key).unwrap_or(Known {
                 memory: None,
                 again: self.looks,
             });
-            let mut known = match known {
-                Known {
-                    memory: None,
-                    again,
-                } if again == self.looks => Known {
+            let mut process = known.read(self.looks);
+            if process.is_none() && known.is_due(self.looks) {
+                known = Known {
                     memory: search(pid, stat.started),
                     again: self.looks.wrapping_add(RARELY),
-                },
-                known => known,
-            };
-            match known.memory.as_ref().map(read) {
-                Some(Ok(process)) => found.push(Found {
-                    pid,
-                    command: stat.command,
-                    process,
-                }),
-                Some(Err(_)) => known.memory = None,
-                None => {}
+                };
+                process = known.read(self.looks);
             }
+            found.extend(process.map(|process| Found {
+                pid,
+                command: stat.command,
+                process,
+            }));
             alive.insert(key, known);
         }
         self.known = alive;
@@ -138,6 +136,36 @@ impl Watcher {
         let mut pids: Vec<u32> = pids.collect();
         pids.sort_unstable();
         pids
+    }
+}
+
+impl Known {
+    /// Reads the counters. If they cannot be read any more, the process is to be searched again in this look.
+    fn read(&mut self, look: u32) -> Option<Process> {
+        let memory = self.memory.take()?;
+        match read(&memory) {
+            Ok(process) if memory.is_held() => {
+                self.memory = Some(memory);
+                Some(process)
+            }
+            _ => {
+                self.again = look;
+                None
+            }
+        }
+    }
+
+    /// Returns true if the process is to be searched again in this look. The numbers of looks wrap around.
+    fn is_due(&self, look: u32) -> bool {
+        self.memory.is_none() && look.wrapping_sub(self.again).cast_signed() >= 0
+    }
+}
+
+impl Memory {
+    /// Returns true if the process still has the memory open. A process that calls execve(2) loses its memory, but
+    /// keeps its PID and start time.
+    fn is_held(&self) -> bool {
+        fs::metadata(&self.path).is_ok_and(|meta| (meta.dev(), meta.ino()) == self.inode)
     }
 }
 
@@ -209,7 +237,12 @@ fn open(path: &Path) -> io::Result<Memory> {
     };
     let meta = file.metadata()?;
     match meta.is_file() && meta.len() == SIZE as u64 {
-        true => Ok(Memory { file, writable }),
+        true => Ok(Memory {
+            file,
+            writable,
+            path: path.to_owned(),
+            inode: (meta.dev(), meta.ino()),
+        }),
         false => Err(io::ErrorKind::InvalidData.into()),
     }
 }
@@ -225,7 +258,58 @@ fn read(memory: &Memory) -> io::Result<Process> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+    use std::io::Write;
+
+    use nix::sys::memfd::{MFdFlags, memfd_create};
+
     use super::*;
+    use crate::layout::{MAGIC, VERSION};
+
+    /// Makes a block of this process as the library does, with a number to recognize it by.
+    fn block(number: u64) -> File {
+        let own = std::process::id();
+        let mut words = vec![0; SIZE / 8];
+        words[head::MAGIC] = MAGIC;
+        words[head::VERSION] = VERSION;
+        words[head::PID] = u64::from(own);
+        words[head::STARTED] = Stat::of(own).unwrap().started;
+        words[head::UNCOUNTED] = number;
+        let name = CString::new(NAME).unwrap();
+        let mut file = File::from(memfd_create(name.as_c_str(), MFdFlags::MFD_CLOEXEC).unwrap());
+        let bytes: Vec<u8> = words.into_iter().flat_map(u64::to_ne_bytes).collect();
+        file.write_all(&bytes).unwrap();
+        file
+    }
+
+    #[test]
+    fn a_block_that_replaces_another_one_is_found() {
+        let mut watcher = Watcher {
+            pid: Some(std::process::id()),
+            all: true,
+            known: HashMap::new(),
+            looks: u32::MAX - 1,
+        };
+        let mut look = || {
+            let found = watcher.look();
+            found.first().map(|found| found.process.uncounted)
+        };
+        let first = block(1);
+        for _ in 0..2 * RARELY {
+            assert_eq!(look(), Some(1));
+        }
+        // The file stays open in the watcher, as after execve(2).
+        let second = block(2);
+        drop(first);
+        for _ in 0..2 * RARELY {
+            assert_eq!(look(), Some(2));
+        }
+        second.set_len(0).unwrap();
+        assert_eq!(look(), None);
+        let _third = block(3);
+        let later = (0..=RARELY).find_map(|_| look());
+        assert_eq!(later, Some(3));
+    }
 
     #[test]
     fn the_name_of_a_program_may_have_anything_in_it() {

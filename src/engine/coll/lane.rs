@@ -6,12 +6,13 @@
 #![forbid(unsafe_code)]
 
 use core::hash::Hash;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
 use crate::abi::{FI_BARRIER, fi_collective_op};
 use crate::base::{Error, Result};
 use crate::engine::atomic::Combine;
+use crate::engine::coll::closed::Closed;
 use crate::engine::coll::plan::Shape;
 use crate::engine::coll::running::Running;
 
@@ -83,9 +84,10 @@ struct Early<P> {
 pub struct Lane<P, K> {
     groups: HashMap<u64, Group<P, K>>,
     /// Groups that were closed: frames that still arrive for them are dropped.
-    left: HashSet<u64>,
-    /// How often each list of members was joined.
-    joins: HashMap<Vec<P>, u64>,
+    closed: Closed,
+    /// How often each list of members was joined, by the hash of the list. An entry of 16 bytes stays after the groups
+    /// of its list are closed, because the other members count on, too.
+    joins: HashMap<u64, u64>,
     early: Kept<P>,
     /// Number of saved bytes in early frames, with the overhead of each frame.
     saved: usize,
@@ -102,7 +104,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
     pub fn new(limit: usize, headroom: usize) -> Lane<P, K> {
         Lane {
             groups: HashMap::new(),
-            left: HashSet::new(),
+            closed: Closed::default(),
             joins: HashMap::new(),
             early: HashMap::new(),
             saved: 0,
@@ -112,9 +114,9 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
-    /// Returns how often this list of members was joined before, and counts one more join.
-    pub fn count_join(&mut self, members: &[P]) -> u64 {
-        let count = self.joins.entry(members.to_vec()).or_default();
+    /// Returns how often the list of members with this hash was joined before, and counts one more join.
+    pub fn count_join(&mut self, list: u64) -> u64 {
+        let count = self.joins.entry(list).or_default();
         *count += 1;
         *count - 1
     }
@@ -213,7 +215,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
     pub fn place(&mut self, from: &P, frame: &Frame, len: u64) -> Place {
         let (group, seq) = (frame.group, frame.seq);
         let Some(state) = self.groups.get(&group) else {
-            return match self.left.contains(&group) {
+            return match self.closed.contains(group) {
                 true => Place::Drop,
                 false => self.keep(len),
             };
@@ -258,11 +260,9 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         let len = bytes.len();
         let early = match self.groups.get(&group) {
             Some(state) => seq >= state.next,
-            None => !self.left.contains(&group),
+            None => !self.closed.contains(group),
         };
-        if early {
-            // A frame that is early but was not early in `place` would belong to a group that was closed meanwhile.
-            debug_assert!(kept);
+        if early && kept {
             let early = Early {
                 from: from.clone(),
                 part: frame.part,
@@ -273,6 +273,7 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         if kept {
             self.dropped(len);
         }
+        // If the group was closed meanwhile, the frame is dropped here.
         self.deliver(group, seq, from, frame.part, bytes);
         self.advance(group, seq);
     }
@@ -406,13 +407,19 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
             self.fail(group, seq, Error::CANCELED);
         }
         self.groups.remove(&group);
-        self.left.insert(group);
+        self.closed.add(group);
         forget(&mut self.early, &mut self.saved, |of, _| of == group);
     }
 
     #[cfg(test)]
     pub fn saved(&self) -> usize {
         self.saved
+    }
+
+    /// The numbers of closed groups and of lists for which there is room.
+    #[cfg(test)]
+    pub fn remembered(&self) -> (usize, usize) {
+        (self.closed.capacity(), self.joins.capacity())
     }
 }
 

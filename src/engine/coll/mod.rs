@@ -2,13 +2,15 @@
 //! Collectives: fi_collective(3). A state machine without I/O: its input is calls, frames and losses of peers, its
 //! output is frames to be sent and results.
 //!
-//! `plan` has the steps of one member, `running` one collective in progress, `lane` all collectives of one endpoint.
+//! `plan` has the steps of one member, `running` one collective in progress, `lane` all collectives of one endpoint,
+//! `closed` the groups that it has closed.
 //! The arithmetic is that of atomic operations.
 //!
 //! All members compute the number of a group from its addresses, so a join is only a barrier. A member that fails
 //! notifies the members that wait for its data, and these do the same, so that no member hangs.
 #![forbid(unsafe_code)]
 
+mod closed;
 mod lane;
 mod plan;
 mod running;

@@ -490,3 +490,56 @@ fn strangers_are_refused() {
     net.lanes[0].lost(&77, Error::CONNRESET);
     assert_eq!(net.lanes[0].saved(), 0);
 }
+
+#[test]
+fn groups_that_are_joined_and_closed_take_bounded_memory() {
+    let mut lane = Lane::<usize, u32>::new(1 << 20, HEADROOM);
+    let list = 99;
+    let cycle = |lane: &mut Lane<usize, u32>| {
+        let group = GROUP + lane.count_join(list);
+        lane.open(group, vec![0, 1], 0).unwrap();
+        lane.join(group, true, 0).unwrap();
+        lane.leave(group);
+        lane.actions.clear();
+        group
+    };
+    let data = |group, seq| Frame {
+        group,
+        seq,
+        part: Part::Data {
+            what: FI_BROADCAST.0 as u8,
+            round: 0,
+        },
+    };
+    // The payload of a frame is on its way while its group and many more are closed.
+    lane.open(1, vec![0, 1], 0).unwrap();
+    lane.join(1, true, 0).unwrap();
+    let broadcast = (1, 2, 2);
+    lane.start(1, FI_BROADCAST, broadcast, None, |_| {}, 0)
+        .unwrap();
+    assert_eq!(lane.place(&1, &data(1, 1), 2), Place::Take { kept: false });
+    lane.leave(1);
+    for _ in 0..closed::MOST {
+        cycle(&mut lane);
+    }
+    let after_some = lane.remembered();
+    lane.arrived(&1, &data(1, 1), vec![0; 2], false);
+    assert_eq!(lane.saved(), 0);
+    let mut last = 0;
+    for _ in 0..4 * closed::MOST {
+        last = cycle(&mut lane);
+    }
+    assert_eq!(lane.remembered(), after_some);
+    // Late frames for the groups that were closed last are dropped.
+    let oldest = last - closed::MOST as u64 + 1;
+    for group in [last, oldest] {
+        assert_eq!(lane.place(&1, &data(group, 1), 2), Place::Drop);
+    }
+    // Later ones are saved within the limit, and forgotten when the connection ends.
+    let forgotten = data(oldest - 1, 1);
+    assert_eq!(lane.place(&1, &forgotten, 2), Place::Take { kept: true });
+    lane.arrived(&1, &forgotten, vec![0; 2], true);
+    lane.lost(&1, Error::CONNRESET);
+    assert_eq!(lane.saved(), 0);
+    assert!(lane.actions.is_empty());
+}

@@ -18,19 +18,26 @@ use crate::ffi::ops::collective::Collective;
 /// Addresses of groups are no indexes of an address vector.
 const GROUP: u64 = 1 << 61;
 
-/// The number that all members have for a group: FNV-1a over their addresses and how often they formed a group before.
-fn number_of<N: Net>(members: &[N::Addr], before: u64) -> u64 {
-    let mut hash = 0xcbf2_9ce4_8422_2325u64;
-    let mut take = |bytes: &[u8]| {
-        for &byte in bytes {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    };
-    for member in members {
-        take(&N::identity(member));
-    }
-    take(&before.to_be_bytes());
-    hash
+/// Returns the hash of a list of members: FNV-1a over their addresses.
+fn hash_of<N: Net>(members: &[N::Addr]) -> u64 {
+    let members = members.iter();
+    members.fold(START, |hash, member| hashed(hash, &N::identity(member)))
+}
+
+/// Returns the number that all members have for a group: it continues the hash of their list with how often they formed
+/// a group before.
+fn number_of(list: u64, before: u64) -> u64 {
+    hashed(list, &before.to_be_bytes())
+}
+
+/// The FNV-1a hash of no bytes.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues a hash.
+fn hashed(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 impl<N: Net> Stream<N> {
@@ -55,7 +62,8 @@ impl<N: Net> Stream<N> {
             }
         }
         let lane = self.common.lane_of(ep);
-        let number = number_of::<N>(&members, lane.count_join(&members));
+        let list = hash_of::<N>(&members);
+        let number = number_of(list, lane.count_join(list));
         lane.open(number, members, rank)?;
         let address = GROUP | self.common.groups.given;
         self.common.groups.given += 1;
@@ -296,4 +304,20 @@ fn is_open<N: Net>(conn: &Conn<N>) -> bool {
 /// Frames of our own, and data in one byte order.
 fn speaks<N: Net>(conn: &Conn<N>) -> bool {
     conn.session.extended && !conn.session.swap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/wire/tcp.md, "Collectives".
+    #[test]
+    fn a_group_is_numbered_by_fnv_1a_of_its_list_and_the_joins_before() {
+        let list = hashed(START, b"a");
+        assert_eq!(list, 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(
+            number_of(list, 0x0102),
+            hashed(START, b"a\0\0\0\0\0\0\x01\x02")
+        );
+    }
 }

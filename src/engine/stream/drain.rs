@@ -83,8 +83,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// An operation of which the application would not hear, for a peer that is not connected: nobody but the application brings
-    /// it there, so it is told to come again, or why that is of no use.
+    /// Refuses an operation without a completion for a peer that is not connected, because only the application can post
+    /// the operation again. Returns `AGAIN`, or the error of the last failed connection.
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.conns[id];
@@ -92,18 +92,15 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // A program may do nothing else than to try again.
         self.progress(domain);
-        let limit = self.common.limits.connect;
+        let now = self.reactor.now();
         let failed = self
             .eps
             .get_mut(ep)
-            .and_then(|ep| ep.unreachable.remove(&peer));
-        match failed {
-            Some((error, at)) if self.reactor.now() < at + limit => error,
-            _ => Error::AGAIN,
-        }
+            .and_then(|ep| ep.unreachable.take(&peer, now));
+        failed.unwrap_or(Error::AGAIN)
     }
 
-    /// An attempt to connect has come to nothing, and no operation waits that could tell.
+    /// Keeps the error of a failed connection for which no operation is pending that could report it.
     pub(super) fn note_unreachable(&mut self, id: usize, error: Error) {
         let conn = &self.conns[id];
         if !conn.is_wanted {
@@ -111,9 +108,8 @@ impl<N: Net> Stream<N> {
         }
         let peer = conn.session.peer.clone();
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            endpoint
-                .unreachable
-                .insert(peer, (error, self.reactor.now()));
+            let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+            endpoint.unreachable.insert(peer, error, now, limit);
         }
     }
 }

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::os::fd::AsRawFd;
-use std::time::Instant;
 
 use crate::abi::*;
 use crate::base::{Error, Result};
@@ -14,6 +13,7 @@ use crate::engine::strangers::Strangers;
 use crate::engine::stream::conn::Conn;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::transport::{DomainOf, Stream};
+use crate::engine::unreachable::Unreachable;
 use crate::sys::socket::Socket;
 
 /// What an RDM endpoint keeps for one index of its address vector.
@@ -48,8 +48,8 @@ pub struct Ep<N: Net> {
     pub by_addr: HashMap<N::Addr, usize>,
     /// RDM: further connections of a peer, which only receive.
     pub receive_only: HashMap<N::Addr, Vec<usize>>,
-    /// RDM: why and when attempts to connect have failed that no operation waited for.
-    pub unreachable: HashMap<N::Addr, (Error, Instant)>,
+    /// RDM: errors of failed connections for which no operation was pending.
+    pub unreachable: Unreachable<N::Addr>,
     /// RDM: senders of messages that are kept, without a connection and without an address in the vector. With
     /// FI_AV_AUTH_KEY an address is another with another key.
     pub strangers: Strangers<(N::Addr, Option<Key>)>,

@@ -382,7 +382,8 @@ impl Rxm {
         self.reactor.schedule(at, Due::Conn(id));
     }
 
-    /// The peer is not there: who comes again is told once, and then it is tried afresh.
+    /// Ends the attempts to connect. The next operation for the peer reports the error, and the one after that connects
+    /// again.
     #[cold]
     fn give_up(&mut self, domain: &mut StateOf, id: usize, now: Instant) {
         let conn = &self.conns[id];
@@ -407,8 +408,9 @@ impl Rxm {
             attempts,
             std::io::Error::from_raw_os_error(error.code()).to_string()
         );
+        let limit = self.lower.params.conn_timeout;
         if let Some(endpoint) = self.endpoint_mut(ep) {
-            endpoint.unreachable.insert(peer, (error, now));
+            endpoint.unreachable.insert(peer, error, now, limit);
         }
         self.unlink_peer(id);
         self.retire(id);

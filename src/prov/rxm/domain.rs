@@ -33,6 +33,7 @@ use crate::engine::report::patience::Patience;
 use crate::engine::srx::{Claimed, Envelope};
 use crate::engine::strangers::{Strangers, fi_addr_of};
 use crate::engine::transport::*;
+use crate::engine::unreachable::Unreachable;
 use crate::ffi::client::Completion;
 use crate::ffi::layer::{Operations, Pool};
 use crate::ffi::ops::atomic::{Atomic, Family};
@@ -211,7 +212,7 @@ impl Transport for Rxm {
             peers: Vec::new(),
             by_addr: HashMap::new(),
             receive_only: Vec::new(),
-            unreachable: HashMap::new(),
+            unreachable: Unreachable::new(),
             strangers: Strangers::new(),
             posted: 0,
             wanted: self.lower.first_receives(),

@@ -4,13 +4,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Instant;
 
 use super::conn::LANES;
 use super::tally::Accesses;
-use crate::base::Error;
 use crate::engine::address::ip::Addr;
 use crate::engine::strangers::Strangers;
+use crate::engine::unreachable::Unreachable;
 use crate::ffi::client::{Cq, Ep, PassiveEp};
 use crate::ffi::layer::Block;
 
@@ -27,8 +26,8 @@ pub struct Endpoint {
     /// Connections beside those in `by_addr`: receiving halves of connections to the endpoint itself. Peers of this
     /// host can cause several.
     pub receive_only: Vec<usize>,
-    /// Why and when peers could not be reached.
-    pub unreachable: HashMap<Addr, (Error, Instant)>,
+    /// Errors of failed connections for which no operation was pending.
+    pub unreachable: Unreachable<Addr>,
     /// Senders of messages that are kept, without a connection and without an address in the vector.
     pub strangers: Strangers<Addr>,
     /// Receives of the shared context that are posted below, and how many there should be.

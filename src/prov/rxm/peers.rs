@@ -51,13 +51,12 @@ impl Rxm {
         if let Some(id) = self.usable(ep, dest) {
             return Ok(id);
         }
-        let limit = self.lower.params.conn_timeout;
         let now = self.reactor.now();
         let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
-        match endpoint.unreachable.remove(&peer) {
-            Some((error, at)) if now < at + limit => Err(error),
-            _ => Err(Error::AGAIN),
-        }
+        Err(endpoint
+            .unreachable
+            .take(&peer, now)
+            .unwrap_or(Error::AGAIN))
     }
 
     /// The connection for an address of the endpoint's vector, made if there is none.

@@ -14,6 +14,7 @@ use crate::engine::strangers::Strangers;
 use crate::engine::stream::Stream;
 use crate::engine::stream::ep::Ep;
 use crate::engine::transport::Address;
+use crate::engine::unreachable::Unreachable;
 use crate::prov::shm::Shm;
 use crate::prov::shm::addr::Name;
 use crate::prov::shm::info::SHM_INJECT;
@@ -58,7 +59,7 @@ impl Stream<Shm> {
             peers: Vec::new(),
             by_addr: HashMap::new(),
             receive_only: HashMap::new(),
-            unreachable: HashMap::new(),
+            unreachable: Unreachable::new(),
             strangers: Strangers::new(),
             conn: None,
         };

@@ -16,6 +16,7 @@ use crate::engine::strangers::Strangers;
 use crate::engine::stream::ep::Ep;
 use crate::engine::stream::progress::listener_token;
 use crate::engine::stream::{Net, Stream};
+use crate::engine::unreachable::Unreachable;
 use crate::prov::tcp::Tcp;
 use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::prov::tcp::pep::take_bound;
@@ -102,7 +103,7 @@ impl Stream<Tcp> {
             peers: Vec::new(),
             by_addr: HashMap::new(),
             receive_only: HashMap::new(),
-            unreachable: HashMap::new(),
+            unreachable: Unreachable::new(),
             strangers: Strangers::new(),
             conn: None,
             own: Own {

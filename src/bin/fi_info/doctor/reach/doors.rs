@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -15,6 +16,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::threads;
 use crate::calls::params::Param;
 
 /// Number of ports that are tried, spread over the range of endpoint ports.
@@ -95,11 +97,18 @@ impl Doors {
                         busy.fetch_sub(1, Ordering::Relaxed);
                         continue;
                     }
-                    scope.spawn(|| {
+                    let stream = Arc::new(stream);
+                    let own = Arc::clone(&stream);
+                    let prove = |stream: Arc<TcpStream>, limit| {
                         // The side that tries reports the error.
-                        let _ = self.prove(stream);
+                        let _ = self.prove(&stream, limit);
                         busy.fetch_sub(1, Ordering::Relaxed);
-                    });
+                    };
+                    // A connection for which the system starts no thread is served here, within a shorter limit because
+                    // the others wait meanwhile.
+                    if threads::start(scope, move || prove(own, PATIENCE)).is_err() {
+                        prove(stream, SHORT_PATIENCE);
+                    }
                 }
                 heard.extend(
                     self.udp
@@ -113,10 +122,10 @@ impl Doors {
     }
 
     /// Sends the token. The client's first byte says whether it also wants many bytes.
-    fn prove(&self, mut stream: TcpStream) -> io::Result<()> {
+    fn prove(&self, mut stream: &TcpStream, limit: Duration) -> io::Result<()> {
         stream.set_nonblocking(false)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(limit))?;
+        stream.set_write_timeout(Some(limit))?;
         let mut wish = [0];
         stream.read_exact(&mut wish)?;
         stream.write_all(self.token.as_bytes())?;
@@ -232,6 +241,7 @@ const MOST: usize = 64;
 const NEAR: u32 = 20;
 const LOOK: u8 = 50; // milliseconds
 const PATIENCE: Duration = Duration::from_secs(5);
+const SHORT_PATIENCE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {

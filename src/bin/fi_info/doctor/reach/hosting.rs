@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::control::Control;
 use super::scope::Scope;
+use super::threads;
 use super::{ABOUT, Own, SESSION, Talk, greet};
 use crate::calls::visitors::{Admission, Visitors};
 use crate::doctor::{Finding, Heard};
@@ -117,14 +118,19 @@ fn begin<'scope>(
     let Ok(admission) = visitors.admit(&stream) else {
         return false;
     };
-    threads.spawn(move || {
-        let host = peer.ip().to_canonical().to_string();
+    let host = peer.ip().to_canonical().to_string();
+    let visitor = host.clone();
+    let started = threads::start(threads, move || {
         let found = serve(stream, peer, &host, &admission, own);
         drop(admission);
         // The receiver lives as long as this thread.
         let _ = over.send((host, found));
     });
-    true
+    // The closure had the connection, so the connection is closed now. The visitor may come again.
+    let refused = |error: &std::io::Error| {
+        eprintln!("a connection from {visitor} was closed: no thread can be started: {error}");
+    };
+    started.inspect_err(refused).is_ok()
 }
 
 fn serve(

@@ -12,6 +12,7 @@ mod hosting;
 mod results;
 mod route;
 mod scope;
+mod threads;
 mod trial;
 mod verdict;
 
@@ -93,22 +94,32 @@ fn meet(
     addresses: &[SocketAddr],
     port: u16,
 ) -> Result<(TcpStream, SocketAddr), (SocketAddr, io::Error)> {
-    let mut last = None;
-    for address in addresses {
-        let mut at = *address;
+    let with_port = addresses.iter().map(|&(mut at)| {
         at.set_port(port);
-        match TcpStream::connect_timeout(&at, CONNECT) {
+        at
+    });
+    first_met(with_port, |at| TcpStream::connect_timeout(at, CONNECT))
+}
+
+/// Returns the first connection and its address. If all attempts fail, returns the failure to report, with the address
+/// at which it happened.
+fn first_met<S>(
+    addresses: impl IntoIterator<Item = SocketAddr>,
+    connect: impl Fn(&SocketAddr) -> io::Result<S>,
+) -> Result<(S, SocketAddr), (SocketAddr, io::Error)> {
+    let mut failure: Option<(SocketAddr, io::Error)> = None;
+    for at in addresses {
+        let error = match connect(&at) {
             Ok(stream) => return Ok((stream, at)),
-            // "Refused" is kept in preference to other errors, because it proves that the host can be reached.
-            Err(error) => match last {
-                Some((_, known)) if Outcome::of(&known) == Outcome::Refused => {
-                    last = Some((at, known))
-                }
-                _ => last = Some((at, error)),
-            },
+            Err(error) => error,
+        };
+        // "Refused" is kept in preference to other errors, because it proves that the host can be reached.
+        let is_refused = |known: &(_, _)| Outcome::of(&known.1) == Outcome::Refused;
+        if !failure.as_ref().is_some_and(is_refused) {
+            failure = Some((at, error));
         }
     }
-    Err(last.expect("a name that is known has an address"))
+    Err(failure.expect("a name that is known has an address"))
 }
 
 fn unmet(name: &str, at: SocketAddr, port: u16, error: &io::Error) -> Finding {
@@ -238,11 +249,12 @@ impl Talk<'_> {
         self.control.say(&format!("ports {}", doors.line()))?;
         let done = AtomicBool::new(false);
         let (answer, heard) = thread::scope(|scope| {
-            let serving = scope.spawn(|| doors.serve(&done));
+            let serving = threads::start(scope, || doors.serve(&done));
+            let serving = serving.map_err(|error| format!("no thread here: {error}"))?;
             let answer = self.control.hear("results", TRIAL);
             done.store(true, Ordering::Release);
-            (answer, serving.join().unwrap_or_default())
-        });
+            Ok::<_, String>((answer, serving.join().unwrap_or_default()))
+        })?;
         let list: String = heard.iter().map(|port| format!(" {port}")).collect();
         let words = answer?;
         let results = Results::read(
@@ -275,3 +287,36 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// Time for the other side to try this side's sockets.
 const TRIAL: Duration = Duration::from_secs(25);
 const MOST_ADDRESSES: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use std::io::ErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_failure_is_reported_with_the_address_where_it_happened() {
+        let at = |last: u8| SocketAddr::from(([192, 0, 2, last], 1));
+        let report = |kinds: &[(u8, ErrorKind)]| {
+            let kind_of = |address: &SocketAddr| {
+                let tried = kinds.iter().find(|(last, _)| at(*last) == *address);
+                tried.unwrap().1
+            };
+            let addresses = kinds.iter().map(|&(last, _)| at(last));
+            let failed = first_met::<()>(addresses, |address| Err(kind_of(address).into()));
+            let (address, error) = failed.unwrap_err();
+            (address, error.kind())
+        };
+        let (refused, silent) = (ErrorKind::ConnectionRefused, ErrorKind::TimedOut);
+        assert_eq!(report(&[(1, refused), (2, silent)]), (at(1), refused));
+        assert_eq!(report(&[(1, silent), (2, refused)]), (at(2), refused));
+        assert_eq!(report(&[(1, refused), (2, refused)]), (at(1), refused));
+        let failed = ErrorKind::AddrNotAvailable;
+        assert_eq!(report(&[(1, silent), (2, failed)]), (at(2), failed));
+        let met = first_met([at(1), at(2)], |address| match *address == at(2) {
+            true => Ok(()),
+            false => Err(refused.into()),
+        });
+        assert_eq!(met.unwrap(), ((), at(2)));
+    }
+}

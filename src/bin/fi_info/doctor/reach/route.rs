@@ -34,11 +34,12 @@ pub fn parts(host: &str) -> (String, Option<u16>) {
 pub fn resolve(name: &str) -> Result<Vec<SocketAddr>, String> {
     let (answers, answer) = mpsc::channel();
     let asked = name.to_owned();
-    thread::spawn(move || {
+    let started = thread::Builder::new().spawn(move || {
         let found = (asked.as_str(), 0).to_socket_addrs();
         // Fails if the caller has given up.
         let _ = answers.send(found.map(Iterator::collect::<Vec<SocketAddr>>));
     });
+    started.map_err(|error| format!("no thread to look it up: {error}"))?;
     let found = answer
         .recv_timeout(LIMIT)
         .map_err(|_| format!("no answer within {} s", LIMIT.as_secs()))?

@@ -2,6 +2,7 @@
 //! The side that tries: all ports and addresses of the other side at the same time, each for a few seconds.
 #![forbid(unsafe_code)]
 
+use std::io::ErrorKind::Interrupted;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::thread;
@@ -11,6 +12,7 @@ use super::control::is_timeout;
 use super::doors::{BULK, FEW, LOWEST, MANY};
 use super::results::{Outcome, Results};
 use super::scope::Scope;
+use super::threads;
 
 /// The sockets that the other side has opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,9 +52,13 @@ impl Targets {
     /// Tries all ports at `host`, and one of them at each of `addresses` that is in the scope.
     pub fn attempt(&self, host: SocketAddr, addresses: &[IpAddr], scope: &Scope) -> Results {
         let (tcp, udp) = thread::scope(|scope| {
-            let udp = scope.spawn(|| all(&self.udp, |port| self.datagram(at(host, port))));
+            let datagrams = || all(&self.udp, |port| self.datagram(at(host, port)));
+            let udp = threads::start(scope, datagrams);
             let tcp = all(&self.tcp, |port| self.connection(at(host, port), FEW));
-            (tcp, udp.join().unwrap_or_default())
+            match udp {
+                Ok(udp) => (tcp, udp.join().unwrap_or_default()),
+                Err(_) => (tcp, datagrams()),
+            }
         });
         let open = tcp.iter().find(|(_, outcome)| *outcome == Outcome::Open);
         let open = open.map(|(port, _)| *port);
@@ -110,7 +116,7 @@ impl Targets {
                         return Ok(Outcome::Open);
                     }
                     Ok(_) => return Ok(Outcome::Stranger),
-                    Err(error) if is_timeout(&error) => {}
+                    Err(error) if is_timeout(&error) || error.kind() == Interrupted => {}
                     Err(error) => return Err(error),
                 }
             }
@@ -125,27 +131,42 @@ fn read_all(stream: &mut TcpStream) -> std::io::Result<Outcome> {
     let end = Instant::now() + LIMIT;
     let (mut left, mut bytes) = (BULK, vec![0; 64 * 1024]);
     while left > 0 && Instant::now() < end {
-        match stream.read(&mut bytes)? {
-            0 => return Ok(Outcome::Stranger),
-            count => left = left.saturating_sub(count),
+        match stream.read(&mut bytes) {
+            Ok(0) => return Ok(Outcome::Stranger),
+            Ok(count) => left = left.saturating_sub(count),
+            // A socket with a time limit reports this after SIGCONT, even without a handler: signal(7).
+            Err(error) if error.kind() == Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     // All bytes arrived, or the transfer is slow but works.
     Ok(Outcome::Open)
 }
 
-/// Runs each attempt in a thread of its own.
+/// Runs each attempt in a thread of its own. Attempts for which the system starts no thread are made here, one after
+/// the other, and fail when their time is over.
 fn all<T: Copy + Send + Sync>(
     list: &[T],
     attempt: impl Fn(T) -> Outcome + Sync,
 ) -> Vec<(T, Outcome)> {
     thread::scope(|scope| {
         let attempt = &attempt;
-        let started = list.iter().map(|one| scope.spawn(move || attempt(*one)));
+        let started = list
+            .iter()
+            .map(|one| threads::start(scope, move || attempt(*one)));
         let started: Vec<_> = started.collect();
-        let outcomes = started
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or(Outcome::Failed));
+        let end = Instant::now() + LIMIT;
+        let attempt_here = |one: T| match Instant::now() < end {
+            true => attempt(one),
+            false => Outcome::Failed,
+        };
+        let begun = list.iter().zip(started);
+        let begun = begun.map(|(one, thread)| thread.map_err(|_| attempt_here(*one)));
+        let begun: Vec<_> = begun.collect();
+        let outcomes = begun.into_iter().map(|begun| match begun {
+            Ok(thread) => thread.join().unwrap_or(Outcome::Failed),
+            Err(outcome) => outcome,
+        });
         list.iter().copied().zip(outcomes).collect()
     })
 }
@@ -177,12 +198,26 @@ mod tests {
 
     #[test]
     fn doors_are_found_and_others_are_not() {
+        try_doors(|| {});
+    }
+
+    #[test]
+    fn doors_are_found_without_more_threads() {
+        try_doors(|| threads::tests::REFUSED.set(true));
+    }
+
+    /// Both sides, after `prepare` in their threads.
+    fn try_doors(prepare: fn()) {
         let doors = Doors::open((32768, 60999)).unwrap();
         let targets = Targets::read(&words(&doors.line())).unwrap();
         let done = AtomicBool::new(false);
         let host: SocketAddr = "127.0.0.1:1".parse().unwrap();
         let (results, heard) = thread::scope(|scope| {
-            let serving = scope.spawn(|| doors.serve(&done));
+            let serving = scope.spawn(|| {
+                prepare();
+                doors.serve(&done)
+            });
+            prepare();
             let addresses = ["127.0.0.2", "127.0.0.1"].map(|ip| ip.parse().unwrap());
             let results = targets.attempt(host, &addresses, &Scope::of([host.ip()]));
             done.store(true, Ordering::Release);

@@ -41,7 +41,7 @@ pub struct Conn<N: Net> {
     pub misses: u32,
     /// Predicted successor: the connection that last had an event after this one.
     pub next: usize,
-    /// Polls that found something since the connection was last left to epoll alone.
+    /// Polls that found something since the connection was last put into the epoll set.
     pub hits: u32,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,

@@ -54,8 +54,7 @@ impl<N: Net> Stream<N> {
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
             if let Some(directory) = &mut self.directory {
-                // A peer that is copying from the region right now does not write to this memory, or its write ends
-                // with the region.
+                // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
                 let _ = directory.withdraw(&region);
             }
             domain.mrs.close(&region);

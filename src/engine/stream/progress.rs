@@ -31,8 +31,8 @@ const PENDING: u32 = 4;
 /// Maximum of connections that are read directly: an empty poll costs a system call for each of them, while epoll costs
 /// one for all.
 const HOT: usize = 1;
-/// Consecutive successful polls before a directly read connection leaves the epoll set, where every arrival costs its
-/// sender time. It leaves the set only while no thread sleeps on it.
+/// Successful polls of a directly read connection before it leaves the epoll set, where every arrival costs its sender
+/// time. Empty polls in between do not reset the count. The connection leaves the set only while no thread sleeps on it.
 const DETACH: u32 = 64;
 /// Consecutive empty polls before a connection is left to epoll.
 const MISSES: u32 = 1024;

@@ -60,7 +60,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Waits for the users of a region that was withdrawn from this place of the directory, up to `CLOSE_TIMEOUT`.
+    /// Waits up to `CLOSE_TIMEOUT` for the users of a region that was withdrawn from this place of the directory, and
+    /// then ends the connections of those that still use it.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
         let until = self.reactor.now() + CLOSE_TIMEOUT;

@@ -72,7 +72,7 @@ impl Room {
 
 /// Number of tables with numbers.
 static TABLES: AtomicUsize = AtomicUsize::new(1);
-/// Maximum of operations in flight, in bits.
+/// Bits of a context for the number of the operation.
 const SHIFT: u32 = 32;
 /// Number of structs that are allocated at once.
 const CHUNK: usize = 256;

@@ -19,8 +19,8 @@ use crate::ffi::unclosed;
 pub struct Operations<T> {
     /// `None`: the entry of an operation whose endpoint is closed.
     table: Slab<Option<Operation<T>>>,
-    /// Entries of closed endpoints, with the queue that may still have their completions. They are not reused, because a completion
-    /// there would be taken for that of the new operation.
+    /// Entries of closed endpoints, with the queue that may still have their completions. They are not reused, because
+    /// such a completion would be taken for that of the new operation.
     gone: Vec<Gone>,
     contexts: Contexts,
 }

@@ -64,7 +64,7 @@ impl<M: Memory> Outgoing<M> {
     /// Posts the operation with additional flags. On success the operation owns the memory.
     pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
-            // SAFETY: this duplicate's original is dropped below if the operation was posted.
+            // SAFETY: the original is dropped below if the operation was posted.
             None => unsafe { self.iov.duplicate() },
             // SAFETY: the copy stays unchanged during `post`, and an operation with FI_INJECT does not read its buffer
             // afterwards.

@@ -23,7 +23,7 @@ use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
 
-/// How long the provider tests for a peer whose connection has ended. The kernel retries three times in this period.
+/// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);
 
 /// A kernel refuses a connection within this time if nothing listens.

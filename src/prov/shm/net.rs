@@ -48,7 +48,7 @@ impl Site {
     }
 }
 
-/// Socket file of an endpoint: removed with the endpoint. A forked child leaves it to its parent.
+/// Socket address of an endpoint; a file is removed with the endpoint. A forked child leaves it to its parent.
 pub struct ShmListener {
     place: LocalName,
     birth: Birth,

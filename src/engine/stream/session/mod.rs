@@ -204,13 +204,13 @@ impl<A: Address> Session<A> {
     #[cold]
     pub(super) fn blocked(&mut self, cx: &mut Cx<'_, A>) {
         self.tx.blocked = true;
-        // The peer has to take what is there.
+        // The peer has to take the records in the ring.
         cx.link.ring_if_parked();
         cx.todo(Todo::Blocked);
     }
 
-    /// Handles a failed write to the socket. The kernel reports the error only once, and the read side finds the end
-    /// later. An error that is not the stream's fault (unmapped memory) would otherwise never end the session.
+    /// Handles a failed write to the socket. The kernel reports the error only once, so it is kept until the read side
+    /// finds the end. After an error that does not end the stream (such as unmapped memory) this shuts the link down.
     #[cold]
     pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
         let cause = match error.kind() {

@@ -32,7 +32,7 @@ const PENDING: u32 = 4;
 /// one for all.
 const HOT: usize = 1;
 /// Successful polls of a directly read connection before it leaves the epoll set, where every arrival costs its sender
-/// time. Empty polls in between do not reset the count. The connection leaves the set only while no thread sleeps on it.
+/// time. Empty polls in between do not reset the count. It leaves the set only while no thread sleeps on the set.
 const DETACH: u32 = 64;
 /// Consecutive empty polls before a connection is left to epoll.
 const MISSES: u32 = 1024;
@@ -327,7 +327,7 @@ impl<N: Net> Stream<N> {
         match conn.session.state {
             State::Up if conn.link.is_shm() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
-                // The session waited for room to read, and the data that it would read is not coming any more.
+                // Reading waited for room, and the rest of the data is not coming any more.
                 self.disconnect(domain, id, Error::CONNRESET);
             }
             State::Up if event.ended && !conn.watch.read => self.ended_unread(domain, id),

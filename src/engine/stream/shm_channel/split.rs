@@ -120,7 +120,7 @@ pub enum Help {
 /// Messages from this size on are copied by both sides.
 pub const MIN_SHARED: usize = 64 * 1024;
 
-/// From this size on, the other side is always asked to copy parts. Below it, if the other side copied none the last
-/// time, it is asked for one message in `ASK_AGAIN`.
+/// Messages from this size on are always offered to the other side for a split copy. Below it, after a message of which
+/// the other side copied no part, only one message in `ASK_AGAIN` is.
 const LONG_WAY: usize = 512 * 1024;
 const ASK_AGAIN: u32 = 8;

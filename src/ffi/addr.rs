@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Addresses in C's memory. No call says how long they are: that is in their bytes, as their format has it.
+//! Addresses in C's memory. No call gives their length: it follows from their bytes and format.
 
 use core::ffi::{CStr, c_void};
 use core::slice;
@@ -7,17 +7,17 @@ use core::slice;
 use crate::base::{Error, Result};
 use crate::sys::addr::len_at;
 
-/// How the end of an address is found.
+/// How to find the end of an address.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum AddrForm {
-    /// `struct sockaddr_in` or `struct sockaddr_in6`: by the family that it begins with.
+    /// `struct sockaddr_in` or `struct sockaddr_in6`: the length follows from the family at the start.
     Socket,
-    /// A string with a zero at its end, which is part of it (FI_ADDR_STR).
+    /// A string including its terminating zero (FI_ADDR_STR).
     Text,
 }
 
 impl AddrForm {
-    /// The bytes of one address; none where its family is unknown.
+    /// Returns the bytes of one address, or none if its family is unknown.
     ///
     /// # Safety
     /// `addr` must be NULL or an address of this form, readable and unchanged for `'a`.
@@ -30,13 +30,13 @@ impl AddrForm {
                 // SAFETY: promised by the caller: an address, which has as many bytes as its family says.
                 Ok(unsafe { slice::from_raw_parts(addr.cast(), len_at(addr.cast())) })
             }
-            // SAFETY: promised by the caller: a string that ends.
+            // SAFETY: promised by the caller: a terminated string.
             AddrForm::Text => Ok(unsafe { CStr::from_ptr(addr.cast()) }.to_bytes_with_nul()),
         }
     }
 
-    /// The addresses of an array: sockets of one family, or strings of which each begins where the one before ends.
-    /// fi_av(3) speaks of pointers to strings; programs and libfabric do it so.
+    /// Returns the addresses of an array: sockets of one family, or strings stored one directly after the other.
+    /// fi_av(3) describes pointers to strings, but programs and libfabric use this form.
     ///
     /// # Safety
     /// `addrs` must be NULL or an array of `count` addresses of this form, readable and unchanged for `'a`.
@@ -58,12 +58,12 @@ impl AddrForm {
         let mut at = addrs;
         let mut next = || {
             let bytes = match self {
-                // SAFETY: promised by the caller: all of the array are as long as the first.
+                // SAFETY: promised by the caller: all addresses of the array are as long as the first.
                 AddrForm::Socket => unsafe { slice::from_raw_parts(at.cast(), first.len()) },
-                // SAFETY: promised by the caller: no more than `count` are asked for.
+                // SAFETY: promised by the caller: at most `count` addresses are read.
                 AddrForm::Text => unsafe { self.read(at) }?,
             };
-            // SAFETY: no further than the end of this address, which is in the array.
+            // SAFETY: not beyond the end of this address, which is in the array.
             at = unsafe { at.byte_add(bytes.len()) };
             Ok(bytes)
         };
@@ -116,7 +116,7 @@ mod tests {
         let found = unsafe { AddrForm::Socket.read_array(array.as_ptr().cast(), usize::MAX / 2) };
         assert_eq!(found, Err(Error::INVAL));
         let unknown = [0; 16];
-        // SAFETY: no bytes of an unknown family are read beyond the family.
+        // SAFETY: of an unknown family only the family field is read.
         let found = unsafe { AddrForm::Socket.read_array(unknown.as_ptr().cast(), 2) };
         assert_eq!(found, Ok(vec![&[][..]; 2]));
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Entries of ours for objects of others: what a layered provider opens the provider below with.
+//! Passes this library's entries to objects of other libraries: a layered provider opens the provider below with them.
 //!
-//! Trusted with: what `Info::write` has just made. The programs of src/bin have no such entries, so this is not in
-//! `client`.
+//! Trusted with: the memory that `Info::write` has just created. The programs of src/bin have no such entries, so this
+//! is not in `client`.
 
 use crate::base::info::Info;
 use crate::base::{Error, Result};
 use crate::ffi::client::{self, InfoList};
 
-/// Opens something with an entry of ours. Who opens it sees no open objects in it: nobody here knows whether they
-/// still are.
+/// Opens an object with one of this library's entries. The entry contains no open objects, because they may be closed
+/// by now.
 pub fn with_entry<T>(entry: &Info, open: impl FnOnce(client::Info<'_>) -> Result<T>) -> Result<T> {
     let mut entry = entry.clone();
     (entry.handle, entry.fabric.fabric, entry.domain.domain) = (0, 0, 0);
     let first = entry.write()?;
-    // SAFETY: `write` has made the entry just now, and nobody else has seen it.
+    // SAFETY: `write` has just created the entry, and it was not shared.
     let list = unsafe { InfoList::from_raw(first) };
     open(list.first().ok_or(Error::NODATA)?)
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Objects of loadable providers in arrays that are given to objects of ours: fi_trywait, fi_poll(3). They are asked by
-//! their own tables.
+//! Objects of loadable providers in arrays that are passed to this library's objects: fi_trywait, fi_poll(3). They are
+//! called through their own tables.
 //!
-//! Trusted with: a handle that is not ours and not NULL is somebody else's open one. That is believed only in a process
-//! that has opened a fabric of somebody else's; elsewhere such a handle is stale, and an error.
+//! Trusted with: a handle that is not this library's and not NULL is an open object of another library. This is assumed
+//! only in a process that has opened a fabric of another library; elsewhere such a handle is stale, and an error.
 
 use core::ffi::c_int;
 use core::ptr::null_mut;
@@ -17,24 +17,25 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use crate::abi::*;
 use crate::ffi::slots;
 
-/// Somebody else's fabric has been opened.
+/// Set after a fabric of another library was opened.
 static EXPECTED: AtomicBool = AtomicBool::new(false);
 
-/// From now on handles that are not ours are somebody else's.
+/// From now on unknown handles are taken for objects of other libraries.
 pub fn expect() {
-    // Relaxed: who has such a handle has been told by who opened the fabric.
+    // Relaxed: a thread with such a handle got it after the fabric was opened, which orders the two.
     EXPECTED.store(true, Ordering::Relaxed);
 }
 
-/// Whether there is something to read; `None` for an object that nobody else can have, or of no class that is read.
+/// Whether there is something to read; `None` for an object that cannot be another library's, or that has nothing to
+/// read.
 ///
 /// # Safety
-/// The handle is not one of ours. If it is somebody else's, it stays open during the call.
+/// The handle is not one of this library's. If it is another library's, it stays open during the call.
 pub unsafe fn has_news(fid: *mut fid) -> Option<bool> {
     if fid.is_null() || !EXPECTED.load(Ordering::Relaxed) {
         return None;
     }
-    // SAFETY: an open object of the class that stands in it, says the caller.
+    // SAFETY: an open object of the class in its head, as the caller promises.
     unsafe {
         match (*fid).fclass as u32 {
             FI_CLASS_CQ => Some(cq_has_news(fid.cast()) || fd_is_readable(fid)),
@@ -45,13 +46,13 @@ pub unsafe fn has_news(fid: *mut fid) -> Option<bool> {
     }
 }
 
-/// Whether it is an object that can be asked so.
+/// Whether the object can be checked in this way.
 ///
 /// # Safety
 /// As `has_news`.
 pub unsafe fn is_read(fid: *mut fid) -> bool {
     let expected = !fid.is_null() && EXPECTED.load(Ordering::Relaxed);
-    // SAFETY: an open object of the class that stands in it, says the caller.
+    // SAFETY: an open object of the class in its head, as the caller promises.
     expected
         && matches!(
             unsafe { (*fid).fclass } as u32,
@@ -59,7 +60,7 @@ pub unsafe fn is_read(fid: *mut fid) -> bool {
         )
 }
 
-/// Reading no entry drives progress, and tells whether there is one.
+/// Reads zero entries, which drives progress and returns whether there is an entry.
 ///
 /// # Safety
 /// As `has_news`.
@@ -80,7 +81,7 @@ unsafe fn eq_has_news(eq: *mut fid_eq) -> bool {
     read >= 0 || [-FI_EAVAIL, -FI_ETOOSMALL].contains(&(read as c_int))
 }
 
-/// Whether it has changed since it was asked last.
+/// Whether the counter has changed since the last call.
 ///
 /// # Safety
 /// As `has_news`.
@@ -92,13 +93,13 @@ unsafe fn cntr_has_news(cntr: *mut fid_cntr) -> bool {
     seen.insert(cntr.addr(), now).unwrap_or_default() != now
 }
 
-/// Of an object with a descriptor: some tell only by that.
+/// Whether the object's descriptor is readable; some objects signal only that way.
 ///
 /// # Safety
 /// As `has_news`.
 unsafe fn fd_is_readable(fid: *mut fid) -> bool {
     let (mut wait_obj, mut fd): (fi_wait_obj, c_int) = (FI_WAIT_UNSPEC, -1);
-    // SAFETY: promised by the caller; places of the types that fi_control(3) gives for the commands.
+    // SAFETY: promised by the caller; the arguments have the types that fi_control(3) gives for the commands.
     let fd = unsafe {
         let asked = slots::base::control(fid, FI_GETWAITOBJ as c_int, (&raw mut wait_obj).cast());
         if asked != 0 || wait_obj != FI_WAIT_FD {

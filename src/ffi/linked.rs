@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! In place of named.rs, for the programs of src/bin: the functions that handles begin with, of whatever
-//! libfabric.so.1 the program runs on. fi_getinfo(3), fi_fabric(3).
+//! Replaces named.rs in the programs of src/bin: the functions that create handles, from the libfabric.so.1 that the
+//! program runs with. fi_getinfo(3), fi_fabric(3).
 //!
-//! Those that have several versions are bound to the newest of libfabric 2.6, not to our newest, so that the programs
-//! run there. Structs that come back have the library's layout; what came later stands at the end of each, and the
-//! programs do not read it.
+//! Functions with several versions are bound to the newest of libfabric 2.6, not to this library's newest, so that the
+//! programs run there. Returned structs have the layout of the loaded library; later members are at the end of each,
+//! and the programs do not read them.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The handles that C holds at the moment. Asked only when handles come as arguments and when they are closed, so
-//! that a stale or foreign handle is an error and not a crash.
+//! The handles that C holds at the moment. They are looked up only when handles come as arguments and when they are
+//! closed, so that a stale or foreign handle is an error and not a crash.
 
 use core::any::TypeId;
 use core::ffi::CStr;
@@ -13,7 +13,7 @@ use crate::base::{Error, Result};
 use crate::ffi::foreign;
 use crate::ffi::object::Kind;
 
-/// What can be asked of a handle without knowing its type.
+/// Calls on a handle whose type is unknown.
 trait Live: Sync {
     fn trywait(&self) -> Result;
     fn poll(&self, ask: bool) -> Option<bool>;
@@ -38,10 +38,10 @@ impl<T: Kind> Live for T {
 
 struct Entry {
     kind: TypeId,
-    /// FI_CLASS_*, as the head says it. C may write other members of the head at any time, so nobody looks there.
+    /// FI_CLASS_*, a copy of the head's. C may write other members of the head at any time, so the head is not read.
     class: u32,
     object: *const dyn Live,
-    /// A call that will take the object, if it can be closed, is asking it.
+    /// Set while a call that will take the object checks whether it can be closed.
     closing: bool,
 }
 
@@ -50,10 +50,10 @@ unsafe impl Send for Entry {}
 
 #[derive(Default)]
 struct Handles {
-    /// Never freed. A `BTreeMap` is found by the start of its memory, which tells who looks for leaks at the end of a
-    /// program that it is none; a `HashMap` knows only the middle.
+    /// Never freed. Leak checkers find a `BTreeMap` by a pointer to the start of its memory and do not report it; a
+    /// `HashMap` only has a pointer to the middle.
     entries: BTreeMap<usize, Entry>,
-    /// Those of objects with a name, in the order in which they were opened.
+    /// Handles of objects with a name, in the order in which they were opened.
     named: Vec<usize>,
 }
 
@@ -74,7 +74,7 @@ pub(super) unsafe fn insert<T: Kind>(head: *const fid, class: u32, object: *cons
         object: object as *const dyn Live,
         closing: false,
     };
-    // SAFETY: valid until then, says the caller.
+    // SAFETY: valid until then, as the caller promises.
     let has_name = unsafe { &*object }.named().is_some();
     let mut handles = handles();
     handles.entries.insert(head as usize, entry);
@@ -83,10 +83,10 @@ pub(super) unsafe fn insert<T: Kind>(head: *const fid, class: u32, object: *cons
     }
 }
 
-/// The right to take an object out of its handle. There is one at a time for a handle.
+/// The right to take an object out of its handle. Only one exists at a time for a handle.
 pub(super) struct Claim(usize);
 
-/// FI_BADF: no live handle of this kind. FI_EBUSY: another call has the claim.
+/// Returns FI_BADF if there is no live handle of this kind, FI_EBUSY if another call has the claim.
 pub(super) fn claim<T: Kind>(head: *const fid) -> Result<Claim> {
     let mut handles = handles();
     let entry = handles.entries.get_mut(&(head as usize));
@@ -101,14 +101,14 @@ pub(super) fn claim<T: Kind>(head: *const fid) -> Result<Claim> {
 }
 
 impl Claim {
-    /// From now on nobody finds the handle.
+    /// Removes the handle; later lookups do not find it.
     pub(super) fn take(self) {
         let mut handles = handles();
         handles.entries.remove(&self.0);
         handles.named.retain(|named| *named != self.0);
     }
 
-    /// The object stays where it is.
+    /// Leaves the object in its handle.
     pub(super) fn give_up(self) {
         if let Some(entry) = handles().entries.get_mut(&self.0) {
             entry.closing = false;
@@ -123,7 +123,7 @@ pub(super) fn is<T: Kind>(head: *const fid) -> bool {
         .is_some_and(|entry| entry.kind == TypeId::of::<T>())
 }
 
-/// Whether this is a handle, of whatever kind.
+/// Whether this is a handle of any kind.
 pub(super) fn is_handle(head: *const fid) -> bool {
     handles().entries.contains_key(&(head as usize))
 }
@@ -135,8 +135,8 @@ fn find(head: *const fid) -> Result<*const dyn Live> {
     }
 }
 
-/// The first opened handle of this class (FI_CLASS_FABRIC, FI_CLASS_DOMAIN), provider and name, as a number; 0 if there
-/// is none.
+/// Returns the first opened handle of this class (FI_CLASS_FABRIC, FI_CLASS_DOMAIN), provider and name, as a number; 0
+/// if there is none.
 pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
     let handles = handles();
     let found = handles.named.iter().find(|head| {
@@ -148,7 +148,7 @@ pub fn find_named(class: u32, provider: &CStr, name: &CStr) -> usize {
     found.copied().unwrap_or(0)
 }
 
-/// Provider and name of a live handle of this class that came as a number; `None` if there is no such handle.
+/// Returns provider and name of a live handle of this class, given as a number; `None` if there is no such handle.
 pub fn names_of(class: u32, head: usize) -> Option<(CString, CString)> {
     let handles = handles();
     let entry = handles.entries.get(&head);
@@ -158,7 +158,7 @@ pub fn names_of(class: u32, head: usize) -> Option<(CString, CString)> {
     names.map(|(provider, name)| (provider.to_owned(), name.to_owned()))
 }
 
-/// What a wrapper wraps; `None` if this is no live wrapper.
+/// Returns the object inside a wrapper; `None` if this is not a live wrapper.
 pub(super) fn wrapped(head: *const fid) -> Option<*mut fid> {
     let handles = handles();
     let entry = handles.entries.get(&(head as usize))?;
@@ -166,13 +166,13 @@ pub(super) fn wrapped(head: *const fid) -> Option<*mut fid> {
     unsafe { &*entry.object }.wrapped()
 }
 
-/// fi_trywait(3) of one handle, ours or somebody else's.
+/// fi_trywait(3) of one handle of this or another library.
 ///
 /// # Safety
 /// The handle must not be closed during the call.
 pub unsafe fn trywait(head: *const fid) -> Result {
     let Ok(object) = find(head) else {
-        // SAFETY: not ours; the caller's promise.
+        // SAFETY: not this library's handle; promised by the caller.
         return match unsafe { foreign::has_news(head.cast_mut()) } {
             Some(true) => Err(Error::AGAIN),
             Some(false) => Ok(()),
@@ -183,14 +183,14 @@ pub unsafe fn trywait(head: *const fid) -> Result {
     unsafe { &*object }.trywait()
 }
 
-/// fi_poll(3) of one handle, ours or somebody else's.
+/// fi_poll(3) of one handle of this or another library.
 ///
 /// # Safety
 /// As `trywait`.
 pub unsafe fn poll(head: *const fid, ask: bool) -> Option<bool> {
     let Ok(object) = find(head) else {
         let other = head.cast_mut();
-        // SAFETY: not ours; the caller's promise. Asking a counter would take its news.
+        // SAFETY: not this library's handle; promised by the caller. Checking a counter would consume its change.
         return unsafe {
             match ask {
                 true => foreign::has_news(other),

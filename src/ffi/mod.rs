@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The C object model: what C holds as `struct fid_*`, the ops tables made from Rust traits, and calls into the tables
-//! of somebody else's objects.
+//! The C object model: objects that C holds as `struct fid_*`, ops tables generated from Rust traits, and calls into
+//! the tables of other libraries' objects.
 //!
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 
@@ -27,7 +27,7 @@ pub use addr::AddrForm;
 pub use entry::with_entry;
 pub use object::{Kind, Other, WaitHandle};
 
-/// An object of another library could not be closed when its last handle went away.
+/// Logs that an object of another library could not be closed when its last handle was dropped.
 #[cold]
 fn unclosed(what: &str, error: Error) {
     log_warn!(

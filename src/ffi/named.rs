@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The named functions of libfabric.so.1 that handles begin with: fi_getinfo(3), fi_fabric(3). In the library they are
-//! its own; programs have linked.rs in its place.
+//! The named functions of libfabric.so.1 that create handles: fi_getinfo(3), fi_fabric(3). The library uses its own;
+//! programs use linked.rs instead.
 
 use core::ffi::{c_char, c_int, c_void};
 

@@ -9,7 +9,7 @@ use crate::abi::fid_nic;
 use crate::base::Result;
 use crate::base::info::{Card, Nic, close_nic, duplicate_nic};
 
-/// An object that belongs to this value; the pointer never changes.
+/// A NIC object that this value owns; the pointer never changes.
 struct Held(AtomicPtr<fid_nic>);
 
 impl Card for Held {
@@ -21,12 +21,12 @@ impl Card for Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // SAFETY: the object is this value's alone.
+        // SAFETY: only this value has the object.
         unsafe { close_nic(*self.0.get_mut()) }
     }
 }
 
-/// A copy of an entry's NIC. None if the entry has none, or one that its maker does not copy.
+/// Returns a copy of an entry's NIC. `None` if the entry has none, or if its provider cannot copy it.
 ///
 /// # Safety
 /// `nic` is NULL or an open NIC object.

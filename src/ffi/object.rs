@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One shape for every handle: the C header first, then the Rust object. C owns it from open to close.
+//! The common layout of every handle: the C header first, then the Rust object. C owns it from open to close.
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
@@ -11,31 +11,31 @@ use crate::ffi::live;
 use crate::ffi::ops::fid as fid_ops;
 use crate::ffi::ops::work::WorkRequest;
 
-/// What stands behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
-/// what an object does not serve answers FI_ENOSYS.
+/// The object behind a handle. The methods are the calls of fi_fabric(3) and fi_control(3) that any handle may get;
+/// calls that an object does not support return FI_ENOSYS.
 pub trait Kind: Send + Sync + Sized + 'static {
     type Head: Head;
 
-    /// FI_EBUSY while other objects depend on this one.
+    /// Returns FI_EBUSY while other objects depend on this one.
     fn check_close(&self) -> Result {
         Ok(())
     }
     fn bind(&self, _other: Other<'_>, _flags: u64) -> Result {
         Err(Error::NOSYS)
     }
-    /// fi_import_fid(3), which comes by the same slot as `bind`, of an object that the application has made.
+    /// fi_import_fid(3), which uses the same slot as `bind`, of an object that the application has created.
     ///
     /// # Safety
-    /// `other` is a handle for `bind`, or an object of the application's that begins with a `fid`, of the class that
-    /// stands in it. The library may read and write that until it is closed.
+    /// `other` is a handle for `bind`, or an object of the application that begins with a `fid` and has the class in
+    /// its head. The library may read and write it until it is closed.
     unsafe fn import(&self, other: *mut fid, flags: u64) -> Result {
-        // SAFETY: handles stay open during the call, and objects of the application's do.
+        // SAFETY: handles and objects of the application stay open during the call.
         self.bind(unsafe { Other::new(other) }, flags)
     }
     fn enable(&self) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_GETWAIT: what a thread may sleep on.
+    /// FI_GETWAIT: the object that a thread may sleep on.
     fn wait_handle(&self) -> Result<WaitHandle> {
         Err(Error::NOSYS)
     }
@@ -51,7 +51,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn set_op_flags(&self, _flags: OpFlags) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_ALIAS: a further handle of the same object.
+    /// FI_ALIAS: another handle of the same object.
     fn alias(&self, _flags: OpFlags) -> Result<*mut fid> {
         Err(Error::NOSYS)
     }
@@ -67,7 +67,7 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn raw_key(&self) -> Result<(u64, [u8; 8])> {
         Err(Error::NOSYS)
     }
-    /// FI_MAP_RAW_MR: the key that stands for a raw key of a peer.
+    /// FI_MAP_RAW_MR: the key for a raw key of a peer.
     fn map_raw_key(&self, _raw: &[u8]) -> Result<u64> {
         Err(Error::NOSYS)
     }
@@ -79,11 +79,11 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn queue_work(&self, _work: WorkRequest<'_>) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_CANCEL_WORK of what was queued by this name.
+    /// FI_CANCEL_WORK of the work that was queued under this name.
     fn cancel_work(&self, _name: usize) -> Result {
         Err(Error::NOSYS)
     }
-    /// FI_FLUSH_WORK of what waits for this counter, or of all.
+    /// FI_FLUSH_WORK of the work that waits for this counter, or of all.
     fn flush_work(&self, _cntr: Option<Other<'_>>) -> Result {
         Err(Error::NOSYS)
     }
@@ -91,37 +91,37 @@ pub trait Kind: Send + Sync + Sized + 'static {
     fn profile(&self, _context: *mut c_void) -> Result<*mut fid_profile> {
         Err(Error::NOSYS)
     }
-    /// fi_trywait(3): FI_EAGAIN if the object has something to read.
+    /// fi_trywait(3): returns FI_EAGAIN if the object has something to read.
     fn trywait(&self) -> Result {
         Err(Error::INVAL)
     }
-    /// Provider and name, of a fabric or a domain: fi_getinfo(3) points to those that are open.
+    /// Provider and name of a fabric or a domain: fi_getinfo(3) points to open ones.
     fn named(&self) -> Option<(&CStr, &CStr)> {
         None
     }
-    /// Of a wrapper: the object inside, which is somebody else's.
+    /// For a wrapper: the object inside, which belongs to another library.
     fn wrapped(&self) -> Option<*mut fid> {
         None
     }
-    /// fi_poll(3): drives progress; whether there is something to read, if that is asked: a change of a counter is told
-    /// once. `None`: not an object of a poll set.
+    /// fi_poll(3): drives progress; if requested, returns whether there is something to read. A change of a counter is
+    /// reported once. `None`: the object cannot be in a poll set.
     fn poll(&self, _ask: bool) -> Option<bool> {
         None
     }
 }
 
-/// What C sees of an object.
+/// The part of an object that C sees.
 ///
 /// # Safety
 /// The struct is `repr(C)` and begins with a `fid`.
 pub unsafe trait Head: 'static {}
 
-// SAFETY: it is one.
+// SAFETY: a `fid` begins with a `fid`.
 unsafe impl Head for fid {}
 
 macro_rules! heads {
     ($($name:ident)*) => { $(
-        // SAFETY: `repr(C)`, as the layout tests compare with C; that it begins with its `fid` is checked here.
+        // SAFETY: `repr(C)`, as the layout tests compare with C; the assertion checks that it begins with its `fid`.
         unsafe impl Head for $name {}
         const _: () = assert!(core::mem::offset_of!($name, fid) == 0);
     )* };
@@ -132,10 +132,10 @@ heads! {
     fid_mc fid_profile
 }
 
-/// Answer to FI_GETWAIT.
+/// Result of FI_GETWAIT.
 pub enum WaitHandle {
     Fd(c_int),
-    /// For poll(2), and a number that changes with them.
+    /// Descriptors for poll(2), and a number that changes with them.
     PollFds(Vec<c_int>, u64),
     MutexCond {
         mutex: *mut pthread_mutex_t,
@@ -150,7 +150,7 @@ struct Object<T: Kind> {
     inner: T,
 }
 
-/// Makes the handle. `head` gets the common part, with class, context and the table of `T`.
+/// Creates the handle. `head` gets the common part, with class, context and the table of `T`.
 pub fn open<T: Kind>(
     inner: T,
     class: u32,
@@ -166,23 +166,23 @@ pub fn open<T: Kind>(
         head: UnsafeCell::new(head),
         inner,
     }));
-    // SAFETY: just made; `live` forgets it in `close` before it is freed.
+    // SAFETY: just created; `close` removes it from `live` before it is freed.
     unsafe { live::insert::<T>(object.cast(), class, &raw const (*object).inner) };
     object.cast()
 }
 
-/// The object behind a handle.
+/// Returns the object behind a handle.
 ///
 /// # Safety
 /// `head` must be NULL or a handle made by `open::<T>` that has not been closed, and must not be closed while the
 /// reference is used: the caller of any fi_ function promises both.
 #[inline]
 pub unsafe fn get<'a, T: Kind, H>(head: *const H) -> Option<&'a T> {
-    // SAFETY: `Object` is repr(C) with the header first, so that the address of the header is the object's.
+    // SAFETY: `Object` is repr(C) with the header first, so the address of the header is the object's.
     unsafe { head.cast::<Object<T>>().as_ref() }.map(|object| &object.inner)
 }
 
-/// The handle that C holds of an object that `open` made.
+/// Returns the handle that C holds of an object that `open` created.
 pub fn handle_of<T: Kind>(inner: &T) -> *mut fid {
     let offset = core::mem::offset_of!(Object<T>, inner);
     core::ptr::from_ref(inner)
@@ -192,47 +192,48 @@ pub fn handle_of<T: Kind>(inner: &T) -> *mut fid {
         .cast()
 }
 
-/// Ends a handle, if nothing depends on it.
+/// Closes a handle if nothing depends on it.
 ///
 /// # Safety
 /// As `get`; on success the handle must not be used again.
 pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
     let claim = live::claim::<T>(head)?;
-    // SAFETY: `live` says that the handle was made by `open::<T>`; only who has the claim frees it.
+    // SAFETY: `live` confirms that `open::<T>` created the handle; only the holder of the claim frees it.
     let object = unsafe { &*head.cast::<Object<T>>() };
     if let Err(error) = object.inner.check_close() {
         claim.give_up();
         return Err(error);
     }
     claim.take();
-    // SAFETY: made by Box::into_raw in `open`; the claim was ours alone, and now nobody finds the handle.
+    // SAFETY: created by Box::into_raw in `open`; this call had the only claim, and later lookups do not find the
+    // handle.
     drop(unsafe { Box::from_raw(head.cast::<Object<T>>()) });
     Ok(())
 }
 
-/// Calls `f` with the object behind a handle that came as a number in attributes; nothing if it is no live handle of
-/// this kind, or one that is being closed. Meanwhile it cannot be closed.
+/// Calls `f` with the object behind a handle that came as a number in attributes. Returns `None` if it is not a live
+/// handle of this kind, or if it is being closed. Meanwhile it cannot be closed.
 pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
     let head = handle as *mut fid;
     let claim = live::claim::<T>(head).ok()?;
-    // SAFETY: `live` says that the handle was made by `open::<T>`; only who has the claim frees it.
+    // SAFETY: `live` confirms that `open::<T>` created the handle; only the holder of the claim frees it.
     let result = unsafe { get::<T, fid>(head) }.map(f);
     claim.give_up();
     result
 }
 
-/// Takes the object out of a handle, which is gone then: for handles that a call consumes. FI_EINVAL if the number is
-/// no live handle of this kind.
+/// Takes the object out of a handle, which becomes invalid: for handles that a call consumes. Returns FI_EINVAL if the
+/// number is not a live handle of this kind.
 pub fn take<T: Kind>(handle: usize) -> Result<T> {
     let head = handle as *mut fid;
     live::claim::<T>(head).map_err(|_| Error::INVAL)?.take();
-    // SAFETY: made by Box::into_raw in `open::<T>`, says `live`; the claim was ours alone, and now nobody finds the
-    // handle.
+    // SAFETY: `live` confirms that Box::into_raw in `open::<T>` created it; this call had the only claim, and later
+    // lookups do not find the handle.
     Ok(unsafe { Box::from_raw(head.cast::<Object<T>>()) }.inner)
 }
 
-/// A handle that came as an argument (fi_ep_bind and the like): ours or somebody else's, alive or not. It is never
-/// followed before `live` knows it.
+/// A handle that came as an argument (fi_ep_bind and similar calls), of this or another library, alive or not. It is
+/// not dereferenced before `live` has confirmed it.
 #[derive(Clone, Copy)]
 pub struct Other<'a> {
     fid: *mut fid,
@@ -249,12 +250,12 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// The object, if it is a live one of this kind.
+    /// Returns the object if it is a live one of this kind.
     pub fn downcast<T: Kind>(self) -> Option<&'a T> {
         if !live::is::<T>(self.fid) {
             return None;
         }
-        // SAFETY: `live` says that the handle was made by `open::<T>`; it stays open during the call (`new`).
+        // SAFETY: `live` confirms that `open::<T>` created the handle; it stays open during the call (`new`).
         unsafe { get::<T, fid>(self.fid) }
     }
 
@@ -272,7 +273,7 @@ mod tests {
 
     use super::*;
 
-    /// Calls back when it is asked whether it can be closed, and answers what it gets.
+    /// Runs a callback in `check_close` and returns its result.
     #[derive(Default)]
     struct Thing {
         asked: Mutex<Option<Box<dyn FnOnce() -> Result + Send>>>,
@@ -313,7 +314,7 @@ mod tests {
     }
 
     fn close_number(handle: usize) -> Result {
-        // SAFETY: the tests do not use a handle after its close has succeeded but as a number.
+        // SAFETY: after a successful close the tests use a handle only as a number.
         unsafe { close::<Thing>(handle as *mut fid) }
     }
 
@@ -355,7 +356,7 @@ mod tests {
         let (handle, dropped) = thing();
         drop(take::<Thing>(handle as usize).unwrap());
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
-        // SAFETY: nobody closes it: it is closed.
+        // SAFETY: the handle is closed already, so it is not closed during the use.
         let stale = unsafe { Other::new(handle) };
         assert!(stale.downcast::<Thing>().is_none());
         assert!(with(handle as usize, |_: &Thing| ()).is_none());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of the caller that a call reads or fills: checked for NULL at the door, bounded afterwards.
+//! Memory of the caller that a call reads or fills: checked for NULL once, and bounded afterwards.
 
 use core::ffi::{CStr, c_char, c_void};
 use core::marker::PhantomData;
@@ -7,7 +7,7 @@ use core::ptr;
 
 use crate::base::{Error, Result};
 
-/// Room for `len` bytes that the call may fill.
+/// A buffer of `len` bytes that the call may fill.
 pub struct Room<'a> {
     base: *mut u8,
     len: usize,
@@ -32,16 +32,16 @@ impl Room<'_> {
         self.len
     }
 
-    /// Copies as much as fits; how much that was.
+    /// Copies as much as fits; returns the number of bytes.
     pub fn fill(&mut self, bytes: &[u8]) -> usize {
         let n = bytes.len().min(self.len);
-        // SAFETY: `n` is within the room that `new` was promised; it does not overlap memory of ours.
+        // SAFETY: `n` is within the buffer that `new` was promised; it does not overlap memory of this library.
         unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), self.base, n) };
         n
     }
 }
 
-/// Room for entries of 64-bit words (completions, addresses), filled one after the other.
+/// A buffer for entries of 64-bit words (completions, addresses), filled one after the other.
 pub struct Words<'a> {
     at: *mut u8,
     left: usize,
@@ -68,7 +68,7 @@ impl Words<'_> {
         // SAFETY: bounded by the room that `new` was promised; the room need not be aligned, so bytes are copied.
         unsafe {
             match n {
-                // One entry, without a call: the two formats that say most.
+                // One entry without a function call: the two longest formats.
                 5 => ptr::copy_nonoverlapping(from, self.at, 5 * 8),
                 6 => ptr::copy_nonoverlapping(from, self.at, 6 * 8),
                 _ => ptr::copy_nonoverlapping(from, self.at, n * 8),
@@ -79,7 +79,7 @@ impl Words<'_> {
     }
 }
 
-/// A slot of the caller for a result, written only on success.
+/// Stores a result at a place of the caller, only on success.
 ///
 /// # Safety
 /// `out` must be NULL or writable.
@@ -93,7 +93,7 @@ pub unsafe fn store<T>(out: *mut T, result: impl FnOnce() -> Result<T>) -> Resul
     Ok(())
 }
 
-/// Bytes of the caller.
+/// Returns bytes of the caller.
 ///
 /// # Safety
 /// `base[..len]` must be readable and unchanged for `'a`.
@@ -101,14 +101,14 @@ pub unsafe fn bytes<'a>(base: *const c_void, len: usize) -> Result<&'a [u8]> {
     match (base.is_null(), len) {
         (_, 0) => Ok(&[]),
         (true, _) => Err(Error::INVAL),
-        // No object is that long.
+        // No object is this long.
         (false, _) if len > isize::MAX as usize => Err(Error::INVAL),
         // SAFETY: promised by the caller.
         (false, _) => Ok(unsafe { core::slice::from_raw_parts(base.cast(), len) }),
     }
 }
 
-/// Text of the caller; NULL is none.
+/// Returns text of the caller; `None` for NULL.
 ///
 /// # Safety
 /// `text` must be NULL or a terminated string, unchanged for `'a`.
@@ -121,7 +121,7 @@ pub unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>> {
     text.to_str().map(Some).map_err(|_| Error::INVAL)
 }
 
-/// A struct of the caller; NULL is none.
+/// Returns a struct of the caller; `None` for NULL.
 ///
 /// # Safety
 /// `value` must be NULL or readable for `'a`.

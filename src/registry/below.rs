@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which providers answer a query: all of them an application's, and a layered provider's those below it.
+//! The providers that answer a query: all of them for an application, those below it for a layered provider.
 #![forbid(unsafe_code)]
 
 use super::filter::{CORE_ONLY, Filter, HIDDEN, OFFLOAD, PRIVATE};
@@ -8,11 +8,12 @@ use super::registered::Registered;
 use crate::base::info::{Answer, Query};
 use crate::prov::{Below, Provider};
 
-/// The providers as an application sees them, or one of them that builds upon others. It is not among them then, nor
-/// are those that asked it: layers end.
+/// The providers as seen by an application, or by a layered provider. The latter does not see itself or the providers
+/// that queried it, so that layering ends.
 pub struct View<'a> {
     providers: &'a [Registered],
-    /// FI_PROVIDER names the results of fi_getinfo. A provider below is only part of such a name.
+    /// Value of FI_PROVIDER, which names the results of fi_getinfo. The name of a provider below is only a part of such
+    /// a name.
     variable: Option<&'a str>,
     asking: Option<(&'a dyn Provider, &'a View<'a>)>,
 }
@@ -26,7 +27,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What a provider sees that builds upon the others.
+    /// Returns the view of a provider that builds upon the others.
     pub fn below(&'a self, provider: &'a dyn Provider) -> View<'a> {
         View {
             providers: self.providers,
@@ -64,7 +65,7 @@ impl Below for View<'_> {
             if left_out || self.is_asking(provider) {
                 continue;
             }
-            // Ours know nothing of the bits that libraries use among themselves.
+            // This library's providers do not support the bits that libraries use among themselves.
             let query = match registered.is_own() {
                 true => &Query {
                     flags: query.flags & !PRIVATE,
@@ -92,7 +93,7 @@ mod tests {
     use crate::base::log::Source;
     use crate::base::{Error, Result};
 
-    /// Offers one entry, or one for each below it.
+    /// A provider with one entry, or with one for each entry below it.
     struct Fake {
         source: &'static Source,
         layered: bool,

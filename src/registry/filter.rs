@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which providers may answer a query, by the names in FI_PROVIDER and in the hints.
+//! Selects the providers that may answer a query, by the names in FI_PROVIDER and in the hints.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
@@ -11,29 +11,29 @@ use crate::base::Caps;
 use crate::base::info::{Answer, Info, Query, Refusal, Value};
 use crate::prov::Below;
 
-/// Bits of fi_getinfo's flags that libraries use among themselves; loadable providers get them as they are.
+/// Bits of fi_getinfo's flags that libraries use among themselves; loadable providers get them unchanged.
 pub const INTERNAL: u64 = 1 << 58;
-/// Core providers only.
+/// Query core providers only.
 pub const CORE_ONLY: u64 = 1 << 59;
-/// Those that do not count, too.
+/// Query hidden providers as well.
 pub const HIDDEN: u64 = 1 << 60;
-/// Those that are asked by nobody else.
+/// Query offload providers, which are excluded otherwise.
 pub const OFFLOAD: u64 = 1 << 61;
 pub const PRIVATE: u64 = INTERNAL | CORE_ONLY | HIDDEN | OFFLOAD;
-/// With one of these an answer is left as it is.
+/// With one of these flags the answer is not filtered.
 pub const UNFILTERED: u64 = INTERNAL | CORE_ONLY | HIDDEN;
 
-/// Loadable providers whose collectives are those of another one of the same library, whose records they use as their
-/// own. Without it they offer collectives all the same, and fi_domain succeeds without a domain.
+/// Loadable providers whose collectives need another provider of the same library and share its records. Without that
+/// provider they still offer collectives, and fi_domain succeeds without creating a domain.
 const NEEDS: [(&str, &str); 1] = [("ofi_rxm", "off_coll")];
 
-/// Who may answer.
+/// Conditions for providers that may answer.
 pub struct Filter {
     allowed: Allowed,
     variable: String,
     wanted: Wanted,
     prov_name: String,
-    /// Of the query.
+    /// Flags of the query.
     flags: u64,
 }
 
@@ -52,7 +52,7 @@ impl Filter {
         }
     }
 
-    /// The answer of a provider, if it may give one.
+    /// Returns the answer of a provider, if it may give one.
     pub fn ask(
         &self,
         registered: &Registered,
@@ -94,7 +94,7 @@ impl Filter {
         answer
     }
 
-    /// May an entry of a loadable provider stay? Ours compare names themselves.
+    /// Whether an entry of a loadable provider may stay. This library's providers compare names themselves.
     fn leaves(&self, entry: &Info, query: &Query) -> bool {
         let same = |name: &Option<CString>, wanted: Option<&CString>| {
             wanted.is_none_or(|wanted| name.as_ref() == Some(wanted))
@@ -107,19 +107,19 @@ impl Filter {
             && same(&entry.fabric.name, fabric)
     }
 
-    /// May FI_PROVIDER leave an entry with this complete name?
+    /// Whether FI_PROVIDER permits an entry with this complete name.
     fn may_result(&self, entry: &Info) -> bool {
         let name = entry.fabric.prov_name.as_deref();
         name.is_some_and(|name| self.allowed.result(&name.to_string_lossy()))
     }
 
-    /// With the flag `CORE_ONLY`.
+    /// Whether the provider may answer a query with the flag `CORE_ONLY`.
     pub fn may_lie_below(&self, registered: &Registered) -> bool {
         registered.kind == Kind::Core && !(self.wanted.is_any() && registered.is_uppermost())
     }
 
     pub fn refuse(&self, name: &str) -> Option<Refusal> {
-        // The complete name of a result is known only when nothing is layered upon it.
+        // The complete name of a result is known only if nothing is layered upon it.
         let left = match self.flags {
             flags if flags & HIDDEN != 0 => true,
             flags if flags & UNFILTERED != 0 => self.allowed.part(name),
@@ -131,8 +131,8 @@ impl Filter {
         (!self.wanted.core(name)).then(|| self.unwanted(name))
     }
 
-    /// The variable can exclude the layer itself. What it allows depends on the provider below, whose name is only
-    /// known in the result.
+    /// Refuses a layering provider that the variable or the hints exclude. Whether the variable allows its results
+    /// depends on the provider below, whose name appears only in the result.
     fn refuse_utility(&self, name: &str, is_uppermost: impl Fn(&str) -> bool) -> Option<Refusal> {
         if self.flags & HIDDEN == 0 && self.allowed.excludes(name) {
             return Some(self.left_out(name));
@@ -150,7 +150,7 @@ impl Filter {
         Refusal::new("fabric_attr.prov_name", wanted, Value::from(name))
     }
 
-    /// Do the names leave room for `ofi_rxm` over tcp?
+    /// Whether the names permit `ofi_rxm` over tcp.
     pub fn layering(&self) -> bool {
         self.wanted.layered("ofi_rxm", "tcp") && self.allowed.result("tcp;ofi_rxm")
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_getinfo(3): every provider that may answer is asked, and the answers are put in order.
+//! fi_getinfo(3): queries every provider that may answer, and puts the answers in order.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
@@ -17,7 +17,7 @@ use crate::base::{Error, Result};
 use crate::prov::Below;
 use crate::sys::netif::OneLook;
 
-/// The entries for a query, at least one. Why others are missing is logged.
+/// Returns the entries for a query, at least one. The log gets the reasons why others are missing.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
     if query.version > release::API {
         let refusal = Refusal::new(
@@ -36,7 +36,7 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
     let _one = OneLook::begin();
     let answer = View::of_application(providers, variable).offers(query);
     for (i, reason) in answer.reasons.iter().enumerate() {
-        // A provider may be asked for itself, and for what is layered upon it.
+        // A provider may be queried for itself and for layers above it.
         if answer.reasons[..i].contains(reason) {
             continue;
         }
@@ -74,8 +74,8 @@ pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
     Ok(entries)
 }
 
-/// What FI_PROV_ATTR_ONLY shows of a provider, usable or not. Where the fabric's name would be stands the file of a
-/// loadable one.
+/// Returns the entry of a provider for FI_PROV_ATTR_ONLY, usable or not. The name of the fabric holds the file of a
+/// loadable provider.
 fn bare(registered: &Registered) -> Info {
     let provider = &registered.provider;
     let mut info = Info::default();

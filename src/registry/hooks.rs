@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! FI_HOOK: fabric(7), fi_hook(7). Hooks are put around every fabric that is opened, also around those that a layered
-//! provider opens below itself.
+//! FI_HOOK: fabric(7), fi_hook(7). Hooks wrap every fabric that is opened, also those that a layered provider opens
+//! below itself.
 #![forbid(unsafe_code)]
 
 use super::kind::Kind;
@@ -12,8 +12,8 @@ use crate::base::settings::Settings;
 use crate::ffi::wrap::{Fabric, outermost};
 use crate::prov::Provider;
 
-/// The hooks that FI_HOOK names, the first next to the fabric, which is of `hooked`. One that is not known, or does not
-/// want to, is left out.
+/// Wraps a fabric of `hooked` into the hooks that FI_HOOK names; the first is innermost. Unknown hooks, and hooks that
+/// decline, are skipped.
 pub fn put_around(fabric: Fabric, hooked: &dyn Provider) -> Fabric {
     let Some(wanted) = Settings::get().hook.as_deref() else {
         return fabric;
@@ -61,7 +61,7 @@ fn put(
     fabric
 }
 
-/// The open objects that entries point to, as the application holds them.
+/// Replaces the open objects in entries by the outermost ones, which the application holds.
 pub fn show_outermost(entries: &mut [Info]) {
     for info in entries {
         for object in [&mut info.fabric.fabric, &mut info.domain.domain] {
@@ -70,7 +70,7 @@ pub fn show_outermost(entries: &mut [Info]) {
     }
 }
 
-/// By its whole name, or without the prefix of ours.
+/// Whether this is the provider's full name, or its name without this library's prefix.
 fn is_called(registered: &Registered, name: &str) -> bool {
     registered.kind == Kind::Hook
         && !registered.hidden

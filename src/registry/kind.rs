@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What names of providers say: fi_provider(7).
+//! Kinds of providers by their names: fi_provider(7).
 #![forbid(unsafe_code)]
 
-/// What a provider is by its name.
+/// Kind of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Core,
-    /// `ofi_...`: layered upon others.
+    /// `ofi_...`: layered upon other providers.
     Utility,
-    /// `off_...`: asked only by those who say so.
+    /// `off_...`: queried only on explicit request.
     Offload,
     /// `lnx...`: its names are complete.
     Link,
-    /// Never asked.
+    /// Never queried.
     Hook,
 }
 
@@ -34,8 +34,7 @@ impl Kind {
     }
 }
 
-/// Providers that have a place of their own in the list, in its order. Behind them come other loadable ones, and then
-/// those of ours.
+/// Providers with a fixed position in the list, in its order. Other loadable providers follow, then this library's.
 pub const KNOWN: [&str; 24] = [
     "efa",
     "psm2",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One of our providers for another libfabric, which has a registry of its own: names, FI_PROVIDER and order are its
-//! business.
+//! One of this library's providers as a plug-in for another libfabric. The registry of that library handles names,
+//! FI_PROVIDER and the order.
 #![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_void};
@@ -15,7 +15,7 @@ use crate::base::log::{Subsys, log_info};
 use crate::base::{Error, Result};
 use crate::prov::Provider;
 
-/// The names of ours, in our order.
+/// Returns the names of this library's providers, in order.
 pub fn names() -> Vec<&'static CStr> {
     let all = providers().into_iter().flatten();
     all.map(|one| one.provider.source().name()).collect()
@@ -29,7 +29,7 @@ fn find(name: &CStr) -> Result<&'static dyn Provider> {
         .ok_or(Error::NODEV)
 }
 
-/// Its entries for the query, without a name: the other library gives it.
+/// Returns the provider's entries for the query, without a name: the other library adds it.
 pub fn getinfo(name: &CStr, query: &Query) -> Result<Vec<Info>> {
     let provider = find(name)?;
     let query = Query {
@@ -59,7 +59,7 @@ pub fn open_fabric(
     context: *mut c_void,
 ) -> Result<*mut fid_fabric> {
     let provider = find(name)?;
-    // The name is not only ours where something is layered upon it; the version is the plug-in's.
+    // The name may include a layer above the provider, and the version is that of the plug-in.
     let attr = FabricAttr {
         prov_name: Some(name.to_owned()),
         prov_version: provider.version(),

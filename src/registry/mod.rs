@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which providers exist, in which order they are asked, and which of them may answer: fi_getinfo(3), fi_fabric(3).
+//! The providers that exist, their order, and which of them may answer: fi_getinfo(3), fi_fabric(3).
 
 mod below;
 mod filter;
@@ -31,9 +31,9 @@ pub use getinfo::getinfo;
 pub use hooks::put_around;
 pub use open::open_fabric;
 
-/// The providers of the library, in the order in which FI_PROV_ATTR_ONLY shows them.
+/// Returns the providers of the library, in the order of FI_PROV_ATTR_ONLY.
 fn own() -> Vec<Box<dyn Provider>> {
-    // Another library layers its own upon ours, and has hooks of its own.
+    // In a plug-in the other library brings its own layers and hooks.
     let is_plugin = cfg!(feature = "plugin");
     let mut own: Vec<Box<dyn Provider>> = match is_plugin {
         true => Vec::new(),
@@ -53,8 +53,8 @@ fn own() -> Vec<Box<dyn Provider>> {
     own
 }
 
-/// All providers, with their variables defined after those of the library. Which there are is settled by the first
-/// call. `BUSY` where a loadable provider asks while it is loaded.
+/// Returns all providers, with their variables defined after those of the library. The first call determines the list.
+/// Returns `BUSY` if a loadable provider calls this while it is being loaded.
 pub fn providers() -> Result<&'static [Registered]> {
     static CHECKED: AtomicBool = AtomicBool::new(false);
     if plugins::is_inside() {
@@ -68,7 +68,7 @@ pub fn providers() -> Result<&'static [Registered]> {
     introduce();
     let mut search = None;
     let providers = PROVIDERS.get_or_init(|| {
-        // A plug-in loads none.
+        // A plug-in does not load other plug-ins.
         let mut found = match cfg!(feature = "plugin") {
             true => Search::default(),
             false => Search::run(Settings::get()),
@@ -81,8 +81,8 @@ pub fn providers() -> Result<&'static [Registered]> {
         search = Some(found);
         list(plugins, own)
     });
-    // Lines of the log may go to a callback that comes back here, so not within the call above. Relaxed: who comes
-    // second leaves it to the first.
+    // Log lines may go to a callback that calls back into this function, so they are written after the call above.
+    // Relaxed: a second caller leaves this to the first.
     if let Some(mut search) = search {
         search.tell();
     }
@@ -92,17 +92,17 @@ pub fn providers() -> Result<&'static [Registered]> {
     Ok(providers)
 }
 
-/// The first line of the log: which library this is.
+/// Writes the first line of the log, which names this library.
 fn introduce() {
     static DONE: AtomicBool = AtomicBool::new(false);
-    // Relaxed: a callback of the log may come back here.
+    // Relaxed: a callback of the log may call back into this function.
     if !DONE.swap(true, Ordering::Relaxed) {
         let own = shared_object::file_of(introduce as *const ()).unwrap_or_default();
         log_info!(&CORE, Subsys::Core, "{}, {}", identity::TEXT, own.display());
     }
 }
 
-/// Loadable ones register first.
+/// Lists the providers; loadable ones register first.
 fn list(found: Found, own: Vec<Box<dyn Provider>>) -> Vec<Registered> {
     let plugins = found
         .plugins
@@ -114,14 +114,14 @@ fn list(found: Found, own: Vec<Box<dyn Provider>>) -> Vec<Registered> {
 
 static PROVIDERS: OnceLock<Vec<Registered>> = OnceLock::new();
 
-/// The process ends: loadable providers end, too.
+/// Cleans up loadable providers at the end of the process.
 pub fn clean_up() {
     for registered in PROVIDERS.get().into_iter().flatten() {
         registered.provider.clean_up();
     }
 }
 
-/// Says what in the environment is most likely misspelt.
+/// Warns about environment variables that are probably misspelt.
 fn check_settings(providers: &[Registered]) {
     let counts = |one: &&Registered| !one.hidden && one.kind != Kind::Hook;
     let counts: Vec<&Registered> = providers.iter().filter(counts).collect();
@@ -132,7 +132,7 @@ fn check_settings(providers: &[Registered]) {
         log_warn!(&CORE, Subsys::Core, "{complaint}");
     }
     for (registered, name) in counts.into_iter().zip(there) {
-        // What a loadable one has of its own is not known to be all.
+        // A loadable provider may have further variables that are not known here.
         let variables = match registered.is_own() {
             true => params::unknown(name),
             false => Vec::new(),

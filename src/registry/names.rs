@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which providers may answer: the variable FI_PROVIDER of fabric(7), and `prov_name` in hints, fi_fabric(3).
+//! Names of providers in the variable FI_PROVIDER, fabric(7), and in `prov_name` of hints, fi_fabric(3).
 //!
 //! A name is that of a core provider, or of a layering one and its core, joined by `;`. Letter case does not matter,
 //! spaces do.
@@ -13,7 +13,7 @@ pub struct Allowed {
 }
 
 impl Allowed {
-    /// From the text of the variable; `None` if it is not set, which allows all.
+    /// Parses the text of the variable; `None` if it is not set, which allows all.
     pub fn parse(text: Option<&str>) -> Allowed {
         let (negated, list) = match text.map(|text| (text.strip_prefix('^'), text)) {
             None => return Allowed::all(),
@@ -34,7 +34,7 @@ impl Allowed {
         }
     }
 
-    /// May some result be given that this core provider has a part in?
+    /// Whether a result may be returned that this core provider takes part in.
     pub fn part(&self, name: &str) -> bool {
         let first = |listed: &String| {
             let first = listed.split(SEPARATOR).next();
@@ -59,7 +59,7 @@ impl Allowed {
     }
 }
 
-/// What to say about a list that cannot be meant: names that nobody has, or no provider left of those that there are.
+/// Returns a warning about a list that is probably a mistake: unknown names, or none of the existing providers left.
 pub fn complaint(text: &str, there: &[&str]) -> Option<String> {
     let allowed = Allowed::parse(Some(text));
     let is_known = |name: &str| {
@@ -90,7 +90,7 @@ pub fn complaint(text: &str, there: &[&str]) -> Option<String> {
     leaves_none.then(|| format!("FI_PROVIDER={text:?} leaves none of {there_are}"))
 }
 
-/// Providers of other libfabrics: who leaves them out, or would rather have them, has made no mistake.
+/// Providers of other libfabrics: naming them is not a mistake.
 const ELSEWHERE: &[&str] = &[
     "bgq",
     "coll",
@@ -122,7 +122,7 @@ const ELSEWHERE: &[&str] = &[
 ];
 const HOOKS: &str = "ofi_hook_";
 
-/// Is `name` what `listed` says, or that and something layered upon it?
+/// Whether `name` equals `listed`, or is `listed` with something layered upon it.
 fn is_or_begins(name: &str, listed: &str) -> bool {
     match name.split_at_checked(listed.len()) {
         Some((start, rest)) => {
@@ -132,10 +132,10 @@ fn is_or_begins(name: &str, listed: &str) -> bool {
     }
 }
 
-/// `prov_name` of hints: names to be layered, and behind them names with `^` that are not wanted.
+/// `prov_name` of hints: names to be layered, then excluded names with `^`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// Empty: any.
+    /// Empty: any name.
     names: Vec<String>,
     excluded: Vec<String>,
 }
@@ -157,8 +157,9 @@ impl Wanted {
         }
     }
 
-    /// May this core provider answer by itself? Of several names the last counts. But the name of a utility provider
-    /// asks for that layer, wherever it stands (fi_fabric(3), prov_name), and a core provider alone is no layer.
+    /// Whether this core provider may answer by itself. Of several names the last counts. However, the name of a
+    /// utility provider requests that layer at any position (fi_fabric(3), prov_name), and a core provider alone is no
+    /// layer.
     pub fn core(&self, name: &str) -> bool {
         if self.names.iter().any(|name| is_utility(name)) {
             return false;
@@ -170,13 +171,13 @@ impl Wanted {
         wanted && !contains(&self.excluded, name)
     }
 
-    /// Is any name given that is to be used?
+    /// Whether any name is requested.
     pub fn is_any(&self) -> bool {
         self.names.is_empty()
     }
 
-    /// May this utility provider answer? `is_uppermost` says of a core provider's name that nothing is layered upon it
-    /// unless both are named.
+    /// Whether this utility provider may answer. `is_uppermost` returns whether nothing may be layered upon a core
+    /// provider unless both are named.
     pub fn utility(&self, layer: &str, is_uppermost: impl Fn(&str) -> bool) -> bool {
         let own = |name: &String| name.eq_ignore_ascii_case(layer);
         let wanted = match &self.names[..] {
@@ -188,7 +189,8 @@ impl Wanted {
         wanted && !contains(&self.excluded, layer)
     }
 
-    /// Would this layering provider be used over `core`? Either name may stand alone, or both in any order.
+    /// Whether this layering provider may be used over `core`. The hints may have either name alone, or both in any
+    /// order.
     pub fn layered(&self, layer: &str, core: &str) -> bool {
         let wanted = match self.names.len() {
             0 => true,
@@ -200,7 +202,7 @@ impl Wanted {
     }
 }
 
-/// fi_provider(7): utility providers are named with this prefix.
+/// Whether the name has the prefix of utility providers (fi_provider(7)).
 fn is_utility(name: &str) -> bool {
     let prefix = name.get(..UTILITY.len());
     prefix.is_some_and(|prefix| prefix.eq_ignore_ascii_case(UTILITY))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! fi_fabric(3): who opens a fabric, and which fabrics and domains are open already.
+//! fi_fabric(3): opens fabrics, and finds fabrics and domains that are open already.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -17,7 +17,7 @@ use crate::ffi::live;
 use crate::ffi::wrap::innermost;
 use crate::prov::Provider;
 
-/// Opens the fabric that `attr` names, by the provider that it names; that, too.
+/// Opens the fabric that `attr` names with the provider that it names; returns both.
 pub fn open_fabric(
     attr: &FabricAttr,
     api_version: u32,
@@ -50,7 +50,7 @@ pub fn open_fabric(
     Ok((fabric, provider))
 }
 
-/// The one that is named last, wherever FI_PROVIDER leaves it: what is named before lies below it.
+/// Returns the provider that is named last, regardless of FI_PROVIDER: the names before it are layers below.
 fn find(name: &CStr) -> Result<Option<&'static dyn Provider>> {
     let wanted = name.to_string_lossy();
     let last = wanted.rsplit(';').next().unwrap_or_default();
@@ -66,7 +66,7 @@ fn find(name: &CStr) -> Result<Option<&'static dyn Provider>> {
     Ok(found.map(|registered| &*registered.provider))
 }
 
-/// fi_fabric(3), fi_domain(3): hints that hold an open object restrict the entries to those of its name. A handle that is
+/// Restricts the entries to the names of the open objects in the hints (fi_fabric(3), fi_domain(3)). A handle that is
 /// not open any more, which copies of older entries may hold, restricts nothing.
 pub fn restrict(entries: &mut Vec<Info>, hints: &Hints) {
     let fabric = hints
@@ -91,9 +91,9 @@ fn is(name: &Option<CString>, wanted: &CStr) -> bool {
     name.as_deref() == Some(wanted)
 }
 
-/// fi_fabric(3), fi_domain(3): an entry points to the first opened object of its name.
+/// Sets the first open object of the same name in each entry (fi_fabric(3), fi_domain(3)).
 pub fn find_open(entries: &mut [Info]) {
-    // Those of loadable providers have been told by who made them.
+    // Loadable providers set those of their entries themselves.
     for info in entries.iter_mut().filter(|info| info.made.is_none()) {
         let Some(provider) = info.fabric.prov_name.as_deref() else {
             continue;

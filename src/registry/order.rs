@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The order of a result: an application without wishes takes the first entry.
+//! The order of a result: an application without preferences takes the first entry.
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -7,9 +7,9 @@ use std::ffi::CStr;
 use crate::abi::FI_EP_RDM;
 use crate::base::info::Info;
 
-/// Puts tcp's own unconnected endpoints before those that `ofi_rxm` layers upon its connected ones. Where `ofi_rxm` is
-/// not wanted (`layered` is false), they go to the end, as they always did: whoever excludes it may count on finding
-/// something else first. Only `sockets`, which is tcp with other attributes, never comes before tcp: it goes behind.
+/// Puts tcp's own unconnected endpoints before those that `ofi_rxm` layers upon its connected ones. If `ofi_rxm` is
+/// excluded (`layered` is false), they go to the end, as in earlier releases, because a program that excludes it may
+/// rely on finding another entry first. Only `sockets`, which is tcp with other attributes, always comes behind tcp.
 pub fn prefer_native(entries: Vec<Info>, layered: bool) -> Vec<Info> {
     let (native, mut others): (Vec<Info>, Vec<Info>) =
         entries.into_iter().partition(|info| is_rdm(info, NATIVE));
@@ -125,7 +125,7 @@ mod tests {
             sm2,
         ];
         assert_eq!(order(&prefer_native(list(), true)), first);
-        // Alone it stays where it is.
+        // An alias alone keeps its position.
         let mut alone = list();
         alone.remove(2);
         let rest = [("udp", 2), ("tcp", 1), sockets[0], sockets[1], sm2];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The list of providers, ours and loadable ones: its order, and which of several of a name counts. fi_provider(7).
+//! The list of providers, including loadable ones: its order, and which of several with the same name is used.
+//! fi_provider(7).
 #![forbid(unsafe_code)]
 
 use super::kind::{KNOWN, Kind};
@@ -12,14 +13,14 @@ const UPPERMOST: [&str; 6] = ["sockets", "shm", "efa", "psm3", "ucx", "cxi"];
 pub struct Registered {
     pub provider: Box<dyn Provider>,
     pub kind: Kind,
-    /// Another one of its name counts.
+    /// Whether another provider of the same name is used instead.
     pub hidden: bool,
     own: bool,
     preferred: bool,
 }
 
 impl Registered {
-    /// A loadable one.
+    /// Registers a loadable provider.
     pub fn plugin(provider: Box<dyn Provider>, preferred: bool) -> Registered {
         Registered {
             kind: kind_of(&*provider),
@@ -62,8 +63,8 @@ impl Registered {
         known.unwrap_or(KNOWN.len() + usize::from(self.own))
     }
 
-    /// Whether this one counts, and no longer `before`, which was registered first. In one thing other than the
-    /// original: of equal versions ours counts.
+    /// Whether this provider replaces `before`, which was registered first. Unlike upstream, this library's provider
+    /// wins if the versions are equal.
     fn replaces(&self, before: &Registered, by_discovery: bool) -> bool {
         if before.preferred {
             return false;
@@ -80,9 +81,9 @@ fn kind_of(provider: &dyn Provider) -> Kind {
     }
 }
 
-/// In their order: those that register first stand first in `registered`.
+/// Sorts the list: providers that register first come first in `registered`.
 pub fn arrange(registered: Vec<Registered>, by_discovery: bool) -> Vec<Registered> {
-    // Each name with the one that counts first.
+    // Each name with its providers; the one that is used comes first.
     let mut names: Vec<Vec<Registered>> = Vec::new();
     for mut new in registered {
         let name = new.name();
@@ -158,7 +159,7 @@ mod tests {
         }
     }
 
-    /// `name version`, in brackets what does not count.
+    /// Returns `name version` of each, hidden ones in brackets.
     fn shown(list: Vec<Registered>, by_discovery: bool) -> Vec<String> {
         let show = |one: &Registered| {
             let text = format!("{} {}", one.name(), one.provider.version());

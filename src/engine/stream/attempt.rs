@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Attempts to connect. They are repeated with growing pauses until the time is over that the peer has to accept one
-//! (`ConnectClock`). The provider defines an attempt.
+//! Attempts to connect. A failed attempt is repeated after a growing pause until the peer's time to accept a connection
+//! is over (`ConnectClock`). The provider defines an attempt.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -12,10 +12,10 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sync::stats::Count;
 
-/// A pause is twice the one before so many times, and never longer than `LONGEST`.
+/// Number of times that the pause doubles. A pause never exceeds `LONGEST`.
 const DOUBLINGS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(500);
-/// Time after which a listener of this host that does not answer has a full queue.
+/// If a listener of this host has not answered for this long, its queue is full.
 const FULL_QUEUE: Duration = Duration::from_millis(200);
 
 impl<N: Net> Stream<N> {
@@ -54,7 +54,7 @@ impl<N: Net> Stream<N> {
         self.schedule(next, Due::Conn(id));
     }
 
-    /// Ends a connection that did not come about.
+    /// Ends a connection that could not be established.
     fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let conn = &self.conns[id];
         let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
@@ -70,7 +70,7 @@ impl<N: Net> Stream<N> {
         self.disconnect(domain, id, error);
     }
 
-    /// What a connection that is up will use, for who looks for the reason of what it does.
+    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
     pub fn log_protocol(&self, id: usize) {
         let conn = &self.conns[id];
         log_debug!(
@@ -105,7 +105,7 @@ impl<N: Net> Stream<N> {
         );
     }
 
-    /// A deadline of a connection has come.
+    /// Handles a deadline of a connection.
     pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -130,7 +130,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The kernel had time to connect.
+    /// Handles the deadline of an attempt that the kernel has had time to complete.
     fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         // The application may not have polled since the peer's kernel answered.
         N::opening(self, domain, id);
@@ -140,8 +140,8 @@ impl<N: Net> Stream<N> {
             return;
         };
         if N::is_on_this_host(conn) {
-            // The queue of the listener is full. A new attempt finds room sooner than the kernel, which doubles its
-            // pauses.
+            // The queue of the listener is full. A new attempt finds room sooner than the kernel would, because the
+            // kernel doubles its pauses.
             N::attempt_failed(self, domain, id, Error::AGAIN);
         } else if conn.clock.is_over(now) {
             N::attempt_failed(self, domain, id, Error::TIMEDOUT);
@@ -150,7 +150,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Schedules the time at which an attempt that the kernel works on is looked at.
+    /// Schedules the next check of an attempt that the kernel is working on.
     pub fn schedule_attempt(&mut self, id: usize) {
         let conn = &self.conns[id];
         let at = match N::is_on_this_host(conn) {

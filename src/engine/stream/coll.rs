@@ -15,7 +15,7 @@ use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::{Address, Membership};
 use crate::ffi::ops::collective::Collective;
 
-/// Addresses of groups are no indexes of an address vector.
+/// Marks the address of a group; no index of an address vector has this bit.
 const GROUP: u64 = 1 << 61;
 
 /// Returns the hash of a list of members: FNV-1a over their addresses.
@@ -157,14 +157,14 @@ impl<N: Net> Stream<N> {
             domain.ep_mut(ep).tx_pending -= 1;
         }
         self.collectives_moved(domain, ep);
-        // A frame for it may stand in a stream.
+        // A stalled stream may hold a frame of this collective.
         if !self.common.stalled.is_empty() {
             self.retry_stalled(domain);
         }
         started
     }
 
-    /// Does what the collectives of an endpoint have come to.
+    /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
         while let Some(lane) = self.common.groups.lanes.get_mut(&ep)
@@ -201,7 +201,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The connection to a member, which is made if there is none. Nothing if the member is lost.
+    /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
     fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
         let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
         let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
@@ -225,7 +225,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A peer that does not know the extensions, or has the other byte order, cannot take part.
+    /// Handles a peer that cannot take part, because it has no extensions or the other byte order.
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
@@ -239,7 +239,7 @@ impl<N: Net> Stream<N> {
         self.member_lost(domain, ep, &peer, Error::OPNOTSUPP);
     }
 
-    /// The connection to a peer is up.
+    /// Handles a connection to a member that has come up.
     pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -258,7 +258,7 @@ impl<N: Net> Stream<N> {
         });
     }
 
-    /// A peer is gone.
+    /// Handles the loss of a peer.
     pub(super) fn member_lost(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -273,7 +273,7 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// A collective has ended at this member.
+/// Reports the end of a collective at this member.
 fn ended<A: Address>(
     domain: &mut DomainState<A>,
     ep: usize,
@@ -301,7 +301,7 @@ fn is_open<N: Net>(conn: &Conn<N>) -> bool {
     conn.session.state == State::Up && !conn.session.tx.blocked
 }
 
-/// Frames of our own, and data in one byte order.
+/// Whether the peer takes extension frames and has the byte order of this host.
 fn speaks<N: Net>(conn: &Conn<N>) -> bool {
     conn.session.extended && !conn.session.swap
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One peer of an endpoint: its session, the link under it, and how the connection comes about and is watched.
+//! One peer of an endpoint: its session, the link under it, and the state of the connection and of its polling.
 //!
-//! What is queued belongs to the peer and not to the socket, so that it survives losing a simultaneous connect. The
-//! first operation to a peer starts the connection and is queued; it does not answer FI_EAGAIN.
+//! The queue of frames belongs to the peer and not to the socket, so it survives if this side loses a simultaneous
+//! connect. The first operation to a peer starts the connection and is queued; it does not return -FI_EAGAIN.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -13,7 +13,7 @@ use crate::engine::stream::link::Link;
 use crate::engine::stream::net::Net;
 use crate::engine::stream::session::Session;
 
-/// The connection to a peer. What the application has posted outlives attempts to connect.
+/// The connection to a peer. Posted operations outlive attempts to connect.
 pub struct Conn<N: Net> {
     pub session: Session<N::Addr>,
     pub link: Link,
@@ -25,27 +25,27 @@ pub struct Conn<N: Net> {
     pub clock: ConnectClock,
     /// Attempts to connect that have failed.
     pub attempts: u32,
-    /// The application was told to come again when it is up.
+    /// An operation returned -FI_EAGAIN and waits for this connection.
     pub is_wanted: bool,
-    /// Why the last attempt failed.
+    /// Error of the last attempt that failed.
     pub last_error: Option<Error>,
-    /// The log says that operations wait for the peer.
+    /// Whether the log has reported that operations wait for the peer.
     pub is_stalled: bool,
-    /// What was under way at the last tick; see `stall`.
+    /// Progress counter at the last tick; see `stall`.
     pub transfer: u64,
-    /// What epoll watches for.
+    /// Events that epoll watches for.
     pub watch: Watch,
-    /// Among those that are read without asking epoll first.
+    /// Whether the socket is read without a call of epoll first.
     pub hot: bool,
-    /// Polls in a row that brought nothing.
+    /// Consecutive polls that found nothing.
     pub misses: u32,
-    /// The connection that had news after this one had; a guess.
+    /// Predicted successor: the connection that last had an event after this one.
     pub next: usize,
-    /// Polls that brought something since all was left to epoll.
+    /// Polls that found something since the connection was last put into the epoll set.
     pub hits: u32,
-    /// Since when bytes are under way of which the peer has acknowledged none.
+    /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
-    /// What the provider keeps.
+    /// State of the provider.
     pub own: N::Conn,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The contexts of scalable endpoints (fi_endpoint(3)): all share the connections of their endpoint, the port. What is posted
-//! through them names them for its completion; a frame names the receive context that it is for, unless that is the first.
+//! The contexts of scalable endpoints (fi_endpoint(3)). All contexts share the connections of their endpoint, the port.
+//! An operation names its context for the completion. A frame names its receive context unless that is the first.
 //!
 //! An endpoint's number in the domain's table stands for where its operations complete (`TxOp::ep`, `Envelope::ep`);
 //! connections belong to an endpoint of the transport. For ordinary endpoints both are the same. A frame for another
@@ -17,8 +17,8 @@ use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::ffi::ops::transfer::Tx;
 
 impl<N: Net> Stream<N> {
-    /// As `post`, by a transmit context `ep` of the endpoint `port`, or by an endpoint itself; the destination may name one
-    /// of the peer's receive contexts.
+    /// Does the same as `post`, for a transmit context `ep` of the endpoint `port` or for an endpoint itself. The
+    /// destination may name one of the peer's receive contexts.
     #[inline(never)]
     pub(super) fn post_from(
         &mut self,
@@ -44,9 +44,9 @@ impl<N: Net> Stream<N> {
         self.post_to(domain, id, tx, op, context)
     }
 
-    /// A transmit context is closed. What it posted is dropped where it has not begun and a completion would have told of it; the
-    /// rest goes out, from copies where
-    /// the kernel does not take it in time, since the stream has to go on. It is `successor`'s from now on.
+    /// Closes a transmit context. Drops operations that have not started and would report a completion. The others are
+    /// sent, from copies if the kernel does not take them in time, because the stream has to continue; they then belong
+    /// to `successor`.
     pub(super) fn leave_transmits(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -55,7 +55,7 @@ impl<N: Net> Stream<N> {
         successor: usize,
     ) {
         for id in self.conns_of(port) {
-            // What does not leave now goes out from copies.
+            // The session sends from copies what does not leave now.
             self.last_flush(domain, id, self.reactor.now());
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
@@ -69,7 +69,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A receive context is closed: nothing is written to its buffers any more.
+    /// Closes a receive context: from now on nothing is written to its buffers.
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         let own = domain.ep(ep).srx;
         for id in self.conns_of(port) {

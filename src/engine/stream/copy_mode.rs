@@ -2,19 +2,20 @@
 //! The copy mode of a message that the receiver could fetch from the sender's memory: through the ring, or by a process
 //! copy.
 //!
-//! Between processors that share a cache two copies take less than the kernel's calls for one; between others the lines
-//! of the ring take longer. Which it is shows in what copies to the ring take, and may change at any time.
+//! Between processors that share a cache, two copies take less time than the kernel's calls for one; between others,
+//! the cache lines of the ring take longer. The time of copies to the ring shows which case applies. It may change at
+//! any time.
 //!
 //! The kernel's copy from another process takes 1.6 us before the first byte and looks up each page; two copies of 64
-//! KiB that stay in caches take a third of that. Where lines of the ring come from far away it is the other way round,
-//! by the same factor, and a source that is in no cache makes the first of the two copies as slow.
+//! KiB that stay in caches take a third of that. If lines of the ring come from a distant cache, the ratio is reversed.
+//! A source that is in no cache makes the first of the two copies as slow.
 #![forbid(unsafe_code)]
 
 use crate::sync::copy::Ways;
 
-/// The largest messages that go through the ring; a quarter of the ring, if that is less.
+/// The largest messages that go through the ring; at most a quarter of the ring.
 const LARGEST: usize = 256 * 1024;
-/// After so many messages that were fetched one goes through the ring, to measure whether that is faster by now. The
+/// After this many fetched messages, one message goes through the ring to measure whether that is faster by now. The
 /// number doubles each time that it is not.
 const FIRST_INTERVAL: u32 = 4;
 const LAST_INTERVAL: u32 = 256;
@@ -33,8 +34,8 @@ impl CopyMode {
         }
     }
 
-    /// Whether a message of `len` bytes goes through the ring. `ways` are those of the copies to a ring of `ring`
-    /// bytes.
+    /// Whether a message of `len` bytes goes through the ring. `ways` holds the measured costs of copies to a ring of
+    /// `ring` bytes.
     #[inline]
     pub fn is_ring(&mut self, len: usize, ring: usize, ways: &mut Ways) -> bool {
         if len > LARGEST.min(ring / 4) {
@@ -83,7 +84,8 @@ mod tests {
             }
         }
         assert_eq!(gaps, [4, 8, 16, 32, 64, 128, 256, 256, 256, 256, 256, 256]);
-        // It has come nearer: all go through the ring, and the interval begins anew.
+        // The peer now shares a cache: all messages go through the ring, and the interval starts again at its first
+        // value.
         let mut near = Ways::of_cost(100);
         assert!((0..100).all(|_| copy_mode.is_ring(20_000, RING, &mut near)));
         assert!((0..3).all(|_| !copy_mode.is_ring(20_000, RING, &mut ways)));

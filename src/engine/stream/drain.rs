@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the application has handed over and cannot hear of any more: injected operations, those without a completion, frames
-//! that were reported as sent and wait here. They are delivered before an endpoint or the process ends; while a peer
-//! is not connected yet, none are taken that nobody else would bring there.
+//! Delivery of accepted data for which the application gets no completion: injected operations, operations without a
+//! completion, and frames that were reported as sent and are still queued here. They are delivered before an endpoint
+//! or the process ends. While a peer is not connected yet, such operations are refused if only the application drives
+//! the connection.
 #![forbid(unsafe_code)]
 
 use crate::base::log::{Subsys, log_warn};
@@ -12,8 +13,8 @@ use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::Transport;
 
 impl<N: Net> Stream<N> {
-    /// Whether something that was accepted has to leave before this endpoint ends, or before the process does. `patient`: also what
-    /// the kernel has, which goes on without us if the peer sends nothing.
+    /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
+    /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
     pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
         let mut conns = self.conns.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
@@ -22,7 +23,7 @@ impl<N: Net> Stream<N> {
         })
     }
 
-    /// Says what is given up, and for whom.
+    /// Logs which data is given up, and for which peers.
     #[cold]
     pub(super) fn tell_lost(&self, ep: Option<usize>) {
         let conns = self.conns.iter().map(|(_, conn)| conn);
@@ -43,8 +44,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The process ends: the application's memory may be gone, so nothing is written there any more. What is being received goes
-    /// nowhere, and peers find no regions.
+    /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
+    /// Data that is being received is discarded, and peers find no regions.
     #[cold]
     pub(super) fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
         for srx in domain.rx_queues_mut() {
@@ -53,7 +54,7 @@ impl<N: Net> Stream<N> {
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
             if let Some(directory) = &mut self.directory {
-                // Who copies from there just now does not write to our memory, or ends with it.
+                // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
                 let _ = directory.withdraw(&region);
             }
             domain.mrs.close(&region);
@@ -90,7 +91,7 @@ impl<N: Net> Stream<N> {
         let conn = &mut self.conns[id];
         conn.is_wanted = true;
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
-        // A program may do nothing else than to try again.
+        // The program may do nothing but retry.
         self.progress(domain);
         let now = self.reactor.now();
         let failed = self

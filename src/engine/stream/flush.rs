@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Writing what is queued: as much as the kernel takes, and the rest when it takes more.
+//! Writes queued frames: as much as the kernel takes now, and the rest when it has room again.
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -9,7 +9,7 @@ use crate::engine::stream::session::State;
 use crate::engine::stream::transport::{DomainOf, Stream};
 
 impl<N: Net> Stream<N> {
-    /// The link takes no more for now: epoll says when it does, or the peer.
+    /// The link takes no more for now; epoll or the peer signals when it does.
     pub(super) fn link_is_full(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if !conn.session.tx.blocked {
@@ -22,7 +22,7 @@ impl<N: Net> Stream<N> {
         self.rewatch(id, read, true);
     }
 
-    /// The kernel takes bytes again.
+    /// Continues after the kernel has room for bytes again.
     pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.with(domain, id, |session, cx| session.unblocked(cx));
         let Some(conn) = self.conns.get(id) else {
@@ -49,7 +49,7 @@ impl<N: Net> Stream<N> {
         }
         self.settle(domain);
         dirty.clear();
-        // What became dirty meanwhile stays on the list.
+        // Sessions that became dirty meanwhile stay on the list.
         dirty.append(&mut self.common.dirty);
         self.common.dirty = dirty;
         if !self.holds_back_frames() {
@@ -57,13 +57,14 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whether frames wait for a socket that takes them. (Who copies a message beside its receiver stays on the list, too.)
+    /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
+    /// on the list.)
     pub(super) fn holds_back_frames(&self) -> bool {
         let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
         self.common.dirty.iter().any(over_socket)
     }
 
-    /// Before a socket is closed: what was reported as sent goes to the kernel, which may take until `until`.
+    /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
     pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
         if self.conns[id].session.state != State::Up {
             return;

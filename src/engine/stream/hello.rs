@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The two messages by which processes get to share memory: docs/wire/shm.md. Pure. Both sides run on one host, so
-//! numbers are in its byte order. The provider understands who the connecting side says it is.
+//! The two messages by which processes agree to share memory: docs/wire/shm.md. This module does no I/O. Both sides run
+//! on one host, so numbers are in its byte order. The provider interprets the name of the connecting side.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -16,10 +16,10 @@ pub const HELLO: usize = 320;
 /// Bytes that name the connecting side, at most.
 const WHO: usize = 255;
 const MAGIC: [u8; 4] = *b"IFsm";
-/// Of these messages, and of all that is in the memory.
+/// Version of these messages and of the layout of the shared memory.
 const VERSION: u16 = 4;
 
-/// Who connects, and what the memory is that comes with it.
+/// The first message: names the connecting side and describes the memory that comes with it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Hello {
     /// Bytes of each ring.
@@ -27,7 +27,7 @@ pub struct Hello {
     pub probe: ProcessProbe,
     /// A second descriptor shows registered memory, and the endpoint grants the use of it.
     pub is_open: bool,
-    /// Who it is: `WHO` bytes at most.
+    /// Name of the connecting side, at most `WHO` bytes.
     pub who: Vec<u8>,
 }
 
@@ -43,9 +43,9 @@ pub struct Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Welcome,
-    /// Of another user.
+    /// The peer belongs to another user.
     User,
-    /// Not this protocol, or another version of it.
+    /// The peer uses another protocol or another version.
     Version,
     /// The memory is not what it should be.
     Memory,
@@ -62,7 +62,7 @@ impl Verdict {
         Verdict::Descriptors,
     ];
 
-    /// The verdict where the memory of a pending peer cannot be used.
+    /// Returns the verdict if the memory of a pending peer cannot be used.
     pub fn of(error: &io::Error) -> Verdict {
         match local::is_out_of_descriptors(error) {
             true => Verdict::Descriptors,
@@ -70,7 +70,7 @@ impl Verdict {
         }
     }
 
-    /// What operations for such a peer end with.
+    /// Returns the error of operations for a peer with this verdict.
     pub fn error(self) -> Error {
         match self {
             Verdict::User => Error::ACCES,
@@ -111,26 +111,26 @@ fn probe(bytes: &[u8]) -> Option<ProcessProbe> {
     })
 }
 
-/// Where the fields are that both messages have; the magic comes first.
+/// Offsets of the fields that both messages have; the magic comes first.
 const VERSION_AT: usize = 4;
 const PROBE_AT: usize = 16;
 const AFTER_PROBE: usize = PROBE_AT + 8 + ProcessProbe::LEN;
-/// Of a hello.
+/// Offsets in a hello.
 const WHO_LEN_AT: usize = 6;
 const RING_AT: usize = 8;
 const WHO_AT: usize = AFTER_PROBE;
 const OPEN_AT: usize = HELLO - 1;
-/// Of an answer.
+/// Offsets in an answer.
 const VERDICT_AT: usize = 6;
 const ANSWER_OPEN_AT: usize = 7;
 
-/// The magic, and the version that is spoken here.
+/// Writes the magic and the version of this library.
 fn put_start(out: &mut [u8]) {
     put(out, 0, &MAGIC);
     put(out, VERSION_AT, &VERSION.to_ne_bytes());
 }
 
-/// The version of a message; nothing without the magic.
+/// Returns the version of a message, or `None` without the magic.
 fn version(bytes: &[u8]) -> Option<u16> {
     bytes.starts_with(&MAGIC).then(|| half(bytes, VERSION_AT))
 }
@@ -190,7 +190,7 @@ impl Answer {
         out
     }
 
-    /// Nothing for what is no answer.
+    /// Returns `None` if the bytes are not an answer.
     pub fn decode(bytes: &[u8; Answer::LEN]) -> Option<Answer> {
         let verdict = match version(bytes)? == VERSION {
             true => *Verdict::ALL.get(usize::from(bytes[VERDICT_AT]))?,
@@ -263,10 +263,10 @@ mod tests {
         };
         assert_eq!(change(0, 0), Err(Verdict::Version));
         assert_eq!(change(4, 9), Err(Verdict::Version));
-        // Longer than the message, and than what it may be.
+        // A name that is longer than the message, and one that is longer than allowed.
         assert_eq!(change(7, 0xff), Err(Verdict::Version));
         assert_eq!(change(7, 1), Err(Verdict::Version));
-        // Rings that are no power of two, or have no bytes.
+        // Ring sizes that are not a power of two, or zero.
         assert_eq!(change(RING_AT, 1), Err(Verdict::Memory));
         assert_eq!(change(RING_AT + 2, 0), Err(Verdict::Memory));
         assert_eq!(change(RING_AT + 7, 0xff), Err(Verdict::Memory));

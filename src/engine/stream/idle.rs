@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How long a peer that shares memory has been quiet, in polls, and how long it is polled nevertheless: see `shm_idle`.
+//! Counts the polls since a peer that shares memory was last active, and how long it is still polled: see `shm_idle`.
 #![forbid(unsafe_code)]
 
-/// Polls without a record before a peer is left to its doorbell: at first, and at most (some 20 ms of empty polls).
+/// Polls without a record before a peer has to ring its doorbell: initial value and maximum (about 20 ms of empty
+/// polls).
 const FIRST_PATIENCE: u32 = 32;
 const MOST_PATIENCE: u32 = 1 << 18;
 const GROWTH: u32 = 8;
 /// Activity of a peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Idle {
-    /// Bytes taken from the ring of the peer at the last look.
+    /// Bytes taken from the ring of the peer at the last check.
     taken: u64,
     /// Number of the last poll that found a record of the peer.
     pub since: u32,
@@ -31,20 +32,20 @@ impl Default for Idle {
 }
 
 impl Idle {
-    /// Looks at the ring at a poll.
+    /// Checks the ring during a poll.
     pub fn update(&mut self, taken: u64, poll: u32) {
         if self.taken != taken {
             (self.taken, self.since) = (taken, poll);
         }
     }
 
-    /// The peer is polled from this poll on.
+    /// Starts to poll the peer with this poll.
     pub fn begin(&mut self, poll: u32) {
         if self.is_left {
             self.is_left = false;
             let quiet = poll.wrapping_sub(self.since);
             let longer = self.patience * GROWTH;
-            // Neither patience would have been long enough for a peer that was quiet for longer.
+            // Neither limit would have been long enough for a peer that was quiet for longer.
             self.patience = match quiet <= longer {
                 true => longer.min(MOST_PATIENCE),
                 false => (self.patience / GROWTH).max(FIRST_PATIENCE),
@@ -69,7 +70,7 @@ mod tests {
         idle.update(64, 128);
         assert!(!idle.is_quiet(128 + FIRST_PATIENCE - 1));
         assert!(idle.is_quiet(128 + FIRST_PATIENCE));
-        // The number of polls begins anew.
+        // The poll counter wraps around.
         idle.begin(u32::MAX);
         assert!(!idle.is_quiet(1));
         assert!(idle.is_quiet(FIRST_PATIENCE));
@@ -86,7 +87,7 @@ mod tests {
             idle.begin(poll);
         }
         assert_eq!(idle.patience, MOST_PATIENCE);
-        // A peer that is quiet for so long rings as often with less.
+        // For a peer that is quiet for this long, a smaller limit rings as often.
         idle.is_left = true;
         idle.begin(poll + 9 * MOST_PATIENCE);
         assert_eq!(idle.patience, MOST_PATIENCE / GROWTH);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What carries the bytes of one connection: a socket, or memory that two processes share. It is decided once for each
-//! connection; what differs between the kinds is asked here.
+//! The link carries the bytes of one connection: over a socket, or over memory that two processes share. The kind is
+//! decided once for each connection; this module hides the difference.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -19,20 +19,20 @@ use crate::sys::socket::{Moved, Socket};
 /// The link of a connection.
 #[derive(Default)]
 pub enum Link {
-    /// There is none: nobody has connected yet, or the connection is over.
+    /// No link: the connection is not established yet, or has ended.
     #[default]
     Down,
-    /// Frames are bytes of a stream of the kernel's.
+    /// Frames are bytes of a stream socket.
     Socket(Socket),
     /// Frames are records of a ring.
     Shm(Box<ShmLink>),
-    /// Frames are bytes of a stream that a test plays.
+    /// Frames are bytes of a simulated stream (tests only).
     #[cfg(test)]
     Sim(Box<sim::SimLink>),
 }
 
-/// Shared memory, and the socket that brought both processes to it: it carries no frames, only doorbells and the news
-/// that the peer is gone.
+/// Shared memory, and the socket over which both processes agreed on it. The socket carries no frames, only doorbells
+/// and the end of the peer.
 pub struct ShmLink {
     pub channel: ShmChannel,
     pub doorbell: Socket,
@@ -60,7 +60,7 @@ impl Link {
         }
     }
 
-    /// The socket that epoll watches: of the stream, or the doorbell.
+    /// Returns the socket that epoll watches: that of the stream, or the doorbell.
     #[inline]
     pub fn socket(&self) -> Option<&Socket> {
         match self {
@@ -76,13 +76,13 @@ impl Link {
         self.socket().map(Socket::as_raw_fd)
     }
 
-    /// Whether the peer shows that it allows this access to its memory.
+    /// Whether the peer's region directory allows this access to its memory.
     #[inline]
     pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
         self.shm().is_some_and(|shm| shm.allows(seg, need))
     }
 
-    /// For the log: what a connection goes over.
+    /// Names the transport of the connection for the log.
     pub fn words(&self) -> &'static str {
         self.shm().map_or("TCP", ShmChannel::words)
     }
@@ -91,14 +91,14 @@ impl Link {
         std::mem::take(self)
     }
 
-    /// From now on frames go over `channel`; the socket, if it is still there, becomes its doorbell.
+    /// Switches to frames over `channel`; the socket becomes its doorbell if it is still open.
     pub fn upgrade(&mut self, channel: ShmChannel) {
         if let Link::Socket(doorbell) = self.take() {
             *self = Link::Shm(Box::new(ShmLink { channel, doorbell }));
         }
     }
 
-    /// Reads bytes of the stream. Records of a ring are taken one by one, see `shm_poll`.
+    /// Reads bytes of the stream. `shm_poll` takes the records of a ring one by one.
     #[inline]
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
         match self {
@@ -109,7 +109,7 @@ impl Link {
         }
     }
 
-    /// As `read`, to the pieces of `list` in order.
+    /// Reads like `read`, into the pieces of `list` in order.
     #[inline]
     pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
         match self {
@@ -131,7 +131,7 @@ impl Link {
         }
     }
 
-    /// Hands bytes over to be sent, whichever way frames go. What a peer has broken its reader finds.
+    /// Sends bytes over either kind of link. If the peer has corrupted the ring, the read side detects it.
     #[inline]
     pub fn write_list(&mut self, list: &GatherList<'_>) -> io::Result<Moved> {
         match self {
@@ -150,7 +150,7 @@ impl Link {
         }
     }
 
-    /// Something was written for the peer: it is woken if it sleeps.
+    /// Wakes the peer if it sleeps, after something was written for it.
     #[inline(always)]
     pub fn ring_if_parked(&mut self) {
         if let Link::Shm(link) = self
@@ -179,7 +179,7 @@ impl Link {
         }
     }
 
-    /// When it is closed, what has not been sent is dropped, and the peer hears of it at once.
+    /// Makes the close drop unsent data; the peer sees the connection end at once.
     pub fn close_at_once(&self) {
         if let Some(socket) = self.socket() {
             socket.close_at_once();
@@ -196,7 +196,7 @@ impl Link {
         }
     }
 
-    /// Bytes that the kernel has and has not sent yet: they are lost if the socket is closed while something comes in.
+    /// Returns the bytes that the kernel has not sent yet. They are lost if the socket is closed while data comes in.
     pub fn unsent(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unsent(),
@@ -204,8 +204,8 @@ impl Link {
         }
     }
 
-    /// Bytes of the stream that were sent and received so far, where that is known: over TCP those that the peer's
-    /// kernel has.
+    /// Returns the bytes of the stream that were sent and received so far, if known. Over TCP the first number counts
+    /// bytes that the peer's kernel has.
     pub fn moved(&self) -> (Option<u64>, Option<u64>) {
         match self {
             Link::Socket(socket) => socket.moved().unzip(),
@@ -217,7 +217,7 @@ impl Link {
         }
     }
 
-    /// Sleeps until the stream takes bytes; false when the time is up.
+    /// Blocks until the stream has room; returns false on a timeout.
     pub fn wait_writable(&self, timeout: Duration) -> bool {
         match self {
             Link::Socket(socket) => socket.wait_writable(timeout),
@@ -225,8 +225,8 @@ impl Link {
         }
     }
 
-    /// Whether memory is shared with a process that is there. The doorbell tells of its end; if a forked child holds
-    /// that, too, its memory does.
+    /// Whether memory is shared with a living process. The doorbell reports its end; if a forked child holds the
+    /// doorbell too, the shared memory does.
     pub fn shares_with_living(&self) -> bool {
         let Link::Shm(link) = self else {
             return false;
@@ -235,7 +235,7 @@ impl Link {
     }
 }
 
-/// Is this what the kernel says when a host does not answer?
+/// Whether this is the kernel's error for a host that does not answer.
 pub fn is_silence(error: &io::Error) -> bool {
     use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
     matches!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a provider brings whose endpoints talk over streams: how streams come about, how their ends are named and what they
-//! are worth. What goes over them is the same for all.
+//! The part of a stream transport that differs between providers: connection setup, address format, attributes. The
+//! protocol over the streams is the same for all.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -30,7 +30,7 @@ pub trait Net: Sized + Send + 'static {
     type Format: AddressFormat<Addr = Self::Addr> + Default;
     /// The settings of the provider.
     type Params: Clone + Send + Sync + 'static;
-    /// What it keeps of a domain, of an endpoint, and of a connection until it is up and for its end.
+    /// The provider's state of a domain, an endpoint and a connection.
     type Domain: Send;
     type Ep: Send;
     type Conn: Default + Send;
@@ -41,23 +41,23 @@ pub trait Net: Sized + Send + 'static {
         Self::SOURCE
     }
     const CQ_SIZE: usize;
-    /// All connections go over shared memory.
+    /// Whether all connections use shared memory.
     const ALL_SHM: bool = false;
-    /// Some may.
+    /// Whether some connections may use shared memory.
     const MAY_SHARE: bool = Self::ALL_SHM;
     /// As in `Transport`.
     const HMEM: bool = false;
-    /// The pause before a second attempt to connect is twice that.
+    /// The pause before the second attempt to connect is twice this.
     const FIRST_PAUSE: Duration;
     const AUTH_KEY_SIZE: usize = 0;
     const AUTH_KEYS: usize = 0;
 
     fn limits(params: &Self::Params) -> Limits;
-    /// What is the provider's of a new domain.
+    /// Creates the provider's state of a new domain.
     fn open(params: &Self::Params) -> Result<Self::Domain>;
     fn open_ep(stream: &mut Stream<Self>, ep: usize, info: &Info) -> Result;
     fn enable_ep(stream: &mut Stream<Self>, ep: usize) -> Result;
-    /// The endpoint is gone from the tables, and its connections are closed.
+    /// Handles the end of an endpoint: it is gone from the tables, and its connections are closed.
     fn close_ep(stream: &mut Stream<Self>, ep: usize);
     fn set_keys(_stream: &mut Stream<Self>, _ep: usize, _keys: Vec<Key>) -> Result {
         Err(Error::NOSYS)
@@ -73,38 +73,38 @@ pub trait Net: Sized + Send + 'static {
     fn looked_up(_stream: &Stream<Self>, addr: &Self::Addr) -> Vec<u8> {
         addr.to_bytes()
     }
-    /// Which of the members of a group this endpoint is.
+    /// Returns the rank of this endpoint among the members of a group.
     fn own_rank(stream: &Stream<Self>, ep: usize, members: &[Self::Addr]) -> Result<usize>;
-    /// The bytes by which all members of a group know this one.
+    /// Returns the bytes by which all members of a group identify this address.
     fn identity(addr: &Self::Addr) -> Vec<u8>;
 
-    /// Begins to connect to the peer of `id`, unless that is under way.
+    /// Starts to connect to the peer of `id`, unless an attempt is in progress.
     fn begin_connect(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>, id: usize) -> Result;
-    /// News of a connection that is not up.
+    /// Handles an event of a connection that is not up.
     fn opening(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>, id: usize);
-    /// An attempt to connect has failed: `Stream::try_later`, after what the provider has to do.
+    /// Handles a failed attempt to connect: does the provider's part, then calls `Stream::try_later`.
     fn attempt_failed(
         stream: &mut Stream<Self>,
         domain: &mut DomainOf<Self>,
         id: usize,
         error: Error,
     );
-    /// Whether an attempt that the peer's kernel has accepted may be given up at some time.
+    /// Whether an attempt that the peer's kernel has accepted has a time limit.
     fn has_attempt_limit(_conn: &Conn<Self>) -> bool {
         false
     }
-    /// Whether that time has come.
+    /// Whether that limit has passed.
     fn gives_up(_conn: &Conn<Self>, _now: Instant) -> bool {
         false
     }
-    /// Whether the peer's address is one of this host. The kernel of this host refuses where nothing listens, so its
+    /// Whether the peer's address is one of this host. This host's kernel refuses at once if nothing listens, so its
     /// silence means that the listener's queue is full.
     fn is_on_this_host(_conn: &Conn<Self>) -> bool {
         true
     }
-    /// Somebody connects to this endpoint.
+    /// Accepts the connections that wait at the endpoint's listener.
     fn accept_waiting(stream: &mut Stream<Self>, ep: usize);
-    /// News of somebody who has connected and not said who it is.
+    /// Handles an event of an accepted connection whose peer has not identified itself yet.
     fn handshake_ready(
         _stream: &mut Stream<Self>,
         _core: &mut DomainOf<Self>,
@@ -113,15 +113,15 @@ pub trait Net: Sized + Send + 'static {
     ) {
     }
     fn handshake_due(_stream: &mut Stream<Self>, _id: usize) {}
-    /// Whether a handshake of this number is under way.
+    /// Whether a handshake with this number is in progress.
     fn shakes_hands(_stream: &Stream<Self>, _id: usize) -> bool {
         false
     }
-    /// Where those are met who are to share memory with an endpoint.
+    /// Returns the listener for peers that will share memory with an endpoint.
     fn shm_listener(_stream: &Stream<Self>, _ep: usize) -> Option<&Socket> {
         None
     }
-    /// One of them has said who it is, or something that nobody can understand.
+    /// Handles the hello of such a peer, or its rejection if the hello cannot be decoded.
     fn hello_received(
         _stream: &mut Stream<Self>,
         _core: &mut DomainOf<Self>,
@@ -129,23 +129,23 @@ pub trait Net: Sized + Send + 'static {
         _hello: core::result::Result<Hello, Verdict>,
     ) {
     }
-    /// Bytes go to peers: whether they are still there is to be seen.
+    /// Starts to check whether peers are still alive, because data is being sent to them.
     fn watch_peers(stream: &mut Stream<Self>);
-    /// The time for that has come.
+    /// Runs that check when its time has come.
     fn check_peers(stream: &mut Stream<Self>, domain: &mut DomainOf<Self>);
 
-    /// The authorization key that a peer has proved.
+    /// Returns the authorization key that a peer has proved.
     #[inline]
     fn key(_conn: &Conn<Self>) -> Option<&Key> {
         None
     }
 
-    /// Each address of the endpoint's vector has a key of its own (FI_AV_AUTH_KEY).
+    /// Whether each address of the endpoint's address vector has its own key (FI_AV_AUTH_KEY).
     fn keys_of_av(_ep: &Ep<Self>) -> bool {
         false
     }
 
-    /// Connected endpoints (FI_EP_MSG): the calls from here on, as in `Connects`.
+    /// Connected endpoints (FI_EP_MSG): the functions from here on do the same as in `Connects`.
     fn open_pep(
         _fabric: &Arc<FabricShared<Stream<Self>>>,
         _info: Info,
@@ -173,7 +173,7 @@ pub trait Net: Sized + Send + 'static {
     fn shutdown(_stream: &mut Stream<Self>, _core: &mut DomainOf<Self>, _ep: usize) -> Result {
         Err(Error::NOSYS)
     }
-    /// A connection that was up is over.
+    /// Handles the end of a connection that was up.
     fn ended(_stream: &mut Stream<Self>, _core: &mut DomainOf<Self>, _id: usize) {}
     fn peer(_stream: &Stream<Self>, _ep: usize) -> Result<Vec<u8>> {
         Err(Error::NOSYS)

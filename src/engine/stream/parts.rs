@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The parts of a transport, as streams have them: `engine::transport::parts`. What each does is in the file of its
-//! name, or the provider's.
+//! The parts of a transport (`engine::transport::parts`), implemented for streams. The work of each is in the file of
+//! its name, or in the provider.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -185,7 +185,7 @@ impl<N: Net> Batches for Stream<N> {
     fn flush(&mut self, domain: &mut DomainOf<N>) {
         if !self.common.dirty.is_empty() {
             self.flush_dirty(domain);
-            // A peer may have waited for that, and nothing may come that makes this side poll again.
+            // A peer may have waited for this, and perhaps no event will make this side poll again.
             while !self.common.stalled.is_empty() {
                 self.retry_stalled(domain);
                 if self.common.dirty.is_empty() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is told of connections: see `engine::report`.
+//! Snapshots of connections for reports: see `engine::report`.
 #![forbid(unsafe_code)]
 
 use crate::abi::FI_ADDR_NOTAVAIL;
@@ -14,7 +14,7 @@ use crate::engine::stream::session::receive_state::At;
 use crate::engine::stream::transport::{DomainOf, Stream};
 
 impl<N: Net> Stream<N> {
-    /// The connections of an endpoint.
+    /// Describes the connections of an endpoint.
     pub(super) fn tell_peers(&self, ep: usize) -> Vec<Peer> {
         let all = self.conns.iter().map(|(_, conn)| conn);
         let own = all.filter(|conn| conn.session.ep == ep);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer of this host that has connected and not named itself yet: see `shm_connect`.
+//! A peer of this host that has connected and not identified itself yet: see `shm_connect`.
 #![forbid(unsafe_code)]
 
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::engine::half_open::HasSocket;
 use crate::sys::socket::Socket;
 
-/// A peer that has connected to an endpoint's listener, while its hello comes in.
+/// A peer that has connected to an endpoint's listener and whose hello has not arrived completely.
 pub struct PendingPeer {
     pub ep: usize,
     pub(super) deadline: Instant,

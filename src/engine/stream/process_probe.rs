@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How a process sees whether another one's memory can be reached, and whether the process is still the same.
+//! Lets a process find out whether it can read another one's memory, and whether that process is still the same.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
 
 use crate::sys::random;
 
-/// Bytes that a process shows to others so that they can see whether they read its memory, and where they are.
+/// Random bytes and their address, which a process sends to others. They compare the bytes with what they read there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ProcessProbe {
     pub address: u64,
@@ -20,7 +20,7 @@ impl ProcessProbe {
         static BYTES: OnceLock<[u8; ProcessProbe::LEN]> = OnceLock::new();
         let bytes = BYTES.get_or_init(|| {
             let mut bytes = [0; ProcessProbe::LEN];
-            // Without random numbers the probe proves less, and is as good as none if a peer's is the same.
+            // Without random numbers the probe proves less, and nothing if the peer's bytes are the same.
             if let Ok(random) = random::unpredictable() {
                 bytes.copy_from_slice(&random[..ProcessProbe::LEN]);
             }

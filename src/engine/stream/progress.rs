@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The loop: which sockets are polled, and how. Connections that were busy lately are read directly; epoll serves the
-//! others, new connections and deadlines, and whoever sleeps.
+//! The progress loop: which sockets are polled, and how. Connections that were active recently are read directly; epoll
+//! serves the others, new connections, deadlines and sleeping threads.
 //!
 //! An arrival on a socket in the epoll set costs its sender some hundred nanoseconds. A connection that was taken out
-//! goes back before anybody sleeps; it is taken out only while the domain has no wait object, no event queue that
-//! drives it, and no progress thread but one that stands back (`watchers`).
+//! goes back before any thread sleeps. It is taken out only while the domain has no wait object, no event queue that
+//! drives it, and no active progress thread (`watchers`).
 //!
-//! Programs talk to their peers in turn: the connection that had news after this one the last time is read without
-//! asking epoll, once such guesses came true eight times in a row.
+//! Programs usually talk to their peers in turn. The loop therefore reads the connection that followed this one the
+//! last time without calling epoll, once such predictions were right eight times in a row.
 #![forbid(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -22,38 +22,38 @@ use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::sys::clock::ticks;
 use crate::sys::event::{BATCH, Ready};
 
-/// Kinds of tokens.
+/// Kinds of reactor tokens.
 const CONN: u32 = 1;
 const LISTENER: u32 = 2;
 const HANDSHAKE: u32 = 3;
 const PENDING: u32 = 4;
 
-/// Connections that are read directly, at most: an empty poll costs a system call for each of them, where epoll
-/// costs one for all.
+/// Maximum of connections that are read directly: an empty poll costs a system call for each of them, while epoll costs
+/// one for all.
 const HOT: usize = 1;
-/// Polls in a row that bring something before a connection that is read directly is taken out of the epoll set, where
-/// every arrival costs its sender something; only while nobody sleeps on the set.
+/// Successful polls of a directly read connection before it leaves the epoll set, where every arrival costs its sender
+/// time. Empty polls in between do not reset the count. It leaves the set only while no thread sleeps on the set.
 const DETACH: u32 = 64;
-/// Empty polls in a row before a connection is left to epoll.
+/// Consecutive empty polls before a connection is left to epoll.
 const MISSES: u32 = 1024;
-/// One poll in so many asks epoll, too, while there are connections to be read directly.
+/// While connections are read directly, one poll in this many also calls epoll.
 const EPOLL_EVERY: u64 = 32;
-/// And one that brings nothing after so many ticks (20 to 60 us) without: where processes share a processor, each
-/// poll may take that long, and a program that computes between two polls is not to wait for 32 of them.
+/// An empty poll this many ticks (20 to 60 us) after the last call of epoll also calls epoll. If processes share a
+/// processor, each poll may take that long, and a program that computes between two polls must not wait for 32 of them.
 const LATE: u64 = 1 << 16;
-/// Epoll alone is asked from the first news of a connection that is not read directly until so many in a row came from
-/// those that are: with more busy connections than `HOT`, the ones that are read directly are the wrong ones.
+/// After an event of a connection that is not read directly, only epoll is used until this many events in a row came
+/// from directly read connections. With more active connections than `HOT`, the wrong ones are read directly.
 const WIDE: u32 = 16;
 
-/// One poll in so many looks whether somebody asks what is going on; it asks epoll, too, beside which that is little.
+/// Number of polls between two checks for a pending report request. The check also calls epoll, which costs much more.
 const ATTEND_EVERY: u64 = 256;
 
-/// Deadlines that a poll handles. The timer goes off again at once for the others.
+/// Maximum of deadlines that one poll handles. The timer fires again at once for the others.
 const DUES: usize = 64;
 
-/// Guesses in a row that came true before a guess is trusted: which connection has news after which.
+/// Correct predictions in a row before a prediction (which connection has an event after which) is trusted.
 const SURE: u32 = 8;
-/// While guesses are trusted, one poll in so many asks epoll all the same.
+/// While predictions are trusted, one poll in this many still calls epoll.
 const GUESS_EVERY: u64 = 8;
 
 pub fn conn_token(id: usize) -> Token {
@@ -73,7 +73,7 @@ pub fn pending_token(id: usize) -> Token {
 }
 
 impl<N: Net> Stream<N> {
-    /// One look at everything that may have news.
+    /// Polls everything that may have an event.
     pub(super) fn poll(&mut self, domain: &mut DomainOf<N>) {
         match self.has_shm() {
             true => self.poll_shm(domain),
@@ -81,7 +81,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// As `poll`, where no memory is shared.
+    /// Does the work of `poll` if no memory is shared.
     #[inline(never)]
     pub(super) fn poll_sockets(&mut self, domain: &mut DomainOf<N>) {
         if self.wide > 0 || self.hot.is_empty() {
@@ -96,7 +96,7 @@ impl<N: Net> Stream<N> {
         while let Some(&id) = self.hot.get(i) {
             let any = self.read_conn(domain, id);
             came |= any;
-            // The list changes when the connection ends or is left to epoll.
+            // The list changes if the connection ends or is left to epoll.
             if self.hot.get(i) == Some(&id) {
                 i += 1;
                 self.note(domain, id, any);
@@ -113,8 +113,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A poll of the connection that is likely to have news next: programs talk to their peers in turn, and epoll costs
-    /// as much as the message.
+    /// Polls only the predicted connection: programs talk to their peers in turn, and epoll costs as much as the
+    /// message.
     fn poll_next(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
         let next = self
@@ -131,13 +131,13 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whether epoll was not asked for long.
+    /// Whether the last call of epoll was long ago.
     #[inline]
     fn is_late(&self) -> bool {
         ticks().wrapping_sub(self.asked) > LATE
     }
 
-    /// The connection was busy for a while: it leaves the epoll set, unless somebody sleeps on that.
+    /// Takes a connection that was active for a while out of the epoll set, unless a thread sleeps on the set.
     #[cold]
     fn detach_unwatched(&mut self, domain: &DomainOf<N>, id: usize) {
         if domain.watchers == 0 {
@@ -145,7 +145,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The connection had news. Keeps in mind which one it came after.
+    /// Records an event of the connection, and which connection it followed.
     #[inline]
     fn news(&mut self, id: usize) {
         let last = std::mem::replace(&mut self.last, id);
@@ -159,7 +159,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// One poll that leaves out nothing: epoll watches the connections that are read directly, too.
+    /// Polls everything through epoll, which also watches the connections that are read directly.
     pub(super) fn poll_all(&mut self, domain: &mut DomainOf<N>) {
         if self.reactor.end_wake() {
             self.reactor.set_timer();
@@ -178,7 +178,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// What is left to do of earlier polls.
+    /// Finishes work that earlier polls left.
     #[inline]
     pub(super) fn clear_up(&mut self, domain: &mut DomainOf<N>) {
         self.common.polls = self.common.polls.wrapping_add(1);
@@ -193,7 +193,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Takes off the deadlines of what has come about, as far as they are the next: a domain at peace has no timer.
+    /// Removes deadlines whose purpose is fulfilled from the front of the queue, so that an idle domain has no timer.
     fn drop_deadlines(&mut self) {
         let mut any = false;
         while let Some(due) = self.reactor.earliest()
@@ -258,14 +258,14 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn detach(&mut self, id: usize) {
         let conn = &mut self.conns[id];
-        // Epoll has to say when the kernel takes bytes again.
+        // Epoll has to report when the kernel has room again.
         if let (false, Some(socket)) = (conn.watch.write, conn.link.socket()) {
             self.reactor.remove(socket.as_raw_fd());
             conn.watch.added = false;
         }
     }
 
-    /// Puts back what was taken out of the epoll set: somebody is going to rely on it.
+    /// Puts detached connections back into the epoll set, because a thread is about to rely on it.
     fn attach(&mut self) {
         for i in 0..self.hot.len() {
             self.watch_again(self.hot[i]);
@@ -327,7 +327,7 @@ impl<N: Net> Stream<N> {
         match conn.session.state {
             State::Up if conn.link.is_shm() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !conn.watch.read => {
-                // Its reader was waiting for room, and what it would read is not coming any more.
+                // Reading waited for room, and the rest of the data is not coming any more.
                 self.disconnect(domain, id, Error::CONNRESET);
             }
             State::Up if event.ended && !conn.watch.read => self.ended_unread(domain, id),
@@ -348,14 +348,14 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The connection has news: it is read directly for a while. The one that was quiet the longest makes room.
+    /// Reads the connection directly for a while, after an event. The one that was quiet the longest makes room for it.
     pub fn promote(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if conn.link.is_shm() {
             return self.promote_shm(id);
         }
         conn.misses = 0;
-        // Beside shared memory epoll serves all sockets.
+        // While memory is shared, epoll serves all sockets.
         if conn.hot || conn.session.state != State::Up || N::MAY_SHARE && self.shared > 0 {
             return;
         }
@@ -369,7 +369,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Nothing is read from the connection until it is asked for again.
+    /// Stops reading from the connection until reading is requested again.
     pub(super) fn pause_read(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if conn.link.is_shm() {
@@ -382,14 +382,14 @@ impl<N: Net> Stream<N> {
         self.rewatch(id, false, write);
     }
 
-    /// Tells epoll what to watch for.
+    /// Sets the events that epoll watches for.
     pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
         let conn = &mut self.conns[id];
         let Some(socket) = conn.link.socket() else {
             return;
         };
         let (read, write) = match conn.link {
-            // It says no more than that the peer rings, or is gone.
+            // The socket is only the doorbell: it signals a ring or the end of the peer.
             Link::Shm(_) => (true, false),
             _ => (read && !conn.session.rx.at.waits(), write),
         };
@@ -412,7 +412,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Deadlines that have come.
+    /// Handles deadlines that have passed.
     #[cold]
     fn timer_due(&mut self, domain: &mut DomainOf<N>) {
         self.reactor.end_wake();
@@ -429,7 +429,7 @@ impl<N: Net> Stream<N> {
                 Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
                     let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
-                    // The one that is there already stays.
+                    // A descriptor that is already in the set stays.
                     for shm_listener in listener.into_iter().chain(N::shm_listener(self, ep)) {
                         let fd = shm_listener.as_raw_fd();
                         let _ = self.reactor.add(fd, listener_token(ep), true, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight
-//! to its place.
+//! into its buffer.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;
@@ -12,11 +12,11 @@ use crate::engine::stream::session::receive::Fault;
 use crate::engine::stream::session::{Cx, State};
 use crate::engine::stream::transport::{DomainOf, Stream};
 
-/// Reads of one connection in a row before the others have their turn.
+/// Consecutive reads of one connection before the others get their turn.
 const TURNS: usize = 8;
 
 impl<N: Net> Stream<N> {
-    /// Reads what a connection has; whether there was anything.
+    /// Reads from a connection; returns whether there was data.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(!self.conns[id].link.is_shm());
         let mut scratch = std::mem::take(&mut self.common.scratch);
@@ -33,7 +33,7 @@ impl<N: Net> Stream<N> {
                 self.hold(id);
                 break;
             }
-            // As `at`, for the connection that is at hand.
+            // The same as `at`, for the connection that is already borrowed.
             let cx = Cx {
                 id,
                 domain: &mut *domain,
@@ -67,7 +67,7 @@ impl<N: Net> Stream<N> {
         any
     }
 
-    /// The peer does not keep to the protocol, or names memory that it may not touch: the connection ends.
+    /// Ends a connection whose peer violates the protocol or names memory that it must not access.
     #[cold]
     pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
         let conn = &mut self.conns[id];
@@ -83,7 +83,7 @@ impl<N: Net> Stream<N> {
         self.disconnect_because(domain, id, Error::CONNABORTED, &why);
     }
 
-    /// A receive has met a message whose bytes are not here.
+    /// Passes on a receive that has matched a message whose bytes are not here.
     pub(super) fn deliver(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
         if self.conns.contains(id) {
@@ -91,7 +91,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// There is room for unexpected messages, or in a queue, again.
+    /// Continues sessions that waited for room for unexpected messages or in a queue.
     #[cold]
     pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
         let waiting = self.common.stalled.clone();
@@ -102,7 +102,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The endpoint's queue has run over: nothing is read until it is emptied.
+    /// Stops reading because the endpoint's queue has overflowed, until the application drains it.
     #[cold]
     pub(super) fn hold(&mut self, id: usize) {
         if !self.common.stalled.contains(&id) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The registered memory of a domain that other processes of the host may read and write by themselves: which regions
-//! are in the table that they see (`sync::region_table`), and where. docs/wire/shm.md.
+//! The registered memory of a domain that other processes of the host may access directly, and its entries in the table
+//! that they read (`sync::region_table`): docs/wire/shm.md.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -34,12 +34,12 @@ impl RegionDirectory {
         Ok(directory)
     }
 
-    /// For those who are to read it.
+    /// Returns the descriptor for peers that read the table.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.table.fd()
     }
 
-    /// Shows a region, if it is one that peers may use without our knowing.
+    /// Publishes a region if peers may access it without involving this process.
     pub fn publish(&mut self, region: &Own) {
         let Some(Span { start: base, len }) = region.alone() else {
             return;
@@ -56,14 +56,14 @@ impl RegionDirectory {
         }
     }
 
-    /// Shows a region no more. The place it had: peers may still be using it.
+    /// Withdraws a region. Returns its place in the table, which peers may still be using.
     pub fn withdraw(&mut self, region: &Own) -> Option<usize> {
         let at = self.places.remove(&region.key)?;
         self.table.withdraw(at);
         Some(at)
     }
 
-    /// Shows no region any more. The places that there were.
+    /// Withdraws all regions. Returns the places that they had.
     pub fn withdraw_all(&mut self) -> Vec<usize> {
         let places: Vec<usize> = self.places.drain().map(|(_, at)| at).collect();
         for &at in &places {
@@ -135,16 +135,16 @@ mod tests {
         assert!(view.shows(&part));
         let at = directory.withdraw(&region).unwrap();
         assert!(line.is(at) && !line.is(at + 1));
-        // A copy that is under way learns of it between two steps.
+        // A copy in progress sees this between two steps.
         assert!(!view.shows(&part));
         drop(word);
         assert!(!line.is(at));
-        // Too late, and gone.
+        // A new access comes too late: the region is gone.
         assert!(view.begin(&part, &line).is_none());
         assert!(!line.is(at));
         assert!(view.find(3, 0, 8, Access::REMOTE_READ.bits()).is_none());
         assert_eq!(directory.withdraw(&region), None);
-        // The same key again is another one.
+        // A new region with the same key is a different region.
         directory.publish(&region);
         assert!(view.begin(&part, &line).is_none());
         assert!(view.find(3, 0, 8, Access::REMOTE_READ.bits()).is_some());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Registered memory that is closed, or that peers see no more: who uses it is waited for, or loses its connection.
+//! Closing of registered memory, and withdrawal from peers: waits for its users, or ends their connections.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::transport::MrRegion;
 
 impl<N: Net> Stream<N> {
-    /// fi_mr(3), fi_close: a region is closed. Accesses to it that are under way end with their connections: no frame
-    /// tells a peer that its access has failed.
+    /// Handles the close of a region (fi_mr(3), fi_close). Accesses in progress end with their connections, because no
+    /// frame reports a failed access to a peer.
     #[cold]
     pub(super) fn end_accesses(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
-        // Accesses hold it, besides its handle. The table does not any more.
+        // Besides the handle, only accesses hold a reference; the table has released its own.
         if Arc::strong_count(region) == 1 {
             return;
         }
@@ -37,8 +37,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whether peers may use registered memory through this endpoint without its knowing: it grants such accesses, and
-    /// nothing counts them. (Only data for the queue makes an entry there, and goes by message.)
+    /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
+    /// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
     pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
         let ep = domain.ep(ep);
         let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
@@ -46,8 +46,8 @@ impl<N: Net> Stream<N> {
         ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
     }
 
-    /// Takes the domain's regions away from the peers that were shown them: from now on one of its endpoints counts
-    /// accesses. Peers that come later are shown a new directory where the endpoint that they connect to counts none.
+    /// Withdraws the domain's regions from the peers that see them, because one of its endpoints counts accesses from
+    /// now on. Later peers get a new directory if the endpoint that they connect to counts none.
     pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
         if self.is_inherited() {
             return;
@@ -60,8 +60,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A region has been withdrawn from this place of the directory: who uses it is waited for, as long as that is
-    /// reasonable.
+    /// Waits up to `CLOSE_TIMEOUT` for the users of a region that was withdrawn from this place of the directory, and
+    /// then ends the connections of those that still use it.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
         let until = self.reactor.now() + CLOSE_TIMEOUT;
@@ -83,11 +83,11 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// A connection is over. A copy that the peer makes from or to registered memory just now is waited for, as long as
-/// that is reasonable, and no other begins: nobody would wait for it when the region is closed.
+/// Ends the direct copies of a connection that is over: waits up to `CLOSE_TIMEOUT` for a copy in progress and permits
+/// no new one, because closing a region would not wait for it.
 #[cold]
 pub(super) fn end_copies(shm: &ShmChannel) {
-    // Who was waited for already is not waited for again.
+    // Do not wait a second time for the same peer.
     if shm.has_left() {
         return;
     }
@@ -98,5 +98,5 @@ pub(super) fn end_copies(shm: &ShmChannel) {
     }
 }
 
-/// How long a peer may take to end a copy from or to a region that is closed.
+/// Time limit for a peer to finish a copy from or to a region that is being closed.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

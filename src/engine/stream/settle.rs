@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Between sessions and what is around them: a session is called with what it works with, and what it leaves to the
-//! stream is done afterwards.
+//! Connects sessions with the stream: calls a session with the parts of the domain that it needs, and carries out its
+//! requests afterwards.
 #![forbid(unsafe_code)]
 
 use crate::engine::stream::conn::Conn;
@@ -10,7 +10,7 @@ use crate::engine::stream::session::{Cx, Ending, Session};
 use crate::engine::stream::transport::{DomainOf, Stream};
 
 impl<N: Net> Stream<N> {
-    /// The session of a peer, and what it works with. To be followed by `settle`.
+    /// Returns the session of a peer and the parts that it needs. The caller must call `settle` afterwards.
     #[inline(always)]
     pub(super) fn at<'a>(
         &'a mut self,
@@ -40,7 +40,7 @@ impl<N: Net> Stream<N> {
         result
     }
 
-    /// Does what sessions have left to the stream.
+    /// Carries out the requests that sessions have left to the stream.
     #[inline(always)]
     pub(super) fn settle(&mut self, domain: &mut DomainOf<N>) {
         if !self.common.todo.is_empty() {
@@ -76,7 +76,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Takes down a session that has come to its end.
+    /// Tears down a session that has ended.
     pub(super) fn end_session(&mut self, domain: &mut DomainOf<N>, id: usize, ending: Ending) {
         match ending {
             Ending::Fault(fault) => self.fault(domain, id, &fault),

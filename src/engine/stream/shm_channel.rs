@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that two processes of one host share in place of a socket: a ring in each direction, and flags by which each
-//! says that it sleeps. docs/wire/shm.md.
+//! Memory that two processes of one host share instead of a socket: a ring in each direction, and flags by which each
+//! side announces that it sleeps. docs/wire/shm.md.
 //!
-//! A peer that writes garbage there, stops, or dies at any instruction does harm to this connection only: see
-//! `sync::ring` and `sys::mapping`. `sync::segment` knows where words and rings lie.
+//! A peer that writes garbage there, stops, or dies at any instruction harms only this connection: see `sync::ring` and
+//! `sys::mapping`. `sync::segment` defines the layout of words and rings.
 //!
-//! Here: the channel, and how its sides sleep and wake each other. `send` and `receive` use the rings, `peer_memory`
-//! copies from and to the other process, `split` shares the copy of a large message with it.
+//! This file has the channel, and how its sides sleep and wake each other. `send` and `receive` use the rings,
+//! `peer_memory` copies from and to the other process, `split` shares the copy of a large message with it.
 #![forbid(unsafe_code)]
 
 mod peer_memory;
@@ -34,53 +34,54 @@ pub struct ShmChannel {
     rx: Consumer,
     ways: Ways,
     copy_mode: CopyMode,
-    /// The process at the other end, if its memory can be read and written.
+    /// Process at the other end, if its memory can be read and written.
     process: Option<i32>,
     probe: ProcessProbe,
-    /// What it shows of its registered memory.
+    /// The peer's directory of registered memory.
     directory: Option<TableView>,
-    /// Bytes that there has to be room for before this side goes on to write.
+    /// Room in bytes that this side needs before it continues to write.
     pub wants: usize,
-    /// When the other side has written last.
+    /// Activity of the other side.
     pub idle: Idle,
-    /// The last sleep of the other side for which this side has rung its doorbell.
+    /// The last sleep of the other side for which this side has rung the doorbell.
     rung: Rung,
-    /// The other side is gone; what it has written can still be read.
+    /// The other side is gone; the records that it has written can still be read.
     pub ended: bool,
-    /// How far can be read then: one ring. What lies behind are old bytes, which a hostile peer presents as records.
+    /// Limit for reading after the end of the other side: one ring. Behind it are old bytes, which a hostile peer could
+    /// present as records.
     last: u64,
-    /// The other side wrote what no correct peer writes.
+    /// The other side has written what no correct peer writes.
     pub broken: bool,
     words: Words,
-    /// Which of our split words are in use, and how many copies were split so far.
+    /// Which of the local split words are in use, and how many copies were split so far.
     sharing: [bool; SPLITS],
     shared: u32,
-    /// A message of ours that the other side fetches, of which this side may copy parts.
+    /// A local message that the other side fetches and of which this side may copy parts.
     pub helping: Option<Helping>,
-    /// Messages in a row of which the other side could have copied parts, and did not.
+    /// Consecutive messages of which the other side could have copied parts and did not.
     absent: u32,
-    /// The other side cannot write to our memory: it copies no parts.
+    /// The other side cannot write to local memory, so it copies no parts.
     pub copies_alone: bool,
 }
 
-/// Bytes of one record at most: a message up to here goes in one.
+/// Maximum size of a record in bytes: a message up to this size fits into one.
 pub const RECORD: usize = 16 * 1024;
 
 impl ShmChannel {
-    /// Memory with two rings of up to `ring` bytes each.
+    /// Creates memory with two rings of up to `ring` bytes each.
     pub fn make(ring: usize) -> io::Result<(ShmChannel, OwnedFd)> {
         let (segment, fd) = Segment::create(ring)?;
         Ok((ShmChannel::over(segment), fd))
     }
 
-    /// The memory that a peer has made, of whose rings `most` bytes each are to be used.
+    /// Maps the memory that a peer has created; `most` bytes of each ring are used.
     pub fn take(fd: &OwnedFd, ring: usize, most: usize) -> io::Result<ShmChannel> {
         Ok(ShmChannel::over(Segment::accept(fd, ring, most)?))
     }
 
     fn over(segment: Segment) -> ShmChannel {
         let Segment { tx, rx, words } = segment;
-        // Before the other side can write: until this side polls, it is to be woken.
+        // Arm before the other side can write: it has to ring until this side polls.
         words.own().doorbell().arm();
         ShmChannel {
             tx,
@@ -105,7 +106,7 @@ impl ShmChannel {
         }
     }
 
-    /// For the log: what the connection uses.
+    /// Describes for the log how the connection copies data.
     pub fn words(&self) -> &'static str {
         match self.reaches() {
             true => "shared memory, large messages in one copy",
@@ -113,31 +114,31 @@ impl ShmChannel {
         }
     }
 
-    /// Whether this side has to ring the doorbell for what it has written. True once for each sleep of the other side.
+    /// Whether this side has to ring the doorbell after a write. True once for each sleep of the other side.
     #[inline(always)]
     pub fn must_ring(&mut self) -> bool {
         self.words.other().doorbell().must_ring(&mut self.rung)
     }
 
-    /// This side may `arm` at some time. The caller runs a barrier on all processes afterwards.
+    /// Announces that this side may call `arm` later. The caller runs a barrier on all processes afterwards.
     pub fn expect_sleep(&self) {
         self.words.own().doorbell().expect();
     }
 
-    /// From now on the other side rings the doorbell. The caller polls once more for what came before.
+    /// Makes the other side ring the doorbell from now on. The caller polls once more for earlier records.
     pub fn arm(&self) {
         self.words.own().doorbell().arm();
     }
 
-    /// The doorbell was rung. If this side still sleeps, the next record rings again.
+    /// Handles a doorbell ring. If this side still sleeps, the next record rings again.
     pub fn arm_again(&self) {
         if self.words.own().doorbell().is_armed() {
             self.arm();
         }
     }
 
-    /// Leaves this side's ring to its doorbell. False: something has come, and the ring is polled on. `expect_sleep`
-    /// was called before.
+    /// Leaves this side's ring to its doorbell. Returns false if a record has come, so the ring is still polled. The
+    /// caller has called `expect_sleep` before.
     #[must_use]
     pub fn leave_to_doorbell(&self) -> bool {
         self.arm();
@@ -148,17 +149,17 @@ impl ShmChannel {
         is_quiet
     }
 
-    /// This side polls. `expected`: `expect_sleep` was called before.
+    /// Starts polling on this side. `expected`: `expect_sleep` was called before.
     pub fn disarm(&self, expected: bool) {
         self.words.own().doorbell().disarm(expected);
     }
 
-    /// Bytes of records written and taken, which are whole lines.
+    /// Returns the bytes of records written and taken, in whole cache lines.
     pub fn moved(&self) -> (u64, u64) {
         (self.tx.published(), self.rx.taken())
     }
 
-    /// The other side is gone.
+    /// Handles the end of the other side.
     pub fn end(&mut self) {
         if !self.ended {
             self.ended = true;
@@ -170,7 +171,7 @@ impl ShmChannel {
     }
 }
 
-/// Less room than this is no room for the parts of what goes in several records.
+/// With less room than this, no part of a frame that needs several records is written.
 const MIN_SPLIT: usize = 2048;
 
 #[cfg(test)]

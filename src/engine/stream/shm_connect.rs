@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two processes get to share memory: one connects to a unix socket at which the other listens, hands over the
-//! memory that it has made for both, and says who it is; the other answers. That socket stays: it wakes sleepers, and
-//! its end means that the peer is gone. docs/wire/shm.md. The provider knows where the listener is, which peers it
-//! expects, and what becomes of the connection.
+//! Setup of shared memory between two processes: one connects to a unix socket at which the other listens, hands over
+//! the memory that it has created for both, and identifies itself; the other answers. The socket stays open: it wakes
+//! sleepers, and its end means that the peer is gone. docs/wire/shm.md. The provider defines the place of the listener,
+//! the expected peers, and the use of the connection.
 //!
-//! Each side says how much of a ring the other may use: 64 processes that all have one server for their first peer do
-//! not make it pay 64 times 2 MiB.
+//! Each side announces how much of a ring the other may use: if 64 processes all have one server as their first peer,
+//! the server must not pay 64 times 2 MiB.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -31,35 +31,35 @@ use crate::sys::local::{self, LocalName};
 use crate::sys::socket::{Moved, Socket};
 use crate::sys::user::is_ours;
 
-/// What the connecting side keeps until the answer is here.
+/// State of the connecting side until the answer arrives.
 #[derive(Default)]
 pub struct HelloExchange {
-    /// The memory that both are to share.
+    /// The memory for both sides.
     shm: Option<Box<ShmChannel>>,
-    /// The answer, as far as it has come in.
+    /// The part of the answer that has arrived.
     answer: Vec<u8>,
     fds: Vec<OwnedFd>,
 }
 
-/// What one read of the connecting side's socket has brought.
+/// Result of a read from the connecting side's socket.
 pub enum Heard {
     Wait,
-    /// The memory is both sides'.
+    /// Both sides share the memory now.
     Welcome {
         shm: Box<ShmChannel>,
-        /// Registered memory of the peer can be used from here.
+        /// The peer's registered memory can be accessed directly.
         is_direct: bool,
     },
     Refused(Verdict),
-    /// Bytes that are no answer.
+    /// The bytes are not an answer.
     Nonsense,
     /// The peer has gone.
     Ended,
-    /// Its answer cannot be taken here.
+    /// The answer cannot be accepted by this side.
     Failed(Error),
 }
 
-/// `ACCES`: it belongs to another user.
+/// Connects to a listener. Returns `ACCES` if it belongs to another user.
 pub fn connect_to(listener: &LocalName) -> Result<Socket> {
     let socket = local::connect(listener)?;
     match is_ours(local::credentials(&socket)?.uid) {
@@ -68,14 +68,14 @@ pub fn connect_to(listener: &LocalName) -> Result<Socket> {
     }
 }
 
-/// What a ring may have with the first peer, and with each of many.
+/// Limits of the ring size: for the first peer, and for each of many peers.
 const LARGEST_RING: usize = 2 << 20;
 const SMALLEST_RING: usize = FIRST_LAP;
 
 impl<N: Net> Stream<N> {
-    /// Bytes that each ring with the next peer may use. Lines that the other processor still holds are slow to write to
-    /// again, so streams of larger messages want more than it can hold; with many peers that would be much memory, and
-    /// few of them stream at a time.
+    /// Returns the bytes that each ring with the next peer may use. Cache lines that the other processor still holds
+    /// are slow to write again, so streams of larger messages need more than its cache can hold. With many peers that
+    /// would be much memory, and few of them stream at a time.
     fn ring_size(&self) -> usize {
         let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
         self.common
@@ -84,7 +84,7 @@ impl<N: Net> Stream<N> {
             .unwrap_or(share.max(SMALLEST_RING))
     }
 
-    /// Tells the peer at `socket` who we are, and hands over memory for both.
+    /// Sends the hello to the peer at `socket`, with the memory for both sides.
     pub fn send_hello(
         &mut self,
         domain: &DomainOf<N>,
@@ -117,7 +117,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Accepts peers that wait at the listener of an endpoint, `ACCEPTS` at most.
+    /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint.
     pub fn let_in(&mut self, ep: usize) {
         for _ in 0..ACCEPTS {
             let Some(shm_listener) = N::shm_listener(self, ep) else {
@@ -127,7 +127,7 @@ impl<N: Net> Stream<N> {
             match local::accept(shm_listener) {
                 Ok(Some(socket)) => self.receive_pending(ep, socket),
                 Ok(None) => return,
-                // Out of descriptors: a peer that has sent nothing makes room.
+                // Out of descriptors: dropping a peer that has sent nothing makes room.
                 Err(_) if self.drop_silent_peer(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
@@ -160,7 +160,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Drops the pending peer that was silent the longest. False if none was found.
+    /// Drops the pending peer that was silent the longest. Returns false if there is none.
     fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
         let silent = self.pending_peers.oldest_silent(newest);
         silent.map(|id| self.drop_pending(id)).is_some()
@@ -173,7 +173,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The time of a pending peer is over; unless its number is another one's by now.
+    /// Handles the deadline of a pending peer, unless its number belongs to another peer by now.
     pub(super) fn pending_due(&mut self, id: usize) {
         let now = self.reactor.now();
         let late = |pending: &PendingPeer| now >= pending.deadline;
@@ -182,7 +182,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The endpoint is closed, and with it its pending peers.
+    /// Drops the pending peers of an endpoint that is being closed.
     pub(super) fn drop_all_pending(&mut self, ep: usize) {
         let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
         let waiting: Vec<usize> = self
@@ -196,7 +196,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The hello of a pending peer, or a part of it.
+    /// Reads the hello of a pending peer, or a part of it.
     pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let PendingPeer {
             socket, bytes, fds, ..
@@ -206,7 +206,7 @@ impl<N: Net> Stream<N> {
         match local::receive_with(socket, &mut room[..wanted], fds) {
             Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
             Ok(Moved::Later) => return,
-            // No descriptor is free for what comes with the hello: the peer learns why.
+            // No descriptor is free for those of the hello: the answer reports the reason.
             Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
                 return self.hello_received(domain, id, Err(Verdict::Descriptors));
             }
@@ -230,8 +230,8 @@ impl<N: Net> Stream<N> {
         N::hello_received(self, domain, pending, hello);
     }
 
-    /// Takes the memory of a pending peer and answers; nothing if it is refused, or has gone. The flag: its registered
-    /// memory can be used from here.
+    /// Maps the memory of a pending peer and answers. Returns `None` if the peer is refused or gone. The flag: its
+    /// registered memory can be accessed directly.
     pub fn welcome(
         &mut self,
         domain: &DomainOf<N>,
@@ -239,7 +239,7 @@ impl<N: Net> Stream<N> {
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<ShmChannel>, bool)> {
         let most = self.ring_size();
-        // The user comes first: another user does not learn what else is wrong.
+        // The user is checked first, so that another user does not learn about other errors.
         let hello = is_of_our_user(&pending.socket).and(hello);
         let taken = hello.and_then(|hello| {
             Ok((
@@ -267,7 +267,7 @@ impl<N: Net> Stream<N> {
             .as_ref()
             .filter(|_| is_open)
             .map(RegionDirectory::fd);
-        // The socket is new: there is room.
+        // The socket is new, so it has room for the answer.
         let sent = match local::send_with(&pending.socket, &bytes, directory.as_slice()) {
             Ok(Moved::Bytes(n)) => n == bytes.len(),
             _ => false,
@@ -285,7 +285,7 @@ impl<N: Net> Stream<N> {
         sent.then_some((shm, is_direct))
     }
 
-    /// Reads the peer's answer, as far as it has come.
+    /// Reads the part of the peer's answer that has arrived.
     pub fn hear(&self, socket: &Socket, exchange: &mut HelloExchange) -> Heard {
         let HelloExchange { shm, answer, fds } = exchange;
         let mut room = [0; Answer::LEN];
@@ -314,7 +314,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The socket beside the memory is the connection's from now on.
+    /// Makes the socket beside the memory the connection's doorbell.
     pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
         let conn = &mut self.conns[id];
         self.reactor
@@ -328,13 +328,13 @@ impl<N: Net> Stream<N> {
         Ok(())
     }
 
-    /// Whether peers of this endpoint are shown the domain's registered memory; makes the directory if need be.
+    /// Whether peers of this endpoint see the domain's registered memory; creates the directory if necessary.
     fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
         if !self.common.limits.copies || !Self::may_be_reached(domain, ep) {
             return false;
         }
         if self.directory.is_none() {
-            // Without it all goes by messages.
+            // Without a directory all accesses go by messages.
             self.directory = RegionDirectory::new(domain.mrs.iter())
                 .inspect_err(|error| {
                     log_info!(self.common.source, Subsys::Mr, "no directory: {error}")
@@ -344,7 +344,8 @@ impl<N: Net> Stream<N> {
         self.directory.is_some()
     }
 
-    /// Tries how far the memory of the process at the other end can be reached; whether its registered memory can.
+    /// Tests how far the memory of the process at the other end can be reached; returns whether its registered memory
+    /// can.
     fn get_to_know(
         &self,
         socket: &Socket,
@@ -375,10 +376,10 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Once in a process: what one connection cannot have the next ones cannot have either.
+/// Warns once per process, because later connections fail for the same reason.
 fn warn_of_memory(source: &'static Source, error: &io::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
-    // Relaxed: nothing hangs on it but one more line.
+    // Relaxed: a race only causes a second log line.
     if !TOLD.swap(true, Ordering::Relaxed) {
         log_warn!(
             source,
@@ -388,7 +389,7 @@ fn warn_of_memory(source: &'static Source, error: &io::Error) {
     }
 }
 
-/// The memory that a pending peer has made, if it can be used. Of its rings `most` bytes each are used.
+/// Maps the memory that a pending peer has created, if it can be used. `most` bytes of each ring are used.
 fn take_memory(
     source: &'static Source,
     pending: &PendingPeer,
@@ -409,7 +410,7 @@ fn take_memory(
     }
 }
 
-/// Memory is shared between processes of one user only.
+/// Checks the user: memory is shared only between processes of the same user.
 fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
     match local::credentials(pending) {
         Ok(whom) if is_ours(whom.uid) => Ok(()),
@@ -417,7 +418,7 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
     }
 }
 
-/// The process at the other end, if it has a number here.
+/// Returns the process at the other end, if it has a number in this PID namespace.
 fn process_of(socket: &Socket) -> Option<i32> {
     let whom = local::credentials(socket).ok()?;
     (whom.pid > 0).then_some(whom.pid)

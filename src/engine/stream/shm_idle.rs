@@ -2,9 +2,9 @@
 //! Quiet peers that share memory. They are left to their doorbells, so that an empty poll costs the same with a
 //! thousand peers as with a few.
 //!
-//! A doorbell costs the sender a system call, so a peer that talks now and then has to be polled on. A peer that rings
-//! soon after it was left is polled eight times as long the next time. Nothing is counted where messages are read: one
-//! poll in so many compares the positions in the rings.
+//! A doorbell costs the sender a system call, so a peer that sends now and then has to be polled. A peer that rings
+//! soon after it was left to its doorbell is polled eight times as long the next time. Reading messages counts nothing;
+//! instead the polls that call epoll compare the positions in the rings.
 #![forbid(unsafe_code)]
 
 use crate::engine::stream::net::Net;
@@ -13,16 +13,16 @@ use crate::sys::barrier;
 
 /// Up to this number of connections all rings are polled: a peer whose ring is polled needs no fence behind a record.
 const ALWAYS: usize = 32;
-/// The peers that had news last are polled however long they are quiet.
+/// This many peers that were active last are always polled.
 const KEPT: usize = 8;
 
 impl<N: Net> Stream<N> {
-    /// Number of this poll; it begins anew after 2^32 polls.
+    /// Number of this poll; it wraps around after 2^32 polls.
     fn poll_number(&self) -> u32 {
         self.common.polls as u32
     }
 
-    /// The peer is polled from now on.
+    /// Starts to poll the peer.
     pub(super) fn begin_polling(&mut self, id: usize) {
         let poll = self.poll_number();
         if let Some(shm) = self.conns[id].link.shm_mut() {
@@ -30,7 +30,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Leaves the peers to their doorbells that have been quiet for long.
+    /// Leaves peers that have been quiet for long to their doorbells.
     pub(super) fn leave_quiet_peers(&mut self) {
         if self.shared <= ALWAYS || self.polled.len() <= KEPT {
             return;
@@ -48,7 +48,7 @@ impl<N: Net> Stream<N> {
         }
         let busy = self.polled.len() - quiet.len();
         if busy < KEPT {
-            // The longest quiet ones come first.
+            // The peers that were quiet longest come first.
             quiet.sort_unstable_by(|one, other| other.cmp(one));
             quiet.truncate((self.polled.len()).saturating_sub(KEPT));
         }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections that go over shared memory: polling, sleeping, waking. Their sockets carry no frames, only wake-ups and
-//! the news that the peer is gone.
+//! Connections over shared memory: polling, sleeping, waking. Their sockets carry no frames, only wake-ups and the end
+//! of the peer.
 //!
-//! While a domain has connections over memory, sockets are left to epoll, which is asked every 8th poll then; a domain
+//! While a domain has connections over memory, sockets are left to epoll, and every 8th poll calls it; a domain
 //! without such connections pays a comparison.
 //!
-//! No process number is watched and nothing has a time limit: a peer that is stopped is waited for. What a dead peer
-//! had published is still delivered, then what waits for it fails.
+//! No process number is watched and nothing has a time limit: this side waits for a peer that is stopped. Data that a
+//! dead peer had published is still delivered; then the operations that wait for it fail.
 #![forbid(unsafe_code)]
 
 use core::hint::spin_loop;
@@ -23,40 +23,40 @@ use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::sys::socket::Moved;
 
-/// Records of one peer in a row before the others have their turn.
+/// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
-/// One poll in so many asks epoll, too: for new peers, and for those that are gone.
+/// One poll in this many also calls epoll, to find new peers and the end of peers.
 const EPOLL_EVERY: u64 = 64;
-/// The same where some peers have sockets, or are only about to share memory: what comes over those waits no longer for
-/// this than a call of the kernel takes.
+/// The same if some peers use sockets, or are still setting up shared memory: their data then waits no longer for epoll
+/// than a system call takes.
 const EPOLL_EVERY_BOTH: u64 = 8;
 
-/// How long a poll waits for what is likely to come at once: a peer that is waiting for us, too, answers in half of it,
-/// also if it gives its processor away in between. The clock is asked after so many polls.
+/// How long a poll waits for a record that is likely to come at once: a peer that also waits for this side answers in
+/// half of it, even if it yields its processor in between. The clock is read after `LOOKS` polls.
 const MOMENT: Duration = Duration::from_micros(2);
 const LOOKS: usize = 16;
 
-/// What a poll would find.
+/// Result of a preview of the next poll.
 pub(super) enum FastPoll {
     Nothing,
-    /// Something of this connection.
+    /// Only this connection has records.
     NewsOf(usize),
-    /// Only the poll tells.
+    /// Only a full poll can find out.
     Unclear,
 }
 
 impl<N: Net> Stream<N> {
-    /// From now on the connection goes over shared memory.
+    /// Switches the connection to shared memory.
     pub fn use_shm(&mut self, domain: &DomainOf<N>, id: usize, shm: Box<ShmChannel>) {
         if !self.has_shm() {
             self.begin_sharing();
         }
         if self.shared == 0 {
-            // No peer has been told otherwise.
+            // No peer has seen the previous value.
             self.expects_sleep |= domain.watchers > 0;
         }
         self.shared += 1;
-        // It is armed from its birth.
+        // A new channel is armed.
         if !self.is_armed {
             shm.disarm(self.expects_sleep);
         }
@@ -66,8 +66,8 @@ impl<N: Net> Stream<N> {
         self.polled.push(id);
     }
 
-    /// The first connection of the domain that goes over memory: nobody has said yet whether somebody sleeps, and what
-    /// has sockets is left to epoll, which is asked besides.
+    /// Prepares for the first connection of the domain over memory. It starts armed, because it is not known yet
+    /// whether a thread sleeps. Sockets are left to epoll, which some polls call as well.
     #[cold]
     fn begin_sharing(&mut self) {
         self.is_armed = true;
@@ -77,7 +77,7 @@ impl<N: Net> Stream<N> {
         self.wide = 0;
     }
 
-    /// What a poll would find, where that is easily told: where nothing is left to do of earlier polls.
+    /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
         let left = self.common.dirty.len()
@@ -103,23 +103,23 @@ impl<N: Net> Stream<N> {
             if shm.has_news() {
                 news = match news {
                     FastPoll::Nothing => FastPoll::NewsOf(id),
-                    // Each gets its turn.
+                    // Several peers have records; each gets its turn in a full poll.
                     _ => return FastPoll::Unclear,
                 };
             } else if conn.session.rx.was_written || shm.ended || shm.broken {
-                // What was taken is to be said, or the end.
+                // Room has to be returned to the peer, or its end has to be handled.
                 return FastPoll::Unclear;
             }
         }
         news
     }
 
-    /// A poll has found nothing, and what comes next is likely to come at once: waits for it, but for no longer than a
-    /// peer takes that is waiting for us.
+    /// Waits after an empty poll if the next record is likely to come at once, but no longer than a peer takes that
+    /// waits for this side.
     #[cold]
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
-        // Who is going to sleep wants the processor for others, and so does who waits for the lock.
+        // A thread that is about to sleep, or that waits for the lock, needs the processor.
         if self.is_armed || domain.contended || !self.reactor.spin.take_turn() {
             return;
         }
@@ -135,7 +135,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The first peer from which something comes in the next moment.
+    /// Returns the first peer from which a record arrives within `MOMENT`.
     fn next_news(&self) -> Option<usize> {
         let has_news = |&&id: &&usize| {
             let shm = self.conns[id].link.shm();
@@ -164,7 +164,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// One poll of the peers that share memory with us.
+    /// Polls the peers that share memory.
     #[inline]
     pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
@@ -186,7 +186,7 @@ impl<N: Net> Stream<N> {
         let mut i = 0;
         while let Some(&id) = self.polled.get(i) {
             let any = self.read_shm(domain, id);
-            // The list changes when the connection ends or is held.
+            // The list changes if the connection ends or is held.
             if self.polled.get(i) != Some(&id) {
                 continue;
             }
@@ -197,7 +197,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whoever writes from now on rings the doorbell. All are polled here once more for what came before.
+    /// Makes peers ring the doorbell after each write from now on. Polls all rings once more for earlier records.
     pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
         self.expect_sleep();
         self.is_armed = true;
@@ -215,8 +215,8 @@ impl<N: Net> Stream<N> {
         self.read_all_shm(domain);
     }
 
-    /// Each had its turn. Who has more, or room for what waits, ends the sleep that begins here, if one does: who finds
-    /// room while epoll is asked would have its timer put out there.
+    /// Ends a sleep that is starting if a peer has more records, or room for queued frames, after each had its turn.
+    /// Finding the room while epoll is being called would stop the timer of that sleep.
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
             let shm = self.conns[id].link.shm();
@@ -232,7 +232,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Somebody may sleep from now on, or nobody does any more.
+    /// Starts or ends the use of doorbells, when threads may start to sleep or no longer do.
     #[cold]
     fn change_watch(&mut self, domain: &mut DomainOf<N>) {
         match self.is_armed {
@@ -250,7 +250,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer is polled directly.
+    /// Polls the peer directly.
     pub(super) fn promote_shm(&mut self, id: usize) {
         if !self.polled.contains(&id) {
             if let (false, Some(shm)) = (self.is_armed, self.conns[id].link.shm()) {
@@ -262,8 +262,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A ring is polled again, or still, while another thread may be parked: it is armed as the others are, and ends
-    /// that sleep if something stands in it.
+    /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
+    /// record is in the ring.
     pub(super) fn arm_where_asleep(&mut self, id: usize) {
         let shm = self.conns[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
@@ -274,12 +274,12 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A thread that sleeps, or is about to, polls again at once.
+    /// Makes a thread that sleeps, or is about to, poll again at once.
     fn end_sleep(&mut self) {
         self.reactor.wake();
     }
 
-    /// Whether what comes next has to stay where it is, see `Session::waits_for_sender`.
+    /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
     #[inline]
     fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         if self
@@ -290,11 +290,11 @@ impl<N: Net> Stream<N> {
             return false;
         }
         let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
-        // An answer that could not be sent may have ended the connection.
+        // If the answer could not be sent, the connection may have ended.
         waits || !self.conns.contains(id)
     }
 
-    /// There is no room for all that is queued.
+    /// Handles a ring that has no room for all queued frames.
     #[cold]
     pub(super) fn shm_full(&mut self, id: usize) {
         self.full.push(id);
@@ -309,7 +309,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// There may be room for what waits.
+    /// Retries connections whose ring may have room again.
     #[cold]
     pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
         let waiting = std::mem::take(&mut self.full);
@@ -321,7 +321,7 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             if shm.ended && conn.session.rx.at.waits() {
-                // What the peer sent waits for its receive; what it is sent waits for nothing any more.
+                // The peer's data still waits for its receive, but operations to the peer can end now.
                 self.full.push(id);
                 self.transmits_end(domain, id);
                 continue;
@@ -331,7 +331,7 @@ impl<N: Net> Stream<N> {
             }
             match shm.has_room() {
                 Ok(false) => self.full.push(id),
-                // What the other side has broken its reader finds.
+                // If the other side has corrupted the ring, the read side finds it.
                 Ok(true) => {
                     shm.set_waiting(false);
                     conn.session.tx.blocked = false;
@@ -348,7 +348,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// News of the socket beside the memory.
+    /// Handles an event of the socket beside the memory.
     pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
         let Link::Shm(link) = &mut conn.link else {
@@ -372,8 +372,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer is gone. If what it had sent waits for its receive, what it is sent fails without delay; if that is
-    /// never going to be whole, everything does.
+    /// Handles the end of a peer whose data waits for a receive. Operations to the peer fail without delay. If the data
+    /// can never be complete, all operations fail.
     #[cold]
     fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.conns.get(id) else {
@@ -388,7 +388,7 @@ impl<N: Net> Stream<N> {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
         if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {
-            // Of what it asked for it takes no more.
+            // The held frame is a request, whose answer the peer cannot take any more.
             return self.disconnect(domain, id, Error::CONNRESET);
         }
         if !self.full.contains(&id) {
@@ -396,7 +396,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Takes what the peer has written; whether there was anything.
+    /// Takes the records that the peer has written; returns whether there were any.
     #[inline]
     pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
@@ -406,7 +406,7 @@ impl<N: Net> Stream<N> {
             return true;
         }
         let mut turns = TURNS;
-        // What follows something that is no message is likely to be none either.
+        // After a record that is not a message, the next is likely not to be one either.
         let mut is_other = false;
         while turns > 0 && !self.waits_for_sender(domain, id) {
             if !is_other {
@@ -480,7 +480,7 @@ impl<N: Net> Stream<N> {
         any
     }
 
-    /// All was taken.
+    /// Handles an empty ring after all records were taken.
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.conns[id];
@@ -490,8 +490,8 @@ impl<N: Net> Stream<N> {
         if shm.broken {
             return self.fault(domain, id, &GARBAGE);
         }
-        // Else nothing has to be given back here: who waits for room is told of each quarter of a lap, and never needs
-        // more than another.
+        // Otherwise no room has to be returned here: a peer that waits for room is notified after each quarter of a
+        // lap, and never needs more than one more.
         let is_due = std::mem::take(&mut conn.session.rx.was_written) | shm.is_due();
         let wake = is_due && shm.release();
         if shm.ended {
@@ -501,7 +501,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Before the connection is closed: what was reported as sent goes to the peer, which may take until `until`.
+    /// Gives frames that were reported as sent to the peer before the connection is closed; waits for room until
+    /// `until`.
     pub(super) fn last_flush_to_shm(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -543,8 +544,8 @@ impl<N: Net> Stream<N> {
     }
 }
 
-/// Takes the peer's doorbell rings. The peer rings once for a sleep, so a side that sleeps on, or again, without having
-/// polled says that anew. The caller has to poll the ring after this.
+/// Takes the peer's doorbell rings. The peer rings once for a sleep, so a side that continues to sleep without having
+/// polled arms the doorbell again. The caller has to poll the ring after this.
 fn take_rings(link: &mut ShmLink) {
     let (mut rings, mut any) = ([0; 256], false);
     loop {

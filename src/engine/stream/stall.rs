@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers that let operations wait: after a while the log tells of them, or the operations fail (FI_*_STALL_REPORT, FI_*_OP_TIMEOUT).
+//! Peers for which operations wait too long: after a time the log reports them, or the operations fail
+//! (FI_*_STALL_REPORT, FI_*_OP_TIMEOUT).
 //!
-//! An operation that has had its time takes its connection with it: its buffer may be in the stream already. A domain
-//! with nothing under way wakes once more at most.
+//! An operation that fails ends its connection, because its buffer may be in the stream already. A domain without
+//! pending operations wakes once more at most.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;
@@ -20,7 +21,7 @@ impl<N: Net> Stream<N> {
         self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
     }
 
-    /// The application waits for a connection attempt, which takes `len` bytes of its own along.
+    /// Records a connection attempt that the application waits for, with `len` bytes of private data.
     pub fn watch_attempt(&mut self, id: usize, len: usize) {
         let (since, len) = (self.common.waits.now, len as u16);
         self.conns[id].session.attempt = Some(Attempt { since, len });
@@ -29,7 +30,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A tick: what has waited too long is told of, or fails.
+    /// Handles a tick: reports or fails operations that have waited too long.
     #[cold]
     pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
         self.common.waits.armed = false;
@@ -43,7 +44,7 @@ impl<N: Net> Stream<N> {
                 continue;
             };
             any = true;
-            // fi_connect has a time limit of its own, which is for hosts and ports that do not answer.
+            // fi_connect has its own time limit, for hosts and ports that do not answer.
             let may_fail = !matches!(oldest.what, Waiter::Connection);
             if may_fail && Waits::is_over(oldest.age, self.common.waits.fails) {
                 late.push((id, oldest.what));

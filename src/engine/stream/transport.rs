@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The state of one domain, and the calls that the engine makes on it. What each does is in `ep`, `post`, `read` and
-//! `progress`, or the provider's.
+//! The state of one domain, and the calls that the engine makes on it. Their work is in `ep`, `post`, `read`,
+//! `progress` and the provider.
 #![forbid(unsafe_code)]
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -37,56 +37,56 @@ pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
 
 /// The endpoints of one domain and their connections.
 pub struct Stream<N: Net> {
-    /// Who opened it: a child has no part in rings and sockets.
+    /// The process that opened the domain; a child must not use its rings and sockets.
     birth: Birth,
-    /// What the sessions of all peers share.
+    /// State that the sessions of all peers share.
     pub(crate) common: Common<N::Addr>,
     pub(crate) params: N::Params,
-    /// What the provider keeps.
+    /// State of the provider.
     pub(crate) own: N::Domain,
     pub(crate) reactor: Reactor<Due>,
-    /// By the endpoint's number in `domain.eps`.
+    /// Indexed by the endpoint's number in `domain.eps`.
     pub(crate) eps: Eps<N>,
     pub(crate) conns: Slab<Conn<N>>,
-    /// Connections that are read without asking epoll.
+    /// Connections that are read without a call of epoll.
     pub(crate) hot: Vec<usize>,
-    /// Connections over shared memory that are polled directly, and those without room for what is queued.
+    /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
     pub(crate) polled: Vec<usize>,
     pub(crate) full: Vec<usize>,
-    /// Connections over shared memory, all of them.
+    /// Number of shared-memory connections.
     pub(crate) shared: usize,
     /// Shared-memory connections whose hello message has not arrived yet.
     pub(crate) pending_peers: HalfOpen<PendingPeer>,
-    /// What peers that share memory with us know of registered memory; once there is one.
+    /// Directory of registered memory for peers that share memory; created for the first one.
     pub(crate) directory: Option<RegionDirectory>,
-    /// Whoever writes to shared memory rings the doorbell.
+    /// Set while this process may sleep: peers must ring the doorbell after they write.
     pub(crate) is_armed: bool,
-    /// Peers that share memory know that this side may sleep.
+    /// Peers that share memory have seen that this side may sleep.
     pub(super) expects_sleep: bool,
-    /// While above zero only epoll is asked; see `progress`.
+    /// While above zero only epoll is called; see `progress`.
     pub(crate) wide: u32,
-    /// When epoll was asked last, in ticks; see `progress`.
+    /// Time of the last call of epoll, in ticks; see `progress`.
     pub(crate) asked: u64,
-    /// The connection that had news last, and how many guesses of the next one came true, in a row; see `progress`.
+    /// The connection that had the last event, and the number of correct predictions in a row; see `progress`.
     pub(crate) last: usize,
     pub(crate) sure: u32,
 }
 
-/// What a deadline is about.
+/// The purpose of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Due {
     Conn(usize),
     Handshake(usize),
     PendingPeer(usize),
     Listener(usize),
-    /// Peers that have not acknowledged what they were sent.
+    /// Peers that have not acknowledged sent data.
     Peers,
     /// Operations that wait.
     Waits,
 }
 
 impl<N: Net> Stream<N> {
-    /// Makes the timer go off for the earliest deadline.
+    /// Schedules a deadline in the timer.
     pub fn schedule(&mut self, at: Instant, due: Due) {
         self.reactor.schedule(at, due);
     }
@@ -97,8 +97,8 @@ impl<N: Net> Stream<N> {
         N::ALL_SHM || N::MAY_SHARE && self.shared > 0
     }
 
-    /// A child has its parent's rings, sockets and epoll set before it, and no part in any of them. It comes here only
-    /// to close what it has of them: `children_may`.
+    /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
+    /// sockets and epoll set but must only close them: `children_may`.
     pub fn is_inherited(&self) -> bool {
         self.has_shm() && !self.is_at_home()
     }
@@ -146,7 +146,7 @@ impl<N: Net> Transport for Stream<N> {
         N::Format::default()
     }
 
-    /// Of a domain that has only sockets a child may make what it can.
+    /// If a domain has only sockets, a child may continue to use it as far as that works.
     fn children_may(&self) -> Children {
         match self.has_shm() {
             true => Children::Close,
@@ -187,7 +187,7 @@ impl<N: Net> Transport for Stream<N> {
         self.reactor.as_raw_fd()
     }
 
-    // Programs that wait poll again and again, and mostly there is nothing: that is found out without a call.
+    // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
     #[inline(always)]
     fn progress(&mut self, domain: &mut DomainOf<N>) {
         if !self.has_shm() {
@@ -284,7 +284,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
-        // What peers know of is the parent's.
+        // The directory that peers see belongs to the parent.
         if self.is_inherited() {
             return;
         }

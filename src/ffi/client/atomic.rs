@@ -31,7 +31,7 @@ impl Operand {
 pub struct AtomicMessage<'a> {
     pub operands: &'a [Operand],
     pub addr: fi_addr_t,
-    /// What is changed at the peer.
+    /// Memory of the peer that the operation changes.
     pub remote: &'a [fi_rma_ioc],
     pub datatype: fi_datatype,
     pub op: fi_op,
@@ -39,7 +39,7 @@ pub struct AtomicMessage<'a> {
     pub data: u64,
 }
 
-/// Operands as C wants them.
+/// Operands in their C form.
 struct Elements {
     ioc: [fi_ioc; MAX_OPERANDS],
     desc: [*mut c_void; MAX_OPERANDS],
@@ -71,12 +71,12 @@ impl Elements {
     }
 }
 
-/// More than this no provider takes.
+/// Larger than any provider's limit.
 const MAX_OPERANDS: usize = 16;
 
 impl Ep {
     /// Adds the first `count` numbers of a buffer to the peer's at `remote`; the endpoint holds the buffer until
-    /// `reclaim`. If `fetches`, the buffer gets in its second half what was there before.
+    /// `reclaim`. If `fetches`, the second half of the buffer receives the previous values.
     pub fn add_buffer(
         &self,
         buffer: Buffer,
@@ -117,12 +117,12 @@ impl Ep {
     }
 
     pub fn atomic(&self, message: &AtomicMessage<'_>, flags: u64) -> Result {
-        // SAFETY: the endpoint is open; who made operands and context promised what the operation needs; the struct is
-        // read during the call.
+        // SAFETY: the endpoint is open; the creators of operands and context promised what the operation needs; the
+        // struct is read during the call.
         message.with(|msg| posted(unsafe { slots::atomic::writemsg(self.as_ptr(), msg, flags) }))
     }
 
-    /// `result` gets what was there before.
+    /// `result` receives the previous values.
     pub fn fetch_atomic(
         &self,
         message: &AtomicMessage<'_>,
@@ -139,7 +139,7 @@ impl Ep {
         })
     }
 
-    /// The same with what is compared.
+    /// Does the same with values to compare.
     pub fn compare_atomic(
         &self,
         message: &AtomicMessage<'_>,
@@ -169,7 +169,7 @@ impl Ep {
         })
     }
 
-    /// How many elements an operation without a result takes.
+    /// Returns the maximum of elements in an operation without a result.
     pub fn atomic_valid(&self, datatype: fi_datatype, op: fi_op) -> Result<usize> {
         let mut count = 0;
         // SAFETY: the endpoint is open; `count` is written during the call.

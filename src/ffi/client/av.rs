@@ -19,7 +19,7 @@ pub type Av = Handle<fid_av>;
 pub struct AvAttr {
     pub av_type: fi_av_type,
     pub rx_ctx_bits: c_int,
-    /// How many addresses are expected; 0: not known.
+    /// Number of expected addresses; 0: unknown.
     pub count: usize,
 }
 
@@ -44,7 +44,7 @@ impl Av {
         }
     }
 
-    /// `address` in the format of the domain.
+    /// Inserts `address`, which is in the format of the domain.
     pub fn insert(&self, address: &[u8]) -> Result<fi_addr_t> {
         let address = padded(address);
         let mut handle = FI_ADDR_NOTAVAIL;
@@ -62,18 +62,18 @@ impl Av {
     }
 
     pub fn remove(&self, addresses: &mut [fi_addr_t]) -> Result {
-        // SAFETY: the vector is open; so many addresses are there.
+        // SAFETY: the vector is open; the array has this many addresses.
         status(unsafe {
             slots::av::remove(self.as_ptr(), addresses.as_mut_ptr(), addresses.len(), 0)
         })
     }
 
     pub fn lookup(&self, address: fi_addr_t) -> Result<Vec<u8>> {
-        // SAFETY: the vector is open; `sized` gives the room that it states.
+        // SAFETY: the vector is open; `sized` passes the size of its buffer.
         sized(|at, len| unsafe { slots::av::lookup(self.as_ptr(), address, at, len) })
     }
 
-    /// An address of the domain's format in words.
+    /// Returns an address of the domain's format as text.
     pub fn straddr(&self, address: &[u8]) -> Option<String> {
         let address = padded(address);
         let mut text = [0 as c_char; MAX_TEXT];
@@ -86,7 +86,7 @@ impl Av {
     }
 }
 
-/// `address` with zeros behind it: who takes it for one of another format stays within memory of ours.
+/// Returns `address` followed by zeros: a provider that expects another format still reads memory of this process only.
 pub(super) fn padded(address: &[u8]) -> Vec<u8> {
     let mut padded = Vec::with_capacity(address.len() + LONGEST);
     padded.extend_from_slice(address);
@@ -94,8 +94,8 @@ pub(super) fn padded(address: &[u8]) -> Vec<u8> {
     padded
 }
 
-/// What `fill` writes: asked once for the length, if it is longer than most, then for all. It gets the room and its
-/// length, and answers 0 or -FI_ETOOSMALL with the length that is needed.
+/// Returns the bytes that `fill` writes. Calls it a second time if the first buffer is too short. `fill` gets the
+/// buffer and its length, and returns 0, or -FI_ETOOSMALL with the length that is needed.
 pub(super) fn sized(fill: impl Fn(*mut c_void, *mut usize) -> c_int) -> Result<Vec<u8>> {
     let mut bytes = vec![0u8; LONGEST];
     for _ in 0..2 {
@@ -112,7 +112,7 @@ pub(super) fn sized(fill: impl Fn(*mut c_void, *mut usize) -> c_int) -> Result<V
     Err(Error::TOOSMALL)
 }
 
-/// No address format of fi_endpoint(3) but strings has more bytes, and strings end at a zero.
+/// No address format of fi_endpoint(3) except strings has more bytes, and strings end at a zero.
 const LONGEST: usize = 256;
 
 /// Room for the text of an address.

@@ -17,33 +17,33 @@ use crate::ffi::slots;
 
 pub type PassiveEp = Handle<fid_pep>;
 
-/// Those that have a table for fi_cm(3).
+/// Objects with a table for fi_cm(3).
 pub trait Named: Object {}
 impl Named for fid_ep {}
 impl Named for fid_pep {}
 
 impl<T: Named> Handle<T> {
-    /// The own address.
+    /// Returns the local address.
     pub fn name(&self) -> Result<Vec<u8>> {
-        // SAFETY: the endpoint is open; `sized` gives the room that it states.
+        // SAFETY: the endpoint is open; `sized` passes the size of its buffer.
         sized(|at, len| unsafe { slots::cm::getname(self.fid(), at, len) })
     }
 
     pub fn set_name(&self, address: &[u8]) -> Result {
         let mut padded = padded(address);
-        // SAFETY: the endpoint is open; so many bytes are there.
+        // SAFETY: the endpoint is open; the buffer has this many bytes.
         status(unsafe { slots::cm::setname(self.fid(), padded.as_mut_ptr().cast(), address.len()) })
     }
 }
 
 impl Ep {
-    /// The address of the peer of a connection.
+    /// Returns the address of the peer of a connection.
     pub fn peer(&self) -> Result<Vec<u8>> {
-        // SAFETY: the endpoint is open; `sized` gives the room that it states.
+        // SAFETY: the endpoint is open; `sized` passes the size of its buffer.
         sized(|at, len| unsafe { slots::cm::getpeer(self.as_ptr(), at, len) })
     }
 
-    /// Starts to connect; an event says when it is done. The peer gets `data` with the request.
+    /// Starts to connect; an event reports the result. The peer gets `data` with the request.
     pub fn connect(&self, address: &[u8], data: &[u8]) -> Result {
         let address = padded(address);
         let (param, len) = param(data);
@@ -51,7 +51,7 @@ impl Ep {
         status(unsafe { slots::cm::connect(self.as_ptr(), address.as_ptr().cast(), param, len) })
     }
 
-    /// Accepts the connection request that this endpoint was opened for; an event says when it is done.
+    /// Accepts the connection request that this endpoint was opened for; an event reports the result.
     pub fn accept(&self, data: &[u8]) -> Result {
         let (param, len) = param(data);
         // SAFETY: the endpoint is open; the data are read during the call.
@@ -81,14 +81,14 @@ impl PassiveEp {
         status(unsafe { slots::cm::listen(self.as_ptr()) })
     }
 
-    /// Refuses the request that `info` came with. The peer gets `data`.
+    /// Refuses the request that `info` belongs to. The peer gets `data`.
     pub fn reject(&self, info: Info<'_>, data: &[u8]) -> Result {
         let (param, len) = param(data);
         // SAFETY: the endpoint is open; the handle is the request's; the data are read during the call.
         status(unsafe { slots::cm::reject(self.as_ptr(), info.raw().handle, param, len) })
     }
 
-    /// How many requests may wait.
+    /// Sets the number of requests that may wait.
     pub fn set_backlog(&self, backlog: c_int) -> Result {
         let mut backlog = backlog;
         // SAFETY: fi_control(3): the argument of FI_BACKLOG is an int.
@@ -96,7 +96,7 @@ impl PassiveEp {
     }
 }
 
-/// Data for the peer as C wants them.
+/// Converts data for the peer to its C form.
 fn param(data: &[u8]) -> (*const c_void, usize) {
     match data {
         [] => (null(), 0),

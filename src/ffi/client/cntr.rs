@@ -24,7 +24,7 @@ pub struct CntrAttr {
 }
 
 impl Cntr {
-    /// Any wait object but a wait set.
+    /// Opens a counter. A wait set as its wait object is not supported.
     pub fn open(domain: &Arc<Domain>, attr: &CntrAttr) -> Result<Arc<Cntr>> {
         if attr.wait_obj == FI_WAIT_SET {
             return Err(Error::INVAL);
@@ -83,20 +83,20 @@ impl Cntr {
         status(unsafe { slots::cntr::wait(self.as_ptr(), threshold, timeout(limit)) })
     }
 
-    /// What a thread may sleep on, of a counter that was opened with FI_WAIT_FD.
+    /// Returns the descriptor to sleep on, if the counter was opened with FI_WAIT_FD.
     pub fn fd(&self) -> Result<c_int> {
         self.wait_fd(*self.more())
     }
 
-    /// The same with FI_WAIT_POLLFD: all of them.
+    /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
     pub fn fds(&self) -> Result<Vec<c_int>> {
         self.wait_fds(*self.more())
     }
 
-    /// The calls that return the value have no way to say that they are missing.
+    /// Checks a slot, because the calls that return the value cannot report that they are missing.
     fn serves(&self, slot: usize) -> Result {
-        // SAFETY: the counter is open, and its table, if any, begins with its size. What lies within the size is a
-        // slot.
+        // SAFETY: the counter is open, and its table, if any, begins with its size. Within the size there are only
+        // slots.
         let is_there = unsafe {
             let table = (*self.as_ptr()).ops;
             !table.is_null()

@@ -27,7 +27,7 @@ pub struct CqAttr {
     pub wait_cond: fi_cq_wait_cond,
 }
 
-/// How a queue was opened.
+/// Entry size and wait object of a queue.
 pub struct Kind {
     /// 64-bit words of an entry.
     words: usize,
@@ -35,8 +35,8 @@ pub struct Kind {
     by_threshold: bool,
 }
 
-/// The context of an operation that has ended. Only a queue makes one, once for each operation, so that it can be
-/// traded for the buffer that the operation had ([`Ep::reclaim`](super::Ep)).
+/// The context of an operation that has ended. Only a queue creates one, once for each operation, so that it can be
+/// traded for the buffer of the operation ([`Ep::reclaim`](super::Ep)).
 #[derive(Debug, Default)]
 pub struct Done(usize);
 
@@ -46,17 +46,17 @@ impl Done {
     }
 }
 
-/// A completion. What the queue's format lacks is 0.
+/// A completion. Fields that the queue's format lacks are 0.
 #[derive(Debug, Default)]
 pub struct Completion {
     pub context: Done,
     pub flags: u64,
     pub len: usize,
-    /// With FI_MULTI_RECV: where the message lies.
+    /// With FI_MULTI_RECV: address of the message.
     pub buf: usize,
     pub data: u64,
     pub tag: u64,
-    /// FI_ADDR_NOTAVAIL where it was not asked for or is not known.
+    /// FI_ADDR_NOTAVAIL if the source was not requested or is unknown.
     pub src: fi_addr_t,
 }
 
@@ -74,12 +74,12 @@ pub struct CqError {
     pub prov_errno: c_int,
     pub err_data: Vec<u8>,
     pub src: fi_addr_t,
-    /// What the provider says to its own number.
+    /// The provider's text for `prov_errno`.
     pub words: Option<String>,
 }
 
 impl Cq {
-    /// The format must be one of those that are known here, and no wait set.
+    /// Opens a queue. Only the four formats known here are supported, and no wait set.
     pub fn open(domain: &Arc<Domain>, attr: &CqAttr) -> Result<Arc<Cq>> {
         let words = match attr.format {
             FI_CQ_FORMAT_CONTEXT => 1,
@@ -115,15 +115,15 @@ impl Cq {
         }
     }
 
-    /// Completions that are there, as many as there is room for; how many. FI_EAVAIL: `readerr` has an error.
+    /// Reads available completions up to the room; returns their number. FI_EAVAIL: `readerr` has an error.
     pub fn read(&self, into: &mut [Completion]) -> Result<usize> {
-        // SAFETY: the queue is open; `read_by` gives the room that it states.
+        // SAFETY: the queue is open; `read_by` passes the size of its buffer.
         self.read_by(into, |cq, at, room, _| unsafe {
             slots::cq::read(cq, at, room)
         })
     }
 
-    /// The same with their sources.
+    /// Does the same, with sources.
     pub fn read_from(&self, into: &mut [Completion]) -> Result<usize> {
         // SAFETY: as in `read`; there is room for as many sources.
         self.read_by(into, |cq, at, room, src| unsafe {
@@ -131,7 +131,7 @@ impl Cq {
         })
     }
 
-    /// As `read`, but waits for one.
+    /// Does the same as `read`, but waits for a completion.
     pub fn sread(&self, into: &mut [Completion], limit: Option<Duration>) -> Result<usize> {
         let cond = self.cond();
         // SAFETY: as in `read`; the condition is a number, or NULL.
@@ -140,7 +140,7 @@ impl Cq {
         })
     }
 
-    /// As `read_from`, but waits for one.
+    /// Does the same as `read_from`, but waits for a completion.
     pub fn sread_from(&self, into: &mut [Completion], limit: Option<Duration>) -> Result<usize> {
         let cond = self.cond();
         // SAFETY: as in `read_from`; the condition is a number, or NULL.
@@ -149,23 +149,23 @@ impl Cq {
         })
     }
 
-    /// Wakes a thread in `sread`.
+    /// Wakes up a thread in `sread`.
     pub fn signal(&self) -> Result {
         // SAFETY: the queue is open.
         status(unsafe { slots::cq::signal(self.as_ptr()) })
     }
 
-    /// What a thread may sleep on, of a queue that was opened with FI_WAIT_FD.
+    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD.
     pub fn fd(&self) -> Result<c_int> {
         self.wait_fd(self.more().wait_obj)
     }
 
-    /// The same with FI_WAIT_POLLFD: all of them.
+    /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
     pub fn fds(&self) -> Result<Vec<c_int>> {
         self.wait_fds(self.more().wait_obj)
     }
 
-    /// The error at the head. FI_EAGAIN: there is none.
+    /// Returns the error at the head. FI_EAGAIN: there is none.
     #[cold]
     pub fn readerr(&self) -> Result<CqError> {
         let mut detail = [0u8; ERR_DATA];
@@ -174,7 +174,7 @@ impl Cq {
         entry.err_data = detail.as_mut_ptr().cast();
         entry.err_data_size = detail.len();
         entry.src_addr = FI_ADDR_NOTAVAIL;
-        // SAFETY: the queue is open; `err_data` has the room that the entry states.
+        // SAFETY: the queue is open; the entry has the size of `err_data`.
         let got = unsafe { slots::cq::readerr(self.as_ptr(), &raw mut entry, 0) };
         if count(got)? == 0 {
             return Err(Error::AGAIN);
@@ -191,7 +191,7 @@ impl Cq {
             prov_errno: entry.prov_errno,
             err_data: match entry.err_data == detail.as_mut_ptr().cast() {
                 true => detail[..entry.err_data_size.min(ERR_DATA)].to_vec(),
-                // Lent by the provider, of a length that an old one does not tell.
+                // Lent by the provider; an old provider does not report its length.
                 false => vec![],
             },
             src: entry.src_addr,
@@ -203,7 +203,7 @@ impl Cq {
         if !is_own_errno(entry.prov_errno) {
             return None;
         }
-        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays
+        // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider and is valid
         // until the next read.
         unsafe {
             let (cq, code, data) = (self.as_ptr(), entry.prov_errno, entry.err_data);
@@ -219,7 +219,7 @@ impl Cq {
         }
     }
 
-    /// `read`: queue, place for entries, how many fit, place for as many sources.
+    /// `read` gets the queue, the buffer for entries, its size in entries, and the buffer for as many sources.
     #[inline]
     fn read_by(
         &self,
@@ -232,7 +232,7 @@ impl Cq {
         let mut sources = [FI_ADDR_NOTAVAIL; BATCH];
         let at = entries.as_mut_ptr();
         let got = read(self.as_ptr(), at.cast(), room, sources.as_mut_ptr());
-        // A queue that claims more than was asked for has overwritten our stack already; do not read on.
+        // A queue that returns more than requested has already overwritten the stack; do not read on.
         let got = count(got)?.min(room);
         let at = at.cast::<u64>().cast_const();
         for (i, out) in into.iter_mut().take(got).enumerate() {
@@ -263,5 +263,5 @@ const _: () = {
     assert!(size_of::<fi_cq_data_entry>() == 5 * 8);
 };
 
-/// Entries that are read at a time.
+/// Maximum of entries in one read.
 const BATCH: usize = 16;

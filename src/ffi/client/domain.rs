@@ -28,7 +28,7 @@ impl Domain {
         }
     }
 
-    /// A domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.
+    /// Opens a domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.
     pub fn open_thread_safe(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
         let serialized = |attr: &fi_domain_attr| {
             // SAFETY: both names of the place have the same type.
@@ -42,7 +42,8 @@ impl Domain {
         unsafe { Domain::open(fabric, info) }
     }
 
-    /// Elements that one atomic operation takes, and the size of one: fi_atomic(3). `flags` tells the family.
+    /// Returns the limit on elements of an atomic operation, and the size of an element: fi_atomic(3). `flags` selects
+    /// the family.
     pub fn query_atomic(
         &self,
         datatype: fi_datatype,

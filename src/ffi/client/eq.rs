@@ -26,9 +26,9 @@ pub struct EqAttr {
     pub wait_obj: fi_wait_obj,
 }
 
-/// An event. Objects are named by [`Handle::number`].
+/// An event. [`Handle::number`] identifies the objects.
 pub enum Event {
-    /// Somebody wants to connect to a passive endpoint; the entry is for the endpoint that accepts.
+    /// A peer requests a connection to a passive endpoint; the entry is for the endpoint that accepts.
     Request {
         pep: usize,
         info: InfoList,
@@ -62,14 +62,14 @@ pub struct EqError {
     pub data: u64,
     pub error: Error,
     pub prov_errno: c_int,
-    /// Such as what the peer gave when it refused a connection.
+    /// For example the peer's data in its refusal of a connection.
     pub err_data: Vec<u8>,
-    /// What the provider says to its own number.
+    /// The provider's text for `prov_errno`.
     pub words: Option<String>,
 }
 
 impl Eq {
-    /// Any wait object but a wait set.
+    /// Opens a queue. A wait set as its wait object is not supported.
     pub fn open(fabric: &Arc<Fabric>, attr: &EqAttr) -> Result<Arc<Eq>> {
         if attr.wait_obj == FI_WAIT_SET {
             return Err(Error::INVAL);
@@ -90,13 +90,13 @@ impl Eq {
         }
     }
 
-    /// The next event. FI_EAGAIN: there is none. FI_EAVAIL: `readerr` has an error.
+    /// Returns the next event. FI_EAGAIN: there is none. FI_EAVAIL: `readerr` has an error.
     pub fn read(&self) -> Result<Event> {
-        // SAFETY: the queue is open, and `event` gives the room that it states.
+        // SAFETY: the queue is open, and `event` passes the size of its buffer.
         self.event(|eq, kind, at, len| unsafe { slots::eq::read(eq, kind, at, len, 0) })
     }
 
-    /// As `read`, but waits for one. FI_EAGAIN, FI_ETIMEDOUT: none came in time.
+    /// Does the same as `read`, but waits for an event. FI_EAGAIN, FI_ETIMEDOUT: none came in time.
     pub fn sread(&self, limit: Option<Duration>) -> Result<Event> {
         // SAFETY: as in `read`.
         self.event(|eq, kind, at, len| unsafe {
@@ -104,17 +104,17 @@ impl Eq {
         })
     }
 
-    /// What a thread may sleep on, of a queue that was opened with FI_WAIT_FD.
+    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD.
     pub fn fd(&self) -> Result<c_int> {
         self.wait_fd(*self.more())
     }
 
-    /// The same with FI_WAIT_POLLFD: all of them.
+    /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
     pub fn fds(&self) -> Result<Vec<c_int>> {
         self.wait_fds(*self.more())
     }
 
-    /// `read`: queue, the event's kind, place for its entry and how long that is.
+    /// `read` gets the queue, the place for the kind of event, the buffer for its entry, and the size of the buffer.
     fn event(
         &self,
         read: impl Fn(*mut fid_eq, *mut u32, *mut c_void, usize) -> ssize_t,
@@ -130,7 +130,7 @@ impl Eq {
                 room,
             );
             match count(got) {
-                // The event stays; its entry carries more data of a peer than most.
+                // The event stays in the queue; its entry has unusually much data of a peer.
                 Err(Error::TOOSMALL) if entry.len() < MAX_ENTRY_WORDS => {
                     entry.resize(entry.len() * 4, 0);
                 }
@@ -140,7 +140,7 @@ impl Eq {
         }
     }
 
-    /// The error at the head. FI_EAGAIN: there is none.
+    /// Returns the error at the head. FI_EAGAIN: there is none.
     #[cold]
     pub fn readerr(&self) -> Result<EqError> {
         let mut detail = [0u8; ERR_DATA];
@@ -148,7 +148,7 @@ impl Eq {
         let mut entry: fi_eq_err_entry = unsafe { zeroed() };
         entry.err_data = detail.as_mut_ptr().cast();
         entry.err_data_size = detail.len();
-        // SAFETY: the queue is open; `err_data` has the room that the entry states.
+        // SAFETY: the queue is open; the entry has the size of `err_data`.
         let got = unsafe { slots::eq::readerr(self.as_ptr(), &raw mut entry, 0) };
         if count(got)? == 0 {
             return Err(Error::AGAIN);
@@ -161,7 +161,7 @@ impl Eq {
             prov_errno: entry.prov_errno,
             err_data: match entry.err_data == detail.as_mut_ptr().cast() {
                 true => detail[..entry.err_data_size.min(ERR_DATA)].to_vec(),
-                // Lent by the provider, of a length that an old one does not tell.
+                // Lent by the provider; an old provider does not report its length.
                 false => vec![],
             },
             words: self.words(&entry),
@@ -172,7 +172,7 @@ impl Eq {
         if !is_own_errno(entry.prov_errno) {
             return None;
         }
-        // SAFETY: number and data come from this queue; no buffer is given, so the text is the provider's and stays
+        // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider and is valid
         // until the next read.
         unsafe {
             let (eq, code, data) = (self.as_ptr(), entry.prov_errno, entry.err_data);
@@ -181,10 +181,10 @@ impl Eq {
     }
 }
 
-/// The event in `entry[..len]`.
+/// Returns the event in `entry[..len]`.
 ///
 /// # Safety
-/// A queue has written so many bytes of the entry that goes with `kind`.
+/// A queue has written this many bytes of the entry that belongs to `kind`.
 unsafe fn owned(kind: u32, entry: &[u64], len: usize) -> Event {
     let at = entry.as_ptr();
     // SAFETY: `len` is not more than the room.
@@ -192,13 +192,13 @@ unsafe fn owned(kind: u32, entry: &[u64], len: usize) -> Event {
     let param = bytes.get(size_of::<fi_eq_cm_entry>()..).unwrap_or(&[]);
     match kind {
         FI_CONNREQ | FI_CONNECTED | FI_SHUTDOWN if len >= size_of::<fi_eq_cm_entry>() => {
-            // SAFETY: fi_cm(3): with these events such an entry begins the event.
+            // SAFETY: fi_cm(3): these events begin with such an entry.
             let cm = unsafe { &*at.cast::<fi_eq_cm_entry>() };
             let (object, data) = (cm.fid.addr(), param.to_vec());
             match kind {
                 FI_CONNREQ => Event::Request {
                     pep: object,
-                    // SAFETY: fi_cm(3): the list is the reader's to free.
+                    // SAFETY: fi_cm(3): the reader has to free the list.
                     info: unsafe { InfoList::from_raw(cm.info) },
                     data,
                 },
@@ -207,7 +207,7 @@ unsafe fn owned(kind: u32, entry: &[u64], len: usize) -> Event {
             }
         }
         FI_MR_COMPLETE | FI_AV_COMPLETE | FI_JOIN_COMPLETE if len >= size_of::<fi_eq_entry>() => {
-            // SAFETY: fi_eq(3): with these events such an entry is the event.
+            // SAFETY: fi_eq(3): these events consist of such an entry.
             let done = unsafe { &*at.cast::<fi_eq_entry>() };
             Event::Completed {
                 kind,
@@ -223,7 +223,7 @@ unsafe fn owned(kind: u32, entry: &[u64], len: usize) -> Event {
     }
 }
 
-/// Room for an entry with the data of a connection request that providers allow.
+/// Room for an entry with the connection data that providers allow.
 const ENTRY_WORDS: usize = 512 / 8;
-/// No provider's data are longer.
+/// No provider's data is longer.
 const MAX_ENTRY_WORDS: usize = 64 * 1024 / 8;

@@ -27,16 +27,17 @@ impl Fabric {
         }
     }
 
-    /// A fabric that came by another way, such as a provider's own call.
+    /// Takes over a fabric that was opened in another way, for example by a provider's own call.
     ///
     /// # Safety
-    /// `fabric` is NULL or open, and nobody else closes it.
+    /// `fabric` is NULL or open, and only this handle closes it.
     pub unsafe fn adopt(fabric: *mut fid_fabric) -> Result<Arc<Fabric>> {
         // SAFETY: promised by the caller.
         unsafe { Handle::opened(0, fabric, (), vec![]) }
     }
 
-    /// May a thread sleep on what these objects wait with? FI_EAGAIN: there is something to read first.
+    /// Checks whether a thread may sleep on the wait objects of these objects. FI_EAGAIN: there is something to read
+    /// first.
     pub fn trywait(&self, objects: &[&dyn AnyHandle]) -> Result {
         let mut fids: Vec<*mut fid> = objects.iter().map(|object| object.any_fid()).collect();
         let count = c_int::try_from(fids.len()).map_err(|_| Error::INVAL)?;

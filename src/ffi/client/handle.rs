@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What all handles have in common: fi_close, fi_bind, fi_control(3).
+//! The common part of all handles: fi_close, fi_bind, fi_control(3).
 
 use core::any::Any;
 use core::ffi::{c_int, c_void};
@@ -18,9 +18,9 @@ use crate::ffi::unclosed;
 /// # Safety
 /// The struct is `repr(C)` and its first member is a `fid`.
 pub unsafe trait Object: 'static {
-    /// The object in words.
+    /// Name of the kind of object, for messages.
     const NAME: &'static str;
-    /// What a handle knows of it besides.
+    /// Further data in its handle.
     type More: Send + Sync;
 }
 
@@ -57,24 +57,24 @@ pub struct Handle<T: Object> {
     rest: ManuallyDrop<Rest<T>>,
 }
 
-/// What is given up once the object is closed.
+/// Resources that are released after the object is closed.
 struct Rest<T: Object> {
     more: T::More,
     kept: Mutex<Vec<Kept>>,
 }
 
-// SAFETY: fi_domain(3): control calls may come from any thread. `Domain::open` has its caller promise what the
-// threading level demands of the calls on a domain and on what is opened there. What is ours is Send and Sync.
+// SAFETY: fi_domain(3): control calls may come from any thread. `Domain::open` makes its caller promise what the
+// threading level requires for calls on a domain and its objects. The other fields are Send and Sync.
 unsafe impl<T: Object> Send for Handle<T> {}
 // SAFETY: the same.
 unsafe impl<T: Object> Sync for Handle<T> {}
 
 impl<T: Object> Handle<T> {
-    /// What an opening call returned and wrote.
+    /// Makes a handle from the results of an opening call.
     ///
     /// # Safety
-    /// If `code` is 0, `raw` is NULL or an object that this call has opened, and nobody else closes it. It may use what
-    /// is in `kept` until it is closed, and nothing else that can go away.
+    /// If `code` is 0, `raw` is NULL or an object that this call has opened and that only this handle closes. Until it
+    /// is closed it may use what is in `kept`, and nothing else that can go away.
     pub(super) unsafe fn opened(
         code: c_int,
         raw: *mut T,
@@ -91,7 +91,8 @@ impl<T: Object> Handle<T> {
         }))
     }
 
-    /// Closes the object. FI_EBUSY while somebody else holds the handle; whoever fails gets it back.
+    /// Closes the object. Returns FI_EBUSY while other references to the handle exist. On failure the caller gets it
+    /// back.
     pub fn close(self: Arc<Self>) -> core::result::Result<(), (Arc<Self>, Error)> {
         let mut handle = Arc::try_unwrap(self).map_err(|shared| (shared, Error::BUSY))?;
         match handle.end() {
@@ -101,14 +102,14 @@ impl<T: Object> Handle<T> {
     }
 
     fn end(&mut self) -> Result {
-        // SAFETY: the object is open, and `closed` says so: it is closed once. Who depends on it holds a handle, and
-        // this is the last one.
+        // SAFETY: the object is open and `closed` is not set, so it is closed once. Objects that depend on it hold a
+        // reference to the handle, and this is the last one.
         status(unsafe { slots::base::close(self.fid()) })?;
         self.closed = true;
         Ok(())
     }
 
-    /// fi_ep_bind(3) and its like. `other` stays open as long as this object.
+    /// fi_ep_bind(3) and similar calls. `other` stays open as long as this object.
     pub fn bind<O: Object>(&self, other: &Arc<Handle<O>>, flags: u64) -> Result {
         // SAFETY: both objects are open; `keep` keeps the other one open.
         status(unsafe { slots::base::bind(self.fid(), other.fid(), flags) })?;
@@ -119,7 +120,7 @@ impl<T: Object> Handle<T> {
     /// fi_control(3).
     ///
     /// # Safety
-    /// `arg` is what the page says for `command` on such an object, and no handle of the object comes of it.
+    /// `arg` is what the page requires for `command` on such an object, and the call creates no handle of the object.
     pub unsafe fn control(&self, command: u32, arg: *mut c_void) -> Result {
         // SAFETY: the object is open; the rest is promised by the caller.
         status(unsafe { slots::base::control(self.fid(), command as c_int, arg) })
@@ -131,7 +132,8 @@ impl<T: Object> Handle<T> {
         unsafe { self.control(FI_ENABLE, null_mut()) }
     }
 
-    /// FI_GETWAIT of an object that was opened with `wait_obj`: the descriptor, which stays the object's.
+    /// FI_GETWAIT of an object that was opened with `wait_obj`: returns the descriptor, which still belongs to the
+    /// object.
     pub(super) fn wait_fd(&self, wait_obj: fi_wait_obj) -> Result<c_int> {
         if wait_obj != FI_WAIT_FD {
             return Err(Error::NODATA);
@@ -142,8 +144,8 @@ impl<T: Object> Handle<T> {
         Ok(fd)
     }
 
-    /// FI_GETWAIT of an object that was opened with FI_WAIT_FD or FI_WAIT_POLLFD: what to poll. With the latter there
-    /// may be others after objects were bound to it.
+    /// FI_GETWAIT of an object that was opened with FI_WAIT_FD or FI_WAIT_POLLFD: returns the descriptors to poll. With
+    /// the latter the set may change after objects were bound to it.
     pub(super) fn wait_fds(&self, wait_obj: fi_wait_obj) -> Result<Vec<c_int>> {
         if wait_obj != FI_WAIT_POLLFD {
             return self.wait_fd(wait_obj).map(|fd| vec![fd]);
@@ -173,7 +175,7 @@ impl<T: Object> Handle<T> {
         }
     }
 
-    /// The object, for calls that are not made here. It is open as long as the handle.
+    /// Returns the object, for calls outside this module. It is open as long as the handle.
     pub fn as_ptr(&self) -> *mut T {
         self.raw.as_ptr()
     }
@@ -182,7 +184,7 @@ impl<T: Object> Handle<T> {
         self.as_ptr().cast()
     }
 
-    /// The number by which events name the object.
+    /// Returns the number by which events identify the object.
     pub fn number(&self) -> usize {
         self.fid().addr()
     }
@@ -208,16 +210,16 @@ impl<T: Object> Drop for Handle<T> {
         if !self.closed
             && let Err(error) = self.end()
         {
-            // The object lives on, and may use what was kept for it: that is never freed.
+            // The object still exists and may use what was kept for it, so that is never freed.
             unclosed(T::NAME, error);
             return;
         }
-        // SAFETY: nobody uses the handle any more.
+        // SAFETY: this is the last use of the handle.
         unsafe { ManuallyDrop::drop(&mut self.rest) }
     }
 }
 
-/// A handle of whatever kind.
+/// A handle of any kind.
 pub trait AnyHandle {
     fn any_fid(&self) -> *mut fid;
 }
@@ -228,5 +230,5 @@ impl<T: Object> AnyHandle for Handle<T> {
     }
 }
 
-/// Nobody waits for more descriptors.
+/// Limit on descriptors, larger than any real set.
 const MAX_FDS: usize = 4096;

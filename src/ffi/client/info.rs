@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What fi_getinfo(3) answers, as C has it.
+//! The entries of fi_getinfo(3) in their C form.
 
 use core::ffi::CStr;
 use core::marker::PhantomData;
@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::base::Result;
 use crate::ffi::named;
 
-/// The entries for these arguments.
+/// Returns the entries for these arguments.
 pub fn getinfo(
     version: u32,
     node: Option<&CStr>,
@@ -32,7 +32,7 @@ pub fn getinfo(
 /// A list of entries.
 pub struct InfoList(*mut fi_info);
 
-// SAFETY: the list is memory of ours alone.
+// SAFETY: only this value owns the list.
 unsafe impl Send for InfoList {}
 // SAFETY: the list is not changed while it is shared.
 unsafe impl Sync for InfoList {}
@@ -41,7 +41,7 @@ impl InfoList {
     /// Takes over a list that a libfabric allocated.
     ///
     /// # Safety
-    /// `first` is NULL or such a list, and nobody else frees or changes it.
+    /// `first` is NULL or such a list, and only this value frees or changes it.
     pub unsafe fn from_raw(first: *mut fi_info) -> InfoList {
         InfoList(first)
     }
@@ -91,12 +91,12 @@ impl<'a> Info<'a> {
     /// An entry that is not in an `InfoList`.
     ///
     /// # Safety
-    /// The pointers in it are NULL or lead to what their names say, unchanged for 'a.
+    /// Its pointers are NULL or valid for their types, and the data is unchanged for 'a.
     pub unsafe fn from_raw(info: &'a fi_info) -> Info<'a> {
         Info(info)
     }
 
-    /// For calls that want a pointer; none of them writes to it.
+    /// Returns a pointer for calls that take one; none of them writes to it.
     pub fn as_ptr(&self) -> *mut fi_info {
         ptr::from_ref(self.0).cast_mut()
     }
@@ -130,13 +130,13 @@ impl<'a> Info<'a> {
         unsafe { self.0.rx_attr.as_ref() }
     }
 
-    /// Of the peer that wants to connect, in an entry that came with its request.
+    /// Returns the address of the connecting peer, in an entry that came with its request.
     pub fn dest_addr(&self) -> Option<Vec<u8>> {
         let (addr, len) = (self.0.dest_addr.cast::<u8>(), self.0.dest_addrlen);
         if addr.is_null() || len > MAX_ADDR {
             return None;
         }
-        // SAFETY: fi_getinfo(3): so many bytes are there, as long as the entry.
+        // SAFETY: fi_getinfo(3): the address has this many bytes and lives as long as the entry.
         Some(unsafe { core::slice::from_raw_parts(addr, len) }.to_vec())
     }
 
@@ -167,13 +167,13 @@ impl<'a> Info<'a> {
         self.ep().map_or(FI_PROTO_UNSPEC, |a| a.protocol)
     }
 
-    /// Must memory of local operations be registered?
+    /// Whether memory of local operations must be registered.
     pub fn wants_local_mr(&self) -> bool {
         let mr_mode = self.domain().map_or(0, |attr| attr.mr_mode);
         mr_mode & FI_MR_LOCAL != 0 || self.0.mode & FI_LOCAL_MR != 0
     }
 
-    /// Bytes before each message that are the provider's.
+    /// Number of bytes before each message that belong to the provider.
     pub fn msg_prefix(&self) -> usize {
         let has_prefix = self.0.mode & FI_MSG_PREFIX != 0;
         let ep = self.ep().filter(|_| has_prefix);

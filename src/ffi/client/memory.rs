@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that operations read and write: memory of others, by a promise ([`Span`], [`Context`]), or memory of ours
-//! that is kept alive for them ([`Buffer`]).
+//! Memory that operations read and write: foreign memory with a promise of its owner ([`Span`], [`Context`]), or memory
+//! of this library that is kept alive for them ([`Buffer`]).
 
 use core::ffi::c_void;
 use core::ptr::{NonNull, null_mut};
@@ -13,7 +13,7 @@ use super::mr::Mr;
 use crate::abi::*;
 use crate::base::{Error, Result};
 
-/// Memory of one operation, and the descriptor of its region.
+/// Memory of one operation and the descriptor of its region.
 #[derive(Clone, Copy)]
 pub struct Span {
     pub(in crate::ffi) base: *mut c_void,
@@ -46,19 +46,19 @@ pub struct Context(pub(in crate::ffi) *mut c_void);
 
 impl Context {
     /// # Safety
-    /// Any number, where neither the entry's mode has FI_CONTEXT or FI_CONTEXT2 nor the operation FI_TRIGGER. Else a
-    /// struct as these demand, which is the provider's until the operation completes.
+    /// If the entry's mode has neither FI_CONTEXT nor FI_CONTEXT2 and the operation has no FI_TRIGGER: any number.
+    /// Otherwise a struct as these require, which belongs to the provider until the operation completes.
     #[inline]
     pub unsafe fn new(context: *mut c_void) -> Context {
         Context(context)
     }
 }
 
-/// Memory of ours that may be registered for peers to read and write. There is no reference to its bytes: they are
-/// copied.
+/// Memory of this library that may be registered for peers to read and write. There is no reference to its bytes: they
+/// are copied.
 pub struct Memory(NonNull<[u8]>);
 
-// SAFETY: the memory is ours, and all access to it is by volatile copies of bytes.
+// SAFETY: this value owns the memory, and all access to it is by volatile copies of bytes.
 unsafe impl Send for Memory {}
 // SAFETY: the same.
 unsafe impl Sync for Memory {}
@@ -71,7 +71,7 @@ impl Memory {
         Arc::new(Memory(NonNull::new(bytes).expect("a box")))
     }
 
-    /// Where it lies, for peers that name it by its address.
+    /// Returns its address, for peers that name it by its address.
     pub fn address(&self) -> u64 {
         self.0.addr().get() as u64
     }
@@ -84,7 +84,7 @@ impl Memory {
         self.0.as_ptr().cast()
     }
 
-    /// Copies `bytes` to `at`, as far as there is room.
+    /// Copies `bytes` to offset `at`; bytes beyond the end are dropped.
     pub fn write(&self, at: usize, bytes: &[u8]) {
         for (i, byte) in bytes.iter().enumerate().take(self.len().saturating_sub(at)) {
             // SAFETY: within the memory.
@@ -98,7 +98,7 @@ impl Memory {
         }
     }
 
-    /// What stands from `at` on, as far as there is memory.
+    /// Copies bytes from offset `at` on, up to the end of the memory.
     pub fn read(&self, at: usize, out: &mut [u8]) {
         for (i, byte) in out
             .iter_mut()
@@ -113,14 +113,14 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box in `new`; regions over it hold the `Arc`.
+        // SAFETY: it came from a box in `new`; regions over it hold the `Arc`.
         drop(unsafe { Box::from_raw(self.0.as_ptr()) });
     }
 }
 
-/// Room for one message, after the bytes that belong to the provider (FI_MSG_PREFIX), and a context for its operation.
-/// It is registered where the provider wants that. An operation takes the buffer, and its completion is traded for it
-/// (`Ep::reclaim`): nobody touches it meanwhile.
+/// A buffer for one message, after the bytes that belong to the provider (FI_MSG_PREFIX), and a context for its
+/// operation. It is registered if the provider requires that. An operation takes the buffer, and its completion is
+/// traded for it (`Ep::reclaim`), so it is not accessed meanwhile.
 pub struct Buffer {
     region: Option<Arc<Mr>>,
     memory: Arc<Memory>,
@@ -128,13 +128,13 @@ pub struct Buffer {
     context: NonNull<fi_context2>,
 }
 
-// SAFETY: memory and context are ours alone.
+// SAFETY: this value owns memory and context.
 unsafe impl Send for Buffer {}
 // SAFETY: a shared buffer is only read.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// `access`: rights of local operations. `requested_key`: for providers that have applications choose keys.
+    /// `access`: rights of local operations. `requested_key`: for providers whose applications choose keys.
     pub fn new(
         domain: &Arc<Domain>,
         info: Info<'_>,
@@ -162,9 +162,9 @@ impl Buffer {
         })
     }
 
-    /// The bytes of the message.
+    /// Returns the bytes of the message.
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: who has the buffer has it alone: no operation is under way, and no peer has rights.
+        // SAFETY: the holder of the buffer has exclusive access: no operation is in flight, and no peer has rights.
         unsafe { &self.memory.0.as_ref()[self.prefix..] }
     }
 
@@ -173,17 +173,18 @@ impl Buffer {
         unsafe { &mut (&mut *self.memory.0.as_ptr())[self.prefix..] }
     }
 
-    /// The number by which completions of its operations name it ([`Done::number`]).
+    /// Returns the number by which completions of its operations identify it ([`Done::number`]).
     pub fn number(&self) -> usize {
         self.context.addr().get()
     }
 
-    /// Bytes before the message that are the provider's. They count in the lengths of operations and completions.
+    /// Number of bytes before the message that belong to the provider. Lengths of operations and completions include
+    /// them.
     pub fn prefix(&self) -> usize {
         self.prefix
     }
 
-    /// The first `len` bytes of the message, with what is before it.
+    /// Returns the first `len` bytes of the message, with the provider's bytes before it.
     pub(super) fn span(&self, len: usize) -> Result<Span> {
         let len = len.checked_add(self.prefix).ok_or(Error::INVAL)?;
         if len > self.memory.len() {
@@ -200,7 +201,8 @@ impl Buffer {
         Context(self.context.as_ptr().cast())
     }
 
-    /// The provider's bytes and the first `len` of the message, for an operation that reads them during the call.
+    /// Returns the provider's bytes and the first `len` of the message, for an operation that reads them during the
+    /// call.
     pub(super) fn head(&self, len: usize) -> Result<&[u8]> {
         let span = self.span(len)?;
         // SAFETY: as in `bytes`; `span` has checked the length.
@@ -210,24 +212,24 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: it came out of a box in `new`; no operation is under way.
+        // SAFETY: it came from a box in `new`; no operation is in flight.
         drop(unsafe { Box::from_raw(self.context.as_ptr()) });
     }
 }
 
-/// The buffers of an endpoint's operations that are under way.
+/// The buffers of an endpoint's operations in flight.
 #[derive(Default)]
 pub struct InFlight(Mutex<Vec<Buffer>>);
 
 impl InFlight {
-    /// Holds `buffer` while an operation has it. `post` begins the operation; if it fails, the buffer comes back.
+    /// Holds `buffer` while an operation uses it. `post` starts the operation; if it fails, the buffer is returned.
     pub(super) fn launch(
         &self,
         buffer: Buffer,
         post: impl FnOnce(Context) -> Result,
     ) -> core::result::Result<(), (Buffer, Error)> {
         let context = buffer.context();
-        // Before it is posted: another thread may read the completion at once.
+        // Before the post: another thread may read the completion at once.
         self.with(|all| all.push(buffer));
         post(context).map_err(|error| {
             let buffer = self.land(context.0.addr());
@@ -238,7 +240,7 @@ impl InFlight {
         })
     }
 
-    /// The buffer of an operation that has ended.
+    /// Returns the buffer of an operation that has ended.
     pub(super) fn reclaim(&self, done: Done) -> Option<Buffer> {
         self.land(done.number())
     }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Owned, safe handles on anybody's `fid_*`, called through the tables that they carry, as an application calls them.
+//! Owned, safe handles for `fid_*` objects of any provider, called through their own tables, as an application calls
+//! them.
 //!
-//! For layered providers, for tests, and for the programs of src/bin, which compile this module in
-//! (src/bin/calls/ffi.rs). Handles are `Arc`s. Dropping the last one closes the object; `close` does it and says how it
-//! went. An object keeps alive what it was opened on, what it is bound to and what memory it was given, and gives that
-//! up when it is closed. A slot that is NULL or beyond the size of its table is `Error::NOSYS`.
+//! Used by layered providers, tests, and the programs of src/bin, which compile this module in (src/bin/calls/ffi.rs).
+//! Handles are `Arc`s. Dropping the last reference closes the object; `close` does the same and returns the result. An
+//! object keeps alive what it was opened on, what it is bound to and the memory that it was given, until it is closed.
+//! A slot that is NULL or beyond the size of its table is `Error::NOSYS`.
 //!
-//! Trusted with: calling foreign functions as their manual pages ask. The promises that only the caller can give are made
-//! where these are made: [`Domain::open`] (threads), [`Span::new`] and [`Context::new`] (memory of an operation).
+//! Trusted with: calling foreign functions as their manual pages require. Promises that only the caller can give are
+//! made at [`Domain::open`] (threads), [`Span::new`] and [`Context::new`] (memory of an operation).
 //!
-//! It believes the size that a table states, unlike the inline functions, because safe code stands on it.
+//! Unlike the inline functions, it relies on the size in each table, because safe code depends on it.
 
-// Each user takes its part.
+// Each user needs only a part.
 #![allow(dead_code, unused_imports)]
 
 mod atomic;
@@ -54,7 +55,7 @@ pub use mr::Mr;
 pub use msg::Message;
 pub use rma::RmaMessage;
 
-/// What a call answers that returns 0 on success.
+/// Result of a call that returns 0 on success.
 fn status(code: c_int) -> Result {
     match code {
         0 => Ok(()),
@@ -62,17 +63,17 @@ fn status(code: c_int) -> Result {
     }
 }
 
-/// The same for a call that returns an `ssize_t`.
+/// Result of such a call that returns an `ssize_t`.
 fn posted(code: ssize_t) -> Result {
     count(code).map(drop)
 }
 
-/// What a call answers that returns a number on success.
+/// Result of a call that returns a number on success.
 fn count(code: ssize_t) -> Result<usize> {
     usize::try_from(code).map_err(|_| Error::new(c_int::try_from(-code).unwrap_or(FI_EOTHER)))
 }
 
-/// A time limit in milliseconds; none is -1.
+/// Converts a time limit to milliseconds; `None` is -1.
 fn timeout(limit: Option<Duration>) -> c_int {
     match limit {
         Some(limit) => c_int::try_from(limit.as_millis()).unwrap_or(c_int::MAX),
@@ -80,10 +81,10 @@ fn timeout(limit: Option<Duration>) -> c_int {
     }
 }
 
-/// A copy of a C string.
+/// Returns a copy of a C string.
 ///
 /// # Safety
-/// `text` is NULL or a string that nobody changes during the call.
+/// `text` is NULL or a string that does not change during the call.
 pub unsafe fn string(text: *const c_char) -> Option<String> {
     if text.is_null() {
         return None;
@@ -93,10 +94,10 @@ pub unsafe fn string(text: *const c_char) -> Option<String> {
     Some(text.to_string_lossy().into_owned())
 }
 
-/// Has the provider words of its own for this number? Those of fi_errno(3) have theirs.
+/// Whether the provider has its own text for this number. Numbers of fi_errno(3) have a standard text.
 fn is_own_errno(prov_errno: c_int) -> bool {
     prov_errno.unsigned_abs() > FI_ERRNO_MAX as u32
 }
 
-/// The longest detail of an error that is kept.
+/// Maximum length of error data.
 const ERR_DATA: usize = 512;

@@ -25,8 +25,8 @@ impl Mr {
         let (base, len) = (memory.base(), memory.len());
         let kept: Vec<Kept> = vec![domain.clone(), memory.clone()];
         let mut mr = null_mut();
-        // SAFETY: the domain is open and kept, and so is the memory, which its owner reads and writes as memory that
-        // others write; `mr` is written on success.
+        // SAFETY: the domain is open and kept, and so is the memory; its owner accesses it as memory that others write,
+        // too. `mr` is written on success.
         unsafe {
             let (ops, key) = (domain.as_ptr().cast(), requested_key);
             let code = slots::mr::reg(ops, base, len, access, 0, key, 0, &raw mut mr, null_mut());
@@ -34,7 +34,7 @@ impl Mr {
         }
     }
 
-    /// fi_mr_regattr, of memory that is somebody else's.
+    /// fi_mr_regattr of memory that this library does not own.
     ///
     /// # Safety
     /// The attributes are as fi_mr(3) describes them. The memory may be read and written, as the access rights say,
@@ -52,13 +52,13 @@ impl Mr {
         }
     }
 
-    /// The key by which peers name the region.
+    /// Returns the key by which peers name the region.
     pub fn key(&self) -> u64 {
         // SAFETY: an open region has its key.
         unsafe { (*self.as_ptr()).key }
     }
 
-    /// The descriptor for operations on the region's memory.
+    /// Returns the descriptor for operations on the region's memory.
     pub fn desc(&self) -> *mut c_void {
         // SAFETY: an open region has its descriptor.
         unsafe { (*self.as_ptr()).mem_desc }

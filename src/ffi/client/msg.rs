@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages: fi_msg(3), fi_tagged(3).
 //!
-//! Spans and contexts carry the promise of who made them, so posting them is safe. FI_EAGAIN asks to come back after
-//! some progress.
+//! Spans and contexts carry the promise of their creators, so posting them is safe. After FI_EAGAIN, retry after some
+//! progress.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -18,16 +18,16 @@ use crate::ffi::slots;
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub spans: &'a [Span],
-    /// The peer, or whose messages are wanted.
+    /// The peer; for a receive, the accepted source.
     pub addr: fi_addr_t,
     pub context: Context,
     pub data: u64,
-    /// Tag and bits to ignore, of tagged messages.
+    /// Tag and ignored bits of tagged messages.
     pub tag: u64,
     pub ignore: u64,
 }
 
-/// Spans as C wants several.
+/// Several spans in their C form.
 pub(super) struct Pieces {
     pub iov: [iovec; MAX_SPANS],
     pub desc: [*mut c_void; MAX_SPANS],
@@ -59,10 +59,10 @@ impl Pieces {
     }
 }
 
-/// More spans than this no provider takes.
+/// Larger than any provider's limit.
 const MAX_SPANS: usize = 16;
 
-/// The calls of both tables, which differ in the tag and the bits to ignore.
+/// The calls of both tables, which differ in the tag and the ignored bits.
 macro_rules! messages {
     ($table:ident $msg:ident $($tag:ident $ignore:ident)?:
         $recv:ident $send:ident $send_data:ident $inject:ident $inject_data:ident $recv_msg:ident $send_msg:ident
@@ -76,7 +76,7 @@ macro_rules! messages {
                 context: Context,
             ) -> Result {
                 let (ep, context) = (self.as_ptr(), context.0);
-                // SAFETY: the endpoint is open; who made spans and context promised what the operation needs.
+                // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
                 posted(unsafe {
                     match spans {
                         [one] => {
@@ -100,7 +100,7 @@ macro_rules! messages {
                 context: Context,
             ) -> Result {
                 let (ep, context) = (self.as_ptr(), context.0);
-                // SAFETY: the endpoint is open; who made spans and context promised what the operation needs.
+                // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
                 posted(unsafe {
                     match spans {
                         [one] => {
@@ -116,7 +116,7 @@ macro_rules! messages {
                 })
             }
 
-            /// With data for the peer's completion.
+            /// Sends with data for the peer's completion.
             pub fn $send_data(
                 &self,
                 span: Span,
@@ -126,14 +126,14 @@ macro_rules! messages {
                 context: Context,
             ) -> Result {
                 let Span { base, len, desc } = span;
-                // SAFETY: the endpoint is open; who made span and context promised what the operation needs.
+                // SAFETY: the endpoint is open; the creators of span and context promised what the operation needs.
                 posted(unsafe {
                     let ep = self.as_ptr();
                     slots::$table::senddata(ep, base, len, desc, data, dest, $($tag,)? context.0)
                 })
             }
 
-            /// Without a completion. The bytes are read during the call.
+            /// Sends without a completion. The bytes are read during the call.
             pub fn $inject(&self, bytes: &[u8], dest: fi_addr_t $(, $tag: u64)?) -> Result {
                 let (at, len) = (bytes.as_ptr().cast(), bytes.len());
                 // SAFETY: the endpoint is open.
@@ -146,18 +146,18 @@ macro_rules! messages {
                 posted(unsafe { slots::$table::injectdata(self.as_ptr(), at, len, data, dest $(, $tag)?) })
             }
 
-            /// With flags.
+            /// Receives with flags.
             pub fn $recv_msg(&self, message: &Message<'_>, flags: u64) -> Result {
-                // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the
-                // struct is read during the call.
+                // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs;
+                // the struct is read during the call.
                 message.with(|msg: &$msg| posted(unsafe {
                     slots::$table::recvmsg(self.as_ptr(), msg, flags)
                 }))
             }
 
-            /// With flags.
+            /// Sends with flags.
             pub fn $send_msg(&self, message: &Message<'_>, flags: u64) -> Result {
-                // SAFETY: as for the one that receives.
+                // SAFETY: as for the receive.
                 message.with(|msg: &$msg| posted(unsafe {
                     slots::$table::sendmsg(self.as_ptr(), msg, flags)
                 }))
@@ -194,7 +194,7 @@ macro_rules! messages {
                 }
             }
 
-            /// As the call without a completion, with what is before the message.
+            /// Does the same as the call without a completion, with the provider's bytes before the message.
             pub fn $inject_buffer(
                 &self,
                 buffer: &Buffer,

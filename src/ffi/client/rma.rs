@@ -14,14 +14,14 @@ use crate::ffi::slots;
 pub struct RmaMessage<'a> {
     pub spans: &'a [Span],
     pub addr: fi_addr_t,
-    /// What is accessed at the peer.
+    /// Memory of the peer.
     pub remote: &'a [fi_rma_iov],
     pub context: Context,
     pub data: u64,
 }
 
 impl Ep {
-    /// From the peer's memory at `addr` into `spans`.
+    /// Reads from the peer's memory at `addr` into `spans`.
     pub fn read_from(
         &self,
         spans: &[Span],
@@ -31,7 +31,7 @@ impl Ep {
         context: Context,
     ) -> Result {
         let (ep, context) = (self.as_ptr(), context.0);
-        // SAFETY: the endpoint is open; who made spans and context promised what the operation needs.
+        // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
         posted(unsafe {
             match spans {
                 [one] => {
@@ -47,7 +47,7 @@ impl Ep {
         })
     }
 
-    /// From `spans` into the peer's memory at `addr`.
+    /// Writes `spans` to the peer's memory at `addr`.
     pub fn write_to(
         &self,
         spans: &[Span],
@@ -57,7 +57,7 @@ impl Ep {
         context: Context,
     ) -> Result {
         let (ep, context) = (self.as_ptr(), context.0);
-        // SAFETY: the endpoint is open; who made spans and context promised what the operation needs.
+        // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
         posted(unsafe {
             match spans {
                 [one] => {
@@ -73,7 +73,7 @@ impl Ep {
         })
     }
 
-    /// With data for a completion of the peer's.
+    /// Writes with data for a completion at the peer.
     pub fn write_data(
         &self,
         span: Span,
@@ -84,14 +84,14 @@ impl Ep {
         context: Context,
     ) -> Result {
         let Span { base, len, desc } = span;
-        // SAFETY: the endpoint is open; who made span and context promised what the operation needs.
+        // SAFETY: the endpoint is open; the creators of span and context promised what the operation needs.
         posted(unsafe {
             let ep = self.as_ptr();
             slots::rma::writedata(ep, base, len, desc, data, dest, addr, key, context.0)
         })
     }
 
-    /// From the peer's memory into the first `len` bytes of a buffer, which the endpoint holds until `reclaim`.
+    /// Reads from the peer's memory into the first `len` bytes of a buffer, which the endpoint holds until `reclaim`.
     pub fn read_buffer(
         &self,
         buffer: Buffer,
@@ -107,7 +107,7 @@ impl Ep {
         }
     }
 
-    /// From the first `len` bytes of a buffer, which the endpoint holds until `reclaim`, with data if there is some.
+    /// Writes the first `len` bytes of a buffer, which the endpoint holds until `reclaim`, with data if given.
     pub fn write_buffer(
         &self,
         buffer: Buffer,
@@ -125,7 +125,7 @@ impl Ep {
         }
     }
 
-    /// Without a completion. The bytes are read during the call.
+    /// Writes without a completion. The bytes are read during the call.
     pub fn inject_write(&self, bytes: &[u8], dest: fi_addr_t, addr: u64, key: u64) -> Result {
         let (at, len) = (bytes.as_ptr().cast(), bytes.len());
         // SAFETY: the endpoint is open.
@@ -145,14 +145,14 @@ impl Ep {
         posted(unsafe { slots::rma::injectdata(self.as_ptr(), at, len, data, dest, addr, key) })
     }
 
-    /// With flags.
+    /// Reads with flags.
     pub fn read_msg(&self, message: &RmaMessage<'_>, flags: u64) -> Result {
-        // SAFETY: the endpoint is open; who made spans and context promised what the operation needs; the struct is
-        // read during the call.
+        // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs; the struct
+        // is read during the call.
         message.with(|msg| posted(unsafe { slots::rma::readmsg(self.as_ptr(), msg, flags) }))
     }
 
-    /// With flags.
+    /// Writes with flags.
     pub fn write_msg(&self, message: &RmaMessage<'_>, flags: u64) -> Result {
         // SAFETY: as in `read_msg`.
         message.with(|msg| posted(unsafe { slots::rma::writemsg(self.as_ptr(), msg, flags) }))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Handles over a provider made by hand, and over our own.
+//! Handles over a hand-made provider, and over this library's.
 
 pub mod foreign;
 
@@ -26,7 +26,7 @@ fn endpoint() -> Arc<Ep> {
 }
 
 fn numbered(context: usize) -> Context {
-    // SAFETY: the provider of these tests does not follow it.
+    // SAFETY: the provider of these tests does not dereference it.
     unsafe { Context::new(without_provenance_mut(context)) }
 }
 
@@ -244,7 +244,7 @@ fn a_region_keeps_its_memory() {
 #[test]
 fn several_spans_go_with_their_descriptors() {
     let ep = endpoint();
-    // SAFETY: the provider of these tests does not look at the memory.
+    // SAFETY: the provider of these tests does not access the memory.
     let span = |len, desc| unsafe { Span::new(null_mut(), len, without_provenance_mut(desc)) };
     assert_eq!(ep.send(&[span(3, 1), span(4, 2)], 0, numbered(0)), Ok(()));
     assert_eq!(calls(), ["piece 3 1", "piece 4 2"]);
@@ -310,7 +310,7 @@ fn names_and_options_have_any_length() {
     assert_eq!(calls(), ["connect 125 true 0", "connect 0 false 4"]);
 }
 
-/// A domain of our own tcp on loopback, and the entry for its endpoints.
+/// Opens a domain of this library's tcp on loopback, and returns the entry for its endpoints.
 fn ours(list: &InfoList) -> (Arc<Domain>, Info<'_>) {
     let is_meant =
         |info: &Info<'_>| info.provider().as_deref() == Some("tcp") && info.ep_type() == FI_EP_RDM;
@@ -333,12 +333,12 @@ fn a_handle_that_was_closed_is_bound_to_nothing() {
     let cq = queue(&domain, FI_CQ_FORMAT_MSG);
     let stale = cq.as_ptr().cast();
     assert!(cq.close().is_ok());
-    // SAFETY: the endpoint is open. The queue is not, which is what the endpoint is to find out.
+    // SAFETY: the endpoint is open. The queue is not, and the endpoint has to detect that.
     let bound = unsafe { slots::base::bind(ep.as_ptr().cast(), stale, FI_RECV) };
     assert_eq!(bound, -FI_EINVAL);
 }
 
-/// A message over our own tcp, between two endpoints of one domain.
+/// Sends a message over this library's tcp between two endpoints of one domain.
 #[test]
 fn a_message_goes_from_one_endpoint_to_another() {
     let list = loopback();
@@ -366,7 +366,7 @@ fn a_message_goes_from_one_endpoint_to_another() {
     let mut done = [Completion::default()];
     while to.1.read(&mut done).is_err() {
         assert!(Instant::now() < deadline, "no message came");
-        // Its completion is of no interest; reading drives it.
+        // The completion is ignored; reading drives progress.
         let _ = from.1.read(&mut [Completion::default()]);
     }
     let [done] = done;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of ours that takes many messages, one behind the other: FI_MULTI_RECV, fi_msg(3).
+//! Memory of this library that takes many messages, one after the other: FI_MULTI_RECV, fi_msg(3).
 
 use core::ptr::{null_mut, slice_from_raw_parts};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use crate::abi::FI_RECV;
 use crate::base::Result;
 use crate::ffi::client::{Completion, Memory, Mr, Span};
 
-/// Room for messages below. While a receive has it, the provider writes there, and each completion says where the
-/// message lies that it is about.
+/// Memory for messages below. While a receive has it, the provider writes there, and each completion has the address of
+/// its message.
 pub struct Block {
     memory: Arc<Memory>,
     region: Option<Arc<Mr>>,
 }
 
 impl Block {
-    /// `size` bytes. Not for providers that have bytes of their own before each message (`Registrar::prefix`).
+    /// Allocates `size` bytes. Not for providers with their own bytes before each message (`Registrar::prefix`).
     pub fn new(registrar: &Registrar, size: usize) -> Result<Block> {
         let memory = Memory::new(size);
         let region = match registrar.wants_local() {
@@ -27,8 +27,8 @@ impl Block {
         Ok(Block { memory, region })
     }
 
-    /// The message that a completion of the block's receive is about, as the queue gave it. None: it does not lie in
-    /// the block.
+    /// Returns the message of a completion of the block's receive, as read from the queue. `None` if it is not in the
+    /// block.
     #[inline]
     pub fn message(&self, done: &Completion) -> Option<&[u8]> {
         let base: *const u8 = self.memory.base().cast();
@@ -36,8 +36,8 @@ impl Block {
         if done.len > self.memory.len().checked_sub(at)? {
             return None;
         }
-        // SAFETY: within the memory, and no peer has rights there. The provider does not write to a message again whose
-        // completion it has given, until the block is posted anew; for that it is moved, which ends this borrow.
+        // SAFETY: within the memory, and no peer has rights there. After a completion the provider does not write to
+        // its message again until the block is posted again; for that it is moved, which ends this borrow.
         Some(unsafe { &*slice_from_raw_parts(base.add(at), done.len) })
     }
 

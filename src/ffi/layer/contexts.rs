@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The contexts of operations below: numbers, or structs where the provider there demands them (FI_CONTEXT).
+//! The contexts of operations below: numbers, or structs if the provider there requires them (FI_CONTEXT).
 
 use core::cell::UnsafeCell;
 use core::ptr::{null_mut, without_provenance_mut};
@@ -9,12 +9,12 @@ use crate::abi::*;
 use crate::ffi::client::{Context, Done, Info};
 
 pub(super) enum Contexts {
-    /// With what these begin, so that those of others are none of these.
+    /// The common upper part of these numbers, which distinguishes them from those of other tables.
     Numbers(usize),
     Structs(Vec<Box<[Room]>>),
 }
 
-/// The provider's while an operation has it.
+/// Belongs to the provider while an operation has it.
 #[repr(transparent)]
 pub(super) struct Room(UnsafeCell<fi_context2>);
 
@@ -31,7 +31,7 @@ impl Contexts {
         }
     }
 
-    /// That of the operation with this number. No other one that is under way has the number.
+    /// Returns the context of the operation with this number. No other operation in flight has the number.
     #[inline]
     pub fn of(&mut self, number: usize) -> Context {
         let chunks = match self {
@@ -44,7 +44,7 @@ impl Contexts {
         Context(chunks[number / CHUNK][number % CHUNK].0.get().cast())
     }
 
-    /// The number of the operation that has ended.
+    /// Returns the number of the operation that has ended.
     #[inline]
     pub fn number(&self, done: &Done) -> Option<usize> {
         let chunks = match self {
@@ -70,9 +70,9 @@ impl Room {
     }
 }
 
-/// Counts those with numbers.
+/// Number of tables with numbers.
 static TABLES: AtomicUsize = AtomicUsize::new(1);
-/// No more operations than this are under way at a time.
+/// Bits of a context for the number of the operation.
 const SHIFT: u32 = 32;
-/// Structs that are made at once.
+/// Number of structs that are allocated at once.
 const CHUNK: usize = 256;

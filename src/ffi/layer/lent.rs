@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of the application that operations below read or write.
+//! Application memory that operations below read or write.
 
 use core::ptr::{null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use crate::base::Error;
 use crate::base::iovec::{IOV_LIMIT, IoVec};
 use crate::ffi::client::{Mr, Span};
 
-/// The memory of one operation of the application, registered below where that is demanded or peers are to reach it.
-/// Operations below share it by an `Arc`.
+/// The memory of one application operation, registered below if that is required or peers have to access it. Operations
+/// below share it by an `Arc`.
 pub struct Lent {
-    // Before the memory that it promises.
+    // Declared before the memory, so that regions are closed first.
     regions: [Option<Arc<Mr>>; IOV_LIMIT],
     remote: [fi_rma_iov; IOV_LIMIT],
     iov: IoVec,
@@ -25,7 +25,7 @@ unsafe impl Send for Lent {}
 unsafe impl Sync for Lent {}
 
 impl Lent {
-    /// What is not yet moved of `iov`. `access`: rights of local operations; with rights of peers it is registered in
+    /// Lends the rest of `iov`. `access`: rights of local operations; with rights for peers the memory is registered in
     /// any case.
     pub fn new(
         registrar: &Registrar,
@@ -57,8 +57,8 @@ impl Lent {
 
     fn register(&mut self, registrar: &Registrar, access: u64) -> Result<(), Error> {
         for (i, place) in self.iov.spans().enumerate().filter(|(_, p)| p.len > 0) {
-            // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, whose
-            // dropping stands before that, outlives the region.
+            // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
+            // dropped before that, outlives the region.
             let region = unsafe { registrar.register_place(place, access) }?;
             self.remote[i] = fi_rma_iov {
                 addr: registrar.remote_address(place.start),
@@ -70,29 +70,30 @@ impl Lent {
         Ok(())
     }
 
-    /// Bytes.
+    /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.iov.remaining()
     }
 
-    /// Where peers find it, if they were given rights: one for each piece that has bytes.
+    /// Returns the segments for peers, if they were given rights: one for each piece that has bytes.
     pub fn remote(&self) -> impl Iterator<Item = fi_rma_iov> + '_ {
         self.remote.iter().filter(|iov| iov.len > 0).copied()
     }
 
-    /// The memory, when no operation below has it any more.
+    /// Returns the memory if no operation below has it any more.
     pub fn take_back(self: Arc<Lent>) -> Option<IoVec> {
         let Lent { regions, iov, .. } = Arc::try_unwrap(self).ok()?;
         drop(regions);
         Some(iov)
     }
 
-    /// The application's memory, for copies.
+    /// Returns the application's memory, for copies.
     pub fn iov(&self) -> &IoVec {
         &self.iov
     }
 
-    /// The `len` bytes from `at` on, appended to `out`; how many pieces that makes. None if `out` is too short.
+    /// Appends the `len` bytes from offset `at` to `out`; returns the number of pieces, or `None` if `out` is too
+    /// short.
     pub(super) fn spans(&self, at: usize, len: usize, out: &mut [Span]) -> Option<usize> {
         let (mut skip, mut left, mut count) = (at, len, 0);
         for (place, region) in self.iov.spans().zip(&self.regions) {

@@ -13,29 +13,29 @@ use crate::ffi::client::{Ep, Span};
 
 pub enum Loan {
     Nothing,
-    /// The first bytes of a slot, so many.
+    /// A slot, and the number of bytes from its start.
     Slot(Slot, usize),
     /// All of a block.
     Block(Arc<Block>),
     /// A part of the application's memory.
     Lent(Arc<Lent>, Range<usize>),
-    /// The first bytes of a slot, and a part of the application's memory after them.
+    /// The first bytes of a slot, followed by a part of the application's memory.
     Both(Slot, usize, Arc<Lent>, Range<usize>),
 }
 
-/// As what the provider below gets it.
+/// The form for the provider below.
 pub(super) struct Spans {
     spans: [Span; IOV_LIMIT + 1],
     count: usize,
 }
 
 impl Loan {
-    /// Whether it has memory of the application.
+    /// Whether it contains memory of the application.
     pub fn is_lent(&self) -> bool {
         matches!(self, Loan::Lent(..) | Loan::Both(..))
     }
 
-    /// How many pieces the provider below gets.
+    /// Returns the number of pieces for the provider below.
     pub fn pieces(&self) -> Result<usize> {
         let mut spans = Spans::new();
         self.add_lent(&mut spans)?;
@@ -43,7 +43,7 @@ impl Loan {
         Ok(spans.count + usize::from(own))
     }
 
-    /// For an operation of `ep`.
+    /// Returns the pieces for an operation of `ep`.
     #[inline]
     pub(super) fn spans(&self, ep: &Arc<Ep>) -> Result<Spans> {
         let mut all = Spans::new();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a layered provider has under way on the objects of another one, which it calls by `ffi::client`: operations
-//! with the memory that they use, until their completions are traded for it. fi_msg(3), fi_rma(3), fi_mr(3).
+//! Operations of a layered provider on objects of another one, which it calls by `ffi::client`, together with the
+//! memory that they use until their completions are traded for it. fi_msg(3), fi_rma(3), fi_mr(3).
 //!
-//! `Registrar` registers memory the way the provider below demands. A `Slot` of a `Pool` is memory of ours for one
-//! message, a `Block` is for many that come in, `Lent` is memory of the application; a `Loan` is what one operation has
-//! of these. `Operations` keeps loans.
+//! `Registrar` registers memory as the provider below requires. A `Slot` of a `Pool` is memory of this library for one
+//! message, a `Block` for many incoming messages, `Lent` is memory of the application; a `Loan` is the part of these
+//! that one operation uses. `Operations` holds the loans.
 //!
-//! Trusted with: handing the application's memory down. The promise that it stays valid comes with the `IoVec` that a
-//! `Lent` owns; an operation below keeps it until its completion was read or its endpoint is closed. What is under way
-//! when `Operations` goes away is never freed.
+//! Trusted with: passing the application's memory to the provider below. The promise that it stays valid belongs to the
+//! `IoVec` that a `Lent` owns; an operation below keeps it until its completion was read or its endpoint is closed. The
+//! memory of operations in flight when `Operations` is dropped is never freed.
 
-// Each layered provider takes its part.
+// Each layered provider needs only a part.
 #![allow(dead_code, unused_imports)]
 
 mod block;
@@ -34,8 +34,8 @@ pub use operations::{Closed, Failed, Operations, close};
 pub use pool::{Pool, Slot};
 pub use registrar::Registrar;
 
-/// Opens an object whose wait object is its descriptors, each by what it is, if the provider has that; else one that
-/// stands for all. Sets of descriptors of which one is in the other have a limit: epoll_ctl(2) gives `EINVAL`.
+/// Opens an object with all its descriptors as wait object, if the provider supports that, otherwise with one that
+/// represents all. Nested epoll sets have a depth limit: epoll_ctl(2) returns `EINVAL`.
 pub fn with_descriptors<T>(open: impl Fn(fi_wait_obj) -> Result<T>) -> Result<T> {
     open(FI_WAIT_POLLFD).or_else(|_| open(FI_WAIT_FD))
 }

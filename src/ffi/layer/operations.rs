@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that are under way below.
+//! Operations in flight below.
 
 use core::mem;
 use std::sync::Arc;
@@ -15,12 +15,12 @@ use crate::base::{Error, Result};
 use crate::ffi::client::{Context, Cq, Done, Ep, Info, Message, RmaMessage, Span};
 use crate::ffi::unclosed;
 
-/// Each holds its memory, and what its owner knows of it. All of them complete at queues of one domain below.
+/// Each operation holds its memory and its owner's data. All complete at queues of one domain below.
 pub struct Operations<T> {
-    /// `None`: one of an endpoint that is closed.
+    /// `None`: the entry of an operation whose endpoint is closed.
     table: Slab<Option<Operation<T>>>,
-    /// Those, with the queue where their completions may lie unread. No other operation gets such a place: it would be
-    /// taken for what has completed.
+    /// Entries of closed endpoints, with the queue that may still have their completions. They are not reused, because
+    /// such a completion would be taken for that of the new operation.
     gone: Vec<Gone>,
     contexts: Contexts,
 }
@@ -31,38 +31,38 @@ struct Gone {
 }
 
 struct Operation<T> {
-    /// The endpoint's number (`Handle::number`).
+    /// Number of the endpoint (`Handle::number`).
     ep: usize,
     loan: Loan,
     what: T,
 }
 
-/// An operation that was not posted. FI_EAGAIN: it can be after some progress.
+/// An operation that was not posted. FI_EAGAIN: retry after some progress.
 pub struct Failed<T> {
     pub error: Error,
     pub loan: Loan,
     pub what: T,
 }
 
-/// An endpoint is closed: nobody uses the memory of its operations any more.
+/// Proof that an endpoint is closed, so that the memory of its operations is not in use any more.
 pub struct Closed(usize);
 
 #[cfg(test)]
 impl Closed {
-    /// As if the endpoint were closed.
+    /// Pretends that the endpoint is closed.
     pub fn of(ep: &Ep) -> Closed {
         Closed(ep.number())
     }
 }
 
-/// Closes an endpoint. FI_EBUSY while somebody else holds the handle.
+/// Closes an endpoint. Returns FI_EBUSY while other references to the handle exist.
 pub fn close(ep: Arc<Ep>) -> core::result::Result<Closed, (Arc<Ep>, Error)> {
     let number = ep.number();
     ep.close().map(|()| Closed(number))
 }
 
 impl<T> Operations<T> {
-    /// For operations of endpoints that are opened with this entry, or one with the same mode.
+    /// Creates a table for operations of endpoints that are opened with this entry, or one with the same mode.
     pub fn new(info: Info<'_>) -> Operations<T> {
         Operations {
             table: Slab::new(),
@@ -71,12 +71,12 @@ impl<T> Operations<T> {
         }
     }
 
-    /// How many are under way.
+    /// Returns the number of operations in flight.
     pub fn len(&self) -> usize {
         self.table.len() - self.gone.len()
     }
 
-    /// As `len`, with those that wait until their completions are read.
+    /// Does the same as `len`, including entries that wait until their completions are read.
     #[cfg(test)]
     pub fn places(&self) -> usize {
         self.table.len()
@@ -87,7 +87,7 @@ impl<T> Operations<T> {
         places.filter_map(|(_, place)| Some(&place.as_ref()?.what))
     }
 
-    /// Each with whether it uses memory of the application.
+    /// Returns each operation, with whether it uses memory of the application.
     pub fn each(&mut self) -> impl Iterator<Item = (&mut T, bool)> {
         let places = self.table.iter_mut();
         let each = places.filter_map(|(_, place)| place.as_mut());
@@ -139,7 +139,7 @@ impl<T> Operations<T> {
         })
     }
 
-    /// Receives messages until the block is full, which the last of their completions says: FI_MULTI_RECV.
+    /// Receives messages until the block is full, which its last completion reports: FI_MULTI_RECV.
     pub fn recv_many(
         &mut self,
         ep: &Arc<Ep>,
@@ -161,7 +161,8 @@ impl<T> Operations<T> {
         })
     }
 
-    /// The block of the receive that a completion is about. Who keeps it lets go of it before the receive ends.
+    /// Returns the block of the receive that a completion belongs to. Callers must drop their reference before the
+    /// receive ends.
     #[inline]
     pub fn block_of(&self, done: &Done) -> Option<&Arc<Block>> {
         match &self.under_way(done)?.loan {
@@ -211,7 +212,7 @@ impl<T> Operations<T> {
         })
     }
 
-    /// What has completed, well or not. None: it is no operation of these.
+    /// Ends an operation by its completion or error. Returns `None` if it is not an operation of this table.
     #[inline]
     pub fn end(&mut self, done: Done) -> Option<(T, Loan)> {
         let number = self.contexts.number(&done)?;
@@ -220,7 +221,7 @@ impl<T> Operations<T> {
         Some((what, loan))
     }
 
-    /// The operation that has completed, which stays.
+    /// Returns the operation of a completion without ending it.
     pub fn get(&self, done: &Done) -> Option<&T> {
         Some(&self.under_way(done)?.what)
     }
@@ -230,7 +231,7 @@ impl<T> Operations<T> {
         self.table.get(self.contexts.number(done)?)?.as_ref()
     }
 
-    /// What was under way at an endpoint that is closed. `cq`: where it completed, if that is still read.
+    /// Ends the operations in flight at a closed endpoint. `cq`: their queue, if it is still read.
     pub fn closed(&mut self, Closed(ep): Closed, cq: Option<&Cq>) -> Vec<(T, Loan)> {
         let mut ended = Vec::new();
         for (place, operation) in &mut self.table {
@@ -244,8 +245,8 @@ impl<T> Operations<T> {
         ended
     }
 
-    /// The queue was empty when it was read, and all was told that was read before: nothing is left there of endpoints
-    /// that are closed. A queue that nobody reads any more is, too.
+    /// Frees the entries of closed endpoints after the queue was read until empty and everything read was handled. Also
+    /// called for a queue that will not be read any more.
     #[inline]
     pub fn read_empty(&mut self, cq: &Cq) {
         if !self.gone.is_empty() {
@@ -253,7 +254,7 @@ impl<T> Operations<T> {
         }
     }
 
-    /// Whether places wait for a queue to be seen empty. Each takes memory until then.
+    /// Whether entries wait for a queue to be empty. Each takes memory until then.
     #[inline]
     pub fn has_gone(&self) -> bool {
         !self.gone.is_empty()
@@ -285,7 +286,7 @@ impl<T> Operations<T> {
         let entry = self.table.vacant_entry();
         let number = entry.key();
         let context = self.contexts.of(number);
-        // Before it is posted: the provider has the memory as soon as the call begins.
+        // Inserted before the post, because the provider has the memory as soon as the call begins.
         entry.insert(Some(Operation {
             ep: ep.number(),
             loan,
@@ -306,7 +307,7 @@ impl<T> Operations<T> {
 impl<T> Drop for Operations<T> {
     fn drop(&mut self) {
         if self.len() > 0 {
-            // The provider may use their memory as long as it likes.
+            // The provider may use their memory for an unlimited time.
             unclosed("endpoint with operations under way", Error::BUSY);
             mem::forget(mem::take(&mut self.table));
             mem::forget(mem::replace(&mut self.contexts, Contexts::Numbers(0)));
@@ -314,7 +315,7 @@ impl<T> Drop for Operations<T> {
     }
 }
 
-/// The number of no queue.
+/// A number that no queue has.
 const NOWHERE: usize = 0;
 
 fn rma<'a>(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory of ours for messages below, in slots of one size. It is registered in chunks, grows on demand up to a limit,
-//! and is used again.
+//! Memory of this library for messages below, in slots of one size. It is registered in chunks, grows on demand up to a
+//! limit, and is reused.
 
 use core::ptr::slice_from_raw_parts_mut;
 use std::sync::Arc;
@@ -16,19 +16,20 @@ pub struct Pool {
     size: usize,
     access: u64,
     free: Vec<Slot>,
-    /// Those of which endpoints have regions of their own.
+    /// Chunks with a region for each endpoint.
     chunks: Vec<Arc<Chunk>>,
     made: usize,
     limit: usize,
 }
 
-/// Memory that was registered at once.
+/// Memory that was registered together.
 struct Chunk {
     memory: Arc<Memory>,
     regions: Regions,
 }
 
-/// Room for one message, after the bytes that belong to the provider below. Who has the slot has its memory alone.
+/// Memory for one message, after the bytes that belong to the provider below. The holder of the slot has exclusive
+/// access.
 pub struct Slot {
     chunk: Arc<Chunk>,
     at: usize,
@@ -37,7 +38,7 @@ pub struct Slot {
 }
 
 impl Pool {
-    /// Slots for messages of `size` bytes, `limit` of them at most. `access`: rights of local operations.
+    /// Creates a pool of at most `limit` slots for messages of `size` bytes. `access`: rights of local operations.
     pub fn new(registrar: Registrar, size: usize, access: u64, limit: usize) -> Pool {
         Pool {
             registrar,
@@ -50,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// FI_EAGAIN: all are in use.
+    /// Takes a slot. FI_EAGAIN: all are in use.
     #[inline]
     pub fn take(&mut self) -> Result<Slot> {
         match self.free.pop() {
@@ -64,19 +65,19 @@ impl Pool {
         self.free.push(slot);
     }
 
-    /// Closes the regions of an endpoint that is about to be closed; nothing is sent or received there any more.
+    /// Closes the regions of an endpoint that is about to be closed; no operation of that endpoint follows.
     pub fn forget(&mut self, ep: &Ep) {
         for chunk in &self.chunks {
             chunk.regions.forget(ep);
         }
     }
 
-    /// How many are taken.
+    /// Returns the number of slots in use.
     pub fn used(&self) -> usize {
         self.made - self.free.len()
     }
 
-    /// How many more can be taken.
+    /// Returns the number of slots that can still be taken.
     pub fn left(&self) -> usize {
         self.limit - self.used()
     }
@@ -109,11 +110,11 @@ impl Pool {
 }
 
 impl Slot {
-    /// The bytes of the message.
+    /// Returns the bytes of the message.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        // SAFETY: the slot's part of the chunk, which no other slot has; who has the slot has it alone: no operation
-        // is under way, and no peer has rights.
+        // SAFETY: no other slot has this part of the chunk, and the holder of the slot has exclusive access: no
+        // operation is in flight, and no peer has rights.
         unsafe { &*self.place().cast_const() }
     }
 
@@ -123,7 +124,7 @@ impl Slot {
         unsafe { &mut *self.place() }
     }
 
-    /// Room for the bytes of a message.
+    /// Returns the maximum of bytes in a message.
     #[inline]
     pub fn room(&self) -> usize {
         self.size
@@ -136,7 +137,7 @@ impl Slot {
         slice_from_raw_parts_mut(first, self.size)
     }
 
-    /// The first `len` bytes of the message, with what is before it, for an operation of `ep`.
+    /// Returns the first `len` bytes of the message with the provider's bytes before it, for an operation of `ep`.
     #[inline]
     pub(super) fn span(&self, len: usize, ep: &Arc<Ep>) -> Result<Span> {
         if len > self.size {
@@ -154,5 +155,5 @@ impl Slot {
 
 /// Slots do not share cache lines.
 const LINE: usize = 64;
-/// Bytes that are registered at once, about.
+/// Approximate number of bytes that are registered together.
 const CHUNK: usize = 1 << 18;

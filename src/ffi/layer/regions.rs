@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The regions of memory of ours: none, one of the domain, or one of each endpoint that uses it (FI_MR_ENDPOINT).
+//! The regions of this library's memory: none, one of the domain, or one for each endpoint that uses it
+//! (FI_MR_ENDPOINT).
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -19,12 +20,12 @@ pub(super) enum Regions {
 pub(super) struct OfEndpoints {
     registrar: Registrar,
     access: u64,
-    /// With the number of the endpoint (`Handle::number`).
+    /// Regions with the number of their endpoint (`Handle::number`).
     open: Mutex<Vec<(usize, Arc<Mr>)>>,
 }
 
 impl Regions {
-    /// Where regions belong to endpoints, each is made with the first operation of its endpoint.
+    /// Creates the regions. If they belong to endpoints, each is created with the first operation of its endpoint.
     pub fn new(registrar: &Registrar, memory: &Arc<Memory>, access: u64) -> Result<Regions> {
         Ok(match (registrar.wants_local(), registrar.of_endpoints()) {
             (false, _) => Regions::None,
@@ -41,7 +42,7 @@ impl Regions {
         matches!(self, Regions::OfEndpoints(_))
     }
 
-    /// The descriptor for operations of `ep` on the memory that the regions are made for.
+    /// Returns the descriptor for operations of `ep` on the memory that the regions belong to.
     #[inline]
     pub fn desc(&self, ep: &Arc<Ep>, memory: &Arc<Memory>) -> Result<*mut c_void> {
         match self {
@@ -51,7 +52,7 @@ impl Regions {
         }
     }
 
-    /// An endpoint is about to be closed: fi_mr(3) wants its regions closed before.
+    /// Closes the region of an endpoint before the endpoint is closed, as fi_mr(3) requires.
     pub fn forget(&self, ep: &Ep) {
         if let Regions::OfEndpoints(regions) = self {
             let mut open = regions.open.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Registers memory below, as the entry of the provider there demands: fi_mr(3).
+//! Registers memory below, as the entry of the provider there requires: fi_mr(3).
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,18 +10,18 @@ use crate::base::iovec::Span as Place;
 use crate::base::{Error, Registered, Result};
 use crate::ffi::client::{Cntr, Domain, Ep, Info, Memory, Mr};
 
-/// How memory is registered in one domain below; clones share the numbers for keys.
+/// Registers memory in one domain below; clones share the sequence of keys.
 #[derive(Clone)]
 pub struct Registrar {
     domain: Arc<Domain>,
-    /// Regions belong to this endpoint (FI_MR_ENDPOINT).
+    /// Endpoint of the regions, if regions belong to endpoints (FI_MR_ENDPOINT).
     ep: Option<Arc<Ep>>,
     /// FI_MR_* bits of the entry.
     mr_mode: u64,
     local: bool,
     prefix: usize,
     keys: Arc<AtomicU64>,
-    /// Counts what peers write to memory that is lent to them.
+    /// Counts peers' writes to memory that is lent to them.
     counter: Option<Arc<Cntr>>,
 }
 
@@ -39,14 +39,14 @@ impl Registrar {
         }
     }
 
-    /// For operations of one endpoint, where regions belong to endpoints. The endpoint stays open as long as a region
-    /// of it: shut it down, and take the completions, before it is closed.
+    /// Returns a registrar for operations of one endpoint, if regions belong to endpoints. The endpoint stays open as
+    /// long as one of its regions: shut it down, and take the completions, before it is closed.
     pub fn of_endpoint(&self, ep: &Arc<Ep>) -> Registrar {
         let ep = self.has(FI_MR_ENDPOINT).then(|| ep.clone());
         Registrar { ep, ..self.clone() }
     }
 
-    /// As this one. What peers write to memory that is lent to them counts.
+    /// Returns a clone whose counter counts peers' writes to lent memory.
     pub fn counting(&self, counter: &Arc<Cntr>) -> Registrar {
         let counter = Some(counter.clone());
         Registrar {
@@ -55,7 +55,7 @@ impl Registrar {
         }
     }
 
-    /// Regions belong to endpoints (FI_MR_ENDPOINT).
+    /// Whether regions belong to endpoints (FI_MR_ENDPOINT).
     pub fn of_endpoints(&self) -> bool {
         self.has(FI_MR_ENDPOINT)
     }
@@ -65,12 +65,12 @@ impl Registrar {
         self.local
     }
 
-    /// Bytes before each message that belong to the provider below (FI_MSG_PREFIX).
+    /// Number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
     pub fn prefix(&self) -> usize {
         self.prefix
     }
 
-    /// The address by which peers name the start of a region over memory that starts here.
+    /// Returns the address by which peers name the start of a region over memory that starts at `base`.
     pub(super) fn remote_address(&self, base: usize) -> u64 {
         match self.has(FI_MR_VIRT_ADDR) || self.is_basic() {
             true => base as u64,
@@ -78,12 +78,12 @@ impl Registrar {
         }
     }
 
-    /// Memory of ours.
+    /// Registers memory of this library.
     pub(super) fn register(&self, memory: &Arc<Memory>, access: u64) -> Result<Arc<Mr>> {
         self.with_key(|key| Mr::register(&self.domain, memory, access, key))
     }
 
-    /// Memory of the application.
+    /// Registers memory of the application.
     ///
     /// # Safety
     /// It may be read and written, as the access rights say, until the region is closed.
@@ -110,8 +110,8 @@ impl Registrar {
         })
     }
 
-    /// Memory that the application registers, for peers to reach: with the key that it wants, where keys are its
-    /// choice. What it says of its use (FI_MR_*) goes with it.
+    /// Registers memory below that the application registers for peers, with the requested key if applications choose
+    /// keys, and with its usage flags (FI_MR_*).
     pub fn register_application(
         &self,
         segments: &[Registered],
@@ -132,8 +132,8 @@ impl Registrar {
         attr.anonymous.mr_iov = pieces.as_ptr();
         (attr.iov_count, attr.access) = (pieces.len(), access);
         attr.requested_key = requested_key;
-        // SAFETY: the structs are read during the call. Who made the segments (`Registered::new`) promised their memory
-        // until the application has closed its region, which is not before the owner has dropped this one.
+        // SAFETY: the structs are read during the call. The creator of the segments (`Registered::new`) promised their
+        // memory until the application has closed its region; the owner drops this region before that.
         let region = unsafe { Mr::register_attr(&self.domain, &attr, flags) }?;
         if let Some(ep) = &self.ep {
             region.bind(ep, 0)?;
@@ -142,7 +142,7 @@ impl Registrar {
         Ok(region)
     }
 
-    /// Registers with a key that is free, and enables the region where that is a step of its own.
+    /// Registers with a free key, and enables the region if that is a separate step.
     fn with_key(&self, register: impl Fn(u64) -> Result<Arc<Mr>>) -> Result<Arc<Mr>> {
         for _ in 0..KEY_ATTEMPTS {
             match register(self.keys.fetch_add(1, Ordering::Relaxed)) {
@@ -169,7 +169,7 @@ impl Registrar {
     }
 }
 
-/// Applications choose their keys from 0 on, and the domain is theirs, too.
+/// Applications choose their keys from 0 on, and use the same domain.
 const FIRST_KEY: u64 = 1 << 31;
-/// Keys that are tried: some may be taken by the application.
+/// Number of keys to try: the application may have taken some.
 const KEY_ATTEMPTS: usize = 1024;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whose the memory of an operation is, over a provider made by hand. Its descriptors are 0xde5c.
+//! Ownership of an operation's memory, over a hand-made provider. Its descriptors are 0xde5c.
 
 use std::sync::Arc;
 
@@ -136,7 +136,7 @@ fn what_is_not_posted_comes_back_at_once() {
     let Loan::Slot(slot, _) = loan else {
         panic!("no slot");
     };
-    // More than the slot has is nothing that the provider gets to see.
+    // More bytes than the slot has are refused before the provider gets them.
     calls();
     let failed = all.send(&below.ep, Loan::Slot(slot, 101), 0, None, 0, "more");
     assert_eq!(failed.err().map(|failed| failed.error), Some(Error::INVAL));
@@ -215,12 +215,12 @@ fn completions_of_a_closed_endpoint_are_nobodys() {
         assert_eq!(all.closed(closed, Some(&below.cq)).len(), 1);
         send(&mut all, &below.ep, "after");
         assert_eq!((all.len(), all.iter().count()), (1, 1));
-        // What the closed one has left is read first.
+        // The completion of the closed endpoint is read first.
         let (first, second) = (below.done(), below.done());
         assert!(all.get(&first).is_none() && all.end(first).is_none());
         assert_eq!(all.get(&second), Some(&"after"));
         assert!(all.end(second).is_some());
-        // Then its place is free again.
+        // Then its entry is free again.
         assert_eq!(all.places(), 1);
         all.read_empty(&below.cq);
         assert_eq!((all.places(), all.len()), (0, 0));

@@ -20,33 +20,33 @@ use call::{Call, Local, Target, post, post_msg};
 pub enum Family {
     /// Without a result.
     Base,
-    /// The values before come back.
+    /// Returns the previous values.
     Fetch,
-    /// The same, and the target changes only where a comparison says so.
+    /// Returns the previous values, and changes the target only if a comparison succeeds.
     Compare,
 }
 
-/// What a call may be about, for one operation on one type.
+/// Limits of a call for one operation and datatype.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Elements {
-    /// Bytes of one.
+    /// Bytes of an element.
     pub size: usize,
-    /// Most of them in one call.
+    /// Maximum of elements in one call.
     pub count: usize,
 }
 
-/// An atomic operation that the initiator posts. All pieces of memory have the same number of whole elements together.
+/// An atomic operation that the initiator posts. All lists of memory have the same total number of whole elements.
 pub struct Atomic<'a, M = Host> {
     pub family: Family,
     pub datatype: fi_datatype,
     pub op: fi_op,
     /// Empty for FI_ATOMIC_READ.
     pub operands: IoVec<M>,
-    /// Of the family Compare only.
+    /// Only for the family Compare.
     pub compare: IoVec<M>,
-    /// Not of the family Base.
+    /// Not for the family Base.
     pub result: IoVec<M>,
-    /// Operation flags; FI_COMPLETION says whether success is reported.
+    /// Operation flags; FI_COMPLETION: report success.
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -55,7 +55,7 @@ pub struct Atomic<'a, M = Host> {
 }
 
 pub trait AtomicPath: DataPath {
-    /// `OPNOTSUPP` if the endpoint has no such operation.
+    /// Returns `OPNOTSUPP` if the endpoint does not support the operation.
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
     fn atomic(&self, atomic: &mut Atomic<'_, Self::Memory>) -> Result;
 }
@@ -142,7 +142,7 @@ unsafe extern "C" fn writemsg<T: AtomicPath>(
     msg: *const fi_msg_atomic,
     flags: u64,
 ) -> isize {
-    // SAFETY: as in `write`, for what `msg` names.
+    // SAFETY: as in `write`, for the memory that `msg` names.
     unsafe { post_msg::<T>(ep, Family::Base, msg, Local::None, Local::None, flags) }
 }
 
@@ -199,7 +199,7 @@ unsafe extern "C" fn readwrite<T: AtomicPath>(
         data: 0,
         context,
     };
-    // SAFETY: as in `write`; the result is left to the library until the completion.
+    // SAFETY: as in `write`; the library may write the result until the completion.
     unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
 }
 
@@ -243,7 +243,7 @@ unsafe extern "C" fn readwritemsg<T: AtomicPath>(
     flags: u64,
 ) -> isize {
     let result = Local::Several(resultv, result_desc, result_count);
-    // SAFETY: as in `readwrite`, for what `msg` names.
+    // SAFETY: as in `readwrite`, for the memory that `msg` names.
     unsafe { post_msg::<T>(ep, Family::Fetch, msg, Local::None, result, flags) }
 }
 
@@ -275,7 +275,7 @@ unsafe extern "C" fn compwrite<T: AtomicPath>(
         data: 0,
         context,
     };
-    // SAFETY: as in `readwrite`; what is compared stays unchanged until the completion, too.
+    // SAFETY: as in `readwrite`; the values to compare stay unchanged until the completion, too.
     unsafe { post::<T>(ep, call, Target::Single(addr, key), by_default) }
 }
 
@@ -326,7 +326,7 @@ unsafe extern "C" fn compwritemsg<T: AtomicPath>(
 ) -> isize {
     let compare = Local::Several(comparev, compare_desc, compare_count);
     let result = Local::Several(resultv, result_desc, result_count);
-    // SAFETY: as in `compwrite`, for what `msg` names.
+    // SAFETY: as in `compwrite`, for the memory that `msg` names.
     unsafe { post_msg::<T>(ep, Family::Compare, msg, compare, result, flags) }
 }
 

@@ -12,42 +12,42 @@ use crate::ffi::ops::av_set::SetRequest;
 use crate::ffi::ops::{FromCode, answer, object, status};
 use crate::ffi::user::{self, Room};
 
-/// What became of each address of an insertion.
+/// Results of an insertion.
 pub struct Inserted {
-    /// `Ok(fi_addr)` or why the address was not taken.
+    /// `Ok(fi_addr)`, or why the address was refused.
     pub results: Vec<Result<u64>>,
-    /// The call answers with an event instead of a count (FI_EVENT).
+    /// The call reports by an event instead of a count (FI_EVENT).
     pub by_event: bool,
 }
 
-/// What goes with the addresses of an insertion.
+/// Arguments of an insertion besides the addresses.
 pub struct Insertion {
     pub flags: u64,
     pub context: usize,
-    /// The names that completions are to use, one for each address, if any (FI_AV_USER_ID).
+    /// Identifiers for completions, one for each address, if any (FI_AV_USER_ID).
     pub user_ids: Vec<u64>,
-    /// The handles of the keys that the addresses have, one for each, if any (FI_AUTH_KEY).
+    /// Handles of the keys of the addresses, one for each, if any (FI_AUTH_KEY).
     pub keys: Vec<u64>,
 }
 
 pub trait AvCalls: Kind<Head = fid_av> {
     fn addr_form(&self) -> AddrForm;
     fn insert(&self, addrs: &[&[u8]], insertion: Insertion) -> Result<Inserted>;
-    /// Names to be resolved, one address each; a node without a service is an address in the format FI_ADDR_STR.
+    /// Resolves names, one address each; a node without a service is an address in the format FI_ADDR_STR.
     fn insert_names(
         &self,
         names: &[(String, Option<String>)],
         insertion: Insertion,
     ) -> Result<Inserted>;
     fn remove(&self, addrs: &[u64], flags: u64) -> Result;
-    /// The address as the provider's bytes.
+    /// Returns the address as the provider's bytes.
     fn lookup(&self, addr: u64) -> Result<Vec<u8>>;
     fn straddr(&self, addr: &[u8]) -> String;
     fn set_user_id(&self, addr: u64, id: u64, flags: u64) -> Result;
     fn open_set(&self, request: SetRequest, context: *mut c_void) -> Result<*mut fid_av_set>;
-    /// The handle of the key. `NOSYS`: the domain has none in its address vectors.
+    /// Returns the handle of the key. `NOSYS`: the domain has no keys in its address vectors.
     fn insert_auth_key(&self, key: &[u8], flags: u64) -> Result<u64>;
-    /// The key of a handle, or of an address.
+    /// Returns the key of a handle or of an address.
     fn lookup_auth_key(&self, addr: u64) -> Result<Secret>;
 }
 
@@ -75,8 +75,8 @@ unsafe fn av<'a, T: AvCalls>(av: *mut fid_av) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_av>(av) })
 }
 
-/// FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID and FI_AUTH_KEY one to read from, if there is anything to
-/// insert.
+/// Checks the arguments of an insertion. FI_SYNC_ERR needs an array to write to, FI_AV_USER_ID and FI_AUTH_KEY one to
+/// read from, unless there is nothing to insert.
 ///
 /// # Safety
 /// With FI_AV_USER_ID or FI_AUTH_KEY `fi_addr` must be NULL or have `count` elements.
@@ -96,7 +96,7 @@ unsafe fn insertion(
         return Err(Error::INVAL);
     }
     let given = 0..if named { count } else { 0 };
-    // SAFETY: promised by the caller; not NULL if there is one.
+    // SAFETY: promised by the caller; not NULL if there are elements.
     let given: Vec<u64> = given.map(|i| unsafe { *fi_addr.add(i) }).collect();
     let (user_ids, keys) = match flags & FI_AUTH_KEY {
         0 => (given, Vec::new()),
@@ -110,7 +110,7 @@ unsafe fn insertion(
     })
 }
 
-/// Hands out addresses and errors as fi_av(3) says; the number of addresses taken.
+/// Writes addresses and errors as fi_av(3) requires; returns the number of inserted addresses.
 ///
 /// # Safety
 /// `fi_addr` must be NULL or have room for all results; with FI_SYNC_ERR `context` must be an array of as many int.
@@ -148,11 +148,11 @@ unsafe extern "C" fn insert<T: AvCalls>(
     let result = unsafe { av::<T>(a) }.and_then(|av| {
         // SAFETY: fi_av(3): `fi_addr` is an array of `count` addresses.
         let insertion = unsafe { insertion(flags, context, fi_addr, count) }?;
-        // SAFETY: fi_av(3): `addr` is an array of `count` addresses in the format of the domain, which the caller
-        // leaves alone during the call.
+        // SAFETY: fi_av(3): `addr` is an array of `count` addresses in the format of the domain, which the caller does
+        // not change during the call.
         let addrs = unsafe { av.addr_form().read_array(addr, count) }?;
         let inserted = av.insert(&addrs, insertion)?;
-        // SAFETY: `fi_addr` and `context` as fi_av(3) says.
+        // SAFETY: `fi_addr` and `context` as fi_av(3) requires.
         unsafe { hand_out(inserted, fi_addr, flags, context) }
     });
     answer(result)
@@ -209,8 +209,8 @@ unsafe extern "C" fn insertsym<T: AvCalls>(
     answer(result)
 }
 
-/// fi_av(3), fi_av_insertsym: the number at the end of the node name and the service number are counted up; for each
-/// node all services.
+/// fi_av(3), fi_av_insertsym: counts up the number at the end of the node name and the service number; all services for
+/// each node.
 fn symmetric_names(
     node: &str,
     nodecnt: usize,
@@ -245,7 +245,7 @@ fn symmetric_names(
     Ok(names)
 }
 
-/// An address counts up as a number, over all its bytes.
+/// Counts up an address as one number over all its bytes.
 fn symmetric_addresses(
     ip: IpAddr,
     nodecnt: usize,
@@ -266,7 +266,7 @@ fn symmetric_addresses(
     names
 }
 
-/// More addresses than this in one call are a mistake of the caller.
+/// More addresses than this in one call are a caller's mistake.
 const SYM_LIMIT: usize = 1 << 24;
 
 unsafe extern "C" fn remove<T: AvCalls>(
@@ -300,13 +300,13 @@ unsafe extern "C" fn lookup<T: AvCalls>(
             return Err(Error::INVAL);
         }
         let bytes = av.lookup(fi_addr)?;
-        // SAFETY: `addrlen` is the size of the room at `addr`, and gets the size of the address.
+        // SAFETY: `addrlen` has the size of the buffer at `addr`, and receives the size of the address.
         unsafe { fill_sized(&bytes, addr, addrlen) }.map(drop)
     });
     status(result)
 }
 
-/// Flags ask for what a device knows of a peer.
+/// Flags request what a device stores about a peer; there is no such device.
 unsafe extern "C" fn lookup2<T: AvCalls>(
     a: *mut fid_av,
     fi_addr: fi_addr_t,
@@ -316,13 +316,13 @@ unsafe extern "C" fn lookup2<T: AvCalls>(
     _: *mut fid_xpu_ctx,
 ) -> c_int {
     match flags {
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, passed on.
         0 => unsafe { lookup::<T>(a, fi_addr, addr, addrlen) },
         _ => Error::NOSYS.negative(),
     }
 }
 
-/// Copies what fits and stores the length needed; whether it fitted.
+/// Copies what fits and stores the needed length; returns whether everything fitted.
 ///
 /// # Safety
 /// `len` must point to the number of bytes at `base`.
@@ -350,14 +350,14 @@ unsafe extern "C" fn straddr<T: AvCalls>(
     if addr.is_null() || len.is_null() {
         return core::ptr::null();
     }
-    // SAFETY: fi_av(3): `addr` is one address in the format of the domain, which the caller leaves alone during the
+    // SAFETY: fi_av(3): `addr` is one address in the format of the domain, which the caller does not change during the
     // call.
     let Ok(bytes) = (unsafe { av.addr_form().read(addr) }) else {
         return core::ptr::null();
     };
     let mut text = av.straddr(bytes).into_bytes();
     text.push(0);
-    // SAFETY: `len` is the size of the room at `buf`, and gets the size of the text.
+    // SAFETY: `len` has the size of the buffer at `buf`, and receives the size of the text.
     let room = unsafe { len.replace(text.len()) };
     if buf.is_null() {
         return core::ptr::null();
@@ -389,7 +389,7 @@ unsafe extern "C" fn av_set<T: AvCalls>(
     set: *mut *mut fid_av_set,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av_set(3): an open address vector; `attr` is NULL or readable; `set` gets the handle.
+    // SAFETY: fi_av_set(3): an open address vector; `attr` is NULL or readable; `set` receives the handle.
     status(unsafe {
         av::<T>(a).and_then(|av| {
             let attr = user::opt(attr).ok_or(Error::INVAL)?;
@@ -411,7 +411,7 @@ unsafe extern "C" fn insert_auth_key<T: AvCalls>(
         if key.is_null() || size == 0 || size > KEY_LIMIT {
             return Err(Error::INVAL);
         }
-        // SAFETY: fi_av(3): `key` has `size` bytes, `fi_addr` is where the handle goes.
+        // SAFETY: fi_av(3): `key` has `size` bytes, `fi_addr` receives the handle.
         unsafe {
             user::store(fi_addr, || {
                 av.insert_auth_key(user::bytes(key, size)?, flags)
@@ -420,7 +420,7 @@ unsafe extern "C" fn insert_auth_key<T: AvCalls>(
     }))
 }
 
-/// No provider has longer ones.
+/// No provider has longer keys.
 const KEY_LIMIT: usize = 4096;
 
 unsafe extern "C" fn lookup_auth_key<T: AvCalls>(
@@ -435,12 +435,12 @@ unsafe extern "C" fn lookup_auth_key<T: AvCalls>(
             return Err(Error::INVAL);
         }
         let bytes = av.lookup_auth_key(fi_addr)?;
-        // SAFETY: `size` is the size of the room at `key`, and gets the size of the key.
+        // SAFETY: `size` has the size of the buffer at `key`, and receives the size of the key.
         unsafe { fill_sized(&bytes, key, size) }.map(drop)
     }))
 }
 
-/// FI_ETOOSMALL when the room was short.
+/// Returns FI_ETOOSMALL if the buffer was too short.
 pub(super) fn fitted<R: FromCode>(result: Result<bool>) -> R {
     status(result.and_then(|fits| if fits { Ok(()) } else { Err(Error::TOOSMALL) }))
 }

@@ -9,14 +9,14 @@ use crate::ffi::object::{self, Kind, Other};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::store;
 
-/// `struct fi_av_set_attr`, read.
+/// The content of a `struct fi_av_set_attr`.
 #[derive(Clone, Copy, Debug)]
 pub struct SetRequest {
     pub count: usize,
     pub start: u64,
     pub end: u64,
     pub stride: u64,
-    /// A key was given.
+    /// Whether a key was given.
     pub keyed: bool,
     pub flags: u64,
 }
@@ -34,7 +34,7 @@ impl SetRequest {
     }
 }
 
-/// What a set does with another.
+/// Operation of one set on another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Merge {
     Union,
@@ -103,7 +103,7 @@ unsafe extern "C" fn remove<T: SetCalls>(s: *mut fid_av_set, addr: fi_addr_t) ->
 }
 
 unsafe extern "C" fn addr<T: SetCalls>(s: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_int {
-    // SAFETY: an open set; `coll_addr` gets the address.
+    // SAFETY: an open set; `coll_addr` receives the address.
     status(unsafe {
         set::<T>(s).and_then(|set| match coll_addr.is_null() {
             true => Err(Error::INVAL),

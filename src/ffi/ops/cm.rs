@@ -12,16 +12,16 @@ use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{object, status};
 use crate::ffi::user;
 
-/// fi_join_collective: what is joined.
+/// The arguments of fi_join_collective.
 pub struct Join<'a> {
     pub set: Other<'a>,
     pub coll_addr: u64,
     pub flags: u64,
 }
 
-/// Calls on endpoints and passive endpoints; each has its part of them.
+/// Calls on endpoints and passive endpoints; each supports some of them.
 pub trait CmCalls: Kind {
-    /// The local address as the provider's bytes.
+    /// Returns the local address as the provider's bytes.
     fn name(&self) -> Result<Vec<u8>>;
     fn set_name(&self, _addr: &[u8]) -> Result {
         Err(Error::NOSYS)
@@ -48,7 +48,7 @@ pub trait CmCalls: Kind {
     fn join(&self, _join: &Join<'_>, _context: *mut c_void) -> Result<*mut fid_mc> {
         Err(Error::NOSYS)
     }
-    /// fi_join of a multicast address; none if there is no address in the endpoint's format.
+    /// fi_join of a multicast address; `None` if there is no address in the endpoint's format.
     fn join_multicast(
         &self,
         _addr: Option<&[u8]>,
@@ -96,7 +96,7 @@ unsafe extern "C" fn setname<T: CmCalls>(fid: fid_t, addr: *mut c_void, addrlen:
 }
 
 /// # Safety
-/// `addrlen` must be NULL or tell the room at `addr`.
+/// `addrlen` must be NULL or have the size of the buffer at `addr`.
 unsafe fn give(name: Result<Vec<u8>>, addr: *mut c_void, addrlen: *mut usize) -> c_int {
     if addrlen.is_null() {
         return Error::INVAL.negative();
@@ -110,7 +110,7 @@ unsafe extern "C" fn getname<T: CmCalls>(
     addr: *mut c_void,
     addrlen: *mut usize,
 ) -> c_int {
-    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) says.
+    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) requires.
     unsafe { give(ep::<T, _>(fid).and_then(T::name), addr, addrlen) }
 }
 
@@ -119,7 +119,7 @@ unsafe extern "C" fn getpeer<T: CmCalls>(
     addr: *mut c_void,
     addrlen: *mut usize,
 ) -> c_int {
-    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) says.
+    // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) requires.
     unsafe { give(ep::<T, _>(e).and_then(T::peer), addr, addrlen) }
 }
 
@@ -130,7 +130,7 @@ unsafe extern "C" fn connect<T: CmCalls>(
     paramlen: usize,
 ) -> c_int {
     // SAFETY: fi_cm(3): an open endpoint; `addr` is NULL or an address in the endpoint's format, `param` has `paramlen`
-    // bytes; the caller leaves both alone during the call.
+    // bytes; the caller changes neither during the call.
     status(unsafe {
         ep::<T, _>(e).and_then(|ep| {
             let addr = match addr.is_null() {
@@ -181,8 +181,8 @@ unsafe extern "C" fn join<T: CmCalls>(
     mc: *mut *mut fid_mc,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cm(3): an open endpoint; with FI_COLLECTIVE `addr` is a `struct fi_collective_addr`, whose set stays open
-    // during the call, else an address in the endpoint's format; `mc` gets the handle.
+    // SAFETY: fi_cm(3): an open endpoint; with FI_COLLECTIVE `addr` is a `struct fi_collective_addr`, whose set stays
+    // open during the call, otherwise an address in the endpoint's format; `mc` receives the handle.
     status(unsafe {
         ep::<T, _>(e).and_then(|ep| {
             if flags & FI_COLLECTIVE == 0 {

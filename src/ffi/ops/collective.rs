@@ -11,28 +11,28 @@ use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::{DataPath, check_flags, endpoint, single};
 use crate::hmem::Host;
 
-/// A collective that is posted.
+/// A collective to post.
 pub struct Collective<M = Host> {
     pub what: fi_collective_op,
     pub datatype: fi_datatype,
     pub op: fi_op,
     /// The group.
     pub group: u64,
-    /// Calls without a root: FI_ADDR_NOTAVAIL.
+    /// FI_ADDR_NOTAVAIL for calls without a root.
     pub root: u64,
     /// Bytes of `count` elements.
     pub slice: usize,
     pub flags: OpFlags,
     pub context: usize,
-    /// What this member brings and gets; empty where it brings or gets nothing.
+    /// Data that this member contributes and receives; empty if it has none.
     pub input: IoVec<M>,
     pub output: IoVec<M>,
 }
 
 pub trait CollectiveCalls: DataPath {
-    /// Bytes of an element; FI_EOPNOTSUPP if there is no such collective.
+    /// Returns the size of an element; FI_EOPNOTSUPP if the collective is not supported.
     fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize>;
-    /// How many slices this member brings and gets.
+    /// Returns how many slices this member contributes and receives.
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)>;
     fn collect(&self, call: Collective<Self::Memory>) -> Result;
 }
@@ -71,7 +71,7 @@ struct Call {
 }
 
 impl Call {
-    /// One that moves nothing.
+    /// Returns the arguments of a call without data.
     const fn new(what: fi_collective_op, group: fi_addr_t, context: *mut c_void) -> Call {
         Call {
             what,
@@ -88,15 +88,15 @@ impl Call {
     }
 }
 
-/// Flags of a call. A result is complete when it is there: no stricter level can be asked for.
+/// Flags of a call. A result is complete when it is there: no stricter completion level exists.
 const FLAGS: OpFlags = flags!(OpFlags: COMPLETION | MORE | INJECT | INJECT_COMPLETE);
 const LEVELS: OpFlags = flags!(OpFlags:
     TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE
 );
 
 /// # Safety
-/// As fi_collective(3) says of the endpoint and the buffers, which have room for what this member brings and gets, and
-/// are left to the library until the completion.
+/// As fi_collective(3) requires for the endpoint and the buffers, which have room for the data of this member and
+/// belong to the library until the completion.
 unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
     // SAFETY: promised by the caller.
     let ep = unsafe { endpoint::<T>(ep) };
@@ -112,7 +112,7 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
         let bytes = |slices: usize| slice.checked_mul(slices).ok_or(Error::MSGSIZE);
         let buffer = |base: *const c_void, desc, slices| match slices {
             0 => Ok(IoVec::empty()),
-            // SAFETY: promised by the caller: a buffer with as many slices as the member brings or gets.
+            // SAFETY: promised by the caller: a buffer with as many slices as the member contributes or receives.
             _ => unsafe { single(base, bytes(slices)?, desc) },
         };
         ep.collect(Collective {
@@ -177,7 +177,7 @@ unsafe extern "C" fn broadcast<T: CollectiveCalls>(
     unsafe { post::<T>(ep, call) }
 }
 
-/// The calls without an operation and without a root.
+/// Calls without an operation and without a root.
 macro_rules! exchange {
     ($name:ident, $what:ident) => {
         unsafe extern "C" fn $name<T: CollectiveCalls>(
@@ -200,7 +200,7 @@ macro_rules! exchange {
                 flags,
                 ..Call::new($what, coll_addr, context)
             };
-            // SAFETY: an open endpoint; the buffers have the slices that fi_collective(3) says.
+            // SAFETY: an open endpoint; the buffers have the slices that fi_collective(3) requires.
             unsafe { post::<T>(ep, call) }
         }
     };
@@ -209,7 +209,7 @@ macro_rules! exchange {
 exchange!(alltoall, FI_ALLTOALL);
 exchange!(allgather, FI_ALLGATHER);
 
-/// Those with an operation.
+/// Calls with an operation.
 macro_rules! reduction {
     ($name:ident, $what:ident) => {
         unsafe extern "C" fn $name<T: CollectiveCalls>(
@@ -271,7 +271,7 @@ unsafe extern "C" fn reduce<T: CollectiveCalls>(
     unsafe { post::<T>(ep, call) }
 }
 
-/// Those between the root and all others.
+/// Calls between the root and all others.
 macro_rules! rooted {
     ($name:ident, $what:ident) => {
         unsafe extern "C" fn $name<T: CollectiveCalls>(

@@ -26,18 +26,18 @@ pub struct CqErr {
     pub prov_errno: i32,
     pub err_data: Option<Box<[u8]>>,
     pub src_addr: u64,
-    /// What fi_cq_strerror says of it, where that is more than the text of its number.
+    /// The text of fi_cq_strerror, if there is more to report than the text of the number.
     pub why: Option<Arc<CStr>>,
 }
 
 pub trait CqCalls: Kind<Head = fid_cq> {
     /// 64-bit words per entry of this queue's format.
     fn words(&self) -> usize;
-    /// The API version the fabric was opened with; it tells how long a `fi_cq_err_entry` is.
+    /// The API version that the fabric was opened with; it determines the size of a `fi_cq_err_entry`.
     fn api_version(&self) -> u32;
-    /// Up to `max` entries, and their sources if there is a place for them.
+    /// Reads up to `max` entries, and their sources if there is a buffer for them.
     fn read(&self, max: usize, out: Words<'_>, src: Option<Words<'_>>) -> Result<usize>;
-    /// Like `read`, but sleeps until there is something; `cond` is how many entries a threshold queue waits for.
+    /// Does the same as `read`, but sleeps until there is an entry; `cond` is the threshold of entries to wait for.
     fn sread(
         &self,
         max: usize,
@@ -46,16 +46,16 @@ pub trait CqCalls: Kind<Head = fid_cq> {
         cond: usize,
         timeout: c_int,
     ) -> Result<usize>;
-    /// The error at the head, handed to `take`. What it points to stays until the next call.
+    /// Passes the error at the head to `take`. Its pointers stay valid until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result;
     fn signal(&self) -> Result;
-    /// Progress of a queue whose entries go to its owner.
+    /// Drives progress of a queue whose entries go to its owner.
     fn drive(&self) -> Result;
-    /// What there is to say of the error that was read last, if this is its number. The queue keeps it until the next.
+    /// Returns more about the error that was read last, if it has this number. The queue keeps it until the next error.
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>>;
 }
 
-/// The calls of a queue that another provider owns: fi_peer(3) leaves only progress.
+/// The calls of a queue that belongs to another provider: fi_peer(3) leaves only progress.
 pub fn driven_table<T: CqCalls>() -> &'static fi_ops_cq {
     &fi_ops_cq {
         read: Some(drive::<T>),
@@ -84,10 +84,10 @@ pub fn table<T: CqCalls>() -> &'static fi_ops_cq {
     }
 }
 
-/// The queue, and the caller's room for `count` entries of its format and as many addresses.
+/// Returns the queue, and the caller's buffers for `count` entries of its format and as many addresses.
 ///
 /// # Safety
-/// As fi_cq_readfrom says of its arguments.
+/// As fi_cq_readfrom requires for its arguments.
 #[inline]
 unsafe fn arguments<'a, T: CqCalls>(
     cq: *mut fid_cq,
@@ -129,7 +129,7 @@ unsafe extern "C" fn readfrom<T: CqCalls>(
     count: usize,
     src_addr: *mut fi_addr_t,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     let arguments = unsafe { arguments::<T>(cq, buf, count, src_addr) };
     answer(arguments.and_then(|(cq, out, src)| cq.read(count, out, src)))
 }
@@ -141,7 +141,7 @@ unsafe extern "C" fn sread<T: CqCalls>(
     cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     unsafe { sreadfrom::<T>(cq, buf, count, core::ptr::null_mut(), cond, timeout) }
 }
 
@@ -153,7 +153,7 @@ unsafe extern "C" fn sreadfrom<T: CqCalls>(
     cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     let arguments = unsafe { arguments::<T>(cq, buf, count, src_addr) };
     // FI_CQ_COND_THRESHOLD: the pointer's value is the number of entries to wait for.
     let cond = cond as usize;
@@ -178,8 +178,8 @@ unsafe extern "C" fn readerr<T: CqCalls>(
     answer(result.map(|()| 1))
 }
 
-/// Writes as much of the entry as the caller's headers have: 72 bytes below API 1.5, 80 below 1.20, else 88.
-/// `err_data` is copied, or points to the bytes that the queue keeps until its next read.
+/// Writes as much of the entry as the caller's headers define: 72 bytes below API 1.5, 80 below 1.20, otherwise 88.
+/// `err_data` is copied, or points to bytes that the queue keeps until its next read.
 ///
 /// # Safety
 /// `buf` must be a writable `fi_cq_err_entry` of that API version.
@@ -215,7 +215,7 @@ unsafe fn write_err(buf: *mut fi_cq_err_entry, entry: &CqErr, api: u32) {
     }
 }
 
-/// Error data that stays ours, as C sees it: NULL if there is none.
+/// Returns a C pointer to error data that the queue keeps: NULL if there is none.
 pub(super) fn lent(data: &[u8]) -> *mut c_void {
     match data.is_empty() {
         true => core::ptr::null_mut(),
@@ -243,7 +243,8 @@ unsafe extern "C" fn strerror<T: CqCalls>(
         return core::ptr::null();
     };
     let why = cq.why(prov_errno);
-    // Provider error codes of all providers here are FI_ numbers. What the queue keeps is there until its next error is read.
+    // All providers of this library use FI_ numbers as error codes. The queue keeps the text until its next error is
+    // read.
     let text = why
         .as_deref()
         .map_or_else(|| strerror_text(prov_errno), CStr::as_ptr);
@@ -252,7 +253,7 @@ unsafe extern "C" fn strerror<T: CqCalls>(
     text
 }
 
-/// A copy of `text` in `buf`, cut but terminated.
+/// Copies `text` to `buf`, cut if necessary but terminated.
 ///
 /// # Safety
 /// `buf` must be NULL or have room for `len` bytes.
@@ -271,7 +272,7 @@ pub(super) unsafe fn copy_text(text: &CStr, buf: *mut c_char, len: usize) {
 mod tests {
     use super::*;
 
-    /// What is behind the bytes that a version has, and what `err_data` and its size bring in.
+    /// Fills bytes that must not be written, and `err_data` and its size before the call.
     const UNTOUCHED: u64 = 0x5a5a_5a5a_5a5a_5a5a;
 
     fn entry(data: &[u8]) -> CqErr {
@@ -284,7 +285,7 @@ mod tests {
         }
     }
 
-    /// The 64-bit words of an entry of that version after it was written; `err_data` and its size as given before.
+    /// Returns the 64-bit words of an entry of that version after the write; `err_data` and its size as given before.
     fn written(error: &CqErr, api: u32, err_data: u64, err_data_size: u64) -> [u64; 11] {
         let mut words = [UNTOUCHED; 11];
         (words[8], words[9]) = (err_data, err_data_size);

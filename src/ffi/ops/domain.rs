@@ -14,27 +14,27 @@ use crate::ffi::ops::{object, status};
 use crate::ffi::peer::{PeerCq, PeerSrx};
 use crate::ffi::user::{opt, store, text};
 
-/// `struct fi_av_attr`, read.
+/// The content of a `struct fi_av_attr`.
 #[derive(Clone, Copy, Debug)]
 pub struct AvRequest<'a> {
     pub av_type: fi_av_type,
     pub rx_ctx_bits: c_int,
     pub count: usize,
-    /// Processes share the vector by it.
+    /// Name by which processes share the vector.
     pub name: Option<&'a str>,
     pub flags: u64,
 }
 
-/// What fi_av_open returns.
+/// Result of fi_av_open.
 pub struct OpenedAv {
     pub handle: *mut fid_av,
-    /// The type in force.
+    /// The actual type.
     pub av_type: fi_av_type,
-    /// Of a named vector: where the fi_addr_t of its addresses are.
+    /// For a named vector: the array of the fi_addr_t values of its addresses.
     pub map_addr: Option<*const fi_addr_t>,
 }
 
-/// `struct fi_cq_attr`, read.
+/// The content of a `struct fi_cq_attr`.
 pub struct CqRequest<'a> {
     pub size: usize,
     pub flags: u64,
@@ -42,11 +42,11 @@ pub struct CqRequest<'a> {
     pub wait_obj: fi_wait_obj,
     pub wait_cond: fi_cq_wait_cond,
     pub wait_set: Option<Other<'a>>,
-    /// With FI_PEER: the queue that it stands for.
+    /// With FI_PEER: the owner's queue.
     pub owner: Option<PeerCq>,
 }
 
-/// `struct fi_cntr_attr`, read.
+/// The content of a `struct fi_cntr_attr`.
 #[derive(Clone, Copy)]
 pub struct CntrRequest<'a> {
     pub events: fi_cntr_events,
@@ -55,7 +55,7 @@ pub struct CntrRequest<'a> {
     pub flags: u64,
 }
 
-/// What fi_query_collective asks.
+/// The arguments of fi_query_collective.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveQuery {
     pub what: fi_collective_op,
@@ -63,7 +63,7 @@ pub struct CollectiveQuery {
     pub op: fi_op,
 }
 
-/// What it answers: elements of a call, bytes of one, members of a group.
+/// Its result: elements in a call, bytes of an element, members of a group.
 #[derive(Clone, Copy, Debug)]
 pub struct CollectiveLimits {
     pub count: usize,
@@ -73,12 +73,12 @@ pub struct CollectiveLimits {
 
 pub trait DomainCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
-    /// The handle, and the type in force.
+    /// Returns the handle and the actual type.
     fn open_av(&self, request: AvRequest<'_>, context: *mut c_void) -> Result<OpenedAv>;
     fn open_cq(&self, request: CqRequest<'_>, context: *mut c_void) -> Result<*mut fid_cq>;
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr>;
     fn open_ep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
-    /// `owner`: with FI_PEER, who has the receives.
+    /// `owner`: with FI_PEER, the owner of the receives.
     fn open_srx(
         &self,
         attr: Option<RxAttr>,
@@ -89,7 +89,7 @@ pub trait DomainCalls: Kind<Head = fid_domain> {
     fn open_sep(&self, info: Info, context: *mut c_void) -> Result<*mut fid_ep>;
     fn open_poll(&self) -> Result<*mut fid_poll>;
     fn query_collective(&self, query: &CollectiveQuery) -> Result<CollectiveLimits>;
-    /// `OPNOTSUPP` if no endpoint has such an operation.
+    /// Returns `OPNOTSUPP` if no endpoint supports the operation.
     fn query_atomic(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
 }
 
@@ -118,7 +118,7 @@ unsafe fn domain<'a, T: DomainCalls>(domain: *mut fid_domain) -> Result<&'a T> {
     object(unsafe { object::get::<T, fid_domain>(domain) })
 }
 
-/// fi_xpu(3): no provider has queues and counters for a device.
+/// fi_xpu(3): no provider supports queues and counters for a device.
 fn for_the_host(flags: u64) -> Result {
     match flags & FI_XPU {
         0 => Ok(()),
@@ -126,7 +126,7 @@ fn for_the_host(flags: u64) -> Result {
     }
 }
 
-/// A wait set named in attributes.
+/// Returns the wait set in attributes.
 ///
 /// # Safety
 /// The wait set must stay open during the call.
@@ -245,7 +245,7 @@ unsafe extern "C" fn endpoint2<T: DomainCalls>(
     context: *mut c_void,
 ) -> c_int {
     match flags {
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, passed on.
         0 => unsafe { endpoint::<T>(d, info, ep, context) },
         FI_XPU => Error::NOSYS.negative(),
         _ => Error::BADFLAGS.negative(),
@@ -328,7 +328,7 @@ unsafe extern "C" fn query_collective<T: DomainCalls>(
             let asked = opt(attr).ok_or(Error::INVAL)?;
             let what = match flags {
                 0 => coll,
-                // The other way to ask for a reduction whose result is scattered.
+                // The other form of a reduction whose result is scattered.
                 flags if flags == u64::from(FI_SCATTER.0) => FI_REDUCE_SCATTER,
                 _ => return Err(Error::BADFLAGS),
             };
@@ -354,7 +354,7 @@ unsafe extern "C" fn query_atomic<T: DomainCalls>(
     attr: *mut fi_atomic_attr,
     flags: u64,
 ) -> c_int {
-    // SAFETY: fi_atomic(3): an open domain; `attr` gets what is offered.
+    // SAFETY: fi_atomic(3): an open domain; `attr` receives the limits.
     status(unsafe {
         domain::<T>(d).and_then(|domain| {
             let family = match flags & (FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {

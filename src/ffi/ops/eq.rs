@@ -24,10 +24,10 @@ pub struct EqErr {
 
 pub trait EqCalls: Kind<Head = fid_eq> {
     fn api_version(&self) -> u32;
-    /// The event number and how many bytes were copied; FI_ETOOSMALL leaves the event where it is.
+    /// Returns the event number and the number of copied bytes; FI_ETOOSMALL leaves the event in the queue.
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)>;
     fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)>;
-    /// The error at the head, handed to `take`. What it points to stays until the next call.
+    /// Passes the error at the head to `take`. Its pointers stay valid until the next call.
     fn read_err(&self, flags: u64, take: &mut dyn FnMut(&EqErr)) -> Result;
     fn write(&self, event: u32, bytes: &[u8], flags: u64) -> Result<usize>;
 }
@@ -44,7 +44,7 @@ pub fn table<T: EqCalls>() -> &'static fi_ops_eq {
 }
 
 /// # Safety
-/// As fi_eq_read says of its arguments.
+/// As fi_eq_read requires for its arguments.
 unsafe fn read_by<T: EqCalls>(
     eq: *mut fid_eq,
     event: *mut u32,
@@ -55,7 +55,7 @@ unsafe fn read_by<T: EqCalls>(
     if event.is_null() {
         return Err(Error::INVAL);
     }
-    // SAFETY: an open queue, and room for `len` bytes at `buf`.
+    // SAFETY: an open queue, and a buffer of `len` bytes at `buf`.
     let (eq, mut room) = unsafe { (object(object::get::<T, fid_eq>(eq))?, Room::new(buf, len)?) };
     let (number, copied) = call(eq, &mut room)?;
     // SAFETY: `event` is not NULL and writable.
@@ -70,7 +70,7 @@ unsafe extern "C" fn read<T: EqCalls>(
     len: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     answer(unsafe { read_by::<T>(eq, event, buf, len, |eq, room| eq.read(room, flags)) })
 }
 
@@ -82,7 +82,7 @@ unsafe extern "C" fn sread<T: EqCalls>(
     timeout: c_int,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     answer(unsafe {
         read_by::<T>(eq, event, buf, len, |eq, room| {
             eq.sread(room, timeout, flags)
@@ -112,7 +112,7 @@ unsafe extern "C" fn readerr<T: EqCalls>(
         out.data = entry.data;
         out.err = entry.err;
         out.prov_errno = entry.prov_errno;
-        // Before 1.5 these members were not set by the caller.
+        // Before 1.5 callers did not set these members.
         let has_room = api >= API_1_5 && !out.err_data.is_null() && out.err_data_size > 0;
         if has_room {
             // SAFETY: fi_eq(3): the caller's buffer has `err_data_size` bytes (from API 1.5 on).
@@ -151,7 +151,7 @@ unsafe extern "C" fn strerror(
     if eq.is_null() {
         return core::ptr::null();
     }
-    // Provider error codes of all providers here are FI_ numbers.
+    // All providers of this library use FI_ numbers as error codes.
     let text = strerror_text(prov_errno);
     // SAFETY: `text` is terminated; `buf` is NULL or has `len` bytes.
     unsafe { copy_text(CStr::from_ptr(text), buf, len) };

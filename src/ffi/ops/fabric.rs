@@ -13,7 +13,7 @@ use crate::ffi::ops::{object, status};
 use crate::ffi::user::{opt, store};
 use crate::sync::Serialized;
 
-/// `struct fi_eq_attr`, read.
+/// The content of a `struct fi_eq_attr`.
 #[derive(Clone, Copy)]
 pub struct EqRequest<'a> {
     pub size: usize,
@@ -24,7 +24,7 @@ pub struct EqRequest<'a> {
 
 pub trait FabricCalls: Kind<Head = fid_fabric> {
     fn api_version(&self) -> u32;
-    /// `serialized`: the application keeps to the threading level that `info` asks for.
+    /// `serialized`: the application observes the threading level that `info` requests.
     fn open_domain(
         &self,
         info: Info,
@@ -69,7 +69,7 @@ unsafe extern "C" fn domain<T: FabricCalls>(
                 return Err(Error::INVAL);
             }
             // SAFETY: fi_domain(3), threading and progress: with FI_THREAD_DOMAIN the application serializes the calls
-            // of the data path, with unified control progress all of them. `info` tells what it has asked for.
+            // of the data path, with unified control progress all calls. `info` contains what it requested.
             let serialized = Serialized::promise();
             store(dom, || fabric.open_domain(info.into(), serialized, context))
         })
@@ -84,7 +84,7 @@ unsafe extern "C" fn domain2<T: FabricCalls>(
     context: *mut c_void,
 ) -> c_int {
     match flags {
-        // SAFETY: the caller's promise, handed on.
+        // SAFETY: the caller's promise, passed on.
         0 => unsafe { domain::<T>(f, info, dom, context) },
         _ => Error::BADFLAGS.negative(),
     }
@@ -140,7 +140,7 @@ unsafe extern "C" fn wait_open<T: FabricCalls>(
     })
 }
 
-/// fi_trywait: FI_EAGAIN if any of the objects has something to read, else each is ready to be waited on.
+/// fi_trywait: returns FI_EAGAIN if any of the objects has something to read; otherwise a thread may wait on each.
 unsafe extern "C" fn trywait(f: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int {
     if f.is_null() || count < 0 || (fids.is_null() && count > 0) {
         return Error::INVAL.negative();

@@ -31,8 +31,8 @@ unsafe extern "C" fn bind<T: Kind>(fid: *mut fid, other: *mut fid, flags: u64) -
     if other.is_null() {
         return Error::INVAL.negative();
     }
-    // SAFETY: fi_endpoint(3) and the other pages with a bind call: both handles stay open during it. fi_provider(3):
-    // what is imported by fi_import_fid is an object of its class, and the library's until it is closed.
+    // SAFETY: fi_endpoint(3) and the other pages with a bind call: both handles stay open during it. fi_provider(3): an
+    // object that is imported by fi_import_fid has its class, and belongs to the library until it is closed.
     status(unsafe { object(object::get::<T, fid>(fid)).and_then(|this| this.import(other, flags)) })
 }
 
@@ -41,17 +41,17 @@ unsafe extern "C" fn control<T: Kind>(fid: *mut fid, command: c_int, arg: *mut c
     let Some(this) = (unsafe { object::get::<T, fid>(fid) }) else {
         return Error::INVAL.negative();
     };
-    // SAFETY: fi_control(3): `arg` points to what the command names.
+    // SAFETY: fi_control(3): `arg` has the type that the command requires.
     status(unsafe { dispatch(this, command, arg) })
 }
 
 /// # Safety
 /// `arg` must be NULL or point to the type that fi_control(3) gives for `command`.
 unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Result {
-    // SAFETY (all blocks below): the type of `arg` follows from the command; NULL was excluded where it is read.
+    // SAFETY (all blocks below): the command determines the type of `arg`; NULL was excluded where it is read.
     match command as u32 {
         FI_ENABLE => this.enable(),
-        // SAFETY: `arg` is NULL, or tells of a counter.
+        // SAFETY: `arg` is NULL, or names a counter.
         FI_FLUSH_WORK => this.flush_work(unsafe { work::flushed(arg) }),
         _ if arg.is_null() => Err(Error::INVAL),
         FI_GETWAIT => {
@@ -81,7 +81,7 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
             _ => Err(Error::NODATA),
         },
         FI_GETOPSFLAG => {
-            // SAFETY: `arg` is a uint64_t * that says which side is meant.
+            // SAFETY: `arg` is a uint64_t * that selects the side.
             let side = OpFlags::from_bits_retain(unsafe { arg.cast::<u64>().read() });
             // SAFETY: as above, writable.
             unsafe { user::store(arg.cast(), || Ok(this.op_flags(side)?.bits())) }
@@ -95,7 +95,7 @@ unsafe fn dispatch<T: Kind>(this: &T, command: c_int, arg: *mut c_void) -> Resul
             // SAFETY: `arg` is a struct fi_alias *.
             let alias = unsafe { &*arg.cast::<fi_alias>() };
             let flags = OpFlags::from_bits_retain(alias.flags);
-            // SAFETY: `alias.fid` is where the new handle goes.
+            // SAFETY: `alias.fid` receives the new handle.
             unsafe { user::store(alias.fid, || this.alias(flags)) }
         }
         // SAFETY: `arg` is an int *.
@@ -134,16 +134,16 @@ unsafe fn get_pollfd(fds: &[c_int], index: u64, wait: &mut fi_wait_pollfd) -> Re
             events: POLLIN,
             revents: 0,
         };
-        // SAFETY: promised by the caller, for as many as there is room for.
+        // SAFETY: promised by the caller, up to the size of the array.
         unsafe { wait.fd.add(i).write(pollfd) };
     }
     Ok(())
 }
 
-/// fi_mr_refresh: reads only members that the struct has in all headers.
+/// fi_mr_refresh: reads only members that the struct has in all versions.
 ///
 /// # Safety
-/// `modify` must be readable, and its vector have as many elements as it says.
+/// `modify` must be readable, and its vector must have the given number of elements.
 unsafe fn refresh<T: Kind>(this: &T, modify: *const fi_mr_modify) -> Result {
     // SAFETY: promised by the caller.
     let (iov, count, flags) = unsafe {
@@ -161,10 +161,10 @@ unsafe fn refresh<T: Kind>(this: &T, modify: *const fi_mr_modify) -> Result {
     this.refresh(&ranges, flags)
 }
 
-/// More ranges than this in one call are a mistake of the caller.
+/// More ranges than this in one call are a caller's mistake.
 const MAX_RANGES: usize = 1 << 16;
 
-/// fi_mr_raw_attr: FI_ETOOSMALL, with the size needed, when the caller's room for the key is too small.
+/// fi_mr_raw_attr: returns FI_ETOOSMALL, with the needed size, if the caller's buffer for the key is too small.
 ///
 /// # Safety
 /// The pointers in `raw` must be NULL or writable.
@@ -173,7 +173,7 @@ unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
     if raw.key_size.is_null() {
         return Err(Error::INVAL);
     }
-    // SAFETY: fi_mr(3): `key_size` points to the size of the room at `raw_key`.
+    // SAFETY: fi_mr(3): `key_size` points to the size of the buffer at `raw_key`.
     let room = unsafe { raw.key_size.replace(bytes.len()) };
     if room < bytes.len() {
         return Err(Error::TOOSMALL);
@@ -181,7 +181,7 @@ unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
     if raw.raw_key.is_null() || raw.base_addr.is_null() {
         return Err(Error::INVAL);
     }
-    // SAFETY: `raw_key` has room for `room` bytes, `base_addr` is a uint64_t *.
+    // SAFETY: `raw_key` has `room` bytes, `base_addr` is a uint64_t *.
     unsafe {
         raw.raw_key
             .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
@@ -193,11 +193,11 @@ unsafe fn get_raw<T: Kind>(this: &T, raw: &fi_mr_raw_attr) -> Result {
 /// fi_mr_map_raw.
 ///
 /// # Safety
-/// The pointers in `map` must be NULL or valid for what their names say.
+/// The pointers in `map` must be NULL or valid for their types.
 unsafe fn map_raw<T: Kind>(this: &T, map: &fi_mr_map_raw) -> Result {
     // SAFETY: `raw_key` has `key_size` bytes.
     let raw = unsafe { user::bytes(map.raw_key.cast(), map.key_size) }?;
-    // SAFETY: `key` is where the result goes.
+    // SAFETY: `key` receives the result.
     unsafe { user::store(map.key, || this.map_raw_key(raw)) }
 }
 
@@ -215,7 +215,7 @@ unsafe extern "C" fn ops_open<T: Kind>(
     };
     // SAFETY: a terminated string.
     match unsafe { CStr::from_ptr(name) } == profile::NAME {
-        // SAFETY: `ops` is where the result goes.
+        // SAFETY: `ops` receives the result.
         true => unsafe { profile::open(this, ops, context) },
         // No other tables are offered on any object.
         false => Error::NOSYS.negative(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Table slots that are not served: each is a function of the slot's own type that answers FI_ENOSYS, never a null
-//! pointer, because most inline functions call without looking.
+//! Unsupported table slots: each is a function of the slot's own type that returns FI_ENOSYS, never a null pointer,
+//! because most inline functions call without a check.
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_char, c_int, c_void};
@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::log::{CORE, Subsys, log_misuse};
 use crate::ffi::slots::{Answer, ProfileCallback, each_table};
 
-/// A table that serves nothing. `..Missing::TABLE` fills the slots that a table does not name.
+/// A table without supported calls. `..Missing::TABLE` fills the slots that a table does not name.
 pub trait Missing {
     const TABLE: Self;
 }

@@ -10,7 +10,7 @@ use crate::ffi::ops::{object, status};
 use crate::ffi::user;
 use crate::hmem;
 
-/// One registration, whichever call it came by.
+/// One registration by any of the calls.
 pub struct MrRequest<'a> {
     pub segments: Vec<Registered>,
     pub access: Access,
@@ -20,7 +20,7 @@ pub struct MrRequest<'a> {
     pub context: usize,
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,
-    /// With FI_AV_AUTH_KEY: the vector that has the keys, and a handle or address in it.
+    /// With FI_AV_AUTH_KEY: the vector with the keys, and a handle or address in it.
     pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
@@ -29,12 +29,12 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
-    /// FI_HMEM: registrations say what kind of memory they are of.
+    /// Whether registrations name the kind of memory (FI_HMEM).
     fn names_devices(&self) -> bool;
-    /// FI_AV_AUTH_KEY: keys are named by `fi_mr_auth_key`.
+    /// Whether `fi_mr_auth_key` names keys (FI_AV_AUTH_KEY).
     fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
-    /// The caller has the handle: now the registration may be reported by an event (FI_REG_MR).
+    /// Called after the caller has the handle, so that an event may report the registration (FI_REG_MR).
     fn registered(&self, mr: usize, context: usize);
 }
 
@@ -48,7 +48,7 @@ pub fn table<T: MrCalls>() -> &'static fi_ops_mr {
 }
 
 /// # Safety
-/// `iov` must be NULL or have `count` elements, and what they name must stay valid until the region is closed.
+/// `iov` must be NULL or have `count` elements, and their memory must stay valid until the region is closed.
 unsafe fn segments<T: MrCalls>(
     domain: &T,
     iov: *const iovec,
@@ -65,7 +65,7 @@ unsafe fn segments<T: MrCalls>(
     Ok((0..count).map(piece).collect())
 }
 
-/// Registers, stores the handle, and only then lets an event tell of it.
+/// Registers and stores the handle; only then an event may report the registration.
 ///
 /// # Safety
 /// `mr` must be NULL or writable.
@@ -98,7 +98,7 @@ unsafe extern "C" fn reg<T: MrCalls>(
         iov_base: buf.cast_mut(),
         iov_len: len,
     };
-    // SAFETY: one element; the rest is the caller's promise, handed on.
+    // SAFETY: one element; the rest is the caller's promise, passed on.
     unsafe {
         regv::<T>(
             fid,
@@ -125,8 +125,8 @@ unsafe extern "C" fn regv<T: MrCalls>(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` is where the handle goes; the application keeps the
-    // memory valid until it has closed the region.
+    // SAFETY: fi_mr(3): an open domain, `count` elements, `mr` receives the handle; the application keeps the memory
+    // valid until it has closed the region.
     status(unsafe {
         object(object::get::<T, _>(fid)).and_then(|domain| {
             let request = MrRequest {
@@ -152,18 +152,18 @@ unsafe extern "C" fn regattr<T: MrCalls>(
     flags: u64,
     mr: *mut *mut fid_mr,
 ) -> c_int {
-    // SAFETY: fi_mr(3): an open domain; `attr` is a fi_mr_attr of the fabric's API version; `mr` gets the handle.
+    // SAFETY: fi_mr(3): an open domain; `attr` is a fi_mr_attr of the fabric's API version; `mr` receives the handle.
     status(unsafe {
         object(object::get::<T, _>(fid))
             .and_then(|domain| open(domain, mr, read_attr(domain, attr, flags)?))
     })
 }
 
-/// Reads no further than the caller's headers go: 48 bytes before API 1.5, 64 before 1.9, and the members after those
-/// concern device memory and sub-regions.
+/// Reads only what the caller's headers define: 48 bytes before API 1.5, 64 before 1.9; the members after those concern
+/// device memory and sub-regions.
 ///
-/// `NOSYS`: memory of a kind that is not there. Without FI_HMEM its kind is ignored; a part of a region has that of the
-/// region.
+/// Returns `NOSYS` for an unsupported kind of memory. Without FI_HMEM the kind is ignored; a part of a region has the
+/// kind of the region.
 ///
 /// # Safety
 /// `attr` must be NULL or a `fi_mr_attr` of the domain's API version.
@@ -191,7 +191,7 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
         return Err(Error::NOSYS);
     }
-    // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the size beside it.
+    // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the given size.
     let (auth_key_size, auth_key) = unsafe {
         match domain.api_version() >= API_1_5 {
             true => (
@@ -213,7 +213,7 @@ unsafe fn read_attr<'a, T: MrCalls>(
         }
         _ => None,
     };
-    // SAFETY: members are read one by one, those that every version has first.
+    // SAFETY: members are read one by one, first those that every version has.
     unsafe {
         Ok(MrRequest {
             segments: segments(domain, (*attr).anonymous.mr_iov, (*attr).iov_count)?,
@@ -233,7 +233,7 @@ unsafe fn read_attr<'a, T: MrCalls>(
 /// # Safety
 /// `key` must be NULL or have `size` bytes.
 unsafe fn auth_key(key: *const u8, size: usize) -> Result<Option<Secret>> {
-    // What is longer is no key, as no provider takes it.
+    // A longer key cannot be valid, because no provider accepts it.
     if key.is_null() || size == 0 || size > KEY_LIMIT {
         return Ok(None);
     }

@@ -49,9 +49,9 @@ unsafe extern "C" fn poll<T: PollCalls>(
     let mut found = 0;
     for member in set.members() {
         let member = member as *const fid;
-        // All are driven; those that there is no room to name keep their news.
+        // All are polled; those without room in the result keep their state for the next call.
         let ask = found < count;
-        // SAFETY: fi_poll(3): members stay open while they are in the set; `live` forgives those that did not.
+        // SAFETY: fi_poll(3): members stay open while they are in the set; `live` tolerates those that did not.
         if unsafe { live::poll(member, ask) } == Some(true) && ask {
             // SAFETY: `context` has room for `count` pointers; the member is live.
             unsafe { context.add(found as usize).write((*member).context) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `struct fi_profile_ops`: fi_profile(3). Variables only: there is no event that an object could report.
+//! `struct fi_profile_ops`: fi_profile(3). Variables only: no object reports events.
 
 use core::ffi::{CStr, c_int, c_void};
 
@@ -19,9 +19,9 @@ pub struct Variable {
 
 pub trait ProfileCalls: Kind<Head = fid_profile> {
     fn variables(&self) -> &'static [Variable];
-    /// The value now, or that of the moment that is kept.
+    /// Returns the current value, or the value of the kept snapshot.
     fn read(&self, id: u32) -> Result<u64>;
-    /// Keeps the values of this moment for all reads, or lets go of them.
+    /// Keeps a snapshot of the values for all reads, or drops it.
     fn keep(&self, on: bool);
 }
 
@@ -45,7 +45,7 @@ unsafe fn profile<'a, T: ProfileCalls>(profile: *mut fid_profile) -> Result<&'a 
     object(unsafe { object::get::<T, fid_profile>(profile) })
 }
 
-/// The variables say what is, not what was: there is nothing to begin anew.
+/// The variables show the current state, so there is nothing to reset.
 unsafe extern "C" fn reset(_profile: *mut fid_profile, _flags: u64) {}
 
 unsafe extern "C" fn query_vars<T: ProfileCalls>(
@@ -85,7 +85,7 @@ fn describe(variable: &Variable) -> fi_profile_desc {
     }
 }
 
-/// fi_profile(3): as many descriptions as there is room for; `count` gets the number of all.
+/// fi_profile(3): writes as many descriptions as fit; `count` receives the total number.
 ///
 /// # Safety
 /// `list` must be NULL or have room for `count` descriptions; `count` must be NULL or readable and writable.
@@ -123,7 +123,7 @@ unsafe extern "C" fn read_var<T: ProfileCalls>(
             return Err(Error::INVAL);
         }
         let value = profile.read(id)?.to_ne_bytes();
-        // SAFETY: `size` is the number of bytes at `data`, and gets the size of the value.
+        // SAFETY: `size` is the number of bytes at `data`, and receives the size of the value.
         let room = unsafe { size.replace(value.len()) };
         if room < value.len() {
             return Err(Error::TOOSMALL);
@@ -134,7 +134,7 @@ unsafe extern "C" fn read_var<T: ProfileCalls>(
     answer(result)
 }
 
-/// fi_profile(3): FI_EINVAL for an event that is not in the list, which is empty.
+/// fi_profile(3): returns FI_EINVAL for an event that is not in the list, which is empty.
 unsafe extern "C" fn reg_callback(
     _profile: *mut fid_profile,
     _event: u32,
@@ -166,20 +166,20 @@ unsafe extern "C" fn end_reads<T: ProfileCalls>(p: *mut fid_profile, _flags: u64
     }
 }
 
-/// fi_open_ops with the name of these operations: the caller gets the address of the handle's member `ops`.
+/// fi_open_ops with the name of these operations: the caller receives the address of the handle's member `ops`.
 ///
 /// # Safety
-/// `ops` must be where the result goes.
+/// `ops` must be valid for the result.
 pub(super) unsafe fn open<T: Kind>(this: &T, ops: *mut *mut c_void, context: *mut c_void) -> c_int {
     // SAFETY: promised by the caller.
     status(unsafe {
         user::store(ops, || {
             let handle = this.profile(context)?;
-            // The handle was just made.
+            // The handle was just created.
             Ok((&raw mut (*handle).ops).cast())
         })
     })
 }
 
-/// What fi_open_ops calls them.
+/// The name of these operations for fi_open_ops.
 pub(super) const NAME: &CStr = c"fi_profile_ops";

@@ -50,7 +50,7 @@ pub fn write_table<T: DataPath>() -> &'static fi_ops_rma {
 
 pub static NONE: fi_ops_rma = Missing::TABLE;
 
-/// What the forms with one target segment have in common.
+/// The common arguments of the calls with one target segment.
 struct Call {
     what: What,
     dest: fi_addr_t,
@@ -61,7 +61,7 @@ struct Call {
 }
 
 /// # Safety
-/// As fi_rma(3) says of the endpoint, the buffers in `iov`, and the context.
+/// As fi_rma(3) requires for the endpoint, the buffers in `iov`, and the context.
 #[inline]
 unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
@@ -94,7 +94,7 @@ unsafe fn post<T: DataPath>(
 }
 
 /// # Safety
-/// As fi_rma(3) says of the endpoint, the buffer, and the context.
+/// As fi_rma(3) requires for the endpoint, the buffer, and the context.
 #[inline]
 unsafe fn write_one<T: DataPath>(
     ep: *mut fid_ep,
@@ -141,7 +141,7 @@ unsafe extern "C" fn read<T: DataPath>(
         data: 0,
         context,
     };
-    // SAFETY: fi_rma(3): an open endpoint; the buffer is left to the library until the completion.
+    // SAFETY: fi_rma(3): an open endpoint; the buffer belongs to the library until the completion.
     unsafe { post::<T>(ep, single(buf, len, desc), call, by_default) }
 }
 
@@ -289,7 +289,7 @@ unsafe extern "C" fn readmsg<T: DataPath>(
     msg: *const fi_msg_rma,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     unsafe { post_msg::<T>(ep, What::Read, msg, flags) }
 }
 
@@ -298,7 +298,7 @@ unsafe extern "C" fn writemsg<T: DataPath>(
     msg: *const fi_msg_rma,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     unsafe { post_msg::<T>(ep, What::Write, msg, flags) }
 }
 
@@ -325,7 +325,7 @@ unsafe fn post_msg<T: DataPath>(
                 return Err(Error::INVAL);
             }
             let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
-            // fi_rma(3): FI_INJECT is about writes; a read has no outbound data.
+            // fi_rma(3): FI_INJECT applies to writes; a read has no outbound data.
             if what == What::Write {
                 check_inject(ep, what, flags, iov.remaining())?;
             }

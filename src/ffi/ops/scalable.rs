@@ -11,7 +11,7 @@ use crate::ffi::ops::ep::{self, EpCalls};
 use crate::ffi::ops::{object, status};
 use crate::ffi::user::store;
 
-/// The handle of a context comes with the attributes that it has.
+/// Opens contexts; returns each handle with the attributes of the context.
 pub trait ScalableCalls: EpCalls + Kind<Head = fid_ep> {
     fn api_version(&self) -> u32;
     fn open_tx(
@@ -45,7 +45,8 @@ unsafe extern "C" fn tx_ctx<T: ScalableCalls>(
     tx_ep: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_endpoint(3): an open scalable endpoint; `attr` is NULL, or readable and writable; `tx_ep` gets the handle.
+    // SAFETY: fi_endpoint(3): an open scalable endpoint; `attr` is NULL, or readable and writable; `tx_ep` receives the
+    // handle.
     status(unsafe {
         object(object::get::<T, _>(sep)).and_then(|sep| {
             let layout = Layout::of_api(sep.api_version());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that wait for a counter: the context of those with FI_TRIGGER, and the deferred work of fi_control
-//! (fi_trigger(3)). What is read here is copied: the caller's structs are not looked at again.
+//! Operations that wait for a counter: the context of operations with FI_TRIGGER, and the deferred work of fi_control
+//! (fi_trigger(3)). The caller's structs are copied and not read again.
 
 mod transfer;
 
@@ -17,7 +17,7 @@ use crate::hmem::{Host, Memory};
 pub use transfer::{ReceiveWork, TransferWork};
 use transfer::{access, receive, receive_tagged, send, send_tagged};
 
-/// A transfer to be posted later.
+/// A transfer to post later.
 pub struct Outgoing<M = Host> {
     what: What,
     iov: IoVec<M>,
@@ -27,12 +27,12 @@ pub struct Outgoing<M = Host> {
     data: u64,
     tag: u64,
     target: Box<[RemoteSeg]>,
-    /// What was injected: the caller's buffer is free.
+    /// A copy of injected data: the caller may reuse its buffer.
     copy: Option<Vec<u8>>,
 }
 
 impl<M: Memory> Outgoing<M> {
-    /// Of a call with FI_TRIGGER: keeps what the caller may take back when the call returns.
+    /// Copies the arguments of a call with FI_TRIGGER, as far as the caller may reuse them after the call.
     pub fn of(tx: &mut Tx<'_, M>, flags: OpFlags) -> Outgoing<M> {
         let injected = flags.contains(OpFlags::INJECT) && tx.what != What::Read;
         let copy = injected.then(|| {
@@ -61,12 +61,12 @@ impl<M: Memory> Outgoing<M> {
         self.iov.remaining()
     }
 
-    /// Posts it with more flags than its own. If that succeeds, the memory is the operation's.
+    /// Posts the operation with additional flags. On success the operation owns the memory.
     pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
         let iov = match &self.copy {
-            // SAFETY: what is here is dropped below if the operation was posted.
+            // SAFETY: the original is dropped below if the operation was posted.
             None => unsafe { self.iov.duplicate() },
-            // SAFETY: the copy stays as it is during `post`, and an operation with FI_INJECT does not look at its buffer
+            // SAFETY: the copy stays unchanged during `post`, and an operation with FI_INJECT does not read its buffer
             // afterwards.
             Some(copy) => unsafe { own(copy) },
         };
@@ -85,7 +85,7 @@ impl<M: Memory> Outgoing<M> {
     }
 }
 
-/// An atomic operation to be posted later.
+/// An atomic operation to post later.
 pub struct OutgoingAtomic<M = Host> {
     family: Family,
     datatype: fi_datatype,
@@ -98,12 +98,12 @@ pub struct OutgoingAtomic<M = Host> {
     pub context: Context,
     data: u64,
     target: Box<[RemoteSeg]>,
-    /// Operands and values to compare that were injected.
+    /// Copies of injected operands and values to compare.
     copy: Option<(Vec<u8>, Vec<u8>)>,
 }
 
 impl<M: Memory> OutgoingAtomic<M> {
-    /// `keep`: of a call with FI_TRIGGER, as `Outgoing::of`.
+    /// `keep`: for a call with FI_TRIGGER, as in `Outgoing::of`.
     pub fn of(atomic: &mut Atomic<'_, M>, flags: OpFlags, keep: bool) -> OutgoingAtomic<M> {
         let copy_of = |iov: &IoVec<M>| {
             let mut copy = Vec::with_capacity(iov.remaining());
@@ -139,16 +139,16 @@ impl<M: Memory> OutgoingAtomic<M> {
         self.target.iter().map(|seg| seg.len).sum()
     }
 
-    /// As `Outgoing::post`.
+    /// Does the same as `Outgoing::post`.
     pub fn post(
         &mut self,
         more: OpFlags,
         post: impl FnOnce(&mut Atomic<'_, M>) -> Result,
     ) -> Result {
         let (operands, compare) = match &self.copy {
-            // SAFETY: as in `Outgoing::post`; so it is with the result.
+            // SAFETY: as in `Outgoing::post`, also for the result.
             None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
-            // SAFETY: the copies stay as they are during `post`, and an operation with FI_INJECT does not look at its
+            // SAFETY: the copies stay unchanged during `post`, and an operation with FI_INJECT does not read its
             // operands afterwards.
             Some((operands, compare)) => unsafe { (own(operands), own(compare)) },
         };
@@ -174,7 +174,7 @@ impl<M: Memory> OutgoingAtomic<M> {
     }
 }
 
-/// Bytes of ours, which nobody has registered.
+/// Memory of this library, which is not registered.
 ///
 /// # Safety
 /// As `Piece::new`.
@@ -183,18 +183,18 @@ unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
     unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) }.into()
 }
 
-/// What an operation with FI_TRIGGER waits for: a counter, and the value. The context is that of an operation that was
-/// posted with this flag.
+/// Returns the counter and the threshold that an operation with FI_TRIGGER waits for. The context belongs to an
+/// operation that was posted with this flag.
 pub fn condition<'a>(context: Context) -> Result<(Other<'a>, u64)> {
     if context.number() == 0 {
         return Err(Error::INVAL);
     }
-    // SAFETY: who made the context promises that it is, for an operation with FI_TRIGGER, a fi_triggered_context (or
-    // fi_triggered_context2, which begins like it), which stays valid until the operation completes.
+    // SAFETY: the creator of the context promises that, for an operation with FI_TRIGGER, it is a fi_triggered_context
+    // (or fi_triggered_context2, which begins like it), which stays valid until the operation completes.
     let context = unsafe { &*(context.number() as *const fi_triggered_context) };
     match context.event_type {
         FI_TRIGGER_THRESHOLD => {
-            // SAFETY: the event says which member is meant; any bits are one.
+            // SAFETY: the event type selects the member; any bits are valid for it.
             let threshold = unsafe { context.trigger.threshold };
             // SAFETY: fi_trigger(3): the counter stays open until the operation completes.
             let cntr = unsafe { Other::new(threshold.cntr.cast()) };
@@ -205,9 +205,9 @@ pub fn condition<'a>(context: Context) -> Result<(Other<'a>, u64)> {
     }
 }
 
-/// `struct fi_deferred_work`, read.
+/// The content of a `struct fi_deferred_work`.
 pub struct WorkRequest<'a> {
-    /// What the caller cancels it by.
+    /// Name by which the caller cancels it.
     pub name: usize,
     pub trigger: Other<'a>,
     pub threshold: u64,
@@ -234,8 +234,8 @@ pub unsafe fn read<'a>(work: *const fi_deferred_work) -> Result<WorkRequest<'a>>
     if unsafe { request.op.msg }.is_null() {
         return Err(Error::INVAL);
     }
-    // SAFETY: the type says which member of the union is meant; the operation and what it points to are readable during
-    // the call, the buffers are left to the library until the operation completes or is cancelled.
+    // SAFETY: the type selects the member of the union; the operation and its pointers are readable during the call,
+    // and the buffers belong to the library until the operation completes or is cancelled.
     let op = unsafe {
         match request.op_type {
             FI_OP_SEND => send(&*request.op.msg),
@@ -267,7 +267,7 @@ pub unsafe fn read<'a>(work: *const fi_deferred_work) -> Result<WorkRequest<'a>>
         }
     };
     let completion = request.completion_cntr;
-    // SAFETY: handles of the caller's, which stay open during the call.
+    // SAFETY: handles of the caller, which stay open during the call.
     let other = |cntr: *mut fid_cntr| unsafe { Other::new(cntr.cast()) };
     Ok(WorkRequest {
         name: work as usize,
@@ -285,7 +285,7 @@ unsafe fn cntr<'a>(op: &fi_op_cntr) -> Other<'a> {
     unsafe { Other::new(op.cntr.cast()) }
 }
 
-/// FI_FLUSH_WORK: the counter whose work is meant, which the argument is or names; none means all.
+/// FI_FLUSH_WORK: returns the counter whose work is flushed, which the argument is or names; `None` means all.
 ///
 /// # Safety
 /// `arg` must be NULL, a handle or a `struct fi_deferred_work`.
@@ -295,9 +295,9 @@ pub unsafe fn flushed<'a>(arg: *mut c_void) -> Option<Other<'a>> {
     }
     let cntr = match live::is_handle(arg.cast()) {
         true => arg.cast(),
-        // SAFETY: no handle, so it is the struct.
+        // SAFETY: it is not a handle, so it is the struct.
         false => unsafe { (*arg.cast::<fi_deferred_work>()).triggering_cntr },
     };
-    // SAFETY: a handle of the caller's, which stays open during the call.
+    // SAFETY: a handle of the caller, which stays open during the call.
     (!cntr.is_null()).then(|| unsafe { Other::new(cntr.cast()) })
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Flow control between a provider and one that is layered upon it: calls outside the tables that name endpoints.
+//! Flow control between a provider and the one layered upon it: calls outside the tables, with endpoints as arguments.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::base::Error;
 use crate::ffi::object;
 
-/// The name of its table in fi_open_ops.
+/// The name of the table in fi_open_ops.
 pub(super) const FLOW_CONTROL: &CStr = c"ofix_flow_ctrl_v1";
 
 type SendCredits = unsafe extern "C" fn(*mut fid_ep, u64) -> ssize_t;
@@ -33,14 +33,14 @@ static CREDITS: FlowControl = FlowControl {
     set_send_handler,
 };
 
-/// The calls of the provider inside, and who sends for it.
+/// The calls of the provider inside, and the layer's function that sends credits.
 #[derive(Default)]
 pub(super) struct Credits {
     table: OnceLock<FlowControl>,
     handler: Mutex<Option<SendCredits>>,
 }
 
-/// A provider's table has been opened: the layer's own takes its place.
+/// Replaces a provider's table by the layer's after it was opened.
 ///
 /// # Safety
 /// `ops` holds a table of that name.
@@ -49,19 +49,19 @@ pub(super) unsafe fn leave_table(wrapper: &Wrapper<impl Wrapped>, ops: *mut *mut
     unsafe {
         let inner: *const FlowControl = (*ops).cast_const().cast();
         if (*inner).size >= size_of::<FlowControl>() {
-            // There is one for each provider.
+            // Each provider has one table.
             let _ = wrapper.layer.credits.table.set(*inner);
             *ops = ptr::from_ref(&CREDITS).cast_mut().cast();
         }
     }
 }
 
-/// The object inside a wrapper, and the calls of its provider.
+/// Returns the object inside a wrapper and the calls of its provider.
 ///
 /// # Safety
 /// The handle is open.
 unsafe fn credits<H: Wrapped>(handle: *mut H) -> Option<(*mut H, FlowControl)> {
-    // SAFETY: what has the table of these calls is a wrapper.
+    // SAFETY: an object with the table of these calls is a wrapper.
     let wrapper = unsafe { object::get::<Wrapper<H>, _>(handle) }?;
     let table = wrapper.layer.credits.table.get()?;
     Some((wrapper.inner.as_ptr(), *table))
@@ -104,7 +104,7 @@ unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: SendCred
     }
 }
 
-/// The provider inside asks to send credits by an endpoint of its.
+/// Handles the provider's request to send credits on one of its endpoints.
 unsafe extern "C" fn send_credits(ep: *mut fid_ep, count: u64) -> ssize_t {
     let handle = outside(ep.cast());
     let handler = |wrapper: &Wrapper<fid_ep>| {
@@ -112,7 +112,7 @@ unsafe extern "C" fn send_credits(ep: *mut fid_ep, count: u64) -> ssize_t {
         *held.lock().unwrap_or_else(PoisonError::into_inner)
     };
     match object::with(handle.addr(), handler).flatten() {
-        // SAFETY: the handler of who is layered upon us, and its endpoint.
+        // SAFETY: the handler of the provider layered above, and its endpoint.
         Some(handler) => unsafe { handler(handle.cast(), count) },
         None => Error::INVAL.negative() as ssize_t,
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Wrappers around objects made by hand, which do what providers here do not.
+//! Wrappers around hand-made objects, which behave unlike this library's providers.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -8,7 +8,7 @@ use core::ptr::{self, null, null_mut};
 
 use super::*;
 
-/// What is inside, one of each for a test.
+/// The objects inside, one of each for a test.
 struct Inside {
     fabric: *mut fid_fabric,
     domain: *mut fid_domain,
@@ -26,7 +26,7 @@ thread_local! {
 }
 
 fn inside_of_test() -> &'static Inside {
-    // SAFETY: set by `open` to something that stays.
+    // SAFETY: set by `open` to a value that is never freed.
     unsafe { &*INSIDE.get() }
 }
 
@@ -49,9 +49,10 @@ fn fid(class: u32) -> fid {
     }
 }
 
-/// The fabric as the application holds it, with `layers` around it, the innermost of a provider of this interface.
+/// Returns the fabric as the application holds it, with `layers` around it; the innermost provider has this API
+/// version.
 fn open(layers: usize, api: u32) -> *mut fid_fabric {
-    // SAFETY: tables of NULLs but for these, and heads with NULL for tables that are not there.
+    // SAFETY: tables of NULLs except for these, and heads with NULL for missing tables.
     let inside = unsafe {
         Inside {
             fabric: made(fid_fabric {
@@ -126,7 +127,7 @@ extern "C" fn close(_: *mut fid) -> c_int {
     0
 }
 
-/// FI_ENABLE gives the region its key.
+/// FI_ENABLE sets the region's key.
 unsafe extern "C" fn control(fid: *mut fid, _: c_int, _: *mut c_void) -> c_int {
     // SAFETY: an object of this test.
     unsafe {
@@ -225,7 +226,7 @@ unsafe extern "C" fn read_event(
     size_of_val(&entry) as isize
 }
 
-/// Opens what the fabric opens.
+/// Opens a domain of the fabric.
 fn domain_of(fabric: *mut fid_fabric) -> *mut fid_domain {
     let mut domain = null_mut();
     // SAFETY: open objects.
@@ -234,7 +235,7 @@ fn domain_of(fabric: *mut fid_fabric) -> *mut fid_domain {
     domain
 }
 
-/// What is read of an event.
+/// Returns the entry of an event as it is read.
 fn event(fabric: *mut fid_fabric, kind: u32, entry: [u64; 3]) -> [u64; 3] {
     let (mut eq, mut got, mut room) = (null_mut(), 0, [0; 3]);
     EVENT.set((kind, entry));
@@ -320,7 +321,7 @@ fn the_event_of_a_group_that_is_closed_changes_nothing() {
         (*inside_of_test().mc).fi_addr = 7;
         assert_eq!(slots::base::close(mc.cast()), 0);
     }
-    // The queue that is opened for it is as large as the group was, and may lie where that was.
+    // The queue of the next event is as large as the group was, and may get its address.
     let request = [inside_of_test().mc.addr() as u64, 1, 2];
     for _ in 0..8 {
         assert_eq!(event(fabric, FI_JOIN_COMPLETE, request)[1..], [1, 2]);
@@ -365,7 +366,7 @@ fn the_entry_of_a_request_points_to_the_applications_objects() {
             (fabric, domain)
         );
     }
-    // What the application writes itself is as it was written.
+    // Events that the application writes itself stay unchanged.
     let own = [pep.addr() as u64, 5, 6];
     assert_eq!(event(fabric, FI_CONNREQ, own), own);
 }
@@ -402,7 +403,7 @@ fn what_lay_where_a_wrapper_lies_now_is_forgotten() {
 
 #[test]
 fn what_is_not_there_inside_is_not_there_outside() {
-    // The second is of a provider whose endpoints end before their last table.
+    // The second is a provider whose endpoints end before their last table.
     for api in [NOW, 1 << 16 | 8] {
         let domain = domain_of(open(1, api));
         let mut ep: *mut fid_ep = null_mut();
@@ -413,7 +414,7 @@ fn what_is_not_there_inside_is_not_there_outside() {
                 0
             );
             if api != NOW {
-                // Whatever stands there is no table.
+                // The member is not a table, whatever its value.
                 (*inside_of_test().ep).collective = ptr::without_provenance_mut(8);
             }
             assert_eq!(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Counters that triggers and deferred work name: fi_trigger(3). The structs are the provider's until the operation is
-//! done, so handles in them are exchanged for good; who uses one again has what is right already.
+//! Counters that triggers and deferred work name: fi_trigger(3). The structs belong to the provider until the operation
+//! completes, so handles in them are replaced permanently; a struct that is used again has the right handles already.
 
 use core::ffi::c_void;
 use core::sync::atomic::Ordering;
@@ -9,13 +9,13 @@ use super::call::{Call, Name, Raw};
 use super::{RECV_TRIGGERS, SEND_TRIGGERS, Wrapped, Wrapper, inside};
 use crate::abi::*;
 
-/// The objects that deferred work names. The struct is the provider's until the work is done, so they are exchanged for
-/// good; who queues it again has what is right already.
+/// Replaces the objects that deferred work names by the inner ones. The struct belongs to the provider until the work
+/// completes, so they are replaced permanently; work that is queued again has the right ones already.
 ///
 /// # Safety
-/// fi_trigger(3): a struct as the application queues it.
+/// fi_trigger(3): a struct in the form in which the application queues it.
 pub(super) unsafe fn enter_work(work: *mut fi_deferred_work) {
-    // SAFETY: promised by the caller. Every operation but a counter's begins with its endpoint, and those with the
+    // SAFETY: promised by the caller. Every operation except a counter's begins with its endpoint, and those with the
     // counter; only pointers of the union are read.
     unsafe {
         (*work).triggering_cntr = inside((*work).triggering_cntr.cast()).cast();
@@ -27,7 +27,8 @@ pub(super) unsafe fn enter_work(work: *mut fi_deferred_work) {
     }
 }
 
-/// What operation flags of a side (FI_TRANSMIT, FI_RECV) make of what was before.
+/// Returns the trigger bits after the operation flags of a side (FI_TRANSMIT, FI_RECV) were set; `before` has the old
+/// bits.
 pub(super) fn triggers(before: u8, flags: u64) -> u8 {
     let mut triggers = before & (SEND_TRIGGERS | RECV_TRIGGERS);
     for (side, bit) in [(FI_TRANSMIT, SEND_TRIGGERS), (FI_RECV, RECV_TRIGGERS)] {
@@ -39,10 +40,10 @@ pub(super) fn triggers(before: u8, flags: u64) -> u8 {
     triggers
 }
 
-/// Where contexts are triggers by default, the one of a call.
+/// Handles the context of a call if contexts are triggers by default.
 ///
 /// # Safety
-/// The arguments are what the page of the call asks for.
+/// The arguments are as the manual page of the call requires.
 pub(super) unsafe fn enter_default_trigger<H: Wrapped>(wrapper: &Wrapper<H>, call: &Call<'_>) {
     let besides = wrapper.besides.load(Ordering::Relaxed);
     if besides & (SEND_TRIGGERS | RECV_TRIGGERS) == 0
@@ -61,7 +62,7 @@ pub(super) unsafe fn enter_default_trigger<H: Wrapped>(wrapper: &Wrapper<H>, cal
     }
 }
 
-/// The counter that a trigger names. The struct is the provider's until the operation is done.
+/// Replaces the counter that a trigger names. The struct belongs to the provider until the operation completes.
 ///
 /// # Safety
 /// `context` is NULL or a trigger.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls and bytes, counted by what was called and by size: what the hooks `profile` and `monitor` show.
+//! Counters of calls and bytes, by function and size: the data of the hooks `profile` and `monitor`.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,17 +7,17 @@ use super::records::{BOUNDS, CLASSES, ENTRIES, READS, RECORDS, REGIONS};
 use crate::abi::*;
 use crate::ffi::wrap::{Call, Slot};
 
-/// Counts and sums of bytes of one record.
+/// Number of calls and sum of bytes in each size class of one record.
 #[derive(Default)]
 pub struct Record {
     pub counts: [AtomicU64; CLASSES],
     pub sums: [AtomicU64; CLASSES],
 }
 
-/// All records of a fabric. Threads add at the same time; nothing depends on the order.
+/// All records of a fabric. Threads add concurrently; nothing depends on the order.
 pub struct Counts {
     pub records: [Record; RECORDS.len()],
-    /// By the number of a slot: its record.
+    /// Record of each slot, by slot number.
     of_slot: [Option<u8>; Slot::COUNT],
 }
 
@@ -35,7 +35,7 @@ impl Counts {
         }
     }
 
-    /// Notes a call that has succeeded; how much that counts.
+    /// Counts a successful call; returns the number of events that it counts as.
     pub fn note(&self, call: &Call<'_>, result: i64) -> u64 {
         let Some(record) = self.of_slot[call.slot.number()].map(usize::from) else {
             return 0;
@@ -47,7 +47,7 @@ impl Counts {
                 let (_, len, iface) = call.region();
                 self.add(record, (iface as usize).min(CLASSES - 1), len);
             }
-            // Posted room is not what comes.
+            // The size of a posted buffer is not the size of a received message.
             0..FIRST_SENT => self.add(record, 0, 0),
             _ => {
                 let len = call.transfer().len;
@@ -83,13 +83,13 @@ impl Counts {
 
     fn add(&self, record: usize, class: usize, bytes: usize) {
         let record = &self.records[record];
-        // Relaxed: numbers that stand for themselves.
+        // Relaxed: the counters are independent of other memory.
         record.counts[class].fetch_add(1, Ordering::Relaxed);
         record.sums[class].fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
 
-/// What comes before it receives.
+/// Records before this index are receives.
 const FIRST_SENT: usize = 6;
 
 pub fn class_of(len: usize) -> usize {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The hook `debug`: what every call returns, which sends are outstanding, what completes, and which events came.
-//! fi_hook(7).
+//! The hook `debug`: logs the result of every call, outstanding sends, completions and events. fi_hook(7).
 
 use core::fmt::Arguments;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -15,24 +14,24 @@ use crate::ffi::wrap::{Call, Completion, Name, Slot, Watch};
 
 pub struct Debug {
     hooked: &'static Source,
-    /// Of each slot: how often it said "again".
+    /// Number of -FI_EAGAIN results, for each slot.
     again: Vec<AtomicU64>,
     known: Mutex<Known>,
 }
 
 #[derive(Default)]
 struct Known {
-    /// The endpoints of sends that have not completed, by their contexts; several may have one.
+    /// Endpoints of sends that have not completed, by context; several sends may have the same context.
     sends: BTreeMap<usize, Vec<usize>>,
-    /// How many each endpoint has.
+    /// Number of outstanding sends of each endpoint.
     outstanding: BTreeMap<usize, u64>,
-    /// Endpoints that report only what asks for it.
+    /// Endpoints that report only the completions that are requested.
     selective: Vec<usize>,
-    /// Of each event queue: kinds of events, and how many of each.
+    /// For each event queue: the kinds of events and their numbers.
     events: BTreeMap<usize, BTreeMap<u32, u64>>,
 }
 
-/// Of calls that say "again", the first is told, and each that comes so many later.
+/// The log gets the first -FI_EAGAIN result of each slot, and then one in this many.
 const AGAIN: u64 = 10_000_000;
 
 impl Debug {
@@ -60,7 +59,7 @@ impl Debug {
         );
     }
 
-    /// What later calls have to know of this one.
+    /// Records what is needed to interpret later calls.
     fn note(&self, call: &Call<'_>, result: i64) {
         if result < 0 {
             return;
@@ -108,7 +107,7 @@ impl Debug {
 }
 
 impl Watch for Debug {
-    /// A send may complete in another thread before its call returns.
+    /// Records a send before its call, because it may complete in another thread before the call returns.
     fn before(&self, call: &mut Call<'_>) -> u64 {
         let mut known = self.known();
         let sends = known.counts(call);
@@ -139,7 +138,7 @@ impl Watch for Debug {
             return;
         }
         if result == -i64::from(FI_EAGAIN) {
-            // Relaxed: a number that stands for itself.
+            // Relaxed: the counter is independent of other memory.
             let count = self.again[call.slot.number()].fetch_add(1, Ordering::Relaxed);
             if !count.is_multiple_of(AGAIN) {
                 return;
@@ -209,7 +208,8 @@ impl Known {
         flags & FI_COMPLETION != 0 || !self.selective.contains(&call.object)
     }
 
-    /// A send of this context has ended: its endpoint, and how many that has left.
+    /// Removes a send with this context that has ended. Returns its endpoint and the number of sends still outstanding
+    /// there.
     fn done(&mut self, context: usize) -> Option<(usize, u64)> {
         let eps = self.sends.get_mut(&context)?;
         let ep = eps.pop();
@@ -222,7 +222,7 @@ impl Known {
     }
 }
 
-/// Stands among the events for errors.
+/// Key for errors among the events.
 const ERROR: u32 = u32::MAX;
 
 const EVENTS: [(u32, &str); 8] = [

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The hook `hmem`: gives data transfers descriptors of device memory that the program has not registered. fi_hook(7).
 //!
-//! Memory of a CUDA device is registered with the domain inside when an operation first names it, whole allocations at
-//! a time, and all operations on it get the region's descriptor. The program sees nothing of it. A region stays until
+//! When an operation first names memory of a CUDA device, the hook registers the whole allocation with the domain
+//! inside, and all operations on it get the region's descriptor. The program does not see this. A region stays until
 //! its memory is found to be freed, or its domain is closed.
 //!
-//! Left alone are descriptors that the program gives; memory of the host, also such as a driver moves (managed memory);
-//! calls that take no descriptor (fi_inject); collectives and deferred work. Interfaces before 1.9 have no kinds of
-//! memory; there nothing is registered.
+//! The hook leaves alone: descriptors given by the program; host memory, including memory that a driver moves (managed
+//! memory); calls without a descriptor (fi_inject); collectives and deferred work. Interfaces before 1.9 do not
+//! distinguish kinds of memory, so nothing is registered there.
 //!
-//! A region is registered in the thread of the operation. Where threads are to call one object one at a time
-//! (FI_THREAD_FID and the like), the provider has to order registrations itself.
+//! The thread of the operation registers the region. If threads must call one object one at a time (FI_THREAD_FID and
+//! the like), the provider has to serialize registrations itself.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ use crate::base::text::error_words;
 use crate::ffi::wrap::{Call, Descriptor, Domain, Region, Slot, Watch};
 use crate::hmem::cuda::{Allocation, Cuda};
 
-/// Nothing, if there is no device memory to be found: then calls go straight through.
+/// Returns `None` if device memory cannot be detected: calls then go straight through.
 pub fn start(hooked: &'static Source) -> Option<Box<dyn Watch>> {
     if !Settings::get().wants_hmem("cuda") {
         log_info!(
@@ -54,16 +54,17 @@ pub fn start(hooked: &'static Source) -> Option<Box<dyn Watch>> {
 struct Hmem {
     hooked: &'static Source,
     cuda: &'static Cuda,
-    /// By the domains inside. No call is made while it is locked.
+    /// By domain inside. No call is made while the lock is held.
     domains: Mutex<BTreeMap<usize, Allocations<Region>>>,
-    /// How many have been asked for.
+    /// Number of keys that were taken so far.
     keys: AtomicU64,
 }
 
 impl Watch for Hmem {
     fn before(&self, call: &mut Call<'_>) -> u64 {
         if call.slot == const { Slot::of("base", "close") } {
-            // With its regions open, a domain could not be closed. Those of one that is busy are registered anew.
+            // A domain cannot be closed while its regions are open. If the close fails because it is busy, they are
+            // registered again.
             let regions = self.domains().remove(&call.object);
             drop(regions);
         }
@@ -89,7 +90,7 @@ impl Hmem {
         self.known(domain.object(), id, address, len)?
     }
 
-    /// Makes an allocation known, with a region if it can have one.
+    /// Records an allocation, with a region if it can be registered.
     #[cold]
     fn first_use(&self, domain: Domain<'_>, id: u64, address: usize) -> Option<()> {
         let allocation = self.cuda.allocation(address)?;
@@ -112,7 +113,8 @@ impl Hmem {
         Some(())
     }
 
-    /// What operations on a buffer get, if its allocation is known: a descriptor, or nothing.
+    /// Returns the descriptor for operations on a buffer, or an empty option if its allocation has none; `None` if the
+    /// allocation is unknown.
     fn known(
         &self,
         domain: usize,
@@ -146,7 +148,7 @@ impl Hmem {
         let &Allocation {
             base, len, ordinal, ..
         } = allocation;
-        // Relaxed: numbers that differ.
+        // Relaxed: only the uniqueness of the numbers matters.
         let number = self.keys.fetch_add(1, Ordering::Relaxed);
         let mut result = Err(Error::NOKEY);
         for key in keys(number) {
@@ -173,7 +175,7 @@ impl Hmem {
         }
     }
 
-    /// Closes regions of memory that is not there any more.
+    /// Closes regions of memory that was freed.
     fn forget_freed(&self, domain: usize, asked: &[(usize, u64)]) {
         if asked.is_empty() {
             return;
@@ -189,9 +191,9 @@ impl Hmem {
     }
 }
 
-/// Keys to try, one after the other: far from those that programs choose, and of lengths that providers take. Nobody
-/// uses them, but no two regions of a domain may have the same. Without FI_MR_PROV_KEY a provider refuses one with
-/// -FI_ENOKEY or -FI_EKEYREJECTED: fi_mr(3).
+/// Returns keys to try one after the other: far from those that programs choose, in lengths that providers accept. The
+/// keys are not used, but two regions of a domain must not have the same one. Without FI_MR_PROV_KEY a provider refuses
+/// a duplicate with -FI_ENOKEY or -FI_EKEYREJECTED: fi_mr(3).
 fn keys(number: u64) -> impl Iterator<Item = u64> {
     [64, 32, 16].into_iter().map(move |bits| {
         let last = u64::MAX >> (64 - bits);
@@ -200,19 +202,19 @@ fn keys(number: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Allocations of device memory that a domain has seen, with a region each; they do not overlap.
+/// Allocations of device memory that a domain has used, each with its region; they do not overlap.
 struct Allocations<R> {
     by_base: BTreeMap<usize, Known<R>>,
-    /// With so many, those are looked for that have been freed.
+    /// When this many are known, the hook looks for freed ones.
     limit: usize,
 }
 
 struct Known<R> {
     id: u64,
     len: usize,
-    /// Nothing, if it cannot or need not be registered.
+    /// `None` if it cannot or need not be registered.
     region: Option<R>,
-    /// The log has a line of a buffer that is not within it.
+    /// Whether the log has reported a buffer that exceeds the allocation.
     told: bool,
 }
 
@@ -228,13 +230,14 @@ impl<R> Default for Allocations<R> {
 }
 
 impl<R> Allocations<R> {
-    /// Base and more of the allocation of an address; not one that has been at the same place before.
+    /// Returns base and entry of the allocation of an address, unless the entry is of an earlier allocation at that
+    /// place.
     fn find(&mut self, address: usize, id: u64) -> Option<(usize, &mut Known<R>)> {
         let (base, known) = self.by_base.range_mut(..=address).next_back()?;
         (known.id == id && address - base < known.len).then_some((*base, known))
     }
 
-    /// Takes out those that overlap this one: they have been freed.
+    /// Removes the allocations that overlap this one: they have been freed.
     fn clear(&mut self, base: usize, len: usize, id: u64) -> Vec<Known<R>> {
         let below = self.by_base.range(..base.saturating_add(len)).rev();
         let overlapping = below.take_while(|(start, old)| **start + old.len > base);
@@ -244,7 +247,8 @@ impl<R> Allocations<R> {
         taken.collect()
     }
 
-    /// What goes for this one. If another thread has put in the same, that stays, and this one goes.
+    /// Inserts an allocation and returns the entries that it replaces. If another thread has inserted the same one,
+    /// that entry stays and the new one is returned.
     fn insert(&mut self, base: usize, len: usize, id: u64, region: Option<R>) -> Vec<Known<R>> {
         let new = Known {
             id,
@@ -260,7 +264,7 @@ impl<R> Allocations<R> {
         gone
     }
 
-    /// Base and number of all, if there are many now: whoever gets them removes those that have been freed.
+    /// Returns base and number of all allocations if there are many now; the caller removes the freed ones.
     fn take_due(&mut self) -> Vec<(usize, u64)> {
         if self.by_base.len() < self.limit {
             return Vec::new();
@@ -286,7 +290,7 @@ impl<R> Allocations<R> {
 mod tests {
     use super::*;
 
-    /// Allocations of 0x100 bytes at these places, numbered from 1 on; the region is the number.
+    /// Returns allocations of 0x100 bytes at these addresses, numbered from 1; the region is the number.
     fn of(bases: &[usize]) -> Allocations<u64> {
         let mut allocations = Allocations::default();
         for (base, id) in bases.iter().zip(1..) {
@@ -350,7 +354,7 @@ mod tests {
         let asked = allocations.take_due();
         assert_eq!((asked.len(), asked[0]), (FIRST_LIMIT, (0x1000, 1)));
         assert!(allocations.take_due().is_empty());
-        // One of them is another by now.
+        // One of them has been replaced meanwhile.
         assert_eq!(
             regions(allocations.remove(&[(0x1000, 1), (0x2000, 77), (0x3000, 3)])),
             [1, 3]

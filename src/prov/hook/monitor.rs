@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The hook `monitor`: calls and bytes by size in a file, for whoever reads it meanwhile: fi_hook(7),
-//! fi_mon_sampler(1).
+//! The hook `monitor`: writes calls and bytes by size to a file, for readers such as fi_mon_sampler(1): fi_hook(7).
 //!
-//! The counts are in this process's memory. Now and then a flag in the file is looked at; if a reader has set it, the
-//! counts are written, the flag is cleared, and counting begins anew. The file is read and written by system calls and
-//! not mapped: whatever others do to it is an error here and no signal.
+//! The counts are in this process's memory. From time to time the hook checks a flag in the file. If a reader has set
+//! it, the hook writes the counts, clears the flag, and starts to count again from zero. It uses system calls and no
+//! mapping, so that changes to the file by others cause an error and no signal.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::fs::{self, File};
@@ -60,11 +59,11 @@ pub const VARIABLES: [(&str, Kind, &str); 5] = [
 pub struct Monitor {
     hooked: &'static Source,
     counts: Counts,
-    /// Calls since the last look.
+    /// Calls since the last check.
     ticks: AtomicU64,
     tick_max: u64,
     linger: bool,
-    /// The thread that holds the lock writes.
+    /// The thread that holds the lock may write.
     file: Mutex<File>,
     folder: Folder,
     name: String,
@@ -114,9 +113,9 @@ impl Monitor {
         })
     }
 
-    /// Writes the counts if somebody wants them, and begins anew.
+    /// Writes the counts if a reader has requested them, and starts again from zero.
     fn look(&self) -> io::Result<()> {
-        // Another thread looks already.
+        // Another thread is already checking.
         let Ok(file) = self.file.try_lock() else {
             return Ok(());
         };
@@ -128,7 +127,7 @@ impl Monitor {
         Ok(())
     }
 
-    /// The counts as the file has them. They are zero then.
+    /// Returns the counts in the format of the file and sets them to zero.
     fn take(&self) -> Vec<u8> {
         let records = self.counts.records.iter();
         let words = records.flat_map(|record| record.counts.iter().chain(&record.sums));
@@ -138,7 +137,7 @@ impl Monitor {
             .collect()
     }
 
-    /// The last counts; those that nobody has read are in them.
+    /// Writes the last counts, including those that no reader has read.
     fn finish(&self) -> io::Result<()> {
         let file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         if !self.linger {
@@ -181,7 +180,7 @@ fn flags(file: &File) -> io::Result<u8> {
 impl Watch for Monitor {
     fn after(&self, call: &Call<'_>, _before: u64, result: i64) {
         let counted = self.counts.note(call, result);
-        // Relaxed: a number that stands for itself.
+        // Relaxed: the counter is independent of other memory.
         let ticks = self.ticks.fetch_add(counted, Ordering::Relaxed) + counted;
         if ticks >= self.tick_max && counted > 0 {
             self.ticks.store(0, Ordering::Relaxed);
@@ -196,12 +195,12 @@ impl Watch for Monitor {
     }
 }
 
-/// Opens the folder of this user on this host, and makes it if it does not exist. The folders of users are in one that
-/// has the mode of /tmp.
+/// Opens the folder of this user on this host, and creates it if necessary. The folders of all users are in one folder
+/// with the mode of /tmp.
 fn folder(base: Option<&str>, mode: u32) -> io::Result<Folder> {
     let uid = user::effective_uid();
     let of_user = base_folder(base, uid)?.subfolder(&uid.to_string(), mode)?;
-    // Another user may have made it before.
+    // Another user may have created it before.
     if of_user.owner()? != uid {
         return Err(belongs_to_other(of_user.path()));
     }
@@ -209,8 +208,8 @@ fn folder(base: Option<&str>, mode: u32) -> io::Result<Folder> {
     of_user.subfolder(host.trim(), mode)
 }
 
-/// Opens the folder of all users. Its owner can replace what is in it, so it belongs to root or to this user. If
-/// another user has made the default folder, this user gets one besides.
+/// Opens the folder of all users. Its owner can replace its content, so it must belong to root or to this user. If
+/// another user has created the default folder, this user gets a separate one.
 fn base_folder(base: Option<&str>, uid: u32) -> io::Result<Folder> {
     let is_safe = |folder: &Folder| folder.owner().map(|owner| owner == uid || owner == ROOT);
     let folder = Folder::at(Path::new(base.unwrap_or(BASE)), BASE_MODE)?;
@@ -235,7 +234,7 @@ const BASE: &str = "/dev/shm/ofi";
 const BASE_MODE: u32 = 0o1777;
 const ROOT: u32 = 0;
 
-/// A new file, with a name that no other fabric has: parent, process, a number, the job, the provider.
+/// Creates a file with a unique name: parent, process, a number, the job, the provider.
 fn create(folder: &Folder, hooked: &Source, mode: u32) -> io::Result<(File, String)> {
     static FABRICS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
     let mut names = FABRICS.lock().unwrap_or_else(PoisonError::into_inner);

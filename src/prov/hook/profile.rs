@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The hook `profile`: calls and bytes by size, printed when the fabric is closed. fi_hook(7).
+//! The hook `profile`: prints calls and bytes by size when the fabric is closed. fi_hook(7).
 
 use core::sync::atomic::Ordering;
 
@@ -36,7 +36,7 @@ impl Watch for Profile {
     }
 }
 
-/// A row of a block: who was called, its class, how often, with how many bytes.
+/// A row of a block: function, size class, number of calls, bytes.
 struct Row {
     name: String,
     class: &'static str,
@@ -96,7 +96,7 @@ impl Profile {
     }
 }
 
-/// As `enum fi_hmem_iface` counts.
+/// In the order of `enum fi_hmem_iface`.
 const IFACES: [&str; CLASSES] = [
     "system",
     "cuda",
@@ -109,7 +109,7 @@ const IFACES: [&str; CLASSES] = [
     "-",
 ];
 
-/// The function of the application's, or the kind of entry.
+/// Returns the name of the called function or the kind of entry.
 fn called(record: usize) -> String {
     let name = RECORDS[record];
     match (name.strip_suffix("_tx"), name.strip_suffix("_rx")) {
@@ -120,7 +120,7 @@ fn called(record: usize) -> String {
     }
 }
 
-/// Nothing for a block without rows. One with several begins with their sum.
+/// Returns no lines for a block without rows. A block with several rows begins with their sum.
 fn block(heading: (&str, &str), total: &str, rows: Vec<Row>) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
@@ -165,7 +165,7 @@ fn line([name, class, count, amount, counts, amounts]: [&str; 6]) -> String {
     line.trim_end().to_owned()
 }
 
-/// With K, M, G or T, and at most as many decimals.
+/// Formats a number with K, M, G or T and at most this many decimals.
 fn scaled(number: u64, step: u64, decimals: usize) -> String {
     let mut value = number as f64;
     let mut unit = "";

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is counted, and how it lies in a file of the hook `monitor`; the program fi_mon_sampler reads it, too.
+//! The records of the hook `monitor` and their layout in its file; the program fi_mon_sampler reads it, too.
 //!
-//! A record has its counts and then its sums of bytes, one of each class, as 64-bit numbers of the machine. Behind the
-//! last record stands a byte of flags, and a word is full.
+//! A record has its counts and then its sums of bytes, one for each class, as 64-bit numbers in native byte order. A
+//! byte of flags follows the last record, padded to a word.
 #![forbid(unsafe_code)]
 #![allow(dead_code)] // The library and the program each need their part.
 
-/// What is counted, in the order of monitor's file.
+/// The records in the order of the file.
 pub const RECORDS: [&str; 42] = [
     "recv",
     "recvv",
@@ -52,12 +52,12 @@ pub const RECORDS: [&str; 42] = [
     "cq_tagged_rx",
 ];
 
-/// The first of the regions, of the calls that read a queue, and of its entries.
+/// Index of the first record of regions, of calls that read a queue, and of queue entries.
 pub const REGIONS: usize = 27;
 pub const READS: usize = 30;
 pub const ENTRIES: usize = 35;
 
-/// Upper bounds of all classes of sizes but the last, which has none.
+/// Upper bounds of all size classes except the last, which has none.
 pub const BOUNDS: [usize; 8] = [
     64,
     512,
@@ -76,9 +76,9 @@ pub const CLASS_NAMES: [&str; CLASSES] = [
 /// Bytes of all records in a file.
 pub const COUNTS: usize = RECORDS.len() * CLASSES * 2 * size_of::<u64>();
 pub const SIZE: usize = COUNTS + size_of::<u64>();
-/// A reader asks for counts.
+/// Set by a reader that requests the counts.
 pub const WANTED: u8 = 1;
-/// The writer has finished.
+/// Set when the writer has finished.
 pub const FINISHED: u8 = 2;
 
 const _: () = assert!(COUNTS == 6048 && SIZE == 6056);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Large messages at their sender: the receiver is told where they are, and reads them, or says where to write them.
+//! Large messages at their sender: announces them; the receiver then reads them or returns addresses to write to.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::ffi::layer::Loan;
 use crate::ffi::ops::transfer::{RemoteSeg, Tx};
 
 impl Rxm {
-    /// The receiver is told of the message, and fetches it, or says where to write it.
+    /// Announces the message. The receiver then reads it, or returns addresses to write to.
     pub fn announce(
         &mut self,
         domain: &mut StateOf,
@@ -24,7 +24,7 @@ impl Rxm {
         op: TxOp,
         message: &Message,
     ) -> Result {
-        // Nobody reads messages where reads are counted.
+        // If the application counts reads, messages must not be read, because its counter would count them, too.
         let written = self.lower.params.rendezvous_write || self.counts_reads(self.conns[id].ep);
         let name = self.conns[id].remote.index;
         let access = FI_WRITE | if written { 0 } else { FI_READ | FI_REMOTE_READ };
@@ -75,15 +75,15 @@ impl Rxm {
         Ok(())
     }
 
-    /// A message that the peer of this connection may speak of. Before the announcement has left, a peer can only guess
-    /// that there is one.
+    /// Returns the send that the peer of this connection may refer to. Before the announcement has left, a peer can
+    /// only guess its number.
     fn send_of(&self, id: usize, msg: u64) -> Option<usize> {
         let place = msg as u32 as usize;
         let send = self.sends.get(place)?;
         (send.conn == id && send.msg == msg && send.is_announced).then_some(place)
     }
 
-    /// The receiver has fetched a message. False: there is none of this name.
+    /// Completes a message that the receiver has read. Returns false if there is none with this number.
     pub fn was_fetched(&mut self, domain: &mut StateOf, id: usize, msg: u64) -> bool {
         let Some(place) = self
             .send_of(id, msg)
@@ -97,7 +97,7 @@ impl Rxm {
         true
     }
 
-    /// The receiver says where to write a message.
+    /// Writes a message to the addresses that the receiver has sent.
     pub fn write_to(&mut self, domain: &mut StateOf, id: usize, msg: u64, places: &Places) -> bool {
         let Some(at) = self
             .send_of(id, msg)
@@ -134,7 +134,7 @@ impl Rxm {
         true
     }
 
-    /// All of a message is written.
+    /// Completes a message whose writes are done.
     pub fn wrote(&mut self, domain: &mut StateOf, at: usize) {
         let send = self.sends.remove(at);
         self.tell(domain, send.conn, send.msg, false);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations, at the initiator and at the target: messages with an answer each; fi_atomic(3). At the target all
-//! of them are carried out under the domain's lock, in the order in which they come.
+//! Atomic operations at the initiator and at the target (fi_atomic(3)): each is a message with an answer. The target
+//! carries out all of them under the domain lock, in the order of their arrival.
 #![forbid(unsafe_code)]
 
 use super::flight::Asked;
@@ -17,11 +17,12 @@ use crate::engine::domain_state::{Sender, TxOp};
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::What;
 
-/// Operands of one operation at most: with what is compared they fit one packet of the usual size.
+/// Maximum of operand bytes in one operation: together with the values to compare they fit one packet of the usual
+/// size.
 pub const MOST: usize = 16384 - ATOMIC_HEADER;
 
-/// The same of one operation. Peers of other libfabrics have nothing for elements of more than eight bytes, for small
-/// floating-point numbers and for FI_DIFF, and do not survive to be asked for that.
+/// Returns this maximum for one operation. Peers that run upstream's library do not support elements of more than eight
+/// bytes, small floating-point numbers and FI_DIFF, and do not survive such a request.
 pub fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
     match family {
         _ if datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 => 0,
@@ -47,7 +48,7 @@ impl Rxm {
             Family::Base => (What::Atomic, atomic.operands.remaining()),
             _ => (What::AtomicFetch, atomic.result.remaining()),
         };
-        // No field of the packet is for it.
+        // The packet has no field for the data.
         if atomic.family == Family::Base && atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) {
             return Err(Error::OPNOTSUPP);
         }
@@ -61,7 +62,7 @@ impl Rxm {
             return Err(Error::MSGSIZE);
         }
         self.may_post(domain, ep)?;
-        // Memory belongs to the endpoint, whatever context the destination names.
+        // Memory belongs to the endpoint, whichever context the destination names.
         let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
         let id = match self.usable(port, dest) {
             Some(id) => id,
@@ -99,7 +100,7 @@ impl Rxm {
         Ok(())
     }
 
-    /// The target has answered. False: nobody has asked.
+    /// Handles the target's answer. Returns false if no operation waits for it.
     pub fn answered(
         &mut self,
         domain: &mut StateOf,
@@ -129,7 +130,7 @@ impl Rxm {
         true
     }
 
-    /// A peer operates on memory of ours. Where there is no slot for the answer, that waits.
+    /// Handles a peer's operation on local memory. It waits if there is no slot for the answer.
     pub fn operate(
         &mut self,
         domain: &mut StateOf,
@@ -189,10 +190,10 @@ impl Rxm {
     }
 }
 
-/// Results up to this size need no memory of their own.
+/// Results up to this size need no allocation.
 const FEW: usize = 256;
 
-/// What a peer must be allowed to do with the memory.
+/// Returns the access rights that a peer needs for the operation.
 const fn access_of(family: Family, op: fi_op) -> Access {
     match (family, op) {
         (Family::Base, _) => Access::REMOTE_WRITE,
@@ -201,7 +202,7 @@ const fn access_of(family: Family, op: fi_op) -> Access {
     }
 }
 
-/// The memory that an operation is about, if it is all there and may be touched.
+/// Returns the target memory of an operation, if all of it is registered with the necessary access rights.
 fn memory_of(domain: &mut StateOf, request: &AtomicRequest<'_>, access: Access) -> Option<IoVec> {
     let mut target = IoVec::empty();
     let mut regions = Vec::new();

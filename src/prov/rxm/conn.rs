@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One peer of an endpoint: the connection below, and what waits for it.
+//! One peer of an endpoint: the connection below, and the operations and packets that wait for it.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -20,70 +20,71 @@ use crate::ffi::layer::Registrar;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Nothing is under way; the next operation connects.
+    /// No attempt is in progress; the next operation starts one.
     Idle,
-    /// We have asked.
+    /// This side has sent a request.
     Connecting,
-    /// The peer has asked, and was accepted.
+    /// The peer's request was accepted.
     Accepted,
     Up,
-    /// Only what is under way below is waited for.
+    /// Over; only operations in flight below are still awaited.
     Over,
 }
 
 pub struct Conn {
     pub ep: usize,
-    /// Where the peer listens.
+    /// Address of the peer's listener.
     pub peer: Addr,
-    /// In the endpoint's vector.
+    /// Index in the endpoint's address vector.
     pub fi_addr: u64,
-    /// What matching calls the peer while it is in none.
+    /// Source number for matching while the peer is in no address vector.
     unnamed: u64,
     pub state: State,
     pub link: Option<Arc<Ep>>,
-    /// For memory that this connection uses.
+    /// Registers memory for this connection.
     pub registrar: Option<Registrar>,
-    /// Name that the peer writes into its packets: random, so that no other process guesses it.
+    /// Index that the peer writes into its packets: random, so that no other process can guess it.
     pub name: u32,
-    /// Number by which completions below name this connection. Each endpoint below has another one; 0 without one.
+    /// Number by which completions below identify this connection. Each endpoint below has a different one; 0 means
+    /// none.
     pub arrival: u64,
-    /// What the peer calls the connection, and its process.
+    /// Index of the connection at the peer, and the peer's process.
     pub remote: ConnId,
-    /// Receives only: the second half of a connection to oneself.
+    /// Receives only: the second half of an endpoint's connection to itself.
     pub receive_only: bool,
     /// Time that the peer has left to accept a connection.
     pub clock: ConnectClock,
-    /// Points in time of the attempt under way and of the next one, and attempts that have failed.
+    /// Start of the current attempt, start of the next attempt, and number of failed attempts.
     pub attempt_at: Option<Instant>,
     pub retry_at: Option<Instant>,
     pub attempts: u32,
     pub last_error: Error,
-    /// The application was told to come again.
+    /// An operation returned -FI_EAGAIN and waits for this connection.
     pub is_wanted: bool,
-    /// It is only to be seen whether the peer's host is there.
+    /// The connection attempt only tests whether the peer's host is alive.
     pub is_look: bool,
-    /// What the provider below had no room for.
+    /// Operations that the provider below had no room for.
     pub held: VecDeque<Post>,
-    /// Packets that wait, of each `Lane`.
+    /// Packets that wait, for each `Lane`.
     pub inbox: [VecDeque<Box<[u8]>>; LANES],
-    /// Bytes that those packets take, of each `Lane`.
+    /// Bytes of those packets, for each `Lane`.
     pub waiting: [usize; LANES],
-    /// Nothing is received from the peer because too much of what it sent waits.
+    /// Receiving from the peer is paused because too many of its packets wait.
     pub is_paused: bool,
-    /// Messages that come in segments, by their senders' names.
+    /// Messages that arrive in segments, by the numbers of their senders.
     pub coming: HashMap<u64, Coming>,
-    /// Receives of this connection alone that are posted below.
+    /// Number of receives below that belong to this connection alone.
     pub posted: usize,
-    /// There are none, and more are posted as soon as there is room.
+    /// Set while there are none; more are posted as soon as there is room.
     pub is_dry: bool,
 }
 
-/// Packets that wait keep their order among those of their kind.
+/// Kinds of waiting packets. Packets of one kind stay in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Messages that the receive queue has no room for, and all that came before the connection was up.
+    /// Messages without room in the receive queue, and all packets that came before the connection was up.
     Messages,
-    /// Atomic operations whose answers there are no slots for.
+    /// Atomic operations whose answers have no free slot.
     Atomics,
 }
 
@@ -93,20 +94,20 @@ impl Lane {
     pub const ALL: [Lane; LANES] = [Lane::Messages, Lane::Atomics];
 }
 
-/// A message that comes in segments.
+/// A message that arrives in segments.
 pub struct Coming {
     pub sink: Sink,
     pub message: Message,
-    /// The next segment, and the bytes that have come.
+    /// Number of the next segment, and bytes received so far.
     pub number: u32,
     pub have: u64,
 }
 
 pub enum Sink {
     Recv(Box<RecvOp>, Envelope),
-    /// In the receive queue of this number.
+    /// In the receive queue with this number.
     Kept(usize, Kept),
-    /// Its receive is gone.
+    /// The receive is gone.
     Dropped,
 }
 
@@ -141,7 +142,7 @@ impl Conn {
         }
     }
 
-    /// What matching calls the peer.
+    /// Returns the source number by which matching identifies the peer.
     #[inline]
     pub fn source(&self) -> u64 {
         match self.fi_addr {
@@ -155,7 +156,7 @@ impl Conn {
         self.inbox.iter().any(|lane| !lane.is_empty())
     }
 
-    /// How long to wait before the next attempt.
+    /// Returns the pause before the next attempt.
     pub fn pause(&self) -> Duration {
         let pause = FIRST_PAUSE * (1 << self.attempts.min(DOUBLINGS));
         pause.min(LONGEST_PAUSE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Making connections below: our attempts, the requests of peers, and what comes of both; fi_cm(3).
+//! Connections below: local attempts, requests of peers, and their results; fi_cm(3).
 #![forbid(unsafe_code)]
 
 mod deadline;
@@ -23,19 +23,19 @@ use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 use crate::engine::transport::Address;
 use crate::ffi::client::{EqError, Event, Info, InfoList};
 
-/// How long a peer whose connection has ended is looked for. The kernel asks three times in it.
+/// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Time within which a kernel refuses where nothing listens.
+/// A kernel refuses a connection within this time if nothing listens.
 const REFUSAL: Duration = Duration::from_secs(1);
 
-/// Bits of `Conn::arrival` that are the connection's place in the table.
+/// Bits of `Conn::arrival` that hold the connection's index in the table.
 const PLACE: u32 = 32;
-/// Bits of it that are a serial number: no arrival looks like the source of an unknown sender.
+/// Bits that hold a serial number: no arrival equals the source number of an unknown sender.
 const SERIAL: u64 = (1 << 30) - 1;
 
 impl Rxm {
-    /// Begins to connect, unless it is too early for another attempt.
+    /// Starts an attempt to connect, unless it is too early for one.
     pub fn connect(&mut self, domain: &mut StateOf, id: usize) {
         let now = self.reactor.now();
         let mut limit = self.lower.params.conn_timeout;
@@ -84,13 +84,13 @@ impl Rxm {
         link.connect(&peer.to_bytes(), &request.encode())
     }
 
-    /// A number for a connection's new endpoint below, which no earlier one of that place had.
+    /// Returns a number for a connection's new endpoint below, which no earlier endpoint at that index had.
     fn next_arrival(&mut self, id: usize) -> u64 {
         self.links = self.links.wrapping_add(1);
         (u64::from(self.links) & SERIAL) << PLACE | id as u64
     }
 
-    /// Binds an endpoint below, and makes it the connection's.
+    /// Binds an endpoint below and assigns it to the connection.
     fn set_up(&mut self, id: usize, link: std::sync::Arc<crate::ffi::client::Ep>) -> Result {
         let ep = self.conns[id].ep;
         let arrival = self.next_arrival(id);
@@ -103,7 +103,7 @@ impl Rxm {
         endpoint.accesses.bind_to(&link)?;
         link.enable()?;
         if self.lower.is_ours {
-            // The segments of a message are posted in one go.
+            // The segments of a message are posted together.
             let _ = link.setopt(OPT_MORE_FOLLOWS, 1u8);
             link.setopt(OPT_PEER_NUMBER, arrival as usize)?;
         }
@@ -117,9 +117,9 @@ impl Rxm {
         self.post_own(id)
     }
 
-    /// The name by which the peer calls the connection from now on.
+    /// Returns a new index by which the peer identifies the connection from now on.
     fn conn_id(&mut self, id: usize) -> Result<ConnId> {
-        // Some peers take it for a signed number.
+        // Some peers treat it as a signed number.
         let index = (random()? & i32::MAX as u32).max(1);
         self.conns[id].name = index;
         Ok(ConnId {
@@ -128,7 +128,7 @@ impl Rxm {
         })
     }
 
-    /// The connection that a completion below is about.
+    /// Returns the connection of a completion below.
     #[inline]
     pub fn arrived_over(&self, ep: usize, arrival: u64) -> Option<usize> {
         let id = (arrival & ((1 << PLACE) - 1)) as usize;
@@ -136,7 +136,7 @@ impl Rxm {
         (conn.arrival == arrival && conn.ep == ep && conn.state != State::Over).then_some(id)
     }
 
-    /// Takes an event from below. None: there is none.
+    /// Handles one event from below. Returns `None` if there is none.
     pub fn take_event(&mut self, domain: &mut StateOf) -> Option<()> {
         match self.lower.eq.read() {
             Ok(Event::Request { pep, info, data }) => self.requested(domain, pep, &info, &data),
@@ -156,7 +156,7 @@ impl Rxm {
         Some(())
     }
 
-    /// The connection is gone, or did not come about.
+    /// Handles the end of a connection, or of an attempt.
     fn ended(&mut self, domain: &mut StateOf, id: usize, error: Error) {
         match self.conns[id].state {
             State::Connecting => self.attempt_failed(domain, id, error),
@@ -170,15 +170,15 @@ impl Rxm {
         };
         let conn = &mut self.conns[id];
         if self.lower.is_ours && failed.prov_errno == Error::CONNRESET.code() {
-            // The peer's kernel had accepted the attempt, and has closed it.
+            // The peer's kernel had accepted the attempt and then closed it.
             conn.clock.stop(self.reactor.now());
         }
         let is_refusal = failed.error == Error::CONNREFUSED && !failed.err_data.is_empty();
         if conn.state == State::Connecting && is_refusal {
             let reason = reason_of(&failed.err_data);
             match reason {
-                // It has begun to connect to us, or has not seen that our last connection is gone: its request or our
-                // next attempt settles it.
+                // The peer has started its own attempt, or has not noticed the end of the last connection. Its request
+                // or the next attempt resolves both cases.
                 Reason::Connected => {}
                 _ if conn.attempts == 0 => log_warn!(
                     &SOURCE,
@@ -234,7 +234,7 @@ impl Rxm {
         }
     }
 
-    /// A peer wants to connect.
+    /// Handles a peer's request to connect.
     fn requested(&mut self, domain: &mut StateOf, pep: usize, list: &InfoList, data: &[u8]) {
         let Some(info) = list.first() else { return };
         let is_meant = |ep: &Option<Box<super::endpoint::Endpoint>>| {
@@ -299,7 +299,7 @@ impl Rxm {
                     State::Connecting => self.drop_attempt(domain, id),
                     State::Idle => {}
                     _ => {
-                        // What it has sent before is not lost with it.
+                        // Packets that the peer sent before its restart are delivered first.
                         self.resume(id);
                         self.take_all(domain, ep);
                         self.lost(domain, id, Error::CONNRESET, &"has begun anew");
@@ -342,7 +342,7 @@ impl Rxm {
         link.accept(&response.encode())
     }
 
-    /// An attempt of ours comes to nothing, and the connection stays for another one.
+    /// Drops the current attempt; the connection stays for another one.
     fn drop_attempt(&mut self, domain: &mut StateOf, id: usize) {
         self.connecting -= 1;
         self.conns[id].state = State::Idle;
@@ -350,14 +350,14 @@ impl Rxm {
         self.unlink(domain, id);
     }
 
-    /// Another attempt later, or the end.
+    /// Schedules another attempt after a failed one, or gives up.
     fn attempt_failed(&mut self, domain: &mut StateOf, id: usize, error: Error) {
         self.drop_attempt(domain, id);
         let now = self.reactor.now();
         let conn = &mut self.conns[id];
         conn.last_error = error;
         conn.attempts += 1;
-        // A kernel that refuses does so at once. The peer's kernel had accepted an attempt that failed later.
+        // A refusal by the kernel comes at once. If an attempt failed later, the peer's kernel had accepted it.
         let lasted = conn.attempt_at.filter(|&at| now - at >= REFUSAL);
         if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
             conn.clock.stop(begun);
@@ -397,7 +397,7 @@ impl Rxm {
             domain.loss = outer;
         }
         if is_look && !is_wanted {
-            // Who posts something tries by itself.
+            // The next operation starts its own attempt.
             self.unlink_peer(id);
             return self.retire(id);
         }
@@ -416,8 +416,9 @@ impl Rxm {
         self.retire(id);
     }
 
-    /// A connection has ended below, which does not say why. Receives that name the peer stay posted if it may come
-    /// again. If its host is silent, they would wait for ever: an attempt to connect tells.
+    /// Starts a test connection after a connection has ended below without a reason. Receives that name the peer stay
+    /// posted if it may return. If the peer's host is silent, they would wait forever; an attempt to connect finds that
+    /// out.
     #[cold]
     pub fn look_for(&mut self, domain: &mut StateOf, ep: usize, fi_addr: u64) {
         if fi_addr == FI_ADDR_NOTAVAIL
@@ -426,7 +427,7 @@ impl Rxm {
         {
             return;
         }
-        // An address that has left the vector names nobody.
+        // An address that was removed from the vector names no peer.
         let Ok(id) = self.find_peer(domain, ep, fi_addr) else {
             return;
         };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The contexts of scalable endpoints (fi_endpoint(3)): all share the connections of their endpoint, the port. What is
-//! posted through them names them for its completion; packets name the receive context that they are for.
+//! The contexts of scalable endpoints (fi_endpoint(3)). All contexts share the connections of their endpoint, the port.
+//! An operation names its context for the completion; a packet names its receive context.
 #![forbid(unsafe_code)]
 
 use super::conn::Sink;
@@ -10,9 +10,9 @@ use crate::base::Error;
 use crate::engine::domain_state::TxOp;
 
 impl Rxm {
-    /// A transmit context is closed. What it posted and nobody has begun is dropped, what was copied goes out, and
-    /// completes at `successor`. Memory that the provider below uses is given back at the end of a connection only, as
-    /// when an endpoint is closed.
+    /// Closes a transmit context. Operations that have not started are dropped; copied data is sent and completes at
+    /// `successor`. Memory that the provider below is using comes back only at the end of its connection, as when an
+    /// endpoint is closed.
     pub fn leave_transmits(
         &mut self,
         domain: &mut StateOf,
@@ -20,7 +20,7 @@ impl Rxm {
         ep: usize,
         successor: usize,
     ) {
-        // No connection ends for what has come to its end by now.
+        // Handle completions first, so that no connection has to end for an operation that is complete.
         self.drive(domain);
         let is_its = |op: &TxOp| op.ep() == ep;
         let conns = self.conns_through(port);
@@ -92,7 +92,7 @@ impl Rxm {
         self.end_conns(domain, over);
     }
 
-    /// A receive context is closed: nothing is written to its buffers any more.
+    /// Closes a receive context: from now on nothing is written to its buffers.
     pub fn leave_receives(&mut self, domain: &mut StateOf, port: usize, ep: usize) {
         self.drive(domain);
         for id in self.conns_through(port) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Accesses of peers to memory end at the provider below, so they are counted there: by counters that are bound to
-//! regions and endpoints of its (fi_mr(3), FI_RMA_EVENT of fi_endpoint(3)). Their values are carried to the
-//! application's counters with progress. Atomic operations are messages, and counted where they are carried out.
+//! Counters of peers' accesses to memory. The provider below handles those accesses, so its counters count them; they
+//! are bound to its regions and endpoints (fi_mr(3), FI_RMA_EVENT of fi_endpoint(3)). Progress copies their values to
+//! the application's counters. Atomic operations are messages, and counted where they are carried out.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -34,7 +34,7 @@ impl Rxm {
         Ok(Tally::new(below, bytes))
     }
 
-    /// The application binds a counter to a region that peers reach below.
+    /// Binds an application counter to a region that peers access through the provider below.
     pub fn count_below(
         &mut self,
         domain: &mut StateOf,
@@ -57,19 +57,18 @@ impl Rxm {
         Ok(())
     }
 
-    /// A region is gone: so are counters below that were bound to it alone.
+    /// Handles the end of a region: counters below that were bound to it alone are closed, too.
     pub fn forget_region(&mut self, domain: &mut StateOf, key: u64) {
         if self.is_counting {
             self.carry_counts(domain);
         }
         self.regions.remove(&key);
-        // Regions hold what is bound to them.
+        // A region holds a reference to its counters.
         self.tallies
             .retain(|known| Arc::strong_count(&known.tally.below) > 1);
     }
 
-    /// The counters that the application has bound to an endpoint are counted for from now on, with peers that are
-    /// connected, too.
+    /// Starts to count for the counters that the application has bound to an endpoint, also for connected peers.
     pub fn count_accesses(&mut self, domain: &mut StateOf, ep: usize) -> Result {
         let bytes_of = |event| domain.ep(ep).bound(event).map(|cntr| cntr.counts_bytes());
         let (read, written) = (bytes_of(Event::RemoteRead), bytes_of(Event::RemoteWrite));
@@ -102,7 +101,7 @@ impl Rxm {
         links.try_for_each(|link| link.bind(cntr, flags))
     }
 
-    /// As `count_accesses`, for all endpoints.
+    /// Does the same as `count_accesses` for all endpoints.
     pub fn count_all(&mut self, domain: &mut StateOf) {
         for ep in 0..self.eps.len() {
             if domain.find_ep(ep).is_none() || self.endpoint(ep).is_none() {
@@ -118,13 +117,13 @@ impl Rxm {
         }
     }
 
-    /// Whether accesses of peers to memory have to be told from messages that they read.
+    /// Whether peers' accesses to memory must be distinguished from their reads of messages.
     pub fn counts_reads(&self, ep: usize) -> bool {
         let endpoint = self.endpoint(ep);
         endpoint.is_some_and(|endpoint| endpoint.accesses.read.is_some())
     }
 
-    /// A write that came with data was counted when the data came.
+    /// Records a write with CQ data, which was counted when its data came.
     pub fn note_counted(&mut self, ep: usize, len: usize) {
         if let Some(endpoint) = self.endpoint_mut(ep)
             && let Some(tally) = &endpoint.accesses.written
@@ -133,7 +132,7 @@ impl Rxm {
         }
     }
 
-    /// Brings the application's counters up to date.
+    /// Updates the application's counters.
     pub fn carry_counts(&mut self, domain: &mut StateOf) {
         for RegionTally { counter, tally } in &mut self.tallies {
             let news = tally.news(|| 0);
@@ -155,7 +154,7 @@ impl Rxm {
         }
     }
 
-    /// As `carry_counts`; from then on what is counted shows on our descriptor.
+    /// Does the same as `carry_counts` until nothing changes; later events then signal this library's descriptor.
     pub fn settle_counts(&mut self, domain: &mut StateOf) {
         loop {
             self.carry_counts(domain);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints: where each listens and receives, and which of its connections an address stands for.
+//! Endpoints: listener, receives, and the connection of each address.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -17,27 +17,27 @@ pub struct Endpoint {
     pub listener: Arc<PassiveEp>,
     pub cq: Arc<Cq>,
     pub shared_rx: Option<Arc<Ep>>,
-    /// Where it listens, once it does.
+    /// Address of its listener, once it listens.
     pub own: Option<Addr>,
-    /// The connection to each address of the vector; `NONE` where there is none.
+    /// Connection of each address of the vector; `NONE` if there is none.
     pub peers: Vec<u32>,
-    /// Connections by the peer's listener.
+    /// Connections by the address of the peer's listener.
     pub by_addr: HashMap<Addr, usize>,
-    /// Connections beside those in `by_addr`: receiving halves of connections to the endpoint itself. Peers of this
+    /// Connections that are not in `by_addr`: receiving halves of the endpoint's connections to itself. Peers of this
     /// host can cause several.
     pub receive_only: Vec<usize>,
     /// Errors of failed connections for which no operation was pending.
     pub unreachable: Unreachable<Addr>,
-    /// Senders of messages that are kept, without a connection and without an address in the vector.
+    /// Senders of kept messages that have neither a connection nor an address in the vector.
     pub strangers: Strangers<Addr>,
-    /// Receives of the shared context that are posted below, and how many there should be.
+    /// Number of posted receives of the shared context below, and the intended number.
     pub posted: usize,
     pub wanted: usize,
-    /// Those of them that are not, where they take many packets each.
+    /// Free blocks, if each receive below takes many packets.
     pub blocks: Vec<Block>,
-    /// What packets that wait take, in bytes, of each `Lane`.
+    /// Bytes of waiting packets, for each `Lane`.
     pub waiting: [usize; LANES],
-    /// What peers do to memory here.
+    /// Counters of peers' accesses to local memory.
     pub accesses: Accesses,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is under way below: for what, and what its memory is. Operations of ours that take several below.
+//! Operations in flight below: their purpose and their memory. Also operations of rxm that need several below.
 #![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use crate::ffi::ops::transfer::RemoteSeg;
 
 /// An operation below.
 pub struct Flight {
-    /// Of ours.
+    /// Endpoint of rxm.
     pub ep: usize,
     pub conn: usize,
     pub kind: Kind,
@@ -26,22 +26,22 @@ pub enum Kind {
     Packet(u64),
     /// A receive of a context that connections share.
     SharedPacket,
-    /// A receive of a context that takes many of them.
+    /// A receive of a shared context that takes many packets.
     SharedBlock,
-    /// A packet that nothing waits for.
+    /// A packet whose completion has no effect.
     Control,
-    /// The operation completes with it.
+    /// The operation that completes with it.
     Op(TxOp),
-    /// Announces a message, in `Table::sends`.
+    /// Announces a message of `Table::sends`.
     Announce(usize),
-    /// One of several, in `Table::groups`.
+    /// One of several operations, in `Table::groups`.
     Part(usize),
-    /// A part of a message that is read, in `Table::fetches`, or written, in `Table::sends`.
+    /// A part of a message that is read (`Table::fetches`) or written (`Table::sends`).
     Fetched(usize),
     Written(usize),
 }
 
-/// What is to be posted below.
+/// An operation to post below.
 pub struct Post {
     pub call: Call,
     pub loan: Loan,
@@ -63,7 +63,7 @@ pub enum Call {
     },
 }
 
-/// Places at the peer, for one operation below.
+/// Segments of the peer's memory, for one operation below.
 #[derive(Clone, Copy)]
 pub struct Remotes {
     list: [fi_rma_iov; MAX_PLACES],
@@ -80,7 +80,7 @@ impl From<fi_rma_iov> for Remotes {
 }
 
 impl Remotes {
-    /// As an operation of the application names them; at most `MAX_PLACES`.
+    /// Copies the segments that an application's operation names, `MAX_PLACES` at most.
     pub fn of(target: &[RemoteSeg]) -> Remotes {
         let mut all = Remotes::from(iov_of(&RemoteSeg::default()));
         for (place, seg) in all.list.iter_mut().zip(target) {
@@ -100,29 +100,29 @@ pub fn iov_of(seg: &RemoteSeg) -> fi_rma_iov {
     fi_rma_iov { addr, len, key }
 }
 
-/// An operation that takes several below.
+/// An operation that needs several below.
 pub struct Group {
     pub op: TxOp,
     pub left: usize,
     pub failed: Option<Error>,
 }
 
-/// A message that its receiver fetches, or tells us where to write.
+/// A message that the receiver reads, or for which the receiver returns addresses to write to.
 pub struct Send {
     pub conn: usize,
     pub op: TxOp,
-    /// Its memory; gone once it has failed.
+    /// The memory of the message; gone after a failure.
     pub lent: Arc<Lent>,
-    /// By what the receiver names it.
+    /// Number by which the receiver names the message.
     pub msg: u64,
-    /// The announcement has gone below: the receiver may answer.
+    /// The announcement was posted below, so the receiver may answer.
     pub is_announced: bool,
-    /// Writes under way, and those to be begun.
+    /// Writes in flight and writes not started.
     pub left: usize,
     pub is_writing: bool,
 }
 
-/// A message that is fetched from its sender, or that the sender writes.
+/// A message that this side reads from its sender, or that the sender writes.
 pub struct Fetch {
     pub conn: usize,
     pub recv: Box<RecvOp>,
@@ -130,9 +130,9 @@ pub struct Fetch {
     pub msg: u64,
     pub lent: Arc<Lent>,
     pub left: usize,
-    /// The sender writes.
+    /// Whether the sender writes it.
     pub is_written: bool,
-    /// As `TxOp::since`.
+    /// Tick, as in `TxOp::since`.
     pub since: u16,
 }
 
@@ -141,11 +141,11 @@ pub struct Asked {
     pub conn: usize,
     pub op: TxOp,
     pub msg: u64,
-    /// None: nobody wants it any more.
+    /// `None` after a cancel: the answer is discarded.
     pub result: Option<IoVec>,
 }
 
-/// A message whose receive has not come.
+/// An announced message that has not matched a receive.
 pub struct Parked {
     pub conn: usize,
     pub msg: u64,
@@ -153,14 +153,14 @@ pub struct Parked {
     pub places: Places,
 }
 
-/// Reads or writes of a lent memory, cut so that the provider below takes each.
+/// Reads or writes of lent memory, cut into pieces that the provider below accepts.
 pub struct Cuts {
     pub list: VecDeque<(core::ops::Range<usize>, fi_rma_iov)>,
 }
 
 impl Cuts {
-    /// The first `len` bytes of the memory against these places, of which together they may have less. `pieces`: how
-    /// many of the memory one operation takes, `longest`: how many bytes.
+    /// Pairs the first `len` bytes of the memory with these segments, which may be shorter. `pieces` and `longest`
+    /// limit the pieces and bytes of one operation.
     pub fn of(
         lent: &Lent,
         len: usize,
@@ -174,7 +174,7 @@ impl Cuts {
             end += span.len;
             ends.push(end);
         }
-        // Within the limit the memory need not be cut where its pieces meet.
+        // Within the limit the memory need not be cut at the borders of its pieces.
         if ends.len() <= pieces {
             ends = vec![end];
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What rxm offers over the MSG endpoints of others: an entry for each of theirs; fi_rxm(7), fi_getinfo(3).
+//! Entries of fi_getinfo for rxm: one for each suitable MSG entry below; fi_rxm(7), fi_getinfo(3).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]
@@ -21,7 +21,7 @@ use crate::prov::Below;
 use crate::prov::layered::{self, same_place, without_wildcard};
 use crate::sys::addr;
 
-/// The entries that satisfy the query, in the order of those below.
+/// Returns the entries that satisfy the query, in the order of the entries below.
 pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {
     let (inner, port) = without_wildcard(query);
     let (cores, reasons) = cores(&inner, below, params);
@@ -30,23 +30,23 @@ pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {
     layered::offers(&SOURCE, query, (&cores, reasons), FI_EP_MSG.0, over, entry)
 }
 
-/// What an entry of ours becomes once its kind is known to fit.
+/// Completes an entry whose kind fits the query.
 fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>, params: &Params) -> Info {
     let mut info = fill(kind, query);
     let comm = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
     info.caps = info.caps & !comm | core.caps & comm;
     if query.hints.is_none() {
-        // An application without wishes is not shown what costs something.
+        // Without hints, an entry does not show capabilities that cost performance.
         info.caps &= !Caps::SOURCE;
         info.rx.caps &= !Caps::SOURCE;
         (info.tx.op_flags, info.rx.op_flags) = Default::default();
     }
     let domain = query.hints.and_then(|hints| hints.domain.as_ref());
     if domain.is_none_or(|domain| domain.progress == 0) && !params.auto_progress {
-        // The old field for control progress keeps FI_PROGRESS_AUTO, as in the original.
+        // The old field for control progress keeps FI_PROGRESS_AUTO, as upstream does.
         info.domain.progress = FI_PROGRESS_MANUAL.0;
     }
-    // What was asked for may be longer than what is offered without being asked.
+    // A request for an inject size may get more than the default.
     let inject = query.hints.and_then(|hints| hints.tx.as_ref());
     if inject.is_none_or(|tx| tx.inject_size == 0) {
         info.tx.inject_size = inject_size(core, params);
@@ -57,7 +57,7 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>, params
     info
 }
 
-/// The entries below that can be built upon, one for each place.
+/// Returns the usable entries below, one for each place.
 pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, Vec<Reason>) {
     let plain = ask(query, below, params, false);
     let shared = match params.shared_rx {
@@ -68,9 +68,10 @@ pub fn cores(query: &Query, below: &dyn Below, params: &Params) -> (Vec<Info>, V
     let sharing = shared.entries.into_iter().filter(|info| {
         let name = info.fabric.prov_name.as_deref().unwrap_or_default();
         let wanted = params.shared_rx == Some(true) || is_tcp(name);
-        // Only this library's providers say over which connection a packet in a shared context came.
+        // Only this library's providers report the connection of a packet in a shared context.
         let tells_connections = info.made.is_none();
-        // Memory that has to be a connection's region cannot wait where all of them receive.
+        // If memory has to be registered for one connection, it cannot be posted to a context that all connections
+        // share.
         let local = flags!(MrMode: LOCAL | ENDPOINT);
         wanted
             && tells_connections
@@ -102,7 +103,7 @@ fn ask(query: &Query, below: &dyn Below, params: &Params, shared: bool) -> Answe
     answer(query, below, &wishes(query, params, shared))
 }
 
-/// Shared contexts that take many packets with one receive, where there are such.
+/// Queries shared contexts that take many packets with one receive, if available.
 fn ask_shared(query: &Query, below: &dyn Below, params: &Params) -> Answer {
     let mut hints = wishes(query, params, true);
     hints.caps |= Caps::MULTI_RECV;
@@ -121,7 +122,7 @@ fn answer(query: &Query, below: &dyn Below, hints: &Hints) -> Answer {
     })
 }
 
-/// What is asked of the providers below where this is asked of us.
+/// Returns the hints for the providers below.
 pub fn wishes(query: &Query, params: &Params, shared: bool) -> Hints {
     let nothing = Hints::default();
     let ours = query.hints.unwrap_or(&nothing);
@@ -159,13 +160,13 @@ pub fn wishes(query: &Query, params: &Params, shared: bool) -> Hints {
     }
 }
 
-/// Accesses of peers are counted below.
+/// Returns capabilities for counting peers' accesses, which happens below.
 fn counted(ours: &Hints) -> Caps {
     let rx = ours.rx.as_ref().map_or(Caps::empty(), |rx| rx.caps);
     (ours.caps | rx) & Caps::RMA_EVENT
 }
 
-/// The same for endpoints of which only the name and the levels of completion are given.
+/// Returns the hints for a query that gives only the name and the completion levels.
 pub fn levels_wishes(hints: &Hints) -> Hints {
     let fabric = hints.fabric.as_ref();
     Hints {
@@ -200,8 +201,8 @@ fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
         || ours.caps.intersects(target)
         || ours.caps.intersects(either) && !ours.caps.intersects(initiates);
     let mr_mode = match domain {
-        // Before API 1.5 the set of requirements does not exist: providers below refuse its bits. Without domain
-        // attributes `wanted` is FI_MR_UNSPEC, which they accept.
+        // Before API 1.5 these mode bits do not exist, and providers below refuse them. Without domain attributes
+        // `wanted` is FI_MR_UNSPEC, which they accept.
         _ if old => wanted,
         Some(_) if is_target => wanted | MrMode::LOCAL | MrMode::ENDPOINT,
         _ => OWN_MR_MODE,
@@ -215,7 +216,7 @@ fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
     }
 }
 
-/// The name of what is wanted below; never ourselves, and nothing that lies upon us.
+/// Returns the name of the provider below, which is never rxm itself or a provider above it.
 pub fn core_name(name: Option<&CStr>) -> Option<CString> {
     let (own, name) = (SOURCE.name().to_bytes(), name?.to_bytes());
     let parts = name.split(|&byte| byte == b';');
@@ -226,7 +227,7 @@ pub fn core_name(name: Option<&CStr>) -> Option<CString> {
     CString::new(others.join(&b';')).ok()
 }
 
-/// What an entry of ours can be, over this one.
+/// Returns the full attributes of an entry over this one.
 fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
     let mut info = Info {
         caps: TX | RX | DOMAIN,
@@ -244,9 +245,9 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
         msg_order: core.tx.msg_order,
         inject_size: params.eager,
         size: MAX_TX,
-        // What a provider below does not take at once goes there in parts.
+        // Operations that the provider below does not accept whole are split.
         iov_limit: MAX_PLACES,
-        // The peer hears of each access that has data for its queue, and how long it is.
+        // An access with CQ data must reach the peer as one operation with its whole length.
         rma_iov_limit: core.tx.rma_iov_limit.min(MAX_PLACES),
         ..TxAttr::default()
     };
@@ -285,13 +286,13 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
         prov_version: release::PROVIDER_VERSION,
         ..FabricAttr::default()
     };
-    // Where regions belong to endpoints, one of the application's would be for one of its peers.
+    // If regions belong to endpoints, an application's region would be valid for one peer only.
     if core.domain.mr_mode.contains(MrMode::ENDPOINT) {
         info.caps &= !Caps::RMA;
         info.tx.caps &= !Caps::RMA;
         info.rx.caps &= !Caps::RMA;
     }
-    // The writer of data is known by the receive that the write uses up, or to this library's providers.
+    // The source of written data is identified by the receive that the write consumes, or by this library's providers.
     if core.made.is_some() && !core.mode.contains(Mode::RX_CQ_DATA) {
         info.caps &= !Caps::SOURCE_ERR;
         info.rx.caps &= !Caps::SOURCE_ERR;
@@ -312,7 +313,7 @@ fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
     }
 }
 
-/// Atomic operations are messages, which accesses to memory may pass.
+/// Adds atomic operations. They are messages, so accesses to memory may overtake them.
 fn with_atomics(info: &mut Info, query: &Query) {
     let Some(hints) = query.hints else { return };
     let side = |caps: Option<Caps>| caps.unwrap_or_default();
@@ -336,10 +337,10 @@ fn domain(core: &Info) -> DomainAttr {
         progress: FI_PROGRESS_AUTO.0,
         resource_mgmt: FI_RM_ENABLED.0,
         av_type: FI_AV_UNSPEC.0,
-        // What operations of ours use is registered by us.
+        // rxm registers the memory of its operations itself.
         mr_mode: core.domain.mr_mode & !flags!(MrMode: LOCAL | ENDPOINT | BASIC | SCALABLE),
         mr_key_size: core.domain.mr_key_size,
-        // The data of writes goes below.
+        // The data of writes is passed to the provider below.
         cq_data_size: core.domain.cq_data_size.min(size_of::<u64>()),
         cq_cnt: 65536,
         ep_cnt: 32768,
@@ -355,7 +356,7 @@ fn domain(core: &Info) -> DomainAttr {
     }
 }
 
-/// What is said of injecting to who does not ask: what goes below at once, or one packet that is copied.
+/// Returns the inject size without hints: the limit of the provider below, or one copied packet.
 fn inject_size(core: &Info, params: &Params) -> usize {
     let local = core.domain.mr_mode.contains(MrMode::LOCAL);
     match core.tx.inject_size.checked_sub(HEADER) {
@@ -367,7 +368,7 @@ fn inject_size(core: &Info, params: &Params) -> usize {
 /// Bit of fi_getinfo's flags: core providers only.
 const CORE_ONLY: u64 = 1 << 59;
 
-/// What is used of a provider below, whatever is asked of us.
+/// Capabilities that rxm needs from a provider below for every query.
 const CORE_CAPS: Caps = flags!(Caps:
     MSG | RMA | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
 );
@@ -379,9 +380,9 @@ const RX: Caps = flags!(Caps:
     | DIRECTED_RECV | SOURCE_ERR | TRIGGER
 );
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM | PEER);
-/// Of these, what is only for who names it.
+/// Capabilities among `RX`, `TX` and `DOMAIN` that an entry has only if the hints name them.
 const ON_REQUEST: Caps = flags!(Caps: ATOMIC | DIRECTED_RECV | SOURCE_ERR | TRIGGER);
-/// What there is besides, for who asks.
+/// Further capabilities, also only if the hints name them.
 const ON_DEMAND: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
 );

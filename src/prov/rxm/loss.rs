@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What happens to operations when a connection ends, or its endpoint is closed.
+//! The fate of operations when a connection ends or its endpoint is closed.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -18,7 +18,7 @@ use crate::ffi::layer::close;
 use crate::ffi::ops::transfer::What;
 
 impl Rxm {
-    /// The connection below has ended. What has come before is taken first.
+    /// Ends a connection after the packets that have already arrived are handled.
     #[cold]
     pub fn end_later(&mut self, id: usize, error: Error) {
         let Some(conn) = self.conns.get(id) else {
@@ -28,12 +28,12 @@ impl Rxm {
         let is_there = conn.link.is_some() && conn.state != State::Over;
         if is_there && !self.ending.iter().any(|ending| ending.arrival == arrival) {
             self.ending.push(Ending { id, arrival, error });
-            // The rest of its packets can be read to their end.
+            // Its remaining packets can be read to the end.
             self.resume(id);
         }
     }
 
-    /// Ends connections of which nothing more can come.
+    /// Ends connections that cannot deliver anything more.
     pub fn end_now(&mut self, domain: &mut StateOf) {
         for ending in std::mem::take(&mut self.ending) {
             let Ending { id, arrival, error } = ending;
@@ -45,7 +45,7 @@ impl Rxm {
                 self.ending.push(ending);
                 continue;
             }
-            // One of its last packets may have ended it.
+            // One of its last packets may have ended it already.
             if self.ending_conn(id, arrival).is_some() {
                 self.lost(domain, id, error, &"ended");
             }
@@ -55,15 +55,15 @@ impl Rxm {
         }
     }
 
-    /// A connection that has ended below, unless it is gone already. Another one may have its place.
+    /// Returns a connection that has ended below, unless it is gone already and another one has its index.
     fn ending_conn(&self, id: usize, arrival: u64) -> Option<&Conn> {
         self.conns.get(id).filter(|conn| conn.arrival == arrival)
     }
 
-    /// The connection is over: everything that depended on it fails, with what became of the peer as the reason.
+    /// Ends a connection: everything that depended on it fails, with the fate of the peer as the reason.
     #[cold]
     pub fn lost(&mut self, domain: &mut StateOf, id: usize, error: Error, what: &dyn fmt::Display) {
-        // A packet that came before may have ended it.
+        // An earlier packet may have ended it already.
         let Some(conn) = self.conns.get_mut(id) else {
             return;
         };
@@ -98,7 +98,7 @@ impl Rxm {
         self.retire(id);
     }
 
-    /// The peer's host is silent.
+    /// Fails the receives that name a peer whose host is silent.
     pub fn fail_receives(&mut self, domain: &mut StateOf, id: usize, error: Error) {
         let conn = &self.conns[id];
         if conn.fi_addr != FI_ADDR_NOTAVAIL && domain.find_ep(conn.ep).is_some() {
@@ -106,10 +106,10 @@ impl Rxm {
         }
     }
 
-    /// Ends what depends on a connection. Without an error nobody is told.
+    /// Ends everything that depends on a connection. Without an error it ends silently.
     fn fail_all(&mut self, domain: &mut StateOf, id: usize, error: Option<Error>) {
         let token = id as u64;
-        // What the peer has sent before is delivered all the same.
+        // Packets that arrived earlier are still delivered.
         self.deliver_rest(domain, id);
         let conn = &mut self.conns[id];
         let (held, coming) = (
@@ -166,10 +166,10 @@ impl Rxm {
         if domain.find_ep(ep).is_some() {
             domain.each_srx(ep, |srx| srx.forget(token));
         }
-        // What is under way below ends with its endpoint there; where that takes a while nobody waits for it.
+        // Operations in flight below end with their endpoint there; nothing waits for that.
     }
 
-    /// Packets that wait because the receive queue was full are kept now whatever that costs: no more come.
+    /// Keeps packets that waited because the receive queue was full, without a limit: the peer sends no more.
     fn deliver_rest(&mut self, domain: &mut StateOf, id: usize) {
         let ep = self.conns[id].ep;
         for lane in Lane::ALL {
@@ -206,7 +206,7 @@ impl Rxm {
         }
     }
 
-    /// The endpoint below goes as soon as nobody uses it.
+    /// Closes the endpoint below as soon as it is not in use.
     pub fn unlink(&mut self, domain: &mut StateOf, id: usize) {
         let conn = &mut self.conns[id];
         conn.registrar = None;
@@ -219,10 +219,10 @@ impl Rxm {
         }
     }
 
-    /// Closes endpoints below that are over, and ends what was under way there.
+    /// Closes endpoints below that are over, and ends the operations in flight there.
     pub fn close_ended(&mut self, domain: &mut StateOf) {
         let mut at = 0;
-        // The others stay in the list, where `retire` looks for them.
+        // The others stay in the list, because `retire` searches it.
         while at < self.closing.len() {
             let (link, id) = self.closing.remove(at);
             let endpoint = self.conns.get(id).and_then(|conn| self.endpoint(conn.ep));
@@ -264,7 +264,7 @@ impl Rxm {
         }
     }
 
-    /// A connection that is over, and of which nothing is left below, leaves the table.
+    /// Removes a connection from the table if it is over and nothing of it is left below.
     pub fn retire(&mut self, id: usize) {
         let is_closing = self.closing.iter().any(|&(_, of)| of == id);
         let Some(conn) = self.conns.get_mut(id) else {
@@ -282,7 +282,7 @@ impl Rxm {
         }
     }
 
-    /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
+    /// Closes an endpoint: posted operations are dropped silently, as fi_endpoint(3) requires for fi_close.
     pub fn close_endpoint(&mut self, domain: &mut StateOf, ep: usize) {
         let of_it = |(id, conn): (usize, &super::conn::Conn)| (conn.ep == ep).then_some(id);
         let ours: Vec<usize> = self.conns.iter().filter_map(of_it).collect();
@@ -303,12 +303,12 @@ impl Rxm {
         if let Some(context) = endpoint.shared_rx {
             self.closing.push((context, usize::MAX));
         }
-        // Nobody reads it any more.
+        // No later poll reads this queue.
         self.ops.read_empty(&endpoint.cq);
         self.close_ended(domain);
     }
 
-    /// fi_cancel(3): an operation of which nothing has gone below ends.
+    /// Cancels an operation of which nothing was posted below; fi_cancel(3).
     pub fn cancel_held(&mut self, domain: &mut StateOf, ep: usize, context: usize) {
         if context == 0 {
             return;
@@ -359,9 +359,9 @@ impl Rxm {
         }
     }
 
-    /// Whether something was accepted that the application cannot hear of any more, and that has not left.
+    /// Whether accepted operations without a completion have not left.
     pub fn owes_peers(&self, ep: Option<usize>) -> bool {
-        // Operations may be of a context of the endpoint.
+        // Operations may belong to a context of the endpoint.
         let of_it = |conn: usize| {
             let of = self.conns.get(conn).map(|conn| conn.ep);
             ep.is_none_or(|ep| of == Some(ep))
@@ -394,7 +394,7 @@ pub fn loss_of(sentence: &str) -> Loss {
     }
 }
 
-/// Whether nobody answers there, not even to refuse.
+/// Whether the peer's host does not answer at all, not even with a refusal.
 pub fn is_silence(error: Error) -> bool {
     matches!(error, Error::TIMEDOUT | Error::HOSTUNREACH)
 }

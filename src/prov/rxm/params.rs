@@ -10,29 +10,29 @@ use crate::base::params::{self, Given, Kind};
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// The longest message that goes in one packet; both sides have the same.
+    /// Maximum size of a message in one packet; both sides must have the same.
     pub eager: usize,
-    /// The longest message that goes in segments.
+    /// Maximum size of a message in segments.
     pub segmented: usize,
-    /// Longer ones are written by their sender, not read by their receiver.
+    /// Whether longer messages are written by the sender instead of read by the receiver.
     pub rendezvous_write: bool,
-    /// Connections receive into a context that they share; without a setting, over providers called tcp.
+    /// Whether connections receive into a shared context; by default, over providers named tcp.
     pub shared_rx: Option<bool>,
-    /// Queue sizes when the application asks for none.
+    /// Queue sizes if the hints have none.
     pub tx_size: usize,
     pub rx_size: usize,
-    /// Those that are asked of the provider below.
+    /// Queue sizes for the provider below.
     pub msg_tx_size: Option<usize>,
     pub msg_rx_size: Option<usize>,
-    /// A thread makes progress although the application did not ask for that.
+    /// A thread makes progress even if the application did not request that.
     pub auto_progress: bool,
-    /// How long a peer is tried before operations for it fail.
+    /// Time limit to connect before operations to the peer fail.
     pub conn_timeout: Duration,
-    /// How long closing waits for what was accepted.
+    /// Time that closing waits for accepted operations.
     pub close_timeout: Duration,
-    /// After that the log tells of operations that wait for a peer; zero: never.
+    /// Time after which the log reports operations that wait for a peer; zero: never.
     pub stall_report: Duration,
-    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
+    /// Limit on unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
 }
 
@@ -57,18 +57,18 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Defines the variables in the order in which `fi_getparams` lists them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }
 
-    /// What the environment asks for, with the defaults where it does not; `define` comes first.
+    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
     pub fn read() -> Params {
         let default = Params::default();
         let given = Given(&SOURCE);
         let size = |name| given.size(name);
         let eager = size("buffer_size").unwrap_or(default.eager);
-        // A packet says its length in 32 bits, and room for an answer to an atomic operation is needed in any case.
+        // The length field of a packet has 32 bits, and the answer to an atomic operation needs room in any case.
         let eager = eager.clamp(MIN_EAGER, MAX_EAGER);
         let segmented = size("sar_limit").unwrap_or(eager * SEGMENTS);
         Params {
@@ -225,7 +225,7 @@ mod tests {
         print_report(&format!("{:?}", Params::read()));
     }
 
-    /// The settings with these variables are the default ones with that change.
+    /// Checks that these variables change only that setting.
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);
@@ -278,7 +278,7 @@ mod tests {
         check(&[("FI_OFI_RXM_BUFFER_SIZE", "1")], |params| {
             (params.eager, params.segmented) = (128, 1024);
         });
-        // No segment could say how long it is.
+        // The length of such a segment would not fit its field.
         let long = [
             ("FI_OFI_RXM_BUFFER_SIZE", "65536"),
             ("FI_OFI_RXM_SAR_LIMIT", "9999999"),

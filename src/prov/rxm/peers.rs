@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Which connection an operation goes over, and what peers are called.
+//! Lookup of the connection for an operation, and the numbers of peers.
 #![forbid(unsafe_code)]
 
 use super::conn::{Conn, State};
@@ -27,7 +27,7 @@ impl Rxm {
         self.eps[ep] = Some(Box::new(endpoint));
     }
 
-    /// The connection that an operation goes over, if it is up.
+    /// Returns the connection for an operation, if it is up.
     #[inline]
     pub fn usable(&self, ep: usize, dest: u64) -> Option<usize> {
         let peers = &self.endpoint(ep)?.peers;
@@ -36,7 +36,7 @@ impl Rxm {
         (conn.state == State::Up).then_some(id)
     }
 
-    /// As `usable`; drives progress if there is none yet, and says why not.
+    /// Does the same as `usable`; if there is no connection yet, drives progress and returns the reason.
     #[cold]
     pub fn approach(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
         let id = self.find_peer(domain, ep, dest)?;
@@ -46,7 +46,7 @@ impl Rxm {
         if conn.state == State::Idle {
             self.connect(domain, id);
         }
-        // A program may do nothing else than to try again.
+        // The program may do nothing but retry.
         self.drive(domain);
         if let Some(id) = self.usable(ep, dest) {
             return Ok(id);
@@ -59,7 +59,7 @@ impl Rxm {
             .unwrap_or(Error::AGAIN))
     }
 
-    /// The connection for an address of the endpoint's vector, made if there is none.
+    /// Returns the connection for an address of the endpoint's vector, and creates it if there is none.
     pub fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
         let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
         if domain.av(av).get(dest).is_none() {
@@ -94,7 +94,8 @@ impl Rxm {
         }
     }
 
-    /// A peer that has come by itself; its address may be in the vector. `beside`: there is another connection with it.
+    /// Adds a peer that has connected by itself; its address may be in the vector. `beside`: another connection to it
+    /// exists.
     pub fn new_peer(&mut self, domain: &mut StateOf, ep: usize, peer: Addr, beside: bool) -> usize {
         let fi_addr = self.number_of(domain, ep, &peer);
         let id = self.add_conn(ep, peer, fi_addr);
@@ -110,14 +111,14 @@ impl Rxm {
         let Some(av) = domain.ep(ep).av else {
             return FI_ADDR_NOTAVAIL;
         };
-        // If that fails, the address is not known.
+        // On failure, the address stays unknown.
         if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
             return FI_ADDR_NOTAVAIL;
         }
         domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
-    /// Connections with this peer, of all endpoints that have the vector.
+    /// Returns the connections to this peer of all endpoints with this vector.
     fn conns_of(&self, domain: &StateOf, av: usize, peer: &Addr) -> Vec<usize> {
         let mut found = Vec::new();
         for (ep, endpoint) in self.eps.iter().enumerate() {
@@ -132,7 +133,7 @@ impl Rxm {
         found
     }
 
-    /// An address came into a vector: connections from it get its number.
+    /// Handles a new address in a vector: connections from it get its index.
     pub fn learn_address(&mut self, domain: &mut StateOf, av: usize, index: u64) {
         let Some(&peer) = domain.av(av).get(index) else {
             return;
@@ -151,7 +152,7 @@ impl Rxm {
         }
     }
 
-    /// An address leaves a vector. The connection stays for the peer's sake; its messages have no source from now on.
+    /// Handles the removal of an address. The connection stays for the peer; its messages have no source from now on.
     pub fn forget_address(&mut self, domain: &mut StateOf, av: usize, index: u64, peer: &Addr) {
         for id in self.conns_of(domain, av, peer) {
             let conn = &mut self.conns[id];
@@ -164,14 +165,14 @@ impl Rxm {
             if let Some(slot) = endpoint.peers.get_mut(index as usize) {
                 *slot = NONE;
             }
-            // Messages may be kept whose connection has ended; the index may be another peer's next.
+            // Messages of an ended connection may still be kept, and another peer may get the index next.
             let unexpected = domain.unexpected_len(ep);
             let unnamed = endpoint.strangers.number(peer, unexpected);
             domain.forget_source(ep, index, unnamed, peer);
         }
     }
 
-    /// A connection is over. Messages of a peer that no vector has wait for its address all the same.
+    /// Handles the end of a connection: messages of a peer outside the vector still wait for its address.
     pub fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
         let conn = &self.conns[id];
         if conn.fi_addr == FI_ADDR_NOTAVAIL
@@ -185,7 +186,7 @@ impl Rxm {
         }
     }
 
-    /// A connection is not to be found any more.
+    /// Removes a connection from the lookup tables.
     pub fn unlink_peer(&mut self, id: usize) {
         let (ep, peer) = (self.conns[id].ep, self.conns[id].peer);
         let Some(endpoint) = self.endpoint_mut(ep) else {
@@ -203,7 +204,7 @@ impl Rxm {
     }
 }
 
-/// The endpoints that have this vector.
+/// Returns the endpoints with this vector.
 fn of_av<'a>(
     eps: &'a mut [Option<Box<Endpoint>>],
     domain: &StateOf,

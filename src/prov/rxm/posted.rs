@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives below, by which packets come: as many as are used, of a context that connections share or of each of them.
+//! Receives below for incoming packets: as many as needed, in a context that connections share or for each connection.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use crate::base::{Error, Result};
 use crate::ffi::client::Ep;
 use crate::ffi::layer::{Block, Loan};
 
-/// Receives of a connection that shares none: those that it has whatever others have, and as many as there are at most.
+/// For connections without a shared context: guaranteed number of receives, and maximum.
 const LEAST_OWN: usize = 2;
 const MOST_OWN: usize = 8;
-/// Slots for packets in use, beyond which only those are posted without which an endpoint or a connection gets nothing.
+/// Above this number of packet slots in use, only the receives are posted that an endpoint or connection needs to work.
 const MANY_PACKETS: usize = 2048;
 impl Rxm {
-    /// Posts what is missing of the receives that an endpoint's connections share.
+    /// Posts the missing receives of an endpoint's shared context.
     pub fn post_shared(&mut self, ep: usize) -> Result {
         let Some(endpoint) = self.endpoint(ep) else {
             return Ok(());
@@ -46,7 +46,7 @@ impl Rxm {
         Ok(())
     }
 
-    /// The same for a connection that has receives of its own.
+    /// Does the same for a connection with its own receives.
     pub fn post_own(&mut self, id: usize) -> Result {
         if self.lower.shares_rx {
             return Ok(());
@@ -70,7 +70,8 @@ impl Rxm {
                 }
             }
         }
-        // None of its own completions is the occasion to post more. A paused connection is resumed instead.
+        // Without a posted receive no completion of its own will trigger another post. A paused connection is resumed
+        // instead.
         let conn = &mut self.conns[id];
         if conn.posted == 0 && !conn.is_dry && !is_paused {
             conn.is_dry = true;
@@ -82,16 +83,16 @@ impl Rxm {
         }
     }
 
-    /// Connections that have no receive get some, as far as there is room by now.
+    /// Posts receives for connections that have none, as far as there is room.
     #[cold]
     pub fn post_dry(&mut self) {
         for id in core::mem::take(&mut self.dry) {
             let Some(conn) = self.conns.get_mut(id) else {
                 continue;
             };
-            // Its place may be another one's by now, which has come here by itself then.
+            // Another connection may have its index now; that one has called `post_own` itself.
             if core::mem::take(&mut conn.is_dry) {
-                // Without one it comes here again.
+                // If it still has no receive, it is added to the list again.
                 let _ = self.post_own(id);
             }
         }
@@ -126,7 +127,7 @@ impl Rxm {
         })
     }
 
-    /// The block of a receive that is over is posted again.
+    /// Keeps the block of a finished receive for the next post.
     pub fn keep_block(&mut self, ep: usize, loan: Loan) {
         if let Loan::Block(block) = loan
             && let Ok(block) = Arc::try_unwrap(block)
@@ -136,7 +137,7 @@ impl Rxm {
         }
     }
 
-    /// More receives where many were used up at once.
+    /// Increases the number of receives if many were used up at once.
     pub fn grow_shared(&mut self, ep: usize) {
         let most = self.lower.most_receives();
         if let Some(endpoint) = self.endpoint_mut(ep)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The loop: completions from below, what waits for them, events of connections, deadlines.
+//! The progress loop: completions from below, operations that wait for them, connection events, deadlines.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -12,15 +12,15 @@ use crate::engine::domain_state::Sender;
 use crate::ffi::client::{Completion, Cq, Done};
 use crate::ffi::layer::{Block, Failed, Lent, Loan};
 
-/// Completions that one poll takes of an endpoint.
+/// Maximum of completions that one poll takes from an endpoint.
 const MOST: usize = 64;
-/// One poll in so many looks for events of connections while none is expected.
+/// While no connection event is expected, one poll in this many checks for one.
 const EVENTS_EVERY: u32 = 64;
-/// One poll in so many has who looks on answered: `report::patience`.
+/// Number of polls between two checks for a pending report request: `report::patience`.
 const ATTEND_EVERY: u32 = 256;
 
 impl Rxm {
-    /// One look at everything that may have news.
+    /// Polls everything that may have an event.
     pub fn poll(&mut self, domain: &mut StateOf) {
         self.polls = self.polls.wrapping_add(1);
         self.has_matched = false;
@@ -69,20 +69,20 @@ impl Rxm {
         self.close_ended(domain);
     }
 
-    /// For who waits for a connection, or for room.
+    /// Polls for an operation that waits for a connection or for room.
     pub fn drive(&mut self, domain: &mut StateOf) {
         self.poll(domain);
         self.poll_events(domain);
     }
 
-    /// Leaves nothing that is ready.
+    /// Polls until nothing is ready.
     pub fn drive_all(&mut self, domain: &mut StateOf) {
         self.is_thorough = true;
         self.drive(domain);
         for ep in 0..self.eps.len() {
             while let Some(endpoint) = self.endpoint(ep) {
                 let (cq, eq) = (endpoint.cq.clone(), self.lower.eq.clone());
-                // Without FI_EAGAIN what comes below shows on our descriptor.
+                // If `trywait` does not return -FI_EAGAIN, later events below signal this library's descriptor.
                 if self.lower.fabric.trywait(&[&*cq, &*eq]) != Err(Error::AGAIN) {
                     break;
                 }
@@ -128,12 +128,12 @@ impl Rxm {
         }
         self.batch = batch;
         self.grow_shared(ep);
-        // What cannot be posted now is tried again after the next completion.
+        // A failed post is retried after the next completion.
         let _ = self.post_shared(ep);
     }
 
-    /// Takes all packets that have come, also those for which the provider below had no receive. False: some may be
-    /// there for which there is no slot.
+    /// Takes all packets that have arrived, also those for which the provider below had no receive. Returns false if
+    /// there may be packets without a slot.
     pub fn take_all(&mut self, domain: &mut StateOf, ep: usize) -> bool {
         loop {
             let Some(endpoint) = self.endpoint(ep) else {
@@ -170,7 +170,7 @@ impl Rxm {
         }
     }
 
-    /// `block`: that of the completion before.
+    /// Handles a completion. `block` caches the block of the previous one.
     fn completed(
         &mut self,
         domain: &mut StateOf,
@@ -189,7 +189,7 @@ impl Rxm {
         let (flags, len) = (done.flags, done.len);
         let ended = self.ops.end(context);
         let arrival = match &ended {
-            // The provider below may not give sources.
+            // The provider below may not report sources.
             Some((flight, _)) => match flight.kind {
                 Kind::Packet(arrival) => arrival,
                 _ => done.src,
@@ -205,7 +205,7 @@ impl Rxm {
             Kind::SharedPacket | Kind::Packet(_) => {
                 self.received_one(&flight);
                 let Loan::Slot(slot, _) = loan else { return };
-                // A write with data uses up a receive.
+                // A write with data consumes a receive without a packet.
                 if flags & FI_REMOTE_WRITE == 0 {
                     let packet = &slot.bytes()[..len.min(slot.room())];
                     self.arrived(domain, ep, arrival, packet);
@@ -225,7 +225,7 @@ impl Rxm {
         }
     }
 
-    /// A receive that takes many packets has one more, or is over.
+    /// Handles one more packet of a receive that takes many, or the end of that receive.
     #[inline]
     fn received_some(
         &mut self,
@@ -252,7 +252,7 @@ impl Rxm {
         }
     }
 
-    /// A receive below has ended.
+    /// Accounts for the end of a receive below.
     pub fn received_one(&mut self, flight: &Flight) {
         match flight.kind {
             Kind::SharedPacket | Kind::SharedBlock => {
@@ -269,7 +269,7 @@ impl Rxm {
         }
     }
 
-    /// Slots go back to their pools; what the application has lent is the caller's.
+    /// Returns slots to their pools; memory lent by the application goes to the caller.
     pub fn put_slots(&mut self, loan: Loan) -> Option<Arc<Lent>> {
         match loan {
             Loan::Nothing | Loan::Block(_) => None,
@@ -292,7 +292,7 @@ impl Rxm {
         }
     }
 
-    /// The peer of the connection that `arrival` names has written to memory of this process, with data for the queue.
+    /// Handles a write with CQ data by the peer of the connection that `arrival` names.
     fn written_by_peer(
         &mut self,
         domain: &mut StateOf,
@@ -313,7 +313,7 @@ impl Rxm {
         }
     }
 
-    /// What an operation below was for has come one step further, or has failed.
+    /// Handles the end of an operation below: continues or fails the operation that it belongs to.
     pub fn landed(&mut self, domain: &mut StateOf, flight: Flight, error: Option<Error>) {
         match flight.kind {
             Kind::Packet(_)
@@ -360,17 +360,17 @@ impl Rxm {
         }
     }
 
-    /// Something below has failed: its connection is over.
+    /// Handles a failed operation below: its connection is over.
     #[cold]
     fn failed(&mut self, domain: &mut StateOf, _ep: usize, cq: &Cq) {
         let Ok(failed) = cq.readerr() else { return };
-        // We cancel nothing there: the connection has ended under it.
+        // This library cancels nothing below: the connection has ended.
         let error = match failed.error {
             Error::CANCELED => Error::CONNRESET,
             error => error,
         };
         if self.ops.block_of(&failed.context).is_some() {
-            // What is too long for any receive has come: whose it is cannot be told.
+            // A packet was too long for any receive; its connection is unknown.
             if failed.flags & FI_MULTI_RECV != 0 || failed.error == Error::CANCELED {
                 self.block_ended(failed.context);
             }
@@ -402,7 +402,7 @@ impl Rxm {
         self.end_later(id, error);
     }
 
-    /// Posts below, or keeps it until there is room there.
+    /// Posts an operation below, or queues it until there is room.
     pub fn hand_down(&mut self, domain: &mut StateOf, post: Post) {
         let id = post.flight.conn;
         if self.conns[id].held.is_empty() {
@@ -422,7 +422,7 @@ impl Rxm {
         }
     }
 
-    /// What was not posted fails.
+    /// Fails an operation that could not be posted.
     pub fn not_posted(&mut self, domain: &mut StateOf, post: Post, error: Error) {
         let id = post.flight.conn;
         drop(self.put_slots(post.loan));
@@ -430,7 +430,7 @@ impl Rxm {
         self.end_later(id, error);
     }
 
-    // It is big either way, and usually posted.
+    // The error is as large as the argument, and rare.
     #[allow(clippy::result_large_err)]
     fn try_post(&mut self, post: Post) -> Result<(), (Post, Error)> {
         let Post { call, loan, flight } = post;
@@ -465,7 +465,7 @@ impl Rxm {
         Ok(())
     }
 
-    /// What waited for room below, as far as there is some.
+    /// Posts queued operations as far as there is room below.
     fn send_held(&mut self, domain: &mut StateOf) {
         for id in core::mem::take(&mut self.held) {
             while let Some(conn) = self.conns.get_mut(id)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The bytes of rxm: what peers say when they connect, and the packets that go over the connection. docs/wire/rxm.md.
+//! The wire format of rxm: connection messages, and the packets of a connection. docs/wire/rxm.md.
 //!
-//! All numbers are in the byte order of the host, unless said otherwise: hosts that differ refuse each other.
+//! All numbers are in the byte order of the host, unless stated otherwise: hosts that differ refuse each other.
 #![forbid(unsafe_code)]
 
 mod atomic;
@@ -18,15 +18,15 @@ pub use connect::{ConnId, FlowControl, Reason, Request, Response, reason_of, rej
 pub use fault::Fault;
 pub use header::HEADER;
 pub use packet::{Body, Message, Packet, Part, Segment, decode, short};
-/// Receive contexts of an endpoint that messages can name.
+/// Maximum of receive contexts of an endpoint that messages can name.
 pub const MAX_CONTEXTS: usize = 64;
 
 pub use rendezvous::{NO_KEY, Places, RENDEZVOUS_SIZE};
 
-/// Entries of memory that a packet names at most.
+/// Maximum of memory segments in a packet.
 pub const MAX_PLACES: usize = 4;
 
-/// `N` bytes from `at` on; the caller has compared the length.
+/// Returns `N` bytes from offset `at`; the caller has checked the length.
 fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     if let Some(from) = bytes.get(at..at + N) {

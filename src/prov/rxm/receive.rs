@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Packets that come in.
+//! Incoming packets.
 #![forbid(unsafe_code)]
 
 use super::SOURCE;
@@ -13,7 +13,7 @@ use crate::engine::domain_state::{MessageInfo, Sender};
 use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
 use crate::engine::transport::Address;
 
-/// Whether a packet could be dealt with.
+/// Result of handling a packet.
 pub enum Taken {
     Yes,
     /// The receive queue has no room for it.
@@ -21,11 +21,11 @@ pub enum Taken {
 }
 
 impl Rxm {
-    /// Takes a packet that came over the connection with this `Conn::arrival`, or keeps a copy of it for later. The
-    /// packet counts for that connection only, whichever it names.
+    /// Handles a packet that came over the connection with this `Conn::arrival`, or keeps a copy for later. The packet
+    /// is valid for that connection only, whichever it names.
     pub fn arrived(&mut self, domain: &mut StateOf, ep: usize, arrival: u64, bytes: &[u8]) {
         let Some(id) = self.arrived_over(ep, arrival) else {
-            // Of a connection that is gone.
+            // The packet belongs to a connection that is gone.
             return;
         };
         let packet = match decode(bytes) {
@@ -44,14 +44,14 @@ impl Rxm {
         }
     }
 
-    /// Whether a packet may not overtake others.
+    /// Whether a packet must not overtake waiting ones.
     #[inline]
     fn has_to_wait(&self, id: usize, lane: Option<Lane>) -> bool {
         let conn = &self.conns[id];
         conn.state != State::Up || lane.is_some_and(|lane| !conn.inbox[lane as usize].is_empty())
     }
 
-    /// Keeps a packet for later. Its sender waits if too much of what it has sent does.
+    /// Keeps a packet for later. The sender is paused if too many of its packets wait.
     #[cold]
     fn postpone(&mut self, id: usize, lane: Option<Lane>, bytes: &[u8]) {
         let lane = lane.unwrap_or(Lane::Messages);
@@ -67,7 +67,7 @@ impl Rxm {
         }
     }
 
-    /// Packets that wait, in their order, as far as there is room now.
+    /// Handles waiting packets in order, as far as there is room.
     pub fn take_waiting(&mut self, domain: &mut StateOf) {
         for id in core::mem::take(&mut self.stalled) {
             for lane in Lane::ALL {
@@ -104,22 +104,22 @@ impl Rxm {
         }
     }
 
-    /// A packet of a connection that is gone: a message is kept, whatever is kept already.
+    /// Handles a packet of a connection that is gone: a message is kept without regard to the limit.
     pub fn take_last(&mut self, domain: &mut StateOf, id: usize, bytes: &[u8]) {
         if let Ok(packet) = decode(bytes)
             && let Body::Eager(..) | Body::Segment(..) = packet.body
         {
             self.is_forced = true;
-            // The connection has ended already.
+            // The connection has ended already, so the result does not matter.
             let _ = self.take(domain, id, &packet);
             self.is_forced = false;
         }
     }
 
-    /// Whether a message that meets no receive is kept, `len` bytes of it, or waits outside. What comes behind a
-    /// message that has met one waits for the next look: a program sees that one first. MPICH probes here before it
-    /// looks among a process's messages to itself, and receives in the other order: a message that is there before it
-    /// looks for the first time would be mistaken.
+    /// Whether `len` bytes of an unexpected message may be kept; otherwise it waits in its packet. A message behind one
+    /// that has matched a receive waits for the next poll, so that the program sees the matched one first. MPICH probes
+    /// here before it checks messages of a process to itself, and receives in the other order; a message that arrives
+    /// before its first check would confuse it.
     pub fn may_keep(&self, srx: &Srx, envelope: &Envelope, len: u64) -> bool {
         if self.is_forced {
             return true;
@@ -132,7 +132,7 @@ impl Rxm {
         self.is_forced || domain.may_receive(ep)
     }
 
-    /// The peer has broken a rule.
+    /// Ends the connection of a peer that has violated a rule.
     #[cold]
     fn faulty(&mut self, domain: &mut StateOf, id: usize, Fault(why): Fault) {
         let Some(peer) = self.conns.get(id).map(|conn| conn.peer) else {
@@ -178,7 +178,7 @@ impl Rxm {
                 return self.operate(domain, id, msg, request);
             }
             Body::AtomicResponse { msg, ref response } => self.answered(domain, id, msg, response),
-            // Only of those who count receives.
+            // Sent only by peers that count receives.
             Body::Credit => true,
         };
         match known {
@@ -187,12 +187,12 @@ impl Rxm {
         }
     }
 
-    /// `ep` is where it is for: the endpoint, or a receive context of it.
+    /// Returns the envelope. `ep` is the target: the endpoint, or one of its receive contexts.
     pub fn envelope(&self, id: usize, ep: usize, message: &Message) -> Envelope {
         info_of(message).envelope(self.conns[id].source(), ep, id as u64)
     }
 
-    /// Where a message is for.
+    /// Returns the target of a message: the endpoint, or one of its receive contexts.
     #[inline]
     pub fn target_of(
         &self,
@@ -221,7 +221,7 @@ impl Rxm {
         }
     }
 
-    /// All of a message.
+    /// Handles a complete message.
     fn eager(
         &mut self,
         domain: &mut StateOf,
@@ -238,7 +238,7 @@ impl Rxm {
         let ep = self.target_of(domain, id, message)?;
         let info = info_of(message);
         let srx_id = domain.ep(ep).srx;
-        // FI_SOURCE_ERR has each message looked at.
+        // FI_SOURCE_ERR requires a check of each message.
         let unfilled = match domain.reports_origin(ep, fi_addr) {
             true => Unfilled::Special,
             false => {
@@ -278,7 +278,7 @@ impl Rxm {
         Ok(Taken::Yes)
     }
 
-    /// Keeps the address of a sender that has to be reported.
+    /// Records the address of a sender that has to be reported.
     pub fn note_origin(&self, domain: &mut StateOf, id: usize, srx: usize, slot: Kept) {
         let conn = &self.conns[id];
         if domain.reports_origin(conn.ep, conn.fi_addr) {
@@ -287,7 +287,7 @@ impl Rxm {
         }
     }
 
-    /// A part of a message.
+    /// Handles a segment of a message.
     fn segment(
         &mut self,
         domain: &mut StateOf,
@@ -341,7 +341,7 @@ impl Rxm {
         }
         (coming.number, coming.have) = (coming.number + 1, have);
         match &mut coming.sink {
-            // What there is no room for is dropped.
+            // Bytes beyond the receive buffer are dropped.
             Sink::Recv(recv, _) => drop(recv.iov.copy_in(payload)),
             Sink::Dropped => {}
             &mut Sink::Kept(srx, slot) => {
@@ -355,7 +355,7 @@ impl Rxm {
         Ok(Taken::Yes)
     }
 
-    /// Where the segments of a message go; none if there is no room.
+    /// Returns the place for the segments of a message, or `None` if there is no room.
     fn sink_of(
         &mut self,
         domain: &mut StateOf,
@@ -377,7 +377,7 @@ impl Rxm {
         Some(Sink::Kept(srx_id, slot))
     }
 
-    /// All segments have come.
+    /// Handles the end of a message in segments.
     fn whole(&mut self, domain: &mut StateOf, id: usize, sink: Sink) {
         let (recv, envelope) = match sink {
             Sink::Recv(recv, envelope) => (*recv, envelope),
@@ -416,7 +416,7 @@ fn info_of(message: &Message) -> MessageInfo {
     }
 }
 
-/// Those with an order, and which.
+/// Returns the lane of a packet, or `None` if its order does not matter.
 #[inline]
 fn lane_of(body: &Body<'_>) -> Option<Lane> {
     match body {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages that stay with their sender until a receive matches: they are read from there, or the sender is told where
-//! to write them; docs/wire/rxm.md.
+//! Messages that stay with their sender until they match a receive: they are then read from there, or the sender gets
+//! the addresses to write them to; docs/wire/rxm.md.
 #![forbid(unsafe_code)]
 
 use super::flight::{Call, Cuts, Fetch, Flight, Kind, Parked, Post, iov_of};
@@ -14,7 +14,7 @@ use crate::ffi::layer::{Lent, Loan};
 use crate::ffi::ops::transfer::RemoteSeg;
 
 impl Rxm {
-    /// The peer has a message for us.
+    /// Handles a peer's announcement of a message.
     pub fn announced(
         &mut self,
         domain: &mut StateOf,
@@ -33,7 +33,7 @@ impl Rxm {
             self.fetch(domain, parked, recv, envelope);
             return Ok(Taken::Yes);
         }
-        // Only what is known of it is kept.
+        // Only the announcement is kept, without bytes.
         if !self.may_keep(srx, &envelope, 0) {
             return Ok(Taken::Later);
         }
@@ -43,7 +43,7 @@ impl Rxm {
         Ok(Taken::Yes)
     }
 
-    /// A receive has met a message that its sender has, or the message is to be dropped.
+    /// Handles an announced message that has matched a receive or was discarded.
     pub fn claimed(&mut self, domain: &mut StateOf, claimed: Claimed) {
         let note = claimed.envelope.note as usize;
         let Some(parked) = self.parked.try_remove(note) else {
@@ -145,17 +145,17 @@ impl Rxm {
         }
     }
 
-    /// All of a message is here, by reads of ours.
+    /// Completes a message that was read.
     pub fn fetched(&mut self, domain: &mut StateOf, at: usize) {
         let fetch = self.fetches.remove(at);
-        // Not before: until then the sender keeps the memory for us.
+        // Free the memory only now: until the reads were complete, the registration was needed.
         drop(fetch.lent);
-        // The packet may end the connection if there is no memory for it, so that it goes last.
+        // If there is no memory for the packet, the connection ends; so it is sent last.
         self.complete_receive(domain, fetch.conn, &fetch.recv, &fetch.envelope);
         self.tell(domain, fetch.conn, fetch.msg, true);
     }
 
-    /// The sender has written a message. False: there is none of this name.
+    /// Handles a message that the sender has written. Returns false if there is none with this number.
     pub fn was_written(&mut self, domain: &mut StateOf, id: usize, msg: u64) -> bool {
         let is_meant = |fetch: &Fetch| fetch.conn == id && fetch.msg == msg && fetch.is_written;
         let found = self.fetches.iter().find(|(_, fetch)| is_meant(fetch));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Access to the peer's memory, which the provider below has; fi_rma(3). And memory of ours for peers: fi_mr(3).
+//! Access to the peer's memory through the provider below (fi_rma(3)), and registration of local memory (fi_mr(3)).
 #![forbid(unsafe_code)]
 
 use super::flight::{Call, Cuts, Flight, Group, Kind, Post, Remotes, iov_of};
@@ -85,8 +85,8 @@ impl Rxm {
         Ok(())
     }
 
-    /// Several accesses below for one that the provider there does not take whole. Data for the peer's queue go with
-    /// the last one.
+    /// Posts several accesses below for one that the provider there does not accept whole. CQ data goes with the last
+    /// one.
     fn post_cuts(
         &mut self,
         domain: &mut StateOf,
@@ -137,7 +137,7 @@ impl Rxm {
         Ok(())
     }
 
-    /// Registers memory here, where atomic operations find it, and below, for everything else.
+    /// Registers memory with rxm, for atomic operations, and with the provider below, for everything else.
     pub fn register_both(
         &mut self,
         domain: &mut StateOf,
@@ -152,7 +152,7 @@ impl Rxm {
             context,
             ..
         } = request;
-        // What only operations of ours use is registered with each of them, where that is demanded below.
+        // Memory for local operations is registered with each operation, if the provider below requires that.
         let registrar = &self.lower.registrar;
         if !access.intersects(Access::REMOTE) || registrar.of_endpoints() {
             let region = domain

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages on their way out: in one packet, in several, or announced to be fetched; docs/wire/rxm.md.
+//! Outgoing messages: in one packet, in segments, or announced; docs/wire/rxm.md.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::engine::ep_state::EpState;
 use crate::ffi::layer::{Lent, Loan, Slot};
 use crate::ffi::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 
-/// Flags of messages that need more than to be sent.
+/// Flags of messages that the fast path does not handle.
 const SPECIAL: OpFlags = flags!(OpFlags:
     DELIVERY_COMPLETE | TRANSMIT_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE | FENCE | TRIGGER
 );
 
 impl Rxm {
-    /// A message that goes below at once, copied. False: nothing has happened, `post` decides.
+    /// Posts a copied message below at once. Returns false if nothing was done and `post` has to handle it.
     #[inline]
     pub fn post_short(&mut self, domain: &mut StateOf, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
@@ -67,7 +67,7 @@ impl Rxm {
         true
     }
 
-    /// Whether there is room for an operation. Who only sends makes some so.
+    /// Whether there is room for an operation. Drives progress if not, because a program may only send.
     pub fn may_post(&mut self, domain: &mut StateOf, ep: usize) -> Result {
         if domain.may_post(ep).is_err() {
             self.drive(domain);
@@ -80,7 +80,7 @@ impl Rxm {
         self.post_to(domain, ep, ep, tx, (tx.dest, 0))
     }
 
-    /// Posts an operation of the endpoint `port`, or of its transmit context `ep`, for a peer and one of its receive
+    /// Posts an operation of the endpoint `port`, or of its transmit context `ep`, to a peer and one of its receive
     /// contexts.
     pub fn post_to(
         &mut self,
@@ -130,7 +130,7 @@ impl Rxm {
             context,
         };
         let params = self.lower.params;
-        // What is injected is copied, so nobody can fetch it.
+        // Injected data is copied, so the peer cannot read it.
         let injected = tx.flags.contains(OpFlags::INJECT);
         if op.len <= params.eager {
             self.send_whole(domain, id, tx, op, &message)
@@ -143,7 +143,7 @@ impl Rxm {
         }
     }
 
-    /// In one packet.
+    /// Sends a message in one packet.
     fn send_whole(
         &mut self,
         domain: &mut StateOf,
@@ -156,7 +156,7 @@ impl Rxm {
         let head = message.eager(conn.remote.index);
         let flags = self.lower.flags_of(tx.flags);
         let len = HEADER + op.len;
-        // Nothing is gained by gathering what is copied anyway.
+        // Batching gains nothing for data that is copied anyway.
         if len <= self.lower.inject
             && flags & !FI_MORE == 0
             && conn.held.is_empty()
@@ -199,14 +199,14 @@ impl Rxm {
         Ok(())
     }
 
-    /// Whether a message is copied: it has to be, or the provider below does not take it with our header.
+    /// Whether a message is copied: it must be, or the provider below does not accept it together with the header.
     fn copies_of(&self, tx: &Tx<'_>) -> bool {
         tx.flags.contains(OpFlags::INJECT)
             || self.lower.registrar.wants_local()
             || tx.iov.spans().count() >= self.lower.pieces()
     }
 
-    /// A slot for so many bytes of an operation that are copied.
+    /// Returns a slot for this many copied bytes of an operation.
     pub fn slot_for(&mut self, len: usize) -> Result<Slot> {
         match len <= HEAD_SIZE {
             true => self.heads.take(),
@@ -215,17 +215,17 @@ impl Rxm {
         }
     }
 
-    /// Slots for what operations copy; the others are for answers.
+    /// Returns the number of slots left for operations; the others are reserved for answers.
     pub fn copies_left(&self) -> usize {
         self.copies.left().saturating_sub(FOR_ANSWERS)
     }
 
-    /// Whether there is a slot for an answer of so many bytes.
+    /// Whether there is a slot for an answer of this size.
     pub fn can_answer(&self, len: usize) -> bool {
         len <= HEAD_SIZE || self.copies.left() > 0
     }
 
-    /// The memory of an operation, for operations below.
+    /// Lends the memory of an operation to operations below.
     pub fn lend(&self, id: usize, tx: &mut Tx<'_>, access: u64) -> Result<Arc<Lent>> {
         let registrar = self.conns[id].registrar.as_ref().ok_or(Error::AGAIN)?;
         Lent::new(registrar, tx.iov.take(), access).map_err(|(iov, error)| {
@@ -234,7 +234,7 @@ impl Rxm {
         })
     }
 
-    /// In packets of the same length, the last of which may be shorter.
+    /// Sends a message in packets of the same length; the last one may be shorter.
     fn send_segments(
         &mut self,
         domain: &mut StateOf,
@@ -251,7 +251,7 @@ impl Rxm {
         );
         let count = op.len.div_ceil(size);
         let copied = self.copies_of(tx);
-        // All that is needed is taken first, since what was begun goes on.
+        // Reserve everything first, because a started message cannot be stopped.
         let left = match copied {
             true => self.copies_left(),
             false => self.heads.left(),
@@ -291,7 +291,7 @@ impl Rxm {
             let mut slot = match slot {
                 Ok(slot) => slot,
                 Err(error) => {
-                    // The memory could not be registered. What is sent of the message cannot be taken back.
+                    // The memory could not be registered. The segments that were sent cannot be taken back.
                     let rest = (number..count).map(|_| Flight {
                         ep: op.ep(),
                         conn: id,
@@ -321,7 +321,7 @@ impl Rxm {
                 conn: id,
                 kind,
             };
-            // Those of one message may go down to the kernel together.
+            // The provider below may hand the segments of a message to the kernel together.
             let flags = flags | if number + 1 < count { FI_MORE } else { 0 };
             let call = Call::Send { flags };
             self.hand_down(domain, Post { call, loan, flight });
@@ -329,20 +329,20 @@ impl Rxm {
         Ok(())
     }
 
-    /// A name for a message, which no other has that is under way.
+    /// Returns a number for a message that no other message in flight has.
     pub fn next_message(&mut self) -> u64 {
         self.messages = self.messages.wrapping_add(1);
         u64::from(self.messages)
     }
 
-    /// Sends a packet that is its header: the bytes of a message were read, or written.
+    /// Sends a packet without a body: the bytes of a message were read, or written.
     pub fn tell(&mut self, domain: &mut StateOf, id: usize, msg: u64, read: bool) {
         let conn = &self.conns[id];
         let packet = short(conn.remote.index, msg, read);
         self.send_packet(domain, id, &packet, &[]);
     }
 
-    /// Sends a packet of ours.
+    /// Sends a control packet.
     pub fn send_packet(&mut self, domain: &mut StateOf, id: usize, head: &[u8], rest: &[u8]) {
         let conn = &self.conns[id];
         let len = head.len() + rest.len();
@@ -362,7 +362,7 @@ impl Rxm {
             false => self.copies.take(),
         };
         let Ok(mut slot) = slot else {
-            // The peer would wait for ever.
+            // Otherwise the peer would wait forever.
             return self.lost(domain, id, Error::NOMEM, &"cannot be answered: no memory");
         };
         slot.bytes_mut()[..head.len()].copy_from_slice(head);
@@ -386,10 +386,10 @@ impl Rxm {
     }
 }
 
-/// Slots for copies that operations leave to answers.
+/// Slots for copies that are reserved for answers.
 pub const FOR_ANSWERS: usize = 512;
 
-/// The memory goes back to the operation, which is not posted.
+/// Returns the memory to an operation that was not posted.
 pub fn take_back(lent: Arc<Lent>, tx: &mut Tx<'_>, error: Error) -> Error {
     if let Some(iov) = lent.take_back() {
         tx.iov = iov;
@@ -397,10 +397,10 @@ pub fn take_back(lent: Arc<Lent>, tx: &mut Tx<'_>, error: Error) -> Error {
     error
 }
 
-/// Flags that need what an endpoint has not.
+/// Refuses flags that the endpoint does not support.
 pub fn check_flags(flags: OpFlags, ep: &EpState) -> Result {
     let has = |flag| flags.contains(flag);
-    // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
+    // A triggered operation arrives here without its flag, unless the endpoint lacks the capability.
     if has(OpFlags::TRIGGER) || has(OpFlags::FENCE) && !ep.caps.contains(Caps::FENCE) {
         return Err(Error::BADFLAGS);
     }
@@ -410,7 +410,7 @@ pub fn check_flags(flags: OpFlags, ep: &EpState) -> Result {
     }
 }
 
-/// The target of an access: as many bytes as the operation has, in a few places.
+/// Checks the target of an access: as many bytes as the operation has, in a few segments.
 fn check_target(target: &[RemoteSeg], len: usize) -> Result {
     let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
     match target.iter().try_fold(0, add) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is kept for a domain: its tables, under the domain's lock. What is done stands in the other files.
+//! The state of a domain: its tables, protected by the domain lock. The other files have the operations.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -23,24 +23,24 @@ use crate::engine::report::patience::Patience;
 use crate::ffi::client::{Completion, Ep, Mr};
 use crate::ffi::layer::{Operations, Pool};
 
-/// What the engine keeps for a domain of ours.
+/// The engine's state of an rxm domain.
 pub type StateOf = DomainState<Addr>;
 
 pub struct Rxm {
     pub(super) lower: LowerDomain,
     pub(super) reactor: Reactor<Due>,
     pub(super) patience: Patience,
-    /// A deadline of `Due::Look` that is to come.
+    /// A pending deadline of `Due::Look`.
     pub(super) next_look: Option<Instant>,
     pub(super) eps: Vec<Option<Box<Endpoint>>>,
     pub(super) conns: Slab<Conn>,
-    /// By the numbers of their endpoints below.
+    /// Connections by the numbers of their endpoints below.
     pub(super) by_link: HashMap<usize, usize>,
-    /// Endpoints below that were opened so far: see `Conn::arrival`.
+    /// Number of endpoints below that were opened so far: see `Conn::arrival`.
     pub(super) links: u32,
     pub(super) pid: u32,
     pub(super) ops: Operations<Flight>,
-    /// For packets that come in; for headers; for messages that are copied.
+    /// Pools for incoming packets, for headers, and for copied messages.
     pub(super) packets: Pool,
     pub(super) heads: Pool,
     pub(super) copies: Pool,
@@ -50,55 +50,56 @@ pub struct Rxm {
     pub(super) parked: Slab<Parked>,
     /// Atomic operations that wait for their answers.
     pub(super) asked: Slab<Asked>,
-    /// What goes with the next name of a message.
+    /// Number of the next message.
     pub(super) messages: u32,
-    /// Connections where something waits for room below, or for the receive queue.
+    /// Connections with data that waits for room below, or for room in the receive queue.
     pub(super) held: Vec<usize>,
     pub(super) stalled: Vec<usize>,
     /// Connections without a receive below.
     pub(super) dry: Vec<usize>,
     pub(super) ending: Vec<Ending>,
-    /// Endpoints below that are to be closed, with the connections that they were of.
+    /// Endpoints below that are to be closed, with their connections.
     pub(super) closing: Vec<(Arc<Ep>, usize)>,
     /// Regions below by their keys.
     pub(super) regions: HashMap<u64, Arc<Mr>>,
-    /// Where completions are read to.
+    /// Buffer for completions.
     pub(super) batch: Vec<Completion>,
     pub(super) polls: u32,
-    /// What comes is kept, whatever is kept already.
+    /// Ignore the limit on unexpected messages for this packet.
     pub(super) is_forced: bool,
-    /// A receive has completed in this look; and whether nothing is left for the next one all the same.
+    /// Whether a receive has completed in this poll, and whether the poll must nevertheless leave nothing for the next
+    /// one.
     pub(super) has_matched: bool,
     pub(super) is_thorough: bool,
-    /// How many connections are being made.
+    /// Number of attempts to connect in progress.
     pub(super) connecting: usize,
-    /// Counters of regions, and whether accesses of peers are counted at all.
+    /// Counters of regions, and whether any accesses of peers are counted.
     pub(super) tallies: Vec<RegionTally>,
     pub(super) is_counting: bool,
 }
 
-/// A connection that has ended below. Others may have its place in the table before it ends here, so that it is named
-/// by its `Conn::arrival`, too.
+/// A connection that has ended below. Another connection may get its index before the end is handled here, so
+/// `Conn::arrival` identifies it as well.
 pub struct Ending {
     pub id: usize,
     pub arrival: u64,
     pub error: Error,
 }
 
-/// What a deadline is about.
+/// The purpose of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Due {
     Conn(usize),
-    /// Who lets operations wait.
+    /// A check for operations that wait too long.
     Look,
 }
 
-/// What descriptors are of.
+/// Kinds of descriptors.
 pub const CQ: u32 = 1;
 pub const EQ: u32 = 2;
 pub const CNTR: u32 = 3;
 
-/// Has a descriptor in the set; some are there already.
+/// Adds a descriptor to the set, unless it is in there already.
 pub fn watch(reactor: &Reactor<Due>, fd: RawFd, token: Token) -> Result {
     match reactor.add(fd, token, true, false) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Counters of the provider below, and how much of their values the application has been told.
+//! Counters of the provider below, and the part of their values that was copied to the application's counters.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use crate::engine::cntr::Counter;
 use crate::ffi::client::{Cntr, Ep};
 use crate::ffi::layer::Registrar;
 
-/// A counter below, and how much of its value is known here.
+/// A counter below and the part of its value that was already seen.
 pub struct Tally {
     pub below: Arc<Cntr>,
     pub bytes: bool,
     seen: u64,
 }
 
-/// What counts accesses of the peers of one endpoint. There is a tally for each kind that the application counts.
+/// Counters of accesses by the peers of one endpoint, with a tally for each kind that the application counts.
 #[derive(Default)]
 pub struct Accesses {
     pub read: Option<Tally>,
     pub written: Option<Tally>,
-    /// Among what is written: messages, by peers that were told where.
+    /// Messages among the writes, by peers that got addresses to write to.
     pub messages: Option<Arc<Cntr>>,
-    /// Among what is written: what was counted when its data came.
+    /// Writes among them that were counted when their data came.
     pub counted: u64,
 }
 
@@ -43,10 +43,10 @@ impl Tally {
         }
     }
 
-    /// What has come since this was last asked; `without` is asked afterwards for how much of it is left out.
+    /// Returns the increase since the last call; `without`, read afterwards, gives the part that does not count.
     pub fn news(&mut self, without: impl FnOnce() -> u64) -> u64 {
         let all = self.below.read().unwrap_or(0);
-        // What was counted there in between only makes it less, until it is looked at again.
+        // If `without` grew in between, the result is too small until the next call.
         let value = all.saturating_sub(without());
         let news = value.saturating_sub(self.seen);
         self.seen += news;
@@ -60,7 +60,7 @@ impl Accesses {
         (self.read.is_some(), self.written.is_some())
     }
 
-    /// Reads and writes that have come since this was last asked.
+    /// Returns the reads and writes since the last call.
     pub fn news(&mut self) -> [u64; 2] {
         let (messages, counted) = (&self.messages, self.counted);
         let without = || {
@@ -77,7 +77,7 @@ impl Accesses {
         tallies.map(|tally| &tally.below).chain(&self.messages)
     }
 
-    /// A connection is being made.
+    /// Binds the counters to the endpoint of a new connection.
     pub fn bind_to(&self, link: &Ep) -> Result {
         if let Some(tally) = &self.read {
             link.bind(&tally.below, FI_REMOTE_READ)?;
@@ -88,7 +88,7 @@ impl Accesses {
         }
     }
 
-    /// For memory that peers are told of to write messages to.
+    /// Returns a registrar for memory to which peers write messages.
     pub fn telling(&self, registrar: Registrar) -> Registrar {
         match &self.messages {
             Some(messages) => registrar.counting(messages),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is told of connections: see `engine::report`.
+//! Snapshots of connections for reports: see `engine::report`.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -15,7 +15,7 @@ use crate::engine::report::{Peer, Stage, Wait};
 use crate::ffi::ops::transfer::What;
 
 impl Rxm {
-    /// The connections of an endpoint.
+    /// Describes the connections of an endpoint.
     pub fn tell_peers(&self, ep: usize) -> Vec<Peer> {
         let own = self.conns.iter().filter(|(_, conn)| conn.ep == ep);
         let mut peers: BTreeMap<usize, Peer> = own.map(|(id, conn)| (id, tell(conn))).collect();
@@ -65,7 +65,7 @@ impl Rxm {
         peers.into_values().collect()
     }
 
-    /// The operation that something below is for, if it is no other's as well, or the first of these.
+    /// Returns the operation that a flight belongs to, if it has no other flight or this is the first one.
     fn op_of<'a>(
         &'a self,
         flight: &'a Flight,
@@ -84,7 +84,7 @@ impl Rxm {
         attend_with(self, domain, now, |rxm| &mut rxm.patience);
     }
 
-    /// A sleeper is woken for the next look.
+    /// Schedules a wake-up for the next check.
     pub fn arm_look(&mut self, domain: &StateOf) {
         if let Some(at) = self.patience.wakes(domain)
             && self.next_look.is_none()

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Limits on the packets that wait in this process. Each peer has a share of them; a peer whose share is used up is
-//! paused, and only that peer: the provider below reads nothing more from it. Where the provider below cannot pause a
-//! connection, each connection has receives of its own, and none are posted for a paused one.
+//! Limits on waiting packets in this process. Each peer has a share; only a peer that has used up its share is paused,
+//! and the provider below then reads nothing more from it. If the provider below cannot pause a connection, each
+//! connection has its own receives, and none are posted for a paused one.
 #![forbid(unsafe_code)]
 
 use super::conn::{Conn, LANES, Lane};
 use super::state::Rxm;
 use crate::engine::domain::ep::options::OPT_PAUSE;
 
-/// Bytes that waiting packets of an endpoint may take, of each `Lane`. As many atomic operations as a peer may have
-/// under way cannot stop the answers to ours.
+/// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
+/// flight cannot block the answers to local ones.
 const MOST: [usize; LANES] = [8 << 20, 64 << 20];
-/// A peer may use a multiple of what it leaves to the others: alone it gets nearly all, and any other finds some left.
+/// A peer may use this multiple of the bytes that it leaves to others: alone it gets nearly all, and any other finds
+/// room.
 const SHARE: usize = 8;
-/// Bytes that a waiting packet takes besides its own.
+/// Bytes of overhead for a waiting packet.
 const ENTRY: usize = 64;
 
 impl Rxm {
-    /// Counts a packet that waits.
+    /// Counts a packet that starts to wait.
     pub fn charge(&mut self, id: usize, lane: Lane, bytes: &[u8]) {
         let (conn, cost) = (&mut self.conns[id], bytes.len() + ENTRY);
         conn.waiting[lane as usize] += cost;
@@ -27,7 +28,7 @@ impl Rxm {
         }
     }
 
-    /// Counts a packet that waits no longer.
+    /// Counts a packet that no longer waits.
     pub fn release(&mut self, id: usize, lane: Lane, bytes: &[u8]) {
         let (conn, cost) = (&mut self.conns[id], bytes.len() + ENTRY);
         conn.waiting[lane as usize] -= cost;
@@ -37,7 +38,7 @@ impl Rxm {
         }
     }
 
-    /// Whether `times` as much as waits of this peer would be more than its share.
+    /// Whether `times` the waiting bytes of this peer exceed its share.
     fn is_full(&self, conn: &Conn, times: usize) -> bool {
         let Some(endpoint) = self.endpoint(conn.ep) else {
             return false;
@@ -47,7 +48,7 @@ impl Rxm {
         lanes.any(|((own, all), most)| own * times / SHARE > most.saturating_sub(all))
     }
 
-    /// Stops receiving from a peer whose share is used up.
+    /// Pauses a peer that has used up its share.
     pub fn pause_if_full(&mut self, id: usize) {
         let conn = &self.conns[id];
         if !conn.is_paused && self.is_full(conn, 1) {
@@ -55,7 +56,7 @@ impl Rxm {
         }
     }
 
-    /// Receives from a peer again of whose share less than half is used.
+    /// Resumes a peer that uses less than half of its share.
     pub fn resume_if_empty(&mut self, id: usize) {
         if let Some(conn) = self.conns.get(id)
             && conn.is_paused
@@ -65,11 +66,11 @@ impl Rxm {
         }
     }
 
-    /// Receives from a peer again.
+    /// Resumes receiving from a peer.
     pub fn resume(&mut self, id: usize) {
         if self.conns.get(id).is_some_and(|conn| conn.is_paused) {
             self.pause(id, false);
-            // `post_dry` posts receives for which there is no room now.
+            // On failure, `post_dry` posts the receives later.
             let _ = self.post_own(id);
         }
     }
@@ -78,7 +79,7 @@ impl Rxm {
         let conn = &mut self.conns[id];
         conn.is_paused = on;
         if let (true, Some(link)) = (self.lower.is_ours, &conn.link) {
-            // The endpoint is open, and the provider has the option.
+            // The endpoint is open, and the provider has the option, so this cannot fail.
             let _ = link.setopt(OPT_PAUSE, u8::from(on));
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket at which the endpoint of a name
+//! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket on which the endpoint of a name
 //! listens.
 #![forbid(unsafe_code)]
 
@@ -16,21 +16,21 @@ use crate::base::{Error, Result};
 use crate::engine::transport::{Address, AddressFormat};
 use crate::ffi::AddrForm;
 
-/// A name of less than 256 bytes. What stands before `://` says how it came about and does not tell it from others.
+/// A name of less than 256 bytes. The part before `://` shows how the name was formed and does not distinguish names.
 #[derive(Clone, Debug)]
 pub struct Name {
     text: Text,
 }
 
-/// Large address vectors are full of names: a short one needs no block of the heap.
+/// Large address vectors contain many names: a short one needs no heap allocation.
 #[derive(Clone, Debug)]
 enum Text {
-    /// Its first bytes, so many.
+    /// Number of bytes, and the bytes.
     Short(u8, [u8; SHORT]),
     Long(Arc<str>),
 }
 
-/// `fi_shm://PID:UID:INDEX` of large numbers fits.
+/// Enough for `fi_shm://PID:UID:INDEX` with large numbers.
 const SHORT: usize = 30;
 
 const _: () = assert!(size_of::<Name>() <= 32);
@@ -61,13 +61,13 @@ impl From<&str> for Text {
 }
 
 impl Name {
-    /// Nothing where it would be too long.
+    /// Returns `None` if the name is too long.
     pub fn new(text: &str) -> Option<Name> {
         let fits = text.len() < MAX_NAME && !text.contains('\0');
         fits.then(|| Name { text: text.into() })
     }
 
-    /// Of who opens an endpoint without a name: `fi_shm://PID`.
+    /// Returns the name for an endpoint that is opened without one: `fi_shm://PID`.
     pub fn of_process(kind: Kind, pid: u32) -> Name {
         let text = format!("{}{SCHEME_END}{pid}", kind.scheme());
         Name {
@@ -75,12 +75,12 @@ impl Name {
         }
     }
 
-    /// The name of an endpoint that was to have this one: `fi_shm://PID` gets more, `fi_shm://PID:UID:INDEX`, with a
-    /// number of its own in this process; one that was given so is taken as it is, and so is any other. `INVAL`: there
-    /// is no room for more.
+    /// Returns the name of an endpoint for which this name was requested. `fi_shm://PID` is extended to
+    /// `fi_shm://PID:UID:INDEX`, with a number that is unique in this process. Such a full name, or any other one,
+    /// stays as it is. `INVAL`: the longer name does not fit.
     ///
-    /// Zeros before the number make names of all processes of a user equally long: MPICH gathers them with the length
-    /// of its own, and its ranks would end or hang where one is process 9999 and the next 10000.
+    /// Zeros in front of the number give the names of all processes of a user the same length: MPICH gathers names with
+    /// the length of its own, and its ranks would end or hang if one is process 9999 and the next 10000.
     pub fn of_endpoint(&self, kind: Kind, uid: u32, index: usize) -> Result<Name> {
         match self.as_str().split_once(SCHEME_END) {
             Some((scheme, rest)) if scheme == kind.scheme() && !is_of_endpoint(rest, uid) => {
@@ -91,7 +91,7 @@ impl Name {
         }
     }
 
-    /// The name to take instead where this one is taken. `INVAL`: there is no room for more.
+    /// Returns the name to try if this one is in use. `INVAL`: the longer name does not fit.
     pub fn another(&self, random: u32) -> Result<Name> {
         self.with(&format!(":{random}"))
     }
@@ -104,12 +104,12 @@ impl Name {
         self.text.as_str()
     }
 
-    /// What tells it from other names.
+    /// Returns the part that distinguishes names.
     pub fn bare(&self) -> &str {
         bare(self.as_str())
     }
 
-    /// The bytes that fi_av_lookup gives.
+    /// Returns the bytes for fi_av_lookup.
     pub fn looked_up(&self, kind: Kind) -> Vec<u8> {
         match kind {
             Kind::Shm => terminated(self.bare()),
@@ -117,25 +117,25 @@ impl Name {
         }
     }
 
-    /// The socket of the endpoint among those without a place in a file system: all that stands in `sun_path`. No other
-    /// user and no other provider has it.
+    /// Returns the abstract socket address of the endpoint: the whole content of `sun_path`. It contains the user and
+    /// the provider.
     pub fn socket(&self, kind: Kind, uid: u32) -> Vec<u8> {
         let owner = format!("\0ironfabric/{}/{uid}", name_of(kind));
         let mut path = format!("{owner}/{}", self.bare());
         if path.len() > MAX_SOCKET {
-            // No name begins so: there is a slash.
+            // No name begins like this, because of the slash.
             path = format!("{owner}#{}", self.digest());
         }
         path.into_bytes()
     }
 
-    /// The same in this folder.
+    /// Returns the socket of the endpoint as a file in this folder.
     pub fn socket_in(&self, folder: &Path, kind: Kind, uid: u32) -> PathBuf {
         let file = format!("ironfabric-{}-{uid}-{}", name_of(kind), self.digest());
         folder.join(file)
     }
 
-    /// Letters and digits that stand for the name.
+    /// Returns letters and digits computed from the name.
     fn digest(&self) -> String {
         let hash = Sha256::digest(self.bare().as_bytes());
         hash.iter()
@@ -145,10 +145,10 @@ impl Name {
     }
 }
 
-/// Digits of a process and of its endpoint's number together: of the largest process and of 1000 endpoints.
+/// Digits of a process number and an endpoint number together: for the largest process number and 1000 endpoints.
 const NUMBERS: usize = "4194304".len() + 3;
 
-/// Whether an endpoint of this user has made the name its own.
+/// Whether the name is already the full name of an endpoint of this user.
 fn is_of_endpoint(bare: &str, uid: u32) -> bool {
     let mut parts = bare.rsplitn(3, ':');
     let index = parts
@@ -158,7 +158,7 @@ fn is_of_endpoint(bare: &str, uid: u32) -> bool {
     index && user && parts.next().is_some()
 }
 
-/// Bytes of `sun_path`: unix(7).
+/// Size of `sun_path`: unix(7).
 const MAX_SOCKET: usize = 108;
 
 fn name_of(kind: Kind) -> &'static str {
@@ -216,13 +216,13 @@ impl AddressFormat for Format {
         text_of(bytes).unwrap_or_default().to_owned()
     }
 
-    /// A node without a service has to be a whole address.
+    /// A node without a service must be a complete address.
     fn parse(&self, text: &str) -> Option<Name> {
         let whole = text.contains(SCHEME_END);
         whole.then(|| Name::new(text)).flatten()
     }
 
-    /// As fi_getinfo names the two.
+    /// Combines node and service of fi_getinfo.
     fn resolve(&self, node: &str, service: &str) -> Result<Name> {
         let text = match node.contains(SCHEME_END) {
             true => node.to_owned(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints: opening, naming. No bytes.
+//! Endpoints: opening and naming.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -24,7 +24,7 @@ use crate::sys::local;
 use crate::sys::random::unpredictable;
 use crate::sys::socket::Socket;
 
-/// More operations than this in one queue are a mistake of the caller.
+/// A queue with more operations than this is a caller's mistake.
 const MAX_QUEUE: usize = 1 << 24;
 
 impl Stream<Shm> {
@@ -81,7 +81,7 @@ impl Stream<Shm> {
     }
 }
 
-/// The listener of an endpoint: under this name, or one that is like it if it is taken.
+/// Opens the listener of an endpoint with this name, or with a similar one if it is in use.
 fn listen(site: &Site, wanted: Name) -> Result<(Socket, Name)> {
     let mut name = wanted.clone();
     for _ in 0..TRIES {
@@ -102,9 +102,9 @@ fn listen(site: &Site, wanted: Name) -> Result<(Socket, Name)> {
 
 const TRIES: usize = 8;
 
-/// Endpoints of a process are numbered.
+/// Returns the next number of an endpoint in this process.
 fn next_index() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    // Relaxed: only its being different counts.
+    // Relaxed: only the uniqueness of the numbers matters.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }

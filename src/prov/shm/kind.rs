@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The two providers that this folder serves: they differ in what fi_getinfo(3) says of them and in how names begin.
+//! The two providers of this folder: they differ in their fi_getinfo(3) attributes and in the prefix of names.
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 
 use crate::base::log::Source;
 
-/// Who logs for `shm`, and owns the FI_SHM_ variables.
+/// Log source and variable prefix of `shm`.
 pub static SHM: Source = Source::new(c"shm");
-/// Who logs for `sm2`.
+/// Log source of `sm2`.
 pub static SM2: Source = Source::new(c"sm2");
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ impl Kind {
         }
     }
 
-    /// Of the provider, its fabric and its domain.
+    /// Name of the provider, its fabric and its domain.
     pub fn name(self) -> &'static CStr {
         self.source().name()
     }
 
-    /// How names begin to which an endpoint adds what makes them its own.
+    /// Prefix of the names that an endpoint makes unique.
     pub fn scheme(self) -> &'static str {
         match self {
             Kind::Shm => "fi_shm",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two processes get to share memory: one connects to the unix socket of the other's endpoint and says its name.
-//! What they exchange there is the engine's (`shm_connect`). docs/wire/shm.md.
+//! Connection setup between two processes: one connects to the unix socket of the other's endpoint and sends its name.
+//! `shm_connect` of the engine defines the messages. docs/wire/shm.md.
 //!
-//! Two that begin at once get two connections, each for what its opener sends: neither gives way.
+//! Two processes that start at the same time get two connections, each for the messages of the side that opened it.
 #![forbid(unsafe_code)]
 
 use std::os::fd::AsRawFd;
@@ -25,7 +25,7 @@ use crate::sync::stats::Count;
 use crate::sys::probe;
 
 impl Stream<Shm> {
-    /// Begins to connect to the peer of `id`, unless that is under way.
+    /// Starts to connect to the peer of `id`, unless an attempt is in progress.
     pub(super) fn connect_to(&mut self, domain: &mut DomainOf<Shm>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.session.state != State::Idle {
@@ -42,7 +42,7 @@ impl Stream<Shm> {
         Ok(())
     }
 
-    /// Sends our hello, with memory for both.
+    /// Sends the hello, with memory for both sides.
     fn open_channel(&mut self, domain: &DomainOf<Shm>, id: usize) -> Result {
         let conn = &self.conns[id];
         let ep = conn.session.ep;
@@ -70,7 +70,7 @@ impl Stream<Shm> {
         let exchange = self.send_hello(domain, ep, &socket, who)?;
         let now = self.reactor.now();
         let conn = &mut self.conns[id];
-        // The peer's process is there, and answers when it polls, however long that takes.
+        // The peer's process exists and answers when it polls, however long that takes.
         conn.clock.stop(now);
         conn.opened_here = true;
         conn.link = Link::Socket(socket);
@@ -80,7 +80,7 @@ impl Stream<Shm> {
         Ok(())
     }
 
-    /// The peer's answer, or a part of it.
+    /// Handles the peer's answer, or a part of it.
     pub(super) fn answered(&mut self, domain: &mut DomainOf<Shm>, id: usize) {
         let conn = &mut self.conns[id];
         let mut exchange = std::mem::take(&mut conn.own);
@@ -117,7 +117,7 @@ impl Stream<Shm> {
         }
     }
 
-    /// Both sides have the memory.
+    /// Completes the connection after both sides have mapped the memory.
     fn established(&mut self, domain: &mut DomainOf<Shm>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut self.conns[id];
         conn.session.state = State::Up;
@@ -142,7 +142,7 @@ impl Stream<Shm> {
         self.member_up(domain, id);
     }
 
-    /// An attempt has failed: another one later, or the end.
+    /// Schedules another attempt after a failed one, or ends the connection.
     pub(super) fn shm_connect_failed(
         &mut self,
         domain: &mut DomainOf<Shm>,
@@ -156,7 +156,7 @@ impl Stream<Shm> {
         self.try_later(domain, id, error, is_passing(error));
     }
 
-    /// Accepts a peer, or answers why not.
+    /// Accepts a peer, or sends the reason for a refusal.
     pub(super) fn admit(
         &mut self,
         domain: &mut DomainOf<Shm>,
@@ -183,20 +183,21 @@ impl Stream<Shm> {
         }
     }
 
-    /// The connection that a peer has opened serves us, too, unless we have one to it.
+    /// Returns the connection for a peer that has connected. Without a connection to that peer, it serves both
+    /// directions.
     fn admit_peer(&mut self, domain: &mut DomainOf<Shm>, ep: usize, peer: Name) -> usize {
         let endpoint = self.eps.get(ep);
         let known = endpoint.and_then(|ep| ep.by_addr.get(&peer).copied());
         let to_self = endpoint.is_some_and(|ep| ep.local == peer);
         match known {
             None => self.new_peer(domain, ep, peer),
-            // An attempt of ours is between two tries: what waits for it goes over this one.
+            // The last attempt has failed and the next is not due yet: queued operations use this connection.
             Some(id) if self.conns[id].session.state == State::Idle && !to_self => id,
             Some(_) => self.new_receive_only(domain, ep, peer),
         }
     }
 
-    /// From now on peers are accepted.
+    /// Starts to accept peers.
     pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
         let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         if let Some(listener) = &endpoint.listener {
@@ -207,13 +208,13 @@ impl Stream<Shm> {
     }
 }
 
-/// The name of the endpoint that has sent the hello.
+/// Returns the name of the endpoint that has sent the hello.
 fn name_of(hello: &Hello) -> core::result::Result<Name, Verdict> {
     let name = core::str::from_utf8(&hello.who).ok();
     name.and_then(Name::new).ok_or(Verdict::Version)
 }
 
-/// Whether a later attempt may do better: the peer may only be about to open its endpoint.
+/// Whether a later attempt may succeed: the peer may be about to open its endpoint.
 fn is_passing(error: Error) -> bool {
     matches!(
         error,

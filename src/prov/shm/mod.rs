@@ -2,12 +2,12 @@
 //! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair
 //! shares; see fi_shm(7).
 //!
-//! What goes through the memory is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints; `listener`
-//! connects two processes. `kind` tells the two providers apart; `info` is what they offer, `params` the FI_SHM_
-//! variables, `addr` the names of endpoints.
+//! `engine::stream` has the protocol over the memory. Here `net` connects the engine with the provider; `ep` opens and
+//! names endpoints; `listener` connects two processes. `kind` distinguishes the two providers; `info` has their
+//! attributes, `params` the FI_SHM_ variables, `addr` the names of endpoints.
 //!
-//! Nothing is left in /dev/shm or elsewhere after a kill. Only with FI_SHM_FOLDER there is a file; one that was left
-//! is taken over by the next endpoint of that name.
+//! After a kill nothing is left in /dev/shm or elsewhere. Only FI_SHM_FOLDER creates files; the next endpoint of the
+//! same name takes over a file that was left.
 
 pub mod addr;
 mod ep;
@@ -31,10 +31,10 @@ use crate::base::{Error, Result};
 use crate::engine::fabric::Fabric;
 use crate::engine::stream::Stream;
 
-/// The provider `shm` as the registry knows it, and the transport of both.
+/// The provider `shm` for the registry, and the transport of both providers.
 pub struct Shm;
 
-/// The provider `sm2` as the registry knows it.
+/// The provider `sm2` for the registry.
 pub struct Sm2;
 
 /// The settings of this process.
@@ -50,7 +50,7 @@ fn open_fabric(
     flags: u64,
     context: *mut c_void,
 ) -> Result<*mut abi::fid_fabric> {
-    // fi_fabric2 knows flags only for providers that can be peers of others.
+    // fi_fabric2 defines flags only for providers that can be peers of others.
     if flags != 0 {
         return Err(Error::INVAL);
     }
@@ -96,7 +96,7 @@ impl Provider for Sm2 {
         abi::release::PROVIDER_VERSION
     }
 
-    // It has none of its own.
+    // sm2 has no variables of its own.
     fn define_params(&self) {}
 
     fn offers(&self, query: &Query, _below: &dyn Below) -> Answer {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! shm's part of endpoints that talk over streams: see `engine::stream::net`.
+//! The part of the stream transport that is specific to shm: see `engine::stream::net`.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -23,12 +23,12 @@ use crate::sys::local::{self, LocalName};
 use crate::sys::socket::Socket;
 use crate::sys::user::effective_uid;
 
-/// Which of the providers a fabric belongs to, and its settings.
+/// The provider that a fabric belongs to, and its settings.
 #[derive(Clone)]
 pub struct Site {
     pub kind: Kind,
     pub set: Params,
-    /// Only processes of this user are talked to.
+    /// Only processes of this user may connect.
     pub uid: u32,
 }
 
@@ -38,17 +38,17 @@ impl Site {
         Site { kind, set, uid }
     }
 
-    /// Where the endpoint of this name listens.
+    /// Returns the socket address of the endpoint with this name.
     pub fn shm_listener(&self, name: &Name) -> LocalName {
         match &self.set.folder {
             Some(folder) => LocalName::Path(name.socket_in(folder, self.kind, self.uid)),
-            // The zero before it is the sign of such a name, and no part of it.
+            // `LocalName::Abstract` does not include the leading zero of such an address.
             None => LocalName::Abstract(name.socket(self.kind, self.uid).split_off(1)),
         }
     }
 }
 
-/// Where an endpoint listens: removed with the endpoint. A child that was forked leaves it to its parent.
+/// Socket address of an endpoint; a file is removed with the endpoint. A forked child leaves it to its parent.
 pub struct ShmListener {
     place: LocalName,
     birth: Birth,
@@ -173,7 +173,7 @@ impl Net for Shm {
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {
-        // The kernel closes the socket of a process that is gone.
+        // The kernel closes the socket of a process that has ended.
         stream.common.watches_peers = true;
     }
 

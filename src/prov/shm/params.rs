@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The FI_SHM_ variables: fi_shm(7). sm2 has none; of these it uses those that are not about queue sizes.
+//! The FI_SHM_ variables: fi_shm(7). sm2 has no variables; it uses those of shm except the queue sizes.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -12,31 +12,30 @@ use crate::sys::memory;
 /// The settings of both providers, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Queue sizes of shm: what the application gets without asking, and the most that it may ask for.
+    /// Queue sizes of shm: default and maximum.
     pub tx_size: usize,
     pub rx_size: usize,
-    /// Nothing is copied between processes by the kernel.
+    /// Whether copies between processes by the kernel are disabled.
     pub disable_cma: bool,
-    /// Bytes of the ring of a pair of endpoints that talk, for each direction; a power of two. Without it that depends
-    /// on how many there are: `Stream::usual_ring`.
+    /// Bytes of the ring of a pair of endpoints for each direction; a power of two. If not set, the size depends on the
+    /// number of peers: `Stream::ring_size`.
     pub ring_size: Option<usize>,
-    /// Where sockets are, for processes that do not share a network namespace; without it they have no place in a
-    /// folder.
+    /// Folder of sockets, for processes that do not share a network namespace; if not set, sockets are abstract.
     pub folder: Option<PathBuf>,
     /// The largest unexpected tagged message that is kept.
     pub max_saved_size: usize,
-    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
+    /// Limit on unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
-    /// Time that a peer has to accept a connection; `NO_LIMIT` for any time.
+    /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
     pub conn_timeout: Duration,
-    /// How long closing waits for peers to take what was accepted for them; `NO_LIMIT` for any time.
+    /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
     pub close_timeout: Duration,
-    /// An operation that waits for its peer for so long fails, or is reported; zero: never.
+    /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
     pub op_timeout: Duration,
     pub stall_report: Duration,
-    /// No progress thread, although progress was asked for as automatic.
+    /// No progress thread, even if automatic progress was requested.
     pub disable_auto_progress: bool,
-    /// Who asks without hints is shown, too, what there is on request.
+    /// Whether a query without hints also returns the entries that are otherwise offered only on request.
     pub offer_all: bool,
 }
 
@@ -61,12 +60,12 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Defines the variables in the order in which `fi_getparams` lists them.
     pub fn define() {
         params::define_all(&SHM, &VARIABLES);
     }
 
-    /// What the environment asks for, with the defaults where it does not; `define` comes first.
+    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
     pub fn read() -> Params {
         let default = Params::default();
         let given = Given(&SHM);
@@ -96,14 +95,14 @@ impl Params {
     }
 }
 
-/// The next size that a ring can have.
+/// Returns the next valid ring size.
 fn ring_size(wanted: usize) -> usize {
     let size = wanted.clamp(memory::page_size(), MAX_RING);
     size.next_power_of_two()
 }
 
 const MAX_RING: usize = 16 << 20;
-/// Queue entries where no variable says otherwise.
+/// Queue entries if no variable is set.
 pub const QUEUE: usize = 1024;
 const MAX_QUEUE: usize = 1 << 20;
 
@@ -208,7 +207,7 @@ mod tests {
         print_report(&format!("{:?}", Params::read()));
     }
 
-    /// The settings with these variables are the default ones with that change.
+    /// Checks that these variables change only that setting.
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);
@@ -219,7 +218,7 @@ mod tests {
     #[test]
     fn without_variables_the_defaults_hold() {
         check(&[], |_| ());
-        // Variables of others, and those that are ignored, change nothing.
+        // Variables of other providers and ignored variables change nothing.
         check(
             &[
                 ("FI_TCP_TX_SIZE", "1"),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections that peers open to an RDM endpoint, and who wins when both sides begin at once: docs/wire/tcp.md.
+//! Connections that peers open to an RDM endpoint, and the decision when both sides connect at once: docs/wire/tcp.md.
 //!
-//! Without keys nothing proves a peer's port: any process of that host can name it, and gets what is sent to that peer
-//! until the peer itself connects. A connection over TCP is replaced by a request of another process, for the host of
-//! the peer may have come back without a word. Who cannot trust all users of the hosts uses keys, or a network of the
-//! job's own.
+//! Without keys a peer's port is not proved: any process of that host can claim it, and receives the data for that peer
+//! until the peer itself connects. A request of another process replaces a connection over TCP, because the peer's host
+//! may have restarted without closing it. If not all users of the hosts can be trusted, use keys or a private network
+//! for the job.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -29,7 +29,8 @@ use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchan
 use crate::prov::tcp::handshake::{Auth, Handshake, compare};
 use crate::sys::{addr, netif};
 
-/// A request that waits for the answer to our own to the same peer: it counts, but the peer may not know yet.
+/// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
+/// know yet.
 pub struct Crossing {
     from: Handshake,
     header: CmHeader,
@@ -39,7 +40,7 @@ pub struct Crossing {
 }
 
 impl Crossing {
-    /// The peer has taken our request after all.
+    /// Rejects the request, because the peer has accepted the local one after all.
     pub fn reject(&self) {
         let echo = private_of(&self.from.exchange);
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
@@ -50,11 +51,11 @@ impl Crossing {
     }
 }
 
-/// How long a request waits for the answer to ours, which should be under way: the peer is there.
+/// How long a request waits for the answer to the local request, which should be in flight because the peer is alive.
 const CROSSING: Duration = Duration::from_secs(3);
 
 impl Stream<Tcp> {
-    /// Accepts connections that wait at a listener, `ACCEPTS` at most.
+    /// Accepts up to `ACCEPTS` connections that wait at a listener.
     pub(super) fn accept_waiting(&mut self, ep: usize) {
         for _ in 0..ACCEPTS {
             let Some(endpoint) = self.eps.get(ep) else {
@@ -93,7 +94,7 @@ impl Stream<Tcp> {
                     }
                 }
                 Ok(None) => return,
-                // Out of descriptors: who says nothing makes room.
+                // Out of descriptors: dropping a silent connection makes room.
                 Err(_) if self.drop_silent(None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
@@ -107,7 +108,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Closes the connection without a request that was silent the longest. False if none was found.
+    /// Closes the connection without a request that was silent the longest. Returns false if there is none.
     fn drop_silent(&mut self, newest: Option<usize>) -> bool {
         let Some(id) = self.own.handshakes.oldest_silent(newest) else {
             return false;
@@ -122,7 +123,7 @@ impl Stream<Tcp> {
         true
     }
 
-    /// A request that has not come in time.
+    /// Handles the deadline of a request that has not arrived.
     pub(super) fn handshake_due(&mut self, id: usize) {
         let now = self.reactor.now();
         let late = |handshake: &Handshake| now >= handshake.deadline;
@@ -138,7 +139,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// A request, or a part of it, has come in at an RDM endpoint.
+    /// Handles a request, or a part of it, at an RDM endpoint.
     pub(super) fn requested(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let handshake = &mut self.own.handshakes[id];
         if handshake.pending.is_some() {
@@ -171,7 +172,7 @@ impl Stream<Tcp> {
         self.admit(domain, handshake, header, private);
     }
 
-    /// Whether the peer's request makes a connection: docs/wire/tcp.md, "Both sides connect".
+    /// Decides whether the peer's request becomes a connection: docs/wire/tcp.md, "Both sides connect".
     pub(super) fn admit(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -227,7 +228,7 @@ impl Stream<Tcp> {
                 _ if peer == own && self.conns[id].opened_here => {
                     self.new_receive_only(domain, ep, peer)
                 }
-                // The peer knows nothing of our attempt; what waits for it goes over this one.
+                // The peer has not seen the local attempt; queued operations use this connection.
                 State::Connecting | State::Proving => self.give_up_attempt(id),
                 State::Requested if proved => self.give_up_attempt(id),
                 State::Requested => match compare(&peer, &own) {
@@ -241,7 +242,7 @@ impl Stream<Tcp> {
                 {
                     return reject("already connected");
                 }
-                // Anybody of this host can name a port.
+                // Any process of the peer's host can claim a port.
                 State::Up if !proved && self.conns[id].link.shares_with_living() => {
                     log_warn!(
                         self.common.source,
@@ -250,7 +251,7 @@ impl Stream<Tcp> {
                     );
                     return reject("already connected");
                 }
-                // Nothing has gone over it.
+                // No operation has used it yet.
                 State::Sharing => self.give_up_attempt(id),
                 State::Up => {
                     // The peer has restarted, or given up the connection that it had opened.
@@ -260,7 +261,7 @@ impl Stream<Tcp> {
             },
         };
         let answer = self.answer_to(&from, &header, &private);
-        // Who has proved its key was answered before.
+        // A peer that has proved its key got the response before.
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(domain, id, Error::IO);
         }
@@ -292,7 +293,7 @@ impl Stream<Tcp> {
         self.settled(domain, id, answer.features);
     }
 
-    /// What a request is answered.
+    /// Returns the private data of the response to a request.
     pub(super) fn answer_to(
         &self,
         from: &Handshake,
@@ -306,7 +307,7 @@ impl Stream<Tcp> {
         private.answer(known, self.own.pid)
     }
 
-    /// The name of the peer that has sent a request, and ours as it may have it.
+    /// Returns the name of the peer that has sent a request, and the local name in the form that the peer sees.
     pub(super) fn names(&self, from: &Handshake, private: &RdmPrivate) -> Option<(Addr, Addr)> {
         let endpoint = self.eps.get(from.ep)?;
         let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
@@ -326,9 +327,9 @@ impl Stream<Tcp> {
         id
     }
 
-    /// Both sides have sent a request, and the peer's counts. It is not answered before the peer has answered ours: there
-    /// are peers that take a request for a new connection, and end the one that is up, when they find it together with
-    /// the answer to their own; what was sent there would be lost.
+    /// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
+    /// after the peer has answered the local request. Some peers, when they find this request together with the answer
+    /// to their own, take it for a new connection and close the established one; data sent there would be lost.
     pub(super) fn cross(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -352,11 +353,11 @@ impl Stream<Tcp> {
         };
         self.conns[id].own.crossing = Some(Box::new(crossing));
         self.schedule(until, Due::Conn(id));
-        // Perhaps it is here already.
+        // The answer may have arrived already.
         self.answered(domain, id);
     }
 
-    /// Our attempt has come to nothing: the request that waited for that is accepted. False if there is none.
+    /// Accepts the request that waited for the end of the local attempt. Returns false if there is none.
     pub(super) fn admit_crossing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> bool {
         let Some(crossing) = self.conns[id].own.crossing.take() else {
             return false;
@@ -365,7 +366,7 @@ impl Stream<Tcp> {
         true
     }
 
-    /// Which of the members the endpoint is; FI_EINVAL if it is none.
+    /// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
     pub(super) fn rank_among(&self, ep: usize, members: &[Addr]) -> crate::base::Result<usize> {
         let own = crate::sys::addr::canonical(self.ep(ep)?.local);
         if let Some(rank) = members.iter().position(|member| *member == own) {
@@ -383,7 +384,7 @@ impl Stream<Tcp> {
     }
 }
 
-/// Link-local addresses are told apart by the interface they came in on.
+/// Adds the interface on which the peer connected to a link-local address.
 fn with_scope(peer: Addr, from: SocketAddr) -> Addr {
     match (peer, from) {
         (SocketAddr::V6(mut peer), SocketAddr::V6(from)) => {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Hosts that fall silent: a cable that was pulled, a host that lost its power. TCP by itself notices that after a quarter of
-//! an hour where bytes are under way, and never where none are; here it is after FI_TCP_PEER_TIMEOUT.
+//! Detection of silent hosts, for example after a power loss or with an unplugged cable. TCP alone detects them after a
+//! quarter of an hour if data is in flight, and never if not; this module does after FI_TCP_PEER_TIMEOUT.
 //!
-//! Connections at rest are left to the kernel, which probes them (SO_KEEPALIVE). Where bytes are under way it does not; so
-//! from the first bytes that are written until all have been acknowledged, it is asked now and then what the peer has
-//! acknowledged. TCP_USER_TIMEOUT is no way: it also ends connections whose peer answers, but makes no room for a while.
+//! The kernel probes idle connections (SO_KEEPALIVE), but not while data is in flight. Therefore, from the first
+//! written byte until everything is acknowledged, a timer checks what the peer has acknowledged. TCP_USER_TIMEOUT is
+//! not suitable: it also ends connections whose peer answers but has no room for a while.
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -17,14 +17,14 @@ use crate::engine::stream::transport::{DomainOf, Due, Stream};
 use crate::prov::tcp::Tcp;
 use crate::sys::socket::Socket;
 
-/// So often within the time that a peer has.
+/// Number of checks within the timeout.
 const LOOKS: u32 = 6;
 
-/// The kernel probes the peer while nothing is under way.
+/// Makes the kernel probe the peer while no data is in flight.
 pub fn probe_at_rest(socket: &Socket, timeout: Duration) -> io::Result<()> {
     match timeout.is_zero() {
         true => socket.set_keepalive(None),
-        // Half the time until the first probe, then four of them.
+        // The first probe comes after half the time, then four more follow.
         false => socket.set_keepalive(Some((timeout / 2, timeout / 8, 4))),
     }
 }
@@ -33,14 +33,14 @@ impl Stream<Tcp> {
     #[cold]
     pub(super) fn watch_peers(&mut self) {
         let timeout = self.params.set.peer_timeout;
-        // Where there is no limit nothing is ever due.
+        // Without a timeout no check is ever due.
         self.common.watches_peers = true;
         if !timeout.is_zero() {
             self.schedule(self.reactor.now() + timeout / LOOKS, Due::Peers);
         }
     }
 
-    /// Gives up peers that have not acknowledged anything for too long.
+    /// Disconnects peers that have not acknowledged anything for too long.
     #[cold]
     pub(super) fn check_peers(&mut self, domain: &mut DomainOf<Tcp>) {
         let (now, timeout) = (self.reactor.now(), self.params.set.peer_timeout);

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How two endpoints prove to each other that they have the same authorization key, without sending it: a state machine,
-//! bytes in, bytes out. Nonces are handed in; sockets and deadlines are the business of `keyed`. docs/wire/tcp.md,
-//! "Authorization".
+//! Proof of a common authorization key between two endpoints, without sending the key: a state machine with bytes as
+//! input and output. Nonces are arguments; `keyed` handles sockets and deadlines. docs/wire/tcp.md, "Authorization".
 //!
-//! Each proof is an HMAC-SHA-256 under the key over: what the proof is (which also tells the roles apart), the addresses
-//! of both ends of the TCP connection, the side that connected first, both connection messages, and the nonces so far.
-//! So a proof is worth nothing on another connection, in the other direction, or a second time.
+//! Each proof is an HMAC-SHA-256 under the key over: the kind of proof (which also distinguishes the roles), the
+//! addresses of both ends of the TCP connection with the connecting side first, both connection messages, and the
+//! nonces so far. A proof is therefore invalid on another connection, in the other direction, or a second time.
 //!
-//! HMAC and SHA-256 come from RustCrypto: in Rust alone, tested against the standards' vectors, constant in time. An
-//! endpoint without a key never gets here.
+//! HMAC and SHA-256 come from RustCrypto: pure Rust, tested against the standards' vectors, constant time. An endpoint
+//! without a key never uses this module.
 #![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
@@ -24,11 +23,11 @@ use crate::engine::stream::proto::{
 /// 32 bytes that were never used before.
 pub type Nonce = [u8; PROOF];
 
-/// What both sides know of a connection before any proof.
+/// The data of a connection that both sides have before any proof.
 pub struct Context(Vec<u8>);
 
 impl Context {
-    /// `request` and `response` are the connection messages, all bytes of them.
+    /// `request` and `response` are the complete connection messages.
     pub fn new(
         connecting: SocketAddr,
         accepting: SocketAddr,
@@ -64,7 +63,7 @@ fn put_addr(out: &mut Vec<u8>, addr: SocketAddr) {
 /// One side of the exchange.
 pub struct Prover {
     context: Context,
-    /// Those that may do: one at the side that connected; at the other one any number until the peer has named its own.
+    /// Acceptable keys: one at the side that connected; at the other side any number until the peer has proved one.
     keys: Vec<Key>,
     own: Nonce,
     peer: Nonce,
@@ -73,21 +72,21 @@ pub struct Prover {
     frame: Vec<u8>,
 }
 
-/// What came of some bytes of the peer's.
+/// Result of bytes from the peer.
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// More has to come.
+    /// More bytes are needed.
     Wait,
-    /// These bytes go to the peer, then more has to come.
+    /// Send these bytes to the peer; then more bytes are needed.
     Send(Vec<u8>),
-    /// The peer has this key. What is to be sent still, if anything, goes before all else.
+    /// The peer has this key. Send these bytes, if any, before anything else.
     Proved(Key, Vec<u8>),
-    /// The peer has another key, or breaks the protocol. The bytes tell it so.
+    /// The peer has another key or violates the protocol. Send these bytes as the refusal.
     Refused(&'static str, Vec<u8>),
 }
 
 impl Prover {
-    /// The side that connected, and how it begins.
+    /// Creates the prover of the side that connected, and its first message.
     pub fn connecting(key: Key, context: Context, nonce: Nonce, swap: bool) -> (Prover, Vec<u8>) {
         let proof = finish(&mac(&key, &context, HELLO, &[&nonce]));
         let hello = encode_auth(AuthOp::Hello, &[&nonce, &proof], 0, swap);
@@ -97,7 +96,7 @@ impl Prover {
         )
     }
 
-    /// The side that accepted: it lets the other one go first.
+    /// Creates the prover of the side that accepted, which waits for the first message.
     pub fn accepting(keys: Vec<Key>, context: Context, nonce: Nonce, swap: bool) -> Prover {
         Prover::new(keys, context, nonce, AuthOp::Hello, swap)
     }
@@ -114,7 +113,7 @@ impl Prover {
         }
     }
 
-    /// How many bytes to read next: never more than belong to the exchange.
+    /// Returns how many bytes to read next: never more than belong to the exchange.
     pub fn wants(&self) -> usize {
         match self.frame.len() < BASE_HEADER {
             true => BASE_HEADER - self.frame.len(),
@@ -122,7 +121,7 @@ impl Prover {
         }
     }
 
-    /// Takes at most as many bytes as it `wants`.
+    /// Takes bytes of the peer, at most as many as `wants` returns.
     pub fn take(&mut self, bytes: &[u8]) -> Outcome {
         debug_assert!(bytes.len() <= self.wants());
         self.frame.extend_from_slice(bytes);
@@ -130,7 +129,7 @@ impl Prover {
             return Outcome::Wait;
         };
         match decode_auth(header, self.swap) {
-            // Nothing to tell a peer that has gone.
+            // The peer is gone, so no refusal is sent.
             Ok(AuthOp::Refuse) => return Outcome::Refused(OTHER_KEY, Vec::new()),
             Ok(op) if op == self.expected => {}
             _ => return self.refuse("it sends something else than the proof of a key"),
@@ -149,7 +148,7 @@ impl Prover {
 
     fn hello(&mut self, nonce: &[u8], proof: &[u8]) -> Outcome {
         self.peer.copy_from_slice(nonce);
-        // All keys are tried, so that the time tells no peer how many there are before the one that fits.
+        // All keys are tried, so that the time does not reveal how many there are before the matching one.
         let mut found = None;
         for key in &self.keys {
             let own = mac(key, &self.context, HELLO, &[&self.peer]);
@@ -213,8 +212,9 @@ const HELLO: &[u8] = b"libfabric tcp authorization 1 hello";
 const ANSWER: &[u8] = b"libfabric tcp authorization 1 answer";
 const FINISH: &[u8] = b"libfabric tcp authorization 1 finish";
 
-/// The nonce of the side that connected comes first. All parts but the context have a fixed length, given what is proved. The
-/// length of the key is among them because HMAC itself takes a key, and the same with zero bytes behind it, for one.
+/// Computes a proof; the nonce of the side that connected comes first. All parts except the context have a fixed length
+/// for each kind of proof. The length of the key is included because HMAC treats a key and the same key followed by
+/// zero bytes as equal.
 fn mac(key: &Key, context: &Context, what: &[u8], nonces: &[&Nonce]) -> Hmac<Sha256> {
     let mut mac = <Hmac<Sha256> as KeyInit>::new_from_slice(key.bytes())
         .unwrap_or_else(|_| unreachable!("HMAC takes keys of any length"));

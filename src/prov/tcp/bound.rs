@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sockets with an address of their own: those of listeners, and of endpoints that connect from it. fi_setname in
-//! fi_cm(3).
+//! Sockets bound to an address: those of listeners, and of endpoints that connect from it. fi_setname in fi_cm(3).
 #![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
@@ -13,7 +12,7 @@ use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::Socket;
 
-/// A socket for a listener: bound, on a port of the range that the settings name.
+/// Returns a bound socket for a listener, with a port from the range of the settings.
 pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {
     let params = &site.set;
     let ports = (params.port_low > 0 || params.port_high > 0)
@@ -29,7 +28,7 @@ pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {
     })
 }
 
-/// The address that fi_setname gives an endpoint of this name: of the same format, says fi_cm(3).
+/// Checks a name for fi_setname: it must have the same address format (fi_cm(3)).
 pub fn new_name(bytes: &[u8], local: &Addr) -> Result<Addr> {
     let addr = addr::from_bytes(bytes).ok_or(Error::INVAL)?;
     match addr.is_ipv6() == local.is_ipv6() {
@@ -38,7 +37,7 @@ pub fn new_name(bytes: &[u8], local: &Addr) -> Result<Addr> {
     }
 }
 
-/// Gives an endpoint another address. Where that cannot be, it keeps the one it has.
+/// Binds an endpoint to another address. On failure it keeps the current one.
 pub fn rebind(
     socket: &mut Option<Socket>,
     local: &mut Addr,
@@ -49,7 +48,7 @@ pub fn rebind(
         return Ok(());
     }
     let bound = match bind(wanted) {
-        // It may be our own socket that is in the way: the same port at another address of this host.
+        // The endpoint's own socket may be the conflict: the same port at another address of this host.
         Err(Error::ADDRINUSE) if socket.is_some() && wanted.port() == local.port() => {
             *socket = None;
             bind(wanted).inspect_err(|_| *socket = bind(*local).ok())?
@@ -61,7 +60,7 @@ pub fn rebind(
     Ok(())
 }
 
-/// The address that a wildcard listener of this kind binds to.
+/// Returns the address that a wildcard listener of this kind binds to.
 pub(crate) fn any_address(v6: bool) -> SocketAddr {
     match v6 {
         true => SocketAddr::from(([0u16; 8], 0)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connecting: the exchange at the start of each stream, attempts and their deadlines. fi_cm(3); docs/wire/tcp.md.
+//! Connecting: the messages at the start of each stream, attempts and their deadlines. fi_cm(3); docs/wire/tcp.md.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -25,13 +25,13 @@ use crate::sync::stats::Count;
 use crate::sys::probe;
 use crate::sys::socket::Socket;
 
-/// Probes of the host of a peer whose kernel has accepted the connection and that has not answered yet: when, how often
-/// and how many times.
+/// Keepalive probes of a peer whose kernel has accepted the connection and that has not answered yet: idle time,
+/// interval, count.
 pub(super) const PROBES: (Duration, Duration, u32) =
     (Duration::from_secs(5), Duration::from_secs(2), 2);
 
 impl Stream<Tcp> {
-    /// Begins to connect to the peer of `id`, unless that is under way.
+    /// Starts to connect to the peer of `id`, unless an attempt is in progress.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
         let conn = &mut self.conns[id];
         if conn.session.state != State::Idle {
@@ -80,7 +80,7 @@ impl Stream<Tcp> {
             }
             Err(error) => {
                 let error = match Error::from(error) {
-                    // No port is free on this side. For attempts FI_EAGAIN means that the peer's queue is full.
+                    // This side has no free port. For attempts FI_EAGAIN would mean that the peer's queue is full.
                     Error::AGAIN => Error::ADDRNOTAVAIL,
                     error => error,
                 };
@@ -93,17 +93,17 @@ impl Stream<Tcp> {
         Ok(())
     }
 
-    /// The kernel has connected, or failed to.
+    /// Handles the end of the kernel's attempt to connect.
     pub(super) fn connected(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &self.conns[id];
         let Some(socket) = conn.link.socket() else {
             return;
         };
         match socket.take_error() {
-            // News of a socket that had this number before.
+            // The event belongs to an earlier socket with the same number.
             Ok(None) if !socket.is_connected() => {}
             Ok(None) => {
-                // The name of an active endpoint is known from now on.
+                // From now on the name of an active endpoint is known.
                 let (local, ep) = (socket.local(), conn.session.ep);
                 if let (Ok(local), Some(endpoint)) = (local, self.eps.get_mut(ep))
                     && !endpoint.rdm
@@ -124,7 +124,7 @@ impl Stream<Tcp> {
         };
         if !endpoint.rdm && socket.has_ended() {
             // The listener has closed the connection because this side did not poll for long. It has seen no request,
-            // so another attempt is not a second one for it.
+            // so another attempt is not a duplicate.
             return self.connect_again(domain, id);
         }
         let private = match endpoint.rdm {
@@ -157,7 +157,7 @@ impl Stream<Tcp> {
         self.rewatch(id, true, false);
     }
 
-    /// The answer to our request, or a part of it.
+    /// Handles the answer to the local request, or a part of it.
     pub(super) fn answered(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let Some(socket) = conn.link.socket() else {
@@ -191,7 +191,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The peer has taken our request.
+    /// Handles an accepted request.
     fn established(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -229,7 +229,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// What the peer's answer to our request has agreed to.
+    /// Returns the features that the peer's response has agreed to.
     pub(super) fn agreed(&self, id: usize) -> u8 {
         let conn = &self.conns[id];
         let private = private_of(&conn.own.exchange);
@@ -241,22 +241,22 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The peer has refused.
+    /// Handles a rejected request.
     fn rejected(&mut self, domain: &mut DomainOf<Tcp>, id: usize, private: Vec<u8>) {
         let ep = self.conns[id].session.ep;
         if self.eps.get(ep).is_some_and(|ep| ep.rdm) {
-            // It has begun to connect to us, or has not seen that our last connection is gone: its request or our next
-            // attempt settles it.
+            // The peer has started its own attempt, or has not noticed the end of the last connection. Its request or
+            // the next attempt resolves both cases.
             return self.connect_failed(domain, id, Error::CONNREFUSED);
         }
         self.msg_failed(domain, id, Error::CONNREFUSED, Error::CONNREFUSED, private);
     }
 
-    /// The connection is up: what waited goes out.
+    /// Completes the connection: queued operations are sent.
     pub(super) fn up(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         if let Some(socket) = conn.link.socket() {
-            // Without it the peer is watched only where bytes are under way.
+            // Without keepalive the peer is only checked while data is in flight.
             let _ = probe_at_rest(socket, self.params.set.peer_timeout);
         }
         conn.session.state = State::Up;
@@ -290,7 +290,7 @@ impl Stream<Tcp> {
         self.member_up(domain, id);
     }
 
-    /// An attempt has failed: another one later, or the end.
+    /// Schedules another attempt after a failed one, or ends the connection.
     pub(super) fn connect_failed(&mut self, domain: &mut DomainOf<Tcp>, id: usize, error: Error) {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
@@ -314,7 +314,7 @@ impl Stream<Tcp> {
     }
 }
 
-/// Whether a later attempt may do better.
+/// Whether a later attempt may succeed.
 fn is_passing(error: Error) -> bool {
     !matches!(
         error,

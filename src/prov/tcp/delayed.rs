@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Jobs that a thread runs after a time, because the application may never again make a call that could. The thread
-//! ends when there are no jobs left.
+//! Runs jobs in a thread after a delay, because the application may never make another call. The thread ends when there
+//! are no jobs left.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -22,7 +22,7 @@ struct Job {
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
-    /// Process in which a thread serves the queue. A child has its parent's memory and not its threads.
+    /// Process whose thread serves the queue. A forked child has the queue but not the thread.
     served: Option<Birth>,
 }
 
@@ -36,7 +36,7 @@ fn queue() -> MutexGuard<'static, Queue> {
     QUEUE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Runs a job after `delay`, or at once if there can be no thread.
+/// Runs a job after `delay`, or at once if the thread cannot be created.
 pub fn run_after(delay: Duration, run: impl FnOnce() + Send + 'static) {
     let mut queue = queue();
     let (due, run) = (Instant::now() + delay, Box::new(run));
@@ -55,14 +55,14 @@ pub fn run_after(delay: Duration, run: impl FnOnce() + Send + 'static) {
 }
 
 fn start() -> io::Result<()> {
-    // The thread may outlive everything that the application has opened.
+    // The thread may outlive all objects of the application.
     if !keep_loaded() {
         return Err(io::Error::other("the library could be unloaded"));
     }
     thread::spawn("fi-delayed", serve).map(drop)
 }
 
-/// Runs jobs when they are due, until there are none.
+/// Runs jobs when they are due, until none are left.
 fn serve() {
     let mut queue = queue();
     while let Some(next) = queue.jobs.iter().map(|job| job.due).min() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The connection messages at the start of each stream, as bytes of a socket: docs/wire/tcp.md.
+//! The connection messages at the start of each stream, read from and written to a socket: docs/wire/tcp.md.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -10,19 +10,19 @@ use crate::engine::stream::proto::{
 };
 use crate::sys::socket::{Moved, Socket};
 
-/// A connection exchange as it comes in.
+/// A connection message that is being read.
 pub enum Exchange {
-    /// More is to come.
+    /// Incomplete.
     Partial,
     Whole(CmHeader),
-    /// Not what the protocol says, or the end.
+    /// Malformed, or the end of the stream.
     Broken(&'static str),
 }
 
-/// The feature bit of a peer that must be the one who connects.
+/// Feature bit of a peer that must open the connections itself.
 pub const FIREWALL: u8 = 1;
 
-/// Reads more of an exchange from a socket, without blocking.
+/// Reads more of a connection message from a socket, without blocking.
 pub fn read_exchange(socket: &Socket, have: &mut Vec<u8>) -> Exchange {
     loop {
         let want = match have.len() < CM_HEADER {
@@ -54,8 +54,8 @@ pub fn write_whole(socket: &Socket, bytes: &[u8]) -> bool {
     matches!(socket.write(bytes), Ok(Moved::Bytes(n)) if n == bytes.len())
 }
 
-/// A number for this process that is unlikely to be that of a former one, also where process ids start at 1 in each
-/// container: peers tell a restart from a duplicate by it.
+/// Returns a number for this process that a former process is unlikely to have had, even if each container starts its
+/// process IDs at 1: peers use it to distinguish a restart from a duplicate.
 pub fn process_id() -> u32 {
     static ID: OnceLock<u32> = OnceLock::new();
     *ID.get_or_init(|| {

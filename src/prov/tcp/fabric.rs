@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fabric object of tcp, and of providers that have its transport: fi_fabric(3).
+//! The fabric object of tcp, and of other providers over its transport: fi_fabric(3).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -22,7 +22,7 @@ pub fn open(
     Fabric::<Stream<Tcp>>::open(site, attr, api_version, context)
 }
 
-/// For providers that have this transport under a name of their own.
+/// For providers that offer this transport under their own name.
 pub const BACKING: Backing = Backing {
     open: open_as,
     auth_key_size: Tcp::AUTH_KEY_SIZE,

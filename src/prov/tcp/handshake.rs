@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is known of a connection before it is up: an accepted socket whose request comes in, and what both sides have
-//! proved of their authorization keys. docs/wire/tcp.md.
+//! State of a connection before it is up: an accepted socket whose request is arriving, and the proofs of authorization
+//! keys. docs/wire/tcp.md.
 #![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
@@ -14,16 +14,16 @@ use crate::engine::stream::proto::{CmHeader, RdmPrivate};
 use crate::prov::tcp::auth::Prover;
 use crate::sys::socket::Socket;
 
-/// An accepted socket, while the peer's request comes in.
+/// An accepted socket whose request is arriving.
 pub struct Handshake {
     pub ep: usize,
     pub(super) socket: Socket,
     pub(super) from: SocketAddr,
     pub(super) exchange: Vec<u8>,
     pub(super) deadline: Instant,
-    /// The request has come in, and the peer proves its authorization key.
+    /// Set after the request has arrived, while the peer proves its authorization key.
     pub(super) pending: Option<Box<Pending>>,
-    /// The authorization key that it has proved.
+    /// The authorization key that the peer has proved.
     pub(super) key: Option<Key>,
 }
 
@@ -33,19 +33,19 @@ impl HasSocket for Handshake {
     }
 }
 
-/// What a connection of a keyed endpoint knows of its peer's key.
+/// State of the key proof for a connection of a keyed endpoint.
 #[derive(Default)]
 pub struct Auth {
-    /// Our request; empty at the side that accepted.
+    /// The local request; empty at the side that accepted.
     pub(super) request: Vec<u8>,
-    /// From the response on, until the peer has proved its key.
+    /// Set from the response until the peer has proved its key.
     pub(super) prover: Option<Prover>,
-    /// The key that it has proved.
+    /// The key that the peer has proved.
     pub(super) key: Option<Key>,
 }
 
 impl Auth {
-    /// Our request is out.
+    /// Creates the state after the request was sent.
     pub fn of(request: Vec<u8>) -> Auth {
         Auth {
             request,
@@ -79,7 +79,7 @@ pub struct Pending {
     pub(super) prover: Prover,
 }
 
-/// The order of addresses that decides simultaneous connects: IP as bytes, then port.
+/// Compares addresses to decide simultaneous connects: IP as bytes, then port.
 pub(super) fn compare(a: &Addr, b: &Addr) -> Ordering {
     fn key(addr: &Addr) -> ([u8; 16], usize, u16) {
         let mut bytes = [0; 16];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections of endpoints with an authorization key: after the connection exchange both sides prove theirs, and only then
-//! the connection is up. Whoever has no key, or another one, is refused. fi_endpoint(3), auth_key; docs/wire/tcp.md.
+//! Connections of endpoints with an authorization key: after the connection messages both sides prove their keys; only
+//! then the connection is up. A peer with no key, or another one, is refused. fi_endpoint(3), auth_key;
+//! docs/wire/tcp.md.
 //!
-//! A connection that an RDM endpoint accepts displaces nothing before its proof: until then it is no more than a socket.
+//! A connection that an RDM endpoint accepts replaces nothing before its proof: until then it is only a socket.
 #![forbid(unsafe_code)]
 
 use core::cmp::Ordering;
@@ -34,7 +35,7 @@ const PEER_HAS_NONE: &str = "it has no authorization key";
 const NO_KEY_FOR_IT: &str = "this endpoint has no authorization key for it";
 const PEER_HAS_ONE: &str = "it has an authorization key and this endpoint has none";
 
-/// The keys that a peer may prove. If each address has its own, a peer that has one proves that.
+/// Returns the keys that a peer may prove. If each address has its own key, a peer in the vector must prove that one.
 fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) -> Vec<Key> {
     let keys = endpoint.own.keys.as_deref().unwrap_or_default();
     let known = match domain.ep(ep).av {
@@ -44,12 +45,12 @@ fn keys_for(domain: &DomainOf<Tcp>, ep: usize, endpoint: &Ep<Tcp>, peer: &Addr) 
         }
         _ => None,
     };
-    // Keys that came into the vector later are not the endpoint's.
+    // Keys that were added to the vector later do not belong to the endpoint.
     let fits = |key: &&Key| known.is_none_or(|own| own == Some(key));
     keys.iter().filter(fits).cloned().collect()
 }
 
-/// What one look at the socket of a prover has brought.
+/// Result of reading a prover's socket.
 enum Poll {
     Wait,
     Proved(Key),
@@ -58,7 +59,7 @@ enum Poll {
     Ended,
 }
 
-/// Takes what has come, and nothing of what follows the proofs.
+/// Reads the bytes of the proofs and nothing behind them.
 fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
     let mut room = [0; MAX_AUTH];
     loop {
@@ -67,7 +68,7 @@ fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
             Ok(Moved::Later) => return Poll::Wait,
             Ok(Moved::End) | Err(_) => return Poll::Ended,
         };
-        // The socket is new: there is room for the answer.
+        // The socket is new, so it has room for the answer.
         match prover.take(&room[..n]) {
             Outcome::Wait => {}
             Outcome::Send(bytes) if write_whole(socket, &bytes) => {}
@@ -85,7 +86,7 @@ fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
 }
 
 impl Stream<Tcp> {
-    /// Our request was taken. `keyed`: by an endpoint that has a key.
+    /// Continues after the peer has accepted the request. `keyed`: the peer's endpoint has a key.
     #[cold]
     pub(super) fn prove(&mut self, domain: &mut DomainOf<Tcp>, id: usize, keyed: bool) {
         let conn = &mut self.conns[id];
@@ -128,7 +129,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// News of a connection whose peer has not proved its key yet.
+    /// Handles an event of a connection whose peer has not proved its key yet.
     #[cold]
     pub(super) fn proving(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
@@ -156,7 +157,7 @@ impl Stream<Tcp> {
         let conn = &mut self.conns[id];
         let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
         conn.own.auth = Some(Box::new(Auth::proved(key)));
-        // Frames that were sent so far.
+        // Number of frames sent so far.
         conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
         let private = private_of(&conn.own.exchange).to_vec();
         let agreed = self.agreed(id);
@@ -166,7 +167,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The peer and this endpoint have not the same key, or one of them has none: no later attempt will do better.
+    /// Ends a connection because the two keys differ or one side has none: a later attempt would not succeed either.
     #[cold]
     pub(super) fn key_refused(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &mut self.conns[id];
@@ -189,7 +190,7 @@ impl Stream<Tcp> {
         );
     }
 
-    /// MSG: whether a request fits the endpoint that is to accept it; it is refused if not.
+    /// MSG: checks whether a request fits the endpoint that accepts it, and refuses it if not.
     pub(super) fn check_key(&self, ep: usize, request: &Accepted) -> Result {
         let why = match (self.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
             (true, false) => PEER_HAS_NONE,
@@ -206,7 +207,7 @@ impl Stream<Tcp> {
         Err(Error::KEYREJECTED)
     }
 
-    /// MSG: what a keyed endpoint needs to accept this request with this response.
+    /// MSG: returns the prover that a keyed endpoint needs to accept this request with this response.
     pub(super) fn accept_proof(
         &self,
         ep: usize,
@@ -220,7 +221,7 @@ impl Stream<Tcp> {
         Ok(Some(Box::new(Auth::by(prover))))
     }
 
-    /// Whether what an RDM endpoint accepts has to prove a key, or would have to.
+    /// Whether a request at an RDM endpoint involves a key on either side.
     pub(super) fn asks_for_key(&self, from: &Handshake, header: &CmHeader) -> bool {
         let keyed = self
             .eps
@@ -229,7 +230,7 @@ impl Stream<Tcp> {
         from.key.is_none() && (keyed || header.keyed)
     }
 
-    /// RDM: a request where a key is involved. If the peer may prove its own, `admit` goes on once it has.
+    /// RDM: answers a request that involves a key. `admit` continues after the peer has proved its key.
     #[cold]
     pub(super) fn invite(
         &mut self,
@@ -273,8 +274,9 @@ impl Stream<Tcp> {
                 State::Proving | State::Sharing | State::Up
             ) && conn.opened_here
                 && conn.own.peer_pid == private.pid;
-            // Anybody can say that it is this peer. So a request that counts takes no place before its proof, which it may
-            // begin at once: peers that have a key also know how to read the answer to their own request before ours.
+            // Any process can claim to be this peer, so even a request that takes precedence changes nothing before its
+            // proof. The proof may start at once: peers with a key can read the answer to their own request before the
+            // local request's.
             let ours =
                 conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
             if ours || taken {
@@ -324,7 +326,7 @@ impl Stream<Tcp> {
         }))
     }
 
-    /// News of a socket whose peer has not proved its key yet.
+    /// Handles an event of a socket whose peer has not proved its key yet.
     #[cold]
     pub(super) fn invited(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let handshake = &mut self.own.handshakes[id];
@@ -346,7 +348,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// No proof came of it. What waits for this peer is tried from here.
+    /// Drops a connection without a valid proof. Operations queued for the peer start a local attempt.
     pub(super) fn uninvite(&mut self, id: usize, why: &str) {
         let handshake = &self.own.handshakes[id];
         let Some(pending) = &handshake.pending else {

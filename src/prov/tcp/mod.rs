@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
-//! What goes over the sockets is `engine::stream`'s. Here `net` says how; `ep` opens and names endpoints, on sockets of
-//! `bound`; `connect`, `accept`, `msg`, `pep` and `alive` make connections and watch them, by the messages of `exchange`;
-//! `handshake` is what they know before a connection is up, `auth` and `keyed` serve endpoints with an authorization key,
-//! `same_host` connections to peers of the same host; `request` holds connection requests until they are answered, and
-//! `delayed` refuses forgotten ones; `site` knows whether a fabric is of this provider, or of one that
-//! has this transport under another name.
+//! `engine::stream` has the protocol over the sockets. Here `net` connects the engine with the provider; `ep` opens and
+//! names endpoints, on sockets of `bound`. `connect`, `accept`, `msg`, `pep` and `alive` establish and watch
+//! connections, with the messages of `exchange`. `handshake` is the state before a connection is up, `auth` and `keyed`
+//! serve endpoints with an authorization key, and `same_host` serves peers on the same host. `request` holds connection
+//! requests until they are answered, and `delayed` refuses forgotten ones. `site` has the name and settings of a
+//! fabric's provider: tcp, or another one over this transport.
 
 mod accept;
 mod alive;
@@ -41,10 +41,10 @@ use crate::base::{Error, Result};
 
 pub use self::fabric::BACKING;
 
-/// Who logs and owns the FI_TCP_ variables.
+/// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"tcp");
 
-/// The provider as the registry knows it.
+/// The provider for the registry.
 pub struct Tcp;
 
 impl Tcp {
@@ -80,7 +80,7 @@ impl Provider for Tcp {
         context: *mut c_void,
         _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        // fi_fabric2 knows flags only for providers that can be peers of others.
+        // fi_fabric2 defines flags only for providers that can be peers of others.
         if flags != 0 {
             return Err(Error::INVAL);
         }

@@ -80,7 +80,7 @@ impl Stream<Tcp> {
         conn.session.swap = swapped;
         let fd = socket.as_raw_fd();
         if proves {
-            // Without probes a host that falls silent would not be noticed.
+            // Without probes a silent host would not be detected.
             let _ = socket.set_keepalive(Some(PROBES));
         }
         conn.link = Link::Socket(socket);
@@ -97,19 +97,19 @@ impl Stream<Tcp> {
         self.reactor.add(fd, conn_token(id), true, false)?;
         if proves {
             self.watch_attempt(id, param.len());
-            // An event reports the outcome. The peer proves its key when it polls, so there is no time limit.
+            // An event reports the result. The peer proves its key when it polls, so there is no time limit.
             return Ok(());
         }
         self.up(domain, id);
         self.cm_event(domain, id, FI_CONNECTED, &[]);
         if !sent {
-            // The peer has gone meanwhile.
+            // The peer has closed the connection meanwhile.
             self.disconnect(domain, id, Error::CONNRESET);
         }
         Ok(())
     }
 
-    /// Begins the attempt of fi_connect anew.
+    /// Restarts the attempt of fi_connect.
     pub(super) fn connect_again(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         self.close_link(id);
         let now = self.reactor.now();
@@ -126,7 +126,7 @@ impl Stream<Tcp> {
         let id = self.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
         match self.conns[id].session.state {
             State::Up => {
-                // The caller has waited for what was reported as sent; this is what is left.
+                // The caller has waited for frames that were reported as sent; this flushes the rest.
                 self.last_flush(domain, id, self.reactor.now());
                 if let Some(socket) = self.conns[id].link.socket() {
                     socket.shutdown();
@@ -143,7 +143,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// An event about the endpoint's connection.
+    /// Reports an event of the endpoint's connection.
     pub(super) fn cm_event(&mut self, domain: &DomainOf<Tcp>, id: usize, number: u32, data: &[u8]) {
         let state = domain.ep(self.conns[id].session.ep);
         if let Some(eq) = &state.eq {
@@ -151,8 +151,8 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Reports by an error event that fi_connect has failed. `cause` goes into `prov_errno`, and `private` is what the
-    /// peer has sent with its refusal.
+    /// Reports a failed fi_connect with an error event. `cause` goes into `prov_errno`; `private` is the data of the
+    /// peer's refusal.
     pub(super) fn msg_failed(
         &mut self,
         domain: &mut DomainOf<Tcp>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! tcp's part of endpoints that talk over streams: see `engine::stream::net`.
+//! The part of the stream transport that is specific to tcp: see `engine::stream::net`.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -35,28 +35,28 @@ use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
 use crate::sys::event::Ready;
 use crate::sys::socket::Socket;
 
-/// What a domain has beside its connections.
+/// State of a domain besides its connections.
 pub struct Domain {
-    /// Accepted sockets whose request has not come in yet.
+    /// Accepted sockets whose request has not arrived yet.
     pub handshakes: HalfOpen<Handshake>,
-    /// Where peers of this host meet an endpoint, once one of them has asked.
+    /// Shared-memory listeners of endpoints, created when a peer of this host first needs one.
     pub shm_listeners: HashMap<usize, ShmListener>,
-    /// What we call our process in connection exchanges.
+    /// Number of this process in connection messages.
     pub pid: u32,
 }
 
-/// What a connection has until it is up.
+/// State of a connection until it is up.
 #[derive(Default)]
 pub struct Opening {
-    /// What the peer called its process in the connection exchange.
+    /// Number of the peer's process in its connection message.
     pub peer_pid: u32,
-    /// The connection exchange, as far as it has come in.
+    /// The peer's connection message, as far as it has arrived.
     pub exchange: Vec<u8>,
-    /// The peer's request, while ours is not answered.
+    /// The peer's request, while the local one is not answered.
     pub crossing: Option<Box<Crossing>>,
-    /// If the endpoint has an authorization key: how far the peer has proved that it has it.
+    /// State of the key proof, if the endpoint has an authorization key.
     pub auth: Option<Box<Auth>>,
-    /// How far both sides are with sharing memory.
+    /// State of the negotiation of shared memory.
     pub sharing: Option<Box<Sharing>>,
 }
 
@@ -288,5 +288,5 @@ impl Net for Tcp {
     }
 }
 
-// What an idle peer costs beside its socket.
+// Memory of an idle peer besides its socket.
 const _: () = assert!(size_of::<Conn<Tcp>>() <= 864);

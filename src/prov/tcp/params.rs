@@ -11,17 +11,17 @@ use crate::base::params::{self, Given, Kind};
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Params {
-    /// Only this interface's addresses are offered.
+    /// Offer only addresses of this interface.
     pub iface: Option<String>,
-    /// Ports for listeners without a fixed port; both 0: the kernel's choice.
+    /// Port range of listeners without a fixed port; both 0: chosen by the kernel.
     pub port_low: u16,
     pub port_high: u16,
-    /// Queue sizes when the application asks for none.
+    /// Queue sizes if the hints have none.
     pub tx_size: usize,
     pub rx_size: usize,
-    /// The inject limit that is offered.
+    /// The offered inject limit.
     pub max_inject: usize,
-    /// Unexpected tagged messages kept per known peer before its connection is stopped.
+    /// Number of unexpected tagged messages kept per known peer before reading from it stops.
     pub max_saved: usize,
     /// The largest unexpected tagged message that is kept.
     pub max_saved_size: usize,
@@ -29,32 +29,32 @@ pub struct Params {
     pub max_rx_size: usize,
     /// Forces TCP_NODELAY on or off.
     pub nodelay: Option<bool>,
-    /// Bytes of the buffer in which small sends gather; 0: none.
+    /// Size of the buffer that collects small sends; 0: none.
     pub staging_size: usize,
-    /// Bytes of the buffer into which the socket is read ahead; 0: none.
+    /// Size of the buffer for reading ahead from the socket; 0: none.
     pub prefetch_size: usize,
-    /// From this size on the kernel sends without copying.
+    /// From this size on, the kernel sends without copying.
     pub zerocopy_size: usize,
-    /// No progress thread, although progress is offered as automatic.
+    /// No progress thread, although automatic progress is offered.
     pub disable_auto_progress: bool,
-    /// Peers are told not to connect to us.
+    /// Ask peers not to connect to this endpoint.
     pub firewall_addr: bool,
-    /// Who asks without hints is shown, too, what there is on request.
+    /// Whether a query without hints also returns the entries that are otherwise offered only on request.
     pub offer_all: bool,
-    /// Every frame header is logged.
+    /// Log every frame header.
     pub trace_msg: bool,
-    /// Time that a peer has to accept a connection; `NO_LIMIT` for any time.
+    /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
     pub conn_timeout: Duration,
-    /// How long closing waits for peers to take what was accepted for them; `NO_LIMIT` for any time.
+    /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
     pub close_timeout: Duration,
-    /// A peer that acknowledges nothing for so long is given up; zero: never.
+    /// Time without any acknowledgement after which a peer is given up; zero: never.
     pub peer_timeout: Duration,
-    /// An operation that waits for its peer for so long fails, or is reported; zero: never.
+    /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
     pub op_timeout: Duration,
     pub stall_report: Duration,
-    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
+    /// Limit on unexpected messages kept per endpoint, in bytes.
     pub max_saved_bytes: usize,
-    /// RDM endpoints share memory with peers of this host.
+    /// Whether RDM endpoints share memory with peers of this host.
     pub shared_memory: bool,
 }
 
@@ -90,12 +90,12 @@ impl Default for Params {
 }
 
 impl Params {
-    /// Makes the variables known, in the order in which `fi_getparams` shows them.
+    /// Defines the variables in the order in which `fi_getparams` lists them.
     pub fn define() {
         params::define_all(&SOURCE, &VARIABLES);
     }
 
-    /// What the environment asks for, with the defaults where it does not; `define` comes first.
+    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
     pub fn read() -> Params {
         let default = Params::default();
         let given = Given(&SOURCE);
@@ -148,7 +148,7 @@ impl Params {
     }
 }
 
-/// A range that is negative, upside down or beyond the largest port is ignored.
+/// Returns the port range. Ignores it if it is negative, reversed or beyond the largest port.
 fn port_range(low: i32, high: i32) -> (u16, u16) {
     let port = |number| u16::try_from(number).ok();
     let range = port(low).zip(port(high)).filter(|(low, high)| low <= high);
@@ -310,7 +310,7 @@ mod tests {
         print_report(&format!("{:?}", Params::read()));
     }
 
-    /// The settings with these variables are the default ones with that change.
+    /// Checks that these variables change only that setting.
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn without_variables_the_defaults_hold() {
         check(&[], |_| ());
-        // Variables of others and names that are not ours change nothing.
+        // Variables of other providers and unknown names change nothing.
         check(
             &[
                 ("FI_TX_SIZE", "1"),

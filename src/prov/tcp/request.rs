@@ -27,14 +27,14 @@ use crate::sys::socket::Socket;
 /// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
 pub struct Accepted {
     entry: Entry,
-    /// An endpoint was made of the request.
+    /// Whether an endpoint was opened for the request.
     is_claimed: AtomicBool,
     socket: Socket,
     from: SocketAddr,
     swapped: bool,
     extended: bool,
     keyed: bool,
-    /// The request, all bytes of it.
+    /// The complete request message.
     exchange: Vec<u8>,
 }
 
@@ -42,13 +42,12 @@ impl Kind for Accepted {
     type Head = fid;
 }
 
-/// The requests of a passive endpoint that are neither accepted nor rejected: their handles, by their serial numbers.
+/// The undecided requests of a passive endpoint: their handles, by serial number.
 ///
-/// A request outlives its passive endpoint: fi_accept takes the new endpoint alone (fi_cm(3)), so a program may close a
-/// listener before it opens an endpoint for the request. libfabric's own tcp allows that, too. A request that is
-/// forgotten this way would let its client wait for ever, because nothing else ends the connection. When the passive
-/// endpoint is closed, the connect timeout begins for requests of which no endpoint was made: nothing listens at that
-/// port any more.
+/// A request outlives its passive endpoint: fi_accept takes only the new endpoint (fi_cm(3)), so a program may close a
+/// listener before it opens an endpoint for the request. libfabric's own tcp allows that, too. If such a request is
+/// forgotten, its client would wait forever, because nothing else ends the connection. Therefore the connect timeout
+/// starts when the passive endpoint is closed, for requests without an endpoint.
 #[derive(Default)]
 pub struct Undecided(Mutex<HashMap<u64, usize>>);
 
@@ -57,7 +56,7 @@ impl Undecided {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Number of requests of which no endpoint was made.
+    /// Number of requests without an endpoint.
     pub fn unclaimed(&self) -> usize {
         let handles = self.handles().clone();
         let is_unclaimed =
@@ -65,7 +64,7 @@ impl Undecided {
         handles.into_iter().filter(is_unclaimed).count()
     }
 
-    /// Refuses the requests of which no endpoint was made within `limit`. Their handles are stale then.
+    /// Refuses the requests for which no endpoint was opened within `limit`. Their handles are stale afterwards.
     pub fn refuse_after(self: Arc<Undecided>, limit: Duration, source: &'static Source) {
         if limit >= NO_LIMIT {
             return;
@@ -90,7 +89,7 @@ impl Undecided {
     }
 }
 
-/// The place of a request among those of its passive endpoint. It is given up when the request is decided.
+/// The entry of a request in the map of its passive endpoint; removed when the request is decided.
 struct Entry {
     serial: u64,
     requests: Arc<Undecided>,
@@ -102,7 +101,8 @@ impl Drop for Entry {
     }
 }
 
-/// The request that an endpoint was made of, until the endpoint accepts it or is closed. fi_reject may take it before.
+/// The request that an endpoint was opened for, until the endpoint accepts it or is closed. fi_reject may take it
+/// first.
 pub struct Claim {
     handle: usize,
     serial: u64,
@@ -110,19 +110,19 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// FI_EINVAL if the handle is no request, or one that another endpoint was made of.
+    /// Returns FI_EINVAL if the handle is not a request, or one that another endpoint has claimed.
     pub fn new(handle: usize) -> Result<Claim> {
         Claim::of_one(handle, |_| true)
     }
 
-    /// As `new`, and FI_EINVAL if the handle is another request's by now.
+    /// Does the same as `new`, and returns FI_EINVAL if the handle belongs to another request by now.
     pub fn of(handle: usize, serial: u64) -> Result<Claim> {
         Claim::of_one(handle, |request| request.entry.serial == serial)
     }
 
     fn of_one(handle: usize, is_meant: impl FnOnce(&Accepted) -> bool) -> Result<Claim> {
         let claim = |request: &Accepted| {
-            // Relaxed: nothing else is read or written because of the flag.
+            // Relaxed: no other memory depends on the flag.
             let is_free = is_meant(request) && !request.is_claimed.swap(true, Ordering::Relaxed);
             is_free.then(|| Claim {
                 handle,
@@ -133,13 +133,13 @@ impl Claim {
         object::with(handle, claim).flatten().ok_or(Error::INVAL)
     }
 
-    /// The address at which the request came in.
+    /// Returns the address at which the request arrived.
     pub fn local(&self) -> Addr {
         self.local
     }
 
-    /// Takes the request out of its handle, which is gone then. FI_EINVAL if the request was rejected; its number may
-    /// be another request's by now.
+    /// Takes the request out of its handle, which becomes invalid. Returns FI_EINVAL if the request was rejected; its
+    /// number may belong to another request by now.
     pub fn take(&self) -> Result<Accepted> {
         let is_ours = object::with(self.handle, |it: &Accepted| it.entry.serial == self.serial);
         match is_ours {
@@ -148,27 +148,27 @@ impl Claim {
         }
     }
 
-    /// Refuses the request. False if it was decided before.
+    /// Refuses the request. Returns false if it was decided before.
     pub fn refuse(&self) -> bool {
-        // A peer that has gone needs no answer.
+        // A peer that is gone needs no answer.
         self.take().map(|request| request.reject(&[])).is_ok()
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // An endpoint that is closed without fi_accept ends the connection.
+        // Closing an endpoint without fi_accept ends the connection.
         drop(self.take());
     }
 }
 
 impl Accepted {
-    /// Takes the request out of its handle, which is gone then.
+    /// Takes the request out of its handle, which becomes invalid.
     pub fn take(handle: usize) -> Result<Accepted> {
         object::take::<Accepted>(handle)
     }
 
-    /// Makes a handle of a request. `exchange`: the request, all bytes of it, with this header.
+    /// Creates a handle for a request. `exchange`: the complete request message with this header.
     pub fn open(
         requests: &Arc<Undecided>,
         socket: Socket,
@@ -177,7 +177,7 @@ impl Accepted {
         exchange: Vec<u8>,
     ) -> usize {
         static LAST: AtomicU64 = AtomicU64::new(0);
-        // Relaxed: only its being different counts.
+        // Relaxed: only the uniqueness of the numbers matters.
         let serial = LAST.fetch_add(1, Ordering::Relaxed);
         let request = Accepted {
             entry: Entry {
@@ -198,7 +198,7 @@ impl Accepted {
         handle
     }
 
-    /// Whether the handle is still this request's, and no endpoint was made of it.
+    /// Whether the handle still belongs to this request and no endpoint was opened for it.
     pub fn is_unclaimed(handle: usize, serial: u64) -> bool {
         let is_unclaimed = |request: &Accepted| {
             // Relaxed: as in `Claim`.
@@ -207,13 +207,13 @@ impl Accepted {
         object::with(handle, is_unclaimed).unwrap_or(false)
     }
 
-    /// Ends a request whose event was not read. Its connection is closed without an answer: `ofi_rxm` tells by that
-    /// a listener that has gone from one that refuses.
+    /// Ends a request whose event was not read. The connection is closed without an answer, so that `ofi_rxm` can
+    /// distinguish a closed listener from a refusal.
     pub fn end(handle: usize) {
         drop(Accepted::take(handle));
     }
 
-    /// Refuses the request with these bytes. False if the peer has gone.
+    /// Refuses the request with these bytes. Returns false if the peer is gone.
     pub fn reject(self, param: &[u8]) -> bool {
         let sent = write_exchange(&self.socket, CmKind::Reject, param, false);
         self.socket.shutdown();
@@ -232,19 +232,19 @@ impl Accepted {
         self.extended
     }
 
-    /// It comes from an endpoint with an authorization key.
+    /// Whether the request comes from an endpoint with an authorization key.
     pub fn is_keyed(&self) -> bool {
         self.keyed && self.extended
     }
 
-    /// For the want of an authorization key, or for having one.
+    /// Refuses the request because only one side has an authorization key.
     pub fn refuse_key(&self) {
         let reject = encode_cm(CmKind::Reject, &[], false, true);
         write_whole(&self.socket, &reject);
         self.socket.shutdown();
     }
 
-    /// What takes the proof of its key, over a connection accepted with this response.
+    /// Returns the prover for the peer's key, on a connection accepted with this response.
     pub fn prover(&self, keys: &[Key], response: &[u8]) -> Result<Prover> {
         let local = self.socket.local()?;
         let context = Context::new(self.from, local, &self.exchange, response);

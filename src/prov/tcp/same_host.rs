@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Peers of one host and one user: their connection begins over TCP and goes on over shared memory. docs/wire/tcp.md,
+//! Peers of one host and one user: their connection begins over TCP and continues over shared memory. docs/wire/tcp.md,
 //! "Shared memory".
 //!
-//! That is settled before the first frame of an operation: whatever was posted waits until it is. So frames never
-//! change their way, and their order needs no care. Where it comes to nothing the connection is an ordinary one. What
-//! the two exchange at the listener for shared memory is the engine's (`shm_connect`).
+//! The decision comes before the first frame of an operation; posted operations wait for it. Frames therefore never
+//! change their link, and need no extra ordering. If shared memory fails, the connection is an ordinary one.
+//! `shm_connect` of the engine defines the messages at the listener for shared memory.
 //!
-//! Why not later: a mark would be needed in each direction of the stream, frames in queues held back at it, and a
-//! write that goes straight to the peer's memory could pass messages that the peer has not read; all that to save the
-//! first message some hundred microseconds. The TCP connection is closed: the unix socket tells the peer's end as
-//! well, and no process holds twice as many descriptors. The price: both sides have to poll once more each before the
-//! first message goes.
+//! A later switch would need a mark in each direction of the stream and would hold back queued frames at it, and a
+//! direct write to the peer's memory could overtake messages that the peer has not read; all that would save the first
+//! message some hundred microseconds. The TCP connection is closed, because the unix socket reports the peer's end as
+//! well; so no process holds twice as many descriptors. The price: both sides have to poll once more before the first
+//! message leaves.
 #![forbid(unsafe_code)]
 
 use core::fmt::Write;
@@ -44,40 +44,41 @@ pub struct ShmListener {
     name: Token,
 }
 
-/// How far a connection is that is to share memory.
+/// State of a connection that will share memory.
 pub enum Sharing {
-    /// Accepted: the peer connects to the listener with this secret, or sends that it stays; a frame, as far as it has
-    /// come in.
+    /// At the accepting side: the peer connects to the listener with this secret, or sends that the connection stays.
+    /// `frame` is the part of that frame that has arrived.
     Expecting { secret: Token, frame: Vec<u8> },
-    /// Connected: the peer sends where its listener is; a frame, as far as it has come in.
+    /// At the connecting side: the peer sends the name of its listener. `frame` is the part of that frame that has
+    /// arrived.
     Asking { frame: Vec<u8> },
-    /// Connected to the peer's listener, too. The TCP connection is kept for the case that nothing comes of it.
+    /// At the connecting side, connected to the peer's listener. The TCP connection is kept in case this fails.
     HelloExchange {
         stream: Socket,
         exchange: HelloExchange,
     },
 }
 
-/// What one read of a frame has brought.
+/// Result of reading a frame.
 enum Poll {
     Wait,
     Frame(SameHostFrame),
-    /// Another one, or none any more.
+    /// Another frame, or the end of the stream.
     Broken(&'static str),
 }
 
-/// The socket of a listener of this name and of this user.
+/// Returns the socket address of the listener with this name and user.
 fn shm_listener_of(name: &Token) -> LocalName {
     let uid = effective_uid();
     let mut text = format!("ironfabric/tcp/{uid}/");
     for byte in name {
-        // Text can always be written to.
+        // Writing to a string cannot fail.
         let _ = write!(text, "{byte:02x}");
     }
     LocalName::Abstract(text.into_bytes())
 }
 
-/// Whether the addresses of a connection are such as those within a host are.
+/// Whether both addresses of a connection show that it stays within the host.
 fn is_within_host(socket: &Socket) -> bool {
     match (socket.local(), socket.peer()) {
         (Ok(local), Ok(peer)) => within_host(local.ip(), peer.ip()),
@@ -95,7 +96,7 @@ pub(super) fn within_host(local: IpAddr, peer: IpAddr) -> bool {
     local == peer || local.is_loopback() && peer.is_loopback()
 }
 
-/// Reads a frame of `len` bytes, as far as it has come; nothing of what follows is taken.
+/// Reads a frame of `len` bytes as far as it has arrived, and nothing behind it.
 fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
     let mut room = [0; LISTENER_FRAME];
     loop {
@@ -114,7 +115,7 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
 }
 
 impl Stream<Tcp> {
-    /// The feature bit of an endpoint that would share memory over this connection.
+    /// Returns the feature bit if the endpoint can share memory over this connection.
     pub(super) fn shares(&self, ep: usize, socket: &Socket) -> u8 {
         let permitted = self.eps.get(ep).is_some_and(|ep| ep.rdm && ep.own.shares);
         match permitted && self.is_at_home() && is_within_host(socket) {
@@ -123,7 +124,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The connection exchange is over. What both sides have agreed to try is tried; any other connection is up.
+    /// Continues after the connection messages: tries what both sides have agreed to, or completes the connection.
     pub(super) fn settled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, agreed: u8) {
         if agreed & SHARES == 0 {
             return self.up(domain, id);
@@ -153,7 +154,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Tells the peer where this side listens.
+    /// Sends the name of the listener to the peer.
     fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let ep = self.conns[id].session.ep;
         let directions = self.directions(ep).unwrap_or_else(|error| {
@@ -170,7 +171,7 @@ impl Stream<Tcp> {
         let Some(socket) = conn.link.socket() else {
             return;
         };
-        // The socket is new: there is room.
+        // The socket is new, so it has room for the frame.
         if !write_whole(socket, &frame) {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
@@ -184,7 +185,7 @@ impl Stream<Tcp> {
         self.rewatch(id, true, false);
     }
 
-    /// Where this side listens, with a secret for this peer alone.
+    /// Returns the name of the listener and a secret for this peer alone.
     fn directions(&mut self, ep: usize) -> Result<Directions> {
         if !self.own.shm_listeners.contains_key(&ep) {
             let name = token()?;
@@ -210,16 +211,16 @@ impl Stream<Tcp> {
             .map(|shm_listener| &shm_listener.socket)
     }
 
-    /// The endpoint is closed.
+    /// Closes the listener together with its endpoint.
     pub(super) fn close_shm_listener(&mut self, ep: usize) {
         if let Some(shm_listener) = self.own.shm_listeners.remove(&ep) {
             self.reactor.remove(shm_listener.socket.as_raw_fd());
-            // A forked child may hold it, too: peers are not to wait there.
+            // A forked child may hold it, too: peers must not wait there.
             shm_listener.socket.shutdown();
         }
     }
 
-    /// The socket of a connection that is to share memory is readable.
+    /// Handles a readable socket of a connection that will share memory.
     pub(super) fn sharing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let conn = &mut self.conns[id];
         let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
@@ -248,7 +249,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The peer has gone, or breaks the protocol.
+    /// Ends a connection whose peer is gone or violates the protocol.
     fn misled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let conn = &self.conns[id];
         log_warn!(
@@ -258,7 +259,7 @@ impl Stream<Tcp> {
             conn.session.peer
         );
         match conn.opened_here {
-            // As one that was not answered.
+            // This counts as a request without an answer.
             true => self.connect_failed(domain, id, Error::CONNREFUSED),
             false => self.disconnect(domain, id, Error::CONNABORTED),
         }
@@ -273,7 +274,7 @@ impl Stream<Tcp> {
         });
         let taken = exchange.and_then(|(socket, exchange)| {
             let stream = self.set_aside(id).ok_or(Error::IO)?;
-            // From now on it is found here, whatever comes of it.
+            // From now on the state is found here, whatever happens to the exchange.
             let aside = Box::new(Sharing::HelloExchange { stream, exchange });
             self.conns[id].own.sharing = Some(aside);
             self.take_socket(id, socket)
@@ -283,7 +284,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The socket of a connection, out of epoll's sight.
+    /// Removes the socket of a connection from epoll and returns it.
     fn set_aside(&mut self, id: usize) -> Option<Socket> {
         let conn = &mut self.conns[id];
         let Link::Socket(socket) = conn.link.take() else {
@@ -294,7 +295,7 @@ impl Stream<Tcp> {
         Some(socket)
     }
 
-    /// The answer of the peer's listener, or a part of it.
+    /// Handles the answer of the peer's listener, or a part of it.
     fn welcomed(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
         let Some(mut sharing) = self.conns[id].own.sharing.take() else {
             return;
@@ -307,7 +308,7 @@ impl Stream<Tcp> {
         };
         match self.hear(socket, exchange) {
             Heard::Wait => self.conns[id].own.sharing = Some(sharing),
-            // The TCP connection has done its part.
+            // The TCP connection is not needed any more.
             Heard::Welcome { shm, is_direct } => self.share(domain, id, shm, is_direct),
             other => {
                 let why = match other {
@@ -321,7 +322,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The connection goes on as it is.
+    /// Continues over the TCP connection.
     fn stay(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
         let peer = self.conns[id].session.peer;
         log_info!(
@@ -346,7 +347,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// The hello of a pending peer has come to the listener of an endpoint.
+    /// Handles the hello of a pending peer at the listener of an endpoint.
     pub(super) fn peer_said_hello(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -368,7 +369,7 @@ impl Stream<Tcp> {
             Ok((_, hello)) => Ok(hello),
             Err(verdict) => Err(*verdict),
         };
-        // A peer that is refused sends over TCP that the connection stays there.
+        // A refused peer sends over TCP that the connection stays there.
         let welcomed = self.welcome(domain, &pending, expected);
         let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
             return;
@@ -380,7 +381,7 @@ impl Stream<Tcp> {
         }
     }
 
-    /// Both sides have the memory.
+    /// Completes the connection after both sides have mapped the memory.
     fn share(
         &mut self,
         domain: &mut DomainOf<Tcp>,
@@ -394,12 +395,12 @@ impl Stream<Tcp> {
     }
 }
 
-/// In the words of the system.
+/// Returns the system's text for the error.
 fn text_of(error: Error) -> String {
     std::io::Error::from_raw_os_error(error.code()).to_string()
 }
 
-/// Bytes that nobody can guess.
+/// Returns random bytes that no other process can guess.
 fn token() -> Result<Token> {
     let random = unpredictable()?;
     let mut token = [0; TOKEN];
@@ -407,7 +408,7 @@ fn token() -> Result<Token> {
     Ok(token)
 }
 
-/// There is no listener.
+/// Sent if there is no listener.
 const NOWHERE: Directions = Directions {
     shm_listener: [0; TOKEN],
     secret: [0; TOKEN],

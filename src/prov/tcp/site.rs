@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the domains of a fabric know of the provider that it belongs to: this one, or one that has this transport under
-//! a name of its own.
+//! The provider of a fabric: tcp, or another one over this transport under its own name.
 #![forbid(unsafe_code)]
 
 use super::SOURCE;
@@ -11,17 +10,17 @@ use crate::prov::Alias;
 /// The provider and its settings.
 #[derive(Clone)]
 pub struct Site {
-    /// Who logs.
+    /// Log source of the provider.
     pub source: &'static Source,
-    /// FI_EP_DGRAM endpoints are opened as FI_EP_RDM ones are, for messages alone.
+    /// Whether FI_EP_DGRAM endpoints are offered: they open like FI_EP_RDM ones, for messages only.
     pub datagrams: bool,
-    /// As `Alias::answers_writes`.
+    /// See `Alias::answers_writes`.
     pub answers_writes: bool,
     pub set: Params,
 }
 
 impl Site {
-    /// Of tcp itself.
+    /// Returns the site of tcp itself.
     pub fn own() -> Site {
         Site {
             source: &SOURCE,
@@ -31,7 +30,8 @@ impl Site {
         }
     }
 
-    /// Of a provider with another name. What it does not say is as the FI_TCP_ variables have it.
+    /// Returns the site of a provider with another name. Settings that it does not define come from the FI_TCP_
+    /// variables.
     pub fn of(alias: &Alias) -> Site {
         let set = Params::read();
         Site {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A loadable provider among ours: fi_provider(7).
+//! A loadable provider in this library's list: fi_provider(7).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -27,7 +27,7 @@ impl Foreign {
         Foreign { plugin, kind }
     }
 
-    /// A name in an answer is that of what is below; a link's is complete.
+    /// Returns the complete name: an answer names only the provider below, except that a link provider's is complete.
     fn full_name(&self, given: Option<&CStr>) -> CString {
         let own = self.plugin.name();
         match given {
@@ -35,7 +35,7 @@ impl Foreign {
             Some(given) if self.kind == Kind::Link => given.to_owned(),
             Some(given) => {
                 let name = [given.to_bytes(), b";", own.to_bytes()].concat();
-                // Two C strings and a character: there is no zero in it.
+                // Two C strings and a separator contain no zero byte.
                 CString::new(name).unwrap_or_else(|_| own.to_owned())
             }
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Loadable providers: fi_provider(7). `places` says where they are; here their files are opened.
+//! Loadable providers: fi_provider(7). `places` finds their files; this module opens them.
 #![forbid(unsafe_code)]
 
 mod foreign;
@@ -25,7 +25,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is among those that load plug-ins: who asks for providers then would wait for himself.
+/// Whether this thread is loading plug-ins. A request for the providers would then wait for itself.
 pub fn is_inside() -> bool {
     INSIDE.get()
 }
@@ -34,18 +34,19 @@ fn enter() {
     INSIDE.set(true);
 }
 
-/// Plug-ins in the order in which they register, each with whether FI_PROVIDER_PATH prefers it.
+/// Plug-ins in the order of their registration, each with a flag that FI_PROVIDER_PATH prefers it.
 #[derive(Default)]
 pub struct Found {
     pub plugins: Vec<(Plugin, bool)>,
     pub by_discovery: bool,
 }
 
-/// What a search brings. Lines for the log wait in it: a callback may come back to the registry, which is not done.
+/// Result of a search. It collects log lines, because a log callback may call back into the registry, which is not
+/// ready.
 #[derive(Default)]
 pub struct Search {
     found: Found,
-    /// So long a plug-in may take to say what it is.
+    /// Time limit for a plug-in to return its provider.
     limit: Duration,
     warnings: Vec<String>,
     notes: Vec<String>,
@@ -53,7 +54,7 @@ pub struct Search {
 }
 
 impl Search {
-    /// Opens what the settings name. Constructors of files and callbacks of the log run in this thread meanwhile.
+    /// Opens the files that the settings name. Their constructors and log callbacks run in this thread.
     pub fn run(settings: &Settings) -> Search {
         enter();
         let search = Search::open_all(settings);
@@ -135,7 +136,7 @@ impl Search {
             self.warnings.push(format!("{}: {why}", file.display()));
             return;
         }
-        // Told before: if the plug-in ends the process, the last line names it.
+        // Logged before the load: if the plug-in ends the process, the last line names it.
         log_debug!(&CORE, Subsys::Core, "opening {}", file.display());
         match Plugin::load(file, self.limit, enter) {
             Ok(plugin) => self.add(plugin, preferred),
@@ -145,7 +146,7 @@ impl Search {
         self.opened.insert(real);
     }
 
-    /// As the loader finds it; that it finds nothing is no news.
+    /// Tries the loader's own search; not finding a file is normal and is not logged.
     fn try_bare(&mut self, file: &Path) {
         if let Ok(plugin) = Plugin::load(file, self.limit, enter) {
             self.opened.insert(plugin.path().to_owned());
@@ -166,12 +167,12 @@ impl Search {
         self.found.plugins.push((plugin, preferred));
     }
 
-    /// What it has brought; the rest is news.
+    /// Returns the plug-ins; the log lines stay.
     pub fn take_found(&mut self) -> Found {
         std::mem::take(&mut self.found)
     }
 
-    /// Says what has happened.
+    /// Writes the collected log lines.
     pub fn tell(&mut self) {
         for warning in self.warnings.drain(..) {
             log_warn!(&CORE, Subsys::Core, "{warning}");
@@ -183,7 +184,7 @@ impl Search {
 }
 
 /// Returns whether FI_PROVIDER allows a result that contains this provider. A list of core providers does not name the
-/// layers that may be used over them, so it excludes a layer only by a negated name.
+/// layers over them, so it excludes a layer only by a negated name.
 fn may_matter(allowed: &Allowed, name: &str) -> bool {
     let is_layer = name.starts_with("ofi_") || name.starts_with("off_");
     match is_layer {

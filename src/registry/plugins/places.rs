@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where loadable providers are: FI_PROVIDER_PATH, fabric(7).
+//! Locations of loadable providers: FI_PROVIDER_PATH, fabric(7).
 #![forbid(unsafe_code)]
 
 use std::ffi::OsString;
@@ -9,26 +9,26 @@ use std::path::{Path, PathBuf};
 /// A piece of the path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// Each file in it whose name ends in `fi.so`.
+    /// Each file in the folder whose name ends in `fi.so`.
     Folder(PathBuf),
-    /// This file, which wins over others of its name.
+    /// This file, which takes precedence over others of its name.
     Preferred(PathBuf),
 }
 
-/// What is searched, in this order.
+/// Locations to search, in this order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
-    /// Of two providers of a name the first counts, not the newest.
+    /// Whether the first provider of a name is used instead of the newest.
     pub by_discovery: bool,
-    /// Known names are tried through the loader's own search, first of all.
+    /// Known names are first tried through the loader's own search.
     pub bare_names: bool,
     pub pieces: Vec<Piece>,
-    /// Pieces that cannot be meant.
+    /// Pieces that are probably mistakes.
     pub complaints: Vec<String>,
 }
 
 impl Places {
-    /// Of the text of the variable, and the folder that belongs to this library.
+    /// Parses the text of the variable; `default` is the folder that belongs to this library.
     pub fn of(text: Option<&str>, default: Option<&Path>) -> Places {
         let text = text.unwrap_or_default();
         let mut places = Places {
@@ -57,7 +57,7 @@ impl Places {
     }
 }
 
-/// The files of a folder that may be providers, from the last name to the first. A folder that cannot be read has none.
+/// Returns the files of a folder that may be providers, from the last name to the first. An unreadable folder has none.
 pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut names: Vec<OsString> = entries.map(|entry| entry.file_name()).collect();
@@ -69,13 +69,13 @@ pub fn files_in(folder: &Path) -> Vec<PathBuf> {
     names.iter().rev().map(|name| folder.join(name)).collect()
 }
 
-/// `efa` of `libefa-fi.so`: the provider that a file is named after.
+/// Returns the name of the provider in a file name: `efa` for `libefa-fi.so`.
 pub fn short_name(file: &Path) -> Option<&str> {
     let name = file.file_name()?.to_str()?;
     name.strip_prefix("lib")?.strip_suffix("-fi.so")
 }
 
-/// The file of a provider of this name: `librxm-fi.so` of `ofi_rxm`.
+/// Returns the file name of a provider: `librxm-fi.so` for `ofi_rxm`.
 pub fn file_name(provider: &str) -> String {
     let short = provider
         .strip_prefix("ofi_")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A link for tests: bytes on their way between two sessions of one process. The test says how many of them arrive, how
+//! A link for tests: bytes in flight between two sessions of one process. The test decides how many of them arrive, how
 //! many are taken, and where the stream ends.
 #![forbid(unsafe_code)]
 
@@ -13,12 +13,12 @@ use crate::sys::socket::Moved;
 /// One direction.
 #[derive(Default)]
 pub struct Wire {
-    /// Written, and not there yet.
+    /// Bytes in flight.
     pub flying: VecDeque<u8>,
     pub arrived: VecDeque<u8>,
-    /// Bytes that may be on their way or unread at a time.
+    /// Limit on bytes in flight or unread.
     pub room: usize,
-    /// Nothing more comes.
+    /// The stream ends here.
     pub is_cut: bool,
 }
 
@@ -40,7 +40,7 @@ fn locked(wire: &Mutex<Wire>) -> MutexGuard<'_, Wire> {
 }
 
 impl SimLink {
-    /// Two ends, with so much room in each direction.
+    /// Returns two ends with this much room in each direction.
     pub fn pair(room: usize) -> [SimLink; 2] {
         let wire = || {
             Arc::new(Mutex::new(Wire {
@@ -56,7 +56,7 @@ impl SimLink {
         [end(&there, &back), end(&back, &there)]
     }
 
-    /// Up to `n` bytes from here arrive; how many did.
+    /// Delivers up to `n` bytes from this end; returns how many arrived.
     pub fn arrive(&self, n: usize) -> usize {
         let mut wire = locked(&self.out);
         let n = n.min(wire.flying.len());
@@ -65,7 +65,7 @@ impl SimLink {
         n
     }
 
-    /// Of what is on its way from here `n` bytes arrive, and nothing behind them.
+    /// Delivers `n` of the bytes in flight from this end and ends the stream behind them.
     pub fn cut(&self, n: usize) {
         self.arrive(n);
         let mut wire = locked(&self.out);
@@ -116,7 +116,7 @@ impl SimLink {
         Ok(moved)
     }
 
-    /// Nothing leaves here any more; what is on its way arrives.
+    /// Stops sending; bytes in flight still arrive.
     pub fn shutdown(&self) {
         locked(&self.out).is_cut = true;
     }

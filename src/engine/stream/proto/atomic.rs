@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations: an extension, between hosts of one byte order.
+//! Atomic operations: an extension, between hosts of the same byte order.
 #![forbid(unsafe_code)]
 
 use super::frame::{Frame, code};
@@ -10,30 +10,30 @@ use super::head::{
 use super::segments::{RmaSeg, Segs};
 use crate::ffi::ops::atomic::Family;
 
-/// Most bytes of memory that one atomic operation names.
+/// Maximum of bytes of memory that one atomic operation names.
 pub const MAX_ATOMIC: usize = 16 * 1024;
 
-/// An atomic operation. Operands follow, then values to compare; a result comes in a read response.
+/// An atomic operation. The operands follow, then the values to compare; a result comes in a read response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Atomic {
     pub what: AtomicOp,
     pub segs: Segs,
-    /// Remote CQ data; like the next two, only of what has no result.
+    /// Remote CQ data. Only operations without a result have this field and the next two.
     pub data: Option<u64>,
-    /// The receiver acknowledges when it has carried out the operation.
+    /// The receiver sends an acknowledgement after it has carried out the operation.
     pub ack: bool,
-    /// The receiver makes the outcome durable, then acknowledges.
+    /// The receiver makes the result durable before it acknowledges.
     pub commit: bool,
     pub payload: u64,
 }
 
-/// What is done. Operation and type are numbers of fi_atomic(3), as they came.
+/// Operation and operand type, with the numbers of fi_atomic(3) as received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicOp {
     pub family: Family,
-    /// As in `enum fi_op`.
+    /// A number of `enum fi_op`.
     pub op: u8,
-    /// As in `enum fi_datatype`, below 32.
+    /// A number of `enum fi_datatype`, below 32.
     pub datatype: u8,
 }
 
@@ -53,9 +53,9 @@ impl AtomicOp {
         writer.finish(self.head(0, 1), counter, payload as u64)
     }
 
-    /// The operation on one segment, without flags, that starts here with all of its payload, and how long both are:
-    /// between hosts of one byte order. Anything else, also what is malformed, is for `decode`. Only the lengths are
-    /// left for the caller to check.
+    /// Returns an operation on one segment, without flags, that starts here together with its whole payload, and the
+    /// length of both; the byte order is that of this host. Returns `None` for everything else, also malformed input;
+    /// use `decode` then. Only the lengths are left for the caller to check.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(AtomicOp, RmaSeg, &[u8], usize)> {
         let shape = |head: &Head| match head.code {
@@ -128,7 +128,7 @@ impl Atomic {
         ..Atomic::FETCH
     };
 
-    /// The payload holds the bytes of the segments `times` times at most.
+    /// Reads the fields. The payload holds the bytes of the segments at most `times` times.
     fn read(family: Family, times: u64, fields: &mut Fields<'_>) -> Result<Atomic, WireError> {
         let segs = fields.segs(SegCount::LowBits, times)?;
         if segs.total() > MAX_ATOMIC as u64 {
@@ -144,7 +144,7 @@ impl Atomic {
         })
     }
 
-    /// Whether a result is to come back.
+    /// Whether the receiver returns a result.
     pub fn asks(&self) -> bool {
         self.what.family != Family::Base
     }

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The frames by which endpoints with an authorization key prove it to each other. How proofs are made:
-//! `prov::tcp::auth`; when they are sent: docs/wire/tcp.md, "Authorization".
+//! The frames by which endpoints with an authorization key prove it to each other. `prov::tcp::auth` computes the
+//! proofs; docs/wire/tcp.md, "Authorization", describes the sequence.
 #![forbid(unsafe_code)]
 
 use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
-/// Bytes of a nonce, and of a proof.
+/// Bytes of a nonce and of a proof.
 pub const PROOF: usize = 32;
 /// The longest of these frames.
 pub const MAX_AUTH: usize = BASE_HEADER + 2 * PROOF;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthOp {
-    /// The side that connected begins: its nonce, and a proof of its key.
+    /// From the side that connected: its nonce and a proof of its key.
     Hello,
-    /// The nonce of the other side, and its proof.
+    /// The nonce of the other side and its proof.
     Answer,
     /// A proof over both nonces.
     Finish,
@@ -22,7 +22,7 @@ pub enum AuthOp {
     Refuse,
 }
 
-/// Not a frame of this kind.
+/// The bytes are not a frame of this kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoAuth;
 
@@ -55,7 +55,7 @@ impl AuthOp {
     }
 }
 
-/// A frame of `op` whose payload is these parts.
+/// Encodes a frame of `op` with these parts as its payload.
 pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) -> Vec<u8> {
     let parts: Vec<&[u8]> = parts.iter().map(|part| part.as_slice()).collect();
     let bytes = encode_plain(op.code(), &parts, counter, swap);
@@ -63,14 +63,14 @@ pub fn encode_auth(op: AuthOp, parts: &[&[u8; PROOF]], counter: u8, swap: bool) 
     bytes
 }
 
-/// The first two parts of a whole frame, as far as it has them.
+/// Returns the first two parts of a complete frame; missing parts are empty.
 pub fn auth_parts(frame: &[u8]) -> [&[u8]; 2] {
     let payload = frame.get(BASE_HEADER..).unwrap_or(&[]);
     let (first, rest) = payload.split_at(PROOF.min(payload.len()));
     [first, rest]
 }
 
-/// Which frame begins with these bytes. Its payload has the length that its op says.
+/// Returns the operation whose frame begins with these bytes. The payload has the length that the operation requires.
 pub fn decode_auth(header: &[u8; BASE_HEADER], swap: bool) -> Result<AuthOp, NoAuth> {
     let (code, payload) = decode_plain(header, swap).ok_or(NoAuth)?;
     let op = AuthOp::from_code(code).ok_or(NoAuth)?;

@@ -5,10 +5,10 @@
 use super::frame::{Frame, code};
 use super::head::{Fields, Head, Shape, WireError, Writer};
 
-/// Data of a collective, which follows.
+/// Data of a collective. The bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Collective {
-    /// Which data it is, from 1 on.
+    /// Kind of data, starting at 1.
     pub kind: u8,
     pub group: u64,
     /// The number of the collective in its group.
@@ -17,17 +17,17 @@ pub struct Collective {
     pub payload: u64,
 }
 
-/// The sender has no more for a collective.
+/// The sender sends no more data for a collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CollectiveEnd {
     pub group: u64,
     /// The number of the collective in its group.
     pub seq: u32,
-    /// Why, as a number of fi_errno(3).
+    /// The reason, as a number of fi_errno(3).
     pub error: u32,
 }
 
-/// The group, then a number in the upper half of a field and another in its lower half.
+/// Writes the group, then one number in the upper half of a field and another in its lower half.
 fn put<const LEN: usize>(writer: &mut Writer<'_, LEN>, group: u64, upper: u32, lower: u32) {
     writer.put(group);
     writer.put(u64::from(upper) << 32 | u64::from(lower));

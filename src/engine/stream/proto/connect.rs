@@ -6,23 +6,24 @@ use super::head::VERSION;
 
 /// Fixed part of a connection message.
 pub const CM_HEADER: usize = 32;
-/// Most private data in a connection message (what `FI_OPT_CM_DATA_SIZE` reads).
+/// Maximum of private data in a connection message (the value of `FI_OPT_CM_DATA_SIZE`).
 pub const MAX_PRIVATE: usize = 256;
 
 const RDM_VERSION: u8 = 1;
 
-/// Feature bit of both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md, "Extensions").
+/// Feature bit, set by both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md,
+/// "Extensions").
 pub const EXTENSIONS: u8 = 0x02;
-/// Where the parts of a connection message are: the version is its first byte, private data follows the fixed part.
+/// Offsets in a connection message: the version is its first byte, private data follows the fixed part.
 const KIND_AT: usize = 1;
 const LEN_AT: usize = 2;
-/// Says the same as [`EXTENSIONS`] for connected endpoints, whose private data is the application's.
+/// The counterpart of [`EXTENSIONS`] for connected endpoints, whose private data belongs to the application.
 const MARK_AT: usize = 4;
 const MARK: [u8; 4] = *b"irf\x01";
-/// Says that the sender has a key; in a reject, that it is for the sake of keys.
+/// Set if the sender has a key. In a reject it means that the keys are the reason.
 const KEYED_AT: usize = 8;
 const KEYED: u8 = 1;
-/// A number that tells the byte order of the sender's host.
+/// A number that shows the byte order of the sender's host.
 const PROBE_AT: usize = 24;
 const PROBE: u64 = 1;
 
@@ -46,9 +47,9 @@ pub struct CmHeader {
     pub private_len: usize,
     /// The peer's host has the other byte order: all data headers of this connection are big-endian.
     pub swapped: bool,
-    /// The sender knows the extensions. (RDM endpoints say so in their private data.)
+    /// The sender supports the extensions. (RDM endpoints announce them in their private data.)
     pub extended: bool,
-    /// The sender has an authorization key; a reject with it is for the sake of keys.
+    /// The sender has an authorization key. In a reject it means that the keys are the reason.
     pub keyed: bool,
 }
 
@@ -71,8 +72,8 @@ impl CmKind {
     }
 }
 
-/// Header and private data in one piece: a peer may fail on a message that arrives in two.
-/// The caller has checked the length against [`MAX_PRIVATE`].
+/// Encodes header and private data in one piece, because some peers fail on a message that arrives in two. The caller
+/// has checked the length against [`MAX_PRIVATE`].
 pub fn encode_cm(kind: CmKind, private: &[u8], extended: bool, keyed: bool) -> Vec<u8> {
     debug_assert!(private.len() <= MAX_PRIVATE);
     let private = &private[..private.len().min(MAX_PRIVATE)];
@@ -112,7 +113,7 @@ pub fn decode_cm(bytes: &[u8; CM_HEADER]) -> Result<CmHeader, CmError> {
     })
 }
 
-/// The private data of a whole connection message.
+/// Returns the private data of a complete connection message.
 pub fn private_of(message: &[u8]) -> &[u8] {
     message.get(CM_HEADER..).unwrap_or(&[])
 }
@@ -120,12 +121,12 @@ pub fn private_of(message: &[u8]) -> &[u8] {
 /// Private data of an RDM endpoint's connection messages. A reject echoes the request's eight bytes as they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RdmPrivate {
-    /// Without the top bit.
+    /// The version without the top bit.
     pub version: u8,
-    /// The top bit of the version: the sender of this response agreed to a version.
+    /// The top bit of the version: the sender of this response has agreed to a version.
     pub checked: bool,
     pub features: u8,
-    /// Port on which the requester listens, with its source IP the name of that endpoint.
+    /// Port on which the requester listens. Together with its source IP address this names the endpoint.
     pub port: u16,
     pub pid: u32,
 }
@@ -143,7 +144,7 @@ impl RdmPrivate {
         out
     }
 
-    /// `None` unless there are exactly eight bytes: that alone tells an RDM endpoint from others.
+    /// Returns `None` unless there are exactly eight bytes: only the length distinguishes RDM endpoints from others.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; Self::LEN] = bytes.try_into().ok()?;
         Some(RdmPrivate {
@@ -155,12 +156,12 @@ impl RdmPrivate {
         })
     }
 
-    /// May ready-to-send, clear-to-send and rendezvous data be sent after this response?
+    /// Whether ready-to-send, clear-to-send and rendezvous data may be sent after this response.
     pub fn allows_rendezvous(&self) -> bool {
         self.checked && self.version >= RDM_VERSION
     }
 
-    /// The response to a request. A requester of version 0 does not know the top bit.
+    /// Returns the response to a request. A requester of version 0 does not understand the top bit.
     pub fn answer(&self, known_features: u8, pid: u32) -> Self {
         RdmPrivate {
             version: self.version.min(RDM_VERSION),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! All that peers say to each other on a connection that is up: one enum, one encoder, one decoder. What a kind of
-//! frame has stands with its struct.
+//! All frames of an established connection: one enum, one encoder, one decoder. Each kind of frame is described at its
+//! struct.
 //!
-//! Everything a peer can get wrong inside one header is refused here. What needs state (a key, an index in use, an
-//! acknowledgement nobody waits for) is refused by the connection.
+//! The decoder refuses every error inside one header. The connection refuses errors that depend on state (a key, an
+//! index in use, an acknowledgement that no operation waits for).
 #![forbid(unsafe_code)]
 
 use super::atomic::Atomic;
@@ -17,13 +17,13 @@ use super::rma::{ReadRequest, ReadResponse, Write};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame {
     Message(Message),
-    /// The peer has all of the operation that waits for an acknowledgement the longest.
+    /// The peer has received all of the oldest operation that waits for an acknowledgement.
     Ack,
     ReadRequest(ReadRequest),
     ReadResponse(ReadResponse),
     Write(Write),
     ReadyToSend(ReadyToSend),
-    /// The message with this index has a place.
+    /// The receiver has a place for the message with this index.
     ClearToSend {
         index: u8,
     },
@@ -32,20 +32,20 @@ pub enum Frame {
     CollectiveEnd(CollectiveEnd),
     Atomic(Atomic),
     Offer(Offer),
-    /// The message with this index, which was offered, has been fetched.
+    /// The offered message with this index has been fetched.
     Taken {
         index: u8,
     },
     Share(Share),
-    /// The oldest operation that waits for an answer was refused: its access to memory is not allowed.
+    /// The oldest operation that waits for an answer was refused, because its access to memory is not allowed.
     Refused(Refused),
-    /// The sender has done the last part of the message with this index.
+    /// The sender has finished its last part of the message with this index.
     Done {
         index: u8,
     },
 }
 
-/// What the refused operation waits for.
+/// The answer that the refused operation waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     /// A write: an acknowledgement.
@@ -54,8 +54,8 @@ pub enum Refused {
     Response,
 }
 
-/// The op byte of each frame. From 16 on they are extensions; 28 to 31 and 37, 38 come before the connection is up: see
-/// `auth` and `same_host`.
+/// The op byte of each frame. Numbers from 16 on are extensions. Numbers 28 to 31, 37 and 38 come before the connection
+/// is up: see `auth` and `same_host`.
 pub(super) mod code {
     pub const MSG: u8 = 0;
     pub const TAGGED: u8 = 1;
@@ -112,16 +112,16 @@ fn shape(head: &Head) -> Option<&'static Shape> {
     })
 }
 
-/// What bytes of a stream begin with.
+/// The result of decoding the first bytes of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decoded {
     /// A frame, and the size of its header.
     Frame(Frame, usize),
-    /// A part of a header, of which at least so many bytes must be there.
+    /// An incomplete header; at least this many bytes are needed.
     Needs(usize),
 }
 
-/// Reads a header; bytes behind it are not looked at. `swap` says that the peer's host has the other byte order.
+/// Reads a header and ignores the bytes behind it. `swap`: the peer's host has the other byte order.
 pub fn decode(bytes: &[u8], swap: bool) -> Result<Decoded, WireError> {
     let Some((base, len, shape)) = split(bytes, shape)? else {
         return Ok(Decoded::Needs(super::BASE_HEADER));
@@ -133,7 +133,7 @@ pub fn decode(bytes: &[u8], swap: bool) -> Result<Decoded, WireError> {
     Ok(Decoded::Frame((shape.read)(&mut fields)?, len))
 }
 
-/// Whether a header is that of the bytes of a message that the peer has asked for.
+/// Whether this is the header of the data of a message that the peer has requested.
 pub fn is_rendezvous_data(header: &[u8; MAX_HEADER]) -> bool {
     Head::at(header).code == code::RENDEZVOUS_DATA
 }
@@ -156,8 +156,8 @@ impl Refused {
 }
 
 impl Frame {
-    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection;
-    /// `swap` says that the peer's host has the other byte order.
+    /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection.
+    /// `swap`: the peer's host has the other byte order.
     #[inline]
     pub fn encode(&self, counter: u8, swap: bool, out: &mut [u8; MAX_HEADER]) -> usize {
         let word = |code, index, out| Word::encode(code, index, counter, swap, out);
@@ -181,7 +181,7 @@ impl Frame {
         }
     }
 
-    /// Whether the receiver is to acknowledge it.
+    /// Whether the receiver acknowledges the frame.
     #[inline]
     pub fn is_acknowledged(&self) -> bool {
         match self {
@@ -194,7 +194,7 @@ impl Frame {
         }
     }
 
-    /// Whether the receiver is to answer it by more than an acknowledgement.
+    /// Whether the receiver answers the frame with data, not only with an acknowledgement.
     #[inline]
     pub fn asks(&self) -> bool {
         match self {
@@ -204,7 +204,7 @@ impl Frame {
         }
     }
 
-    /// Whether the receiver is to answer it.
+    /// Whether the receiver answers the frame at all.
     #[inline]
     pub fn is_answered(&self) -> bool {
         self.is_acknowledged() || self.asks()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages whose bytes follow their header, and the acknowledgement that some of them ask for.
+//! Messages whose bytes follow their header, and the acknowledgement that some of them request.
 #![forbid(unsafe_code)]
 
 use super::frame::{Frame, code};
@@ -15,9 +15,9 @@ pub struct Message {
     pub ack: bool,
     /// Remote CQ data.
     pub data: Option<u64>,
-    /// 0 where it is not tagged.
+    /// 0 if the message is not tagged.
     pub tag: u64,
-    /// Which receive context of the peer's endpoint it is for.
+    /// The receive context of the peer's endpoint.
     pub context: u8,
     /// Bytes that follow.
     pub payload: u64,
@@ -113,13 +113,13 @@ impl Message {
         writer.finish(head, counter, self.payload)
     }
 
-    /// The message that starts here, as it mostly is, and how long its header and all of it are: between hosts of one
-    /// byte order, for the first receive context. Anything else, also what is malformed, is for `decode`. The payload
-    /// may be elsewhere.
+    /// Returns the message that starts here in its usual form, with the length of its header and of all of it; the byte
+    /// order is that of this host, and the receive context is the first. Returns `None` for everything else, also
+    /// malformed input; use `decode` then. The payload may be elsewhere.
     #[inline(always)]
     pub fn compact(bytes: &[u8]) -> Option<(Message, usize, usize)> {
         let base = bytes.first_chunk::<BASE_HEADER>()?;
-        // The two that are sent most: without flags.
+        // The two most frequent forms: without flags.
         if let Some(bytes) = bytes.first_chunk::<MAX_MESSAGE_HEADER>() {
             let frame = total(base, false) as usize;
             let message = |tagged, tag, len: usize| Message {
@@ -145,7 +145,7 @@ impl Message {
         }
     }
 
-    /// The same with flags, of one op. Both are known where it is called, so that nothing is looked up.
+    /// Decodes a message of one op with flags. The caller passes constants for both, so nothing is looked up.
     #[inline(always)]
     fn flagged(bytes: &[u8], op: u8, its: &'static Shape) -> Option<(Message, usize, usize)> {
         let shape = |head: &Head| (head.code == op && head.number == 0).then_some(its);
@@ -155,7 +155,7 @@ impl Message {
         Some((message, len, total(base, false) as usize))
     }
 
-    /// As `compact`, with all of the payload, and how long both are.
+    /// Does the same as `compact`, but requires the whole payload; returns the payload and the total length.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(Message, &[u8], usize)> {
         let (message, len, frame) = Message::compact(bytes)?;
@@ -164,12 +164,13 @@ impl Message {
     }
 }
 
-/// The peer has all of the operation that waits for an acknowledgement the longest. On the wire a message with op data.
+/// The peer has received all of the oldest operation that waits for an acknowledgement. On the wire this is a message
+/// with op data.
 pub(super) struct Ack;
 
 impl Ack {
     pub const SHAPE: Shape = Shape::bare(|_| Ok(Frame::Ack));
-    /// Op data that makes an acknowledgement of a message.
+    /// The op data that makes a message an acknowledgement.
     pub const NUMBER: u8 = 2;
 
     pub fn encode<const LEN: usize>(counter: u8, swap: bool, out: &mut [u8; LEN]) -> usize {

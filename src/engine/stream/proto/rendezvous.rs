@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames of messages that stay with their sender until a receive has met them: sent on demand, or fetched by a
-//! receiver that shares memory with it. An index, 1 to 254, names such a message from the first frame to the last.
+//! Frames of messages that stay with their sender until they match a receive. They are then sent on request, or fetched
+//! by a receiver that shares memory with the sender. An index (1 to 254) names such a message from its first frame to
+//! its last.
 #![forbid(unsafe_code)]
 
 use super::frame::{Frame, Refused, code};
@@ -9,18 +10,18 @@ use super::head::{
 };
 use super::segments::PlaceList;
 
-/// Ready-to-send: there is a tagged message.
+/// Ready-to-send: announces a tagged message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadyToSend {
     pub index: u8,
     pub tag: u64,
-    /// Bytes of the message, which follow a clear-to-send.
+    /// Bytes of the message, which follow after a clear-to-send.
     pub size: u64,
     /// Remote CQ data.
     pub data: Option<u64>,
     /// The receiver acknowledges when it has the message.
     pub ack: bool,
-    /// Which receive context of the peer's endpoint it is for.
+    /// The receive context of the peer's endpoint.
     pub context: u8,
 }
 
@@ -82,11 +83,11 @@ fn flags(has_data: bool, ack: bool) -> u16 {
     data | if ack { FLAG_ACK } else { 0 }
 }
 
-/// The bytes of a message that was asked for. They follow.
+/// The bytes of a message that the receiver requested. They follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RendezvousData {
     pub index: u8,
-    /// The ready-to-send had CQ data; here only the flag stands again.
+    /// Whether the ready-to-send had CQ data. Only the flag is repeated here.
     pub has_data: bool,
     /// The receiver acknowledges when it has the whole payload.
     pub ack: bool,
@@ -121,7 +122,7 @@ impl RendezvousData {
     }
 }
 
-/// A frame that has one small number and nothing else: clear-to-send, taken, done, refused.
+/// A frame that consists of one small number: clear-to-send, taken, done, refused.
 pub(super) struct Word;
 
 impl Word {
@@ -159,20 +160,20 @@ impl Word {
     }
 }
 
-/// There is a message that the peer may fetch from where it is.
+/// Announces a message that the peer may fetch from the sender's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub index: u8,
     pub tagged: bool,
-    /// 0 where it is not tagged.
+    /// 0 if the message is not tagged.
     pub tag: u64,
     /// Remote CQ data.
     pub data: Option<u64>,
-    /// Where it is.
+    /// Addresses of the message in the sender's memory.
     pub places: PlaceList,
-    /// How often the sender had taken such words back: they hold until it does so again.
+    /// How often the sender had revoked its offers: this offer is valid until the next time.
     pub epoch: u32,
-    /// Which receive context of the peer's endpoint it is for.
+    /// The receive context of the peer's endpoint.
     pub context: u8,
 }
 
@@ -232,12 +233,12 @@ impl Offer {
     }
 }
 
-/// Where a message goes that is being fetched: its sender may copy parts of it.
+/// The target of a message that is being fetched, so that its sender can copy parts of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     pub index: u8,
     pub places: PlaceList,
-    /// The number of the job, which says who copies what: `sync::split_copy`.
+    /// Number of the job in which both sides claim parts: `sync::split_copy`.
     pub job: u32,
 }
 

@@ -9,7 +9,7 @@ use super::head::{
 };
 use super::segments::{RmaSeg, Segs};
 
-/// Asks for the bytes of memory.
+/// Requests bytes of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadRequest {
     pub segs: Segs,
@@ -41,8 +41,8 @@ impl ReadRequest {
 }
 
 impl ReadRequest {
-    /// The request for one segment that starts here, and how long it is: between hosts of one byte order. Anything
-    /// else, also what is malformed, is for `decode`.
+    /// Returns the request for one segment that starts here, and its length; the byte order is that of this host.
+    /// Returns `None` for everything else, also malformed input; use `decode` then.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(RmaSeg, usize)> {
         let its = |head: &Head| {
@@ -58,7 +58,7 @@ impl ReadRequest {
     }
 }
 
-/// The answer to the read, or the atomic operation with a result, that waits for one the longest. The bytes follow.
+/// The answer to the oldest read, or atomic operation with a result, that waits for one. The bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadResponse {
     pub payload: u64,
@@ -80,8 +80,8 @@ impl ReadResponse {
         Writer::new(out, swap).finish(head, counter, self.payload)
     }
 
-    /// The payload of the response that starts here, if all of it is there, and how long both are: from a host of this
-    /// byte order, without flags. Anything else is for `decode`.
+    /// Returns the payload of the response that starts here if it is complete, and the length of both; the byte order
+    /// is that of this host, without flags. Returns `None` for everything else; use `decode` then.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(&[u8], usize)> {
         const START: u64 = Head {
@@ -101,7 +101,7 @@ impl ReadResponse {
 /// The longest header of a write to one segment.
 pub const MAX_ONE_WRITE: usize = BASE_HEADER + SEG + FIELD;
 
-/// Writes to memory. The bytes follow.
+/// Writes to remote memory. The bytes follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write<S = Segs> {
     pub segs: S,
@@ -109,7 +109,7 @@ pub struct Write<S = Segs> {
     pub data: Option<u64>,
     /// The receiver acknowledges when it has the whole payload.
     pub ack: bool,
-    /// The receiver makes what is written durable, then acknowledges.
+    /// The receiver makes the written bytes durable before it acknowledges.
     pub commit: bool,
     pub payload: u64,
 }
@@ -144,15 +144,17 @@ impl Write {
 }
 
 impl Write<RmaSeg> {
-    /// The write to one segment that starts here with all of its payload, and how long both are: between hosts of one
-    /// byte order, and nothing to be made durable. Anything else, also what is malformed, is for `decode`.
+    /// Returns the write to one segment that starts here with its whole payload, and the length of both; the byte order
+    /// is that of this host, and nothing has to be made durable. Returns `None` for everything else, also malformed
+    /// input; use `decode` then.
     #[inline(always)]
     pub fn whole(bytes: &[u8]) -> Option<(Self, &[u8], usize)> {
         let (write, len, frame) = Self::compact(bytes)?;
         Some((write, bytes.get(len..frame)?, frame))
     }
 
-    /// As `whole`, where the payload may be elsewhere: the write, and how long its header and all of it are.
+    /// Does the same as `whole`, but the payload may be elsewhere; returns the write and the length of header and of
+    /// the whole.
     #[inline(always)]
     pub fn compact(bytes: &[u8]) -> Option<(Self, usize, usize)> {
         let its = |head: &Head| {
@@ -174,7 +176,7 @@ impl Write<RmaSeg> {
 }
 
 impl<S> Write<S> {
-    /// The same write of other segments.
+    /// Returns the same write for other segments.
     fn over<T>(&self, segs: T) -> Write<T> {
         Write {
             segs,
@@ -187,8 +189,8 @@ impl<S> Write<S> {
 }
 
 impl<S: ExactSizeIterator<Item = RmaSeg>> Write<S> {
-    /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list, and returns
-    /// its size.
+    /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list. Returns its
+    /// size.
     #[inline]
     pub fn encode_iter<const LEN: usize>(
         self,

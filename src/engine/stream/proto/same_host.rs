@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The frames by which two endpoints of one host agree to go on over shared memory: docs/wire/tcp.md, "Shared memory".
+//! The frames by which two endpoints of one host agree to continue over shared memory: docs/wire/tcp.md, "Shared
+//! memory".
 #![forbid(unsafe_code)]
 
 use super::head::{BASE_HEADER, decode_plain, encode_plain};
 
-/// Feature bit of both sides: the endpoint may share memory, and takes the other one for a neighbour.
+/// Feature bit, set by both sides: the endpoint can share memory and considers the other one to be on the same host.
 pub const SHARES: u8 = 0x04;
 
-/// Bytes of the name of a shm_listener, and of what opens it.
+/// Bytes of the name of a shared-memory listener, and of the secret for it.
 pub const TOKEN: usize = 16;
 pub type Token = [u8; TOKEN];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SameHostFrame {
-    /// From the side that accepted: where it is met, and whom it expects there.
+    /// From the side that accepted: where to connect, and the secret to present there.
     ShmListener(Directions),
-    /// From the side that connected: the connection goes on as it is.
+    /// From the side that connected: the connection stays on the socket.
     Stay,
 }
 
-/// Where a peer is met, and by what it knows who comes.
+/// Name of the listener to which a peer connects, and the secret by which the listener recognizes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Directions {
-    /// All zero: it is not met anywhere.
+    /// All zero if there is no listener.
     pub shm_listener: Token,
     pub secret: Token,
 }
@@ -44,7 +45,7 @@ impl SameHostFrame {
         }
     }
 
-    /// The frame that these bytes are, all of them; nothing for any other.
+    /// Decodes a complete frame of this kind; returns `None` for any other bytes.
     pub fn decode(bytes: &[u8], swap: bool) -> Option<SameHostFrame> {
         let (header, payload) = bytes.split_first_chunk::<BASE_HEADER>()?;
         let (code, len) = decode_plain(header, swap)?;
@@ -95,7 +96,7 @@ mod tests {
             for len in 0..good.len() {
                 assert_eq!(SameHostFrame::decode(&good[..len], false), None, "{len}");
             }
-            // All of the header counts but its number.
+            // Every byte of the header matters except its counter.
             for at in (0..BASE_HEADER).filter(|&at| at != 7) {
                 let mut bytes = good.clone();
                 bytes[at] ^= 0x40;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Memory that frames name: of remote memory access with its key, of messages that a peer fetches without.
+//! Memory that frames name: remote memory with its key, and messages that a peer fetches, which have none.
 #![forbid(unsafe_code)]
 
 use core::ops::Deref;
 
-/// Most segments of remote memory in one operation.
+/// Maximum of segments of remote memory in one operation.
 pub const MAX_SEGS: usize = 4;
 
-/// Remote memory: address (or offset), length, key.
+/// Remote memory: address (or offset), length and key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RmaSeg {
     pub addr: u64,
@@ -22,13 +22,13 @@ pub struct List<T> {
     count: u8,
 }
 
-/// The memory that an operation is about.
+/// The remote memory of an operation.
 pub type Segs = List<RmaSeg>;
-/// Addresses in the sender's process, and lengths.
+/// Addresses in the sender's process and their lengths.
 pub type PlaceList = List<(usize, usize)>;
 
 impl<T> List<T> {
-    /// More than [`MAX_SEGS`] are left out: who posts has checked their number.
+    /// Appends a part. Parts beyond [`MAX_SEGS`] are dropped, because the post call has already checked their number.
     pub fn push(&mut self, part: T) {
         if let Some(place) = self.list.get_mut(usize::from(self.count)) {
             *place = part;
@@ -54,29 +54,29 @@ impl<T: Copy + Default> FromIterator<T> for List<T> {
 }
 
 impl Segs {
-    /// Sum of the lengths. Cannot overflow in a frame that was decoded.
+    /// Returns the sum of the lengths. Cannot overflow in a decoded frame.
     pub fn total(&self) -> u64 {
         self.iter().map(|seg| seg.len).sum()
     }
 
-    /// The length of each; those that are not there have none.
+    /// Returns the length of each segment; absent segments have length 0.
     pub fn lens(&self) -> [u64; MAX_SEGS] {
         self.list.map(|seg| seg.len)
     }
 }
 
 impl PlaceList {
-    /// Sum of the lengths. Cannot overflow in a frame that was decoded.
+    /// Returns the sum of the lengths. Cannot overflow in a decoded frame.
     pub fn total(&self) -> u64 {
         self.iter().map(|&(_, len)| len as u64).sum()
     }
 
-    /// All of them; those that are not there have no bytes.
+    /// Returns all places; absent ones have length 0.
     pub fn all(&self) -> [(usize, usize); MAX_SEGS] {
         self.list
     }
 
-    /// As segments on the wire. Keys have no meaning there, so that of the first carries what else the frame says.
+    /// Returns the places as segments on the wire. They need no keys, so the key of the first carries `word`.
     pub(super) fn with_word(&self, word: u64) -> Segs {
         let mut segs: Segs = self
             .iter()
@@ -90,7 +90,7 @@ impl PlaceList {
         segs
     }
 
-    /// The other way round.
+    /// Reverses `with_word`.
     pub(super) fn and_word(segs: &Segs) -> (PlaceList, u64) {
         let places = segs.iter().map(|seg| (seg.addr as usize, seg.len as usize));
         (places.collect(), segs.list[0].key)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Every vector of tests/vectors/tcp is parsed to its values and produced from them; every stream is cut at every
-//! byte; headers that contradict themselves are refused. The vectors were captured
-//! between little-endian hosts, so these tests run on such hosts.
+//! Every vector of tests/vectors/tcp is decoded to its values and encoded from them, every stream is cut at every byte,
+//! and headers that contradict themselves are refused. The vectors were captured between little-endian hosts, so these
+//! tests run only on such hosts.
 
 use super::segments::Segs;
 use super::*;
@@ -44,7 +44,7 @@ fn encode(frame: &Frame, counter: u8, swap: bool) -> Vec<u8> {
     out[..len].to_vec()
 }
 
-/// The frame of a whole header.
+/// Decodes a complete header.
 fn read(bytes: &[u8], swap: bool) -> Result<Frame, WireError> {
     match decode(bytes, swap)? {
         Decoded::Frame(frame, _) => Ok(frame),
@@ -52,14 +52,14 @@ fn read(bytes: &[u8], swap: bool) -> Result<Frame, WireError> {
     }
 }
 
-/// The size of a header, from its fixed part.
+/// Returns the size of a header, from its fixed part.
 fn header_len(bytes: &[u8]) -> Result<usize, WireError> {
     match decode(&bytes[..BASE_HEADER], false)? {
         Decoded::Frame(_, len) | Decoded::Needs(len) => Ok(len),
     }
 }
 
-/// Bytes that follow a frame.
+/// Returns the number of bytes that follow a frame.
 fn payload_of(frame: &Frame) -> u64 {
     match frame {
         Frame::Message(message) => message.payload,
@@ -72,7 +72,7 @@ fn payload_of(frame: &Frame) -> u64 {
     }
 }
 
-/// An untagged message without anything optional.
+/// Returns an untagged message without optional fields.
 fn message(payload: u64) -> Message {
     Message {
         tagged: false,
@@ -88,7 +88,7 @@ fn plain(payload: u64) -> Frame {
     Frame::Message(message(payload))
 }
 
-/// As a write has it, with as much payload as the segments hold.
+/// Returns a write whose payload fills its segments.
 fn write(segs: &[RmaSeg]) -> Write {
     let segs: Segs = segs.iter().copied().collect();
     Write {
@@ -100,7 +100,7 @@ fn write(segs: &[RmaSeg]) -> Write {
     }
 }
 
-/// An operation of one family on these segments; operation and type are the highest that there are room for.
+/// Returns an operation of one family on these segments, with the highest operation and type that fit.
 fn atomic(family: Family, segs: &[RmaSeg]) -> Atomic {
     let segs: Segs = segs.iter().copied().collect();
     Atomic {
@@ -119,7 +119,7 @@ fn atomic(family: Family, segs: &[RmaSeg]) -> Atomic {
 
 const FAMILIES: [Family; 3] = [Family::Base, Family::Fetch, Family::Compare];
 
-/// One frame of each shape, with all that its op can carry.
+/// Returns one frame of each shape, with all that its op can carry.
 fn samples() -> Vec<Frame> {
     let seg = |n: u64| RmaSeg {
         addr: 0x1000 * n,
@@ -266,7 +266,7 @@ fn rdm_private_data() {
     let response = request.answer(0x01, 7);
     assert_eq!(response.encode(), [0x81, 1, 0x4e, 0xa4, 0, 0, 0, 7]);
     assert!(response.allows_rendezvous());
-    // A requester newer than us is brought down to our version, one of version 0 keeps its own.
+    // A newer requester gets our version; one of version 0 keeps its own.
     let newer = RdmPrivate {
         version: 9,
         ..request
@@ -284,7 +284,7 @@ fn rdm_private_data() {
     }
 }
 
-/// What two endpoints of this library say to each other, and to others.
+/// Checks how endpoints of this library announce extensions and keys, to each other and to other implementations.
 #[test]
 fn extensions_are_agreed_on() {
     for extended in [false, true] {

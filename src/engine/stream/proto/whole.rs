@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames with all of their payload, as most of them come: between hosts of one byte order, on one segment. Messages
-//! have a form of their own, `Message::whole`.
+//! Complete frames in their usual form: same byte order, one segment. Messages have their own form, `Message::whole`.
 #![forbid(unsafe_code)]
 
 use super::atomic::AtomicOp;
@@ -17,7 +16,8 @@ pub enum Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// The frame that starts here, and how long it is. Anything else, also what is malformed, is for `decode`.
+    /// Returns the frame that starts here and its length. Returns `None` for everything else, also malformed input; use
+    /// `decode` then.
     #[inline(always)]
     pub fn of(bytes: &[u8]) -> Option<(Whole<'_>, usize)> {
         Some(match *bytes.get(1)? {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations, at the initiator and at the target: fi_atomic(3). Frames of our own: docs/wire/tcp.md,
+//! Atomic operations, at the initiator and at the target: fi_atomic(3). They use extension frames: docs/wire/tcp.md,
 //! "Extensions".
 #![forbid(unsafe_code)]
 
@@ -22,20 +22,20 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::RemoteSeg;
 
-/// An operation of a peer whose operands are on their way.
+/// An operation of the peer whose operands have not all arrived.
 pub struct AtomicIn {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
     target: Target,
     regions: Regions,
-    /// The bytes of each segment.
+    /// Bytes of each segment.
     lens: [u64; MAX_SEGS],
     /// Bytes of the target.
     len: usize,
     data: Option<u64>,
     durable: Durable,
-    /// Operands, then values to compare: as far as they have come.
+    /// Operands, then values to compare, as far as they have arrived.
     payload: Vec<u8>,
 }
 
@@ -44,13 +44,13 @@ impl AtomicIn {
         &self.regions
     }
 
-    /// The next bytes of the payload.
+    /// Appends the next bytes of the payload.
     pub fn take(&mut self, bytes: &[u8]) -> Result {
         append(&mut self.payload, bytes, 2 * self.len)
     }
 }
 
-/// Payloads up to this size need no memory of their own.
+/// Payloads up to this size need no allocation.
 pub const FEW: usize = 128;
 
 impl<A: Address> Session<A> {
@@ -81,8 +81,8 @@ impl<A: Address> Session<A> {
         self.submit_exchange(cx, frame, bytes, atomic.result.take(), op)
     }
 
-    /// Sends a small operation on one segment over shared memory, where nothing stands in its way. False: nothing has
-    /// happened.
+    /// Sends a small operation on one segment over shared memory, if nothing has to precede it. Returns false if
+    /// nothing was done.
     #[inline]
     pub fn post_compact(
         &mut self,
@@ -120,7 +120,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// Sends an operation that has a result. Its payload is small, and copied.
+    /// Sends an operation that has a result. Its payload is small and is copied.
     pub fn exchange(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -135,8 +135,8 @@ impl<A: Address> Session<A> {
         self.send_copied(cx, frame, payload, alone, false);
     }
 
-    /// Sends a frame with a payload that is copied: at once, or behind what waits, and then without delay if it is
-    /// `alone`. `answers`: the peer has asked for it.
+    /// Sends a frame with a copied payload: at once, or behind queued frames; `alone` flushes those without delay.
+    /// `answers`: the frame answers a request of the peer.
     pub fn send_copied(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -159,9 +159,8 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Writes a frame at once, with a payload that is copied, if it is small, memory is shared with the peer and
-    /// nothing is in front of it. Nothing is gained there by writing many at once, and the peer would wait for the last
-    /// one.
+    /// Writes a small frame with a copied payload at once, if memory is shared with the peer and no frame is queued.
+    /// Batching would gain nothing there, and the peer would have to wait for the last frame.
     #[inline]
     pub fn write_copied(
         &mut self,
@@ -182,7 +181,7 @@ impl<A: Address> Session<A> {
         let counter = self.tx.counter;
         let len = encode(counter, self.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
-        // What a peer has broken is found when the frame is written from the queue.
+        // If the peer has corrupted the ring, the error is found when the frame is written from the queue.
         let len = len + payload.len();
         if !matches!(shm.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
             return false;
@@ -192,7 +191,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// Gives how long the frame is.
+    /// Stages a frame and returns its length.
     fn stage_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: &[u8]) -> usize {
         let mut bytes = [0; MAX_HEADER];
         let counter = self.tx.next_counter();
@@ -203,8 +202,8 @@ impl<A: Address> Session<A> {
         len + payload.len()
     }
 
-    /// A peer operates on memory of ours. `bytes` is what has come behind the header; gives how many of them belong to
-    /// it.
+    /// Handles an operation of the peer on local memory. `bytes` follow the header; returns how many of them belong to
+    /// the operation.
     pub fn atomic_request(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -251,13 +250,13 @@ impl<A: Address> Session<A> {
         Ok(0)
     }
 
-    /// All of an operation is here.
+    /// Handles an operation whose payload is complete.
     pub fn arrived(&mut self, cx: &mut Cx<'_, A>, mut request: AtomicIn) {
         let mut payload = std::mem::take(&mut request.payload);
         self.carry_out(cx, &mut request, &mut payload);
     }
 
-    /// `payload` has the operands, then values to compare; the operands become the result.
+    /// Executes the operation. `payload` has the operands, then values to compare; the result replaces the operands.
     fn carry_out(&mut self, cx: &mut Cx<'_, A>, request: &mut AtomicIn, payload: &mut [u8]) {
         let AtomicIn {
             datatype, op, len, ..
@@ -291,7 +290,7 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// As `apply`, on all of the target. Each list of pieces has whole elements.
+/// Does the same as `apply`, on all pieces of the target. Each list of pieces holds whole elements.
 fn apply_to(
     target: &mut Target,
     datatype: fi_datatype,
@@ -308,7 +307,7 @@ fn apply_to(
     }
 }
 
-/// `len` bytes that are 0.
+/// Returns `len` zero bytes.
 fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'a mut [u8] {
     match few.get_mut(..len) {
         Some(room) => room,
@@ -319,7 +318,7 @@ fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'
     }
 }
 
-/// What a peer must be allowed to do with the memory.
+/// Returns the access rights that a peer needs for the operation.
 pub const fn access_of(family: Family, op: fi_op) -> Access {
     match (family, op) {
         (Family::Base, _) => Access::REMOTE_WRITE,
@@ -328,7 +327,7 @@ pub const fn access_of(family: Family, op: fi_op) -> Access {
     }
 }
 
-/// Bytes that go to the target for an operation on `len` of its bytes.
+/// Returns the number of bytes sent to the target for an operation on `len` of its bytes.
 pub const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
     match family {
         _ if op.0 == FI_ATOMIC_READ.0 => 0,
@@ -337,8 +336,8 @@ pub const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
     }
 }
 
-/// What a frame says of an operation. Both numbers are below 32: operations and types that nobody serves do not come
-/// here.
+/// Returns the operation in the form of a frame. Both numbers are below 32, because unsupported operations and types
+/// were refused earlier.
 pub fn operation_of(atomic: &Atomic<'_>) -> AtomicOp {
     AtomicOp {
         family: atomic.family,
@@ -355,7 +354,7 @@ pub fn seg_of(seg: &RemoteSeg) -> RmaSeg {
     }
 }
 
-/// The operation that a frame asks for, without its memory.
+/// Converts the operation of a frame, without its memory.
 fn read_operation(atomic: &proto::Atomic) -> core::result::Result<AtomicIn, Fault> {
     let AtomicOp {
         family,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames of collectives, from a peer and to it. What they are about is in `engine::coll`.
+//! Frames of collectives, sent and received. `engine::coll` interprets them.
 #![forbid(unsafe_code)]
 
 use crate::base::Caps;
@@ -33,7 +33,7 @@ impl<A: Address> Session<A> {
         self.mark_dirty(cx);
     }
 
-    /// Data of a collective begins.
+    /// Handles the header of a frame with data of a collective.
     pub fn collective_data(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -43,7 +43,7 @@ impl<A: Address> Session<A> {
         self.collective_frame(cx, data_of(data), data.payload)
     }
 
-    /// A peer has no more for a collective.
+    /// Handles a frame that ends a collective at the peer.
     pub fn collective_end(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -78,7 +78,7 @@ impl<A: Address> Session<A> {
             }
             Place::Drop => {}
             Place::Take { kept } => {
-                // `place` has compared it with what is expected, or with the limit.
+                // `place` has compared it with the expected length or with the limit.
                 let len = payload as usize;
                 let part = Part::new(frame, len, kept);
                 match len {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the sessions of a domain have in common: limits, the count of ticks, buffers, and lists of those that are to be
-//! visited again.
+//! State that the sessions of a domain share: limits, the tick counter, buffers, and lists of sessions that need
+//! another visit.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -13,51 +13,52 @@ use crate::engine::stream::session::groups::Groups;
 use crate::engine::stream::session::waits::Waits;
 use crate::engine::transport::Address;
 
-/// What the provider's settings say of connections.
+/// Limits from the provider's settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The largest tagged message that is kept when nobody has asked for it.
+    /// The largest unexpected tagged message that is kept.
     pub saved_size: usize,
-    /// Bytes of such messages that are kept for each receive context.
+    /// Total bytes of such messages for each receive context.
     pub saved_bytes: usize,
-    /// No progress thread, although progress is automatic.
+    /// Set if there is no progress thread although progress is automatic.
     pub no_progress_thread: bool,
-    /// A message that can be fetched stays with its sender until a receive has matched: its completion tells of the
-    /// match then.
+    /// A message that the receiver can fetch stays with its sender until it matches a receive, so that its completion
+    /// reports the match.
     pub keeps_offers: bool,
-    /// Writes and atomic operations complete when the target has carried them out or refused them.
+    /// Writes and atomic operations complete after the target has carried them out or refused them.
     pub answers_writes: bool,
-    /// The kernel may copy from process to process.
+    /// The kernel may copy between processes.
     pub copies: bool,
-    /// Time that a peer has to accept a connection, and to name itself after it has connected; `NO_LIMIT` for any time.
+    /// Time limit for a peer to accept a connection, and to identify itself after it has connected; `NO_LIMIT` for
+    /// none.
     pub connect: Duration,
-    /// How long the end of an endpoint, or of the process, waits for peers to take what was accepted for them.
+    /// Time that closing an endpoint, or the end of the process, waits for peers to take accepted data.
     pub close: Duration,
-    /// After that an operation that waits for its peer fails, and is reported; zero: never.
+    /// Time after which an operation that waits for its peer fails and is reported; zero: never.
     pub op_timeout: Duration,
     pub stall_report: Duration,
-    /// Bytes of each ring with a peer; if not given, it depends on how many peers there are.
+    /// Bytes of each ring with a peer; `None` derives it from the number of peers.
     pub ring_size: Option<usize>,
 }
 
-/// Under the domain's lock, beside the sessions.
+/// State beside the sessions, protected by the domain lock.
 pub struct Common<A> {
-    /// Whose lines the log gets.
+    /// Log source of the provider.
     pub source: &'static Source,
     pub limits: Limits,
-    /// Sessions with frames to be written.
+    /// Sessions with frames to write.
     pub dirty: Vec<usize>,
-    /// Since when there are any, for the thread that flushes them; and whether there is no such thread.
+    /// Time since which such sessions exist, for the thread that flushes them; and whether there is no such thread.
     pub held_back: Arc<Held>,
     pub is_unserved: bool,
-    /// A socket is being read: whoever polls flushes the answers, or leaves them to the thread (`Batches::hold`).
+    /// A socket is being read: the poller flushes the answers afterwards or leaves them to the thread
+    /// (`Batches::hold`).
     pub is_reading: bool,
-    /// Sessions with operations that wait for others to complete.
+    /// Sessions with operations that wait for earlier ones to complete.
     pub held: Vec<usize>,
-    /// Sessions that read nothing because the unexpected messages reached their limit, or the queue its high-water
-    /// mark.
+    /// Sessions that do not read, because the unexpected messages reached their limit or the queue its high-water mark.
     pub stalled: Vec<usize>,
-    /// Where sockets are read to; small messages are taken from here.
+    /// Buffer for reads from sockets; small messages are taken from it.
     pub scratch: Box<[u8]>,
     /// Staging buffers not in use.
     pub buffers: Vec<Vec<u8>>,
@@ -65,34 +66,34 @@ pub struct Common<A> {
     pub groups: Groups<A>,
     /// Counts calls of `progress`.
     pub polls: u64,
-    /// Operations that wait.
+    /// Operations that wait for a peer.
     pub waits: Waits,
     /// A check of what peers have acknowledged is due.
     pub watches_peers: bool,
-    /// What sessions have left to the stream, in order.
+    /// Requests of sessions to the stream, in order.
     pub todo: VecDeque<(usize, Todo)>,
 }
 
-/// What a session cannot do by itself.
+/// A request of a session to the stream.
 pub enum Todo {
-    /// The link takes no more: the stream is to hear when it does.
+    /// The link has no room: resume the session when it has.
     Blocked,
-    /// Nothing is to be read until `ResumeRead`.
+    /// Do not read until `ResumeRead`.
     PauseRead,
     ResumeRead,
-    /// The ring is to be polled, whose reader finds what is wrong.
+    /// Poll the ring; its read side detects the fault.
     Poll,
-    /// Bytes go to peers: whether they are still there is to be seen.
+    /// Data is being sent to peers: check that they are alive.
     WatchPeers,
-    /// Something waits for a peer: ticks are to come.
+    /// An operation waits for a peer: start the ticks.
     WatchWaits,
-    /// The collectives of this endpoint have moved.
+    /// The collectives of this endpoint have queued actions.
     Collectives(usize),
     /// The session has an `Ending`.
     End,
 }
 
-/// Bytes that one read takes from a socket at most.
+/// Maximum of bytes that one read takes from a socket.
 const SCRATCH: usize = 64 * 1024;
 
 impl<A: Address> Common<A> {
@@ -116,7 +117,7 @@ impl<A: Address> Common<A> {
         }
     }
 
-    /// Frames are held back: the thread that flushes them is to know.
+    /// Holds back frames, and notifies the thread that flushes them.
     #[inline]
     pub fn hold(&mut self) {
         if !self.held_back.has_begun() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Reads and writes of registered memory that the initiator does alone, between processes of one host: fi_rma(3). What
-//! the target has to know of, or what has to keep an order with what went through the ring, goes that way.
+//! Direct reads and writes of registered memory by the initiator, between processes of one host: fi_rma(3). Operations
+//! that the target must see, or that must stay in order with messages in the ring, go through the ring.
 #![forbid(unsafe_code)]
 
 use crate::base::OpFlags;
@@ -11,12 +11,12 @@ use crate::engine::stream::session::{Cx, Session};
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::{Tx, What};
 
-/// Writes up to this size go through the ring, which costs less than a call of the kernel; unless they are to be
-/// complete at the target, which then need not poll.
+/// Writes up to this size go through the ring, which costs less than a system call; except writes that must be complete
+/// at the target, because a direct write does not depend on the target's polls.
 pub const SMALL_WRITE: usize = 4096;
 
 impl<A: Address> Session<A> {
-    /// Does a read or write from here. False leaves it to messages: it may have been done in part, which does no harm.
+    /// Executes a read or write directly. False leaves it to messages; a partial execution before that does no harm.
     pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
         const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
         let Some(shm) = cx.link.shm_mut() else {

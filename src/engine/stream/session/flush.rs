@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Writing what is queued: as much as the link takes, and the rest when it takes more.
+//! Writes queued frames: as much as the link takes now, and the rest when it has room again.
 #![forbid(unsafe_code)]
 
 use crate::engine::stream::link::Link;
@@ -11,7 +11,7 @@ use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 impl<A: Address> Session<A> {
-    /// Writes what is queued until nothing is left or the kernel takes no more.
+    /// Writes queued frames until the queue is empty or the link takes no more.
     pub fn flush_conn(&mut self, cx: &mut Cx<'_, A>) {
         cx.watch();
         loop {
@@ -45,7 +45,7 @@ impl<A: Address> Session<A> {
                     break;
                 }
                 match out {
-                    // It goes by itself.
+                    // This frame goes into a record of its own.
                     Out::Frame(frame)
                         if list.bytes() > 0 && frame.whole().is_some_and(|len| len <= longest) =>
                     {
@@ -76,7 +76,7 @@ impl<A: Address> Session<A> {
                 }
                 Ok(Moved::Later) => return self.blocked(cx),
                 Ok(Moved::End) => return self.blocked(cx),
-                // The reader ends the connection.
+                // The read side ends the connection.
                 Err(error) => {
                     self.write_failed(cx, &error);
                     return self.blocked(cx);
@@ -85,7 +85,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// `n` bytes of the queue are with the kernel.
+    /// Removes `n` bytes from the queue after the kernel has taken them.
     pub fn written(&mut self, cx: &mut Cx<'_, A>, mut n: usize) {
         let buffers = &mut cx.common.buffers;
         let Session { tx, ep, .. } = self;
@@ -101,7 +101,7 @@ impl<A: Address> Session<A> {
                     }
                     tx.owed -= *owed;
                     let bytes = std::mem::take(bytes);
-                    // One made for a large message that was injected by default is not worth keeping.
+                    // A buffer that was made for a large message, injected by default, is not worth keeping.
                     if buffers.len() < SPARE_BUFFERS && bytes.capacity() <= 2 * STAGE_FULL {
                         buffers.push(bytes);
                     }

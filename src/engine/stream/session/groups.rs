@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What sessions know of collectives: the groups that endpoints have joined, a payload as it comes in, and what a frame is to the
-//! state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
+//! Collectives in sessions: the groups that endpoints have joined, payloads that arrive, and the conversion of frames
+//! for the state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -17,13 +17,13 @@ use crate::engine::transport::Address;
 pub struct Groups<A> {
     /// By endpoint.
     pub lanes: HashMap<usize, Lane<A, Token>>,
-    /// By address: the endpoint, and the number that the members have for the group.
+    /// By address: the endpoint, and the number by which the members identify the group.
     pub by_address: HashMap<u64, (usize, u64)>,
-    /// How many addresses have been given.
+    /// Number of addresses that were assigned.
     pub given: u64,
 }
 
-/// Who wants to know how it ended.
+/// The data for reporting the end of a collective.
 pub enum Token {
     Join {
         fid: usize,
@@ -36,7 +36,7 @@ pub enum Token {
     },
 }
 
-/// What a peer is to get when its connection is up: perhaps nothing, if something is to come from it.
+/// Frames for a peer whose connection is not up yet. Empty if the peer only has to send.
 #[derive(Default)]
 pub struct Frames(pub VecDeque<(proto::Frame, Vec<u8>)>);
 
@@ -46,17 +46,17 @@ impl Frames {
     }
 }
 
-/// The payload of a frame, as it comes in.
+/// The payload of a frame while it arrives.
 pub struct Part {
     frame: Frame,
     bytes: Vec<u8>,
     len: usize,
-    /// It counts as saved.
+    /// Whether it counts against the limit for kept data.
     kept: bool,
 }
 
 impl Part {
-    /// `kept`: it counts as saved.
+    /// `kept`: it counts against the limit for kept data.
     pub fn new(frame: Frame, len: usize, kept: bool) -> Part {
         Part {
             frame,
@@ -66,18 +66,18 @@ impl Part {
         }
     }
 
-    /// All of it is here.
+    /// Passes on the complete payload.
     pub fn arrived<A: Address>(self, peer: &A, lane: &mut Lane<A, Token>) {
         lane.arrived(peer, &self.frame, self.bytes, self.kept);
     }
 
-    /// The next bytes of the payload.
+    /// Appends the next bytes of the payload.
     pub fn take(&mut self, bytes: &[u8]) -> Result {
         append(&mut self.bytes, bytes, self.len)
     }
 }
 
-/// Bytes of the header before each payload.
+/// Bytes reserved for the header in front of each payload.
 pub const HEADROOM: usize = BASE_HEADER + 16;
 
 impl<A: Address> Default for Groups<A> {
@@ -103,7 +103,7 @@ impl<A: Address> Groups<A> {
         }
     }
 
-    /// The rest of a payload is not coming.
+    /// Handles a payload whose rest will not arrive.
     pub fn part_lost(&mut self, ep: usize, part: &Part) {
         if let (true, Some(lane)) = (part.kept, self.lanes.get_mut(&ep)) {
             lane.dropped(part.len);
@@ -120,7 +120,7 @@ impl<A: Address> Groups<A> {
 }
 
 impl<A: Address> Common<A> {
-    /// The collectives of an endpoint.
+    /// Returns the collectives of an endpoint.
     pub fn lane_of(&mut self, ep: usize) -> &mut Lane<A, Token> {
         let limit = self.limits.saved_bytes;
         let lane = self.groups.lanes.entry(ep);
@@ -146,7 +146,7 @@ pub fn header_of(frame: &Frame, payload: usize) -> proto::Frame {
     }
 }
 
-/// What the state machine is told of data.
+/// Converts the header of data for the state machine.
 pub fn data_of(data: &proto::Collective) -> Frame {
     Frame {
         group: data.group,
@@ -159,7 +159,7 @@ pub fn data_of(data: &proto::Collective) -> Frame {
     }
 }
 
-/// What the state machine is told of an end.
+/// Converts the end of a collective for the state machine.
 pub fn end_of(end: &proto::CollectiveEnd) -> core::result::Result<Frame, Fault> {
     match i32::try_from(end.error) {
         Ok(code) if code > 0 => Ok(Frame {

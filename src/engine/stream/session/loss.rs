@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of operations when the peer is gone, the endpoint or a context of it closes, or the application cancels
-//! them; and which of them have to leave before that.
+//! Handles operations when the peer is lost, the endpoint or one of its contexts closes, or the application cancels
+//! them; and finds out which of them have to leave before that.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, IoVec, OpFlags};
@@ -12,21 +12,21 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 
 impl SendQueue {
-    /// Takes an operation out of which nothing has left. Headers go on being counted, which nobody depends on.
+    /// Removes an operation of which nothing has been sent. The header counter keeps its value; receivers ignore it.
     pub fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
         let waits = |waiting: &Waiting| is_meant(&waiting.op);
         if let Some(at) = self.waiting.iter().position(waits) {
             return self.waiting.remove(at).map(|waiting| waiting.op);
         }
         let unsent = |out: &Out| match out {
-            // Of a message that the peer has asked for it waits for the bytes.
+            // The peer has requested this message and waits for its bytes.
             Out::Frame(frame) if frame.header_done == 0 && !frame.is_data() => match frame.after {
                 After::Complete(op) | After::Acknowledged(op) => is_meant(&op),
                 _ => false,
             },
             _ => false,
         };
-        // Of several that are equal the last, as in `await_ack`.
+        // If several operations are equal, take the last one, as in `await_ack`.
         let at = self.queue.iter().rposition(unsent)?;
         let Some(Out::Frame(frame)) = self.queue.remove(at) else {
             return None;
@@ -34,7 +34,7 @@ impl SendQueue {
         match frame.after {
             After::Complete(op) => Some(op),
             After::Acknowledged(op) => {
-                // Operations that are equal in everything need no telling apart.
+                // Operations that are equal in every field need not be distinguished.
                 let at = self.await_ack.iter().rposition(|other| *other == op)?;
                 self.await_ack.remove(at)
             }
@@ -44,7 +44,7 @@ impl SendQueue {
 }
 
 impl<A: Address> Session<A> {
-    /// Completes in error what was posted to the peer.
+    /// Completes the operations posted to the peer in error.
     pub fn fail_transmits(&mut self, domain: &mut DomainState<A>, error: Error) {
         let tx = std::mem::take(&mut self.tx);
         let mut failed: Vec<TxOp> = Vec::new();
@@ -64,7 +64,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Completes in error what was posted to the peer, and what the peer had begun.
+    /// Completes the operations posted to the peer, and those that the peer has started, in error.
     pub fn fail_operations(&mut self, cx: &mut Cx<'_, A>, error: Error) {
         let (ep, id) = (self.ep, cx.id);
         self.fail_transmits(cx.domain, error);
@@ -109,7 +109,7 @@ impl<A: Address> Session<A> {
         common.stalled.retain(|&stalled| stalled != id);
     }
 
-    /// Operations that have not left, and that the application may take for sent.
+    /// Returns the operations that have not left although the application may consider them sent.
     pub fn promised(&self) -> impl Iterator<Item = &TxOp> {
         let queued = self.tx.queue.iter().filter_map(|out| match out {
             Out::Frame(frame) => match &frame.after {
@@ -124,14 +124,14 @@ impl<A: Address> Session<A> {
         all.filter(|op| is_promised(op))
     }
 
-    /// Whether something that was accepted has not left.
+    /// Whether accepted data has not left.
     pub fn owes(&self) -> bool {
         let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
         self.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
-    /// Lets go of the application's memory that operations of a transmit context use; how many of them are over by
-    /// that, and how many wait for an answer that is nothing to the context any more.
+    /// Stops using the application's memory for operations of a transmit context. Returns how many of them are over
+    /// now, and how many still wait for an answer and move to the successor.
     pub fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
         let (mut over, mut left) = (0, 0);
         let mut inherit = |op: &mut TxOp| {
@@ -197,7 +197,7 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Whether the application may take the operation for sent as soon as it is posted.
+/// Whether the application may consider the operation sent as soon as it is posted.
 pub fn is_promised(op: &TxOp) -> bool {
     !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
 }

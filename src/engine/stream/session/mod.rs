@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sessions: what two peers owe each other. Sequence, matching hand-over, rendezvous, acknowledgements, reads, atomic
-//! operations, collectives' frames, limits on memory.
+//! Sessions: the protocol state between two peers. Order, matching, rendezvous, acknowledgements, reads, atomic
+//! operations, frames of collectives, limits on memory.
 //!
-//! A session is a state machine. Posts, bytes, ticks and the loss of the peer go in; frames leave through the link,
-//! completions go to the state of the domain, and what concerns more than the session (epoll, other sessions, its own
-//! end) is noted in `Common::todo` for the stream. It knows no clock, no file descriptor and no provider, so that two
-//! of them can be tested against each other in one process.
+//! A session is a state machine. Its inputs are posts, bytes, ticks and the loss of the peer. Frames leave through the
+//! link, completions go to the state of the domain, and requests that concern more than the session (epoll, other
+//! sessions, its own end) are put into `Common::todo` for the stream. A session has no clock, no file descriptor and no
+//! provider, so tests can run two of them against each other in one process.
 #![forbid(unsafe_code)]
 
 pub mod atomic;
@@ -52,64 +52,64 @@ use crate::engine::stream::session::receive_state::{At, ReceiveState, Regions, S
 use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 
-/// What two peers owe each other: operations posted and not complete, frames to be sent, a frame that comes in.
+/// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
 pub struct Session<A> {
     /// The endpoint's number in `domain.eps`.
     pub ep: usize,
     pub state: State,
-    /// RDM: the peer's listener; MSG: the other end.
+    /// RDM: the address of the peer's listener; MSG: the address of the other end.
     pub peer: A,
-    /// The peer's place in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    /// The peer's index in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
     pub fi_addr: u64,
-    /// What matching calls the peer while it has no address.
+    /// Source number for matching while the peer is in no address vector.
     unnamed: u64,
     /// The peer has the other byte order.
     pub swap: bool,
     /// Rendezvous frames may be sent.
     pub rendezvous: bool,
-    /// Frames of our own may be sent: docs/wire/tcp.md, "Extensions".
+    /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
     pub extended: bool,
-    /// An access to memory that is refused is answered here, if the peer waits for an answer: `Frame::Refused`.
+    /// This side answers a refused access to memory with `Frame::Refused`, if the peer waits for an answer.
     pub refuses: bool,
-    /// Registered memory of the peer can be used without the peer.
+    /// The peer's registered memory can be accessed without involving the peer.
     pub is_direct: bool,
-    /// It was written to by messages, too, which reads and writes from here must not pass.
+    /// Messages wrote to this peer; direct RMA must not overtake them.
     pub writes_by_ring: bool,
     pub tx: SendQueue,
     pub rx: ReceiveState,
-    /// Collectives need the peer.
+    /// Frames of collectives that wait for the connection.
     pub coll: Option<Box<Frames>>,
-    /// Why the connection that is up is at its end, if its writer has found out: the reader comes to that later.
+    /// Why the established connection is at its end, if the write side found out before the read side did.
     pub cause: Option<Error>,
-    /// The log names it already.
+    /// Whether the log names the peer already.
     pub is_reported: bool,
-    /// MSG: the connection attempt of fi_connect or fi_accept.
+    /// MSG: the attempt started by fi_connect or fi_accept.
     pub attempt: Option<Attempt>,
-    /// The authorization key that the peer has proved to have.
+    /// The authorization key that the peer has proved.
     pub key: Option<Key>,
-    /// It is over, and why: nothing more is read or sent until the stream has taken it down.
+    /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
     pub ending: Option<Box<Ending>>,
 }
 
 /// A connection attempt that the application waits for.
 #[derive(Clone, Copy)]
 pub struct Attempt {
-    /// The tick at which it began.
+    /// Tick at which it began.
     pub since: u16,
-    /// Bytes of the application's that go with it, 256 at most.
+    /// Bytes of the application's private data, 256 at most.
     pub len: u16,
 }
 
-/// Why a session ends itself.
+/// Why a session ended itself.
 pub enum Ending {
-    /// The peer does not keep to the protocol.
+    /// The peer violated the protocol.
     Fault(Fault),
     Lost(Error),
 }
 
-/// What a session works with in one call.
+/// The parts of the domain that a session uses during one call.
 pub struct Cx<'a, A> {
-    /// The session's number, by which `Common` and matching name it.
+    /// Number of the session, used in `Common` and in matching.
     pub id: usize,
     pub domain: &'a mut DomainState<A>,
     pub link: &'a mut Link,
@@ -117,7 +117,7 @@ pub struct Cx<'a, A> {
 }
 
 impl<A> Cx<'_, A> {
-    /// Bytes go to the peer.
+    /// Requests a check that peers are alive, because data goes to the peer.
     #[inline]
     pub fn watch(&mut self) {
         if !self.common.watches_peers {
@@ -126,7 +126,7 @@ impl<A> Cx<'_, A> {
         }
     }
 
-    /// Something waits for the peer from now on.
+    /// Requests ticks, because an operation waits for the peer from now on.
     #[inline]
     pub fn watch_waits(&mut self) {
         if !self.common.waits.armed {
@@ -135,7 +135,7 @@ impl<A> Cx<'_, A> {
         }
     }
 
-    /// Something that only the stream can do.
+    /// Queues a request for the stream.
     #[cold]
     pub fn todo(&mut self, todo: Todo) {
         self.common.todo.push_back((self.id, todo));
@@ -144,19 +144,19 @@ impl<A> Cx<'_, A> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// No attempt is under way; one may be due at a later time.
+    /// No attempt is in progress; one may be scheduled.
     Idle,
-    /// The kernel connects.
+    /// The kernel is connecting.
     Connecting,
-    /// Our request is out.
+    /// The request was sent.
     Requested,
-    /// The connection exchange is over; each side proves its authorization key.
+    /// The connection messages were exchanged; each side proves its authorization key.
     Proving,
-    /// Both sides are known; they try to share memory. A peer that was asked is waited for, as one that has shared it
-    /// is.
+    /// Both sides are identified and try to share memory. This side waits for a peer that was asked to, or that has
+    /// connected to shared memory already.
     Sharing,
     Up,
-    /// MSG: over, for good.
+    /// MSG: over for good.
     Down,
 }
 
@@ -185,7 +185,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Whether the session has come to its end; the stream takes it down when the call is over.
+    /// Whether the session has ended; the stream tears it down after the call.
     #[inline]
     pub fn is_over(&self) -> bool {
         self.ending.is_some()
@@ -200,17 +200,17 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The link takes no more for now.
+    /// Stops writing because the link has no room.
     #[cold]
     pub(super) fn blocked(&mut self, cx: &mut Cx<'_, A>) {
         self.tx.blocked = true;
-        // The peer has to take what is there.
+        // The peer has to take the records in the ring.
         cx.link.ring_if_parked();
         cx.todo(Todo::Blocked);
     }
 
-    /// Bytes cannot be written to the socket. The kernel says why only once, and the reader meets the end later. What
-    /// is no fault of the stream, memory that is gone, would never end it.
+    /// Handles a failed write to the socket. The kernel reports the error only once, so it is kept until the read side
+    /// finds the end. After an error that does not end the stream (such as unmapped memory) this shuts the link down.
     #[cold]
     pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
         let cause = match error.kind() {
@@ -231,7 +231,7 @@ impl<A: Address> Session<A> {
         self.cause.get_or_insert(cause);
     }
 
-    /// How the peer is called when its messages are matched.
+    /// Returns the source number by which matching identifies the peer.
     #[inline]
     pub fn source(&self) -> u64 {
         match self.fi_addr {
@@ -240,7 +240,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Who completions of its messages name.
+    /// Returns the sender for completions of its messages.
     #[inline]
     pub fn sender(&self) -> Sender<'_, A> {
         Sender {
@@ -249,7 +249,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Whether an operation that was sent has not completed: what a fence waits for (fi_msg(3), FI_FENCE).
+    /// Whether an operation that was sent has not completed; a fence waits for those (fi_msg(3), FI_FENCE).
     pub fn is_busy(&self) -> bool {
         let completes =
             |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
@@ -267,20 +267,21 @@ impl<A: Address> Session<A> {
         coming || !self.tx.await_read.is_empty()
     }
 
-    /// Bytes that the peer has caused, and that wait for it to take them; what is sent from where it is costs its
-    /// frame. What we have begun does not count: two that wait for each other to take that would read no more.
+    /// Returns the queued bytes that answer requests of the peer. An answer that is sent without a copy counts with the
+    /// size of its frame. Operations of this side do not count: two peers that wait for each other to take those would
+    /// both stop reading.
     #[inline]
     pub(super) fn answers(&self) -> usize {
         self.tx.owed + self.tx.answers * size_of::<OutFrame>()
     }
 
-    /// Whether an operation with `HELD` among its flags has to wait for those that were sent.
+    /// Whether an operation with one of the `HELD` flags has to wait for earlier operations.
     pub fn holds(&self, what: What, flags: OpFlags) -> bool {
         let after_reads = flags.contains(OpFlags::AFTER_READS) && what != What::Read;
         after_reads && self.is_reading() || flags.contains(OpFlags::FENCE) && self.is_busy()
     }
 
-    /// Whether an access of the peer to this region is under way.
+    /// Whether an access of the peer to this region is in progress.
     pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
         let writes = match &self.rx.at {
             At::Payload(incoming) => match &incoming.sink {
@@ -300,7 +301,7 @@ impl<A: Address> Session<A> {
         writes || self.tx.queue.iter().any(reads)
     }
 
-    /// Whether something posted still depends on this peer.
+    /// Whether a posted operation still depends on this peer.
     pub fn has_work(&self) -> bool {
         !self.tx.queue.is_empty()
             || !self.tx.waiting.is_empty()
@@ -311,7 +312,7 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Whether the region is one of these.
+/// Whether the list contains the region.
 fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
     let mut regions = regions.iter().flatten();
     regions.any(|other| Arc::ptr_eq(other, region))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages that stay with the peer until a receive has met them: which there are, and how far each has come.
+//! Messages that stay with the peer until they match a receive, and the state of each.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -8,44 +8,44 @@ use crate::engine::srx::{Envelope, RecvOp};
 use crate::engine::stream::shm_channel::Places;
 use crate::sync::split_copy::SplitCopy;
 
-/// A message that the peer lets us fetch.
+/// A message that can be fetched from the peer's memory.
 pub struct Offered {
     pub places: Places,
-    /// The peer's word that they hold: see `ShmChannel::is_revoked`.
+    /// The peer's epoch when it offered them: see `ShmChannel::is_revoked`.
     pub epoch: u32,
 }
 
 /// Messages that can be fetched.
 #[derive(Default)]
 pub struct Offers {
-    /// Those that wait at the peer for their receive, by index.
+    /// Messages at the peer that have not matched a receive, by index.
     pub waiting: HashMap<u8, Offered>,
-    /// Those that are being fetched, in part by the peer.
+    /// Messages that both sides are copying.
     pub shared: Vec<Shared>,
 }
 
-/// A message of which its sender copies the last part.
+/// A message whose sender copies a part of it.
 pub struct Shared {
     pub index: u8,
-    /// Without receive the bytes are of no use to anybody.
+    /// `None` if the receive is gone: the bytes are discarded.
     pub recv: Option<RecvOp>,
     pub envelope: Envelope,
     pub offered: Offered,
     pub job: SplitCopy,
-    /// All that was done here was done well.
+    /// Whether all parts that this side copied succeeded.
     pub copied: bool,
 }
 
 pub struct RendezvousIn {
-    /// When it was asked for.
+    /// Tick at which the message was requested.
     pub since: u16,
-    /// Without receive the bytes are dropped.
+    /// `None` drops the bytes.
     pub recv: Option<RecvOp>,
     pub envelope: Envelope,
     pub ack: bool,
 }
 
-/// Messages that a peer keeps, from its word of them until they are here. Few peers have any.
+/// Messages that stay with a peer, from their announcement until they arrive. Few peers have any.
 #[derive(Default)]
 pub struct Told(Option<Box<Kept>>);
 
@@ -53,12 +53,12 @@ pub struct Told(Option<Box<Kept>>);
 struct Kept {
     /// A bit for each index.
     indexes: [u64; 4],
-    /// Those that have been asked for, by index.
+    /// Requested messages by index.
     cleared: HashMap<u8, RendezvousIn>,
 }
 
 impl Told {
-    /// False if there is one with this index.
+    /// Adds an announced message. Returns false if its index is in use.
     #[must_use]
     pub fn add(&mut self, index: u8) -> bool {
         let (word, bit) = Told::place(index);
@@ -68,7 +68,7 @@ impl Told {
         is_new
     }
 
-    /// The message with this index is here.
+    /// Removes a message that has arrived.
     pub fn remove(&mut self, index: u8) {
         let (word, bit) = Told::place(index);
         if let Some(kept) = &mut self.0 {
@@ -76,18 +76,18 @@ impl Told {
         }
     }
 
-    /// The message with this index has been asked for.
+    /// Records that the message with this index was requested.
     pub fn clear(&mut self, index: u8, message: RendezvousIn) {
         let kept = self.0.get_or_insert_default();
         kept.cleared.insert(index, message);
     }
 
-    /// The message with this index, if it has been asked for.
+    /// Removes the message with this index if it was requested.
     pub fn take_cleared(&mut self, index: u8) -> Option<RendezvousIn> {
         self.0.as_mut()?.cleared.remove(&index)
     }
 
-    /// Those that have been asked for.
+    /// Returns the requested messages.
     pub fn cleared(&self) -> impl Iterator<Item = &RendezvousIn> {
         let kept = self.0.iter();
         kept.flat_map(|kept| kept.cleared.values())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames on their way out: written at once, staged with others, or queued behind what the link has not taken yet.
+//! Outgoing frames: written at once, staged with others, or queued behind bytes that the link has not taken yet.
 #![forbid(unsafe_code)]
 
 use crate::base::{Error, IoVec, OpFlags, Result};
@@ -14,7 +14,7 @@ use crate::sys::io_list::GatherList;
 use crate::sys::socket::Moved;
 
 impl<A: Address> Session<A> {
-    /// Sends a frame that asks the peer for something.
+    /// Sends a frame that requests something from the peer.
     pub fn send_bare(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
         if self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls) {
             self.write_now(cx, frame, IoVec::empty(), None);
@@ -40,7 +40,7 @@ impl<A: Address> Session<A> {
         let header_len = frame.encode(counter, self.swap, &mut bytes);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
-        // What belongs to no operation is an answer or a request, and small.
+        // A frame without an operation is an answer or a request, and small.
         let room = op.is_none() || (!cx.link.is_shm() && self.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(cx, &bytes[..header_len], &payload);
@@ -48,7 +48,7 @@ impl<A: Address> Session<A> {
                 Some(op) => self.handed_over(cx, frame, op),
                 None => self.tx.owe(header_len + len),
             }
-            // What was to be followed is.
+            // A frame that waited for a successor now has one.
             let is_followed = matches!(self.tx.queue.front(), Some(Out::Frame(_)));
             let is_full = self.tx.staged >= STAGE_FULL || self.tx.pace.is_full();
             if (is_full || is_followed) && !self.tx.blocked {
@@ -70,7 +70,7 @@ impl<A: Address> Session<A> {
         if self.tx.blocked {
             return;
         }
-        // What follows goes by the same system call, and nobody has to see to it.
+        // The next frame goes out with the same system call, and needs no flush of its own.
         if !waits || cx.link.is_shm() || self.tx.queue.len() >= GATHERED {
             return self.flush_conn(cx);
         }
@@ -80,8 +80,8 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// What remains to be done for an operation when its frame is with the kernel. Operations that wait for an answer
-    /// are put on the list of those now: frames leave in the order in which they are queued.
+    /// Returns the action for an operation when the kernel has taken its frame. Operations that wait for an answer join
+    /// that list now, because frames leave in the order in which they are queued.
     pub fn after(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: Option<TxOp>) -> After {
         let Some(mut op) = op else {
             return After::Nothing;
@@ -96,7 +96,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The frame of an operation is copied or written: it is complete, unless the peer has to answer.
+    /// Handles an operation whose frame is copied or written: it is complete unless the peer has to answer.
     #[inline]
     pub fn handed_over(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut op: TxOp) {
         if frame.is_acknowledged() {
@@ -107,12 +107,12 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Copies a frame behind those that are staged.
+    /// Copies a frame behind the staged ones.
     pub fn stage(&mut self, cx: &mut Cx<'_, A>, header: &[u8], payload: &IoVec) {
         self.stage_with(cx, header, payload.remaining(), |out| payload.copy_out(out));
     }
 
-    /// As `stage`, for a payload of `len` bytes that `copy` appends.
+    /// Does the same as `stage`, for a payload of `len` bytes that `copy` appends.
     #[inline]
     pub fn stage_with(
         &mut self,
@@ -145,8 +145,8 @@ impl<A: Address> Session<A> {
         self.mark_dirty(cx);
     }
 
-    /// The connection has something to be flushed. Over a socket that is not left to the application alone; over shared
-    /// memory only what there was no room for is queued, and what a sender does beside the peer.
+    /// Marks the session for a flush. Over a socket the flushing thread may do that too; over shared memory only frames
+    /// that found no room are queued, and copies that a sender shares with the peer.
     #[inline(always)]
     pub fn mark_dirty(&mut self, cx: &mut Cx<'_, A>) {
         if self.tx.dirty {
@@ -160,7 +160,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Writes a frame to an idle connection; what the kernel does not take waits.
+    /// Writes a frame to an idle connection and queues the bytes that the kernel does not take.
     #[inline]
     pub(super) fn write_now(
         &mut self,
@@ -198,7 +198,7 @@ impl<A: Address> Session<A> {
             }
             Ok(Moved::Bytes(n)) => n,
             Ok(Moved::Later | Moved::End) => 0,
-            // What is queued fails with the connection.
+            // Queued operations fail with the connection.
             Err(error) => {
                 self.write_failed(cx, &error);
                 0
@@ -207,7 +207,7 @@ impl<A: Address> Session<A> {
         self.queue_rest(cx, frame, &bytes, header_len, payload, op, written);
     }
 
-    /// As `write_now`, where frames go over shared memory.
+    /// Does the same as `write_now` over shared memory.
     #[allow(clippy::too_many_arguments)]
     fn write_to_shm(
         &mut self,
@@ -235,7 +235,7 @@ impl<A: Address> Session<A> {
             payload.append_to(&mut list, usize::MAX);
             match shm.write_list(&list) {
                 Ok(n) => n,
-                // Its reader finds it; what is queued fails with the connection.
+                // The read side detects the fault; queued operations fail with the connection.
                 Err(_) => {
                     shm.broken = true;
                     0
@@ -251,7 +251,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Queues what the kernel did not take of a frame.
+    /// Queues the rest of a frame that the kernel took in part.
     #[cold]
     #[allow(clippy::too_many_arguments)]
     fn queue_rest(
@@ -290,7 +290,7 @@ impl<A: Address> Session<A> {
         self.blocked(cx);
     }
 
-    /// The peer has all of the operation that waits for its answer the longest.
+    /// Completes the oldest operation that waits for an acknowledgement.
     pub fn acknowledged(&mut self, cx: &mut Cx<'_, A>) -> Result {
         let op = self.tx.await_ack.pop_front().ok_or(Error::IO)?;
         cx.domain.complete_tx(&op);
@@ -301,7 +301,7 @@ impl<A: Address> Session<A> {
         self.send_always(cx, &Frame::Ack, IoVec::empty(), None);
     }
 
-    /// An operation begins to wait for its peer.
+    /// Records that an operation starts to wait for its peer.
     #[inline]
     pub fn begin_waiting(&mut self, cx: &mut Cx<'_, A>, op: &mut TxOp) {
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
@@ -310,5 +310,5 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Long frames that wait for the next one.
+/// Maximum of long frames that wait for the next one.
 const GATHERED: usize = 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The sending side of a session: operations that wait for their turn, frames that wait for the link, operations that
-//! wait for the peer's answer.
+//! The sending side of a session: operations that wait for their turn, frames that wait for the link, and operations
+//! that wait for the peer's answer.
 #![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
@@ -15,36 +15,36 @@ use crate::ffi::ops::transfer::What;
 /// The sending side.
 #[derive(Default)]
 pub struct SendQueue {
-    /// Operations posted before the connection was up (how frames look depends on the peer), or behind a fence.
+    /// Operations posted before the connection was up (the form of frames depends on the peer), or behind a fence.
     pub waiting: VecDeque<Waiting>,
-    /// Frames in order; the first may have been written in part.
+    /// Frames in order; the first may be partly written.
     pub queue: VecDeque<Out>,
     /// Bytes in staging buffers of `queue`.
     pub staged: usize,
-    /// Answers to reads in `queue` that are sent from where they are.
+    /// Answers to reads in `queue` that are sent without a copy.
     pub answers: usize,
-    /// Bytes of frames in staging buffers that the peer has caused.
+    /// Bytes in staging buffers that answer requests of the peer.
     pub owed: usize,
-    /// What the answers that the peer owes may cost it.
+    /// Memory that the outstanding answers may cost the peer.
     pub asked: usize,
     /// Counts headers, for the debugging field of the header.
     pub counter: u8,
-    /// Which small frames are written at once.
+    /// Decides which small frames are written at once.
     pub pace: Pace,
-    /// On the list of connections to be flushed.
+    /// Set while on the list of connections to flush.
     pub dirty: bool,
     /// The kernel's buffer is full.
     pub blocked: bool,
-    /// Operations whose acknowledgement has not come, in wire order.
+    /// Operations whose acknowledgement is outstanding, in wire order.
     pub await_ack: VecDeque<TxOp>,
-    /// Reads whose response has not come, in wire order.
+    /// Reads whose response is outstanding, in wire order.
     pub await_read: VecDeque<ReadOp>,
-    /// Ready-to-send frames that have not been cleared, by index.
+    /// Announced messages that were not requested yet, by index.
     pub rendezvous: HashMap<u8, RendezvousOut>,
     pub next_index: u8,
 }
 
-/// An operation that waits for the connection, or for those before it.
+/// An operation that waits for the connection, or for earlier operations.
 pub struct Waiting {
     pub frame: Frame,
     pub payload: Payload,
@@ -52,18 +52,18 @@ pub struct Waiting {
 }
 
 pub enum Payload {
-    /// Where the application keeps it.
+    /// The application's buffers.
     Buffers(IoVec),
-    /// A copy of what was injected.
+    /// A copy of injected data.
     Copy(Vec<u8>),
-    /// A copy of what is sent, and where the answer goes. Rare, and boxed so that it does not make the others larger.
+    /// A copy of the data to send, and the buffers for the answer. Rare, and boxed to keep the other variants small.
     Exchange(Box<(Vec<u8>, IoVec)>),
 }
 
 impl Payload {
-    /// What an operation keeps until its turn comes.
+    /// Returns the payload that an operation keeps until its turn.
     pub fn of(op: &TxOp, iov: IoVec) -> Payload {
-        // A read has buffers to fill, whatever its flags say.
+        // A read has buffers to fill, whatever its flags are.
         if !op.flags.contains(OpFlags::INJECT) || op.what == What::Read {
             return Payload::Buffers(iov);
         }
@@ -72,7 +72,7 @@ impl Payload {
         payload
     }
 
-    /// Copies the `len` bytes that are sent from the application's memory, which may go then.
+    /// Copies the `len` bytes to send, so that the application may reuse its memory.
     pub fn own(&mut self, len: usize) {
         if let Payload::Buffers(iov) = self {
             let mut copy = Vec::with_capacity(len);
@@ -81,7 +81,7 @@ impl Payload {
         }
     }
 
-    /// Nobody wants an answer any more: what comes goes nowhere.
+    /// Discards the answer when it arrives.
     pub fn drop_answer(&mut self) {
         if let Payload::Exchange(both) = self {
             both.1 = IoVec::empty();
@@ -97,7 +97,7 @@ pub enum Out {
         /// Bytes of `SendQueue::owed` among them.
         owed: usize,
     },
-    /// A frame whose payload is sent from where it is.
+    /// A frame whose payload is sent without a copy.
     Frame(Box<OutFrame>),
 }
 
@@ -110,12 +110,12 @@ pub struct OutFrame {
 }
 
 impl OutFrame {
-    /// It has the bytes of a message that the peer has asked for.
+    /// Whether the frame carries the bytes of a message that the peer requested.
     pub fn is_data(&self) -> bool {
         proto::is_rendezvous_data(&self.header)
     }
 
-    /// Its bytes, if none has been written.
+    /// Returns the bytes of the frame, if none has been written.
     #[inline]
     pub fn whole(&self) -> Option<usize> {
         let len = usize::from(self.header_len) + self.payload.remaining();
@@ -123,14 +123,14 @@ impl OutFrame {
     }
 }
 
-/// What happens when a frame is with the kernel.
+/// Action when the kernel has taken a frame.
 pub enum After {
     Nothing,
     /// The operation has succeeded.
     Complete(TxOp),
-    /// The operation, which is in `SendQueue::await_ack`, succeeds with the peer's answer.
+    /// The operation, which is in `SendQueue::await_ack`, succeeds when the peer answers.
     Acknowledged(TxOp),
-    /// A read response of these regions: the peer's read is counted.
+    /// The frame is a read response of these regions: the peer's read is counted.
     Answered(Regions, u64),
 }
 
@@ -140,7 +140,7 @@ pub struct ReadOp {
 }
 
 impl ReadOp {
-    /// What the answer costs the peer until it has sent it.
+    /// Returns the memory that the answer costs the peer until it has sent it.
     #[inline]
     pub fn cost(&self) -> usize {
         match self.op.what {
@@ -154,22 +154,22 @@ pub struct RendezvousOut {
     pub tag: u64,
     pub op: TxOp,
     pub payload: Payload,
-    /// What comes in front of its bytes if the peer asks for them.
+    /// Header for its bytes when the peer requests them.
     pub data: RendezvousData,
 }
 
-/// Messages that the peer can be told of at a time; their indexes are 1 to this.
+/// Maximum of messages that are announced to the peer at a time; their indexes start at 1.
 pub const RENDEZVOUS_LIMIT: usize = 254;
 
 impl SendQueue {
-    /// The peer is asked for something.
+    /// Records a request to the peer.
     #[inline]
     pub fn ask(&mut self, read: ReadOp) {
         self.asked += read.cost();
         self.await_read.push_back(read);
     }
 
-    /// The operation that waits for an answer the longest.
+    /// Removes the oldest operation that waits for an answer.
     #[inline]
     pub fn take_asked(&mut self) -> Option<ReadOp> {
         let read = self.await_read.pop_front()?;
@@ -177,7 +177,7 @@ impl SendQueue {
         Some(read)
     }
 
-    /// The last bytes that were staged are caused by the peer.
+    /// Counts the last staged bytes as an answer to a request of the peer.
     pub fn owe(&mut self, len: usize) {
         if let Some(Out::Staged { owed, .. }) = self.queue.back_mut() {
             *owed += len;
@@ -191,7 +191,7 @@ impl SendQueue {
         counter
     }
 
-    /// An index for a rendezvous, if one is free.
+    /// Returns a free index for a rendezvous.
     pub fn free_index(&mut self) -> Option<u8> {
         for _ in 0..RENDEZVOUS_LIMIT {
             self.next_index = if usize::from(self.next_index) >= RENDEZVOUS_LIMIT {
@@ -207,5 +207,5 @@ impl SendQueue {
     }
 }
 
-// What a queued frame costs.
+// The limits on answers assume this size of a queued frame.
 const _: () = assert!(size_of::<OutFrame>() <= 320);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Bytes from the link to the parser; the payload of a large frame straight to its place. And what makes a session that
-//! reads nothing read on.
+//! Passes bytes from the link to the parser, and reads the payload of a large frame straight into its buffer. Also
+//! resumes sessions that had stopped reading.
 #![forbid(unsafe_code)]
 
 use crate::base::Error;
@@ -13,19 +13,19 @@ use crate::engine::transport::Address;
 use crate::sys::io_list::ScatterList;
 use crate::sys::socket::Moved;
 
-/// A payload of which at least this much is missing is read to its place, not through the scratch buffer.
+/// A payload with at least this many missing bytes is read into its buffer, not through the scratch buffer.
 const DIRECT: u64 = 4096;
-/// Bytes behind such a payload that are read along: the start of the next frame.
+/// Bytes behind such a payload that are read in the same call: the start of the next frame.
 const ALONG: usize = 4096;
 
-/// What one read has brought.
+/// Result of one read.
 pub enum Read {
     Nothing,
     /// There may be more.
     Some,
     /// There is no more for now.
     All,
-    /// The end of the session: `ending` says why.
+    /// The session has ended; `ending` has the reason.
     Ended,
 }
 
@@ -33,7 +33,7 @@ impl<A: Address> Session<A> {
     /// Reads from the link once.
     #[inline(always)]
     pub fn read_once(&mut self, cx: Cx<'_, A>, scratch: &mut [u8]) -> Read {
-        // It is put together again behind the read: one that finds nothing needs no memory for it.
+        // The parts are put together again after the read, so that an empty read needs no memory for them.
         let Cx {
             id,
             domain,
@@ -89,14 +89,14 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The caller takes the session down.
+    /// Ends reading; the caller tears the session down.
     #[cold]
     fn read_ended(&mut self, ending: Ending) -> Read {
         self.ending = Some(Box::new(ending));
         Read::Ended
     }
 
-    /// A receive has met a message whose bytes are not here.
+    /// Handles a receive that has matched a message whose bytes are not here.
     pub fn deliver(&mut self, cx: &mut Cx<'_, A>, claimed: Claimed) {
         if claimed.envelope.note != 0 {
             return self.get(cx, claimed.recv, claimed.envelope);
@@ -112,14 +112,14 @@ impl<A: Address> Session<A> {
         self.resume(cx, sink, len, ack);
     }
 
-    /// There may be room for what stands in the stream, or in the queue of the endpoint.
+    /// Resumes a session that waited for room, for its next frame or in the endpoint's queue.
     pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
         let stalled = match &self.rx.at {
             At::Held(_) => return self.retry_frame(cx),
             At::Stopped(_) => return self.retry_payload(cx),
             At::Stalled(stalled) => stalled,
             At::Header | At::Payload(_) => {
-                // It was held because of a full queue.
+                // The session was held because of a full queue.
                 if cx.domain.may_receive(self.ep) {
                     cx.common.stalled.retain(|&stalled| stalled != cx.id);
                     cx.todo(Todo::ResumeRead);
@@ -129,14 +129,14 @@ impl<A: Address> Session<A> {
         };
         let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
         let limit = cx.common.limits.saved_bytes;
-        // Its place is paid for.
+        // Its entry is counted against the limit already.
         if cx.domain.rx_queue(srx).has_room(cx.id as u64, len, limit) {
             cx.domain.rx_queue_mut(srx).begin_coming(slot);
             self.resume(cx, Sink::Slot(srx, slot), len, ack);
         }
     }
 
-    /// There may be room for the rest of an unexpected message, or a receive has taken it.
+    /// Resumes the rest of an unexpected message, if there is room now or a receive has taken it.
     fn retry_payload(&mut self, cx: &mut Cx<'_, A>) {
         let At::Stopped(incoming) = &self.rx.at else {
             return;
@@ -148,7 +148,7 @@ impl<A: Address> Session<A> {
         let next = self.rx.leftover.len() as u64;
         let queue = cx.domain.rx_queue_mut(srx);
         let sink = if queue.is_met(slot) {
-            // The rest goes straight to the receive, without a copy of ours.
+            // The rest goes straight to the receive without an extra copy.
             match queue.take_met(slot) {
                 Some((recv, envelope)) => Sink::Recv(recv, envelope),
                 None => Sink::Drop,
@@ -165,7 +165,7 @@ impl<A: Address> Session<A> {
         self.resume(cx, sink, remaining, ack);
     }
 
-    /// The link takes bytes again.
+    /// Continues after the link has room again.
     pub fn unblocked(&mut self, cx: &mut Cx<'_, A>) {
         self.tx.blocked = false;
         self.flush_conn(cx);

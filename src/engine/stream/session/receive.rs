@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What comes in: a parser hands out the frames of the stream, and each is dealt with.
+//! Incoming data: a parser extracts the frames of the stream, and each is handled here.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -20,10 +20,10 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::transfer::What;
 use crate::sys::memory;
 
-/// Bytes of the longest message that is gathered before it takes a receive.
+/// Size limit for messages that are gathered before they take a receive.
 const GATHERED: u64 = 1 << 17;
 
-/// Why a connection is ended by its reader.
+/// Why the read side ends a connection.
 pub enum Fault {
     Wire(WireError),
     Rule(&'static str),
@@ -39,7 +39,7 @@ impl fmt::Display for Fault {
 }
 
 impl<A: Address> Session<A> {
-    /// `n` bytes of the payload were read straight to their place.
+    /// Accounts for `n` bytes of the payload that were read straight into its buffer.
     pub(super) fn placed(&mut self, cx: &mut Cx<'_, A>, n: usize) {
         if let At::Payload(incoming) = &mut self.rx.at {
             if let Some(iov) = incoming.sink.memory() {
@@ -52,7 +52,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Deals with bytes of the stream.
+    /// Handles bytes of the stream.
     #[inline(never)]
     pub fn take(
         &mut self,
@@ -72,7 +72,7 @@ impl<A: Address> Session<A> {
                     }
                     if let Some(frame) = self.take_whole(cx, bytes) {
                         bytes = &bytes[frame..];
-                        // What was sent in answer may have ended the session.
+                        // Sending the answer may have ended the session.
                         if self.is_over() {
                             return Ok(());
                         }
@@ -114,7 +114,7 @@ impl<A: Address> Session<A> {
                     bytes = rest;
                     if incoming.remaining == 0 {
                         self.finish(cx);
-                        // The end of a refused access may have ended the session.
+                        // Ending a refused access may have ended the session.
                         if self.is_over() {
                             return Ok(());
                         }
@@ -129,7 +129,7 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// A whole message: straight to its receive, or kept. False leaves it to the general way.
+    /// Delivers a complete message to its receive or keeps it. Returns false if the general path has to handle it.
     #[inline(always)]
     fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
         let Some(srx) = self.taker(cx.domain, message.tagged) else {
@@ -186,7 +186,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// Bytes that may be a whole message and nothing else, as they mostly are where each comes by itself.
+    /// Handles bytes that are likely to be exactly one message, the usual case if messages arrive one by one.
     #[inline]
     pub fn take_one(
         &mut self,
@@ -204,7 +204,7 @@ impl<A: Address> Session<A> {
         self.take(cx, bytes)
     }
 
-    /// A frame begins. `bytes` is what has come behind its header; gives how many of them were dealt with.
+    /// Handles the header of a frame. `bytes` follow it; returns how many of them were consumed.
     #[inline(never)]
     fn begin(
         &mut self,
@@ -251,7 +251,7 @@ impl<A: Address> Session<A> {
         info.envelope(self.source(), self.ep, cx.id as u64)
     }
 
-    /// A message: to the receive that takes it, or to a buffer of ours, or it stays where it is.
+    /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream.
     #[inline]
     fn message(
         &mut self,
@@ -288,9 +288,9 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Whether a message takes a receive only when all of it is here. A message of which a part is missing would hold a
-    /// buffer of a context that connections of a layered provider share (`OPT_PEER_NUMBER`), and a few peers that send
-    /// halves of messages would hold them all.
+    /// Whether a message takes a receive only when it is complete. An incomplete message would hold a buffer of a
+    /// context that connections of a layered provider share (`OPT_PEER_NUMBER`), so a few peers that send halves of
+    /// messages could occupy all buffers.
     fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
         let ep = cx.domain.ep(self.ep);
         let srx = cx.domain.rx_queue(ep.srx);
@@ -301,7 +301,7 @@ impl<A: Address> Session<A> {
             && srx.has_room(cx.id as u64, message.payload, limit)
     }
 
-    /// All of a message is here that was gathered.
+    /// Delivers a gathered message that is complete.
     fn gathered(&mut self, cx: &mut Cx<'_, A>, message: &Message, bytes: Vec<u8>) {
         if self.whole(cx, message, &bytes) {
             return;
@@ -325,7 +325,7 @@ impl<A: Address> Session<A> {
         });
     }
 
-    /// No receive takes the message: it is kept, as long as the limits allow.
+    /// Keeps a message that matches no receive, within the limits.
     fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
         let len = envelope.len;
         if !cx
@@ -354,7 +354,7 @@ impl<A: Address> Session<A> {
         self.expect(cx, Sink::Slot(srx, slot), len, ack);
     }
 
-    /// Keeps a message for a later receive, with its sender's address where that is to be reported.
+    /// Keeps a message for a later receive, with its sender's address if that is to be reported.
     pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
         let slot = cx.domain.rx_queue_mut(srx).keep(envelope, bytes);
         if cx.domain.reports_origin(self.ep, self.fi_addr) {
@@ -365,7 +365,7 @@ impl<A: Address> Session<A> {
         slot
     }
 
-    /// Stops in the payload of an unexpected message. `bytes`, which are next, wait for room.
+    /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
     #[cold]
     fn stop(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
         match std::mem::replace(&mut self.rx.at, At::Header) {
@@ -377,7 +377,7 @@ impl<A: Address> Session<A> {
         cx.todo(Todo::PauseRead);
     }
 
-    /// A payload that stood in the stream has a place now; `len` bytes of it are missing.
+    /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
     pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
         cx.common.stalled.retain(|&stalled| stalled != cx.id);
         self.expect(cx, sink, len, ack);
@@ -387,7 +387,7 @@ impl<A: Address> Session<A> {
         self.go_on(cx);
     }
 
-    /// A frame stays in the stream, and all that follows it.
+    /// Leaves a frame and everything behind it in the stream.
     #[cold]
     pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
         self.rx.at = At::Held(Box::new(*frame));
@@ -395,7 +395,7 @@ impl<A: Address> Session<A> {
         cx.todo(Todo::PauseRead);
     }
 
-    /// The frame that stands in the stream is tried again.
+    /// Retries the frame that was left in the stream.
     pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
         match &self.rx.at {
             At::Held(frame) if !frame.is_answered() || self.may_answer() => {}
@@ -412,7 +412,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Nothing stands in the way of the stream any more.
+    /// Resumes the stream after the obstacle is gone.
     pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
         let leftover = std::mem::take(&mut self.rx.leftover);
         if let Err(fault) = self.take(cx, &leftover) {
@@ -428,7 +428,7 @@ impl<A: Address> Session<A> {
             .received(envelope.ep, recv, envelope, &self.sender());
     }
 
-    /// The payload of a frame is complete.
+    /// Handles the end of a payload.
     #[inline]
     pub fn finish(&mut self, cx: &mut Cx<'_, A>) {
         let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
@@ -483,7 +483,7 @@ fn no_memory(_: Error) -> Fault {
     Fault::Rule("there is no memory for what it sends")
 }
 
-/// What the completion of a message says.
+/// Returns the message data for matching and completion.
 #[inline(always)]
 pub fn message_info(message: &Message) -> MessageInfo {
     MessageInfo {
@@ -498,7 +498,7 @@ pub fn message_info(message: &Message) -> MessageInfo {
 }
 
 impl<A: Address> Session<A> {
-    /// The receive context that a frame names, as a number in `cx.domain.eps`.
+    /// Returns the receive context that a frame names, as an index of `cx.domain.eps`.
     #[cold]
     pub fn named_context(
         &self,
@@ -517,7 +517,7 @@ impl<A: Address> Session<A> {
         context.copied().ok_or(missing)
     }
 
-    /// The receive context that a message can go to at once; none if it is for the general way.
+    /// Returns the receive context for the fast path, or `None` if the general path has to handle the message.
     #[inline(always)]
     fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
         let ep = domain.find_ep(self.ep)?;
@@ -525,8 +525,7 @@ impl<A: Address> Session<A> {
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }
 
-    /// Makes what was written durable. If that cannot be done the peer hears no more, and takes its operation for
-    /// failed.
+    /// Makes written data durable. On failure it shuts the link down, so that the peer's operation fails.
     #[cold]
     pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
         let mut parts = parts.iter();
@@ -543,8 +542,8 @@ impl<A: Address> Session<A> {
         result.is_ok()
     }
 
-    /// The next frame of the stream, its header from `bytes` and what was there before; and how many of `bytes` that
-    /// took.
+    /// Returns the next frame of the stream, with its header from `bytes` and earlier bytes, and how many of `bytes`
+    /// were consumed.
     #[inline]
     fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
         let (rx, swap) = (&mut self.rx, self.swap);

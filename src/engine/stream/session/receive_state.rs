@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The receiving side of a session: the frame that comes in, and where its payload goes.
+//! The receiving side of a session: the incoming frame and the place for its payload.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -17,20 +17,20 @@ use crate::engine::stream::session::queue::ReadOp;
 /// The receiving side.
 pub struct ReceiveState {
     pub at: At,
-    /// When the payload that comes in began.
+    /// Tick at which the incoming payload began.
     pub since: u16,
     pub header: [u8; MAX_HEADER],
     pub header_have: usize,
-    /// Bytes read from the socket that could not be dealt with yet.
+    /// Bytes read from the socket that could not be handled yet.
     pub leftover: Vec<u8>,
-    /// The peer has changed memory of ours by messages, and is to be told that they were taken.
+    /// The peer has changed local memory by messages, so their room in the ring must be returned to it soon.
     pub was_written: bool,
     pub told: Told,
-    /// Few peers have any, and each has this place.
+    /// Few peers have any, so the field is boxed.
     pub offers: Option<Box<Offers>>,
 }
 
-/// Where in the stream the receiver is.
+/// State of the receiver in the stream.
 pub enum At {
     Header,
     Payload(Incoming),
@@ -38,11 +38,11 @@ pub enum At {
     Stalled(Stalled),
     /// There is no room for the next bytes of this payload; nothing is read.
     Stopped(Incoming),
-    /// So it is with this frame.
+    /// This frame has to wait; nothing is read.
     Held(Box<Frame>),
 }
 
-/// A payload on its way.
+/// A payload that is arriving.
 pub struct Incoming {
     pub sink: Sink,
     pub remaining: u64,
@@ -56,48 +56,48 @@ pub struct Stalled {
     pub ack: bool,
 }
 
-/// Where a payload goes.
+/// The place for a payload.
 pub enum Sink {
-    /// To a receive.
+    /// A posted receive.
     Recv(RecvOp, Envelope),
-    /// To the buffer of an unexpected message.
+    /// The buffer of an unexpected message.
     Slot(usize, Slot),
-    /// To memory of ours that the peer writes.
+    /// Local memory that the peer writes.
     Write {
         target: Target,
         data: Option<u64>,
         regions: Regions,
-        /// The bytes of each segment.
+        /// Bytes of each segment.
         lens: [u64; MAX_SEGS],
         durable: Durable,
     },
-    /// To the buffers of a read of ours.
+    /// The buffers of a local read.
     Read(ReadOp),
-    /// To a collective.
+    /// A collective.
     Coll(Box<Part>),
-    /// To an atomic operation on memory of ours, which needs all of it.
+    /// An atomic operation on local memory, which needs the complete payload.
     Atomic(Box<AtomicIn>),
-    /// To memory of this connection, until all of the message is here: see `Session::is_gathered`.
+    /// A buffer of this connection until the message is complete: see `Session::is_gathered`.
     Gathered(Box<(Message, Vec<u8>)>),
-    /// Nowhere.
+    /// None: the bytes are dropped.
     Drop,
-    /// Nowhere: the access is refused when all of it has come.
+    /// None: the access is refused after all of it has arrived.
     Refused(Refused),
 }
 
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
-/// Addresses and lengths of what a write has to make durable before it is acknowledged (FI_COMMIT_COMPLETE).
+/// Addresses and lengths that a write has to make durable before the acknowledgement (FI_COMMIT_COMPLETE).
 pub type Durable = Option<Box<[Span]>>;
 
 impl At {
-    /// Nothing is read until there is room.
+    /// Whether reading has stopped until there is room.
     pub fn waits(&self) -> bool {
         matches!(self, At::Stalled(_) | At::Stopped(_) | At::Held(_))
     }
 
-    /// The unexpected message whose payload has begun.
+    /// Returns the unexpected message whose payload has begun.
     pub fn slot(&self) -> Option<(usize, Slot)> {
         match self {
             At::Payload(incoming) | At::Stopped(incoming) => match incoming.sink {
@@ -108,7 +108,7 @@ impl At {
         }
     }
 
-    /// Bytes of an unexpected message that are still to be read, if it waits for room.
+    /// Returns the missing bytes of an unexpected message that waits for room.
     pub fn unread(&self) -> Option<u64> {
         match self {
             At::Stalled(stalled) => Some(stalled.envelope.len),
@@ -119,7 +119,7 @@ impl At {
 }
 
 impl ReceiveState {
-    /// Messages that the peer copies a part of.
+    /// Returns the messages of which the peer copies a part.
     pub fn shared(&self) -> &[Shared] {
         self.offers.as_ref().map_or(&[], |offers| &offers.shared)
     }
@@ -145,7 +145,7 @@ impl ReceiveState {
 }
 
 impl Incoming {
-    /// How many of the next `len` bytes belong to the payload and go to one list of pieces.
+    /// Returns how many of the next `len` bytes belong to the payload and to one list of pieces.
     #[inline]
     pub fn part(&mut self, len: usize) -> usize {
         let wanted = usize::try_from(self.remaining).unwrap_or(usize::MAX);
@@ -157,7 +157,7 @@ impl Incoming {
 }
 
 impl Sink {
-    /// Takes the next bytes of the payload; what there is no room for is dropped.
+    /// Returns the buffers for the next bytes of the payload; bytes without room are dropped.
     #[inline]
     pub fn memory(&mut self) -> Option<&mut IoVec> {
         match self {

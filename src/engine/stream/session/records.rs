@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames that come in as records of a ring: whole messages straight to their receives, compact frames, and all others
-//! by the parser of `receive`.
+//! Incoming frames in records of a ring: complete messages go straight to their receives, compact frames have a fast
+//! path, and all others go through the parser of `receive`.
 #![forbid(unsafe_code)]
 
 use crate::base::flags::flags;
@@ -15,21 +15,22 @@ use crate::engine::stream::shm_channel::ShmChannel;
 use crate::engine::transport::Address;
 use crate::sync::ring::{HEADER, LINE, Record};
 
-/// Records up to this size are copied before they are looked into.
+/// Records up to this size are copied before they are parsed.
 const SMALL: usize = 1024;
 
 pub const GARBAGE: Fault = Fault::Rule("it wrote garbage to the shared memory");
 
-/// What `take_messages` has done.
+/// Result of `take_messages`.
 pub struct Left {
     pub taken: usize,
-    /// Nothing came behind them.
+    /// No record follows them.
     pub nothing: bool,
 }
 
 impl<A: Address> Session<A> {
-    /// Takes messages of a peer as long as there are some, and a plain receive waits for each: the usual case. Their
-    /// payload is copied once; small ones are kept, too. At most `most`; what comes then is for `take_record`.
+    /// Takes messages of a peer while there are some and each matches a plain receive, which is the usual case. Their
+    /// payload is copied once. Small messages without a receive are kept, too. Takes `most` at most; `take_record`
+    /// handles the next record.
     #[inline(always)]
     pub fn take_messages(&mut self, cx: &mut Cx<'_, A>, most: usize) -> Left {
         let mut left = Left {
@@ -48,7 +49,7 @@ impl<A: Address> Session<A> {
         let Ok(Some(mut record)) = shm.peek() else {
             return left;
         };
-        // Of many the processor fetches the next by itself.
+        // If there are many records, the processor prefetches the next one by itself.
         shm.prefetch_rest(&record);
         let Some(mut inlet) = cx.domain.inlet(self.ep, self.fi_addr) else {
             return left;
@@ -90,8 +91,8 @@ impl<A: Address> Session<A> {
         left
     }
 
-    /// Takes writes of a peer as long as there are some, each to memory of one region that is there, and nobody is
-    /// answered: the usual case. Their payload is copied once. At most `most`; what comes then is for `take_record`.
+    /// Takes writes of a peer while there are some, each to memory of one existing region and without an answer, which
+    /// is the usual case. Their payload is copied once. Takes `most` at most; `take_record` handles the next record.
     #[inline(always)]
     pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
         let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
@@ -135,7 +136,7 @@ impl<A: Address> Session<A> {
         taken
     }
 
-    /// Whether it was a whole frame other than a message.
+    /// Handles a record; returns whether it was a complete frame other than a message.
     #[inline]
     pub fn take_record(
         &mut self,
@@ -169,7 +170,7 @@ impl<A: Address> Session<A> {
         result.map(|()| false)
     }
 
-    /// As `take_record`, with the payload straight to its place.
+    /// Does the same as `take_record`, but copies the payload straight into its buffer.
     fn take_large_record(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -178,7 +179,7 @@ impl<A: Address> Session<A> {
         let len = record.len();
         let mut at = 0;
         while at < len {
-            // Taking a part may have ended the session.
+            // Handling a part may have ended the session.
             if self.is_over() {
                 break;
             }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Accesses to registered memory that are not allowed. At endpoints of `sockets` `Frame::Refused` answers a peer that
-//! waits for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has failed.
-//! It also ends if an older version of this library gets the frame, which it does not know.
+//! Accesses to registered memory that are not allowed. An endpoint of `sockets` answers with `Frame::Refused` if the
+//! peer waits for an answer. Otherwise the connection ends, because nothing else shows the peer that its access has
+//! failed. The connection also ends if an older version of this library gets the frame, because it does not support it.
 //!
 //! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
 #![forbid(unsafe_code)]
@@ -16,7 +16,7 @@ use crate::engine::stream::session::{Cx, Ending, Session, State};
 use crate::engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// Refuses an access of the peer, of which `payload` bytes are still to come. `answer` is what the peer waits for.
+    /// Refuses an access of the peer whose last `payload` bytes are still to come. `answer` is what the peer waits for.
     #[cold]
     pub(super) fn refuse(
         &mut self,
@@ -36,19 +36,19 @@ impl<A: Address> Session<A> {
         );
         match payload {
             0 => self.send_refusal(cx, answer),
-            // The peer's buffers are in use until all of them is read.
+            // The refusal is sent after the whole payload is read, because the peer uses its buffers until then.
             _ => self.expect(cx, Sink::Refused(answer), payload, false),
         }
         Ok(())
     }
 
-    /// Whether the peer is to answer writes: a peer without the extensions is none of this library. Before the
-    /// connection is up that is not known.
+    /// Whether the peer may answer writes. A peer without the extensions is another implementation. This is unknown
+    /// until the connection is up.
     pub fn may_answer_writes(&self) -> bool {
         self.extended || self.state != State::Up
     }
 
-    /// Answers an access that was refused, all of which has come.
+    /// Sends the answer to a refused access whose payload has arrived.
     #[cold]
     pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
         self.send_always(cx, &Frame::Refused(answer), IoVec::empty(), None);
@@ -59,7 +59,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The peer refuses the access that waits for an answer of this kind the longest.
+    /// Fails the oldest access that waits for an answer of this kind, because the peer refused it.
     #[cold]
     pub(super) fn refused(
         &mut self,

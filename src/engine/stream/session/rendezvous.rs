@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Tagged messages that stay with their sender until a receive has met them: docs/wire/tcp.md.
+//! Tagged messages that stay with their sender until they match a receive: docs/wire/tcp.md.
 #![forbid(unsafe_code)]
 
 use crate::base::{Caps, Error, IoVec, Result, Span};
@@ -19,7 +19,7 @@ use crate::ffi::ops::transfer::What;
 use crate::sync::stats::Count;
 
 impl<A: Address> Session<A> {
-    /// Tells the peer of a message and keeps it until the peer has a place for it.
+    /// Announces a message to the peer and keeps it until the peer requests it.
     pub fn announce(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -29,7 +29,7 @@ impl<A: Address> Session<A> {
     ) {
         self.begin_waiting(cx, &mut op);
         cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
-        // There is one: `way` has seen it.
+        // There is a free index: `way` has checked it.
         let Some(index) = self.tx.free_index() else {
             return;
         };
@@ -51,7 +51,7 @@ impl<A: Address> Session<A> {
         self.send_bare(cx, &Frame::ReadyToSend(ready));
     }
 
-    /// The peer has a place for a message that it was told of.
+    /// Sends an announced message for which the peer has a place now.
     pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
@@ -65,7 +65,7 @@ impl<A: Address> Session<A> {
         self.send_always(cx, &clear, IoVec::empty(), None);
     }
 
-    /// A message that the sender holds until there is a receive.
+    /// Handles the announcement of a message that its sender holds.
     pub fn ready_to_send(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -85,7 +85,7 @@ impl<A: Address> Session<A> {
         self.told_of(cx, envelope, ready.context)
     }
 
-    /// A message that its sender holds: to the receive that takes it, or kept without its bytes.
+    /// Matches an announced message with a receive, or keeps its envelope without the bytes.
     fn told_of(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -116,9 +116,9 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Who has a socket under it keeps what nobody has asked for, as far as the limits allow, so that its sender is
-    /// done: where the peers are makes no difference. Nothing: the message stays where it is. It is a fault if that is
-    /// gone, for what was sent behind it must not take its place.
+    /// Fetches an unexpected message within the limits, so that its sender completes as it does over a socket; not if
+    /// `Limits::keeps_offers` is set. `None` leaves the message with its sender. It is a fault if the sender and its
+    /// message are gone, because later messages must not take its place.
     #[cold]
     fn fetch_to_keep(
         &mut self,
@@ -156,7 +156,7 @@ impl<A: Address> Session<A> {
         Ok(bytes)
     }
 
-    /// There is a place for a message that its sender holds, or nobody wants it: it is fetched, or asked for.
+    /// Fetches or requests a message that its sender holds, after a receive has matched or the message was discarded.
     pub fn get(&mut self, cx: &mut Cx<'_, A>, recv: Option<RecvOp>, envelope: Envelope) {
         let (index, ack) = rendezvous_of(envelope.note);
         let offers = self.rx.offers.as_ref();
@@ -166,7 +166,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// There is a place for a message that the sender holds.
+    /// Requests a message that its sender holds.
     fn clear(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -186,11 +186,11 @@ impl<A: Address> Session<A> {
         self.send_clear(cx, index);
     }
 
-    /// Tells the peer where a message is, and leaves it there until the peer has fetched it.
+    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
     pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
         cx.domain.ep(op.ep()).stats.count(Count::Offered);
-        // There is one: `way` has seen it.
+        // There is a free index: `way` has checked it.
         let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.shm()) else {
             return;
         };
@@ -213,14 +213,14 @@ impl<A: Address> Session<A> {
         self.send_bare(cx, &Frame::Offer(offer));
     }
 
-    /// The peer has fetched a message.
+    /// Completes a message that the peer has fetched.
     pub fn taken(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let done = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
         cx.domain.complete_tx(&done.op);
         Ok(())
     }
 
-    /// A message that can be fetched.
+    /// Handles the offer of a message that can be fetched.
     pub fn offered(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -249,7 +249,7 @@ impl<A: Address> Session<A> {
         self.told_of(cx, envelope, offer.context)
     }
 
-    /// There is a place for a message that can be fetched. If it cannot after all, its sender is asked for it.
+    /// Fetches a message from the sender's memory; if that fails, requests it from its sender.
     fn fetch(&mut self, cx: &mut Cx<'_, A>, index: u8, recv: Option<RecvOp>, envelope: Envelope) {
         self.end_shares(cx);
         let offers = self.rx.offers.as_mut();
@@ -261,7 +261,7 @@ impl<A: Address> Session<A> {
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
         let idle = self.tx.queue.is_empty() && shm.takes(MAX_HEADER);
-        // A buffer of several messages is filled in their order, also by those that were there before it.
+        // A multi-receive buffer is filled in message order, also by messages that were there before the buffer.
         if len >= MIN_SHARED
             && recv.multi.is_none()
             && idle
@@ -281,7 +281,7 @@ impl<A: Address> Session<A> {
         self.fetched(cx, index, Some(recv), envelope, copied);
     }
 
-    /// The message that has this index is here, or could not be fetched.
+    /// Handles the result of a fetch of the message with this index.
     pub fn fetched(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -295,7 +295,7 @@ impl<A: Address> Session<A> {
             let gone = cx.link.shm().is_some_and(gone);
             self.clear(cx, index, false, recv, envelope);
             if gone {
-                // What was sent behind this message must not take its place.
+                // Later messages must not take the place of this one.
                 self.end(cx, Ending::Lost(Error::CONNRESET));
             }
             return;
@@ -314,7 +314,7 @@ impl<A: Address> Session<A> {
         self.send_always(cx, &taken, IoVec::empty(), None);
     }
 
-    /// The bytes of a message that was held.
+    /// Handles the header of the bytes of a requested message.
     pub fn rendezvous_data(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -342,12 +342,12 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// The note that an envelope carries for a rendezvous; 0 is none.
+/// Returns the note of an envelope for a rendezvous; 0 means none.
 fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
 }
 
-/// What comes in front of the bytes of a message if the peer asks for them.
+/// Returns the header for the bytes of a message, for the time when the peer requests them.
 fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
     RendezvousData {
         index,
@@ -357,7 +357,7 @@ fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
     }
 }
 
-/// Where the first `most` bytes of memory of ours are.
+/// Returns the addresses of the first `most` bytes of local memory.
 pub fn places_of(iov: &IoVec, most: usize) -> PlaceList {
     let mut left = most;
     let place = |span: Span| {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Remote memory access, at the initiator and at the target: fi_rma(3).
 //!
-//! Further reads and fetching atomics get FI_EAGAIN. Peers on libfabric ask for as much as their transmit queue holds
-//! (256 by default, and 3000 are within the limit). Answers that are sent from where they are count for their frame.
+//! Reads and fetching atomics beyond the limit get FI_EAGAIN. Peers on libfabric request as much as their transmit
+//! queue holds (256 by default, and 3000 are within the limit). Answers that are sent without a copy count with the
+//! size of their frame.
 #![forbid(unsafe_code)]
 
 use std::sync::Arc;
@@ -67,14 +68,14 @@ impl<A: Address> Session<A> {
         )
     }
 
-    /// Asks for the bytes of a read.
+    /// Requests the bytes of a read.
     pub fn request_read(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, iov: IoVec, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
         self.tx.ask(ReadOp { op, iov });
         self.send_bare(cx, frame);
     }
 
-    /// A peer writes to memory of ours.
+    /// Handles a write of the peer to local memory.
     pub fn write_request(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -109,7 +110,7 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// A peer reads memory of ours.
+    /// Handles a read of the peer from local memory.
     pub fn read_request(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -127,19 +128,19 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Whether so many answers wait for a peer that a frame which is to be answered stays in the stream.
+    /// Whether so many answers are queued for a peer that a frame which needs an answer stays in the stream.
     #[inline]
     pub fn owes_enough(&self, frame: &Frame) -> bool {
         let answers = self.answers();
         answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
     }
 
-    /// Whether a frame that stood in the stream is dealt with: the peer has taken a good part of what waits for it.
+    /// Whether a frame that stayed in the stream is handled now: the peer has taken half of the queued answers.
     pub fn may_answer(&self) -> bool {
         self.answers() <= ANSWERS / 2
     }
 
-    /// Queues the answer to a read; small ones are copied with others.
+    /// Queues the answer to a read; small answers are copied together with others.
     fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, target: Target, regions: Regions) {
         let answer = ReadResponse { payload: len };
         let mut target = match target.into_one() {
@@ -155,14 +156,14 @@ impl<A: Address> Session<A> {
         let counter = self.tx.next_counter();
         let mut header_len = answer.encode(counter, self.swap, &mut bytes) as u8;
         self.tx.answers += 1;
-        // Lists behind the first one are frames without a header. The last one ends the answer.
+        // The lists after the first become frames without a header. The last one ends the answer.
         let mut payload = target.pop().unwrap_or_default();
         while let Some(next) = target.pop() {
             self.queue_answer(bytes, header_len, payload, After::Nothing);
             (header_len, payload) = (0, next);
         }
         self.queue_answer(bytes, header_len, payload, After::Answered(regions, len));
-        // The ring takes what it has room for; nobody flushes it but the application.
+        // The ring takes what it has room for; only calls of the application flush the rest.
         if cx.link.is_shm() && !self.tx.blocked {
             return self.flush_conn(cx);
         }
@@ -185,7 +186,7 @@ impl<A: Address> Session<A> {
         })));
     }
 
-    /// The answer to a read of ours.
+    /// Handles the answer to a local read.
     pub fn read_response(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -205,8 +206,8 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// The memory that a request names, if the peer may use it so, and the regions that it is in. `capability` is `RMA`
-    /// or `ATOMIC`. The authorization key is that of the connection.
+    /// Returns the memory that a request names, if the peer may access it, and the regions that contain it.
+    /// `capability` is `RMA` or `ATOMIC`. The authorization key is that of the connection.
     pub(super) fn named(
         &self,
         domain: &mut DomainState<A>,
@@ -214,7 +215,7 @@ impl<A: Address> Session<A> {
         capability: Caps,
         access: Access,
     ) -> core::result::Result<(Target, Regions), Fault> {
-        // fi_getinfo(3): a primary capability that was not asked for is not there.
+        // fi_getinfo(3): a primary capability that was not requested is not available.
         if !domain
             .ep(self.ep)
             .caps
@@ -239,20 +240,20 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// So many bytes may wait for a peer to take them; then nothing of it is read that is to be answered until half of that
-/// is gone. Frames that are only acknowledged have their own limit.
+/// Maximum of queued bytes that answer requests of a peer. Above it, frames that need an answer are not read until half
+/// of the bytes are gone. Frames that need only an acknowledgement have their own limit.
 pub const ANSWERS: usize = 1 << 20;
 const ACKS: usize = 2 * ANSWERS;
 
-/// What is asked of a peer at a time costs it no more than this: together with what it has copied of its own operations
-/// (`STAGE_HIGH_WATER`) and of small answers that is less than `ANSWERS`. Two that read from each other with all they
-/// have do not wait for each other.
+/// Maximum of memory that outstanding requests cost the peer. Together with staged operations of the peer
+/// (`STAGE_HIGH_WATER`) and small answers this is less than `ANSWERS`, so two peers that read from each other at full
+/// rate do not block each other.
 pub const ASKED: usize = ANSWERS / 4;
 
-/// Answers to reads up to this size are copied at once, and not sent from where they are, while the peer takes them.
+/// Answers to reads up to this size are copied at once instead of being sent without a copy, while the peer takes them.
 pub const SMALL_ANSWER: u64 = 8192;
 
-/// A peer's write is there: one event for each region that it modified, of the bytes that came to it.
+/// Counts a complete write of the peer: one event for each region that it modified, with the bytes written there.
 #[inline]
 pub fn count_regions<A: Address>(
     domain: &mut DomainState<A>,
@@ -274,7 +275,7 @@ pub fn count_regions<A: Address>(
     }
 }
 
-/// fi_cq(3), FI_COMMIT_COMPLETE: the parts of the target that lie in persistent memory.
+/// Returns the parts of the target that lie in persistent memory (fi_cq(3), FI_COMMIT_COMPLETE).
 #[cold]
 pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
     let targets = segs.iter().zip(regions.iter().flatten());
@@ -287,7 +288,7 @@ pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
     )
 }
 
-/// The target of an RMA operation: as many bytes as the operation has, in up to four segments.
+/// Checks the target of an RMA operation: as many bytes as the operation has, in up to four segments.
 #[inline]
 pub fn check_target(tx: &Tx<'_>, len: usize) -> Result {
     let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Large messages that receiver and sender copy together, each some parts: two processors copy faster than one, and a
-//! sender that waits has nothing else to do. `sync::split_copy` says who copies what. docs/wire/shm.md.
+//! Large messages that receiver and sender copy together, each some parts: two processors copy faster than one, and the
+//! waiting sender would be idle otherwise. `sync::split_copy` assigns the parts. docs/wire/shm.md.
 //!
-//! The receiver fetches as it always does, and tells the sender where the message goes. A sender that polls copies
-//! parts there, one at each poll. The receiver does not wait for one that does not poll, or sleeps, unless that is at
-//! work on a part.
+//! The receiver fetches as usual and sends the target address to the sender. A sender that polls copies parts there,
+//! one in each poll. The receiver does not wait for a sender that sleeps or does not poll, unless the sender is copying
+//! a part.
 #![forbid(unsafe_code)]
 
 use std::time::Duration;
@@ -24,13 +24,13 @@ use crate::engine::transport::Address;
 use crate::sync::split_copy::{Progress, SplitCopy};
 use crate::sync::stats::Count;
 
-/// How long a peer may take to end a copy to memory that is not to be written any more.
+/// Time limit for a peer to finish a copy to memory that must not be written any more.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 
 impl<A: Address> Session<A> {
-    /// Fetches `len` bytes of a message, of which its sender may copy a part.
+    /// Fetches `len` bytes of a message of which the sender may copy a part.
     pub fn fetch_together(&mut self, cx: &mut Cx<'_, A>, mut shared: Shared, len: usize) {
         let Some(recv) = &shared.recv else {
             return;
@@ -60,7 +60,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Its reader ends the connection.
+    /// Marks the ring as corrupt; the read side ends the connection.
     #[cold]
     fn found_garbage(&mut self, cx: &mut Cx<'_, A>) {
         if let Some(shm) = cx.link.shm_mut() {
@@ -69,7 +69,7 @@ impl<A: Address> Session<A> {
         cx.todo(Todo::Poll);
     }
 
-    /// Ends the copies of which the sender has done its parts: its frame that says so may stand behind many offers.
+    /// Ends the copies whose sender has done its parts. The sender's frame about it may be queued behind many offers.
     pub fn end_shares(&mut self, cx: &mut Cx<'_, A>) {
         let mut at = 0;
         while let (Some(shared), Some(shm)) = (self.rx.shared().get(at), cx.link.shm()) {
@@ -77,15 +77,15 @@ impl<A: Address> Session<A> {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
                     self.end_share(cx, at, progress);
                 }
-                // What is wrong is found when that frame comes.
+                // A fault is found when that frame arrives.
                 _ => at += 1,
             }
         }
     }
 
-    /// A message of which the sender copies a part is not complete yet: what came behind it stays where it is, so that
-    /// receives complete in the order of their messages. Not if the sender is gone, or has broken what they share: its
-    /// reader finds that.
+    /// Whether a message of which the sender copies a part is incomplete. Later messages stay in the ring then, so that
+    /// receives complete in message order. Returns false if the sender is gone or has corrupted the ring, which the
+    /// read side detects.
     #[inline]
     pub fn waits_for_sender(&mut self, cx: &mut Cx<'_, A>) -> bool {
         !self.rx.shared().is_empty() && self.waits_for_part(cx)
@@ -101,7 +101,7 @@ impl<A: Address> Session<A> {
         shared.any(|shared| shm.progress_of(&shared.job) == Ok(Progress::Held))
     }
 
-    /// Nobody copies any more.
+    /// Completes a message that both sides have finished copying.
     fn end_share(&mut self, cx: &mut Cx<'_, A>, at: usize, progress: Progress) {
         let Some(offers) = &mut self.rx.offers else {
             return;
@@ -126,7 +126,7 @@ impl<A: Address> Session<A> {
         self.fetched(cx, index, recv, envelope, copied);
     }
 
-    /// The sender has done the last part of a message.
+    /// Handles the sender's frame that its last part of a message is done.
     pub fn sender_done(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -136,7 +136,7 @@ impl<A: Address> Session<A> {
             return Err(Fault::Rule("it has copied a message that nobody shares"));
         };
         let shared = self.rx.shared();
-        // `end_shares` may have seen it before the frame came.
+        // `end_shares` may have ended it before the frame came.
         let Some(at) = shared.iter().position(|shared| shared.index == index) else {
             return Ok(());
         };
@@ -149,7 +149,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The peer fetches a message of ours, and asks us to copy parts of it to where it goes.
+    /// Handles the peer's request to copy parts of a local message to the peer's buffer.
     pub fn asked_to_share(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -199,7 +199,7 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// As `help`, at a poll.
+    /// Does the same as `help`, in a poll.
     pub fn go_on_helping(&mut self, cx: &mut Cx<'_, A>) {
         if cx.link.shm().is_none_or(|shm| shm.helping.is_none()) {
             return;
@@ -209,7 +209,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// A receive context is closed: nothing of its messages is written any more.
+    /// Handles the close of a receive context: its messages are not written any more.
     pub fn leave_shared(&mut self, cx: &mut Cx<'_, A>, ep: usize) {
         let of_context = |shared: &Shared| shared.envelope.ep == ep;
         if !self.rx.shared().iter().any(of_context) {
@@ -226,7 +226,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Nothing is written any more to the memory of these messages that the peer copies to.
+    /// Stops the peer's writes to the memory of these messages.
     #[cold]
     pub fn take_back(
         &self,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sessions against each other, over links that delay, cut, and end at any byte. What happens follows from a seed,
-//! which is printed when something is wrong: `SESSION_SEED=N cargo test sessions` replays it, `SESSION_SEEDS=N` runs so
-//! many.
+//! Runs sessions against each other, over links that delay, cut, and end at any byte. A seed determines the run, and a
+//! failed run prints it: `SESSION_SEED=N cargo test sessions` replays it, `SESSION_SEEDS=N` runs that many.
 #![forbid(unsafe_code)]
 
 mod side;
@@ -19,7 +18,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Returns the world as it is in the end.
+/// Runs one seed and returns the final world.
 fn run(seed: u64) -> World {
     let mut world = World::new(seed);
     let mut random = Random(!seed);
@@ -42,7 +41,7 @@ fn sessions_keep_their_promises_whatever_the_link_does() {
         None => (0, number("SESSION_SEEDS").unwrap_or(SEEDS)),
     };
     let next = AtomicU64::new(first);
-    // Whether any message stopped in its payload for want of room: over a socket, over a ring.
+    // Whether any message stopped in its payload because there was no room: over a socket, over a ring.
     let has_stopped = [AtomicBool::new(false), AtomicBool::new(false)];
     let work = || {
         loop {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that wait for a peer are counted in ticks: each notes the number of the last tick, not the time.
+//! Waiting times of operations, counted in ticks: each operation records the number of the last tick, not the time.
 //!
-//! From the first operation that waits on, the timer has a tick due; a tick asks for the next one only if anything
-//! waits.
+//! The first operation that waits schedules a tick. A tick schedules the next one only if an operation still waits.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -16,23 +15,23 @@ use crate::engine::stream::session::receive_state::{At, Sink};
 use crate::engine::stream::session::{Session, State};
 use crate::ffi::ops::transfer::What;
 
-/// So many ticks are in the shorter of the two times.
+/// Number of ticks in the shorter of the two times.
 const TICKS: u32 = 8;
-/// Ticks in the longer one, at most: numbers of ticks are compared within half their range.
+/// Maximum of ticks in the longer time: numbers of ticks are compared within half their range.
 const MOST_TICKS: u32 = 30_000;
 
-/// The times, in ticks; 0 is never.
+/// The two times in ticks; 0 means never.
 pub struct Waits {
-    /// The number of the last tick.
+    /// Number of the last tick.
     pub now: u16,
-    /// Another tick is to come, or none is needed.
+    /// Whether another tick is scheduled, or none is needed.
     pub armed: bool,
     pub tick: Duration,
     pub fails: u16,
     pub reports: u16,
 }
 
-/// The operation that waits for a peer the longest, and how many there are.
+/// The operation that has waited longest for a peer, and the number of waiting operations.
 pub struct Oldest {
     pub age: u16,
     pub what: Waiter,
@@ -41,7 +40,7 @@ pub struct Oldest {
 }
 
 impl Waits {
-    /// Operations fail after `fails` and are reported after `reports`; zero is never.
+    /// Operations fail after `fails` and are reported after `reports`; zero means never.
     pub fn new(fails: Duration, reports: Duration) -> Waits {
         let times = [fails, reports];
         let longest = times.into_iter().max().unwrap_or_default();
@@ -62,7 +61,7 @@ impl Waits {
         self.now.wrapping_sub(since)
     }
 
-    /// How long something has waited at least; nothing where nobody counts.
+    /// Returns the minimum time since tick `since`, or `None` if no ticks are counted.
     pub fn time(&self, since: u16) -> Option<Duration> {
         let counts = self.fails > 0 || self.reports > 0;
         // The first tick may have come at once.
@@ -70,8 +69,7 @@ impl Waits {
         counts.then(|| self.tick * ticks)
     }
 
-    /// Whether something that has seen so many ticks has waited for all of this time: the first tick may have come at
-    /// once.
+    /// Whether an operation of this age in ticks has waited for the whole time. The first tick may have come at once.
     pub fn is_over(age: u16, time: u16) -> bool {
         time > 0 && age > time
     }
@@ -79,17 +77,17 @@ impl Waits {
 
 /// An operation that waits for a peer.
 pub struct Wait {
-    /// The tick at which it began to.
+    /// Tick at which it started to wait.
     pub since: u16,
     pub what: Waiter,
     pub len: u64,
-    /// Where that is still known.
+    /// The tag, if it is still available.
     pub tag: Option<u64>,
     pub stage: Stage,
 }
 
 impl<A> Session<A> {
-    /// All operations that wait for the peer, and the connection attempt that the application waits for.
+    /// Visits all operations that wait for the peer, and the connection attempt that the application waits for.
     pub fn each_wait(&self, mut note: impl FnMut(Wait)) {
         let mut sends = |op: &TxOp, tag: Option<u64>, stage: Stage| {
             note(Wait {
@@ -180,7 +178,7 @@ impl<A> Session<A> {
         oldest
     }
 
-    /// Changes while bytes of something long go either way.
+    /// Returns a number that changes while the bytes of a long message move in either direction.
     pub fn transfer(&self) -> u64 {
         let out = match self.tx.queue.front() {
             Some(Out::Frame(frame)) => frame.payload.remaining() as u64,

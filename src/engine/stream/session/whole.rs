@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Frames other than messages that have come whole, on one segment, and about which nothing is special: dealt with at
-//! once. All else, also what is refused, is left to the general way, in `receive`, `rma` and `atomic`.
+//! Fast path for complete frames other than messages, on one segment and without special flags. All other frames, also
+//! refused ones, take the general path in `receive`, `rma` and `atomic`.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -19,9 +19,8 @@ use crate::engine::transport::Address;
 use crate::ffi::ops::atomic::Family;
 
 impl<A: Address> Session<A> {
-    /// Deals with the frame that starts here, if it is one of these, and gives its size. Otherwise nothing has
-    /// happened.
-    // Within the loop over all frames it would cost each message some instructions.
+    /// Handles the frame that starts here, if it is one of these, and returns its size. Otherwise it does nothing.
+    // Inlined into the loop over all frames it would cost each message some instructions.
     #[inline(never)]
     pub fn take_whole(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> Option<usize> {
         let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
@@ -38,7 +37,7 @@ impl<A: Address> Session<A> {
         taken.then_some(frame)
     }
 
-    /// A peer writes to memory of ours.
+    /// Handles a write of the peer to local memory.
     #[inline]
     fn written_at_once(
         &mut self,
@@ -57,7 +56,7 @@ impl<A: Address> Session<A> {
         taken
     }
 
-    /// The payload of a write goes to memory of one region, by `fill`; false: it may not.
+    /// Writes a payload to memory of one region with `fill`; returns false if that is not allowed.
     #[inline(always)]
     pub fn take_write(
         &mut self,
@@ -83,7 +82,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// A peer reads a little of our memory.
+    /// Handles a small read of the peer from local memory.
     #[inline]
     fn read_at_once(&mut self, cx: &mut Cx<'_, A>, seg: RmaSeg) -> bool {
         let room = self.answers() <= ANSWERS && self.tx.staged <= STAGE_HIGH_WATER;
@@ -102,7 +101,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// The answer to the operation that waits for one longest.
+    /// Handles the answer to the oldest operation that waits for one.
     #[inline]
     fn take_answer(&mut self, cx: &mut Cx<'_, A>, payload: &[u8]) -> bool {
         let tx = &mut self.tx;
@@ -118,7 +117,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// A peer operates on memory of ours.
+    /// Handles an atomic operation of the peer on local memory.
     #[inline]
     fn operate(&mut self, cx: &mut Cx<'_, A>, what: AtomicOp, seg: RmaSeg, payload: &[u8]) -> bool {
         let (ep, family) = (self.ep, what.family);

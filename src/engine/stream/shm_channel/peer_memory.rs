@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The memory of the process at the other end, which is copied from and to without its doing: messages that it has
-//! offered, and its registered regions. process_vm_readv(2).
+//! Direct copies from and to the memory of the process at the other end: messages that it has offered, and its
+//! registered regions. process_vm_readv(2).
 #![forbid(unsafe_code)]
 
 use std::io;
@@ -20,7 +20,7 @@ use crate::sys::io_list::{GatherList, ScatterList};
 use crate::sys::process_memory;
 
 impl ShmChannel {
-    /// The process at the other end is this one, as far as is known here: tries to reach its memory.
+    /// Records the process at the other end, and tests whether its memory can be read and written.
     pub fn meet(&mut self, process: Option<i32>, probe: &ProcessProbe) {
         self.process = process;
         self.probe = *probe;
@@ -29,7 +29,7 @@ impl ShmChannel {
         }
     }
 
-    /// Whether the process at the other end is there and what it was: its memory can be read, and its probe is in it.
+    /// Whether the process at the other end is alive and the same: its memory can be read and contains its probe.
     pub fn is_alive(&self) -> bool {
         let mut seen = [0; ProcessProbe::LEN];
         let mut list = ScatterList::new();
@@ -45,52 +45,52 @@ impl ShmChannel {
         self.process.is_some()
     }
 
-    /// Whether the other side can fetch a message, and that may be worth it.
+    /// Whether the other side can fetch a message of this length, and whether that may be faster.
     #[inline]
     pub fn fetches(&self, len: usize) -> bool {
         self.reaches() && len >= RECORD
     }
 
-    /// The other side shows its registered memory there.
+    /// Maps the other side's directory of registered memory.
     pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
         self.directory = Some(TableView::new(fd)?);
         Ok(())
     }
 
-    /// Whether registered memory of the other side can be used from here.
+    /// Whether registered memory of the other side can be accessed directly.
     #[inline]
     pub fn reaches_regions(&self) -> bool {
         self.process.is_some() && self.directory.is_some()
     }
 
-    /// Whether the other side uses this entry of our directory.
+    /// Whether the other side is using this entry of the local directory.
     pub fn is_using(&self, at: usize) -> bool {
         self.words.other().in_use().is(at)
     }
 
-    /// Whether the other side uses some entry of our directory.
+    /// Whether the other side is using any entry of the local directory.
     pub fn is_using_any(&self) -> bool {
         self.words.other().in_use().is_any()
     }
 
-    /// The connection ends: from now on the other side begins no copy from or to registered memory of ours.
+    /// Ends direct copies of the other side: from now on it starts none from or to local registered memory.
     pub fn leave(&self) {
         self.words.own().in_use().leave();
     }
 
-    /// Whether `leave` was called at this side.
+    /// Whether this side has called `leave`.
     pub fn has_left(&self) -> bool {
         self.words.own().in_use().has_left()
     }
 
-    /// Whether the other side shows that it allows this access to its memory.
+    /// Whether the other side's directory allows this access to its memory.
     pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
         let find = |table: &TableView| table.find(seg.key, seg.addr, seg.len as u64, need.bits());
         self.directory.as_ref().and_then(find).is_some()
     }
 
-    /// Copies the next `len` bytes of `local` to registered memory of the other side, or from there; false if not all
-    /// of it was copied.
+    /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
+    /// it was copied.
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
         let (Some(process), Some(directory)) = (self.process, &self.directory) else {
             return false;
@@ -109,7 +109,7 @@ impl ShmChannel {
         };
         let mut done = 0;
         while done < seg.len {
-            // The owner waits for this when it withdraws the region, or ends the connection.
+            // The owner waits for this when it withdraws the region or ends the connection.
             let has_left = self.words.other().in_use().has_left();
             if has_left || done > 0 && !directory.shows(&part) {
                 return false;
@@ -127,8 +127,8 @@ impl ShmChannel {
         true
     }
 
-    /// Copies from the other process as much as both have; false if that cannot be done, or was not to be done any
-    /// more.
+    /// Copies as many bytes from the other process as both lists have. Returns false if the copy failed, or if the
+    /// offer was revoked.
     pub fn fetch(&self, from: &Places, to: &IoVec, epoch: u32) -> bool {
         let all = Part {
             from: 0,
@@ -137,7 +137,7 @@ impl ShmChannel {
         self.copy_part(all, to.cursor(), *from, false) && !self.is_revoked(epoch)
     }
 
-    /// As `fetch`, all `len` bytes, to memory of ours.
+    /// Does the same as `fetch` for all `len` bytes, into a new buffer.
     pub fn fetch_bytes(
         &self,
         from: &[(usize, usize); MAX_SEGS],
@@ -163,7 +163,7 @@ impl ShmChannel {
         (!self.is_revoked(epoch)).then_some(bytes)
     }
 
-    /// Copies a part of `there`, in the other process, to the same part of `here`, or the other way.
+    /// Copies a part between `there`, in the other process, and the same part of `here`.
     pub(super) fn copy_part(
         &self,
         part: Part,
@@ -176,7 +176,7 @@ impl ShmChannel {
         };
         here.advance(part.from);
         skip(&mut there, part.from);
-        // The kernel pins all pages that the list names, which costs as much as to copy them.
+        // The kernel pins all pages that the list names, which costs as much as copying them.
         keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {
@@ -192,24 +192,23 @@ impl ShmChannel {
         true
     }
 
-    /// The number of the offers that are made from now on.
+    /// Returns the number of the current epoch of offers.
     pub fn epoch(&self) -> u32 {
         self.words.own().epoch().number()
     }
 
-    /// The memory that was offered so far is not to be used any more: a peer that copied from it sees that it must not
-    /// use the copy.
+    /// Revokes all offers made so far: a peer that copied from this memory sees that it must not use the copy.
     pub fn revoke(&self) {
         self.words.own().epoch().revoke();
     }
 
-    /// Whether the other side has taken back what it had offered then. To be asked after a copy was made.
+    /// Whether the other side has revoked the offers of that epoch. Must be checked after a copy.
     pub fn is_revoked(&self, epoch: u32) -> bool {
         self.words.other().epoch().is_over(epoch)
     }
 }
 
-/// Copies up to `max` bytes from `here` to memory of another process, or the other way; how many one call has moved.
+/// Copies up to `max` bytes between `here` and memory of another process; returns how many one call has moved.
 #[inline(always)]
 fn copy_step(
     process: i32,
@@ -238,7 +237,7 @@ pub fn len_of(places: &Places) -> usize {
         .fold(0, |sum, &(_, len)| sum.saturating_add(len))
 }
 
-/// Leaves out what is behind the first `n` bytes of these places.
+/// Drops everything behind the first `n` bytes of these places.
 fn keep(places: &mut Places, mut n: usize) {
     for (_, len) in places {
         *len = n.min(*len);
@@ -246,7 +245,7 @@ fn keep(places: &mut Places, mut n: usize) {
     }
 }
 
-/// Leaves out the first `n` bytes of these places.
+/// Drops the first `n` bytes of these places.
 fn skip(places: &mut [(usize, usize)], mut n: usize) {
     for (address, len) in places {
         let part = n.min(*len);
@@ -256,6 +255,6 @@ fn skip(places: &mut [(usize, usize)], mut n: usize) {
     }
 }
 
-/// A copy to or from a region of the other side is cut into steps of so many bytes: the other side may want to close
-/// it.
+/// Size of one step of a copy to or from a region of the other side, in bytes. Between two steps the other side can
+/// close the region.
 const STEP: usize = 16 << 20;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Sending over a channel: frames become records of its ring, one record or several.
+//! Sending over a channel: a frame becomes one record of the ring, or several.
 #![forbid(unsafe_code)]
 
 use super::{MIN_SPLIT, RECORD, ShmChannel};
@@ -9,13 +9,13 @@ use crate::sync::shared_bytes::SharedRoom;
 use crate::sys::io_list::GatherList;
 
 impl ShmChannel {
-    /// Whether a message had better go through the ring than be fetched.
+    /// Whether the ring is faster for a message than a fetch.
     #[inline]
     pub fn prefers_ring(&mut self, len: usize) -> bool {
         self.copy_mode.is_ring(len, self.tx.most(), &mut self.ways)
     }
 
-    /// As `send_small`, for one buffer.
+    /// Does the same as `send_small`, for one buffer.
     #[inline(always)]
     pub fn send_one<const N: usize>(
         &mut self,
@@ -31,7 +31,7 @@ impl ShmChannel {
         })
     }
 
-    /// One record; `copy` writes what follows the header, for which there is room for `len` bytes.
+    /// Writes one record; `copy` writes the `len` bytes behind the header.
     #[inline(always)]
     fn write_short<const N: usize>(
         &mut self,
@@ -52,7 +52,7 @@ impl ShmChannel {
         Ok(true)
     }
 
-    /// Writes a frame with a small header in one piece; false if there is no room for it now.
+    /// Writes a frame with a small header in one piece; returns false if there is no room for it now.
     #[inline]
     pub fn send_small<const N: usize>(
         &mut self,
@@ -67,8 +67,8 @@ impl ShmChannel {
         self.write_short(header, header_len, len, |room| payload.put_into(room))
     }
 
-    /// Writes a frame in one piece; false if there is no room for it now. What is in the first line is written last:
-    /// the other side polls that line, and would take it away while the rest is being copied.
+    /// Writes a frame in one piece; returns false if there is no room for it now. The first cache line is written last:
+    /// the other side polls that line, and would take it away during the copy.
     #[inline(never)]
     pub fn send(&mut self, header: &[u8], payload: &IoVec, len: usize) -> Result<bool, Garbage> {
         let Some(mut body) = self.tx.reserve(header.len() + len, self.rx.position())? else {
@@ -94,7 +94,7 @@ impl ShmChannel {
             let len = (all - done).min(RECORD);
             let len = match self.tx.room(len, self.rx.position())? {
                 None | Some(0) => break,
-                // Pieces that are too small would cost more than they bring.
+                // Pieces that are too small cost more than they gain.
                 Some(room) if room < len && room < MIN_SPLIT => break,
                 Some(room) => len.min(room),
             };
@@ -108,8 +108,8 @@ impl ShmChannel {
         Ok(done)
     }
 
-    /// Whether a frame of up to `len` bytes goes in at once; one that never would is taken in pieces. What the other
-    /// side has broken is found when it is written to.
+    /// Whether a frame of up to `len` bytes fits now. A frame that never fits is taken in pieces. If the other side has
+    /// corrupted the ring, the next write finds it.
     pub fn takes(&mut self, len: usize) -> bool {
         if len > RECORD.min(self.tx.longest()) {
             return true;
@@ -119,7 +119,7 @@ impl ShmChannel {
             .map_or(true, |room| room.is_some_and(|room| room >= len))
     }
 
-    /// How many frames of `len` bytes `takes` is true of, one after another.
+    /// Returns how many frames of `len` bytes fit one after another.
     pub fn room_for(&mut self, len: usize) -> usize {
         if len > RECORD.min(self.tx.longest()) {
             return usize::MAX;
@@ -131,14 +131,14 @@ impl ShmChannel {
         }
     }
 
-    /// Frames up to this size wait until they go in as one record, which the other side takes at once. There is so much
-    /// room some time although the end of a lap is left out, and the other side says what it has taken by quarters of
-    /// one.
+    /// Returns the largest frame that waits until it fits into one record, which the other side takes at once. That
+    /// much room appears sooner or later although the end of a lap is skipped and the other side returns room in
+    /// quarters of a lap.
     pub fn longest_whole(&self) -> usize {
         RECORD.min(self.tx.longest() / 4)
     }
 
-    /// Whether writing may go on.
+    /// Whether writing can continue.
     pub fn has_room(&mut self) -> Result<bool, Garbage> {
         let room = self.tx.room(self.wants, self.rx.position())?;
         Ok(room.is_some_and(|room| room >= self.wants))
@@ -149,17 +149,17 @@ impl ShmChannel {
         self.tx.is_empty().unwrap_or(false)
     }
 
-    /// Asks the other side to ring the doorbell when there is room. The caller asks for room once more afterwards.
+    /// Requests a doorbell ring when there is room. The caller checks for room once more afterwards.
     pub fn set_waiting(&self, waiting: bool) {
         self.tx.set_waiting(waiting);
     }
 
-    /// Begins to take the lines that the next record to the other side will have.
+    /// Prefetches the cache lines of the next record to the other side.
     #[inline]
     pub fn prefetch_next(&mut self) {
         self.tx.prefetch_next();
     }
 }
 
-/// Above this size a copy takes so long that the other side may come for the line that it polls meanwhile.
+/// Above this size a copy takes so long that the other side may meanwhile read the line that it polls.
 const SHORT: usize = 1024;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Large messages that receiver and sender copy together, as far as the channel knows of them.
-//! `engine::stream::split_copy` says what becomes of the messages.
+//! The channel's part of large messages that receiver and sender copy together. `engine::stream::session::split_copy`
+//! handles the messages.
 //!
-//! Two processors copy 1.5 times (64 KiB) to nearly twice (1 MiB) as fast as one. Each takes half of what is left, so
-//! both end at the same time after few calls; a fixed size costs a call for each.
+//! Two processors copy 1.5 times (64 KiB) to nearly twice (1 MiB) as fast as one. Each side takes half of the rest, so
+//! both finish at the same time after few calls; parts of a fixed size would cost a call for each.
 #![forbid(unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -15,13 +15,13 @@ use crate::sync::segment::place_of;
 use crate::sync::split_copy::{Progress, SplitCopy};
 
 impl ShmChannel {
-    /// Begins to fetch a message of so many bytes together with the other side, if that can help now.
+    /// Starts to fetch a message of this size together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         let sleeps = self.words.other().doorbell().is_armed();
         if sleeps || self.copies_alone || self.process.is_none() {
             return None;
         }
-        // A side that does something else copies no part, and smaller parts are more calls.
+        // A busy peer copies no part, and smaller parts need more calls.
         if self.absent > 0 && len < LONG_WAY {
             self.absent += 1;
             if !self.absent.is_multiple_of(ASK_AGAIN) {
@@ -36,7 +36,7 @@ impl ShmChannel {
         Some(job)
     }
 
-    /// Fetches what the other side does not copy; false if something could not be.
+    /// Fetches the parts that the other side does not copy; returns false if one could not be fetched.
     pub fn fetch_parts(
         &self,
         job: &mut SplitCopy,
@@ -53,12 +53,12 @@ impl ShmChannel {
         Ok(true)
     }
 
-    /// How far a message has come that is fetched together.
+    /// Returns the progress of a message that both sides are copying.
     pub fn progress_of(&self, job: &SplitCopy) -> Result<Progress, Garbage> {
         self.words.own_split(job).progress(job)
     }
 
-    /// The message is here, or the other side does no more for it.
+    /// Ends the job: the message is here, or the other side copies no more of it.
     pub fn end_share(&mut self, job: &SplitCopy) {
         self.sharing[place_of(job)] = false;
         self.absent = match job.was_shared() {
@@ -67,7 +67,7 @@ impl ShmChannel {
         };
     }
 
-    /// Takes back a message that is being fetched together: false if the other side does not let go of what it copies.
+    /// Revokes a job of both sides. Returns false if the other side does not finish the part that it copies.
     #[cold]
     pub fn take_back(&self, job: &SplitCopy, patience: Duration) -> bool {
         let parts = self.words.own_split(job);
@@ -82,7 +82,7 @@ impl ShmChannel {
         true
     }
 
-    /// Copies one part of a message of ours that the other side fetches.
+    /// Copies one part of a local message that the other side fetches.
     pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         let parts = self.words.other_split(job);
         if self.process.is_none() {
@@ -99,28 +99,28 @@ impl ShmChannel {
     }
 }
 
-/// A message of ours that the other side fetches, and where it goes.
+/// A local message that the other side fetches, and its target address.
 pub struct Helping {
     pub index: u8,
     pub job: SplitCopy,
     pub to: Places,
 }
 
-/// What came of an attempt to help.
+/// Result of an attempt to copy a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Help {
     /// There may be more to do.
     More,
-    /// The last part was done, and the other side may wait for the frame that says so.
+    /// The last part was copied, and the other side may wait for the frame that reports it.
     Last,
     /// There was nothing to do.
     Over,
 }
 
-/// Messages from this size on are copied by both.
+/// Messages from this size on are copied by both sides.
 pub const MIN_SHARED: usize = 64 * 1024;
 
-/// From this size on the other side is always asked to copy parts. Below, if it copied none the last time, it is asked
-/// for one message in `ASK_AGAIN`.
+/// Messages from this size on are always offered to the other side for a split copy. Below it, after a message of which
+/// the other side copied no part, only one message in `ASK_AGAIN` is.
 const LONG_WAY: usize = 512 * 1024;
 const ASK_AGAIN: u32 = 8;

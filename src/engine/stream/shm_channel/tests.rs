@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two sides of one channel in one process: when the doorbell rings, and who copies no more.
+//! Two sides of one channel in one process: when the doorbell rings, and which copies are refused after a close.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -40,8 +40,8 @@ fn a_reader_is_woken_until_it_has_polled() {
     assert!(!writer.must_ring());
 }
 
-/// A reader with many peers leaves the ring of a quiet one to its doorbell. A record that comes at that very moment
-/// keeps the ring among those that are polled, and then its writer does not ring.
+/// A reader with many peers leaves the ring of a quiet peer to its doorbell. If a record arrives at that moment, the
+/// ring stays among the polled ones, and the writer does not ring.
 #[test]
 fn a_ring_with_a_record_is_not_left_to_its_doorbell() {
     let (mut writer, mut reader) = pair();
@@ -61,7 +61,7 @@ fn a_ring_with_a_record_is_not_left_to_its_doorbell() {
     assert!(writer.must_ring());
 }
 
-/// A reader that took the doorbell's byte and goes on sleeping arms again: the next record rings again.
+/// A reader that took the byte of the doorbell and continues to sleep arms again, so that the next record rings again.
 #[test]
 fn a_reader_that_sleeps_on_is_woken_again() {
     let (mut writer, mut reader) = pair();
@@ -80,7 +80,7 @@ fn a_reader_that_sleeps_on_is_woken_again() {
     assert!(!writer.must_ring());
 }
 
-/// A record is one channel's; of another one it brings other bytes, and no more than that has.
+/// A record belongs to one channel. Used with another one it reads other bytes, but never out of bounds.
 #[test]
 fn a_record_of_another_channel_leads_nowhere() {
     let (mut writer, fd) = ShmChannel::make(16 * RING).unwrap();
@@ -105,7 +105,7 @@ fn a_record_of_another_channel_leads_nowhere() {
     assert_eq!(bytes, long[1..]);
 }
 
-/// A directory with one region of so many bytes that are 5, with key 7.
+/// Returns a directory with one region of `len` bytes of value 5, with key 7.
 fn directory(len: usize) -> RegionDirectory {
     let memory = vec![Registered::leaked(vec![5; len])];
     let mut regions = MrTable::new(KeyPolicy::default());
@@ -115,7 +115,7 @@ fn directory(len: usize) -> RegionDirectory {
     RegionDirectory::new([&region].into_iter()).unwrap()
 }
 
-/// Reads the region with key 7 of the other side into new memory; whether all of it was copied.
+/// Reads the region with key 7 of the other side into new memory; returns whether all of it was copied.
 fn read_region(side: &ShmChannel, len: usize) -> bool {
     let piece = Registered::leaked(vec![0; len]).part(0, len).unwrap();
     let seg = RemoteSeg {
@@ -130,7 +130,7 @@ fn read_region(side: &ShmChannel, len: usize) -> bool {
     copied
 }
 
-/// Nobody would wait for the other side's copies any more when a region is closed.
+/// After `end_copies`, closing a region does not wait for the peer, so the peer must not start a copy.
 #[test]
 fn an_ended_connection_is_no_way_to_registered_memory() {
     let directory = directory(64);
@@ -145,7 +145,7 @@ fn an_ended_connection_is_no_way_to_registered_memory() {
     assert!(!owner.is_using_any() && !peer.is_using_any());
 }
 
-/// A copy that is under way when a connection ends is waited for.
+/// `end_copies` waits for a copy in progress.
 #[test]
 fn an_ending_connection_waits_for_the_copy_of_its_peer() {
     let directory = directory(1);
@@ -161,7 +161,7 @@ fn an_ending_connection_waits_for_the_copy_of_its_peer() {
             end_copies(owner);
             assert!(is_over.load(Ordering::Acquire));
         });
-        // The copy goes on until its side has seen that the other one leaves.
+        // The copy continues until its side sees that the other one has left.
         while !peer.words.other().in_use().has_left() {
             std::thread::yield_now();
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Flags on their way from C to an operation and back: no bit is lost.
+//! Flags passed from C to an operation and back: no bit is lost.
 
 use super::*;
 use crate::base::Error;
 
-/// Bits that no flag has, and one that has a name.
+/// Bits without a flag, and one with a name.
 const UNNAMED: u64 = 1 << 62 | 1 << 40 | FI_COMPLETION;
 
 #[test]
@@ -38,7 +38,7 @@ fn a_call_with_a_flag_that_nobody_knows_is_refused() {
     };
     let t = msg::table::<Probe>();
     let refused = Error::BADFLAGS.negative() as isize;
-    // The last is what the library marks operations with itself.
+    // The library marks operations with the last one itself.
     for bit in [40, 62, OpFlags::AFTER_READS.bits().trailing_zeros()] {
         let code = call!(t, sendmsg, b.ep, &message, 1 << bit);
         assert_eq!(code, refused, "bit {bit}");

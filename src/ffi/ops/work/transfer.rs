@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Transfers of deferred work, as C names them: fi_trigger(3). What is to be known of their memory depends on the
-//! endpoint, so they are read when that is found.
+//! Transfers of deferred work in their C form: fi_trigger(3). How their memory has to be read depends on the endpoint,
+//! so they are read after it was found.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -13,11 +13,11 @@ use crate::ffi::object::Other;
 use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
 
-/// Arrays of buffers and their descriptors, and how many there are, as C names them.
+/// Arrays of buffers and their descriptors, and the number of elements, in their C form.
 #[derive(Clone, Copy)]
 struct Buffers(*const iovec, *const *mut c_void, usize);
 
-/// A transfer of deferred work, as C names it; what is to be known of its memory depends on its endpoint.
+/// A transfer of deferred work in its C form; its endpoint determines how its memory is read.
 pub struct TransferWork<'a> {
     pub what: What,
     buffers: Buffers,
@@ -36,8 +36,8 @@ impl TransferWork<'_> {
             What::Msg | What::Tagged => MESSAGE_FLAGS,
             _ => SEND_FLAGS,
         };
-        // SAFETY: promised to the function below that has made this: the arrays are readable during the call, for which
-        // it lives.
+        // SAFETY: promised to `transmit`, which has created this value: the arrays are readable during the call, and
+        // the value does not outlive it.
         let iov = unsafe { several(iov, descs, count)? };
         check_flags(self.flags, known & !OpFlags::TRIGGER)?;
         Ok(Outgoing {
@@ -55,7 +55,7 @@ impl TransferWork<'_> {
     }
 }
 
-/// A receive of deferred work, as `TransferWork`.
+/// A receive of deferred work, like `TransferWork`.
 pub struct ReceiveWork<'a> {
     what: What,
     buffers: Buffers,
@@ -64,7 +64,7 @@ pub struct ReceiveWork<'a> {
     context: Context,
     tag: u64,
     ignore: u64,
-    /// The arrays.
+    /// Lifetime of the arrays.
     call: PhantomData<&'a ()>,
 }
 
@@ -73,7 +73,7 @@ impl ReceiveWork<'_> {
         let Buffers(iov, descs, count) = self.buffers;
         // SAFETY: as in `TransferWork::read`.
         let iov = unsafe { rooms(iov, descs, count)? };
-        // One operation, one completion: not those that look for messages or take several.
+        // One operation has one completion: no peek at messages, and no receive of several.
         if self
             .flags
             .intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD | MULTI_RECV))
@@ -106,7 +106,7 @@ fn untagged(msg: &fi_msg_tagged) -> fi_msg {
 }
 
 /// # Safety
-/// As `work::read`, for one kind of operation; so are all below.
+/// As `work::read`, for one kind of operation; the same for all functions below.
 unsafe fn transmit<'a>(
     what: What,
     ep: *mut fid_ep,
@@ -206,5 +206,5 @@ pub(super) unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
     unsafe { receive_any(What::Tagged, op.ep, &msg, op.flags, tags) }
 }
 
-/// More segments at the target than this are a mistake of the caller.
+/// More segments at the target than this are a caller's mistake.
 const MAX_SEGS: usize = 256;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Time limits of attempts to connect: they are for hosts and ports that do not answer (`ConnectClock`).
+//! Time limits of attempts to connect, for hosts and ports that do not answer (`ConnectClock`).
 #![forbid(unsafe_code)]
 
 use std::time::Instant;
@@ -19,12 +19,12 @@ impl Rxm {
         }
     }
 
-    /// Whether the peer is there, so that its provider only has to poll. A provider below that is not ours does not
-    /// tell, and ends attempts by itself.
+    /// Whether the peer exists, so that only its provider has to poll. Other libraries' providers below cannot report
+    /// that; they end attempts themselves.
     fn is_there(&self, id: usize) -> bool {
         let conn = &self.conns[id];
         let link = conn.link.as_ref();
-        // Receives may wait for a peer that is looked for, so silence is no answer then.
+        // A test connection must detect silence, because receives may wait for the peer.
         let least = match conn.is_look {
             true => Listener::Accepted,
             false => Listener::Silent,
@@ -35,7 +35,7 @@ impl Rxm {
         })
     }
 
-    /// A deadline has come.
+    /// Handles a deadline of a connection.
     pub fn conn_due(&mut self, domain: &mut StateOf, id: usize) {
         let now = self.reactor.now();
         let Some(conn) = self.conns.get_mut(id) else {
@@ -43,7 +43,7 @@ impl Rxm {
         };
         match conn.state {
             State::Idle if conn.clock.is_over(now) => {
-                // The application may not have wanted the connection for long.
+                // The application may have stopped waiting for the connection long ago.
                 if conn.is_wanted {
                     return self.give_up(domain, id, now);
                 }
@@ -58,7 +58,7 @@ impl Rxm {
         }
     }
 
-    /// The provider below has not connected within the time. It goes on if the peer is there.
+    /// Handles an attempt that the provider below has not completed in time. It continues if the peer exists.
     fn attempt_is_late(&mut self, domain: &mut StateOf, id: usize, now: Instant) {
         if !self.is_there(id) {
             return self.attempt_failed(domain, id, Error::TIMEDOUT);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of a request to connect, when two may connect to each other at once: the one with the larger address
-//! ends up as the one that has connected. docs/wire/rxm.md.
+//! Decides about a request to connect. Two peers may connect to each other at the same time: the one with the larger
+//! address then keeps its attempt. docs/wire/rxm.md.
 #![forbid(unsafe_code)]
 
 use core::cmp::Ordering;
 
 use crate::engine::address::ip::Addr;
 
-/// What there is with the peer.
+/// The current state towards the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
     Idle,
-    /// An attempt of ours.
+    /// A local attempt is in progress.
     Asked,
-    /// A connection, with this process of the peer.
+    /// A connection exists, to this process of the peer.
     Up(u32),
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// In place of what there is.
+    /// Accept; the request replaces the current state.
     Accept,
-    /// As the other half of a connection to oneself.
+    /// Accept as the other half of an endpoint's connection to itself.
     AcceptBeside,
-    /// Because of what there is.
+    /// Reject because of the current state.
     Reject,
 }
 
@@ -35,7 +35,7 @@ pub fn decide(known: Known, own: &Addr, peer: &Addr, pid: u32) -> Verdict {
             Ordering::Greater => Verdict::Accept,
             Ordering::Equal => Verdict::AcceptBeside,
         },
-        // The late half of two attempts that met. Else the peer has begun anew.
+        // The same process: the later half of two simultaneous attempts. Otherwise the peer has restarted.
         Known::Up(known) if known == pid => match compare(peer, own) {
             Ordering::Equal => Verdict::AcceptBeside,
             _ => Verdict::Reject,
@@ -44,7 +44,7 @@ pub fn decide(known: Known, own: &Addr, peer: &Addr, pid: u32) -> Verdict {
     }
 }
 
-/// By the bytes of the IP address as they go over the wire, then by the port.
+/// Compares the bytes of the IP addresses in wire order, then the ports.
 fn compare(a: &Addr, b: &Addr) -> Ordering {
     a.ip().cmp(&b.ip()).then(a.port().cmp(&b.port()))
 }

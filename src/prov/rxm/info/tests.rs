@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What rxm makes of the entries of others, and what it asks of them. ctests/getinfo.c asks the whole library.
+//! Tests of rxm's entries over given entries, and of the hints for providers below. ctests/getinfo.c tests the library.
 
 use std::cell::RefCell;
 
@@ -8,7 +8,7 @@ use crate::base::info::since;
 
 const V2_6: u32 = 2 << 16 | 6;
 
-/// Providers below: they answer with these entries, and note what they were asked.
+/// Providers below that return these entries and record the queries.
 struct Cores {
     entries: Vec<Info>,
     asked: RefCell<Vec<(u64, Hints)>>,
@@ -238,7 +238,7 @@ fn what_is_asked_below() {
         assert_eq!(*flags, CORE_ONLY);
         let ep = hints.ep.as_ref().unwrap();
         assert_eq!(ep.ep_type, FI_EP_MSG.0);
-        // Only there buffers that take many packets are of use.
+        // Buffers for many packets are useful only in shared contexts.
         let many = match ep.rx_ctx_cnt == FI_SHARED_CONTEXT {
             true => Caps::MULTI_RECV,
             false => Caps::empty(),
@@ -308,7 +308,7 @@ fn accesses_are_counted_for_who_asks_where_they_are_below() {
             .iter()
             .all(|(_, hints)| hints.caps.contains(Caps::RMA_EVENT))
     );
-    // Of a side alone.
+    // The capability is requested for one side only.
     let mut hints = with_caps(Caps::RMA);
     hints.rx = Some(RxAttr {
         caps: Caps::RMA | Caps::RMA_EVENT,

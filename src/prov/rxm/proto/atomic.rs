@@ -11,9 +11,9 @@ use crate::engine::atomic::element_size;
 use crate::ffi::ops::atomic::Family;
 use crate::ffi::ops::transfer::RemoteSeg;
 
-/// Bytes that name the target, before the operands.
+/// Bytes of the target list, before the operands.
 pub const ATOMIC_HEADER: usize = MAX_PLACES * PLACE;
-/// Bytes of an answer before the result.
+/// Bytes of an answer in front of the result.
 const RESPONSE_HEADER: usize = 8;
 const PLACE: usize = 24;
 
@@ -21,7 +21,7 @@ const BASE: u8 = 6;
 const FETCH: u8 = 7;
 const COMPARE: u8 = 8;
 
-/// Which operation.
+/// Operation and datatype.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicHead {
     pub family: Family,
@@ -42,9 +42,9 @@ pub struct AtomicRequest<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtomicResponse<'a> {
-    /// 0, or a negative error number.
+    /// Zero or a negative error number.
     pub status: i32,
-    /// The values before.
+    /// The previous values.
     pub result: &'a [u8],
 }
 
@@ -57,7 +57,7 @@ impl AtomicHead {
         }
     }
 
-    /// Bytes that go to the target for an operation on `len` of its bytes.
+    /// Returns the bytes sent to the target for an operation on `len` of its bytes.
     pub fn payload(self, len: usize) -> usize {
         match self.family {
             _ if self.op == FI_ATOMIC_READ => 0,
@@ -70,7 +70,7 @@ impl AtomicHead {
         element_size(self.family, self.datatype, self.op)
     }
 
-    /// Header and target of a request; the operands follow. Nothing if the target is not one that a packet can name.
+    /// Returns header and target of a request; the operands follow. `None` if a packet cannot name the target.
     pub fn request(
         self,
         conn: u32,
@@ -96,7 +96,7 @@ impl AtomicHead {
         Some(out)
     }
 
-    /// All of an answer without the result, which follows.
+    /// Returns an answer without its result, which follows.
     pub fn response(
         self,
         conn: u32,
@@ -159,7 +159,7 @@ impl<'a> AtomicRequest<'a> {
             return Err(Fault("an atomic operation on more bytes than memory has"));
         };
         let len = usize::try_from(total).unwrap_or(usize::MAX);
-        // FI_ATOMIC_READ brings nothing, so its target's length is bounded here.
+        // FI_ATOMIC_READ has no operands, so the length of its target is limited here.
         if len == 0 || len > MAX_TARGET || operands.len() != head_of.payload(len) {
             return Err(Fault(
                 "an atomic operation of another length than its target",
@@ -174,7 +174,7 @@ impl<'a> AtomicRequest<'a> {
     }
 }
 
-/// No eager limit is longer: its segments would not fit their field.
+/// Limit on the target of an operation, larger than any that this library posts.
 const MAX_TARGET: usize = 1 << 20;
 
 impl<'a> AtomicResponse<'a> {

@@ -16,16 +16,16 @@ const ORDER: u8 = if cfg!(target_endian = "little") {
 } else {
     BIG
 };
-/// Of the header of packets, and what is announced for that of operations, which says 2 itself.
+/// Version of the packet header, and the announced version of the operation header (which itself contains 2).
 const CONTROL_VERSION: u8 = super::header::VERSION;
 const OP_VERSION: u8 = 3;
 
-/// By what one side names the other's connection.
+/// Identifies a connection at one side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct ConnId {
-    /// The peer writes it into each packet.
+    /// Index that the peer writes into each packet.
     pub index: u32,
-    /// Tells a process from the one before it at the same address.
+    /// Distinguishes a process from the previous one at the same address.
     pub pid: u32,
 }
 
@@ -42,7 +42,7 @@ impl ConnId {
     }
 }
 
-/// Whether a side counts the receives that it has posted and tells the peer. Peers of old releases say nothing.
+/// Whether a side counts its posted receives and reports them to the peer. Peers of old releases announce nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowControl {
     Unknown,
@@ -68,20 +68,20 @@ impl FlowControl {
     }
 }
 
-/// A peer wants to connect.
+/// A peer's request to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Where it listens; the rest of its address is that of the connection.
+    /// Port of the peer's listener; the rest of its address is that of the connection.
     pub port: u16,
     pub flow: FlowControl,
-    /// The longest message that it sends in one packet: both sides have the same.
+    /// Maximum size of a message in one packet: both sides must have the same.
     pub eager: u32,
-    /// Receives that it posts; of no consequence.
+    /// Number of receives that it posts; ignored.
     pub depth: u32,
     pub id: ConnId,
 }
 
-/// The peer takes a request.
+/// Accepts a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Response {
     pub id: ConnId,
@@ -89,13 +89,13 @@ pub struct Response {
     pub flow: FlowControl,
 }
 
-/// Why a request is refused.
+/// Reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     Unspecified,
-    /// The two do not speak the same.
+    /// The two sides have incompatible versions or settings.
     Refused,
-    /// There is a connection already, or one of the peer's own is on its way.
+    /// A connection exists already, or an attempt of the refusing peer is in progress.
     Connected,
 }
 
@@ -111,7 +111,7 @@ impl Request {
         out
     }
 
-    /// In words why it cannot be taken: something else than rxm, or one that speaks otherwise.
+    /// Decodes a request. The error text says why it cannot be used: not rxm, or incompatible.
     pub fn decode(bytes: &[u8]) -> Result<Request, &'static str> {
         if bytes.len() != REQUEST_SIZE {
             return Err("its connection data are not those of ofi_rxm");
@@ -158,7 +158,7 @@ pub fn reject(reason: Reason) -> [u8; REJECT_SIZE] {
     [VERSION, code]
 }
 
-/// What is too short, or of another version, says "refused".
+/// Decodes the reason. Short data or another version counts as `Refused`.
 pub fn reason_of(bytes: &[u8]) -> Reason {
     match bytes {
         [VERSION, 0, ..] => Reason::Unspecified,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Why a packet is none.
+//! The error of a malformed packet.
 #![forbid(unsafe_code)]
 
-/// What a peer has broken.
+/// The rule that a peer has violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault(pub &'static str);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where the fields of a packet's header are, and headers with those that all packets have.
+//! Offsets of the header fields, and headers with the fields that all packets have.
 #![forbid(unsafe_code)]
 
 pub const HEADER: usize = 64;
@@ -13,7 +13,7 @@ pub const CONN_AT: usize = 8;
 pub const MSG_AT: usize = 16;
 pub const CONTROL_DATA_AT: usize = 24;
 pub const OP_VERSION_AT: usize = 32;
-/// Upstream has 0 there, and does not look.
+/// Upstream writes 0 there and ignores it.
 pub const CONTEXT_AT: usize = 33;
 pub const OP_AT: usize = 34;
 pub const FLAGS_AT: usize = 36;
@@ -36,7 +36,7 @@ pub const WRITE_DONE: u8 = 8;
 pub const OP_MSG: u8 = 0;
 pub const OP_TAGGED: u8 = 1;
 
-/// A header with the fields that all packets have.
+/// Returns a header with the fields that all packets have.
 pub fn control(kind: u8, conn: u32, msg: u64) -> [u8; HEADER] {
     let mut out = [0; HEADER];
     (out[0], out[TYPE_AT]) = (VERSION, kind);
@@ -50,7 +50,7 @@ pub fn put_u64(out: &mut [u8; HEADER], at: usize, word: u64) {
     out[at..at + 8].copy_from_slice(&word.to_ne_bytes());
 }
 
-/// The header of an atomic operation, or of its answer.
+/// Returns the header of an atomic operation or of its answer.
 pub fn atomic(kind: u8, conn: u32, msg: u64, op: u8, what: [u8; 3], size: u64) -> [u8; HEADER] {
     let mut out = control(kind, conn, msg);
     out[OP_AT] = op;

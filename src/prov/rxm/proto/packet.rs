@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Packets: a header of 64 bytes, whose first half says which packet it is and whose second half says of which
-//! operation, and what follows it.
+//! Packets: a header of 64 bytes, and the bytes behind it. The first half of the header has the kind of packet, the
+//! second half has the operation.
 //!
-//! Fields that a kind of packet does not use hold whatever the peer left there; nothing here looks at them.
+//! Fields that a kind of packet does not use may hold anything; the decoder ignores them.
 #![forbid(unsafe_code)]
 
 use super::atomic::{AtomicRequest, AtomicResponse};
@@ -12,16 +12,16 @@ use super::rendezvous::{Places, RENDEZVOUS_SIZE};
 use super::{u16_at, u32_at, u64_at};
 use crate::ffi::ops::transfer::What;
 
-/// A message, whichever way its bytes go.
+/// A message, independent of how its bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
     pub tagged: bool,
-    /// Bytes of all of it.
+    /// Total bytes of the message.
     pub size: u64,
     pub data: Option<u64>,
-    /// 0 without one.
+    /// 0 if the message has no tag.
     pub tag: u64,
-    /// The receive context that it is for.
+    /// The receive context at the peer.
     pub context: u8,
 }
 
@@ -34,7 +34,7 @@ impl Message {
     }
 }
 
-/// Which of a message's segments one is.
+/// Position of a segment in its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     First,
@@ -44,44 +44,44 @@ pub enum Part {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// The sender's name for the message.
+    /// Number that the sender gave the message.
     pub msg: u64,
-    /// From 0.
+    /// Number of the segment, from 0.
     pub number: u32,
-    /// Bytes in this one.
+    /// Bytes in this segment.
     pub len: u16,
     pub part: Part,
 }
 
-/// A packet: what it is for, and its bytes.
+/// A packet: the connection and the content.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Packet<'a> {
-    /// The receiver's name for the connection.
+    /// Index that the receiver gave the connection.
     pub conn: u32,
     pub body: Body<'a>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Body<'a> {
-    /// All of a message.
+    /// A complete message.
     Eager(Message, &'a [u8]),
     Segment(Segment, Message, &'a [u8]),
-    /// A message whose bytes are there for the taking.
+    /// Announces a message, whose bytes the receiver reads unless the keys are missing.
     Request {
         msg: u64,
         message: Message,
         places: Places,
     },
-    /// The receiver has them.
+    /// The receiver has read them.
     ReadDone {
         msg: u64,
     },
-    /// The receiver's memory for a message, to write to.
+    /// The receiver's memory for a message that the sender writes.
     Addresses {
         msg: u64,
         places: Places,
     },
-    /// They are written.
+    /// The sender has written them.
     WriteDone {
         msg: u64,
     },
@@ -93,7 +93,7 @@ pub enum Body<'a> {
         msg: u64,
         response: AtomicResponse<'a>,
     },
-    /// Of peers that count receives.
+    /// From peers that count receives.
     Credit,
 }
 
@@ -111,7 +111,7 @@ fn with_message(kind: u8, conn: u32, msg: u64, message: &Message) -> [u8; HEADER
 }
 
 impl Message {
-    /// The header of a packet with all of the message.
+    /// Returns the header of a packet with the complete message.
     #[inline]
     pub fn eager(&self, conn: u32) -> [u8; HEADER] {
         with_message(EAGER, conn, 0, self)
@@ -131,14 +131,14 @@ impl Message {
         out
     }
 
-    /// All of the packet that announces the message.
+    /// Returns the packet that announces the message.
     pub fn request(&self, conn: u32, msg: u64, places: &Places) -> [u8; HEADER + RENDEZVOUS_SIZE] {
         with_places(with_message(REQUEST, conn, msg, self), places)
     }
 }
 
 impl Places {
-    /// All of the packet that says where to write.
+    /// Returns the packet with the addresses to write to.
     pub fn addresses(&self, conn: u32, msg: u64) -> [u8; HEADER + RENDEZVOUS_SIZE] {
         with_places(control(ADDRESSES, conn, msg), self)
     }
@@ -153,12 +153,12 @@ fn with_places(head: [u8; HEADER], places: &Places) -> [u8; HEADER + RENDEZVOUS_
     out
 }
 
-/// A packet that is its header alone: the bytes of a message were read, or written.
+/// Returns a packet without a body: the bytes of a message were read, or written.
 pub fn short(conn: u32, msg: u64, read: bool) -> [u8; HEADER] {
     control(if read { READ_DONE } else { WRITE_DONE }, conn, msg)
 }
 
-/// Reads a packet, all of it.
+/// Decodes a complete packet.
 pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(Fault("a packet that is shorter than its header"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where the bytes of a message are, or are to go: at most four places in memory of the side that says so.
+//! Addresses of a message's bytes, at its sender or its receiver: at most four segments in the memory of the packet's
+//! sender.
 #![forbid(unsafe_code)]
 
 use super::fault::Fault;
@@ -11,7 +12,7 @@ pub const RENDEZVOUS_SIZE: usize = MAX_PLACES * PLACE + 8;
 const PLACE: usize = 24;
 const COUNT_AT: usize = MAX_PLACES * PLACE;
 
-/// The key of a place that the peer may not use: the sender expects to be told where to write.
+/// Key of a segment that the peer must not access: the sender waits for addresses to write to.
 pub const NO_KEY: u64 = u64::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -21,7 +22,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// Nothing if there are too many.
+    /// Returns `None` if there are too many.
     pub fn of(places: impl IntoIterator<Item = RemoteSeg>) -> Option<Places> {
         let mut all = Places::default();
         for place in places {
@@ -35,13 +36,13 @@ impl Places {
         &self.list[..self.count]
     }
 
-    /// Bytes of all places; nothing if no memory has so many.
+    /// Returns the total size, or `None` if it overflows.
     pub fn total(&self) -> Option<u64> {
         let mut lens = self.list().iter().map(|place| place.len as u64);
         lens.try_fold(0, |sum: u64, len| sum.checked_add(len))
     }
 
-    /// Of a sender that waits to be told where to write.
+    /// Whether the sender of this request waits for target addresses.
     pub fn without_keys(&self) -> bool {
         self.list().iter().all(|place| place.key == NO_KEY)
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Every packet of tests/vectors/rxm is read as what its row says and is produced from that; packets that contradict
-//! themselves are refused, and any bytes come back from the decoder. The vectors were captured over tcp between
-//! little-endian hosts, so these tests run on such hosts.
+//! Every packet of tests/vectors/rxm is decoded to the values of its row and encoded from them. Packets that contradict
+//! themselves are refused, and the decoder accepts any bytes without a panic. The vectors were captured over tcp
+//! between little-endian hosts, so these tests run only on such hosts.
 
 use super::*;
 use crate::abi::*;
@@ -61,7 +61,7 @@ fn places(list: &[RemoteSeg]) -> Places {
     Places::of(list.iter().copied()).unwrap()
 }
 
-/// The packet as it goes over the wire.
+/// Returns the wire form of the packet.
 fn encode(packet: &Packet<'_>) -> Vec<u8> {
     let conn = packet.conn;
     match &packet.body {

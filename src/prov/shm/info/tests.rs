@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What shm and sm2 answer. ctests/getinfo_shm.c has many more queries.
+//! Answers of shm and sm2 to queries. ctests/getinfo_shm.c has many more.
 
 use std::ffi::CStr;
 
@@ -37,7 +37,7 @@ fn asking_for(caps: Caps) -> Hints {
     Hints { caps, ..empty() }
 }
 
-/// Which kinds of entries there are: for memory of the host, for any memory.
+/// Which kinds of entries the answer has: for host memory, for any memory.
 fn found(answer: &Answer) -> (bool, bool) {
     let has = |device| {
         let mut entries = answer.entries.iter();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two provers, and what a third party may do to the bytes between them.
+//! Two provers, and changes that a third party may make to the bytes between them.
 #![forbid(unsafe_code)]
 
 use super::*;
@@ -24,7 +24,7 @@ fn accepting(texts: &[&str]) -> Prover {
     Prover::accepting(keys, context(), [2; 32], false)
 }
 
-/// All bytes, in the pieces that the prover asks for.
+/// Passes all bytes in the pieces that the prover requests.
 fn give(prover: &mut Prover, mut bytes: &[u8]) -> Outcome {
     let mut last = Outcome::Wait;
     while !bytes.is_empty() && last == Outcome::Wait {
@@ -181,7 +181,7 @@ fn a_connection_that_is_played_again_is_refused() {
     let Outcome::Proved(_, finish) = give(&mut a, &answer) else {
         panic!()
     };
-    // The same bytes, even on a connection with the same addresses: the nonce is another.
+    // The same bytes are refused even on a connection with the same addresses, because the nonce differs.
     let mut b = Prover::accepting(vec![key("k")], context(), [3; 32], false);
     sent(give(&mut b, &hello));
     assert_eq!(refused(give(&mut b, &finish)), WRONG_PROOF);
@@ -193,7 +193,7 @@ fn a_connection_that_is_played_again_is_refused() {
 fn a_peer_that_sends_back_what_it_got_proves_nothing() {
     let (mut a, mut hello) = connecting("k");
     refused(give(&mut a, &hello));
-    // Called an answer.
+    // The hello, changed into an answer.
     let (mut a, _) = connecting("k");
     hello[1] = 29;
     assert_eq!(refused(give(&mut a, &hello)), WRONG_PROOF);

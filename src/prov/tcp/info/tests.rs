@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What tcp answers on a machine with two interfaces and five addresses. ctests/getinfo.c has many more queries, on
-//! loopback only.
+//! Answers of tcp on a machine with two interfaces and five addresses. ctests/getinfo.c has many more queries, only on
+//! loopback.
 
 mod hints;
 mod places;
@@ -39,7 +39,7 @@ fn ask_for(hints: &Hints, node: Option<&CStr>, service: Option<&CStr>, flags: u6
     answer(&query, &Params::default(), &Machine)
 }
 
-/// How many entries of each kind: connected, connected with a shared context, unconnected.
+/// Number of entries of each kind: connected, connected with a shared context, unconnected.
 fn counts(answer: &Answer) -> [usize; 3] {
     let count = |of: fn(&Info) -> bool| answer.entries.iter().filter(|info| of(info)).count();
     [

@@ -11,7 +11,7 @@ const ROUNDS: usize = 20_000;
 struct Random(u64);
 
 impl Random {
-    /// Says which seed it is if the test fails.
+    /// Returns a generator and a guard that prints the seed if the test fails.
     fn new() -> (Random, Seed) {
         let now = || {
             SystemTime::now()
@@ -31,7 +31,7 @@ impl Random {
         mixed ^ mixed >> 31
     }
 
-    /// 0 to `most`, and both of them often.
+    /// Returns a number from 0 to `most`; both limits come often.
     fn up_to(&mut self, most: u64) -> u64 {
         match self.next() % 4 {
             0 => 0,
@@ -65,12 +65,12 @@ impl Random {
         self.flag().then(|| self.any())
     }
 
-    /// As much as can follow any header.
+    /// Returns any payload size that can follow a header.
     fn payload(&mut self) -> u64 {
         self.up_to(u64::MAX - MAX_HEADER as u64)
     }
 
-    /// Segments of at most `most` bytes together.
+    /// Returns segments of at most `most` bytes together.
     fn segs(&mut self, most: u64) -> Segs {
         let count = 1 + self.up_to(MAX_SEGS as u64 - 1);
         let mut left = most;
@@ -210,7 +210,7 @@ impl Drop for Seed {
     }
 }
 
-/// What the compact forms say of bytes, which must be what the general one says.
+/// Checks that the compact decoders agree with the general one.
 fn check_compact(bytes: &[u8], frame: &Frame, len: usize) {
     if let Some((message, header, total)) = Message::compact(bytes) {
         assert_eq!((Frame::Message(message), header), (*frame, len));
@@ -296,7 +296,7 @@ fn whatever_bytes_are_taken_for_a_frame_are_written_as_they_were_read() {
             Ok(Decoded::Needs(_)) => continue,
             Err(_) if swap => continue,
             Err(error) => {
-                // What is refused is no frame of the fast path either.
+                // The fast path must not accept a frame that the general decoder refuses.
                 assert_eq!(Message::compact(&bytes), None);
                 assert_eq!(ReadResponse::whole(&bytes), None);
                 assert_eq!(Write::whole(&bytes), None);

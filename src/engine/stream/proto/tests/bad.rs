@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Headers that a peer must not send, and junk that it may.
+//! Headers that a peer must not send, and meaningless bytes that it may send.
 
 use super::super::connect::CmError;
 use super::super::head::VERSION;
@@ -65,7 +65,8 @@ fn header_len_refuses_sizes_that_no_byte_order_explains() {
         let bytes = with(msg(), &[(6, size)]);
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(size)));
     }
-    // 24 is a message with CQ data; only `decode`, which knows the byte order of the flags, can tell.
+    // 24 is the size of a message with CQ data; only `decode`, which knows the byte order of the flags, sees the
+    // mismatch.
     let mut bytes = with(msg(), &[(6, 24)]);
     assert_eq!(header_len(&bytes), Ok(24));
     bytes.resize(24, 0);
@@ -119,12 +120,12 @@ fn receive_contexts() {
             }
         }
     }
-    // It is no acknowledgement, whatever stands there.
+    // The frame is not an acknowledgement, whatever this byte holds.
     assert_eq!(
         read(&with(good, &[(4, 2)]), false),
         Ok(Frame::Message(message))
     );
-    // An ordinary frame may have anything in that byte.
+    // An ordinary frame may have any value in this byte.
     let bytes = with(msg(), &[(5, 7)]);
     assert_eq!(read(&bytes, false), Ok(plain(8)));
 }
@@ -176,7 +177,7 @@ fn atomic_operations() {
         assert!(length(&[most + 1], 1) && length(&[most - 8, 16], 1));
         assert!(length(&[u64::MAX, 16], 1) && length(&[u64::MAX - 16], 1));
     }
-    // Only what has no result carries CQ data.
+    // Only operations without a result carry CQ data.
     for family in [Family::Fetch, Family::Compare] {
         let bytes = with(atomic_of(family, &[16], 16), &[(6, 48)]);
         assert_eq!(header_len(&bytes), Err(WireError::HeaderSize(48)));
@@ -268,7 +269,7 @@ fn lengths_that_overflow() {
 
 #[test]
 fn junk_that_carries_no_meaning_is_ignored() {
-    // Op data that is not an acknowledgement's, a segment count, any counter, unknown flag bits.
+    // Op data of no acknowledgement, a segment count, any counter, unknown flag bits.
     let bytes = with(msg(), &[(4, 1), (5, 77), (7, 99)]);
     let bytes = with_flags(bytes, !0x0005);
     assert_eq!(read(&bytes, false), Ok(plain(8)));
@@ -306,7 +307,7 @@ fn connection_messages() {
     let mut long = good;
     long[2..4].copy_from_slice(&257u16.to_be_bytes());
     assert_eq!(decode_cm(&long), Err(CmError::Length(257)));
-    // Reserved bytes are not looked at.
+    // Reserved bytes are ignored.
     assert_eq!(change(12, 9), decode_cm(&good));
 
     assert!(!decode_cm(&good).unwrap().swapped);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The compact forms of the fast path: they take and give the bytes of the general one, and leave all else to it.
+//! The compact decoders and encoders of the fast path: they must agree with the general ones and leave all else to
+//! them.
 
 use super::*;
 
@@ -33,7 +34,7 @@ fn messages_agree_with_the_general_form() {
         for cut in 0..len {
             assert_eq!(Message::compact(&frame[..cut]), None);
         }
-        // Whatever contradicts itself, or is another frame, is left to the general form.
+        // The general decoder handles frames that contradict themselves, and other frames.
         for (at, value) in [
             (0, 2),
             (1, 2),
@@ -95,7 +96,7 @@ fn atomic_operations_and_answers_agree() {
         let frame = [&out[..header], &payload[..len]].concat();
         let wanted = Some((general.what, SEG, &payload[..len], frame.len()));
         assert_eq!(AtomicOp::whole(&frame), wanted);
-        // One byte less is not the whole frame, one more is of the next.
+        // One byte less is an incomplete frame; one more belongs to the next frame.
         assert_eq!(AtomicOp::whole(&frame[..frame.len() - 1]), None);
         assert_eq!(AtomicOp::whole(&[&frame[..], &[0]].concat()), wanted);
         assert_eq!(ReadResponse::whole(&frame), None);
@@ -141,7 +142,7 @@ fn writes_and_reads_of_one_segment_agree() {
     };
     assert_eq!(Write::whole(&bytes(durable)), None);
     assert_eq!(Write::whole(&bytes(write(&[SEG, SEG]))), None);
-    // Fewer bytes than the segment has: the general form refuses it.
+    // The payload is shorter than the segment: the general decoder refuses it.
     assert_eq!(
         Write::whole(&bytes(Write {
             payload: 7,

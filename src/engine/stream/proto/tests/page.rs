@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The examples of docs/wire/tcp.md read as the page says.
+//! The examples of docs/wire/tcp.md are decoded to the values on the page.
 
 use super::*;
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whole connections, one direction each: what they say, in any pieces, and produced again from what was read.
+//! Whole connections, one direction each: decoded in arbitrary pieces, and encoded again from the decoded values.
 
 use super::*;
 
-/// Takes a stream in arbitrary pieces, as a socket gives it.
+/// Reads a stream in arbitrary pieces, as a socket delivers it.
 #[derive(Default)]
 struct Reader {
     pending: Vec<u8>,
@@ -19,7 +19,7 @@ impl Reader {
         }
     }
 
-    /// One message off the front, if it is complete.
+    /// Decodes one message from the front, if it is complete.
     fn step(&mut self) -> Option<usize> {
         let bytes = &self.pending;
         if self.cm.is_none() {
@@ -61,7 +61,7 @@ impl Reader {
     }
 }
 
-/// Private data length, then the letters of `Reader::ops`: M, T, W ask for an acknowledgement.
+/// Length of the private data, then the letters of `Reader::ops`: M, T and W request an acknowledgement.
 #[rustfmt::skip]
 const STREAMS: [(&str, CmKind, usize, &str); 18] = [
     ("msg-a2p", CmKind::Request, 10, "mmmmmMMwwwwWWrrmw"),
@@ -115,8 +115,8 @@ fn streams_say_what_they_should_and_can_be_produced() {
     }
 }
 
-/// The stream made again from what was read. The captures were made on a little-endian host, so their connection
-/// message is taken as it is; so are byte 5, stale unless the op has segments, and byte 7, a counter.
+/// Encodes the stream again from the decoded values. The captures come from a little-endian host, so their connection
+/// message is copied; so are byte 5, which is stale unless the op has segments, and byte 7, a counter.
 fn produce(reader: &Reader, captured: &[u8]) -> Vec<u8> {
     let (_, private) = reader.cm.as_ref().unwrap();
     let mut out = captured[..CM_HEADER + private.len()].to_vec();

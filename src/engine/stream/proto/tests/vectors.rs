@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Single messages: each vector against the values that it must read as.
+//! Single messages: each vector is compared with the values that it must decode to.
 
 use super::*;
 
@@ -44,7 +44,7 @@ fn tagged(payload: u64) -> Message {
     }
 }
 
-/// Of a message or a write.
+/// Adds CQ data to a message or a write.
 macro_rules! data {
     ($frame:expr) => {{
         let mut frame = $frame;
@@ -66,7 +66,7 @@ fn segs(segs: &[(u64, u64, u64)]) -> Vec<RmaSeg> {
     segs.iter().map(seg).collect()
 }
 
-/// A write of these segments.
+/// Returns a write to these segments.
 fn put(of: &[(u64, u64, u64)]) -> Write {
     write(&segs(of))
 }

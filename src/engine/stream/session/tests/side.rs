@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One of two sessions: what is around it in a domain, and the little that a stream would do for it.
+//! One of two sessions, with its domain and the few services of a stream that it needs.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -47,7 +47,7 @@ impl Address for Name {
     }
 }
 
-/// What the queue says of an operation.
+/// A completion as read from the queue.
 #[derive(Clone, Debug)]
 pub struct Completion {
     pub flags: u64,
@@ -59,7 +59,7 @@ pub struct Completion {
     pub olen: usize,
 }
 
-/// What a session and both ends of its link can do.
+/// Features that both sessions and both ends of the link share.
 #[derive(Clone, Copy, Debug)]
 pub struct Agreed {
     pub swap: bool,
@@ -82,15 +82,15 @@ pub struct Side {
     pub lost: Option<String>,
     pub is_faulty: bool,
     is_read_paused: bool,
-    /// Completions by context, in the order of the queue.
+    /// Completions in the order of the queue, each with its context.
     pub completions: Vec<(usize, Completion)>,
     pub by_context: HashMap<usize, usize>,
-    /// Memory that the peer reads, writes and operates on; its key is `KEY`, its first address 0.
+    /// Memory for the peer's reads, writes and atomic operations; its key is `KEY`, its first address 0.
     pub memory: TestMemory,
 }
 
 pub const KEY: u64 = 7;
-/// Of the session, by which lists name it.
+/// Number of the session in the lists of `Common`.
 const ID: usize = 0;
 const CAPS: Caps = flags!(Caps:
     MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | FENCE
@@ -176,7 +176,7 @@ impl Side {
         }
     }
 
-    /// Calls the session, and does afterwards what it has left to a stream.
+    /// Calls the session, then carries out the requests that it left for a stream.
     pub fn with<R>(&mut self, call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name>) -> R) -> R {
         let mut cx = Cx {
             id: ID,
@@ -199,7 +199,7 @@ impl Side {
                         self.end(*ending);
                     }
                 }
-                // The test polls and ticks by itself, and has no collectives.
+                // The test polls and ticks by itself and has no collectives.
                 Todo::ResumeRead
                 | Todo::Poll
                 | Todo::Blocked
@@ -210,7 +210,7 @@ impl Side {
         }
     }
 
-    /// The session is over: its peer is gone, or does not keep to the protocol.
+    /// Ends the session: its peer is gone or violates the protocol.
     pub fn end(&mut self, ending: Ending) {
         if self.lost.is_some() {
             return;
@@ -269,7 +269,7 @@ impl Side {
         }
     }
 
-    /// What one poll of a stream does; whether anything came.
+    /// Does the work of one poll of a stream; returns whether anything arrived.
     pub fn poll(&mut self) -> bool {
         self.common.polls += 1;
         if self.lost.is_some() {
@@ -298,7 +298,7 @@ impl Side {
         any
     }
 
-    /// Writes what was held back.
+    /// Writes frames that were held back.
     pub fn flush(&mut self) {
         if std::mem::take(&mut self.common.dirty).is_empty() || self.lost.is_some() {
             return;
@@ -376,7 +376,7 @@ impl Side {
         any
     }
 
-    /// Takes what is in the completion queue.
+    /// Takes the entries of the completion queue.
     pub fn read_queue(&mut self) {
         loop {
             let cq = self.domain.cq_mut(self.cq);

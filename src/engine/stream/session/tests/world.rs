@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two sessions, the link between them, and all that was posted: what each operation must come to is known here,
-//! whatever the link does.
+//! Two sessions, the link between them, and all posted operations. The world knows the expected result of each
+//! operation, whatever the link does.
 #![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ use crate::ffi::ops::atomic::{Atomic, Family};
 use crate::ffi::ops::transfer::{Context, RemoteSeg, Rx, Tx, What};
 use crate::sys::socket::Socket;
 
-/// Numbers that look random and are the same for the same seed (splitmix64).
+/// Pseudo-random numbers that depend only on the seed (splitmix64).
 pub struct Random(pub u64);
 
 impl Random {
@@ -30,12 +30,12 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// Below `n`.
+    /// Returns a number below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % n as u64) as usize
     }
 
-    /// In one of so many cases.
+    /// Returns true in one of `n` cases.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
@@ -45,7 +45,7 @@ impl Random {
     }
 }
 
-/// The bytes of operation `id`.
+/// Returns the bytes of operation `id`.
 fn content(id: usize, len: usize) -> Vec<u8> {
     let mut random = Random(id as u64);
     let mut bytes = Vec::with_capacity(len + 8);
@@ -56,7 +56,7 @@ fn content(id: usize, len: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a side has where it is read.
+/// Returns the content of the memory that the peer of `side` reads.
 fn pattern(side: usize) -> &'static [u8] {
     static BOTH: OnceLock<[Vec<u8>; 2]> = OnceLock::new();
     &BOTH.get_or_init(|| [0, 1].map(|side| content(1_000_000 + side, READ)))[side]
@@ -69,11 +69,11 @@ struct Op {
     len: usize,
     memory: TestMemory,
     data: Option<u64>,
-    /// Of a write or a read: where in the peer's memory.
+    /// Offset in the peer's memory, for a write or a read.
     at: usize,
-    /// Of an atomic operation.
+    /// Counter of an atomic operation.
     counter: usize,
-    /// Of a message: which lane of the peer, and which message there.
+    /// For a message: its lane at the peer, and its position there.
     lane: usize,
     place: usize,
     is_cancelled: bool,
@@ -83,7 +83,7 @@ struct Op {
 struct Receive {
     side: usize,
     lane: usize,
-    /// Which receive of its lane it is: it takes the message of the same place, cancelled ones left out.
+    /// Position of the receive in its lane, without cancelled ones: it takes the message at the same position.
     place: usize,
     len: usize,
     memory: TestMemory,
@@ -101,14 +101,14 @@ struct Lane {
     receives: usize,
 }
 
-/// Untagged messages; tagged ones by their class.
+/// Classes of tags; untagged messages have a lane of their own.
 const CLASSES: usize = 3;
 const LANES: usize = 1 + CLASSES;
-/// In the peer's memory: what is read, what is written, counters.
+/// Sizes of the areas in the peer's memory: read area, write area, counters.
 const READ: usize = 32 * 1024;
 const WRITE: usize = 28 * 1024;
 const COUNTERS: usize = 8;
-/// Of polls, until all is over.
+/// Maximum of polls until everything is over.
 const ROUNDS: usize = 10_000;
 const MEMORY: usize = READ + WRITE + 8 * COUNTERS;
 
@@ -116,12 +116,12 @@ pub struct World {
     pub random: Random,
     sides: [Side; 2],
     agreed: Agreed,
-    /// By context.
+    /// Indexed by context.
     posted: Vec<Posted>,
     lanes: [[Lane; LANES]; 2],
-    /// Tagged receives take any tag.
+    /// Tagged receives accept any tag.
     is_wild: bool,
-    /// Where the next write goes, on each side.
+    /// Offset of the next write, on each side.
     written: [usize; 2],
     /// Additions and fetching additions posted for each counter.
     added: [[u64; COUNTERS]; 2],
@@ -176,7 +176,7 @@ impl World {
         }
     }
 
-    /// One thing happens.
+    /// Executes one random event.
     pub fn step(&mut self) {
         let side = self.random.below(2);
         match self.random.below(21) {
@@ -203,8 +203,8 @@ impl World {
         self.verify_done();
     }
 
-    /// Changes the limit for unexpected messages, as if other peers used the room or left it. A message of which a part
-    /// is here may stop then, and goes on later.
+    /// Changes the limit for unexpected messages, as if other peers used the room or freed it. A partly received
+    /// message may stop then, and continues later.
     fn change_limit(&mut self, side: usize) {
         let limit = self.random.of(&[0, 2000, 20_000, 1 << 20]);
         self.sides[side].common.limits.saved_bytes = limit;
@@ -296,7 +296,7 @@ impl World {
         }));
     }
 
-    /// Posts something; false if it is to be tried later, or is not served.
+    /// Posts an operation; returns false if it has to be retried later, or is not supported.
     fn accepted(
         &mut self,
         side: usize,
@@ -423,7 +423,7 @@ impl World {
         }));
     }
 
-    /// One is added to a counter of the peer's; perhaps its value before comes back.
+    /// Adds one to a counter of the peer, perhaps with its previous value as the result.
     fn post_atomic(&mut self, side: usize) {
         let (id, peer) = (self.next_context(), 1 - side);
         let counter = self.random.below(COUNTERS);
@@ -476,7 +476,7 @@ impl World {
         }));
     }
 
-    /// Some of what one side has written arrives at the other.
+    /// Delivers some of the bytes that one side has written.
     fn arrive(&mut self, side: usize) {
         let n = self.random.of(&[1, 10, 24, 100, 3000, 1 << 20]);
         if let Link::Sim(sim) = &self.sides[side].link {
@@ -516,7 +516,7 @@ impl World {
         }
     }
 
-    /// The link ends, in the middle of whatever is on its way.
+    /// Ends the link in the middle of the bytes in flight.
     pub fn cut(&mut self) {
         self.is_cut = true;
         self.may_fail = true;
@@ -530,7 +530,7 @@ impl World {
         }
     }
 
-    /// What always holds of a side.
+    /// Checks what must always hold for a side.
     fn check_side(&self, side: usize) {
         let Side {
             lost, is_faulty, ..
@@ -539,7 +539,7 @@ impl World {
         assert!(lost.is_none() || self.may_fail, "side {side}: {lost:?}");
     }
 
-    /// All that was posted comes to its end.
+    /// Lets all posted operations complete.
     pub fn finish(&mut self) {
         for side in 0..2 {
             for lane in 0..LANES {
@@ -610,7 +610,7 @@ impl World {
         left.nth(receive.place).copied()
     }
 
-    /// Nothing is left of what is over.
+    /// Checks that no state is left of completed operations.
     fn check_rest(&self, side: usize) {
         let Side {
             session,
@@ -665,7 +665,7 @@ impl World {
         self.posted.iter().position(is_it).unwrap()
     }
 
-    /// Looks at what has completed since the last time.
+    /// Checks the operations that have completed since the last call.
     fn verify_done(&mut self) {
         let all = [0, 1].map(|side| std::mem::take(&mut self.sides[side].completions));
         for (context, completion) in all.iter().flatten() {
@@ -678,7 +678,7 @@ impl World {
         }
     }
 
-    /// An operation that had to wait for its turn may turn out not to be served: it is as if it had been cancelled.
+    /// Handles an operation that was queued and then refused as unsupported: it counts as cancelled.
     fn note_refused(&mut self, id: usize, completion: &Completion) {
         let agreed = &self.agreed;
         let all = agreed.extended && agreed.rendezvous && !agreed.swap;
@@ -714,7 +714,7 @@ impl World {
             Posted::Op(op) => {
                 op.is_done = true;
                 if !matches!(op.what, What::Read | What::AtomicFetch) {
-                    // It is the application's again.
+                    // The memory belongs to the application again, so it may change.
                     op.memory.iov(0, op.len).fill(&vec![0xdd; op.len]);
                 }
             }
@@ -815,12 +815,12 @@ impl World {
     }
 }
 
-/// Both ends of two rings in this process.
+/// Returns both ends of two rings in this process.
 fn rings(random: &mut Random) -> [Link; 2] {
     let ring = 64 * 1024;
     let (mut there, fd) = ShmChannel::make(ring).unwrap();
     let mut back = ShmChannel::take(&fd, ring, ring).unwrap();
-    // The other process is this one, and its memory may be reached.
+    // The other process is this one, so its memory may be reachable.
     if !random.one_in(3) {
         let process = Some(std::process::id() as i32);
         there.meet(process, &ProcessProbe::own());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What no peer that keeps the rules sends.
+//! Packets that no correct peer sends.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn whole(body: Body<'_>) -> Vec<u8> {
     encode(&Packet { conn: 7, body })
 }
 
-/// The packet with one byte changed.
+/// Returns the packet with one byte changed.
 fn changed(bytes: &[u8], at: usize, byte: u8) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     bytes[at] = byte;
@@ -31,7 +31,7 @@ fn headers_that_say_something_else() {
     assert!(refused(&changed(&eager, 34, 2)).contains("none"));
     assert!(refused(&changed(&eager, 40, 9)).contains("another length"));
     assert!(refused(&changed(&eager, 12, 1)).contains("no connection"));
-    // What the kind does not use says nothing.
+    // Fields that the kind of packet does not use are ignored.
     for at in (2..8).chain(16..32).chain([35]) {
         assert_eq!(decode(&changed(&eager, at, 0xff)), decode(&eager), "{at}");
     }
@@ -121,7 +121,7 @@ fn atomic_operations_that_there_are_not() {
     assert!(refused(&changed(&good, elements, 3)).contains("another length"));
     assert!(refused(&changed(&good, elements + 7, 0xff)).contains("memory"));
     assert!(refused(&good[..HEADER + 50]).contains("target"));
-    // A read brings no operands that would bound it.
+    // A read has no operands that would limit it.
     let read = bytes(atomic(Family::Fetch, FI_ATOMIC_READ, b"", 8));
     assert!(decode(&read).is_ok());
     assert!(refused(&changed(&read, elements + 3, 1)).contains("another length"));

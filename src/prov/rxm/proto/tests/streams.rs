@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Whole connections: all messages of each direction are packets of ours, or accesses to memory.
+//! Whole connections: each message of a direction is an rxm packet or an access to memory.
 
 use super::*;
 use crate::engine::stream::proto::{self as tcp, Decoded, Frame};
 
-/// The messages of one direction, behind the connection message.
+/// Returns the messages of one direction after the connection message.
 fn messages(file: &str) -> Vec<Vec<u8>> {
     let bytes = read_hex(file);
     let (cm, _) = bytes.split_first_chunk().unwrap();
@@ -45,7 +45,7 @@ fn streams_are_packets() {
     assert!(seen > 30, "{seen}");
 }
 
-/// Whatever is cut off, or put behind, no decoder takes it for the packet that it was.
+/// No decoder accepts a truncated or extended packet as the original one.
 #[test]
 fn packets_that_are_cut_or_longer_are_refused() {
     for message in messages("stream-rxm-a2p.hex") {

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::*;
 
-/// One row of index.csv: file, length, and the bytes that carry no meaning or differ from run to run.
+/// One row of index.csv: file, length, and the bytes without meaning or that differ from run to run.
 struct Row {
     file: String,
     masked: Vec<Range<usize>>,
@@ -34,7 +34,7 @@ fn range(text: &str) -> Range<usize> {
     from.parse().unwrap()..to.parse().unwrap()
 }
 
-/// Commas inside double quotes belong to the column.
+/// Splits a row; commas inside double quotes belong to the column.
 fn split(line: &str) -> Vec<String> {
     let mut columns = vec![String::new()];
     let mut quoted = false;
@@ -48,7 +48,7 @@ fn split(line: &str) -> Vec<String> {
     columns
 }
 
-/// The bytes behind the header of the transport, without those that the row masks.
+/// Returns the bytes behind the transport header, without those that the row masks.
 fn masked(mut bytes: Vec<u8>, row: &Row, skip: usize) -> Vec<u8> {
     for range in &row.masked {
         let inside = range.start.max(skip)..range.end.max(skip);
@@ -66,7 +66,7 @@ fn rule(len: usize) -> Vec<u8> {
     (0..len).map(|i| (7 * i + 1) as u8).collect()
 }
 
-/// Packets whose bytes follow the rule, or are those that the row names.
+/// Returns packets whose bytes follow the rule or are those that the row names.
 fn packets() -> Vec<(&'static str, Body<'static>)> {
     let bytes: &'static [u8] = rule(1024).leak();
     let part = |from: usize, len: usize| &bytes[from..from + len];
@@ -198,7 +198,7 @@ fn packets() -> Vec<(&'static str, Body<'static>)> {
     ]
 }
 
-/// Numbers that differ from run to run come from the packet that was captured.
+/// Copies numbers that differ from run to run from the captured packet.
 fn settle<'a>(expected: Body<'a>, found: &Packet<'_>) -> Packet<'a> {
     let body = match (expected, found.body) {
         (Body::Segment(segment, message, bytes), Body::Segment(seen, ..)) => {
@@ -216,7 +216,7 @@ fn settle<'a>(expected: Body<'a>, found: &Packet<'_>) -> Packet<'a> {
                 places,
             },
         ) => {
-            // The tag of the ping-pong is its program's.
+            // The tag of the ping-pong is chosen by its program.
             let tag = if message.tag == 0 {
                 seen.tag
             } else {
@@ -272,7 +272,7 @@ fn packets_are_read_and_produced() {
 fn answers_to_atomic_operations() {
     use Family::{Base, Compare, Fetch};
     let rows = index();
-    // What the target held: 0xff less the number of the byte, changed by what came before.
+    // Previous content of the target: 0xff minus the byte number, changed by earlier operations.
     let cases = [
         ("rxm-20-atomic-sum-response", Base, FI_UINT64, FI_SUM, 0, 0),
         ("rxm-21-fetch-sum-response", Fetch, FI_UINT64, FI_SUM, 0, 16),
@@ -359,7 +359,7 @@ fn connection_messages_are_read_and_produced() {
     check("rxm-03-reject-already", &reject(Reason::Connected));
 }
 
-/// What programs of the original's tests send is read, too; the payload is theirs.
+/// Packets from the programs of upstream's tests are decoded; their payload is not checked.
 #[test]
 fn packets_of_other_programs_are_read() {
     let read = |file: &str| {
@@ -384,7 +384,7 @@ fn packets_of_other_programs_are_read() {
     assert_eq!(read("rxm-32-compare-fabtests"), (1, None, 2, 12));
 }
 
-/// Of accesses to memory rxm adds nothing to the bytes of tcp, which reads those of `tests/vectors/tcp`.
+/// rxm adds no bytes to accesses to memory; `tests/vectors/tcp` covers those.
 #[test]
 fn every_file_is_looked_at() {
     let plain = ["-read", "-write", "-14-", "-15-", "stream-"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What passes which hints, and what the result says.
+//! Hints and the resulting entries.
 
 use super::*;
 use crate::base::{Caps, CompOrder, MrMode, MsgOrder, OpFlags};
@@ -22,7 +22,7 @@ fn without_hints_all_is_shown() {
     assert_eq!(shared.caps, msg.caps | more);
 }
 
-/// For programs that choose from the list instead of asking.
+/// Programs may choose from the list without hints.
 #[test]
 fn without_hints_what_there_is_on_request_comes_last() {
     let params = Params {
@@ -427,7 +427,7 @@ fn what_costs_is_for_who_asks() {
     }
 }
 
-/// Otherwise they would come before the unconnected ones, which have it by themselves.
+/// Otherwise they would precede the unconnected endpoints, which always have the capability.
 #[test]
 fn connected_endpoints_take_many_where_their_type_is_asked_for() {
     let mut hints = empty();
@@ -461,7 +461,7 @@ fn connected_endpoints_match_tags_where_their_type_is_asked_for() {
     assert_eq!(answer.entries[0].ep.rx_ctx_cnt, FI_SHARED_CONTEXT);
 }
 
-/// FI_VARIABLE_MSG, which 2.0 removed, had the bit that FI_EXACT_DIRECTED_RECV has.
+/// FI_VARIABLE_MSG, which 2.0 removed, used the bit of FI_EXACT_DIRECTED_RECV.
 #[test]
 fn a_bit_means_what_it_meant_in_the_api_of_the_program() {
     let hints = Hints {

@@ -89,7 +89,7 @@ fn nodes_and_services_are_places() {
         rdm(Some(c"fi_sockaddr://192.0.2.2:7"), None, 0),
         "0 entries"
     );
-    // Both ways are open from a place with an address of its own.
+    // A place with a specific address can serve as source and as destination.
     let answer = ask_for(&empty(), Some(c"127.0.0.1"), None, 0);
     assert!(
         answer
@@ -183,7 +183,7 @@ fn one_interface_can_be_chosen() {
 
 #[test]
 fn an_entry_that_is_handed_back_is_found_again() {
-    // As a program does for a second endpoint beside one that it opened at a loopback address.
+    // A program does this for a second endpoint next to one that it opened at a loopback address.
     let asked = ask_for(&empty(), Some(c"127.0.0.1"), Some(c"7471"), FI_SOURCE);
     for info in asked.entries {
         assert!(info.caps.contains(Caps::REMOTE_COMM));

@@ -60,7 +60,7 @@ impl<A, M: Memory> DomainState<A, M> {
         self.eps.iter()
     }
 
-    /// The endpoint that reports operations of the receive context with this index which belong to no endpoint. A shared
+    /// The endpoint that reports operations of the receive context with this index that belong to no endpoint. A shared
     /// context has no completion queue, so any endpoint that uses the context and has one reports.
     pub fn reporter(&self, srx: usize) -> Option<usize> {
         let reports = |(_, ep): &(usize, &EpState)| ep.srx == srx && ep.rx_cq.is_some();

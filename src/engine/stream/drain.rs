@@ -84,8 +84,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Refuses an operation without a completion for a peer that is not connected, because only the application can post
-    /// the operation again. Returns `AGAIN`, or the error of the last failed connection.
+    /// Refuses an operation without a completion for a peer that is not connected, because only the application can
+    /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.conns[id];

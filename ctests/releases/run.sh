@@ -51,6 +51,14 @@ mkdir "$folder/short"
 "${CC:-cc}" -std=gnu17 -g -O1 -Wall -Wextra -Werror -fPIC -shared -I "$oldest_include" -o "$folder/short/libshort-fi.so" \
     "$here/short_plugin.c" -L "$library" -lfabric
 export SHORT_PLUGIN=$folder/short
+# A provider of the newest set that serves a device.
+newest=$(sets | tail -n 1)
+newest_include=$library/include-$newest
+[ "$newest" != "$(default_set)" ] || newest_include=$ROOT/include
+mkdir "$folder/device"
+"${CC:-cc}" -std=gnu17 -g -O1 -Wall -Wextra -Werror -fPIC -shared -I "$newest_include" -o "$folder/device/libdevice-fi.so" \
+    "$here/device_plugin.c" -L "$library" -lfabric
+export DEVICE_PLUGIN=$folder/device
 
 for set in $(sets); do
     node=$(releases 3 "$set")
@@ -87,6 +95,8 @@ for set in $(sets); do
 
     compile "short-$set" "$here/short.c" "$include" "$library"
     run "short-$set"
+    compile "device-$set" "$here/device.c" "$include" "$library"
+    run "device-$set"
 
     [ "$set" != "$(default_set)" ] || continue
     say "$set: conformance"

@@ -468,7 +468,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # What takes longer than a check may: not among those above, and to be run before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings nixl release-programs programs fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs fuzz hooks-long shm-long mpi-long memory-long threads-long
 # Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
 # written into MATRIX.md. A selection of them is in check-mpi.
 check-programs: all
@@ -482,7 +482,7 @@ check-bindings: all plugin
 # Programs of each header set and of Debian's libfabric-dev, on this library and on their own upstream: UPSTREAM_2_6 as above.
 check-release-programs: all
 	ctests/releases/programs.sh $(BUILT) $(TARGET)/releases
-# The libfabric plug-in of NIXL's wheel, which asks for FABRIC_1.10, over tcp and sockets.
+# The libfabric plug-in of NIXL's wheel, which asks for FABRIC_1.10, over tcp and sockets. It is also among the programs.
 check-nixl: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/nixl/run.sh $(BUILT) $(TARGET)/python/bin/python $(TARGET)/nixl
@@ -534,4 +534,4 @@ clean:
 	$(CARGO) clean
 
 .PHONY: all man man-settings book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
-.PHONY: build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: check-nixl build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -289,6 +289,16 @@ def several_hosts(world, _ranks):
     return "; ".join(line.removeprefix("ok ") for line in said.splitlines() if line.startswith("ok "))
 
 
+def nixl(world, _ranks):
+    folder = world.library or Path()
+    code, said = world.run([ROOT / "ctests/nixl/run.sh", folder, world.mpich / "bin/python", world.build / "nixl"], 900)
+    if code == SKIPPED or not world.library:
+        raise Missing(next((line for line in said.splitlines() if "SKIPPED" in line), "the wheel brings no libfabric"))
+    if code:
+        raise Broken(said[-3000:])
+    return "all bytes of writes and reads of 1 to 16777216 bytes are right"
+
+
 # Client and server, but for multinode, which is started as often as it has ranks.
 # fi_rdm_multi_domain is not among them: it enables endpoints for messages without a receive queue, which is -FI_ENOCQ, on
 # libfabric's tcp too.
@@ -400,6 +410,8 @@ PROGRAMS = [
     Program("hpcc on Debian's Open MPI, mtl ofi", lambda world: world.version_of("hpcc"), hpcc, 2, True, "hpcc"),
     Program("MPI on four hosts: plain, 1 % loss, 5 ms delay, 20 more interfaces, a cut cable", MPICH, several_hosts, 4,
             command="ctests/hosts/run.py"),
+    Program("NIXL, plug-in LIBFABRIC: two agents over tcp, and over sockets", lambda _: "1.5.1", nixl, 2, True,
+            "ctests/nixl/run.sh"),
     Program("fabtests: multinode, stress, several domains and endpoints, 1 to 8 threads", lambda _: "2.6.0", fabtests,
             command="fi_multinode ..."),
 ]

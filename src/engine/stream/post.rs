@@ -56,18 +56,13 @@ impl<N: Net> Stream<N> {
         domain: &mut DomainOf<N>,
         id: usize,
         tx: &mut Tx<'_>,
-        mut op: TxOp,
+        op: TxOp,
         context: u8,
     ) -> Result {
         if matches!(op.what, What::Write | What::Read) {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
-        if op.what == What::Write && cx.common.limits.answers_writes && session.may_answer_writes()
-        {
-            op.flags |= OpFlags::TRANSMIT_COMPLETE;
-            tx.flags = op.flags;
-        }
         // As `check_heard`, for the session that is at hand.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
@@ -76,7 +71,13 @@ impl<N: Net> Stream<N> {
             What::Msg | What::Tagged if context == 0 => session.post_message(&mut cx, tx, op),
             What::Msg | What::Tagged => session.post_message_to(&mut cx, tx, op, context),
             // Memory belongs to the endpoint, whatever context is named.
-            What::Write => session.post_write(&mut cx, tx, op),
+            What::Write => {
+                if cx.common.limits.answers_writes && session.may_answer_writes() {
+                    tx.flags |= OpFlags::TRANSMIT_COMPLETE;
+                }
+                let flags = tx.flags;
+                session.post_write(&mut cx, tx, TxOp { flags, ..op })
+            }
             What::Read => session.post_read(&mut cx, tx, op),
             // These come as `Atomic`, not as `Tx`.
             What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),

@@ -25,8 +25,8 @@ INTRODUCTION = """\
 <!-- Written by scripts/settings_page.py from what `fi_info -e` says; `make check-book` compares. -->
 
 Settings are environment variables, read once, when a process first calls the library. `fi_info -e` lists them, with the
-values that are set; `fi_info -g WORD` those whose name has that word. A variable that nobody knows, or whose value
-makes no sense, is a line of the log at level warn. They can also stand in a file of the system, `libfabric.conf`;
+values that are set; `fi_info -g WORD` those whose name has that word. An unknown variable, or a value that is
+not valid, is a line of the log at level warn. They can also stand in a file of the system, `libfabric.conf`;
 `FI_PREFER_SYSCONFIG` says which wins.
 
 A switch is `1`, `on`, `true`, `yes`, or `0`, `off`, `false`, `no`.

@@ -21,7 +21,8 @@ build_set() { # SET INCLUDE LINK-FOLDER
     for source in "$ROOT"/examples/c/*.[ch]; do
         sed 's/FI_VERSION(2, 0)/FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION)/' "$source" >"$folder/$1/$(basename "$source")"
     done
-    version="${1%.*} << 16 | ${1#*.}"
+    # The headers of an alpha name the version of the default release.
+    version=$(echo 'FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION' | "${CC:-cc}" -E -P -I "$2" -include rdma/fabric.h - | tail -n 1)
     cat >"$folder/$1/undeclared.c" <<C
 #include <stdio.h>
 #include <stddef.h>

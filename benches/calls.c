@@ -248,7 +248,7 @@ static fi_wr prepared(struct fabric *f, enum fi_op_type type, void *buf, fi_addr
 	return wr;
 }
 
-// What `message` and `several` do, by work requests.
+// Like `message` and `several`, with work requests.
 static void queued(void)
 {
 	uint64_t sent = a->sent;

@@ -116,7 +116,7 @@ static void test_versions(const struct generation *g)
 	}
 }
 
-/* What a node's structs have at their ends is copied by it, and by no older one. */
+/* A node copies the last members of its structs; no older node copies them. */
 static void test_tail(const struct generation *g)
 {
 #ifdef FI_XPU

@@ -43,7 +43,7 @@
 	__asm__(".symver freeinfo_" #node ", fi_freeinfo@FABRIC_" name);
 NODES(DECLARE)
 
-/* What the headers of a node had, and the last API version a program could ask for with them. */
+/* The structs in the headers of a node, and the last API version that a program with these headers could ask for. */
 struct generation {
 	const char *name;
 	uint32_t version;

@@ -16,7 +16,7 @@ use crate::engine::stream::transport::{DomainOf, Stream};
 use crate::engine::unreachable::Unreachable;
 use crate::sys::socket::Socket;
 
-/// What an RDM endpoint keeps for one index of its address vector.
+/// The state of an RDM endpoint for one index of its address vector.
 #[derive(Clone, Copy)]
 pub struct PeerSlot {
     /// The connection, or `NONE`.

@@ -24,15 +24,15 @@ use record::{COMPARE, PIECES, Queue, RESULT, Route, RxRecord, TARGET, TxHead, Tx
 
 /// An endpoint with FI_WR.
 pub trait WorkPath: AtomicPath {
-    /// What the records of this endpoint begin with: `record::new_stamp`.
+    /// The first bytes of the endpoint's records: `record::new_stamp`.
     fn stamp(&self) -> u64;
     /// The route of an operation; of an atomic one without its memory. `NOSYS`: the endpoint has no such operations.
     fn route(&self, tx: &Tx<'_, Self::Memory>) -> Result<Route>;
     /// The flag that the endpoint's order gives to such operations.
     fn order_flag(&self, what: What) -> OpFlags;
-    /// As `Route::generation`, for the source of a receive; none if it takes messages of any peer.
+    /// Like `Route::generation`, for the source of a receive; `None` if the receive takes messages of any peer.
     fn source(&self, what: What, src: u64) -> Result<Option<u32>>;
-    /// Posts a message by the short path of its route. False: nothing has happened.
+    /// Posts a message by the short path of its route. Returns false if it has done nothing.
     fn queue_short(&self, tx: OneTx<Self::Memory>, route: &Route) -> Result<bool>;
     /// As `transmit`, if the destination is still the one that the request was prepared for; else `INVAL`. So are the
     /// others.
@@ -109,7 +109,7 @@ fn reroute<T: WorkPath>(ep: &T, record: &TxRecord) -> Result<Route> {
     unsafe { record.with(OpFlags::empty(), core::ptr::null_mut(), |tx| ep.route(tx)) }
 }
 
-/// Whether `wr` holds a request of this endpoint that this call queues.
+/// Returns true if `wr` holds a request of this endpoint that this call may queue.
 ///
 /// # Safety
 /// `wr` is NULL or has room for a stamp.

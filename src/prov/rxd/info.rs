@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What rxd offers over the DGRAM endpoints of other providers: one entry for each of theirs; fi_rxd(7), fi_getinfo(3).
+//! The entries of rxd: one for each DGRAM entry of another provider; fi_rxd(7), fi_getinfo(3).
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

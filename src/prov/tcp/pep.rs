@@ -234,7 +234,7 @@ impl Shared {
         info.src_addr = Some(addr::to_bytes(&local));
         info.dest_addr = Some(addr::to_bytes(&from));
         info.handle = handle;
-        // They were not read from the caller, whose struct may end before them.
+        // The sizes were not read from the caller, whose struct may end before them.
         set_sizes(&mut info);
         match info.write_for_event() {
             Ok((info, release)) => {

@@ -20,7 +20,7 @@ pub(super) enum Record {
     Rx(RxRecord),
 }
 
-/// Whether requests of this type are queued as receives.
+/// Returns true if requests of this type are queued as receives.
 pub(super) fn is_receive(op: fi_op_type) -> bool {
     matches!(op, FI_OP_RECV | FI_OP_TRECV)
 }
@@ -326,7 +326,7 @@ pub(super) fn check<T: WorkPath>(ep: &T, record: &TxRecord, asked: OpFlags) -> R
         _ => check_flags(asked, SEND_FLAGS)?,
     }
     match what {
-        // They have no outbound data, or a length in elements, which was checked when it was prepared.
+        // Reads have no outbound data. Atomics have a length in elements, which was checked when they were prepared.
         What::Read | What::Atomic | What::AtomicFetch => Ok(()),
         _ => check_inject(ep, what, asked, record.len()),
     }

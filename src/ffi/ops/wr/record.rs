@@ -45,7 +45,7 @@ impl Route {
 /// Bytes of a header that a transport may encode ahead.
 pub const ROUTE_HEADER: usize = 32;
 
-/// What the stamp of a record says beside the endpoint: the call that queues it.
+/// The call that queues a record. The stamp of the record holds it, beside the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Queue {

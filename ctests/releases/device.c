@@ -9,13 +9,10 @@
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_errno.h>
-#ifdef FI_XPU
 #include <rdma/fi_xpu.h>
-#endif
 
 #include "../check.h"
 
-#ifdef FI_XPU
 static void *guarded(const void *from, size_t size)
 {
 	size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -94,12 +91,9 @@ static void query_with_hooks(void)
 	setenv("FI_LOG_LOCATION", "/dev/null", 1);
 	query();
 }
-#endif
 
 static const struct test tests[] = {
-#ifdef FI_XPU
 	TEST(query), TEST(query_with_hooks),
-#endif
 };
 
 int main(int argc, char **argv)

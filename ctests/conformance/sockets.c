@@ -203,8 +203,12 @@ static uint64_t post_access(struct env *t, struct refusal *r, enum access access
 
 static void write_and_check(struct env *t, struct refusal *r, unsigned count)
 {
+	struct region other = new_region(t, &t->b, new_buf(t, LEN, 0), FI_REMOTE_READ);
 	void *ctx = new_ctx();
 
+	// Registering memory takes the lock of the domain, so ThreadSanitizer sees that the progress thread writes after this
+	// thread has looked at the memory.
+	shut(t, &other.mr->fid);
 	for (unsigned i = 0; i < count; i++)
 		POST(t, fi_write(t->a.ep, r->out.mem, LEN, NULL, t->a.peer, r->writable.at, r->writable.key, ctx));
 	for (unsigned i = 0; i < count; i++)

@@ -231,7 +231,9 @@ def objects(library, info, kind):
     result = lib.lib.fi_mr_reg(c_void_p(domain), memory, c_size_t(4096), c_uint64(C("FI_REMOTE_WRITE")), c_uint64(0),
                                c_uint64(0), c_uint64(0), byref(region), None)
     keep("mr", "fid", region.value if result == 0 else result)
-    keep("ep", "fid_ep", lib.open("fi_endpoint", domain, info, None))
+    # Work requests are for endpoints that ask for them.
+    asked = [entry for entry in lib.infos(lib.name(info), kind, info.contents.caps | C("FI_WR")) if lib.name(entry) == lib.name(info)]
+    keep("ep", "fid_ep", lib.open("fi_endpoint", domain, asked[0] if asked else info, None))
     if kind == "FI_EP_MSG":
         keep("pep", "fid_pep", lib.open("fi_passive_ep", fabric, info, None))
     keep("scalable ep", "fid_ep", lib.open("fi_scalable_ep", domain, info, None))

@@ -51,7 +51,7 @@ static struct fid_ep *posted_at(struct world *w, const struct operation *op)
 	return node ? node->rx[op->at] : NULL;
 }
 
-// Cancels posted receives that name this sender (all for NOBODY), as an application does before it removes an address.
+// Cancels posted receives of messages from one sender (all for NOBODY), as an application does before it removes an address.
 static void cancel(struct world *w, struct vector *vector, int from)
 {
 	for (int i = 0; i < w->operation_count; i++) {

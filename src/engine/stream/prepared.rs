@@ -106,8 +106,10 @@ impl<N: Net> Prepares for Stream<N> {
         };
         let header_len = usize::from(route.header_len).min(ROUTE_HEADER);
         let mut header = route.header;
+        // Lengths are checked again, because the caller can have overwritten the record.
         if N::ALL_SHM || N::MAY_SHARE && conn.link.is_shm() {
             let posted = route.links & Route::SHARED_MEMORY != 0
+                && op.len <= RECORD - MAX_MESSAGE_HEADER
                 && conn
                     .session
                     .post_encoded(&mut conn.link, &mut header, header_len, &tx.piece);
@@ -116,7 +118,7 @@ impl<N: Net> Prepares for Stream<N> {
             }
             return posted;
         }
-        if route.links & Route::SOCKET == 0 {
+        if route.links & Route::SOCKET == 0 || op.len > TOGETHER {
             return false;
         }
         let (session, mut cx) = self.at(domain, id);

@@ -3,8 +3,9 @@
 """budget.py OURS [--other OTHER] [--write]: instructions of each call of the data path, counted by callgrind, and what it
 asks the heap for; compared with benches/budget.csv, or written there. All of it for each provider of PROVIDERS.
 
-A count that is 5 % above the budget fails, and so does one that is 5 % below: what was gained is to be written down, or
-the next change can lose it unseen. A call that allocates or formats text fails. Instructions depend on the compiler and on
+Each call is counted in several runs, of which the least counts: a poll that finds a clock to look at takes more, and on a
+busy machine there are many of those. A count that is 5 % above the budget fails, and so does one that is 5 % below: what
+was gained is to be written down, or the next change can lose it unseen. A call that allocates or formats text fails. Instructions depend on the compiler and on
 the C library's memcpy; with another Rust than the budget's, the comparison of counts is left out, and says so.
 """
 import argparse
@@ -25,6 +26,8 @@ TOLERANCE = 0.05
 SKIPPED = 77
 # As in benches/calls.c.
 COUNT = 200
+# Runs of the program for each provider. More of them, up to the second number, while a call is above its budget.
+RUNS = (3, 10)
 PROVIDERS = ["tcp", "sockets", "shm"]
 
 # What a row counts, the function of benches/calls.c, and for how many operations it stands in each round.
@@ -66,6 +69,22 @@ def profile(program, library, provider):
         if done.returncode:
             return f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
         return parse(out.read_text().splitlines())
+
+
+def least(program, library, provider, budget):
+    """Instructions of each call, the least of several runs, and the functions that were called; or the text of a failure."""
+    counts, functions = {}, set()
+    for run in range(RUNS[1]):
+        found = profile(program, library, provider)
+        if isinstance(found, str):
+            return found
+        for row, count in per_call(provider, found[0]).items():
+            counts[row] = min(count, counts.get(row, count))
+        functions |= found[1]
+        over = any(row in budget and change(counts[row], budget[row]) > TOLERANCE for row in counts)
+        if run + 1 >= RUNS[0] and not over:
+            break
+    return counts, functions
 
 
 def argument(provider):
@@ -137,12 +156,16 @@ def count_other(program, library, budget):
         return {row: float(old["other"]) for row, old in budget.items() if old["other"]}
     counts = {}
     for provider in PROVIDERS:
-        found = profile(program, library, provider)
+        found = least(program, library, provider, {})
         if isinstance(found, str):
             print(f"NOT COUNTED, {provider} of the other library: {found.strip().splitlines()[-1]}")
         else:
-            counts |= per_call(provider, found[0])
+            counts |= found[0]
     return counts
+
+
+def change(count, row):
+    return count / float(row["ours"]) - 1
 
 
 def compare(counts, budget):
@@ -154,12 +177,12 @@ def compare(counts, budget):
         if row is None:
             off.append(f"{call} has no budget")
             continue
-        change = count / float(row["ours"]) - 1
-        print(f"{call:<42}{row['ours']:>8}{count:>8.0f}{change:>+9.1%}{row['other']:>8}")
-        if change > TOLERANCE:
-            off.append(f"{call} takes {change:.1%} more than its budget")
-        elif change < -TOLERANCE:
-            off.append(f"{call} takes {-change:.1%} less than its budget: write it down with `make budget`")
+        more = change(count, row)
+        print(f"{call:<42}{row['ours']:>8}{count:>8.0f}{more:>+9.1%}{row['other']:>8}")
+        if more > TOLERANCE:
+            off.append(f"{call} takes {more:.1%} more than its budget")
+        elif more < -TOLERANCE:
+            off.append(f"{call} takes {-more:.1%} less than its budget: write it down with `make budget`")
     return off
 
 
@@ -180,18 +203,18 @@ def main():
     preload = build(args.build, None, "allocs.so", ["allocs.c"], ["-shared", "-fPIC"])
 
     counts, off = {}, []
+    facts, budget = read_budget()
     for provider in PROVIDERS:
-        found = profile(program, ours, provider)
+        found = least(program, ours, provider, budget)
         if isinstance(found, str):
             sys.exit(found)
-        costs, functions = found
-        counts |= per_call(provider, costs)
+        counts |= found[0]
+        functions = found[1]
         off += [f"{provider}, text is formatted: {name}" for name in sorted(functions) if FORMATS.search(name)]
         heap = allocations(program, preload, ours, provider)
         print(f"allocations of an operation, {provider}: " + ", ".join(f"{what} {count:g}" for what, count in heap.items()))
         # A pool may grow once.
         off += [f"{provider}, {what}: {count:g} allocations" for what, count in heap.items() if count > 0.01]
-    facts, budget = read_budget()
     if args.write:
         write_budget(counts, count_other(anywhere, args.other and args.other.resolve(), budget))
         facts, budget = read_budget()

@@ -5,6 +5,8 @@
 
 #ifdef FI_WR
 
+#include <sys/mman.h>
+
 #include <rdma/fi_wr.h>
 
 enum { LEN = 64 };
@@ -341,6 +343,21 @@ WR_BOTH(queued_many_times, "A request is queued again while operations of it are
 		CHECK(holds(in[i], LEN, 9));
 		done(t, t->a.txcq, sent[i], SENT(tagged));
 	}
+}
+
+WR_BOTH(description_is_only_read, "A description may lie in memory that cannot be written")
+{
+	PAIR(t);
+	struct request *send = describe(&t->a, tagged ? FI_OP_TSEND : FI_OP_SEND, new_buf(t, LEN, 5), NULL, 0);
+	struct request *constant = mmap(NULL, sizeof *send, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(constant != MAP_FAILED);
+	*constant = *send;
+	constant->attr.op.msg = &constant->op.msg;
+	OK(mprotect(constant, sizeof *constant, PROT_READ));
+	OK(fi_wr_prepare(t->a.ep, &constant->attr, send->wr, &send->len));
+	OK(munmap(constant, sizeof *constant));
+	arrives(t, send, tagged, LEN, 5);
 }
 
 WR_BOTH(buffer_is_free_after_queueing, "A request may be overwritten as soon as it is queued")

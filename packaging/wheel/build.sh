@@ -40,6 +40,9 @@ else
     (cd "$ROOT" && "${zigbuild[@]}" --features tools --lib)
     ln -sf libfabric.so "$built/libfabric.so.1"
     (cd "$ROOT" && "${zigbuild[@]}" --features tools --bins)
+    for set in $(sets | grep -vx "$(default_set)"); do
+        "$ROOT/scripts/link_stub.sh" "$built/libfabric.so" "$(releases 3 "$set")" "$built/link-$set"
+    done
     say "Plug-in for glibc $GLIBC"
     (cd "$ROOT" && "$remapped" cargo-zigbuild rustc --release --locked --target "$TRIPLE.$GLIBC" --lib --features plugin \
         --crate-type staticlib)

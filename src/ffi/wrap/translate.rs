@@ -134,39 +134,59 @@ holders! {
 
 type Handle = *mut fid;
 
-/// The endpoint that the description of an operation begins with is exchanged during the call.
-impl Argument for *const fi_wr_attr {
-    type Held = Handle;
-
-    unsafe fn enter(self, held: &mut Handle) -> Self {
-        // SAFETY: the struct of the caller.
-        if let Some(place) = unsafe { endpoint_of(self) } {
-            // SAFETY: as above. Nobody else may use it during the call.
-            unsafe {
-                *held = *place;
-                *place = inside(*held);
-            }
-        }
-        self
-    }
-
-    unsafe fn leave(self, held: Handle, _layer: &Arc<Layer>, _succeeded: bool) {
-        // SAFETY: as in `enter`.
-        if let Some(place) = unsafe { endpoint_of(self) } {
-            // SAFETY: as in `enter`.
-            unsafe { *place = held };
-        }
-    }
+/// A copy of an operation's description that names the endpoint inside. The caller's own description is only read: it may
+/// be constant, and other threads may use it.
+pub(super) struct WrCopy {
+    attr: fi_wr_attr,
+    operation: Operation,
 }
 
-/// Where the endpoint stands in the description of an operation.
-///
-/// # Safety
-/// NULL or a description whose pointer is NULL or valid.
-unsafe fn endpoint_of(attr: *const fi_wr_attr) -> Option<*mut Handle> {
-    // SAFETY: promised by the caller; all members of the union are pointers.
-    let operation = unsafe { attr.as_ref()?.op.msg };
-    (!operation.is_null()).then(|| operation.cast())
+/// The longest of the operations; each begins with its endpoint.
+union Operation {
+    ep: *mut fid,
+    msg: fi_op_msg,
+    tagged: fi_op_tagged,
+    rma: fi_op_rma,
+    atomic: fi_op_atomic,
+    fetch_atomic: fi_op_fetch_atomic,
+    compare_atomic: fi_op_compare_atomic,
+}
+
+impl Argument for *const fi_wr_attr {
+    type Held = Option<WrCopy>;
+
+    unsafe fn enter(self, held: &mut Self::Held) -> Self {
+        // SAFETY: the struct of the caller, whose union has pointers alone.
+        let Some((attr, op)) = (unsafe { self.as_ref().map(|attr| (*attr, attr.op)) }) else {
+            return self;
+        };
+        // SAFETY: as above; a pointer that is not NULL leads to the operation that the type names.
+        let operation = unsafe {
+            match attr.op_type {
+                FI_OP_RECV | FI_OP_SEND => op.msg.as_ref().map(|&msg| Operation { msg }),
+                FI_OP_TRECV | FI_OP_TSEND => op.tagged.as_ref().map(|&tagged| Operation { tagged }),
+                FI_OP_READ | FI_OP_WRITE => op.rma.as_ref().map(|&rma| Operation { rma }),
+                FI_OP_ATOMIC => op.atomic.as_ref().map(|&atomic| Operation { atomic }),
+                FI_OP_FETCH_ATOMIC => {
+                    (op.fetch_atomic.as_ref()).map(|&fetch_atomic| Operation { fetch_atomic })
+                }
+                FI_OP_COMPARE_ATOMIC => {
+                    (op.compare_atomic.as_ref()).map(|&compare_atomic| Operation { compare_atomic })
+                }
+                // The object inside refuses it.
+                _ => None,
+            }
+        };
+        let Some(operation) = operation else {
+            return self;
+        };
+        let copy = held.insert(WrCopy { attr, operation });
+        // SAFETY: every member of the union begins with an endpoint.
+        let endpoint = unsafe { copy.operation.ep };
+        copy.operation.ep = inside(endpoint);
+        copy.attr.op.msg = (&raw mut copy.operation).cast();
+        &raw const copy.attr
+    }
 }
 
 // Every operation begins with its endpoint.

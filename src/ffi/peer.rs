@@ -204,8 +204,8 @@ impl PeerSrx {
 }
 
 /// Returns the places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, to which release 2.8 added the
-/// member `wr`. An owner with older headers has `owner_ops` in the place of `wr`. The function tells them apart by the
-/// size of the table; `wr` may be NULL.
+/// member `wr`. An owner with older headers has `owner_ops` in the place of `wr`. The size of
+/// the table distinguishes the two; `wr` may be NULL.
 ///
 /// # Safety
 /// NULL, or a struct of any release.

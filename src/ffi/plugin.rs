@@ -50,8 +50,8 @@ const OLDEST: u32 = 1 << 16 | 3;
 const WITH_XPU: u32 = 2 << 16 | 7;
 
 impl Plugin {
-    /// Opens the file and calls its `fi_prov_ini` in a new thread. If the call does not return within `limit`, the thread
-    /// is abandoned. `inside` is called in that thread first.
+    /// Opens the file and calls its `fi_prov_ini` in a new thread. If the call does not return within `limit`, the
+    /// thread is abandoned. `inside` is called in that thread first.
     pub fn load(
         file: &Path,
         limit: Duration,
@@ -95,8 +95,8 @@ impl Plugin {
             return Err(refused);
         }
         let path = shared_object::file_of(raw.cast()).and_then(|path| path.canonicalize().ok());
-        // SAFETY: not NULL, and terminated. The struct and its strings stay until the process ends, because the object is
-        // never closed.
+        // SAFETY: not NULL, and terminated. The struct and its strings stay until the process ends, because the object
+        // is never closed.
         let name = unsafe { CStr::from_ptr(provider.name) };
         object.keep();
         Ok(Plugin {

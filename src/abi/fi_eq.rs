@@ -65,7 +65,7 @@ c_enum! {
 c_enum! {
     /// Meaning of the argument `cond` of fi_cq_sread. fi_cq(3)
     pub enum fi_cq_wait_cond {
-        /// It is ignored.
+        /// The argument is ignored.
         FI_CQ_COND_NONE = 0,
         /// The number of entries to wait for, cast to a pointer.
         FI_CQ_COND_THRESHOLD = 1,

@@ -181,5 +181,5 @@ impl<'a> Info<'a> {
     }
 }
 
-/// No provider's addresses are longer.
+/// Limit on an address; no provider's addresses are longer.
 const MAX_ADDR: usize = 4096;

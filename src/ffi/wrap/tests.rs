@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Wrappers around hand-made objects, which behave unlike this library's providers.
+//! Wrappers around mock objects, which behave differently from this library's providers.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -35,7 +35,7 @@ fn made<T>(object: T) -> *mut T {
 }
 
 fn fid(class: u32) -> fid {
-    // SAFETY: a table of NULLs but for these.
+    // SAFETY: a table of NULLs except for these.
     let ops = fi_ops {
         size: size_of::<fi_ops>(),
         close: Some(close),
@@ -113,7 +113,7 @@ fn open(layers: usize, api: u32) -> *mut fid_fabric {
         }
     };
     INSIDE.set(made(inside));
-    // SAFETY: just made.
+    // SAFETY: opened just now.
     let mut fabric = unsafe { Fabric::new(inside_of_test().fabric) }.unwrap();
     for _ in 0..layers {
         fabric = wrap_fabric(fabric, api, None);

@@ -67,7 +67,7 @@ pub fn granted(wanted: Caps, offered: Offered) -> Caps {
     with_modifiers(wanted & (PRIMARY | COSTLY | offered.on_request) | added)
 }
 
-/// The same for the transmit side: `side` are the hints in its own attributes, `wanted` those of the whole entry.
+/// The same for the transmit side: `side` is the set of hints in its own attributes, `wanted` those of the whole entry.
 pub fn granted_tx(side: Caps, wanted: Caps, offered: Offered) -> Caps {
     granted_side(side, wanted, offered, TX_PRIMARY, TX)
 }

@@ -312,7 +312,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Places for a query without addresses: each address of this machine, or one place for all of them.
+    /// Returns places for a query without addresses: each address of this machine, or one place for all of them.
     fn everywhere(&self) -> Vec<Place> {
         // A program that passes an entry of an earlier result as hints names its interface, and gets the same entry.
         let remote = self.hints.caps.contains(Caps::REMOTE_COMM);

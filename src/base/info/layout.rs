@@ -81,8 +81,8 @@ impl Layout {
     /// Bytes of `fi_cntr_attr` that every caller has.
     pub const CNTR_ATTR: usize = 24;
 
-    /// Bytes of `fi_mr_attr` with the members that the library reads: keys were added with 1.5, the kind of memory with
-    /// 1.9, parts of a region with 2.0.
+    /// Returns the number of bytes of `fi_mr_attr` with the members that the library reads: keys were added with 1.5,
+    /// the kind of memory with 1.9, parts of a region with 2.0.
     pub const fn mr_attr(version: u32) -> usize {
         match version {
             0x0002_0000.. => size_of::<abi::fi_mr_attr>(),

@@ -58,7 +58,8 @@ pub fn select<P: Place>(
 
 /// Returns the answer to a query, and for a query without hints also the answer to `all`, if `wanted` (a setting of the
 /// user). Some programs, such as MPICH, pass no hints and choose from the list, so the entries on request come last.
-/// They are off by default: MPICH would choose them, and then could not communicate with peers that use libfabric.
+/// The setting is off by default: MPICH would choose them, and then could not communicate with peers that use
+/// libfabric.
 pub fn with_all(
     query: &Query,
     wanted: bool,

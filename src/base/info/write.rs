@@ -198,7 +198,7 @@ impl Drop for Entry {
     }
 }
 
-/// A zeroed struct on the C heap.
+/// Returns a zeroed struct on the C heap.
 fn new_zeroed<T: Plain>() -> Result<*mut T> {
     let piece = heap::zeroed(size_of::<T>()).ok_or(Error::NOMEM)?;
     Ok(piece.as_ptr().cast())

@@ -143,7 +143,7 @@ pub unsafe fn fabric_attr(text: &mut Text, depth: usize, attr: Option<&fi_fabric
     version(text, depth, "api_version", attr.api_version);
 }
 
-/// The bytes of a C string; `None` for NULL.
+/// Returns the bytes of a C string; `None` for NULL.
 ///
 /// # Safety
 /// `string` is NULL or ends with a zero, and stays as it is while the result is in use.

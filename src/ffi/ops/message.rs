@@ -32,7 +32,7 @@ macro_rules! message_ops {
             }
         }
 
-        /// The table of an endpoint that only receives (a shared receive context).
+        /// Returns the table of an endpoint that only receives (a shared receive context).
         pub fn receive_table<T: DataPath>() -> &'static $ops {
             &$ops {
                 recv: Some(recv::<T>),
@@ -43,7 +43,7 @@ macro_rules! message_ops {
             }
         }
 
-        /// The table of an endpoint that only sends (a transmit context).
+        /// Returns the table of an endpoint that only sends (a transmit context).
         pub fn send_table<T: DataPath>() -> &'static $ops {
             &$ops {
                 send: Some(send::<T>),

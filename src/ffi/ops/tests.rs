@@ -22,7 +22,7 @@ use crate::hmem::Desc;
 #[derive(Default)]
 struct Probe {
     seen: Mutex<Vec<Vec<Desc>>>,
-    /// The flags of the last operation, and the default flags.
+    /// The flags of the last operation; `op_flags` are the default flags.
     flags: AtomicU64,
     op_flags: AtomicU64,
 }
@@ -297,7 +297,7 @@ fn of_reads_and_writes() {
     b.expect("writemsg", call!(t, writemsg, b.ep, &m, 0), two);
 }
 
-/// An atomic message of two pieces with descriptors `ds`.
+/// Returns an atomic message of two pieces with descriptors `ds`.
 fn atomic_msg(iocs: &[fi_ioc; 2], ds: *mut *mut c_void, target: &fi_rma_ioc) -> fi_msg_atomic {
     fi_msg_atomic {
         msg_iov: iocs.as_ptr(),

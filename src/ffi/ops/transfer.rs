@@ -56,7 +56,7 @@ impl Context {
         self.0
     }
 
-    /// A context for a test, of an operation without FI_TRIGGER.
+    /// Returns a context for a test, of an operation without FI_TRIGGER.
     #[cfg(test)]
     pub fn of_test(number: usize) -> Context {
         Context(number)
@@ -268,7 +268,7 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
     object(unsafe { object::get::<T, fid_ep>(ep) })
 }
 
-/// An I/O vector of one buffer with its descriptor.
+/// Returns an I/O vector of one buffer with its descriptor.
 ///
 /// # Safety
 /// `buf[..len]` must stay valid until the completion of the operation.

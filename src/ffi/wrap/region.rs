@@ -30,7 +30,7 @@ impl<'a> Call<'a> {
 }
 
 impl Domain<'_> {
-    /// The domain as a number, the same as `Call::object` of a call on it.
+    /// Returns the domain as a number, the same as `Call::object` of a call on it.
     pub fn object(self) -> usize {
         self.fid.addr().get()
     }

@@ -15,7 +15,7 @@ use crate::base::Error;
 use crate::ffi::ops::status;
 use crate::ffi::{live, object, slots};
 
-/// The slot `close` of a wrapper.
+/// Implements the slot `close` of a wrapper.
 pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
     let seen = |wrapper: &Wrapper<H>| {
         // SAFETY: the object inside is open as long as the wrapper is.

@@ -93,7 +93,7 @@ impl ReceiveWork<'_> {
     }
 }
 
-/// A tagged message without its tag.
+/// Returns a tagged message without its tag.
 fn untagged(msg: &fi_msg_tagged) -> fi_msg {
     fi_msg {
         msg_iov: msg.msg_iov,

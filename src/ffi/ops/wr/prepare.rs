@@ -332,7 +332,7 @@ pub(super) fn check<T: WorkPath>(ep: &T, record: &TxRecord, asked: OpFlags) -> R
     }
 }
 
-/// A tagged message without its tag.
+/// Returns a tagged message without its tag.
 fn untagged(msg: &fi_msg_tagged) -> fi_msg {
     fi_msg {
         msg_iov: msg.msg_iov,

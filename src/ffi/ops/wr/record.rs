@@ -166,7 +166,8 @@ impl TxHead {
         }
     }
 
-    /// Returns the number of entries of one of the arrays, at most the capacity of the array.
+    /// Returns the number of entries of one of the arrays. The caller must check it, because it is from the caller's
+    /// buffer.
     pub fn count(&self, array: usize) -> usize {
         usize::from(self.counts[array])
     }

@@ -156,7 +156,7 @@ struct fid_xpu_ctx;
 
 /**
  * One buffer receives many messages until less than FI_OPT_MIN_MULTI_RECV bytes are left. In
- * a completion: the buffer is given back.
+ * a completion: the buffer belongs to the application again.
  */
 #define FI_MULTI_RECV (1ull << 16)
 
@@ -208,7 +208,7 @@ struct fid_xpu_ctx;
 /** For an endpoint that another provider drives. fi_peer(3) */
 #define FI_PEER_TRANSFER (1ull << 36)
 
-/** Capability and flag: the application chooses the fi_addr_t of each address. */
+/** Capability and flag: completions report addresses as numbers that the application chooses. */
 #define FI_AV_USER_ID (1ull << 41)
 
 /** For fi_av_insert: the peer is behind a firewall and connects by itself. */
@@ -903,7 +903,7 @@ struct fi_domain_attr {
     size_t mr_key_size;
     /** Bytes of remote CQ data in a completion, 0 to 8. */
     size_t cq_data_size;
-    /** Number of completion queues with the best performance. */
+    /** Optimal number of completion queues. */
     size_t cq_cnt;
     /** How many endpoints can be open. */
     size_t ep_cnt;
@@ -919,7 +919,7 @@ struct fi_domain_attr {
     size_t max_ep_stx_ctx;
     /** Most shared receive contexts. */
     size_t max_ep_srx_ctx;
-    /** Number of counters with the best performance. */
+    /** Optimal number of counters. */
     size_t cntr_cnt;
     /** Most pieces of memory in one region. */
     size_t mr_iov_limit;

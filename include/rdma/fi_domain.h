@@ -74,7 +74,7 @@ struct fid_xpu_ctx;
 /** For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`. */
 #define FI_MR_DMABUF (1ull << 40)
 
-/** For a region: the first access also ends the registration. */
+/** For a region: the key is invalid after one access. */
 #define FI_MR_SINGLE_USE (1ull << 41)
 
 /** For a region: memory of the host, allocated by the functions of a device. */
@@ -707,8 +707,8 @@ static inline const char *fi_av_straddr(struct fid_av *av, const void *addr, cha
 }
 
 /*
- * Authorization keys as addresses (FI_AV_AUTH_KEY), and fi_addr_t values that the application chooses
- * (FI_AV_USER_ID). -FI_ENOSYS: not supported. fi_av(3)
+ * Authorization keys as addresses (FI_AV_AUTH_KEY), and numbers of the application that completions report
+ * instead of addresses (FI_AV_USER_ID). -FI_ENOSYS: not supported. fi_av(3)
  */
 static inline int
 fi_av_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,

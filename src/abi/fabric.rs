@@ -51,7 +51,7 @@ pub const FI_REMOTE_READ: u64 = 1u64 << 12;
 /// Writes by peers.
 pub const FI_REMOTE_WRITE: u64 = 1u64 << 13;
 /// One buffer receives many messages until less than FI_OPT_MIN_MULTI_RECV bytes are left. In
-/// a completion: the buffer is given back.
+/// a completion: the buffer belongs to the application again.
 pub const FI_MULTI_RECV: u64 = 1u64 << 16;
 /// The operation carries 64 bits into the peer's completion. In a completion: `data` is valid.
 pub const FI_REMOTE_CQ_DATA: u64 = 1u64 << 17;
@@ -88,7 +88,7 @@ pub const FI_PEER_TRANSFER: u64 = 1u64 << 36;
 // since 2.8
 /// Capability: requests are prepared once and queued often. fi_endpoint(3)
 pub const FI_WR: u64 = 1u64 << 39;
-/// Capability and flag: the application chooses the fi_addr_t of each address.
+/// Capability and flag: completions report addresses as numbers that the application chooses.
 pub const FI_AV_USER_ID: u64 = 1u64 << 41;
 /// For fi_av_insert: the peer is behind a firewall and connects by itself.
 pub const FI_FIREWALL_ADDR: u64 = 1u64 << 42;
@@ -677,7 +677,7 @@ pub struct fi_domain_attr {
     pub mr_key_size: usize,
     /// Bytes of remote CQ data in a completion, 0 to 8.
     pub cq_data_size: usize,
-    /// Number of completion queues with the best performance.
+    /// Optimal number of completion queues.
     pub cq_cnt: usize,
     /// How many endpoints can be open.
     pub ep_cnt: usize,
@@ -693,7 +693,7 @@ pub struct fi_domain_attr {
     pub max_ep_stx_ctx: usize,
     /// Most shared receive contexts.
     pub max_ep_srx_ctx: usize,
-    /// Number of counters with the best performance.
+    /// Optimal number of counters.
     pub cntr_cnt: usize,
     /// Most pieces of memory in one region.
     pub mr_iov_limit: usize,

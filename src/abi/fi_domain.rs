@@ -32,7 +32,7 @@ pub const FI_SCATTER_SET: u64 = 1u64 << 47;
 pub const FI_GATHER_SET: u64 = 1u64 << 48;
 /// For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`.
 pub const FI_MR_DMABUF: u64 = 1u64 << 40;
-/// For a region: the first access also ends the registration.
+/// For a region: the key is invalid after one access.
 pub const FI_MR_SINGLE_USE: u64 = 1u64 << 41;
 /// For a region: memory of the host, allocated by the functions of a device.
 pub const FI_HMEM_HOST_ALLOC: u64 = 1u64 << 45;

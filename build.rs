@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Links the shared object with its name and version nodes, and writes the public headers.
 //!
-//! A header is a template src/abi/<name>.h.in around the types of src/abi/<name>.rs, which cbindgen translates. The table
-//! src/abi/releases.tsv lists the releases. The headers of the default release are committed in include/; each other
-//! release has its set in the folder include-<interface> of the build profile. A header is rewritten only if it differs.
+//! Each header consists of a template src/abi/<name>.h.in and the types of src/abi/<name>.rs, which cbindgen
+//! translates. The table src/abi/releases.tsv lists the releases. The headers of the default release are committed in
+//! include/; those of other releases are in the folder include-<interface> of the build profile. A header is
+//! rewritten only if it differs.
 //!
-//! The library itself always has the newest ABI of the table. Additions are marked in src/abi: a line `// since 2.7` stands
-//! in front of a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is its opposite.
+//! The library itself always has the newest ABI of the table. Additions are marked in src/abi: a line `// since 2.7`
+//! before a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is the opposite.
 
 #[path = "scripts/releases.rs"]
 mod releases;
@@ -39,8 +40,8 @@ fn main() {
     }
 }
 
-/// The version that the headers of a release name. A guess for an alpha: its headers name that of the release before,
-/// because fi_getinfo accepts no newer one until the release is out.
+/// Returns the version that the headers of a release state. For an alpha it is a guess: its headers state the previous
+/// release, because fi_getinfo accepts no newer version until the release is published.
 fn named_version(release: &Release, releases: &[Release]) -> (u32, u32) {
     match release.state == "alpha" {
         true => number(&default_of(releases).interface),
@@ -48,14 +49,15 @@ fn named_version(release: &Release, releases: &[Release]) -> (u32, u32) {
     }
 }
 
-/// Where cargo puts the library: target/<profile>.
+/// Returns the folder in which cargo puts the library: target/<profile>.
 fn profile_folder() -> PathBuf {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     // target/<profile>/build/<package>/out
     out.ancestors().nth(3).expect("target folder").to_owned()
 }
 
-/// What `base::identity` says: our version, and the commit, of which a source without a repository has a file.
+/// Sets the variables for `base::identity`: the version of this library, and the commit, which is in a file if the
+/// source has no repository.
 fn identity(root: &Path) {
     let manifest = fs::read_to_string(root.join("Cargo.toml")).expect("read Cargo.toml");
     println!("cargo:rerun-if-changed=Cargo.toml");
@@ -90,7 +92,7 @@ fn commit_of(root: &Path) -> Option<String> {
         let text = String::from_utf8(done.stdout).ok()?;
         done.status.success().then(|| text.trim().to_owned())
     };
-    // Of a repository around a source that has none of its own nothing can be said.
+    // A repository around a source without its own does not identify that source.
     let top = PathBuf::from(git(&["rev-parse", "--show-toplevel"])?);
     if fs::canonicalize(top).ok()? != fs::canonicalize(root).ok()? {
         return None;
@@ -102,8 +104,8 @@ fn commit_of(root: &Path) -> Option<String> {
     git(&["rev-parse", "--short=12", "HEAD"])
 }
 
-/// The version script comes second, after rustc's own: only lld accepts that. rustc uses lld already where it is the
-/// default; saying it turns a wrong link elsewhere into an error.
+/// The version script is the second one, after rustc's own: only lld accepts two. rustc already uses lld where it is
+/// the default; the explicit option turns a wrong link elsewhere into an error.
 fn link(root: &Path) {
     let map = root.join("src/abi/libfabric.map");
     println!("cargo:rerun-if-changed={}", map.display());
@@ -115,7 +117,7 @@ fn link(root: &Path) {
     );
 }
 
-/// The programs of src/bin use the shared library as any program does. Cargo gives a bin no order after a cdylib of its
+/// The programs of src/bin use the shared library as any program does. Cargo does not order a bin after a cdylib of its
 /// package, so they are built by a second call with `--features tools`.
 fn tools() {
     if env::var_os("CARGO_FEATURE_TOOLS").is_none() {
@@ -126,7 +128,7 @@ fn tools() {
     println!("cargo:rustc-link-arg-bins=-Wl,-rpath,$ORIGIN:$ORIGIN/../lib:$ORIGIN/../lib64");
 }
 
-/// Modules whose headers are for providers; all others lie in include/rdma itself.
+/// Modules whose headers are for providers and lie in include/rdma/providers; all others lie in include/rdma.
 const PROVIDER_HEADERS: [&str; 3] = ["fi_log", "fi_peer", "fi_prov"];
 
 /// Writes the headers of one release into `folder`.
@@ -151,7 +153,7 @@ fn headers(root: &Path, release: &Release, version: (u32, u32), folder: &Path) {
 }
 
 /// Returns the part of a source that the release has, without the marks. The interface number that the library takes from
-/// the table becomes `named`, the number that the headers of this release name.
+/// the table is replaced by `named`, the number that the headers of this release state.
 fn source_of(release: &Release, named: (u32, u32), text: &str) -> String {
     let version = number(&release.interface);
     let mut kept = String::new();
@@ -188,8 +190,8 @@ fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
     }
 }
 
-/// Returns the parts of a template that the release has, without the marks. A mark on the first line is for the whole
-/// template and has no end; others do not stand inside each other.
+/// Returns the parts of a template that the release has, without the marks. A mark on the first line applies to the
+/// whole template and has no end; other marks are not nested.
 fn template_of(release: &Release, text: &str) -> String {
     let version = number(&release.interface);
     let mut kept = String::new();
@@ -223,7 +225,7 @@ struct Module {
     types: Vec<Type>,
 }
 
-/// A declaration that C sees: `struct fi_info`, or a typedef where `kind` is "type".
+/// A declaration for C: `struct fi_info`, or a typedef if `kind` is "type".
 struct Type {
     kind: &'static str,
     name: String,
@@ -235,7 +237,7 @@ impl Type {
     }
 }
 
-/// The modules of one release. The template of a header that a later release adds begins with its mark.
+/// Returns the modules of one release. The template of a header that a later release adds begins with its mark.
 fn modules(abi: &Path, release: &Release, version: (u32, u32)) -> Vec<Module> {
     let mut names: Vec<String> = fs::read_dir(abi)
         .expect("read src/abi")
@@ -249,7 +251,7 @@ fn modules(abi: &Path, release: &Release, version: (u32, u32)) -> Vec<Module> {
         if template.is_empty() {
             return None;
         }
-        // A header of functions alone has no module. cbindgen does not expand macros: take the enum out of its
+        // A header with functions only has no module. cbindgen does not expand macros, so the enum is taken out of its
         // `c_enum!` call.
         let source = source_of(release, version, &file("rs").unwrap_or_default())
             .replace("\nc_enum! {\n", "\n#[repr(C)]\n")
@@ -265,7 +267,7 @@ fn modules(abi: &Path, release: &Release, version: (u32, u32)) -> Vec<Module> {
     names.into_iter().filter_map(read).collect()
 }
 
-/// The type that this line declares.
+/// Returns the type that this line declares.
 fn declaration(line: &str) -> Option<Type> {
     let line = line.trim_start().strip_prefix("pub ")?;
     let kind = ["struct", "union", "enum", "type"]
@@ -277,7 +279,7 @@ fn declaration(line: &str) -> Option<Type> {
     Some(Type { kind, name })
 }
 
-/// The declarations of one module in C.
+/// Returns the declarations of one module in C.
 fn types(root: &Path, module: &Module, all: &[Module]) -> String {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo names the output folder"));
     let source = out.join(format!("{}.rs", module.name));
@@ -302,7 +304,7 @@ fn types(root: &Path, module: &Module, all: &[Module]) -> String {
     forward(&text, module, all) + &text
 }
 
-/// Names the structs that the text points to: a struct first seen in a parameter list would be local to it.
+/// Declares the structs that the text points to: a struct that first appears in a parameter list would be local to it.
 fn forward(text: &str, module: &Module, all: &[Module]) -> String {
     let structs = all.iter().flat_map(|m| m.types.iter().map(move |t| (m, t)));
     let mut lines: Vec<String> = structs
@@ -317,7 +319,8 @@ fn forward(text: &str, module: &Module, all: &[Module]) -> String {
     }
 }
 
-/// Puts a union named `<struct>_<member>` back into its struct, where C has it; one called `anonymous` has no name.
+/// Moves a union named `<struct>_<member>` back into its struct, as in C. A member called `anonymous` has no name
+/// there.
 fn nest_unions(text: &str, module: &Module) -> String {
     let mut text = text.to_owned();
     for t in module.types.iter().filter(|t| t.kind == "union") {
@@ -344,7 +347,8 @@ fn nest_unions(text: &str, module: &Module) -> String {
     text
 }
 
-/// What cbindgen has no setting for: short comments on one line, constants without gaps, `(-5)`, `data[]`.
+/// Applies formatting for which cbindgen has no setting: short comments on one line, constants without gaps, `(-5)`,
+/// `data[]`.
 fn shorten(text: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {

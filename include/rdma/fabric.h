@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Objects, attributes, capabilities and what finds them: fi_getinfo(3), fi_fabric(3),
- * fi_control(3).
+ * Objects, attributes, capabilities and discovery: fi_getinfo(3), fi_fabric(3), fi_control(3).
  *
- * A function that returns int or ssize_t gives 0 or a positive count, or a negative error number
- * of <rdma/fi_errno.h>. Every object starts with a struct fid; an operation goes through the table
- * of function pointers that its object points to.
+ * A function that returns int or ssize_t returns 0 or a positive count, or a negative error number
+ * of <rdma/fi_errno.h>. Every object starts with a struct fid. A call uses the table of function
+ * pointers that its object points to.
  *
  * Written by build.rs from src/abi/fabric.rs and src/abi/fabric.h.in; change those.
  */
@@ -52,7 +51,7 @@ extern "C" {
 
 /*
  * Whether a table of operations exists, is long enough to have the member, and serves it. Tables
- * grow at the end, and `size` says how far the object's maker filled one.
+ * grow at the end; `size` is the number of bytes that the provider of the object filled.
  */
 #define FI_CHECK_OP(ops, opstype, op)                                                              \
     ((ops) && (ops)->size > offsetof(opstype, op) && (ops)->op)
@@ -157,14 +156,14 @@ struct fid_xpu_ctx;
 
 /**
  * One buffer receives many messages until less than FI_OPT_MIN_MULTI_RECV bytes are left. In
- * a completion: the buffer is given back.
+ * a completion: the buffer belongs to the application again.
  */
 #define FI_MULTI_RECV (1ull << 16)
 
-/** The operation carries 64 bits into the peer's completion; there: `data` is valid. */
+/** The operation carries 64 bits into the peer's completion. In a completion: `data` is valid. */
 #define FI_REMOTE_CQ_DATA (1ull << 17)
 
-/** More operations follow at once; a provider may wait for them. */
+/** More operations follow at once; the provider may defer this one until they are posted. */
 #define FI_MORE (1ull << 18)
 
 /** Looks at a message or an event without taking it. */
@@ -176,7 +175,7 @@ struct fid_xpu_ctx;
 /** The operation starts when all earlier ones to the same peer are complete. */
 #define FI_FENCE (1ull << 21)
 
-/** Asks for a completion where FI_SELECTIVE_COMPLETION leaves it out. */
+/** Reports a completion although the queue is bound with FI_SELECTIVE_COMPLETION. */
 #define FI_COMPLETION (1ull << 24)
 
 /** An older name of FI_COMPLETION. */
@@ -203,13 +202,13 @@ struct fid_xpu_ctx;
 /** Completion when the peer has matched the message with a receive. */
 #define FI_MATCH_COMPLETE (1ull << 31)
 
-/** For fi_getinfo: looks again for devices that came or went. */
+/** For fi_getinfo: scans again for devices that were added or removed. */
 #define FI_RESCAN (1ull << 35)
 
 /** For an endpoint that another provider drives. fi_peer(3) */
 #define FI_PEER_TRANSFER (1ull << 36)
 
-/** Capability and flag: addresses have numbers of the application's choice. */
+/** Capability and flag: completions report addresses as numbers that the application chooses. */
 #define FI_AV_USER_ID (1ull << 41)
 
 /** For fi_av_insert: the peer is behind a firewall and connects by itself. */
@@ -230,7 +229,7 @@ struct fid_xpu_ctx;
 /** Capability: transfers from and to device memory. */
 #define FI_HMEM (1ull << 47)
 
-/** Capability: as FI_DIRECTED_RECV, and no receive from any source. */
+/** Capability: as FI_DIRECTED_RECV, but every receive names its source. */
 #define FI_EXACT_DIRECTED_RECV (1ull << 48)
 
 /** Capability: remote access to persistent memory. */
@@ -248,10 +247,10 @@ struct fid_xpu_ctx;
 /** Capability: an address vector that processes share. */
 #define FI_SHARED_AV (1ull << 53)
 
-/** For fi_getinfo: lists providers and looks at no device. */
+/** For fi_getinfo: lists providers without examining any device. */
 #define FI_PROV_ATTR_ONLY (1ull << 54)
 
-/** For fi_getinfo: the node is an address, no name to look up. */
+/** For fi_getinfo: the node is a numeric address; no name is resolved. */
 #define FI_NUMERICHOST (1ull << 55)
 
 /** Capability: remote access counts on the target's counter. */
@@ -278,7 +277,7 @@ struct fid_xpu_ctx;
 /** For an address vector: inserts authorization keys. */
 #define FI_AUTH_KEY (1ull << 57)
 
-/** Formats of addresses, fi_info.addr_format. This one: any. */
+/** Formats of addresses, fi_info.addr_format. FI_FORMAT_UNSPEC: any format. */
 #define FI_FORMAT_UNSPEC 0
 
 /** struct sockaddr of any family. */
@@ -323,7 +322,7 @@ struct fid_xpu_ctx;
 
 
 
-/** Deprecated. What fi_domain_attr.mr_mode could be before version 1.5. */
+/** Deprecated. The values of fi_domain_attr.mr_mode before version 1.5. */
 #define FI_MR_UNSPEC 0
 
 /** Deprecated. FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY together. */
@@ -333,8 +332,8 @@ struct fid_xpu_ctx;
 #define FI_MR_SCALABLE 2
 
 /**
- * Bits of fi_domain_attr.mr_mode, fi_mr(3): what the application does for registered memory.
- * This one: registers local buffers too.
+ * Bits of fi_domain_attr.mr_mode, fi_mr(3): duties of the application for registered memory.
+ * FI_MR_LOCAL: it registers local buffers too.
  */
 #define FI_MR_LOCAL 4
 
@@ -344,13 +343,13 @@ struct fid_xpu_ctx;
 /** Peers name memory by its virtual address, not by an offset into the region. */
 #define FI_MR_VIRT_ADDR 16
 
-/** Memory is backed by pages when it is registered. */
+/** Memory has physical pages when it is registered. */
 #define FI_MR_ALLOCATED 32
 
 /** The provider chooses the keys. */
 #define FI_MR_PROV_KEY 64
 
-/** The application tells when pages under a region change, fi_mr_refresh. */
+/** The application calls fi_mr_refresh when pages under a region change. */
 #define FI_MR_MMU_NOTIFY 128
 
 /** A region is bound to its counter before it is enabled. */
@@ -365,15 +364,15 @@ struct fid_xpu_ctx;
 /** Buffers of collective operations are registered. */
 #define FI_MR_COLLECTIVE 2048
 
-/** Transfers by a device need the descriptors of fi_mr_get_xpu_desc. */
+/** Transfers that a device starts need the descriptors of fi_mr_get_xpu_desc. */
 #define FI_MR_XPU_DESC 4096
 
 /** Deprecated. No ordering. */
 #define FI_ORDER_NONE 0ull
 
 /**
- * Bits of msg_order, fi_endpoint(3): the later kind is not placed before the earlier one; R
- * read, W write, S send, as later-AFTER-earlier. This one: read after read.
+ * Bits of msg_order, fi_endpoint(3). FI_ORDER_XAY: an operation X is not placed before an operation Y
+ * that was posted earlier. X and Y are R (read), W (write) or S (send).
  */
 #define FI_ORDER_RAR (1ull << 0)
 #define FI_ORDER_RAW (1ull << 1)
@@ -403,7 +402,7 @@ struct fid_xpu_ctx;
 /** Deprecated. Bytes within an operation are placed in order. */
 #define FI_ORDER_DATA (1ull << 16)
 
-/** Protocols on the wire, fi_ep_attr.protocol. This one: any. */
+/** Protocols on the wire, fi_ep_attr.protocol. FI_PROTO_UNSPEC: any protocol. */
 #define FI_PROTO_UNSPEC 0
 #define FI_PROTO_RDMA_CM_IB_RC 1
 #define FI_PROTO_IWARP 2
@@ -457,7 +456,7 @@ struct fid_xpu_ctx;
 /** Several providers as one. */
 #define FI_PROTO_LNX 31
 
-/** Formats of tags, fi_ep_attr.mem_tag_format. This one: 64 bits of the application's own. */
+/** Formats of tags, fi_ep_attr.mem_tag_format. FI_TAG_BITS: 64 bits that the application divides. */
 #define FI_TAG_BITS 0
 
 /** A 32-bit tag and an 8-bit payload, see fi_tag_mpi. */
@@ -470,7 +469,7 @@ struct fid_xpu_ctx;
 #define FI_TAG_MAX_FORMAT 65536
 
 /**
- * Traffic classes, tclass of domain and transmit attributes. This one: the provider's
+ * Traffic classes, tclass of domain and transmit attributes. FI_TC_UNSPEC: the provider's
  * choice.
  */
 #define FI_TC_UNSPEC 0
@@ -493,14 +492,14 @@ struct fid_xpu_ctx;
 /** Large transfers such as storage. */
 #define FI_TC_BULK_DATA 515
 
-/** What may wait for everything else. */
+/** Traffic that yields to all other classes. */
 #define FI_TC_SCAVENGER 516
 
 /** Control messages of the fabric. */
 #define FI_TC_NETWORK_CTRL 517
 
 /**
- * Modes, fi_info.mode: what the application does for a provider. This one: contexts point to
+ * Modes, fi_info.mode: duties of the application towards a provider. FI_CONTEXT: contexts point to
  * a struct fi_context that stays untouched until the completion.
  */
 #define FI_CONTEXT (1ull << 59)
@@ -564,8 +563,8 @@ struct fid_xpu_ctx;
 #define FI_SETFIDFLAG 1
 
 /**
- * Default flags of an endpoint's operations, uint64_t; FI_TRANSMIT or FI_RECV in it says
- * which.
+ * Default flags of an endpoint's operations, uint64_t; FI_TRANSMIT or FI_RECV in it selects the
+ * direction.
  */
 #define FI_GETOPSFLAG 2
 
@@ -643,51 +642,51 @@ enum fi_ep_type {
     FI_EP_RDM = 3,
 };
 
-/** How an address vector numbers peers. fi_av(3) */
+/** How an address vector assigns fi_addr_t values to peers. fi_av(3) */
 enum fi_av_type {
     /** The provider's choice. */
     FI_AV_UNSPEC = 0,
-    /** Numbers of the provider's making. Deprecated. */
+    /** Values that the provider chooses. Deprecated. */
     FI_AV_MAP = 1,
     /** 0, 1, 2, ... in the order of insertion. */
     FI_AV_TABLE = 2,
 };
 
-/** Who moves operations along. fi_domain(3) */
+/** The side that drives the progress of operations. fi_domain(3) */
 enum fi_progress {
     /** Any. */
     FI_PROGRESS_UNSPEC = 0,
     /** The provider, by itself. */
     FI_PROGRESS_AUTO = 1,
-    /** The application, by reading queues and counters. */
+    /** The application, when it reads queues and counters. */
     FI_PROGRESS_MANUAL = 2,
-    /** As manual, and control operations go with data operations. */
+    /** As manual; control operations progress together with data operations. */
     FI_PROGRESS_CONTROL_UNIFIED = 3,
 };
 
-/** What threads of the application may do at once. fi_domain(3) */
+/** Objects that threads of the application may use at the same time. fi_domain(3) */
 enum fi_threading {
     /** Any. */
     FI_THREAD_UNSPEC = 0,
-    /** Everything. */
+    /** All objects. */
     FI_THREAD_SAFE = 1,
-    /** Deprecated. Use of different objects. */
+    /** Deprecated. Different objects. */
     FI_THREAD_FID = 2,
-    /** Use of different domains. */
+    /** Objects of different domains. */
     FI_THREAD_DOMAIN = 3,
-    /** Use of endpoints with different queues. */
+    /** Endpoints with different completion queues and counters. */
     FI_THREAD_COMPLETION = 4,
-    /** Deprecated. Use of different endpoints. */
+    /** Deprecated. Different endpoints. */
     FI_THREAD_ENDPOINT = 5,
 };
 
-/** Whether the provider guards queues against overrun. fi_domain(3) */
+/** The side that protects queues against overrun. fi_domain(3) */
 enum fi_resource_mgmt {
     /** Any. */
     FI_RM_UNSPEC = 0,
-    /** The application does. */
+    /** The application. */
     FI_RM_DISABLED = 1,
-    /** The provider does: posting answers -FI_EAGAIN. */
+    /** The provider: posting returns -FI_EAGAIN when a queue is full. */
     FI_RM_ENABLED = 2,
 };
 
@@ -705,7 +704,7 @@ enum fi_link_state {
     FI_LINK_UP = 2,
 };
 
-/** What fi_tostr prints; `data` points to a value of the type named. fi_fabric(3) */
+/** Types that fi_tostr prints; its `data` points to a value of that type. fi_fabric(3) */
 enum fi_type {
     FI_TYPE_INFO = 0,
     FI_TYPE_EP_TYPE = 1,
@@ -759,7 +758,7 @@ enum fi_param_type {
 
 /** Operations of every object. fi_fabric(3) */
 struct fi_ops {
-    /** Bytes of the table as its maker knew it. */
+    /** Bytes of the table in the version that filled it. */
     size_t size;
     /** fi_close; -FI_EBUSY while objects made from it are open. */
     int (*close)(struct fid *fid);
@@ -775,11 +774,11 @@ struct fi_ops {
     int (*ops_set)(struct fid *fid, const char *name, uint64_t flags, void *ops, void *context);
 };
 
-/** How every object begins. fi_fabric(3) */
+/** The first member of every object. fi_fabric(3) */
 struct fid {
     /** FI_CLASS_*. */
     size_t fclass;
-    /** What the application gave when it opened the object. */
+    /** Context that the application passed when it opened the object. */
     void *context;
     /** Operations. */
     struct fi_ops *ops;
@@ -788,7 +787,7 @@ struct fid {
 /** Any object. */
 typedef struct fid *fid_t;
 
-/** The number of a peer in an address vector. fi_av(3) */
+/** Identifies a peer in an address vector. fi_av(3) */
 typedef uint64_t fi_addr_t;
 
 /** A piece of memory as elements of a datatype. fi_atomic(3) */
@@ -805,7 +804,7 @@ struct fi_tx_attr {
     uint64_t caps;
     /** FI_CONTEXT, ... */
     uint64_t mode;
-    /** Flags of every operation that takes none itself. */
+    /** Default flags of operations whose call has no flags argument. */
     uint64_t op_flags;
     /** FI_ORDER_*. */
     uint64_t msg_order;
@@ -813,7 +812,7 @@ struct fi_tx_attr {
     uint64_t comp_order;
     /** Most bytes of an inject operation. */
     size_t inject_size;
-    /** Most operations under way. */
+    /** Most operations in flight. */
     size_t size;
     /** Most pieces of local memory in one operation. */
     size_t iov_limit;
@@ -829,7 +828,7 @@ struct fi_rx_attr {
     uint64_t caps;
     /** FI_CONTEXT, ... */
     uint64_t mode;
-    /** Flags of every operation that takes none itself. */
+    /** Default flags of operations whose call has no flags argument. */
     uint64_t op_flags;
     /** FI_ORDER_*. */
     uint64_t msg_order;
@@ -847,7 +846,7 @@ struct fi_rx_attr {
 struct fi_ep_attr {
     /** Kind; FI_EP_UNSPEC in hints matches all. */
     enum fi_ep_type type;
-    /** FI_PROTO_*; with its version, two sides that agree on it understand each other. */
+    /** FI_PROTO_*. Two endpoints can communicate if their protocol and protocol version are equal. */
     uint32_t protocol;
     /** Version of the protocol; 0 in hints matches all. */
     uint32_t protocol_version;
@@ -870,8 +869,8 @@ struct fi_ep_attr {
     /** Bytes of the key, or FI_AV_AUTH_KEY; from version 1.5 on. */
     size_t auth_key_size;
     /**
-     * Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
-     * what was said. fi_freeinfo wipes it.
+     * Authorization key, owned by the info. It should be at least 16 random bytes, because an eavesdropper on the
+     * handshake of a connection can guess shorter keys offline. fi_freeinfo wipes it.
      */
     uint8_t *auth_key;
     /** With FI_XPU in the flags of fi_endpoint2: the device that uses the endpoint. fi_xpu(3) */
@@ -884,27 +883,27 @@ struct fi_domain_attr {
     struct fid_domain *domain;
     /** Name of the interface; owned by the info. */
     char *name;
-    /** What threads may do at once. */
+    /** Objects that threads may use at the same time. */
     enum fi_threading threading;
-    /** Deprecated; as a hint without effect. */
+    /** Deprecated. In hints it has no effect. */
     enum fi_progress control_progress;
     union {
         /** Older name of `progress`. */
         enum fi_progress data_progress;
-        /** Who moves operations along. */
+        /** The side that drives the progress of operations. */
         enum fi_progress progress;
     };
-    /** Whether queues are guarded. */
+    /** The side that protects queues against overrun. */
     enum fi_resource_mgmt resource_mgmt;
-    /** How address vectors number peers. */
+    /** How address vectors assign fi_addr_t values. */
     enum fi_av_type av_type;
     /** FI_MR_* bits. */
     int mr_mode;
     /** Bytes of a region's key. */
     size_t mr_key_size;
-    /** Bytes of remote data in a completion, 0 to 8. */
+    /** Bytes of remote CQ data in a completion, 0 to 8. */
     size_t cq_data_size;
-    /** How many completion queues work best at once. */
+    /** Optimal number of completion queues. */
     size_t cq_cnt;
     /** How many endpoints can be open. */
     size_t ep_cnt;
@@ -920,7 +919,7 @@ struct fi_domain_attr {
     size_t max_ep_stx_ctx;
     /** Most shared receive contexts. */
     size_t max_ep_srx_ctx;
-    /** How many counters work best at once. */
+    /** Optimal number of counters. */
     size_t cntr_cnt;
     /** Most pieces of memory in one region. */
     size_t mr_iov_limit;
@@ -929,8 +928,8 @@ struct fi_domain_attr {
     /** Modes of the domain itself. */
     uint64_t mode;
     /**
-     * Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
-     * what was said. fi_freeinfo wipes it.
+     * Authorization key, owned by the info. It should be at least 16 random bytes, because an eavesdropper on the
+     * handshake of a connection can guess shorter keys offline. fi_freeinfo wipes it.
      */
     uint8_t *auth_key;
     /** Bytes of the key, or FI_AV_AUTH_KEY. */
@@ -999,20 +998,20 @@ struct fid_nic {
     struct fi_device_attr *device_attr;
     struct fi_bus_attr *bus_attr;
     struct fi_link_attr *link_attr;
-    /** More about it, of the provider's own type. */
+    /** Further attributes, in a type of the provider. */
     void *prov_attr;
 };
 
 /**
- * One way to communicate, and the hints that ask for it. Strings and addresses are owned by
- * it and freed with it. fi_getinfo(3)
+ * A set of attributes that a provider offers, or that hints request. It owns its strings and
+ * addresses. fi_getinfo(3)
  */
 struct fi_info {
-    /** The next best, or NULL. */
+    /** The next entry of the list, in order of preference, or NULL. */
     struct fi_info *next;
-    /** Capabilities; 0 in hints: all that need nothing else. */
+    /** Capabilities; 0 in hints: all that the provider offers without a request. */
     uint64_t caps;
-    /** What the application must do (in hints: what it is ready to do). */
+    /** Duties of the application; in hints the duties that it can fulfil. */
     uint64_t mode;
     /** FI_SOCKADDR, FI_ADDR_STR, ... */
     uint32_t addr_format;
@@ -1024,14 +1023,17 @@ struct fi_info {
     void *src_addr;
     /** Address of the peer, or NULL. */
     void *dest_addr;
-    /** With FI_CONNREQ: the request, for fi_endpoint or fi_reject. Also an endpoint to share. */
+    /**
+     * With FI_CONNREQ: the request, for fi_endpoint or fi_reject. Also an endpoint whose resources are
+     * shared.
+     */
     fid_t handle;
     struct fi_tx_attr *tx_attr;
     struct fi_rx_attr *rx_attr;
     struct fi_ep_attr *ep_attr;
     struct fi_domain_attr *domain_attr;
     struct fi_fabric_attr *fabric_attr;
-    /** The device behind it, or NULL; from version 1.7 on. */
+    /** The network device, or NULL; from version 1.7 on. */
     struct fid_nic *nic;
 };
 
@@ -1059,7 +1061,7 @@ struct fi_ops_fabric {
                    void *context);
 };
 
-/** A fabric: domains that can reach each other. fi_fabric(3) */
+/** A fabric: domains that can communicate with each other. fi_fabric(3) */
 struct fid_fabric {
     struct fid fid;
     struct fi_ops_fabric *ops;
@@ -1073,7 +1075,10 @@ struct fi_fabric_attr {
     struct fid_fabric *fabric;
     /** Name of the network; owned by the info. */
     char *name;
-    /** Provider, layers joined by ';'; in hints a list with ',' , '^' in front excludes. */
+    /**
+     * Provider; layers are joined by ';'. Hints may have a list separated by ','; a leading '^' excludes
+     * its providers.
+     */
     char *prov_name;
     /** Version of the provider, FI_VERSION(). */
     uint32_t prov_version;
@@ -1099,7 +1104,7 @@ struct fi_fid_var {
 struct fi_mr_raw_attr {
     /** 0. */
     uint64_t flags;
-    /** Out: what peers add to offsets. */
+    /** Out: base address that peers add to offsets. */
     uint64_t *base_addr;
     /** Out: the key. */
     uint8_t *raw_key;
@@ -1133,21 +1138,21 @@ struct fi_param {
     /** Its environment variable. */
     const char *name;
     enum fi_param_type type;
-    /** What it does. */
+    /** Its help text. */
     const char *help_string;
-    /** Its value as text, or NULL where it is not set. */
+    /** Its value as text, or NULL if it is not set. */
     const char *value;
 };
 
 /**
- * Room that FI_CONTEXT lends to the provider; its content is not for the application.
- * fi_getinfo(3)
+ * Memory of the application that a provider uses while an operation is pending (FI_CONTEXT). Its
+ * content is private to the provider. fi_getinfo(3)
  */
 struct fi_context {
     void *internal[4];
 };
 
-/** Room that FI_CONTEXT2 lends. fi_getinfo(3) */
+/** The same for FI_CONTEXT2. fi_getinfo(3) */
 struct fi_context2 {
     void *internal[8];
 };
@@ -1162,7 +1167,7 @@ struct fi_recv_context {
 #define FI_EP_SOCK_STREAM FI_EP_UNSPEC
 
 #ifdef FI_REMOVED_NAMES
-/* Names that release 2.0 took away, for sources written before; ask for them before the include. */
+/* Names that release 2.0 removed, for older sources. Define the macro before the include. */
 #ifndef container_of
 #define container_of(ptr, type, field) ((type *) ((char *) (ptr) - offsetof(type, field)))
 #endif
@@ -1171,7 +1176,7 @@ struct fi_recv_context {
 #endif
 #define FI_PATH_MAX 256
 #define FI_VERSION_MAX 64
-/* Its members are the FI_MR_* constants above. */
+/* Variables of this type hold the FI_MR_* constants above. */
 enum fi_mr_mode { FI_MR_MODE_COMPAT_ };
 #endif
 
@@ -1179,25 +1184,26 @@ enum fi_mr_mode { FI_MR_MODE_COMPAT_ };
 uint32_t fi_version(void);
 
 /*
- * Lists what can be used, best first; the caller frees *info with fi_freeinfo. `version` is the
- * interface the caller was written for. -FI_ENODATA: nothing matches. fi_getinfo(3)
+ * Lists the available attribute sets in order of preference; the caller frees *info with fi_freeinfo.
+ * `version` is the interface that the caller was written for. -FI_ENODATA: nothing matches.
+ * fi_getinfo(3)
  */
 int fi_getinfo(uint32_t version, const char *node, const char *service, uint64_t flags,
                const struct fi_info *hints, struct fi_info **info);
 
-/* Frees a list and all it points to with free(3); NULL is fine. fi_getinfo(3) */
+/* Frees a list and all memory it points to with free(3). NULL is allowed. fi_getinfo(3) */
 void fi_freeinfo(struct fi_info *info);
 
 /*
- * Copies one entry of a list; given NULL, makes an empty one with its attribute structs. NULL: no
- * memory. fi_getinfo(3)
+ * Copies one entry of a list. For NULL it allocates an empty entry with its attribute structs.
+ * Returns NULL if there is no memory. fi_getinfo(3)
  */
 struct fi_info *fi_dupinfo(const struct fi_info *info);
 
 /*
- * These calls at the version node whose structs are those of this header. The library may have a
- * newer node; a program that is built here also runs on the release of this header. A source that defines the functions
- * itself defines FABRIC_UNVERSIONED before the include.
+ * Binds these calls to the symbol version that matches the structs of this header. The library may also
+ * export newer versions; a program built with this header also runs on the release of the header. A source
+ * that defines the functions itself must define FABRIC_UNVERSIONED before the include.
  */
 #if defined(__GNUC__) && defined(__ELF__) && !defined(FABRIC_UNVERSIONED)
 __asm__(".symver fi_getinfo, fi_getinfo@FABRIC_1.10");
@@ -1211,7 +1217,7 @@ static inline struct fi_info *fi_allocinfo(void)
 }
 
 /*
- * Opens a fabric, the top of all other objects; `flags` of fi_fabric2 are reserved (0).
+ * Opens a fabric, the parent of all other objects; `flags` of fi_fabric2 are reserved (0).
  * fi_fabric(3)
  */
 int fi_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context);
@@ -1229,7 +1235,7 @@ static inline int fi_close(struct fid *fid)
 }
 
 /*
- * A command to any object; what `arg` points to depends on `command` (FI_GETWAIT, FI_ALIAS, ...).
+ * Executes a command on any object; the type of *arg depends on `command` (FI_GETWAIT, FI_ALIAS, ...).
  * fi_control(3)
  */
 static inline int fi_control(struct fid *fid, int command, void *arg)
@@ -1237,7 +1243,7 @@ static inline int fi_control(struct fid *fid, int command, void *arg)
     return fid->ops->control(fid, command, arg);
 }
 
-/* A second handle of an endpoint that uses `flags` by default. fi_endpoint(3) */
+/* Creates a second handle of an endpoint that uses `flags` by default. fi_endpoint(3) */
 static inline int fi_alias(struct fid *fid, struct fid **alias_fid, uint64_t flags)
 {
     struct fi_alias alias;
@@ -1247,7 +1253,7 @@ static inline int fi_alias(struct fid *fid, struct fid **alias_fid, uint64_t fla
     return fid->ops->control(fid, FI_ALIAS, &alias);
 }
 
-/* Reads or sets one variable of an object; `name` decides what `val` points to. fi_control(3) */
+/* Reads or sets one variable of an object; the type of *val depends on `name`. fi_control(3) */
 static inline int fi_get_val(struct fid *fid, int name, void *val)
 {
     struct fi_fid_var var;
@@ -1282,8 +1288,8 @@ fi_set_ops(struct fid *fid, const char *name, uint64_t flags, void *ops, void *c
 }
 
 /*
- * Traffic classes: puts a differentiated services code point (0 to 63) into a class, takes it out;
- * 0 if the class is not one. fi_endpoint(3)
+ * Traffic classes: fi_tc_dscp_set converts a differentiated services code point (0 to 63) to a class,
+ * fi_tc_dscp_get converts it back and returns 0 for every other class. fi_endpoint(3)
  */
 static inline uint32_t fi_tc_dscp_set(uint8_t dscp)
 {
@@ -1304,8 +1310,8 @@ char *fi_tostr(const void *data, enum fi_type datatype);
 char *fi_tostr_r(char *buf, size_t len, const void *data, enum fi_type datatype);
 
 /*
- * The settings that the library and its providers read, *count entries; freed with fi_freeparams.
- * fi_fabric(3)
+ * Lists the settings that the library and its providers read, *count entries; the caller frees the list
+ * with fi_freeparams. fi_fabric(3)
  */
 int fi_getparams(struct fi_param **params, int *count);
 

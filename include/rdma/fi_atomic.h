@@ -25,15 +25,15 @@ struct fi_ops_atomic;
 struct fi_rma_ioc;
 struct fid_ep;
 
-/** For fi_query_atomic: operations that return the value before. */
+/** For fi_query_atomic: operations that return the old value. */
 #define FI_FETCH_ATOMIC (1ull << 58)
 
 /** For fi_query_atomic: operations that compare. */
 #define FI_COMPARE_ATOMIC (1ull << 59)
 
-/** What is offered for an operation and a type. fi_atomic(3) */
+/** Limits of one pair of operation and datatype. fi_atomic(3) */
 struct fi_atomic_attr {
-    /** Most elements of one call. */
+    /** Most elements in one call. */
     size_t count;
     /** Bytes of an element. */
     size_t size;
@@ -43,7 +43,7 @@ struct fi_atomic_attr {
 struct fi_msg_atomic {
     /** Pieces of local memory. */
     const struct fi_ioc *msg_iov;
-    /** One descriptor each, or NULL. */
+    /** One descriptor for each piece, or NULL. */
     void **desc;
     /** Number of pieces, up to iov_limit. */
     size_t iov_count;
@@ -55,20 +55,20 @@ struct fi_msg_atomic {
     size_t rma_iov_count;
     enum fi_datatype datatype;
     enum fi_op op;
-    /** Comes back in the completion. */
+    /** Context, returned in the completion. */
     void *context;
-    /** With FI_REMOTE_CQ_DATA. */
+    /** Remote CQ data, with FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
-/** Where the values before go, in deferred work. fi_trigger(3) */
+/** Buffers for the old values of deferred work. fi_trigger(3) */
 struct fi_msg_fetch {
     struct fi_ioc *msg_iov;
     void **desc;
     size_t iov_count;
 };
 
-/** What is compared, in deferred work. fi_trigger(3) */
+/** Operands of the comparison in deferred work. fi_trigger(3) */
 struct fi_msg_compare {
     const struct fi_ioc *msg_iov;
     void **desc;
@@ -183,8 +183,8 @@ struct fi_ops_atomic {
 };
 
 /*
- * remote = remote op local, for `count` elements (not bytes) of `datatype`. -FI_EOPNOTSUPP: the
- * pair of operation and type is not offered. fi_atomic(3)
+ * Sets remote = remote op local for `count` elements (not bytes) of `datatype`. -FI_EOPNOTSUPP: the
+ * pair of operation and type is not supported. fi_atomic(3)
  */
 static inline ssize_t
 fi_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, fi_addr_t dest_addr,
@@ -214,7 +214,7 @@ fi_inject_atomic(struct fid_ep *ep, const void *buf, size_t count, fi_addr_t des
     return ep->atomic->inject(ep, buf, count, dest_addr, addr, key, datatype, op);
 }
 
-/* The same, and the value before goes to `result`. fi_atomic(3) */
+/* The same, and stores the old value in `result`. fi_atomic(3) */
 static inline ssize_t
 fi_fetch_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *result,
                 void *result_desc, fi_addr_t dest_addr, uint64_t addr, uint64_t key,
@@ -242,8 +242,8 @@ fi_fetch_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg, struct fi
 }
 
 /*
- * Writes where the comparison with `compare` (FI_CSWAP*, FI_MSWAP) holds; the value before goes to
- * `result`. fi_atomic(3)
+ * Writes the elements for which the comparison with `compare` (FI_CSWAP*, FI_MSWAP) is true, and stores the
+ * old value in `result`. fi_atomic(3)
  */
 static inline ssize_t
 fi_compare_atomic(struct fid_ep *ep, const void *buf, size_t count, void *desc, const void *compare,
@@ -277,7 +277,7 @@ fi_compare_atomicmsg(struct fid_ep *ep, const struct fi_msg_atomic *msg,
                                     result_desc, result_count, flags);
 }
 
-/* 0 if the pair is offered, and the most elements of one call; else -FI_EOPNOTSUPP. fi_atomic(3) */
+/* Returns 0 if the pair is supported, and the most elements in one call; else -FI_EOPNOTSUPP. fi_atomic(3) */
 static inline int
 fi_atomicvalid(struct fid_ep *ep, enum fi_datatype datatype, enum fi_op op, size_t *count)
 {

@@ -22,7 +22,7 @@ struct fid_pep;
 /** A joined group. fi_cm(3) */
 struct fid_mc {
     struct fid fid;
-    /** The address that sends to it. */
+    /** The address for messages to the group. */
     fi_addr_t fi_addr;
 };
 
@@ -45,8 +45,8 @@ struct fi_ops_cm {
 };
 
 /*
- * The local address of an endpoint, in its addr_format. *addrlen is in and out; -FI_ETOOSMALL: it
- * is now the length needed. fi_cm(3)
+ * Set and return the local address of an endpoint, in its addr_format. *addrlen is in and out; with
+ * -FI_ETOOSMALL it is the length needed. fi_cm(3)
  */
 static inline int fi_setname(fid_t fid, void *addr, size_t addrlen)
 {
@@ -62,21 +62,21 @@ static inline int fi_getname(fid_t fid, void *addr, size_t *addrlen)
     return ep->cm->getname(fid, addr, addrlen);
 }
 
-/* The address of a connected peer. fi_cm(3) */
+/* Returns the address of a connected peer. fi_cm(3) */
 static inline int fi_getpeer(struct fid_ep *ep, void *addr, size_t *addrlen)
 {
     return ep->cm->getpeer(ep, addr, addrlen);
 }
 
-/* Takes connection requests; they arrive as FI_CONNREQ on the bound event queue. fi_cm(3) */
+/* Starts to listen. Connection requests arrive as FI_CONNREQ on the bound event queue. fi_cm(3) */
 static inline int fi_listen(struct fid_pep *pep)
 {
     return pep->cm->listen(pep);
 }
 
 /*
- * Asks for, takes, refuses a connection; `param` goes along to the other side's event. The answer
- * is an event FI_CONNECTED or an error such as FI_ECONNREFUSED. fi_cm(3)
+ * Request, accept or reject a connection; the event of the other side contains `param`. The result is
+ * an event FI_CONNECTED or an error such as FI_ECONNREFUSED. fi_cm(3)
  */
 static inline int
 fi_connect(struct fid_ep *ep, const void *addr, const void *param, size_t paramlen)
@@ -94,14 +94,14 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle, const void *param
     return pep->cm->reject(pep, handle, param, paramlen);
 }
 
-/* Ends a connection in order; both sides get FI_SHUTDOWN. `flags` is reserved (0). fi_cm(3) */
+/* Closes a connection gracefully; both sides get FI_SHUTDOWN. `flags` is reserved (0). fi_cm(3) */
 static inline int fi_shutdown(struct fid_ep *ep, uint64_t flags)
 {
     return ep->cm->shutdown(ep, flags);
 }
 
 /*
- * Joins a multicast group; FI_JOIN_COMPLETE follows on the event queue. -FI_ENOSYS: not offered.
+ * Joins a multicast group; FI_JOIN_COMPLETE follows on the event queue. -FI_ENOSYS: not supported.
  * fi_cm(3)
  */
 static inline int
@@ -112,7 +112,7 @@ fi_join(struct fid_ep *ep, const void *addr, uint64_t flags, struct fid_mc **mc,
     return ep->cm->join(ep, addr, flags, mc, context);
 }
 
-/* The address that sends to a joined group. fi_cm(3) */
+/* Returns the address for messages to a joined group. fi_cm(3) */
 static inline fi_addr_t fi_mc_addr(struct fid_mc *mc)
 {
     return mc->fi_addr;

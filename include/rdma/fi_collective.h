@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Collective operations fi_collective(3) and the sets that take part fi_av_set(3).
+ * Collective operations, fi_collective(3), and the address sets of their members, fi_av_set(3).
  *
  * Written by build.rs from src/abi/fi_collective.rs and src/abi/fi_collective.h.in; change those.
  */
@@ -41,13 +41,13 @@ struct fi_ops_av_set {
     int (*addr)(struct fid_av_set *set, fi_addr_t *coll_addr);
 };
 
-/** What is asked for, and offered, of a collective. fi_collective(3) */
+/** A query about a collective operation, and its result. fi_collective(3) */
 struct fi_collective_attr {
     /** In: the operation. */
     enum fi_op op;
     /** In: the type. */
     enum fi_datatype datatype;
-    /** Out: elements of one call, bytes of one. */
+    /** Out: most elements in one call, and bytes of one element. */
     struct fi_atomic_attr datatype_attr;
     /** Out: most members of a group. */
     size_t max_members;
@@ -55,7 +55,7 @@ struct fi_collective_attr {
     uint64_t mode;
 };
 
-/** What fi_join_collective hands to join as the address. fi_collective(3) */
+/** The address that fi_join_collective passes to join. fi_collective(3) */
 struct fi_collective_addr {
     const struct fid_av_set *set;
     fi_addr_t coll_addr;
@@ -172,7 +172,7 @@ struct fi_ops_collective {
     ssize_t (*barrier2)(struct fid_ep *ep, fi_addr_t coll_addr, uint64_t flags, void *context);
 };
 
-/* Sets of addresses of an address vector. -FI_ENOSYS: not offered. fi_av_set(3) */
+/* Sets of addresses of an address vector. -FI_ENOSYS: not supported. fi_av_set(3) */
 static inline int
 fi_av_set(struct fid_av *av, struct fi_av_set_attr *attr, struct fid_av_set **set, void *context)
 {
@@ -212,7 +212,7 @@ static inline int fi_av_set_addr(struct fid_av_set *set, fi_addr_t *coll_addr)
 }
 
 /*
- * Makes a group of the set's members; FI_JOIN_COMPLETE follows on the event queue.
+ * Creates a group of the members of a set; FI_JOIN_COMPLETE follows on the event queue.
  * fi_collective(3)
  */
 static inline int
@@ -317,7 +317,7 @@ fi_gather(struct fid_ep *ep, const void *buf, size_t count, void *desc, void *re
 }
 
 /*
- * What a domain offers of one collective. -FI_EOPNOTSUPP, -FI_ENOSYS: not offered.
+ * Returns the limits of one collective operation in a domain. -FI_EOPNOTSUPP, -FI_ENOSYS: not supported.
  * fi_collective(3)
  */
 static inline int

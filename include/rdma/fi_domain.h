@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Domains fi_domain(3), address vectors fi_av(3), memory regions fi_mr(3).
+ * Domains, fi_domain(3); address vectors, fi_av(3); memory regions, fi_mr(3).
  *
  * Written by build.rs from src/abi/fi_domain.rs and src/abi/fi_domain.h.in; change those.
  */
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/* Name of the table fi_hmem_override_ops for fi_set_ops: who copies to and from devices. fi_domain(3) */
+/* Name for fi_set_ops of the table fi_hmem_override_ops, which copies to and from devices. fi_domain(3) */
 #define FI_SET_OPS_HMEM_OVERRIDE "hmem_override_ops"
 
 struct fi_atomic_attr;
@@ -51,7 +51,7 @@ struct fid_poll;
 struct fid_stx;
 struct fid_xpu_ctx;
 
-/** For an address vector: all machines have the same number of endpoints, numbered alike. */
+/** For an address vector: each machine has the same number of endpoints, in the same order. */
 #define FI_SYMMETRIC (1ull << 59)
 
 /** For fi_av_insert: `context` is an array of int, one error for each address. */
@@ -60,7 +60,7 @@ struct fid_xpu_ctx;
 /** For an address set: all addresses of the vector. */
 #define FI_UNIVERSE (1ull << 57)
 
-/** For an address set: which collectives it is for. */
+/** For an address set: the collectives that use it. */
 #define FI_BARRIER_SET (1ull << 40)
 #define FI_BROADCAST_SET (1ull << 41)
 #define FI_ALLTOALL_SET (1ull << 42)
@@ -74,7 +74,7 @@ struct fid_xpu_ctx;
 /** For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`. */
 #define FI_MR_DMABUF (1ull << 40)
 
-/** For a region: one access, then it is gone. */
+/** For a region: the key is invalid after one access. */
 #define FI_MR_SINGLE_USE (1ull << 41)
 
 /** For a region: memory of the host, allocated by the functions of a device. */
@@ -89,19 +89,19 @@ struct fid_xpu_ctx;
 /** Deprecated. For fi_domain_bind: regions are registered asynchronously. */
 #define FI_REG_MR (1ull << 59)
 
-/** Whose memory. fi_mr(3) */
+/** The interface that manages a piece of memory. fi_mr(3) */
 enum fi_hmem_iface {
-    /** The host's. */
+    /** Host memory. */
     FI_HMEM_SYSTEM = 0,
-    /** NVIDIA's. */
+    /** NVIDIA CUDA. */
     FI_HMEM_CUDA = 1,
-    /** AMD's. */
+    /** AMD ROCm. */
     FI_HMEM_ROCR = 2,
-    /** Intel's, Level Zero. */
+    /** Intel Level Zero. */
     FI_HMEM_ZE = 3,
-    /** AWS Neuron's. */
+    /** AWS Neuron. */
     FI_HMEM_NEURON = 4,
-    /** Habana's. */
+    /** Habana SynapseAI. */
     FI_HMEM_SYNAPSEAI = 5,
 };
 
@@ -131,13 +131,13 @@ enum fi_datatype {
     FI_VOID = 256,
 };
 
-/** What is done with two elements. fi_atomic(3) */
+/** Operations on two elements. fi_atomic(3) */
 enum fi_op {
     FI_MIN = 0,
     FI_MAX = 1,
     FI_SUM = 2,
     FI_PROD = 3,
-    /** Logical or; L... logical, B... by bits. */
+    /** Logical or. The prefix L means logical, B means bitwise. */
     FI_LOR = 4,
     FI_LAND = 5,
     FI_BOR = 6,
@@ -153,7 +153,7 @@ enum fi_op {
     FI_CSWAP_LT = 15,
     FI_CSWAP_GE = 16,
     FI_CSWAP_GT = 17,
-    /** Writes those bits that are set in compare. */
+    /** Writes the bits that are set in compare. */
     FI_MSWAP = 18,
     /** target - source. */
     FI_DIFF = 19,
@@ -161,7 +161,7 @@ enum fi_op {
     FI_NOOP = 256,
 };
 
-/** Which collective. fi_collective(3) */
+/** Collective operations. fi_collective(3) */
 enum fi_collective_op {
     FI_BARRIER = 0,
     FI_BROADCAST = 1,
@@ -177,7 +177,7 @@ enum fi_collective_op {
 /** An address vector. fi_av(3) */
 struct fi_av_attr {
     enum fi_av_type type;
-    /** Upper bits of a number that select a receive context, see fi_rx_addr. */
+    /** Upper bits of an fi_addr_t that select a receive context, see fi_rx_addr. */
     int rx_ctx_bits;
     /** How many addresses are expected; 0: unknown. */
     size_t count;
@@ -185,15 +185,18 @@ struct fi_av_attr {
     size_t ep_per_node;
     /** Name of a vector that processes share, or NULL. */
     const char *name;
-    /** In and out: processes that give the same value share numbers, too. */
+    /**
+     * In: processes that pass the same value share fi_addr_t values. Out, for a named vector: array of
+     * its fi_addr_t values.
+     */
     void *map_addr;
-    /** FI_READ for a shared one that is not changed, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER. */
+    /** FI_READ for a shared vector that this process only reads, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER. */
     uint64_t flags;
 };
 
 /** A set of addresses. fi_av_set(3) */
 struct fi_av_set_attr {
-    /** How many are expected. */
+    /** How many addresses are expected. */
     size_t count;
     /** First of a range, or FI_ADDR_NOTAVAIL for an empty set. */
     fi_addr_t start_addr;
@@ -266,9 +269,9 @@ struct fi_ops_av {
 /** A memory region. fi_mr(3) */
 struct fid_mr {
     struct fid fid;
-    /** What local operations take as `desc`. */
+    /** The `desc` argument of local operations. */
     void *mem_desc;
-    /** What peers take as `key`, or FI_KEY_NOTAVAIL. */
+    /** The `key` that peers name the region by, or FI_KEY_NOTAVAIL. */
     uint64_t key;
 };
 
@@ -280,7 +283,7 @@ struct fi_mr_dmabuf {
     uint64_t offset;
     /** Bytes. */
     size_t len;
-    /** Where it appears in memory, or NULL. */
+    /** Its virtual address, or NULL. */
     void *base_addr;
 };
 
@@ -291,12 +294,12 @@ struct fi_mr_auth_key {
 };
 
 /**
- * A memory region. It grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; only what the requested
- * version knew is read. fi_mr(3)
+ * A memory region. The struct grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; the library reads only
+ * the members of the version that the application requested. fi_mr(3)
  */
 struct fi_mr_attr {
     union {
-        /** Pieces of memory; regions of several pieces are seen as one by peers. */
+        /** Pieces of memory. Peers address a region of several pieces as one range. */
         const struct iovec *mr_iov;
         /** With FI_MR_DMABUF. */
         const struct fi_mr_dmabuf *dmabuf;
@@ -307,14 +310,14 @@ struct fi_mr_attr {
     uint64_t access;
     /** 0. */
     uint64_t offset;
-    /** The key, unless FI_MR_PROV_KEY. */
+    /** The key; ignored with FI_MR_PROV_KEY. */
     uint64_t requested_key;
     /** Context of the region. */
     void *context;
     /** Bytes of auth_key; from version 1.5 on. */
     size_t auth_key_size;
     uint8_t *auth_key;
-    /** Whose memory; from version 1.9 on. */
+    /** The interface that manages the memory; from version 1.9 on. */
     enum fi_hmem_iface iface;
     /** Which device. */
     union {
@@ -327,13 +330,13 @@ struct fi_mr_attr {
         int synapseai;
         int rocr;
     } device;
-    /** More about it, by `iface`; from version 1.19 on. */
+    /** Further attributes that depend on `iface`; from version 1.19 on. */
     void *hmem_data;
-    /** Size of its pages, or 0; from version 1.22 on. */
+    /** Size of the pages, or 0; from version 1.22 on. */
     size_t page_size;
     /** The region this one is a part of, or NULL; from version 2.0 on. */
     const struct fid_mr *base_mr;
-    /** How many parts are expected of it. */
+    /** How many sub-regions of this region are expected. */
     size_t sub_mr_cnt;
 };
 
@@ -345,7 +348,7 @@ struct fi_mr_modify {
 
 /**
  * Functions of the application that copy device memory, for fi_set_ops with
- * FI_SET_OPS_HMEM_OVERRIDE. They return bytes. fi_domain(3)
+ * FI_SET_OPS_HMEM_OVERRIDE. They return the number of bytes. fi_domain(3)
  */
 struct fi_hmem_override_ops {
     size_t size;
@@ -451,7 +454,7 @@ struct fi_ops_domain {
                    void *context);
 };
 
-/* The device number of a Level Zero device for fi_mr_attr.device.ze. fi_mr(3) */
+/* Returns the device number of a Level Zero device for fi_mr_attr.device.ze. fi_mr(3) */
 static inline int fi_hmem_ze_device(int driver_index, int device_index)
 {
     return driver_index << 16 | device_index;
@@ -476,7 +479,7 @@ fi_domain2(struct fid_fabric *fabric, struct fi_info *info, struct fid_domain **
     return fabric->ops->domain2(fabric, info, domain, flags, context);
 }
 
-/* Gives a domain an event queue (FI_REG_MR: for memory registration). fi_domain(3) */
+/* Binds an event queue to a domain (FI_REG_MR: for memory registration). fi_domain(3) */
 static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid, uint64_t flags)
 {
     return domain->fid.ops->bind(&domain->fid, fid, flags);
@@ -510,9 +513,9 @@ fi_poll_open(struct fid_domain *domain, struct fi_poll_attr *attr, struct fid_po
 }
 
 /*
- * Registers memory for remote access, or for local use where FI_MR_LOCAL asks for it. `acs` says
- * what may be done to it, `offset` is reserved (0), `requested_key` is taken unless
- * FI_MR_PROV_KEY. -FI_ENOKEY: the key is in use. fi_mr(3)
+ * Registers memory for remote access, or for local use if FI_MR_LOCAL requires it. `acs` is the set of
+ * access rights, `offset` is reserved (0), `requested_key` is the key unless FI_MR_PROV_KEY is set.
+ * -FI_ENOKEY: the key is in use. fi_mr(3)
  */
 static inline int
 fi_mr_reg(struct fid_domain *domain, const void *buf, size_t len, uint64_t acs, uint64_t offset,
@@ -538,8 +541,8 @@ fi_mr_regattr(struct fid_domain *domain, const struct fi_mr_attr *attr, uint64_t
 }
 
 /*
- * What local calls take as `desc`, what a peer takes as `key`. FI_KEY_NOTAVAIL: use
- * fi_mr_raw_attr. fi_mr(3)
+ * Return the `desc` for local calls and the `key` for peers. FI_KEY_NOTAVAIL: use fi_mr_raw_attr.
+ * fi_mr(3)
  */
 static inline void *fi_mr_desc(struct fid_mr *mr)
 {
@@ -552,8 +555,8 @@ static inline uint64_t fi_mr_key(struct fid_mr *mr)
 }
 
 /*
- * Keys longer than 64 bits (FI_MR_RAW): get one from a region, exchange it for a 64-bit key of a
- * peer's region, give that back. *key_size is in and out, -FI_ETOOSMALL: too short. fi_mr(3)
+ * Keys longer than 64 bits (FI_MR_RAW): get the raw key of a region, map the raw key of a peer's region to
+ * a 64-bit key, release that key. *key_size is in and out, -FI_ETOOSMALL: too short. fi_mr(3)
  */
 static inline int
 fi_mr_raw_attr(struct fid_mr *mr, uint64_t *base_addr, uint8_t *raw_key, size_t *key_size,
@@ -588,8 +591,8 @@ static inline int fi_mr_unmap_key(struct fid_domain *domain, uint64_t key)
 }
 
 /*
- * Binds a region to an endpoint or counter, tells it that pages changed, makes a bound region
- * usable. fi_mr(3)
+ * fi_mr_bind binds a region to an endpoint or counter. fi_mr_refresh announces that pages of the region
+ * changed. fi_mr_enable makes a bound region usable. fi_mr(3)
  */
 static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, uint64_t flags)
 {
@@ -614,8 +617,8 @@ static inline int fi_mr_enable(struct fid_mr *mr)
 }
 
 /*
- * What a device gives as descriptor of a region (FI_MR_XPU_DESC). -FI_ETOOSMALL: *len says how much
- * room that takes. fi_mr(3)
+ * Writes the descriptor of a region that a device passes to its calls (FI_MR_XPU_DESC). -FI_ETOOSMALL:
+ * *len is the length needed. fi_mr(3)
  */
 static inline int
 fi_mr_get_xpu_desc(struct fid_mr *mr, void *buf, size_t *len, uint64_t flags,
@@ -630,23 +633,23 @@ fi_mr_get_xpu_desc(struct fid_mr *mr, void *buf, size_t *len, uint64_t flags,
     return fi_control(&mr->fid, FI_GET_MR_XPU_DESC, &desc);
 }
 
-/* Opens an address vector: numbers for peers. fi_av(3) */
+/* Opens an address vector, which assigns an fi_addr_t to each peer. fi_av(3) */
 static inline int
 fi_av_open(struct fid_domain *domain, struct fi_av_attr *attr, struct fid_av **av, void *context)
 {
     return domain->ops->av_open(domain, attr, av, context);
 }
 
-/* Gives an address vector an event queue. Deprecated. fi_av(3) */
+/* Binds an event queue to an address vector. Deprecated. fi_av(3) */
 FI_DEPRECATED_FUNC static inline int fi_av_bind(struct fid_av *av, struct fid *fid, uint64_t flags)
 {
     return av->fid.ops->bind(&av->fid, fid, flags);
 }
 
 /*
- * Inserts addresses; writes one number each into fi_addr (may be NULL for FI_AV_TABLE),
- * FI_ADDR_NOTAVAIL where it failed. Returns how many succeeded. `context` is an int array of
- * errors with FI_SYNC_ERR. fi_av(3)
+ * Inserts addresses. For each it writes a value into fi_addr (may be NULL for FI_AV_TABLE), which is
+ * FI_ADDR_NOTAVAIL if the insertion failed. Returns how many succeeded. With FI_SYNC_ERR `context`
+ * is an int array for errors. fi_av(3)
  */
 static inline int
 fi_av_insert(struct fid_av *av, const void *addr, size_t count, fi_addr_t *fi_addr, uint64_t flags,
@@ -669,15 +672,15 @@ fi_av_insertsym(struct fid_av *av, const char *node, size_t nodecnt, const char 
     return av->ops->insertsym(av, node, nodecnt, service, svccnt, fi_addr, flags, context);
 }
 
-/* Removes addresses; their numbers may be given out again. fi_av(3) */
+/* Removes addresses; their fi_addr_t values may be reused. fi_av(3) */
 static inline int fi_av_remove(struct fid_av *av, fi_addr_t *fi_addr, size_t count, uint64_t flags)
 {
     return av->ops->remove(av, fi_addr, count, flags);
 }
 
 /*
- * The address behind a number; *addrlen is in and out, and the full length if it was longer.
- * fi_av(3)
+ * Returns the address of an fi_addr_t. *addrlen is in and out; it becomes the full length even if the
+ * address did not fit. fi_av(3)
  */
 static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr, size_t *addrlen)
 {
@@ -685,8 +688,8 @@ static inline int fi_av_lookup(struct fid_av *av, fi_addr_t fi_addr, void *addr,
 }
 
 /*
- * As fi_av_lookup without flags; with FI_XPU what a device needs to know of the peer. -FI_ETOOSMALL:
- * *len says how much room that takes. fi_av(3)
+ * As fi_av_lookup without flags. With FI_XPU it returns the address in the form that a device needs.
+ * -FI_ETOOSMALL: *len is the length needed. fi_av(3)
  */
 static inline int
 fi_av_lookup2(struct fid_av *av, fi_addr_t fi_addr, void *buf, size_t *len, uint64_t flags,
@@ -704,8 +707,8 @@ static inline const char *fi_av_straddr(struct fid_av *av, const void *addr, cha
 }
 
 /*
- * Authorization keys as addresses (FI_AV_AUTH_KEY), and numbers of the application's choice
- * (FI_AV_USER_ID). -FI_ENOSYS: not offered. fi_av(3)
+ * Authorization keys as addresses (FI_AV_AUTH_KEY), and numbers of the application that completions report
+ * instead of addresses (FI_AV_USER_ID). -FI_ENOSYS: not supported. fi_av(3)
  */
 static inline int
 fi_av_insert_auth_key(struct fid_av *av, const void *auth_key, size_t auth_key_size,
@@ -733,8 +736,8 @@ fi_av_set_user_id(struct fid_av *av, fi_addr_t fi_addr, fi_addr_t user_id, uint6
 }
 
 /*
- * The number of receive context `rx_index` of a scalable endpoint; `rx_ctx_bits` as in fi_av_attr,
- * 0 to 63. fi_av(3)
+ * Returns the fi_addr_t of receive context `rx_index` of a scalable endpoint; `rx_ctx_bits` as in
+ * fi_av_attr, 0 to 63. fi_av(3)
  */
 static inline fi_addr_t fi_rx_addr(fi_addr_t fi_addr, int rx_index, int rx_ctx_bits)
 {
@@ -743,7 +746,7 @@ static inline fi_addr_t fi_rx_addr(fi_addr_t fi_addr, int rx_index, int rx_ctx_b
     return ((uint64_t) rx_index << (64 - rx_ctx_bits)) | fi_addr;
 }
 
-/* The number of a peer within a group, fi_domain_attr.max_group_id. fi_av(3) */
+/* Returns the fi_addr_t of a peer within a group, fi_domain_attr.max_group_id. fi_av(3) */
 static inline fi_addr_t fi_group_addr(fi_addr_t fi_addr, uint32_t group_id)
 {
     return ((uint64_t) group_id << 32) | fi_addr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Endpoints fi_endpoint(3) and message transfers fi_msg(3).
+ * Endpoints, fi_endpoint(3), and message transfers, fi_msg(3).
  *
  * Written by build.rs from src/abi/fi_endpoint.rs and src/abi/fi_endpoint.h.in; change those.
  */
@@ -33,7 +33,7 @@ struct fid_xpu_ep;
 /** Level of the options below. fi_endpoint(3) */
 #define FI_OPT_ENDPOINT 0
 
-/** size_t: a FI_MULTI_RECV buffer with fewer bytes left is given back. */
+/** size_t: an FI_MULTI_RECV buffer with fewer bytes left is returned to the application. */
 #define FI_OPT_MIN_MULTI_RECV 0
 
 /** size_t: most bytes of `param` of fi_connect and the like; read only. */
@@ -45,10 +45,10 @@ struct fid_xpu_ep;
 /** size_t: unused since release 2.0. */
 #define FI_OPT_BUFFERED_LIMIT 3
 
-/** size_t: bytes of the send buffer below. */
+/** size_t: bytes of the send buffer of the transport below. */
 #define FI_OPT_SEND_BUF_SIZE 4
 
-/** size_t: bytes of the receive buffer below. */
+/** size_t: bytes of the receive buffer of the transport below. */
 #define FI_OPT_RECV_BUF_SIZE 5
 
 /** size_t: operations that the transmit queue holds. */
@@ -57,10 +57,10 @@ struct fid_xpu_ep;
 /** size_t: buffers that the receive queue holds. */
 #define FI_OPT_RX_SIZE 7
 
-/** int, FI_HMEM_P2P_*: whether devices talk to each other without the host. */
+/** int, FI_HMEM_P2P_*: whether devices transfer data directly, without a copy in host memory. */
 #define FI_OPT_FI_HMEM_P2P 8
 
-/** struct fi_trigger_xpu: what triggers from a device need; read only. */
+/** struct fi_trigger_xpu: variables that a device writes to start an operation; read only. */
 #define FI_OPT_XPU_TRIGGER 9
 
 /** bool: the provider may call CUDA. */
@@ -96,31 +96,31 @@ struct fid_xpu_ep;
 /** bool: peers cannot connect to this endpoint. */
 #define FI_OPT_FIREWALL_ADDR 20
 
-/** Where the provider likes. */
+/** The provider may use peer-to-peer transfers. */
 #define FI_HMEM_P2P_ENABLED 0
 
-/** Always, or the operation fails. */
+/** The provider uses peer-to-peer transfers, or the operation fails. */
 #define FI_HMEM_P2P_REQUIRED 1
 
-/** Where possible. */
+/** The provider uses peer-to-peer transfers if possible. */
 #define FI_HMEM_P2P_PREFERRED 2
 
-/** Never. */
+/** The provider does not use peer-to-peer transfers. */
 #define FI_HMEM_P2P_DISABLED 3
 
 /** A message. fi_msg(3) */
 struct fi_msg {
     /** Pieces of memory. */
     const struct iovec *msg_iov;
-    /** One descriptor each, or NULL. */
+    /** One descriptor for each piece, or NULL. */
     void **desc;
     /** Number of pieces, up to iov_limit. */
     size_t iov_count;
-    /** The peer; FI_ADDR_UNSPEC on a connection or for any source. */
+    /** The peer; FI_ADDR_UNSPEC on a connected endpoint or for any source. */
     fi_addr_t addr;
-    /** Comes back in the completion. */
+    /** Context, returned in the completion. */
     void *context;
-    /** With FI_REMOTE_CQ_DATA. */
+    /** Remote CQ data, with FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
@@ -168,7 +168,7 @@ struct fi_ops_msg {
                           fi_addr_t dest_addr);
 };
 
-/** An endpoint. A table that it does not serve answers -FI_ENOSYS. fi_endpoint(3) */
+/** An endpoint. The functions of a table that it does not serve return -FI_ENOSYS. fi_endpoint(3) */
 struct fid_ep {
     struct fid fid;
     struct fi_ops_ep *ops;
@@ -201,7 +201,7 @@ struct fi_ops_ep {
     int (*export_xpu)(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep);
 };
 
-/** A passive endpoint: it listens. fi_endpoint(3) */
+/** A passive endpoint, which listens for connection requests. fi_endpoint(3) */
 struct fid_pep {
     struct fid fid;
     struct fi_ops_ep *ops;
@@ -215,7 +215,7 @@ struct fid_stx {
 };
 
 /*
- * Opens an endpoint: one that listens, one that transfers, one with several contexts.
+ * Open a passive endpoint, an active endpoint, or a scalable endpoint with several contexts.
  * fi_endpoint(3)
  */
 static inline int
@@ -248,8 +248,8 @@ fi_scalable_ep(struct fid_domain *domain, struct fi_info *info, struct fid_ep **
 }
 
 /*
- * Gives an endpoint its queues, counters, address vector; `flags` says for which operations.
- * fi_endpoint(3)
+ * Binds queues, counters or an address vector to an endpoint; `flags` selects the operations that use
+ * them. fi_endpoint(3)
  */
 static inline int fi_ep_bind(struct fid_ep *ep, struct fid *bfid, uint64_t flags)
 {
@@ -267,8 +267,8 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid, uint
 }
 
 /*
- * Makes a bound endpoint usable. -FI_ENOCQ, -FI_ENOAV, -FI_ENOEQ, -FI_EOPBADSTATE: what is
- * missing. fi_endpoint(3)
+ * Makes a bound endpoint usable. -FI_ENOCQ, -FI_ENOAV, -FI_ENOEQ: no such object is bound;
+ * -FI_EOPBADSTATE: another prerequisite is missing. fi_endpoint(3)
  */
 static inline int fi_enable(struct fid_ep *ep)
 {
@@ -276,8 +276,8 @@ static inline int fi_enable(struct fid_ep *ep)
 }
 
 /*
- * Cancels a posted operation, known by its context; it completes with FI_ECANCELED. -FI_ENOENT: it
- * is not there any more. fi_endpoint(3)
+ * Cancels the posted operation with this context; it completes with FI_ECANCELED. -FI_ENOENT: no such
+ * operation is pending. fi_endpoint(3)
  */
 static inline ssize_t fi_cancel(fid_t fid, void *context)
 {
@@ -287,8 +287,8 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
 }
 
 /*
- * Reads and sets options of level FI_OPT_ENDPOINT; *optlen is in and out. -FI_ENOPROTOOPT: unknown
- * here. fi_endpoint(3)
+ * Read and set options of level FI_OPT_ENDPOINT; *optlen is in and out. -FI_ENOPROTOOPT: the endpoint does
+ * not have the option. fi_endpoint(3)
  */
 static inline int fi_setopt(fid_t fid, int level, int optname, const void *optval, size_t optlen)
 {
@@ -304,7 +304,7 @@ static inline int fi_getopt(fid_t fid, int level, int optname, void *optval, siz
     return ep->ops->getopt(fid, level, optname, optval, optlen);
 }
 
-/* A second handle of an endpoint that uses `flags` by default. fi_endpoint(3) */
+/* Creates a second handle of an endpoint that uses `flags` by default. fi_endpoint(3) */
 static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep, uint64_t flags)
 {
     struct fid *alias = NULL;
@@ -331,7 +331,7 @@ fi_rx_context(struct fid_ep *ep, int idx, struct fi_rx_attr *attr, struct fid_ep
     return ep->ops->rx_ctx(ep, idx, attr, rx_ep, context);
 }
 
-/* Tells a device of an enabled endpoint that was made for it. fi_endpoint(3), fi_xpu(3) */
+/* Exports an enabled endpoint to the device that it was opened for. fi_endpoint(3), fi_xpu(3) */
 static inline int
 fi_ep_export_xpu(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep)
 {
@@ -340,7 +340,7 @@ fi_ep_export_xpu(struct fid_ep *ep, uint64_t flags, struct fid_xpu_ep *xpu_ep)
     return ep->ops->export_xpu(ep, flags, xpu_ep);
 }
 
-/* How many more operations can be posted. Deprecated. fi_endpoint(3) */
+/* Returns how many more operations can be posted. Deprecated. fi_endpoint(3) */
 FI_DEPRECATED_FUNC static inline ssize_t fi_rx_size_left(struct fid_ep *ep)
 {
     return ep->ops->rx_size_left(ep);
@@ -367,7 +367,7 @@ fi_srx_context(struct fid_domain *domain, struct fi_rx_attr *attr, struct fid_ep
 }
 
 /*
- * Posts a receive buffer. `desc` comes from fi_mr_desc, NULL unless FI_MR_LOCAL; `src_addr` counts
+ * Posts a receive buffer. `desc` comes from fi_mr_desc, NULL unless FI_MR_LOCAL; `src_addr` is used only
  * with FI_DIRECTED_RECV. -FI_EAGAIN: the queue is full, read completions and try again. fi_msg(3)
  */
 static inline ssize_t
@@ -389,8 +389,8 @@ static inline ssize_t fi_recvmsg(struct fid_ep *ep, const struct fi_msg *msg, ui
 }
 
 /*
- * Sends a message. The buffer belongs to the library until the completion; the inject forms copy
- * (up to inject_size) and complete nowhere; the data forms carry 64 bits into the peer's
+ * Sends a message. The buffer belongs to the library until the completion. The inject forms copy the
+ * buffer (up to inject_size) and write no completion. The data forms carry 64 bits into the peer's
  * completion. -FI_EAGAIN: the queue is full, read completions and try again. fi_msg(3)
  */
 static inline ssize_t

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Event queues fi_eq(3), completion queues fi_cq(3), counters fi_cntr(3), wait and poll sets
+ * Event queues, fi_eq(3); completion queues, fi_cq(3); counters, fi_cntr(3); wait and poll sets,
  * fi_poll(3).
  *
- * Timeouts are in milliseconds, a negative one waits forever. -FI_EAGAIN: nothing is there (a
- * timeout passed); -FI_EAVAIL: an error entry comes first, read it with the readerr call.
+ * Timeouts are in milliseconds; a negative timeout never expires. -FI_EAGAIN: the queue is empty, or
+ * the timeout has expired. -FI_EAVAIL: an error entry is at the head, read it with the readerr call.
  *
  * Written by build.rs from src/abi/fi_eq.rs and src/abi/fi_eq.h.in; change those.
  */
@@ -52,49 +52,49 @@ struct fid_xpu_cntr;
 struct fid_xpu_cq;
 struct fid_xpu_ctx;
 
-/** Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3) */
+/** Kinds of events. FI_NOTIFY: the state of an object changed, struct fi_eq_entry. fi_eq(3) */
 #define FI_NOTIFY 0
 
 /**
- * A connection is asked for, struct fi_eq_cm_entry; its info goes to fi_endpoint or its
- * handle to fi_reject, then to fi_freeinfo.
+ * A connection request arrived, struct fi_eq_cm_entry. The application passes its info to fi_endpoint
+ * or the handle in it to fi_reject, and then frees the info with fi_freeinfo.
  */
 #define FI_CONNREQ 1
 
-/** The connection stands, struct fi_eq_cm_entry. */
+/** The connection is established, struct fi_eq_cm_entry. */
 #define FI_CONNECTED 2
 
-/** The connection is over, struct fi_eq_cm_entry. */
+/** The connection has ended, struct fi_eq_cm_entry. */
 #define FI_SHUTDOWN 3
 
 /** The region is registered, struct fi_eq_entry. */
 #define FI_MR_COMPLETE 4
 
-/** The addresses are inserted, struct fi_eq_entry; `data` says how many. */
+/** The addresses are inserted, struct fi_eq_entry; `data` is their number. */
 #define FI_AV_COMPLETE 5
 
 /** The group is joined, struct fi_eq_entry. */
 #define FI_JOIN_COMPLETE 6
 
-/** What a thread sleeps on. fi_eq(3), fi_cq(3), fi_cntr(3) */
+/** Wait objects: how a thread blocks until a queue or counter changes. fi_eq(3), fi_cq(3), fi_cntr(3) */
 enum fi_wait_obj {
-    /** Nothing: the sread and wait calls are not used. */
+    /** None: the application does not use the sread and wait calls. */
     FI_WAIT_NONE = 0,
-    /** Whatever the provider likes; only through the sread and wait calls. */
+    /** The provider's choice; the application blocks only in the sread and wait calls. */
     FI_WAIT_UNSPEC = 1,
     /** A wait set. Deprecated. */
     FI_WAIT_SET = 2,
-    /** A file descriptor for poll(2) and the like; FI_GETWAIT tells it. */
+    /** A file descriptor for poll(2) and the like; FI_GETWAIT returns it. */
     FI_WAIT_FD = 3,
-    /** A mutex and a condition. Deprecated. */
+    /** A mutex and a condition variable. Deprecated. */
     FI_WAIT_MUTEX_COND = 4,
-    /** Gives the processor away between looks. */
+    /** None: a waiting thread polls and yields the processor between two polls. */
     FI_WAIT_YIELD = 5,
     /** Several file descriptors, struct fi_wait_pollfd. */
     FI_WAIT_POLLFD = 6,
 };
 
-/** Which struct a queue's entries are. fi_cq(3) */
+/** The struct of a queue's entries. fi_cq(3) */
 enum fi_cq_format {
     /** The provider's choice. */
     FI_CQ_FORMAT_UNSPEC = 0,
@@ -108,15 +108,15 @@ enum fi_cq_format {
     FI_CQ_FORMAT_TAGGED = 4,
 };
 
-/** What `cond` of fi_cq_sread is. fi_cq(3) */
+/** Meaning of the argument `cond` of fi_cq_sread. fi_cq(3) */
 enum fi_cq_wait_cond {
-    /** Nothing. */
+    /** The argument is ignored. */
     FI_CQ_COND_NONE = 0,
     /** The number of entries to wait for, cast to a pointer. */
     FI_CQ_COND_THRESHOLD = 1,
 };
 
-/** What a counter counts. fi_cntr(3) */
+/** Unit of a counter. fi_cntr(3) */
 enum fi_cntr_events {
     /** Operations. */
     FI_CNTR_EVENTS_COMP = 0,
@@ -143,17 +143,17 @@ struct fi_ops_wait {
     int (*wait)(struct fid_wait *waitset, int timeout);
 };
 
-/** What FI_GETWAIT gives for FI_WAIT_MUTEX_COND. fi_eq(3) */
+/** Result of FI_GETWAIT for FI_WAIT_MUTEX_COND. fi_eq(3) */
 struct fi_mutex_cond {
     pthread_mutex_t *mutex;
     pthread_cond_t *cond;
 };
 
-/** What FI_GETWAIT gives for FI_WAIT_POLLFD. fi_poll(3) */
+/** Result of FI_GETWAIT for FI_WAIT_POLLFD. fi_poll(3) */
 struct fi_wait_pollfd {
-    /** Out: changes when the descriptors do. */
+    /** Out: a number that changes whenever the set of descriptors changes. */
     uint64_t change_index;
-    /** In and out: entries of `fd`; -FI_ETOOSMALL says how many are needed. */
+    /** In and out: entries of `fd`; with -FI_ETOOSMALL the number that is needed. */
     size_t nfds;
     /** Array for poll(2). */
     struct pollfd *fd;
@@ -181,7 +181,7 @@ struct fi_ops_poll {
 
 /** An event queue. fi_eq(3) */
 struct fi_eq_attr {
-    /** Least number of events it holds; 0: the provider's choice. */
+    /** Least number of events that the queue holds; 0: the provider's choice. */
     size_t size;
     /** FI_WRITE allows fi_eq_write; FI_AFFINITY. */
     uint64_t flags;
@@ -194,32 +194,35 @@ struct fi_eq_attr {
 
 /** An event. fi_eq(3) */
 struct fi_eq_entry {
-    /** The object it is about. */
+    /** The object that the event concerns. */
     fid_t fid;
-    /** The object's context, or that of the operation. */
+    /** Context of the object or of the operation. */
     void *context;
-    /** By kind of event. */
+    /** Depends on the kind of event. */
     uint64_t data;
 };
 
 /** A failure. fi_eq(3) */
 struct fi_eq_err_entry {
-    /** The object it is about. */
+    /** The object that the event concerns. */
     fid_t fid;
-    /** The object's context, or that of the operation. */
+    /** Context of the object or of the operation. */
     void *context;
-    /** By kind of operation: which of several addresses, ... */
+    /** Depends on the operation, for example the index of the address that failed. */
     uint64_t data;
     /** FI_E*, positive. */
     int err;
     /** The provider's own code, see fi_eq_strerror. */
     int prov_errno;
     /**
-     * In: where to copy detail, or NULL. Out: detail, such as what the peer gave to
+     * In: buffer for details, or NULL. Out: details, such as the `param` that the peer passed to
      * fi_reject.
      */
     void *err_data;
-    /** Bytes of err_data. In as 0: detail stays the library's, valid until the next read. */
+    /**
+     * Bytes of err_data. If 0 on input, err_data points to memory of the library on return, valid until
+     * the next read.
+     */
     size_t err_data_size;
 };
 
@@ -227,11 +230,11 @@ struct fi_eq_err_entry {
 struct fi_eq_cm_entry {
     /** The endpoint. */
     fid_t fid;
-    /** With FI_CONNREQ: what to accept the connection with; the reader frees it. */
+    /** With FI_CONNREQ: attributes of an endpoint that accepts the connection; the application frees them. */
     struct fi_info *info;
     /**
-     * What the peer gave as `param`; its length is what the read returned beyond this
-     * struct.
+     * The `param` that the peer passed. Its length is the return value of the read minus the size of
+     * this struct.
      */
     uint8_t data[];
 };
@@ -271,7 +274,7 @@ struct fi_cq_entry {
 struct fi_cq_msg_entry {
     /** The context of the operation. */
     void *op_context;
-    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
+    /** Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
     /** Bytes received. */
     size_t len;
@@ -281,13 +284,13 @@ struct fi_cq_msg_entry {
 struct fi_cq_data_entry {
     /** The context of the operation. */
     void *op_context;
-    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
+    /** Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
     /** Bytes received. */
     size_t len;
-    /** With FI_MULTI_RECV: where the message lies. */
+    /** With FI_MULTI_RECV: address of the message in the buffer. */
     void *buf;
-    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
+    /** With FI_REMOTE_CQ_DATA: data of the sender. */
     uint64_t data;
 };
 
@@ -295,32 +298,32 @@ struct fi_cq_data_entry {
 struct fi_cq_tagged_entry {
     /** The context of the operation. */
     void *op_context;
-    /** What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
+    /** Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ... */
     uint64_t flags;
     /** Bytes received. */
     size_t len;
-    /** With FI_MULTI_RECV: where the message lies. */
+    /** With FI_MULTI_RECV: address of the message in the buffer. */
     void *buf;
-    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
+    /** With FI_REMOTE_CQ_DATA: data of the sender. */
     uint64_t data;
     /** Tag of the message received. */
     uint64_t tag;
 };
 
 /**
- * A failed operation. Programs that asked for a version below 1.5 know it up to err_data,
- * below 1.20 up to err_data_size. fi_cq(3)
+ * A failed operation. For a program that requested a version below 1.5 the struct ends with err_data,
+ * below 1.20 with err_data_size. fi_cq(3)
  */
 struct fi_cq_err_entry {
     /** The context of the operation. */
     void *op_context;
-    /** What it was. */
+    /** Kind of the operation. */
     uint64_t flags;
     /** Bytes placed. */
     size_t len;
-    /** With FI_MULTI_RECV: where the message lies. */
+    /** With FI_MULTI_RECV: address of the message in the buffer. */
     void *buf;
-    /** With FI_REMOTE_CQ_DATA: what the sender gave. */
+    /** With FI_REMOTE_CQ_DATA: data of the sender. */
     uint64_t data;
     /** Tag of the message received. */
     uint64_t tag;
@@ -330,17 +333,20 @@ struct fi_cq_err_entry {
     int err;
     /** The provider's own code, see fi_cq_strerror. */
     int prov_errno;
-    /** In: where to copy detail, or NULL. Out: detail. */
+    /** In: buffer for details, or NULL. Out: details. */
     void *err_data;
-    /** Bytes of err_data. In as 0: detail stays the library's, valid until the next read. */
+    /**
+     * Bytes of err_data. If 0 on input, err_data points to memory of the library on return, valid until
+     * the next read.
+     */
     size_t err_data_size;
-    /** The sender, where known: with FI_SOURCE_ERR or authorization keys. */
+    /** The sender, if it is known: with FI_SOURCE_ERR or authorization keys. */
     fi_addr_t src_addr;
 };
 
 /** A completion queue. fi_cq(3) */
 struct fi_cq_attr {
-    /** Least number of entries it holds; 0: the provider's choice. */
+    /** Least number of entries that the queue holds; 0: the provider's choice. */
     size_t size;
     /** FI_AFFINITY, FI_PEER. */
     uint64_t flags;
@@ -348,7 +354,7 @@ struct fi_cq_attr {
     enum fi_wait_obj wait_obj;
     /** With FI_AFFINITY: the processor for interrupts. */
     int signaling_vector;
-    /** What fi_cq_sread waits for. */
+    /** Condition that ends the wait of fi_cq_sread. */
     enum fi_cq_wait_cond wait_cond;
     /** With FI_WAIT_SET. Deprecated. */
     struct fid_wait *wait_set;
@@ -416,8 +422,8 @@ struct fi_ops_cntr {
 };
 
 /*
- * Whether the caller may now block on the file descriptors of these objects: 0 yes, -FI_EAGAIN:
- * read them first. fi_poll(3)
+ * Returns 0 if the caller may now block on the file descriptors of these objects. -FI_EAGAIN: read the
+ * objects first. fi_poll(3)
  */
 static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids, int count)
 {
@@ -425,8 +431,8 @@ static inline int fi_trywait(struct fid_fabric *fabric, struct fid **fids, int c
 }
 
 /*
- * Waits until an object of the set may have something to read. Deprecated with the wait set
- * itself. fi_poll(3)
+ * Waits until an object of the set may have something to read. Deprecated, as are wait sets.
+ * fi_poll(3)
  */
 FI_DEPRECATED_FUNC static inline int fi_wait(struct fid_wait *waitset, int timeout)
 {
@@ -434,8 +440,8 @@ FI_DEPRECATED_FUNC static inline int fi_wait(struct fid_wait *waitset, int timeo
 }
 
 /*
- * Poll sets, deprecated: fi_poll writes the contexts of objects that have something and returns
- * their number. fi_poll(3)
+ * Poll sets, deprecated. fi_poll writes the contexts of objects that have something to read, and
+ * returns their number. fi_poll(3)
  */
 FI_DEPRECATED_FUNC static inline int fi_poll(struct fid_poll *pollset, void **context, int count)
 {
@@ -462,8 +468,8 @@ fi_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, struct fid_eq **e
 }
 
 /*
- * Reads one event: its kind into *event, its struct into buf; returns bytes. FI_PEEK leaves it
- * there. -FI_ETOOSMALL: `len` is too short. fi_eq(3)
+ * Reads one event: its kind into *event, its struct into buf. Returns the number of bytes. FI_PEEK
+ * leaves the event in the queue. -FI_ETOOSMALL: `len` is too short. fi_eq(3)
  */
 static inline ssize_t
 fi_eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
@@ -477,20 +483,20 @@ fi_eq_sread(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, int timeo
     return eq->ops->sread(eq, event, buf, len, timeout, flags);
 }
 
-/* Reads the error at the head: bytes, or -FI_EAGAIN if there is none. fi_eq(3) */
+/* Reads the error at the head. Returns the number of bytes, or -FI_EAGAIN if there is none. fi_eq(3) */
 static inline ssize_t fi_eq_readerr(struct fid_eq *eq, struct fi_eq_err_entry *buf, uint64_t flags)
 {
     return eq->ops->readerr(eq, buf, flags);
 }
 
-/* Puts an event of the application into the queue; returns bytes. fi_eq(3) */
+/* Writes an event of the application to the queue. Returns the number of bytes. fi_eq(3) */
 static inline ssize_t
 fi_eq_write(struct fid_eq *eq, uint32_t event, const void *buf, size_t len, uint64_t flags)
 {
     return eq->ops->write(eq, event, buf, len, flags);
 }
 
-/* The message for a provider error code of an error entry, in `buf` or in static storage. fi_eq(3) */
+/* Returns the message for the provider error code of an error entry, in `buf` or in static storage. fi_eq(3) */
 static inline const char *
 fi_eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
@@ -498,8 +504,8 @@ fi_eq_strerror(struct fid_eq *eq, int prov_errno, const void *err_data, char *bu
 }
 
 /*
- * Reads up to `count` entries of the format the queue was opened with; returns how many. The s
- * forms wait; the from forms also give one source address per entry, FI_ADDR_NOTAVAIL where
+ * Read up to `count` entries in the format that the queue was opened with, and return how many. The s
+ * forms wait. The from forms also write one source address per entry, FI_ADDR_NOTAVAIL if it is
  * unknown. fi_cq(3)
  */
 static inline ssize_t fi_cq_read(struct fid_cq *cq, void *buf, size_t count)
@@ -527,8 +533,8 @@ fi_cq_sreadfrom(struct fid_cq *cq, void *buf, size_t count, fi_addr_t *src_addr,
 }
 
 /*
- * Reads the error at the head: 1, or -FI_EAGAIN if there is none. err_data and err_data_size of
- * *buf are input too: where detail of the error may go. fi_cq(3)
+ * Reads the error at the head. Returns 1, or -FI_EAGAIN if there is none. On input, err_data and
+ * err_data_size of *buf name a buffer for details of the error. fi_cq(3)
  */
 static inline ssize_t fi_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64_t flags)
 {
@@ -537,20 +543,20 @@ static inline ssize_t fi_cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *b
     return cq->ops->readerr(cq, buf, flags);
 }
 
-/* Wakes a thread in fi_cq_sread; it returns -FI_EAGAIN if it has nothing. fi_cq(3) */
+/* Wakes a thread in fi_cq_sread, which returns -FI_EAGAIN if the queue is empty. fi_cq(3) */
 static inline int fi_cq_signal(struct fid_cq *cq)
 {
     return cq->ops->signal(cq);
 }
 
-/* The message for a provider error code of an error entry, in `buf` or in static storage. fi_cq(3) */
+/* Returns the message for the provider error code of an error entry, in `buf` or in static storage. fi_cq(3) */
 static inline const char *
 fi_cq_strerror(struct fid_cq *cq, int prov_errno, const void *err_data, char *buf, size_t len)
 {
     return cq->ops->strerror(cq, prov_errno, err_data, buf, len);
 }
 
-/* Tells a device of a queue, of a counter, that was made for it. fi_cq(3), fi_cntr(3), fi_xpu(3) */
+/* Export a queue or a counter to the device that it was opened for. fi_cq(3), fi_cntr(3), fi_xpu(3) */
 static inline int
 fi_cq_export_xpu(struct fid_cq *cq, uint64_t flags, struct fid_xpu_cq *xpu_cq)
 {
@@ -567,7 +573,7 @@ fi_cntr_export_xpu(struct fid_cntr *cntr, uint64_t flags, struct fid_xpu_cntr *x
     return cntr->ops->export_xpu(cntr, flags, xpu_cntr);
 }
 
-/* A counter's number of successes, of failures. fi_cntr(3) */
+/* Return a counter's number of successes and of failures. fi_cntr(3) */
 static inline uint64_t fi_cntr_read(struct fid_cntr *cntr)
 {
     return cntr->ops->read(cntr);
@@ -578,7 +584,7 @@ static inline uint64_t fi_cntr_readerr(struct fid_cntr *cntr)
     return cntr->ops->readerr(cntr);
 }
 
-/* Adds to or sets a counter's number of successes, of failures. fi_cntr(3) */
+/* Add to or set a counter's number of successes or failures. fi_cntr(3) */
 static inline int fi_cntr_add(struct fid_cntr *cntr, uint64_t value)
 {
     return cntr->ops->add(cntr, value);
@@ -604,8 +610,8 @@ static inline int fi_cntr_seterr(struct fid_cntr *cntr, uint64_t value)
 }
 
 /*
- * Waits until the successes reach `threshold`. -FI_EAVAIL: the failures changed; -FI_ETIMEDOUT.
- * fi_cntr(3)
+ * Waits until the number of successes reaches `threshold`. -FI_EAVAIL: the number of failures changed.
+ * -FI_ETIMEDOUT: the timeout has expired. fi_cntr(3)
  */
 static inline int fi_cntr_wait(struct fid_cntr *cntr, uint64_t threshold, int timeout)
 {

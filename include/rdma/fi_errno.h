@@ -21,7 +21,7 @@ extern "C" {
 /** Not permitted. */
 #define FI_EPERM 1
 
-/** It is not there: an operation to cancel, a setting that was not declared. */
+/** No such entry: the operation to cancel is gone, or the setting was not declared. */
 #define FI_ENOENT 2
 
 /** A signal interrupted the call. */
@@ -30,7 +30,7 @@ extern "C" {
 /** Input or output failed. */
 #define FI_EIO 5
 
-/** More than fits. */
+/** The argument is too long. */
 #define FI_E2BIG 7
 
 /** A bad file descriptor. */
@@ -54,7 +54,7 @@ extern "C" {
 /** No such device. */
 #define FI_ENODEV 19
 
-/** An argument that cannot be. */
+/** An invalid argument. */
 #define FI_EINVAL 22
 
 /** Too many open files. */
@@ -66,7 +66,7 @@ extern "C" {
 /** The object does not have this operation. */
 #define FI_ENOSYS 38
 
-/** As FI_EAGAIN. */
+/** The same as FI_EAGAIN. */
 #define FI_EWOULDBLOCK 11
 
 /** No message of this kind: an FI_PEEK that found nothing. */
@@ -93,7 +93,7 @@ extern "C" {
 /** The address is in use. */
 #define FI_EADDRINUSE 98
 
-/** The address is not one of this machine, or names no one. */
+/** The address does not belong to this machine, or no endpoint has it. */
 #define FI_EADDRNOTAVAIL 99
 
 /** The network is down. */
@@ -102,7 +102,7 @@ extern "C" {
 /** No route to the network. */
 #define FI_ENETUNREACH 101
 
-/** The connection was given up while being made. */
+/** The connection was aborted before it was established. */
 #define FI_ECONNABORTED 103
 
 /** The peer ended the connection. */
@@ -123,7 +123,7 @@ extern "C" {
 /** No answer in time. */
 #define FI_ETIMEDOUT 110
 
-/** Nobody listens there, or the peer rejected the connection. */
+/** No endpoint listens at the address, or the peer rejected the connection. */
 #define FI_ECONNREFUSED 111
 
 /** The host is down. */
@@ -132,10 +132,10 @@ extern "C" {
 /** No route to the host. */
 #define FI_EHOSTUNREACH 113
 
-/** Under way already. */
+/** The operation is already in progress. */
 #define FI_EALREADY 114
 
-/** Under way now. */
+/** The operation has started and is in progress. */
 #define FI_EINPROGRESS 115
 
 /** The peer failed to do its part. */
@@ -147,22 +147,22 @@ extern "C" {
 /** The key is not accepted: no such region there, or its rights forbid it. */
 #define FI_EKEYREJECTED 129
 
-/** Numbers from here on are of this library alone, below it they are the system's. */
+/** Error numbers from here on are specific to libfabric; lower ones are those of errno(3). */
 #define FI_ERRNO_OFFSET 256
 
-/** Something else, see the log. */
+/** Another error, see the log. */
 #define FI_EOTHER 256
 
-/** The caller's buffer is too small; its length argument now says what is needed. */
+/** The caller's buffer is too small; its length argument now holds the length that is needed. */
 #define FI_ETOOSMALL 257
 
-/** Not in this state of the object. */
+/** The state of the object does not allow the operation. */
 #define FI_EOPBADSTATE 258
 
-/** An error entry comes first: read it with the readerr call. */
+/** An error entry is at the head of the queue: read it with the readerr call. */
 #define FI_EAVAIL 259
 
-/** Flags that do not belong here. */
+/** The call does not take one of the flags. */
 #define FI_EBADFLAGS 260
 
 /** No event queue is bound. */
@@ -177,7 +177,7 @@ extern "C" {
 /** A checksum was wrong. */
 #define FI_ECRC 264
 
-/** The message was longer than the buffer; what fits was placed. */
+/** The message was longer than the buffer; the part that fits was placed. */
 #define FI_ETRUNC 265
 
 /** The key is in use or not available. */
@@ -195,13 +195,13 @@ extern "C" {
 /** No more regions can be registered. */
 #define FI_ENOMR 270
 
-/** The peer is behind a firewall and must be the one to connect. */
+/** The peer is behind a firewall, so only the peer can connect. */
 #define FI_EFIREWALLADDR 271
 
 /** One more than the last. */
 #define FI_ERRNO_MAX 272
 
-/* The message for an error number of either sign; never NULL, static storage. fi_errno(3) */
+/* Returns the message for an error number of either sign; never NULL, static storage. fi_errno(3) */
 const char *fi_strerror(int errnum);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Extensions: importing logs and memory monitors, fi_open(3), fi_provider(3); options of single
- * providers.
+ * Extensions: import of log functions and memory monitors, fi_open(3), fi_provider(3); options of
+ * single providers.
  *
  * Written by build.rs from src/abi/fi_ext.rs and src/abi/fi_ext.h.in; change those.
  */
@@ -57,10 +57,10 @@ struct fi_fid_export {
     void *context;
 };
 
-/** What the monitor calls back. fi_open(3) */
+/** Functions of the library that the monitor calls. fi_open(3) */
 struct fi_ops_mem_notify {
     size_t size;
-    /** The range was unmapped or mapped anew. */
+    /** Reports that the range was unmapped or remapped. */
     void (*notify)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
 };
 
@@ -78,20 +78,20 @@ struct fi_ops_mem_monitor {
     size_t size;
     /** Begins to watch. */
     int (*start)(struct fid_mem_monitor *monitor);
-    /** Ends it. */
+    /** Stops watching. */
     void (*stop)(struct fid_mem_monitor *monitor);
     /** Watches a range of memory. */
     int (*subscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
-    /** Leaves it. */
+    /** Stops watching a range. */
     void (*unsubscribe)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
-    /** Whether the range is still the memory that it was. */
+    /** Whether the range still refers to the same memory. */
     bool (*valid)(struct fid_mem_monitor *monitor, const void *addr, size_t len);
 };
 
-/** Logging by the application, see fi_import_log. fi_provider(3) */
+/** Log functions of the application, see fi_import_log. fi_provider(3) */
 struct fi_ops_log {
     size_t size;
-    /** Whether lines of this kind are wanted. */
+    /** Whether lines of this level and subsystem are logged. */
     int (*enabled)(const struct fi_provider *prov,
                    enum fi_log_level level,
                    enum fi_log_subsys subsys,
@@ -102,7 +102,7 @@ struct fi_ops_log {
                  enum fi_log_subsys subsys,
                  uint64_t flags,
                  uint64_t *showtime);
-    /** Takes a line. */
+    /** Writes a line. */
     void (*log)(const struct fi_provider *prov,
                 enum fi_log_level level,
                 enum fi_log_subsys subsys,
@@ -111,13 +111,13 @@ struct fi_ops_log {
                 const char *msg);
 };
 
-/** What fi_import_log takes. fi_provider(3) */
+/** Argument of fi_import_log. fi_provider(3) */
 struct fid_logging {
     struct fid fid;
     struct fi_ops_log *ops;
 };
 
-/* Makes a provider's object usable elsewhere; binds an exported one. fi_open(3) */
+/* Export an object, and bind an exported object to another one. fi_open(3) */
 static inline int fi_export_fid(struct fid *fid, uint64_t flags, struct fid **expfid, void *context)
 {
     struct fi_fid_export exported;
@@ -134,8 +134,8 @@ static inline int fi_import_fid(struct fid *fid, struct fid *expfid, uint64_t fl
 }
 
 /*
- * Gives an object of the application to a named object of the library: opens that, binds, closes
- * it. fi_open(3)
+ * Imports an object of the application into a named object of the library: opens the named object, binds
+ * the import to it, and closes it. fi_open(3)
  */
 static inline int
 fi_import(uint32_t version, const char *name, void *attr, size_t attr_len, uint64_t flags,
@@ -153,7 +153,7 @@ fi_import(uint32_t version, const char *name, void *attr, size_t attr_len, uint6
 }
 
 /*
- * Sends the library's log to the application's functions; *log_fid stays in use afterwards.
+ * Redirects the library's log to functions of the application; *log_fid stays in use afterwards.
  * fi_provider(3)
  */
 static inline int fi_import_log(uint32_t version, uint64_t flags, struct fid_logging *log_fid)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What an object counts and reports, fi_profile(3).
+ * Statistics and events of an object, fi_profile(3).
  *
  * Written by build.rs from src/abi/fi_profile.rs and src/abi/fi_profile.h.in; change those.
  */
@@ -37,11 +37,11 @@ struct fid_profile;
 #define FI_EVENT_UNEXP_MSG_RECVD 0
 #define FI_EVENT_UNEXP_MSG_MATCHED 1
 
-/** How the type of a variable is given. fi_profile(3) */
+/** The enumeration that names the type of a variable. fi_profile(3) */
 enum fi_profile_type {
-    /** As enum fi_datatype. */
+    /** enum fi_datatype. */
     fi_primitive_type = 0,
-    /** As enum fi_type. */
+    /** enum fi_type. */
     fi_defined_type = 1,
 };
 
@@ -49,7 +49,7 @@ enum fi_profile_type {
 struct fi_profile_desc {
     /** Its number. */
     uint32_t id;
-    /** Which member of `datatype` holds. */
+    /** The member of `datatype` that is valid. */
     enum fi_profile_type datatype_sel;
     union {
         enum fi_datatype primitive;
@@ -98,8 +98,8 @@ static inline void fi_profile_reset(struct fid_profile *prof_fid, uint64_t flags
 }
 
 /*
- * What can be read or reported: up to *count descriptions into the array (NULL: only their number
- * into *count); returns how many. fi_profile(3)
+ * Write up to *count descriptions of variables or events into the array (NULL: only their number into
+ * *count), and return how many. fi_profile(3)
  */
 static inline ssize_t
 fi_profile_query_vars(struct fid_profile *prof_fid, struct fi_profile_desc *varlist, size_t *count)
@@ -125,7 +125,7 @@ fi_profile_read_u64(struct fid_profile *prof_fid, uint32_t var_id, uint64_t *dat
     return ret > 0 ? 0 : ret;
 }
 
-/* Calls back on an event; a NULL callback ends it. fi_profile(3) */
+/* Registers a callback for an event; NULL removes it. fi_profile(3) */
 static inline int
 fi_profile_register_callback(struct fid_profile *prof_fid, uint32_t event_id,
                              int (*callback)(struct fid_profile *, struct fi_profile_desc *, void *, size_t, void *),
@@ -134,7 +134,7 @@ fi_profile_register_callback(struct fid_profile *prof_fid, uint32_t event_id,
     return prof_fid->ops->reg_callback(prof_fid, event_id, callback, context);
 }
 
-/* Between the two, reads see one state. fi_profile(3) */
+/* Reads between these two calls see one state. fi_profile(3) */
 static inline void fi_profile_start_reads(struct fid_profile *prof_fid, uint64_t flags)
 {
     prof_fid->ops->start_reads(prof_fid, flags);
@@ -145,7 +145,7 @@ static inline void fi_profile_end_reads(struct fid_profile *prof_fid, uint64_t f
     prof_fid->ops->end_reads(prof_fid, flags);
 }
 
-/* Opens the profile of an object. -FI_ENOSYS: it has none. fi_profile(3) */
+/* Opens the profile of an object. -FI_ENOSYS: the object has none. fi_profile(3) */
 static inline int
 fi_profile_open(struct fid *fid, uint64_t flags, struct fid_profile **prof_fid, void *context)
 {

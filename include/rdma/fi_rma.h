@@ -45,7 +45,7 @@ struct fi_rma_ioc {
 struct fi_msg_rma {
     /** Pieces of local memory. */
     const struct iovec *msg_iov;
-    /** One descriptor each, or NULL. */
+    /** One descriptor for each piece, or NULL. */
     void **desc;
     /** Number of pieces, up to iov_limit. */
     size_t iov_count;
@@ -55,9 +55,9 @@ struct fi_msg_rma {
     const struct fi_rma_iov *rma_iov;
     /** Number of pieces, up to rma_iov_limit. */
     size_t rma_iov_count;
-    /** Comes back in the completion. */
+    /** Context, returned in the completion. */
     void *context;
-    /** With FI_REMOTE_CQ_DATA. */
+    /** Remote CQ data, with FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
@@ -146,8 +146,8 @@ static inline ssize_t fi_readmsg(struct fid_ep *ep, const struct fi_msg_rma *msg
 }
 
 /*
- * Writes to a peer's registered memory. The inject forms copy (up to inject_size) and complete
- * nowhere; the data forms also give the peer a completion with 64 bits of data. fi_rma(3)
+ * Write to a peer's registered memory. The inject forms copy the buffer (up to inject_size) and write no
+ * completion. The data forms also cause a completion with 64 bits of data at the peer. fi_rma(3)
  */
 static inline ssize_t
 fi_write(struct fid_ep *ep, const void *buf, size_t len, void *desc, fi_addr_t dest_addr,

@@ -29,19 +29,19 @@ struct fid_ep;
 struct fi_msg_tagged {
     /** Pieces of memory. */
     const struct iovec *msg_iov;
-    /** One descriptor each, or NULL. */
+    /** One descriptor for each piece, or NULL. */
     void **desc;
     /** Number of pieces, up to iov_limit. */
     size_t iov_count;
-    /** The peer; FI_ADDR_UNSPEC on a connection or for any source. */
+    /** The peer; FI_ADDR_UNSPEC on a connected endpoint or for any source. */
     fi_addr_t addr;
-    /** Matches where (tag ^ message's) & ~ignore is 0. */
+    /** A receive matches a message if (tag ^ the message's tag) & ~ignore is 0. */
     uint64_t tag;
-    /** For receives: bits that need not match. */
+    /** For receives: bits of the tag that need not match. */
     uint64_t ignore;
-    /** Comes back in the completion. */
+    /** Context, returned in the completion. */
     void *context;
-    /** With FI_REMOTE_CQ_DATA. */
+    /** Remote CQ data, with FI_REMOTE_CQ_DATA. */
     uint64_t data;
 };
 
@@ -108,8 +108,8 @@ static inline uint64_t fi_tag_mpi(int tag, uint8_t payload_id)
 }
 
 /*
- * Posts a receive buffer for a message whose tag is equal in all bits that `ignore` has not set.
- * FI_PEEK, FI_CLAIM, FI_DISCARD of fi_trecvmsg look at messages before they are received.
+ * Posts a receive buffer for a message whose tag is equal in all bits that are not set in `ignore`.
+ * FI_PEEK, FI_CLAIM and FI_DISCARD of fi_trecvmsg examine, reserve or discard a message that has arrived.
  * -FI_EAGAIN: the queue is full, read completions and try again. fi_tagged(3)
  */
 static inline ssize_t

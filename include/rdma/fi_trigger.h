@@ -34,11 +34,11 @@ struct fi_triggered_context;
 struct fid_cntr;
 struct fid_ep;
 
-/** What starts a triggered operation. fi_trigger(3) */
+/** Events that start a triggered operation. fi_trigger(3) */
 enum fi_trigger_event {
-    /** A counter that reaches a value. */
+    /** A counter reaches a value. */
     FI_TRIGGER_THRESHOLD = 0,
-    /** A device that writes a variable. */
+    /** A device writes a variable. */
     FI_TRIGGER_XPU = 1,
 };
 
@@ -63,14 +63,17 @@ struct fi_trigger_threshold {
     size_t threshold;
 };
 
-/** What a device writes to start the operation. fi_trigger(3) */
+/** A variable that a device writes to start the operation. fi_trigger(3) */
 struct fi_trigger_var {
     enum fi_datatype datatype;
     /** Elements at `addr`. */
     int count;
-    /** Where it writes. */
+    /** Address of the variable. */
     void *addr;
-    /** What it writes, by `datatype`; `data` where that is no integer of up to 64 bits. */
+    /**
+     * Value that the device writes. The member depends on `datatype`; `data` unless that is an integer of
+     * up to 64 bits.
+     */
     union {
         uint8_t val8;
         uint16_t val16;
@@ -121,7 +124,7 @@ struct fi_op_atomic {
     uint64_t flags;
 };
 
-/** A deferred atomic operation that returns the value before. fi_trigger(3) */
+/** A deferred atomic operation that returns the old value. fi_trigger(3) */
 struct fi_op_fetch_atomic {
     struct fid_ep *ep;
     struct fi_msg_atomic msg;
@@ -144,7 +147,7 @@ struct fi_op_cntr {
     uint64_t value;
 };
 
-/** The context of an operation with FI_TRIGGER, where FI_CONTEXT is asked for. fi_trigger(3) */
+/** The context of an operation with FI_TRIGGER if the mode has FI_CONTEXT. fi_trigger(3) */
 struct fi_triggered_context {
     enum fi_trigger_event event_type;
     union {
@@ -154,7 +157,7 @@ struct fi_triggered_context {
     } trigger;
 };
 
-/** The same where FI_CONTEXT2 is asked for. fi_trigger(3) */
+/** The same if the mode has FI_CONTEXT2. fi_trigger(3) */
 struct fi_triggered_context2 {
     enum fi_trigger_event event_type;
     union {
@@ -165,15 +168,15 @@ struct fi_triggered_context2 {
 };
 
 /**
- * Argument of FI_QUEUE_WORK; it and what it points to stay untouched until the operation
- * completed. fi_trigger(3)
+ * Argument of FI_QUEUE_WORK. The application must not touch the struct and the memory it points to
+ * until the operation has completed. fi_trigger(3)
  */
 struct fi_deferred_work {
     struct fi_context2 context;
-    /** Starts when triggering_cntr reaches it. */
+    /** The operation starts when triggering_cntr reaches this value. */
     uint64_t threshold;
     struct fid_cntr *triggering_cntr;
-    /** Counts the completion, or NULL. */
+    /** Counter of the completion, or NULL. */
     struct fid_cntr *completion_cntr;
     enum fi_op_type op_type;
     union {

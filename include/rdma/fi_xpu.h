@@ -28,10 +28,10 @@ struct fid_xpu_ep;
 /** For fi_xpu_ops.alloc: the memory is exported as a dma-buf, too. */
 #define FI_XPU_ALLOC_DMABUF 1ull
 
-/** For fi_xpu_ops.import: the address is one of a device (BAR). */
+/** For fi_xpu_ops.import: the address belongs to a device (BAR). */
 #define FI_XPU_IMPORT_IOMEMORY 1ull
 
-/** For fi_xpu_ops.import: the result is usable by programs of the device. */
+/** For fi_xpu_ops.import: programs of the device can use the result. */
 #define FI_XPU_IMPORT_DEVICEMAP 2ull
 
 /** Objects that the device can have: fi_xpu_ctx_attr.caps. */
@@ -39,7 +39,7 @@ struct fid_xpu_ep;
 #define FI_XPU_CAP_CQ 2ull
 #define FI_XPU_CAP_CNTR 4ull
 
-/** Which threads of a device make a call together. */
+/** Groups of device threads that make a call together. */
 #define FI_XPU_WORK_ITEM 0
 #define FI_XPU_SUBGROUP 1
 #define FI_XPU_WORK_GROUP 2
@@ -50,7 +50,7 @@ enum fi_xpu_provider {
     FI_XPU_PROV_EFA = 1,
 };
 
-/** Memory of a device, by functions of the application. fi_xpu(3) */
+/** Functions of the application that manage the memory of a device. fi_xpu(3) */
 struct fi_xpu_ops {
     /** Bytes of this struct. */
     size_t size;
@@ -70,7 +70,7 @@ struct fi_xpu_attr {
     enum fi_hmem_iface iface;
     /** Its number. */
     uint64_t device;
-    /** NULL: the provider knows how. */
+    /** NULL: the provider uses its own functions. */
     struct fi_xpu_ops *ops;
 };
 
@@ -102,7 +102,7 @@ struct fid_xpu {
     uint32_t fclass;
     /** FI_XPU_PROV_*. */
     uint32_t prov_id;
-    /** For the provider. */
+    /** Private to the provider. */
     uint64_t prov_ctx;
 };
 
@@ -121,7 +121,7 @@ struct fid_xpu_cntr {
     struct fid_xpu fid;
 };
 
-/* Opens the context of a device. -FI_ENOSYS: the domain knows no devices. fi_xpu(3) */
+/* Opens the context of a device. -FI_ENOSYS: the domain does not support devices. fi_xpu(3) */
 static inline int
 fi_xpu_ctx(struct fid_domain *domain, struct fi_xpu_attr *attr, struct fid_xpu_ctx **ctx,
            void *context)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What programs of a device call, fi_xpu(3): transfers and completions through the handles that
- * fi_ep_export_xpu, fi_cq_export_xpu and fi_cntr_export_xpu fill. For the compilers of CUDA, HIP and SYCL,
- * and for C and C++.
+ * Functions for programs that run on a device, fi_xpu(3): transfers and completions through the handles
+ * that fi_ep_export_xpu, fi_cq_export_xpu and fi_cntr_export_xpu fill. They compile with CUDA, HIP, SYCL,
+ * C and C++.
  *
- * A peer is the bytes of fi_av_lookup2, a descriptor those of fi_mr_get_xpu_desc; `scope` says which threads
- * make the call together (FI_XPU_WORK_ITEM, ...). No provider serves a device: every call that can
- * return an error returns -FI_ENOSYS.
+ * A peer is given as the bytes of fi_av_lookup2, a descriptor as the bytes of fi_mr_get_xpu_desc. `scope`
+ * selects the threads that make the call together (FI_XPU_WORK_ITEM, ...). No provider serves a device:
+ * every call that can return an error returns -FI_ENOSYS.
  *
  * Written by build.rs from src/abi/fi_xpu_device.h.in; change that.
  */
@@ -91,7 +91,7 @@ FI_XPU_FUNC int fi_xpu_trecv(struct fid_xpu_ep *ep, void *buf, size_t len, void 
     return -FI_ENOSYS;
 }
 
-/* Memory of a peer. fi_rma(3) */
+/* Reads and writes of a peer's memory. fi_rma(3) */
 FI_XPU_FUNC int fi_xpu_write(struct fid_xpu_ep *ep, const void *buf, size_t len, void *desc,
                              uint64_t data, void *dest_addr, uint64_t addr, uint64_t key,
                              void *context, uint64_t flags, int scope)
@@ -194,7 +194,7 @@ FI_XPU_FUNC int fi_xpu_compare_atomic(struct fid_xpu_ep *ep, const void *buf, si
     return -FI_ENOSYS;
 }
 
-/* Counters. A timeout of -1 waits for ever. fi_cntr(3) */
+/* Counters. A timeout of -1 never expires. fi_cntr(3) */
 FI_XPU_FUNC uint64_t fi_xpu_cntr_read(struct fid_xpu_cntr *cntr, int scope)
 {
     (void) cntr;

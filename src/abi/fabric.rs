@@ -51,11 +51,11 @@ pub const FI_REMOTE_READ: u64 = 1u64 << 12;
 /// Writes by peers.
 pub const FI_REMOTE_WRITE: u64 = 1u64 << 13;
 /// One buffer receives many messages until less than FI_OPT_MIN_MULTI_RECV bytes are left. In
-/// a completion: the buffer is given back.
+/// a completion: the buffer belongs to the application again.
 pub const FI_MULTI_RECV: u64 = 1u64 << 16;
-/// The operation carries 64 bits into the peer's completion; there: `data` is valid.
+/// The operation carries 64 bits into the peer's completion. In a completion: `data` is valid.
 pub const FI_REMOTE_CQ_DATA: u64 = 1u64 << 17;
-/// More operations follow at once; a provider may wait for them.
+/// More operations follow at once; the provider may defer this one until they are posted.
 pub const FI_MORE: u64 = 1u64 << 18;
 /// Looks at a message or an event without taking it.
 pub const FI_PEEK: u64 = 1u64 << 19;
@@ -63,7 +63,7 @@ pub const FI_PEEK: u64 = 1u64 << 19;
 pub const FI_TRIGGER: u64 = 1u64 << 20;
 /// The operation starts when all earlier ones to the same peer are complete.
 pub const FI_FENCE: u64 = 1u64 << 21;
-/// Asks for a completion where FI_SELECTIVE_COMPLETION leaves it out.
+/// Reports a completion although the queue is bound with FI_SELECTIVE_COMPLETION.
 pub const FI_COMPLETION: u64 = 1u64 << 24;
 /// An older name of FI_COMPLETION.
 pub const FI_EVENT: u64 = FI_COMPLETION;
@@ -81,14 +81,14 @@ pub const FI_AFFINITY: u64 = 1u64 << 29;
 pub const FI_COMMIT_COMPLETE: u64 = 1u64 << 30;
 /// Completion when the peer has matched the message with a receive.
 pub const FI_MATCH_COMPLETE: u64 = 1u64 << 31;
-/// For fi_getinfo: looks again for devices that came or went.
+/// For fi_getinfo: scans again for devices that were added or removed.
 pub const FI_RESCAN: u64 = 1u64 << 35;
 /// For an endpoint that another provider drives. fi_peer(3)
 pub const FI_PEER_TRANSFER: u64 = 1u64 << 36;
 // since 2.8
 /// Capability: requests are prepared once and queued often. fi_endpoint(3)
 pub const FI_WR: u64 = 1u64 << 39;
-/// Capability and flag: addresses have numbers of the application's choice.
+/// Capability and flag: completions report addresses as numbers that the application chooses.
 pub const FI_AV_USER_ID: u64 = 1u64 << 41;
 /// For fi_av_insert: the peer is behind a firewall and connects by itself.
 pub const FI_FIREWALL_ADDR: u64 = 1u64 << 42;
@@ -103,7 +103,7 @@ pub const FI_TAGGED_DIRECTED_RECV: u64 = 1u64 << 45;
 pub const FI_TAGGED_MULTI_RECV: u64 = 1u64 << 46;
 /// Capability: transfers from and to device memory.
 pub const FI_HMEM: u64 = 1u64 << 47;
-/// Capability: as FI_DIRECTED_RECV, and no receive from any source.
+/// Capability: as FI_DIRECTED_RECV, but every receive names its source.
 pub const FI_EXACT_DIRECTED_RECV: u64 = 1u64 << 48;
 /// Capability: remote access to persistent memory.
 pub const FI_RMA_PMEM: u64 = 1u64 << 49;
@@ -115,9 +115,9 @@ pub const FI_LOCAL_COMM: u64 = 1u64 << 51;
 pub const FI_REMOTE_COMM: u64 = 1u64 << 52;
 /// Capability: an address vector that processes share.
 pub const FI_SHARED_AV: u64 = 1u64 << 53;
-/// For fi_getinfo: lists providers and looks at no device.
+/// For fi_getinfo: lists providers without examining any device.
 pub const FI_PROV_ATTR_ONLY: u64 = 1u64 << 54;
-/// For fi_getinfo: the node is an address, no name to look up.
+/// For fi_getinfo: the node is a numeric address; no name is resolved.
 pub const FI_NUMERICHOST: u64 = 1u64 << 55;
 /// Capability: remote access counts on the target's counter.
 pub const FI_RMA_EVENT: u64 = 1u64 << 56;
@@ -134,7 +134,7 @@ pub const FI_CLAIM: u64 = 1u64 << 59;
 pub const FI_DISCARD: u64 = 1u64 << 58;
 /// For an address vector: inserts authorization keys.
 pub const FI_AUTH_KEY: u64 = 1u64 << 57;
-/// Formats of addresses, fi_info.addr_format. This one: any.
+/// Formats of addresses, fi_info.addr_format. FI_FORMAT_UNSPEC: any format.
 pub const FI_FORMAT_UNSPEC: u32 = 0;
 /// struct sockaddr of any family.
 pub const FI_SOCKADDR: u32 = 1;
@@ -167,24 +167,24 @@ pub const FI_ADDR_NOTAVAIL: u64 = u64::MAX;
 pub const FI_KEY_NOTAVAIL: u64 = u64::MAX;
 pub const FI_SHARED_CONTEXT: usize = usize::MAX;
 pub const FI_AV_AUTH_KEY: usize = usize::MAX;
-/// Deprecated. What fi_domain_attr.mr_mode could be before version 1.5.
+/// Deprecated. The values of fi_domain_attr.mr_mode before version 1.5.
 pub const FI_MR_UNSPEC: c_int = 0;
 /// Deprecated. FI_MR_VIRT_ADDR, FI_MR_ALLOCATED and FI_MR_PROV_KEY together.
 pub const FI_MR_BASIC: c_int = 1;
 /// Deprecated. None of the bits below.
 pub const FI_MR_SCALABLE: c_int = 2;
-/// Bits of fi_domain_attr.mr_mode, fi_mr(3): what the application does for registered memory.
-/// This one: registers local buffers too.
+/// Bits of fi_domain_attr.mr_mode, fi_mr(3): duties of the application for registered memory.
+/// FI_MR_LOCAL: it registers local buffers too.
 pub const FI_MR_LOCAL: c_int = 4;
 /// Keys may be longer than 64 bits.
 pub const FI_MR_RAW: c_int = 8;
 /// Peers name memory by its virtual address, not by an offset into the region.
 pub const FI_MR_VIRT_ADDR: c_int = 16;
-/// Memory is backed by pages when it is registered.
+/// Memory has physical pages when it is registered.
 pub const FI_MR_ALLOCATED: c_int = 32;
 /// The provider chooses the keys.
 pub const FI_MR_PROV_KEY: c_int = 64;
-/// The application tells when pages under a region change, fi_mr_refresh.
+/// The application calls fi_mr_refresh when pages under a region change.
 pub const FI_MR_MMU_NOTIFY: c_int = 128;
 /// A region is bound to its counter before it is enabled.
 pub const FI_MR_RMA_EVENT: c_int = 256;
@@ -195,12 +195,12 @@ pub const FI_MR_HMEM: c_int = 1024;
 /// Buffers of collective operations are registered.
 pub const FI_MR_COLLECTIVE: c_int = 2048;
 // since 2.7
-/// Transfers by a device need the descriptors of fi_mr_get_xpu_desc.
+/// Transfers that a device starts need the descriptors of fi_mr_get_xpu_desc.
 pub const FI_MR_XPU_DESC: c_int = 4096;
 /// Deprecated. No ordering.
 pub const FI_ORDER_NONE: u64 = 0u64;
-/// Bits of msg_order, fi_endpoint(3): the later kind is not placed before the earlier one; R
-/// read, W write, S send, as later-AFTER-earlier. This one: read after read.
+/// Bits of msg_order, fi_endpoint(3). FI_ORDER_XAY: an operation X is not placed before an operation Y
+/// that was posted earlier. X and Y are R (read), W (write) or S (send).
 pub const FI_ORDER_RAR: u64 = 1u64 << 0;
 pub const FI_ORDER_RAW: u64 = 1u64 << 1;
 pub const FI_ORDER_RAS: u64 = 1u64 << 2;
@@ -224,7 +224,7 @@ pub const FI_ORDER_ATOMIC_WAR: u64 = 1u64 << 38;
 pub const FI_ORDER_ATOMIC_WAW: u64 = 1u64 << 39;
 /// Deprecated. Bytes within an operation are placed in order.
 pub const FI_ORDER_DATA: u64 = 1u64 << 16;
-/// Protocols on the wire, fi_ep_attr.protocol. This one: any.
+/// Protocols on the wire, fi_ep_attr.protocol. FI_PROTO_UNSPEC: any protocol.
 pub const FI_PROTO_UNSPEC: u32 = 0;
 pub const FI_PROTO_RDMA_CM_IB_RC: u32 = 1;
 pub const FI_PROTO_IWARP: u32 = 2;
@@ -267,7 +267,7 @@ pub const FI_PROTO_CXI_RNR: u32 = 29;
 pub const FI_PROTO_LPP: u32 = 30;
 /// Several providers as one.
 pub const FI_PROTO_LNX: u32 = 31;
-/// Formats of tags, fi_ep_attr.mem_tag_format. This one: 64 bits of the application's own.
+/// Formats of tags, fi_ep_attr.mem_tag_format. FI_TAG_BITS: 64 bits that the application divides.
 pub const FI_TAG_BITS: u32 = 0;
 /// A 32-bit tag and an 8-bit payload, see fi_tag_mpi.
 pub const FI_TAG_MPI: u32 = 1;
@@ -275,7 +275,7 @@ pub const FI_TAG_MPI: u32 = 1;
 pub const FI_TAG_CCL: u32 = 2;
 /// From here on the value is a bit pattern: runs of equal bits are fields.
 pub const FI_TAG_MAX_FORMAT: u32 = 65536;
-/// Traffic classes, tclass of domain and transmit attributes. This one: the provider's
+/// Traffic classes, tclass of domain and transmit attributes. FI_TC_UNSPEC: the provider's
 /// choice.
 pub const FI_TC_UNSPEC: u32 = 0;
 /// Marks a differentiated services code point, see fi_tc_dscp_set.
@@ -290,11 +290,11 @@ pub const FI_TC_LOW_LATENCY: u32 = 513;
 pub const FI_TC_DEDICATED_ACCESS: u32 = 514;
 /// Large transfers such as storage.
 pub const FI_TC_BULK_DATA: u32 = 515;
-/// What may wait for everything else.
+/// Traffic that yields to all other classes.
 pub const FI_TC_SCAVENGER: u32 = 516;
 /// Control messages of the fabric.
 pub const FI_TC_NETWORK_CTRL: u32 = 517;
-/// Modes, fi_info.mode: what the application does for a provider. This one: contexts point to
+/// Modes, fi_info.mode: duties of the application towards a provider. FI_CONTEXT: contexts point to
 /// a struct fi_context that stays untouched until the completion.
 pub const FI_CONTEXT: u64 = 1u64 << 59;
 /// Buffers leave msg_prefix_size bytes in front for the provider.
@@ -347,8 +347,8 @@ pub const FI_SELECTIVE_COMPLETION: u64 = 1u64 << 59;
 pub const FI_GETFIDFLAG: u32 = 0;
 /// Sets those flags.
 pub const FI_SETFIDFLAG: u32 = 1;
-/// Default flags of an endpoint's operations, uint64_t; FI_TRANSMIT or FI_RECV in it says
-/// which.
+/// Default flags of an endpoint's operations, uint64_t; FI_TRANSMIT or FI_RECV in it selects the
+/// direction.
 pub const FI_GETOPSFLAG: u32 = 2;
 /// Sets those flags.
 pub const FI_SETOPSFLAG: u32 = 3;
@@ -397,11 +397,11 @@ pub const FI_RESTRICTED_COMP: u64 = 0u64;
 pub const FI_EP_SOCK_STREAM: fi_ep_type = FI_EP_UNSPEC;
 
 c_enum! {
-    /// How an address vector numbers peers. fi_av(3)
+    /// How an address vector assigns fi_addr_t values to peers. fi_av(3)
     pub enum fi_av_type {
         /// The provider's choice.
         FI_AV_UNSPEC = 0,
-        /// Numbers of the provider's making. Deprecated.
+        /// Values that the provider chooses. Deprecated.
         FI_AV_MAP = 1,
         /// 0, 1, 2, ... in the order of insertion.
         FI_AV_TABLE = 2,
@@ -409,45 +409,45 @@ c_enum! {
 }
 
 c_enum! {
-    /// Who moves operations along. fi_domain(3)
+    /// The side that drives the progress of operations. fi_domain(3)
     pub enum fi_progress {
         /// Any.
         FI_PROGRESS_UNSPEC = 0,
         /// The provider, by itself.
         FI_PROGRESS_AUTO = 1,
-        /// The application, by reading queues and counters.
+        /// The application, when it reads queues and counters.
         FI_PROGRESS_MANUAL = 2,
-        /// As manual, and control operations go with data operations.
+        /// As manual; control operations progress together with data operations.
         FI_PROGRESS_CONTROL_UNIFIED = 3,
     }
 }
 
 c_enum! {
-    /// What threads of the application may do at once. fi_domain(3)
+    /// Objects that threads of the application may use at the same time. fi_domain(3)
     pub enum fi_threading {
         /// Any.
         FI_THREAD_UNSPEC = 0,
-        /// Everything.
+        /// All objects.
         FI_THREAD_SAFE = 1,
-        /// Deprecated. Use of different objects.
+        /// Deprecated. Different objects.
         FI_THREAD_FID = 2,
-        /// Use of different domains.
+        /// Objects of different domains.
         FI_THREAD_DOMAIN = 3,
-        /// Use of endpoints with different queues.
+        /// Endpoints with different completion queues and counters.
         FI_THREAD_COMPLETION = 4,
-        /// Deprecated. Use of different endpoints.
+        /// Deprecated. Different endpoints.
         FI_THREAD_ENDPOINT = 5,
     }
 }
 
 c_enum! {
-    /// Whether the provider guards queues against overrun. fi_domain(3)
+    /// The side that protects queues against overrun. fi_domain(3)
     pub enum fi_resource_mgmt {
         /// Any.
         FI_RM_UNSPEC = 0,
-        /// The application does.
+        /// The application.
         FI_RM_DISABLED = 1,
-        /// The provider does: posting answers -FI_EAGAIN.
+        /// The provider: posting returns -FI_EAGAIN when a queue is full.
         FI_RM_ENABLED = 2,
     }
 }
@@ -485,7 +485,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What fi_tostr prints; `data` points to a value of the type named. fi_fabric(3)
+    /// Types that fi_tostr prints; its `data` points to a value of that type. fi_fabric(3)
     pub enum fi_type {
         FI_TYPE_INFO = 0,
         FI_TYPE_EP_TYPE = 1,
@@ -542,7 +542,7 @@ c_enum! {
 
 /// Any object.
 pub type fid_t = *mut fid;
-/// The number of a peer in an address vector. fi_av(3)
+/// Identifies a peer in an address vector. fi_av(3)
 pub type fi_addr_t = u64;
 
 /// A piece of memory as elements of a datatype. fi_atomic(3)
@@ -563,7 +563,7 @@ pub struct fi_tx_attr {
     pub caps: u64,
     /// FI_CONTEXT, ...
     pub mode: u64,
-    /// Flags of every operation that takes none itself.
+    /// Default flags of operations whose call has no flags argument.
     pub op_flags: u64,
     /// FI_ORDER_*.
     pub msg_order: u64,
@@ -571,7 +571,7 @@ pub struct fi_tx_attr {
     pub comp_order: u64,
     /// Most bytes of an inject operation.
     pub inject_size: usize,
-    /// Most operations under way.
+    /// Most operations in flight.
     pub size: usize,
     /// Most pieces of local memory in one operation.
     pub iov_limit: usize,
@@ -589,7 +589,7 @@ pub struct fi_rx_attr {
     pub caps: u64,
     /// FI_CONTEXT, ...
     pub mode: u64,
-    /// Flags of every operation that takes none itself.
+    /// Default flags of operations whose call has no flags argument.
     pub op_flags: u64,
     /// FI_ORDER_*.
     pub msg_order: u64,
@@ -609,7 +609,7 @@ pub struct fi_rx_attr {
 pub struct fi_ep_attr {
     /// Kind; FI_EP_UNSPEC in hints matches all.
     pub r#type: fi_ep_type,
-    /// FI_PROTO_*; with its version, two sides that agree on it understand each other.
+    /// FI_PROTO_*. Two endpoints can communicate if their protocol and protocol version are equal.
     pub protocol: u32,
     /// Version of the protocol; 0 in hints matches all.
     pub protocol_version: u32,
@@ -631,14 +631,14 @@ pub struct fi_ep_attr {
     pub rx_ctx_cnt: usize,
     /// Bytes of the key, or FI_AV_AUTH_KEY; from version 1.5 on.
     pub auth_key_size: usize,
-    /// Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
-    /// what was said. fi_freeinfo wipes it.
+    /// Authorization key, owned by the info. It should be at least 16 random bytes, because an eavesdropper on the
+    /// handshake of a connection can guess shorter keys offline. fi_freeinfo wipes it.
     pub auth_key: *mut u8,
     // since 2.7
     /// With FI_XPU in the flags of fi_endpoint2: the device that uses the endpoint. fi_xpu(3)
     pub xpu_ctx: *mut fid_xpu_ctx,
     // since 2.8
-    /// Bytes of a prepared request that sends, reads, writes or changes memory; 0: none can be prepared.
+    /// Bytes of a prepared send, read, write or atomic request; 0: the endpoint prepares none.
     pub max_tx_wr_size: usize,
     // since 2.8
     /// Bytes of a prepared receive.
@@ -650,7 +650,7 @@ pub struct fi_ep_attr {
 pub union fi_domain_attr_anonymous {
     /// Older name of `progress`.
     pub data_progress: fi_progress,
-    /// Who moves operations along.
+    /// The side that drives the progress of operations.
     pub progress: fi_progress,
 }
 
@@ -662,22 +662,22 @@ pub struct fi_domain_attr {
     pub domain: *mut fid_domain,
     /// Name of the interface; owned by the info.
     pub name: *mut c_char,
-    /// What threads may do at once.
+    /// Objects that threads may use at the same time.
     pub threading: fi_threading,
-    /// Deprecated; as a hint without effect.
+    /// Deprecated. In hints it has no effect.
     pub control_progress: fi_progress,
     pub anonymous: fi_domain_attr_anonymous,
-    /// Whether queues are guarded.
+    /// The side that protects queues against overrun.
     pub resource_mgmt: fi_resource_mgmt,
-    /// How address vectors number peers.
+    /// How address vectors assign fi_addr_t values.
     pub av_type: fi_av_type,
     /// FI_MR_* bits.
     pub mr_mode: c_int,
     /// Bytes of a region's key.
     pub mr_key_size: usize,
-    /// Bytes of remote data in a completion, 0 to 8.
+    /// Bytes of remote CQ data in a completion, 0 to 8.
     pub cq_data_size: usize,
-    /// How many completion queues work best at once.
+    /// Optimal number of completion queues.
     pub cq_cnt: usize,
     /// How many endpoints can be open.
     pub ep_cnt: usize,
@@ -693,7 +693,7 @@ pub struct fi_domain_attr {
     pub max_ep_stx_ctx: usize,
     /// Most shared receive contexts.
     pub max_ep_srx_ctx: usize,
-    /// How many counters work best at once.
+    /// Optimal number of counters.
     pub cntr_cnt: usize,
     /// Most pieces of memory in one region.
     pub mr_iov_limit: usize,
@@ -701,8 +701,8 @@ pub struct fi_domain_attr {
     pub caps: u64,
     /// Modes of the domain itself.
     pub mode: u64,
-    /// Authorization key, owned by the info: at least 16 random bytes, since who hears a connection being made can try keys on
-    /// what was said. fi_freeinfo wipes it.
+    /// Authorization key, owned by the info. It should be at least 16 random bytes, because an eavesdropper on the
+    /// handshake of a connection can guess shorter keys offline. fi_freeinfo wipes it.
     pub auth_key: *mut u8,
     /// Bytes of the key, or FI_AV_AUTH_KEY.
     pub auth_key_size: usize,
@@ -733,7 +733,8 @@ pub struct fi_fabric_attr {
     pub fabric: *mut fid_fabric,
     /// Name of the network; owned by the info.
     pub name: *mut c_char,
-    /// Provider, layers joined by ';'; in hints a list with ',' , '^' in front excludes.
+    /// Provider; layers are joined by ';'. Hints may have a list separated by ','; a leading '^' excludes
+    /// its providers.
     pub prov_name: *mut c_char,
     /// Version of the provider, FI_VERSION().
     pub prov_version: u32,
@@ -741,16 +742,16 @@ pub struct fi_fabric_attr {
     pub api_version: u32,
 }
 
-/// One way to communicate, and the hints that ask for it. Strings and addresses are owned by
-/// it and freed with it. fi_getinfo(3)
+/// A set of attributes that a provider offers, or that hints request. It owns its strings and
+/// addresses. fi_getinfo(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_info {
-    /// The next best, or NULL.
+    /// The next entry of the list, in order of preference, or NULL.
     pub next: *mut fi_info,
-    /// Capabilities; 0 in hints: all that need nothing else.
+    /// Capabilities; 0 in hints: all that the provider offers without a request.
     pub caps: u64,
-    /// What the application must do (in hints: what it is ready to do).
+    /// Duties of the application; in hints the duties that it can fulfil.
     pub mode: u64,
     /// FI_SOCKADDR, FI_ADDR_STR, ...
     pub addr_format: u32,
@@ -762,14 +763,15 @@ pub struct fi_info {
     pub src_addr: *mut c_void,
     /// Address of the peer, or NULL.
     pub dest_addr: *mut c_void,
-    /// With FI_CONNREQ: the request, for fi_endpoint or fi_reject. Also an endpoint to share.
+    /// With FI_CONNREQ: the request, for fi_endpoint or fi_reject. Also an endpoint whose resources are
+    /// shared.
     pub handle: fid_t,
     pub tx_attr: *mut fi_tx_attr,
     pub rx_attr: *mut fi_rx_attr,
     pub ep_attr: *mut fi_ep_attr,
     pub domain_attr: *mut fi_domain_attr,
     pub fabric_attr: *mut fi_fabric_attr,
-    /// The device behind it, or NULL; from version 1.7 on.
+    /// The network device, or NULL; from version 1.7 on.
     pub nic: *mut fid_nic,
 }
 
@@ -829,7 +831,7 @@ pub struct fi_link_attr {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops {
-    /// Bytes of the table as its maker knew it.
+    /// Bytes of the table in the version that filled it.
     pub size: usize,
     /// fi_close; -FI_EBUSY while objects made from it are open.
     pub close: Option<unsafe extern "C" fn(fid: *mut fid) -> c_int>,
@@ -862,13 +864,13 @@ pub struct fi_ops {
     >,
 }
 
-/// How every object begins. fi_fabric(3)
+/// The first member of every object. fi_fabric(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid {
     /// FI_CLASS_*.
     pub fclass: usize,
-    /// What the application gave when it opened the object.
+    /// Context that the application passed when it opened the object.
     pub context: *mut c_void,
     /// Operations.
     pub ops: *mut fi_ops,
@@ -924,7 +926,7 @@ pub struct fi_ops_fabric {
     >,
 }
 
-/// A fabric: domains that can reach each other. fi_fabric(3)
+/// A fabric: domains that can communicate with each other. fi_fabric(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_fabric {
@@ -942,7 +944,7 @@ pub struct fid_nic {
     pub device_attr: *mut fi_device_attr,
     pub bus_attr: *mut fi_bus_attr,
     pub link_attr: *mut fi_link_attr,
-    /// More about it, of the provider's own type.
+    /// Further attributes, in a type of the provider.
     pub prov_attr: *mut c_void,
 }
 
@@ -970,7 +972,7 @@ pub struct fi_fid_var {
 pub struct fi_mr_raw_attr {
     /// 0.
     pub flags: u64,
-    /// Out: what peers add to offsets.
+    /// Out: base address that peers add to offsets.
     pub base_addr: *mut u64,
     /// Out: the key.
     pub raw_key: *mut u8,
@@ -1011,21 +1013,21 @@ pub struct fi_param {
     /// Its environment variable.
     pub name: *const c_char,
     pub r#type: fi_param_type,
-    /// What it does.
+    /// Its help text.
     pub help_string: *const c_char,
-    /// Its value as text, or NULL where it is not set.
+    /// Its value as text, or NULL if it is not set.
     pub value: *const c_char,
 }
 
-/// Room that FI_CONTEXT lends to the provider; its content is not for the application.
-/// fi_getinfo(3)
+/// Memory of the application that a provider uses while an operation is pending (FI_CONTEXT). Its
+/// content is private to the provider. fi_getinfo(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_context {
     pub internal: [*mut c_void; 4],
 }
 
-/// Room that FI_CONTEXT2 lends. fi_getinfo(3)
+/// The same for FI_CONTEXT2. fi_getinfo(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_context2 {

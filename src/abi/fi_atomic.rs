@@ -12,16 +12,16 @@ use super::fi_domain::{fi_datatype, fi_op};
 use super::fi_endpoint::fid_ep;
 use super::fi_rma::fi_rma_ioc;
 
-/// For fi_query_atomic: operations that return the value before.
+/// For fi_query_atomic: operations that return the old value.
 pub const FI_FETCH_ATOMIC: u64 = 1u64 << 58;
 /// For fi_query_atomic: operations that compare.
 pub const FI_COMPARE_ATOMIC: u64 = 1u64 << 59;
 
-/// What is offered for an operation and a type. fi_atomic(3)
+/// Limits of one pair of operation and datatype. fi_atomic(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_atomic_attr {
-    /// Most elements of one call.
+    /// Most elements in one call.
     pub count: usize,
     /// Bytes of an element.
     pub size: usize,
@@ -33,7 +33,7 @@ pub struct fi_atomic_attr {
 pub struct fi_msg_atomic {
     /// Pieces of local memory.
     pub msg_iov: *const fi_ioc,
-    /// One descriptor each, or NULL.
+    /// One descriptor for each piece, or NULL.
     pub desc: *mut *mut c_void,
     /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
@@ -45,13 +45,13 @@ pub struct fi_msg_atomic {
     pub rma_iov_count: usize,
     pub datatype: fi_datatype,
     pub op: fi_op,
-    /// Comes back in the completion.
+    /// Context, returned in the completion.
     pub context: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA.
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 
-/// Where the values before go, in deferred work. fi_trigger(3)
+/// Buffers for the old values of deferred work. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg_fetch {
@@ -60,7 +60,7 @@ pub struct fi_msg_fetch {
     pub iov_count: usize,
 }
 
-/// What is compared, in deferred work. fi_trigger(3)
+/// Operands of the comparison in deferred work. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_msg_compare {

@@ -13,7 +13,7 @@ use super::fi_endpoint::{fid_ep, fid_pep};
 #[derive(Clone, Copy)]
 pub struct fid_mc {
     pub fid: fid,
-    /// The address that sends to it.
+    /// The address for messages to the group.
     pub fi_addr: fi_addr_t,
 }
 

@@ -36,7 +36,7 @@ pub struct fid_av_set {
     pub ops: *mut fi_ops_av_set,
 }
 
-/// What is asked for, and offered, of a collective. fi_collective(3)
+/// A query about a collective operation, and its result. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_collective_attr {
@@ -44,7 +44,7 @@ pub struct fi_collective_attr {
     pub op: fi_op,
     /// In: the type.
     pub datatype: fi_datatype,
-    /// Out: elements of one call, bytes of one.
+    /// Out: most elements in one call, and bytes of one element.
     pub datatype_attr: fi_atomic_attr,
     /// Out: most members of a group.
     pub max_members: usize,
@@ -52,7 +52,7 @@ pub struct fi_collective_attr {
     pub mode: u64,
 }
 
-/// What fi_join_collective hands to join as the address. fi_collective(3)
+/// The address that fi_join_collective passes to join. fi_collective(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_collective_addr {

@@ -14,13 +14,13 @@ use super::fi_endpoint::{fid_ep, fid_stx};
 use super::fi_eq::{fi_cntr_attr, fi_cq_attr, fi_poll_attr, fid_cntr, fid_cq, fid_poll};
 use super::fi_xpu::{fi_xpu_attr, fid_xpu_ctx};
 
-/// For an address vector: all machines have the same number of endpoints, numbered alike.
+/// For an address vector: each machine has the same number of endpoints, in the same order.
 pub const FI_SYMMETRIC: u64 = 1u64 << 59;
 /// For fi_av_insert: `context` is an array of int, one error for each address.
 pub const FI_SYNC_ERR: u64 = 1u64 << 58;
 /// For an address set: all addresses of the vector.
 pub const FI_UNIVERSE: u64 = 1u64 << 57;
-/// For an address set: which collectives it is for.
+/// For an address set: the collectives that use it.
 pub const FI_BARRIER_SET: u64 = 1u64 << 40;
 pub const FI_BROADCAST_SET: u64 = 1u64 << 41;
 pub const FI_ALLTOALL_SET: u64 = 1u64 << 42;
@@ -32,7 +32,7 @@ pub const FI_SCATTER_SET: u64 = 1u64 << 47;
 pub const FI_GATHER_SET: u64 = 1u64 << 48;
 /// For fi_mr_regattr: the attribute has `dmabuf`, not `mr_iov`.
 pub const FI_MR_DMABUF: u64 = 1u64 << 40;
-/// For a region: one access, then it is gone.
+/// For a region: the key is invalid after one access.
 pub const FI_MR_SINGLE_USE: u64 = 1u64 << 41;
 /// For a region: memory of the host, allocated by the functions of a device.
 pub const FI_HMEM_HOST_ALLOC: u64 = 1u64 << 45;
@@ -44,19 +44,19 @@ pub const FI_COLLECTIVE_OFFSET: c_int = 256;
 pub const FI_REG_MR: u64 = 1u64 << 59;
 
 c_enum! {
-    /// Whose memory. fi_mr(3)
+    /// The interface that manages a piece of memory. fi_mr(3)
     pub enum fi_hmem_iface {
-        /// The host's.
+        /// Host memory.
         FI_HMEM_SYSTEM = 0,
-        /// NVIDIA's.
+        /// NVIDIA CUDA.
         FI_HMEM_CUDA = 1,
-        /// AMD's.
+        /// AMD ROCm.
         FI_HMEM_ROCR = 2,
-        /// Intel's, Level Zero.
+        /// Intel Level Zero.
         FI_HMEM_ZE = 3,
-        /// AWS Neuron's.
+        /// AWS Neuron.
         FI_HMEM_NEURON = 4,
-        /// Habana's.
+        /// Habana SynapseAI.
         FI_HMEM_SYNAPSEAI = 5,
     }
 }
@@ -90,13 +90,13 @@ c_enum! {
 }
 
 c_enum! {
-    /// What is done with two elements. fi_atomic(3)
+    /// Operations on two elements. fi_atomic(3)
     pub enum fi_op {
         FI_MIN = 0,
         FI_MAX = 1,
         FI_SUM = 2,
         FI_PROD = 3,
-        /// Logical or; L... logical, B... by bits.
+        /// Logical or. The prefix L means logical, B means bitwise.
         FI_LOR = 4,
         FI_LAND = 5,
         FI_BOR = 6,
@@ -112,7 +112,7 @@ c_enum! {
         FI_CSWAP_LT = 15,
         FI_CSWAP_GE = 16,
         FI_CSWAP_GT = 17,
-        /// Writes those bits that are set in compare.
+        /// Writes the bits that are set in compare.
         FI_MSWAP = 18,
         /// target - source.
         FI_DIFF = 19,
@@ -122,7 +122,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// Which collective. fi_collective(3)
+    /// Collective operations. fi_collective(3)
     pub enum fi_collective_op {
         FI_BARRIER = 0,
         FI_BROADCAST = 1,
@@ -141,7 +141,7 @@ c_enum! {
 #[derive(Clone, Copy)]
 pub struct fi_av_attr {
     pub r#type: fi_av_type,
-    /// Upper bits of a number that select a receive context, see fi_rx_addr.
+    /// Upper bits of an fi_addr_t that select a receive context, see fi_rx_addr.
     pub rx_ctx_bits: c_int,
     /// How many addresses are expected; 0: unknown.
     pub count: usize,
@@ -149,9 +149,10 @@ pub struct fi_av_attr {
     pub ep_per_node: usize,
     /// Name of a vector that processes share, or NULL.
     pub name: *const c_char,
-    /// In and out: processes that give the same value share numbers, too.
+    /// In: processes that pass the same value share fi_addr_t values. Out, for a named vector: array of
+    /// its fi_addr_t values.
     pub map_addr: *mut c_void,
-    /// FI_READ for a shared one that is not changed, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER.
+    /// FI_READ for a shared vector that this process only reads, FI_SYMMETRIC, FI_AV_USER_ID, FI_PEER.
     pub flags: u64,
 }
 
@@ -159,7 +160,7 @@ pub struct fi_av_attr {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_av_set_attr {
-    /// How many are expected.
+    /// How many addresses are expected.
     pub count: usize,
     /// First of a range, or FI_ADDR_NOTAVAIL for an empty set.
     pub start_addr: fi_addr_t,
@@ -295,9 +296,9 @@ pub struct fid_av {
 #[derive(Clone, Copy)]
 pub struct fid_mr {
     pub fid: fid,
-    /// What local operations take as `desc`.
+    /// The `desc` argument of local operations.
     pub mem_desc: *mut c_void,
-    /// What peers take as `key`, or FI_KEY_NOTAVAIL.
+    /// The `key` that peers name the region by, or FI_KEY_NOTAVAIL.
     pub key: u64,
 }
 
@@ -311,7 +312,7 @@ pub struct fi_mr_dmabuf {
     pub offset: u64,
     /// Bytes.
     pub len: usize,
-    /// Where it appears in memory, or NULL.
+    /// Its virtual address, or NULL.
     pub base_addr: *mut c_void,
 }
 
@@ -326,7 +327,7 @@ pub struct fi_mr_auth_key {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub union fi_mr_attr_anonymous {
-    /// Pieces of memory; regions of several pieces are seen as one by peers.
+    /// Pieces of memory. Peers address a region of several pieces as one range.
     pub mr_iov: *const iovec,
     /// With FI_MR_DMABUF.
     pub dmabuf: *const fi_mr_dmabuf,
@@ -345,8 +346,8 @@ pub union fi_mr_attr_device {
     pub rocr: c_int,
 }
 
-/// A memory region. It grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; only what the requested
-/// version knew is read. fi_mr(3)
+/// A memory region. The struct grew at versions 1.5, 1.9, 1.19, 1.22 and 2.0; the library reads only
+/// the members of the version that the application requested. fi_mr(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mr_attr {
@@ -357,24 +358,24 @@ pub struct fi_mr_attr {
     pub access: u64,
     /// 0.
     pub offset: u64,
-    /// The key, unless FI_MR_PROV_KEY.
+    /// The key; ignored with FI_MR_PROV_KEY.
     pub requested_key: u64,
     /// Context of the region.
     pub context: *mut c_void,
     /// Bytes of auth_key; from version 1.5 on.
     pub auth_key_size: usize,
     pub auth_key: *mut u8,
-    /// Whose memory; from version 1.9 on.
+    /// The interface that manages the memory; from version 1.9 on.
     pub iface: fi_hmem_iface,
     /// Which device.
     pub device: fi_mr_attr_device,
-    /// More about it, by `iface`; from version 1.19 on.
+    /// Further attributes that depend on `iface`; from version 1.19 on.
     pub hmem_data: *mut c_void,
-    /// Size of its pages, or 0; from version 1.22 on.
+    /// Size of the pages, or 0; from version 1.22 on.
     pub page_size: usize,
     /// The region this one is a part of, or NULL; from version 2.0 on.
     pub base_mr: *const fid_mr,
-    /// How many parts are expected of it.
+    /// How many sub-regions of this region are expected.
     pub sub_mr_cnt: usize,
 }
 
@@ -387,7 +388,7 @@ pub struct fi_mr_modify {
 }
 
 /// Functions of the application that copy device memory, for fi_set_ops with
-/// FI_SET_OPS_HMEM_OVERRIDE. They return bytes. fi_domain(3)
+/// FI_SET_OPS_HMEM_OVERRIDE. They return the number of bytes. fi_domain(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_hmem_override_ops {

@@ -18,7 +18,7 @@ use super::fi_xpu::fid_xpu_ep;
 
 /// Level of the options below. fi_endpoint(3)
 pub const FI_OPT_ENDPOINT: c_int = 0;
-/// size_t: a FI_MULTI_RECV buffer with fewer bytes left is given back.
+/// size_t: an FI_MULTI_RECV buffer with fewer bytes left is returned to the application.
 pub const FI_OPT_MIN_MULTI_RECV: c_int = 0;
 /// size_t: most bytes of `param` of fi_connect and the like; read only.
 pub const FI_OPT_CM_DATA_SIZE: c_int = 1;
@@ -26,17 +26,17 @@ pub const FI_OPT_CM_DATA_SIZE: c_int = 1;
 pub const FI_OPT_BUFFERED_MIN: c_int = 2;
 /// size_t: unused since release 2.0.
 pub const FI_OPT_BUFFERED_LIMIT: c_int = 3;
-/// size_t: bytes of the send buffer below.
+/// size_t: bytes of the send buffer of the transport below.
 pub const FI_OPT_SEND_BUF_SIZE: c_int = 4;
-/// size_t: bytes of the receive buffer below.
+/// size_t: bytes of the receive buffer of the transport below.
 pub const FI_OPT_RECV_BUF_SIZE: c_int = 5;
 /// size_t: operations that the transmit queue holds.
 pub const FI_OPT_TX_SIZE: c_int = 6;
 /// size_t: buffers that the receive queue holds.
 pub const FI_OPT_RX_SIZE: c_int = 7;
-/// int, FI_HMEM_P2P_*: whether devices talk to each other without the host.
+/// int, FI_HMEM_P2P_*: whether devices transfer data directly, without a copy in host memory.
 pub const FI_OPT_FI_HMEM_P2P: c_int = 8;
-/// struct fi_trigger_xpu: what triggers from a device need; read only.
+/// struct fi_trigger_xpu: variables that a device writes to start an operation; read only.
 pub const FI_OPT_XPU_TRIGGER: c_int = 9;
 /// bool: the provider may call CUDA.
 pub const FI_OPT_CUDA_API_PERMITTED: c_int = 10;
@@ -60,13 +60,13 @@ pub const FI_OPT_INJECT_RMA_SIZE: c_int = 18;
 pub const FI_OPT_INJECT_ATOMIC_SIZE: c_int = 19;
 /// bool: peers cannot connect to this endpoint.
 pub const FI_OPT_FIREWALL_ADDR: c_int = 20;
-/// Where the provider likes.
+/// The provider may use peer-to-peer transfers.
 pub const FI_HMEM_P2P_ENABLED: c_int = 0;
-/// Always, or the operation fails.
+/// The provider uses peer-to-peer transfers, or the operation fails.
 pub const FI_HMEM_P2P_REQUIRED: c_int = 1;
-/// Where possible.
+/// The provider uses peer-to-peer transfers if possible.
 pub const FI_HMEM_P2P_PREFERRED: c_int = 2;
-/// Never.
+/// The provider does not use peer-to-peer transfers.
 pub const FI_HMEM_P2P_DISABLED: c_int = 3;
 
 /// A message. fi_msg(3)
@@ -75,15 +75,15 @@ pub const FI_HMEM_P2P_DISABLED: c_int = 3;
 pub struct fi_msg {
     /// Pieces of memory.
     pub msg_iov: *const iovec,
-    /// One descriptor each, or NULL.
+    /// One descriptor for each piece, or NULL.
     pub desc: *mut *mut c_void,
     /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
-    /// The peer; FI_ADDR_UNSPEC on a connection or for any source.
+    /// The peer; FI_ADDR_UNSPEC on a connected endpoint or for any source.
     pub addr: fi_addr_t,
-    /// Comes back in the completion.
+    /// Context, returned in the completion.
     pub context: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA.
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 
@@ -219,7 +219,7 @@ pub struct fi_ops_msg {
     pub recv_flush: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ssize_t>,
 }
 
-/// An endpoint. A table that it does not serve answers -FI_ENOSYS. fi_endpoint(3)
+/// An endpoint. The functions of a table that it does not serve return -FI_ENOSYS. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_ep {
@@ -235,7 +235,7 @@ pub struct fid_ep {
     pub wr: *mut fi_ops_wr,
 }
 
-/// A passive endpoint: it listens. fi_endpoint(3)
+/// A passive endpoint, which listens for connection requests. fi_endpoint(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_pep {

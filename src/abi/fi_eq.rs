@@ -10,36 +10,36 @@ use libc::{pollfd, pthread_cond_t, pthread_mutex_t, ssize_t};
 use super::fabric::{fi_addr_t, fi_info, fid, fid_t};
 use super::fi_xpu::{fid_xpu_cntr, fid_xpu_cq, fid_xpu_ctx};
 
-/// Kinds of events. This one: something changed, struct fi_eq_entry. fi_eq(3)
+/// Kinds of events. FI_NOTIFY: the state of an object changed, struct fi_eq_entry. fi_eq(3)
 pub const FI_NOTIFY: u32 = 0;
-/// A connection is asked for, struct fi_eq_cm_entry; its info goes to fi_endpoint or its
-/// handle to fi_reject, then to fi_freeinfo.
+/// A connection request arrived, struct fi_eq_cm_entry. The application passes its info to fi_endpoint
+/// or the handle in it to fi_reject, and then frees the info with fi_freeinfo.
 pub const FI_CONNREQ: u32 = 1;
-/// The connection stands, struct fi_eq_cm_entry.
+/// The connection is established, struct fi_eq_cm_entry.
 pub const FI_CONNECTED: u32 = 2;
-/// The connection is over, struct fi_eq_cm_entry.
+/// The connection has ended, struct fi_eq_cm_entry.
 pub const FI_SHUTDOWN: u32 = 3;
 /// The region is registered, struct fi_eq_entry.
 pub const FI_MR_COMPLETE: u32 = 4;
-/// The addresses are inserted, struct fi_eq_entry; `data` says how many.
+/// The addresses are inserted, struct fi_eq_entry; `data` is their number.
 pub const FI_AV_COMPLETE: u32 = 5;
 /// The group is joined, struct fi_eq_entry.
 pub const FI_JOIN_COMPLETE: u32 = 6;
 
 c_enum! {
-    /// What a thread sleeps on. fi_eq(3), fi_cq(3), fi_cntr(3)
+    /// Wait objects: how a thread blocks until a queue or counter changes. fi_eq(3), fi_cq(3), fi_cntr(3)
     pub enum fi_wait_obj {
-        /// Nothing: the sread and wait calls are not used.
+        /// None: the application does not use the sread and wait calls.
         FI_WAIT_NONE = 0,
-        /// Whatever the provider likes; only through the sread and wait calls.
+        /// The provider's choice; the application blocks only in the sread and wait calls.
         FI_WAIT_UNSPEC = 1,
         /// A wait set. Deprecated.
         FI_WAIT_SET = 2,
-        /// A file descriptor for poll(2) and the like; FI_GETWAIT tells it.
+        /// A file descriptor for poll(2) and the like; FI_GETWAIT returns it.
         FI_WAIT_FD = 3,
-        /// A mutex and a condition. Deprecated.
+        /// A mutex and a condition variable. Deprecated.
         FI_WAIT_MUTEX_COND = 4,
-        /// Gives the processor away between looks.
+        /// None: a waiting thread polls and yields the processor between two polls.
         FI_WAIT_YIELD = 5,
         /// Several file descriptors, struct fi_wait_pollfd.
         FI_WAIT_POLLFD = 6,
@@ -47,7 +47,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// Which struct a queue's entries are. fi_cq(3)
+    /// The struct of a queue's entries. fi_cq(3)
     pub enum fi_cq_format {
         /// The provider's choice.
         FI_CQ_FORMAT_UNSPEC = 0,
@@ -63,9 +63,9 @@ c_enum! {
 }
 
 c_enum! {
-    /// What `cond` of fi_cq_sread is. fi_cq(3)
+    /// Meaning of the argument `cond` of fi_cq_sread. fi_cq(3)
     pub enum fi_cq_wait_cond {
-        /// Nothing.
+        /// The argument is ignored.
         FI_CQ_COND_NONE = 0,
         /// The number of entries to wait for, cast to a pointer.
         FI_CQ_COND_THRESHOLD = 1,
@@ -73,7 +73,7 @@ c_enum! {
 }
 
 c_enum! {
-    /// What a counter counts. fi_cntr(3)
+    /// Unit of a counter. fi_cntr(3)
     pub enum fi_cntr_events {
         /// Operations.
         FI_CNTR_EVENTS_COMP = 0,
@@ -107,7 +107,7 @@ pub struct fid_wait {
     pub ops: *mut fi_ops_wait,
 }
 
-/// What FI_GETWAIT gives for FI_WAIT_MUTEX_COND. fi_eq(3)
+/// Result of FI_GETWAIT for FI_WAIT_MUTEX_COND. fi_eq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_mutex_cond {
@@ -115,13 +115,13 @@ pub struct fi_mutex_cond {
     pub cond: *mut pthread_cond_t,
 }
 
-/// What FI_GETWAIT gives for FI_WAIT_POLLFD. fi_poll(3)
+/// Result of FI_GETWAIT for FI_WAIT_POLLFD. fi_poll(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_wait_pollfd {
-    /// Out: changes when the descriptors do.
+    /// Out: a number that changes whenever the set of descriptors changes.
     pub change_index: u64,
-    /// In and out: entries of `fd`; -FI_ETOOSMALL says how many are needed.
+    /// In and out: entries of `fd`; with -FI_ETOOSMALL the number that is needed.
     pub nfds: usize,
     /// Array for poll(2).
     pub fd: *mut pollfd,
@@ -167,7 +167,7 @@ pub struct fid_poll {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_attr {
-    /// Least number of events it holds; 0: the provider's choice.
+    /// Least number of events that the queue holds; 0: the provider's choice.
     pub size: usize,
     /// FI_WRITE allows fi_eq_write; FI_AFFINITY.
     pub flags: u64,
@@ -182,11 +182,11 @@ pub struct fi_eq_attr {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_entry {
-    /// The object it is about.
+    /// The object that the event concerns.
     pub fid: fid_t,
-    /// The object's context, or that of the operation.
+    /// Context of the object or of the operation.
     pub context: *mut c_void,
-    /// By kind of event.
+    /// Depends on the kind of event.
     pub data: u64,
 }
 
@@ -194,20 +194,21 @@ pub struct fi_eq_entry {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_eq_err_entry {
-    /// The object it is about.
+    /// The object that the event concerns.
     pub fid: fid_t,
-    /// The object's context, or that of the operation.
+    /// Context of the object or of the operation.
     pub context: *mut c_void,
-    /// By kind of operation: which of several addresses, ...
+    /// Depends on the operation, for example the index of the address that failed.
     pub data: u64,
     /// FI_E*, positive.
     pub err: c_int,
     /// The provider's own code, see fi_eq_strerror.
     pub prov_errno: c_int,
-    /// In: where to copy detail, or NULL. Out: detail, such as what the peer gave to
+    /// In: buffer for details, or NULL. Out: details, such as the `param` that the peer passed to
     /// fi_reject.
     pub err_data: *mut c_void,
-    /// Bytes of err_data. In as 0: detail stays the library's, valid until the next read.
+    /// Bytes of err_data. If 0 on input, err_data points to memory of the library on return, valid until
+    /// the next read.
     pub err_data_size: usize,
 }
 
@@ -217,10 +218,10 @@ pub struct fi_eq_err_entry {
 pub struct fi_eq_cm_entry {
     /// The endpoint.
     pub fid: fid_t,
-    /// With FI_CONNREQ: what to accept the connection with; the reader frees it.
+    /// With FI_CONNREQ: attributes of an endpoint that accepts the connection; the application frees them.
     pub info: *mut fi_info,
-    /// What the peer gave as `param`; its length is what the read returned beyond this
-    /// struct.
+    /// The `param` that the peer passed. Its length is the return value of the read minus the size of
+    /// this struct.
     pub data: [u8; 0],
 }
 
@@ -293,7 +294,7 @@ pub struct fi_cq_entry {
 pub struct fi_cq_msg_entry {
     /// The context of the operation.
     pub op_context: *mut c_void,
-    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
+    /// Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
     /// Bytes received.
     pub len: usize,
@@ -305,13 +306,13 @@ pub struct fi_cq_msg_entry {
 pub struct fi_cq_data_entry {
     /// The context of the operation.
     pub op_context: *mut c_void,
-    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
+    /// Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
     /// Bytes received.
     pub len: usize,
-    /// With FI_MULTI_RECV: where the message lies.
+    /// With FI_MULTI_RECV: address of the message in the buffer.
     pub buf: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA: what the sender gave.
+    /// With FI_REMOTE_CQ_DATA: data of the sender.
     pub data: u64,
 }
 
@@ -321,32 +322,32 @@ pub struct fi_cq_data_entry {
 pub struct fi_cq_tagged_entry {
     /// The context of the operation.
     pub op_context: *mut c_void,
-    /// What it was: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
+    /// Kind of the operation: FI_SEND, FI_RECV, FI_MSG, FI_TAGGED, FI_RMA, ...
     pub flags: u64,
     /// Bytes received.
     pub len: usize,
-    /// With FI_MULTI_RECV: where the message lies.
+    /// With FI_MULTI_RECV: address of the message in the buffer.
     pub buf: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA: what the sender gave.
+    /// With FI_REMOTE_CQ_DATA: data of the sender.
     pub data: u64,
     /// Tag of the message received.
     pub tag: u64,
 }
 
-/// A failed operation. Programs that asked for a version below 1.5 know it up to err_data,
-/// below 1.20 up to err_data_size. fi_cq(3)
+/// A failed operation. For a program that requested a version below 1.5 the struct ends with err_data,
+/// below 1.20 with err_data_size. fi_cq(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_err_entry {
     /// The context of the operation.
     pub op_context: *mut c_void,
-    /// What it was.
+    /// Kind of the operation.
     pub flags: u64,
     /// Bytes placed.
     pub len: usize,
-    /// With FI_MULTI_RECV: where the message lies.
+    /// With FI_MULTI_RECV: address of the message in the buffer.
     pub buf: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA: what the sender gave.
+    /// With FI_REMOTE_CQ_DATA: data of the sender.
     pub data: u64,
     /// Tag of the message received.
     pub tag: u64,
@@ -356,11 +357,12 @@ pub struct fi_cq_err_entry {
     pub err: c_int,
     /// The provider's own code, see fi_cq_strerror.
     pub prov_errno: c_int,
-    /// In: where to copy detail, or NULL. Out: detail.
+    /// In: buffer for details, or NULL. Out: details.
     pub err_data: *mut c_void,
-    /// Bytes of err_data. In as 0: detail stays the library's, valid until the next read.
+    /// Bytes of err_data. If 0 on input, err_data points to memory of the library on return, valid until
+    /// the next read.
     pub err_data_size: usize,
-    /// The sender, where known: with FI_SOURCE_ERR or authorization keys.
+    /// The sender, if it is known: with FI_SOURCE_ERR or authorization keys.
     pub src_addr: fi_addr_t,
 }
 
@@ -368,7 +370,7 @@ pub struct fi_cq_err_entry {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_cq_attr {
-    /// Least number of entries it holds; 0: the provider's choice.
+    /// Least number of entries that the queue holds; 0: the provider's choice.
     pub size: usize,
     /// FI_AFFINITY, FI_PEER.
     pub flags: u64,
@@ -376,7 +378,7 @@ pub struct fi_cq_attr {
     pub wait_obj: fi_wait_obj,
     /// With FI_AFFINITY: the processor for interrupts.
     pub signaling_vector: c_int,
-    /// What fi_cq_sread waits for.
+    /// Condition that ends the wait of fi_cq_sread.
     pub wait_cond: fi_cq_wait_cond,
     /// With FI_WAIT_SET. Deprecated.
     pub wait_set: *mut fid_wait,

@@ -9,13 +9,13 @@ use core::ffi::c_int;
 pub const FI_SUCCESS: c_int = 0;
 /// Not permitted.
 pub const FI_EPERM: c_int = 1;
-/// It is not there: an operation to cancel, a setting that was not declared.
+/// No such entry: the operation to cancel is gone, or the setting was not declared.
 pub const FI_ENOENT: c_int = 2;
 /// A signal interrupted the call.
 pub const FI_EINTR: c_int = 4;
 /// Input or output failed.
 pub const FI_EIO: c_int = 5;
-/// More than fits.
+/// The argument is too long.
 pub const FI_E2BIG: c_int = 7;
 /// A bad file descriptor.
 pub const FI_EBADF: c_int = 9;
@@ -31,7 +31,7 @@ pub const FI_EFAULT: c_int = 14;
 pub const FI_EBUSY: c_int = 16;
 /// No such device.
 pub const FI_ENODEV: c_int = 19;
-/// An argument that cannot be.
+/// An invalid argument.
 pub const FI_EINVAL: c_int = 22;
 /// Too many open files.
 pub const FI_EMFILE: c_int = 24;
@@ -39,7 +39,7 @@ pub const FI_EMFILE: c_int = 24;
 pub const FI_ENOSPC: c_int = 28;
 /// The object does not have this operation.
 pub const FI_ENOSYS: c_int = 38;
-/// As FI_EAGAIN.
+/// The same as FI_EAGAIN.
 pub const FI_EWOULDBLOCK: c_int = 11;
 /// No message of this kind: an FI_PEEK that found nothing.
 pub const FI_ENOMSG: c_int = 42;
@@ -57,13 +57,13 @@ pub const FI_ENOPROTOOPT: c_int = 92;
 pub const FI_EOPNOTSUPP: c_int = 95;
 /// The address is in use.
 pub const FI_EADDRINUSE: c_int = 98;
-/// The address is not one of this machine, or names no one.
+/// The address does not belong to this machine, or no endpoint has it.
 pub const FI_EADDRNOTAVAIL: c_int = 99;
 /// The network is down.
 pub const FI_ENETDOWN: c_int = 100;
 /// No route to the network.
 pub const FI_ENETUNREACH: c_int = 101;
-/// The connection was given up while being made.
+/// The connection was aborted before it was established.
 pub const FI_ECONNABORTED: c_int = 103;
 /// The peer ended the connection.
 pub const FI_ECONNRESET: c_int = 104;
@@ -77,15 +77,15 @@ pub const FI_ENOTCONN: c_int = 107;
 pub const FI_ESHUTDOWN: c_int = 108;
 /// No answer in time.
 pub const FI_ETIMEDOUT: c_int = 110;
-/// Nobody listens there, or the peer rejected the connection.
+/// No endpoint listens at the address, or the peer rejected the connection.
 pub const FI_ECONNREFUSED: c_int = 111;
 /// The host is down.
 pub const FI_EHOSTDOWN: c_int = 112;
 /// No route to the host.
 pub const FI_EHOSTUNREACH: c_int = 113;
-/// Under way already.
+/// The operation is already in progress.
 pub const FI_EALREADY: c_int = 114;
-/// Under way now.
+/// The operation has started and is in progress.
 pub const FI_EINPROGRESS: c_int = 115;
 /// The peer failed to do its part.
 pub const FI_EREMOTEIO: c_int = 121;
@@ -93,17 +93,17 @@ pub const FI_EREMOTEIO: c_int = 121;
 pub const FI_ECANCELED: c_int = 125;
 /// The key is not accepted: no such region there, or its rights forbid it.
 pub const FI_EKEYREJECTED: c_int = 129;
-/// Numbers from here on are of this library alone, below it they are the system's.
+/// Error numbers from here on are specific to libfabric; lower ones are those of errno(3).
 pub const FI_ERRNO_OFFSET: c_int = 256;
-/// Something else, see the log.
+/// Another error, see the log.
 pub const FI_EOTHER: c_int = 256;
-/// The caller's buffer is too small; its length argument now says what is needed.
+/// The caller's buffer is too small; its length argument now holds the length that is needed.
 pub const FI_ETOOSMALL: c_int = 257;
-/// Not in this state of the object.
+/// The state of the object does not allow the operation.
 pub const FI_EOPBADSTATE: c_int = 258;
-/// An error entry comes first: read it with the readerr call.
+/// An error entry is at the head of the queue: read it with the readerr call.
 pub const FI_EAVAIL: c_int = 259;
-/// Flags that do not belong here.
+/// The call does not take one of the flags.
 pub const FI_EBADFLAGS: c_int = 260;
 /// No event queue is bound.
 pub const FI_ENOEQ: c_int = 261;
@@ -113,7 +113,7 @@ pub const FI_EDOMAIN: c_int = 262;
 pub const FI_ENOCQ: c_int = 263;
 /// A checksum was wrong.
 pub const FI_ECRC: c_int = 264;
-/// The message was longer than the buffer; what fits was placed.
+/// The message was longer than the buffer; the part that fits was placed.
 pub const FI_ETRUNC: c_int = 265;
 /// The key is in use or not available.
 pub const FI_ENOKEY: c_int = 266;
@@ -125,7 +125,7 @@ pub const FI_EOVERRUN: c_int = 268;
 pub const FI_ENORX: c_int = 269;
 /// No more regions can be registered.
 pub const FI_ENOMR: c_int = 270;
-/// The peer is behind a firewall and must be the one to connect.
+/// The peer is behind a firewall, so only the peer can connect.
 pub const FI_EFIREWALLADDR: c_int = 271;
 /// One more than the last.
 pub const FI_ERRNO_MAX: c_int = 272;

@@ -42,7 +42,7 @@ pub struct fi_ops_mem_monitor {
     pub size: usize,
     /// Begins to watch.
     pub start: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor) -> c_int>,
-    /// Ends it.
+    /// Stops watching.
     pub stop: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor)>,
     /// Watches a range of memory.
     pub subscribe: Option<
@@ -52,11 +52,11 @@ pub struct fi_ops_mem_monitor {
             len: usize,
         ) -> c_int,
     >,
-    /// Leaves it.
+    /// Stops watching a range.
     pub unsubscribe: Option<
         unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize),
     >,
-    /// Whether the range is still the memory that it was.
+    /// Whether the range still refers to the same memory.
     pub valid: Option<
         unsafe extern "C" fn(
             monitor: *mut fid_mem_monitor,
@@ -66,12 +66,12 @@ pub struct fi_ops_mem_monitor {
     >,
 }
 
-/// What the monitor calls back. fi_open(3)
+/// Functions of the library that the monitor calls. fi_open(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_mem_notify {
     pub size: usize,
-    /// The range was unmapped or mapped anew.
+    /// Reports that the range was unmapped or remapped.
     pub notify: Option<
         unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize),
     >,
@@ -88,12 +88,12 @@ pub struct fid_mem_monitor {
     pub import_ops: *mut fi_ops_mem_notify,
 }
 
-/// Logging by the application, see fi_import_log. fi_provider(3)
+/// Log functions of the application, see fi_import_log. fi_provider(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_log {
     pub size: usize,
-    /// Whether lines of this kind are wanted.
+    /// Whether lines of this level and subsystem are logged.
     pub enabled: Option<
         unsafe extern "C" fn(
             prov: *const fi_provider,
@@ -112,7 +112,7 @@ pub struct fi_ops_log {
             showtime: *mut u64,
         ) -> c_int,
     >,
-    /// Takes a line.
+    /// Writes a line.
     pub log: Option<
         unsafe extern "C" fn(
             prov: *const fi_provider,
@@ -125,7 +125,7 @@ pub struct fi_ops_log {
     >,
 }
 
-/// What fi_import_log takes. fi_provider(3)
+/// Argument of fi_import_log. fi_provider(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fid_logging {

@@ -20,12 +20,12 @@ c_enum! {
 }
 
 c_enum! {
-    /// How much a line matters; setting FI_LOG_LEVEL shows it and those before.
+    /// Importance of a line. The setting FI_LOG_LEVEL enables its own level and the levels before it.
     /// fi_provider(3)
     pub enum fi_log_level {
-        /// Something went wrong.
+        /// Failures.
         FI_LOG_WARN = 0,
-        /// Calls as they come.
+        /// Calls.
         FI_LOG_TRACE = 1,
         /// Decisions and their reasons.
         FI_LOG_INFO = 2,

@@ -12,7 +12,7 @@ use super::fi_domain::{fi_av_attr, fid_domain};
 use super::fi_endpoint::fid_ep;
 use super::fi_eq::{fi_cq_err_entry, fi_cq_tagged_entry, fid_eq};
 
-/// What the owner of an address vector offers. fi_peer(3)
+/// Functions that the owner of an address vector provides. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_owner {
@@ -37,7 +37,7 @@ pub struct fi_peer_av_context {
     pub av: *mut fid_peer_av,
 }
 
-/// What the owner of an address set offers. fi_peer(3)
+/// Functions that the owner of an address set provides. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_set_owner {
@@ -67,7 +67,7 @@ pub struct fi_peer_av_set_context {
     pub av_set: *mut fi_peer_av_set,
 }
 
-/// What the owner of a completion queue offers. fi_peer(3)
+/// Functions that the owner of a completion queue provides. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cq_owner {
@@ -107,7 +107,7 @@ pub struct fi_peer_cq_context {
     pub cq: *mut fid_peer_cq,
 }
 
-/// What the owner of a counter offers. fi_peer(3)
+/// Functions that the owner of a counter provides. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_cntr_owner {
@@ -148,7 +148,7 @@ pub struct fi_peer_eq_context {
     pub eq: *mut fid_eq,
 }
 
-/// A receive that the owner matched; the peer fills the buffer. fi_peer(3)
+/// A receive that the owner matched, or an unexpected message; the peer fills the buffer. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_rx_entry {
@@ -161,14 +161,14 @@ pub struct fi_peer_rx_entry {
     pub context: *mut c_void,
     pub count: usize,
     pub desc: *mut *mut c_void,
-    /// For the peer.
+    /// Private to the peer.
     pub peer_context: *mut c_void,
-    /// For the owner.
+    /// Private to the owner.
     pub owner_context: *mut c_void,
     pub iov: *mut iovec,
 }
 
-/// What a message offers for matching. fi_peer(3)
+/// Attributes of a message that select its receive. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_peer_match_attr {
@@ -177,12 +177,13 @@ pub struct fi_peer_match_attr {
     pub tag: u64,
 }
 
-/// What the owner of a shared receive context offers. fi_peer(3)
+/// Functions that the owner of a shared receive context provides. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_srx_owner {
     pub size: usize,
-    /// The receive for a message; -FI_ENOENT: none is posted, the entry is for queue_msg.
+    /// Returns the receive for a message. -FI_ENOENT: none is posted, and the peer passes the entry to
+    /// queue_msg.
     pub get_msg: Option<
         unsafe extern "C" fn(
             srx: *mut fid_peer_srx,
@@ -198,31 +199,31 @@ pub struct fi_ops_srx_owner {
             entry: *mut *mut fi_peer_rx_entry,
         ) -> c_int,
     >,
-    /// Keeps an unexpected message.
+    /// Queues an unexpected message.
     pub queue_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
     /// The same for a tagged message.
     pub queue_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
-    /// Asks the sender of each unexpected message whose address was unknown.
+    /// Calls `get_addr` for each unexpected message whose sender address is unknown.
     pub foreach_unspec_addr: Option<
         unsafe extern "C" fn(
             srx: *mut fid_peer_srx,
             get_addr: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> fi_addr_t>,
         ),
     >,
-    /// Gives an entry back.
+    /// Releases an entry.
     pub free_entry: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry)>,
 }
 
-/// What a peer offers to the owner. fi_peer(3)
+/// Functions that a peer provides to the owner. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_srx_peer {
     pub size: usize,
-    /// A receive was posted for a queued message: fill it.
+    /// Starts the transfer of a queued message into the receive that was posted for it.
     pub start_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
     /// The same for a tagged message.
     pub start_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
-    /// A queued message is not wanted.
+    /// Discards a queued message.
     pub discard_msg: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
     /// The same for a tagged message.
     pub discard_tag: Option<unsafe extern "C" fn(entry: *mut fi_peer_rx_entry) -> c_int>,
@@ -245,7 +246,7 @@ pub struct fi_peer_srx_context {
     pub srx: *mut fid_peer_srx,
 }
 
-/// What a provider calls that hands transfers to another one. fi_peer(3)
+/// Functions that report the transfers which a provider passed to another provider. fi_peer(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_ops_transfer_peer {
@@ -271,7 +272,7 @@ pub struct fi_peer_transfer_context {
     pub peer_ops: *mut fi_ops_transfer_peer,
 }
 
-/// Named by fi_peer_av_set_context and defined nowhere.
+/// An incomplete type: fi_peer_av_set_context points to it, but no header defines it.
 pub struct fi_peer_av_set {
     _opaque: [u8; 0],
 }

@@ -24,11 +24,11 @@ pub const FI_EVENT_UNEXP_MSG_RECVD: u32 = 0;
 pub const FI_EVENT_UNEXP_MSG_MATCHED: u32 = 1;
 
 c_enum! {
-    /// How the type of a variable is given. fi_profile(3)
+    /// The enumeration that names the type of a variable. fi_profile(3)
     pub enum fi_profile_type {
-        /// As enum fi_datatype.
+        /// enum fi_datatype.
         fi_primitive_type = 0,
-        /// As enum fi_type.
+        /// enum fi_type.
         fi_defined_type = 1,
     }
 }
@@ -46,7 +46,7 @@ pub union fi_profile_desc_datatype {
 pub struct fi_profile_desc {
     /// Its number.
     pub id: u32,
-    /// Which member of `datatype` holds.
+    /// The member of `datatype` that is valid.
     pub datatype_sel: fi_profile_type,
     pub datatype: fi_profile_desc_datatype,
     pub flags: u64,

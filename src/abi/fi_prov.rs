@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `<rdma/providers/fi_prov.h>`: What a provider declares: fi_provider(3).
+//! `<rdma/providers/fi_prov.h>`: Declaration of a provider: fi_provider(3).
 //!
 //! Declarations only; build.rs writes them into the public header.
 
@@ -15,7 +15,7 @@ pub struct fi_provider {
     pub version: u32,
     /// Version of the interface it was written for.
     pub fi_version: u32,
-    /// For the library.
+    /// Private to the library.
     pub context: fi_context,
     /// Name; layers joined by ';'.
     pub name: *const c_char,

@@ -40,7 +40,7 @@ pub struct fi_rma_ioc {
 pub struct fi_msg_rma {
     /// Pieces of local memory.
     pub msg_iov: *const iovec,
-    /// One descriptor each, or NULL.
+    /// One descriptor for each piece, or NULL.
     pub desc: *mut *mut c_void,
     /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
@@ -50,9 +50,9 @@ pub struct fi_msg_rma {
     pub rma_iov: *const fi_rma_iov,
     /// Number of pieces, up to rma_iov_limit.
     pub rma_iov_count: usize,
-    /// Comes back in the completion.
+    /// Context, returned in the completion.
     pub context: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA.
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 

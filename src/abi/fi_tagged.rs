@@ -21,19 +21,19 @@ pub const FI_MPI_IGNORE_PAYLOAD: u64 = 0xff00000000u64;
 pub struct fi_msg_tagged {
     /// Pieces of memory.
     pub msg_iov: *const iovec,
-    /// One descriptor each, or NULL.
+    /// One descriptor for each piece, or NULL.
     pub desc: *mut *mut c_void,
     /// Number of pieces, up to iov_limit.
     pub iov_count: usize,
-    /// The peer; FI_ADDR_UNSPEC on a connection or for any source.
+    /// The peer; FI_ADDR_UNSPEC on a connected endpoint or for any source.
     pub addr: fi_addr_t,
-    /// Matches where (tag ^ message's) & ~ignore is 0.
+    /// A receive matches a message if (tag ^ the message's tag) & ~ignore is 0.
     pub tag: u64,
-    /// For receives: bits that need not match.
+    /// For receives: bits of the tag that need not match.
     pub ignore: u64,
-    /// Comes back in the completion.
+    /// Context, returned in the completion.
     pub context: *mut c_void,
-    /// With FI_REMOTE_CQ_DATA.
+    /// Remote CQ data, with FI_REMOTE_CQ_DATA.
     pub data: u64,
 }
 

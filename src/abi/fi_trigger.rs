@@ -14,11 +14,11 @@ use super::fi_rma::fi_msg_rma;
 use super::fi_tagged::fi_msg_tagged;
 
 c_enum! {
-    /// What starts a triggered operation. fi_trigger(3)
+    /// Events that start a triggered operation. fi_trigger(3)
     pub enum fi_trigger_event {
-        /// A counter that reaches a value.
+        /// A counter reaches a value.
         FI_TRIGGER_THRESHOLD = 0,
-        /// A device that writes a variable.
+        /// A device writes a variable.
         FI_TRIGGER_XPU = 1,
     }
 }
@@ -58,16 +58,17 @@ pub union fi_trigger_var_value {
     pub data: *mut u8,
 }
 
-/// What a device writes to start the operation. fi_trigger(3)
+/// A variable that a device writes to start the operation. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_trigger_var {
     pub datatype: fi_datatype,
     /// Elements at `addr`.
     pub count: c_int,
-    /// Where it writes.
+    /// Address of the variable.
     pub addr: *mut c_void,
-    /// What it writes, by `datatype`; `data` where that is no integer of up to 64 bits.
+    /// Value that the device writes. The member depends on `datatype`; `data` unless that is an integer of
+    /// up to 64 bits.
     pub value: fi_trigger_var_value,
 }
 
@@ -126,7 +127,7 @@ pub struct fi_op_atomic {
     pub flags: u64,
 }
 
-/// A deferred atomic operation that returns the value before. fi_trigger(3)
+/// A deferred atomic operation that returns the old value. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_op_fetch_atomic {
@@ -163,7 +164,7 @@ pub union fi_triggered_context_trigger {
     pub internal: [*mut c_void; 3],
 }
 
-/// The context of an operation with FI_TRIGGER, where FI_CONTEXT is asked for. fi_trigger(3)
+/// The context of an operation with FI_TRIGGER if the mode has FI_CONTEXT. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_triggered_context {
@@ -179,7 +180,7 @@ pub union fi_triggered_context2_trigger {
     pub internal: [*mut c_void; 7],
 }
 
-/// The same where FI_CONTEXT2 is asked for. fi_trigger(3)
+/// The same if the mode has FI_CONTEXT2. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_triggered_context2 {
@@ -199,16 +200,16 @@ pub union fi_deferred_work_op {
     pub cntr: *mut fi_op_cntr,
 }
 
-/// Argument of FI_QUEUE_WORK; it and what it points to stay untouched until the operation
-/// completed. fi_trigger(3)
+/// Argument of FI_QUEUE_WORK. The application must not touch the struct and the memory it points to
+/// until the operation has completed. fi_trigger(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_deferred_work {
     pub context: fi_context2,
-    /// Starts when triggering_cntr reaches it.
+    /// The operation starts when triggering_cntr reaches this value.
     pub threshold: u64,
     pub triggering_cntr: *mut fid_cntr,
-    /// Counts the completion, or NULL.
+    /// Counter of the completion, or NULL.
     pub completion_cntr: *mut fid_cntr,
     pub op_type: fi_op_type,
     pub op: fi_deferred_work_op,

@@ -18,8 +18,8 @@ use super::fi_trigger::{
     fi_op_type,
 };
 
-/// Memory of the caller that holds a prepared request: fi_ep_attr.max_tx_wr_size bytes, of a receive
-/// max_rx_wr_size.
+/// Memory of the caller that holds a prepared request: fi_ep_attr.max_tx_wr_size bytes, or
+/// max_rx_wr_size for a receive.
 pub type fi_wr = *mut c_void;
 
 #[repr(C)]
@@ -33,14 +33,14 @@ pub union fi_wr_attr_op {
     pub compare_atomic: *mut fi_op_compare_atomic,
 }
 
-/// The operation that a request is prepared for. Its endpoint is the one of the call; its context is
-/// ignored.
+/// The operation that a request is prepared for. If it names an endpoint, that is the endpoint of the
+/// call. Its context is ignored.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_wr_attr {
     /// FI_OP_RECV to FI_OP_COMPARE_ATOMIC.
     pub op_type: fi_op_type,
-    /// A guess: the name of the type, which C does not see.
+    /// The name of this type is a guess; C code does not see it.
     pub op: fi_wr_attr_op,
 }
 

@@ -10,9 +10,9 @@ use super::fi_domain::fi_hmem_iface;
 
 /// For fi_xpu_ops.alloc: the memory is exported as a dma-buf, too.
 pub const FI_XPU_ALLOC_DMABUF: u64 = 1u64;
-/// For fi_xpu_ops.import: the address is one of a device (BAR).
+/// For fi_xpu_ops.import: the address belongs to a device (BAR).
 pub const FI_XPU_IMPORT_IOMEMORY: u64 = 1u64;
-/// For fi_xpu_ops.import: the result is usable by programs of the device.
+/// For fi_xpu_ops.import: programs of the device can use the result.
 pub const FI_XPU_IMPORT_DEVICEMAP: u64 = 2u64;
 /// Objects that the device can have: fi_xpu_ctx_attr.caps.
 pub const FI_XPU_CAP_EP: u64 = 1u64;
@@ -20,7 +20,7 @@ pub const FI_XPU_CAP_CQ: u64 = 2u64;
 pub const FI_XPU_CAP_CNTR: u64 = 4u64;
 // since 2.8
 pub const FI_XPU_CAP_WR: u64 = 8u64;
-/// Which threads of a device make a call together.
+/// Groups of device threads that make a call together.
 pub const FI_XPU_WORK_ITEM: u32 = 0;
 pub const FI_XPU_SUBGROUP: u32 = 1;
 pub const FI_XPU_WORK_GROUP: u32 = 2;
@@ -33,7 +33,7 @@ c_enum! {
     }
 }
 
-/// Memory of a device, by functions of the application. fi_xpu(3)
+/// Functions of the application that manage the memory of a device. fi_xpu(3)
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct fi_xpu_ops {
@@ -60,8 +60,8 @@ pub struct fi_xpu_ops {
         ) -> c_int,
     >,
     // since 2.8
-    /// Ends what import began with this address, when the object that needed it closes. It moved `free`: a
-    /// struct of release 2.7 says 32 in `size` and has `free` in this place; one with this member says 40.
+    /// Undoes an import of this address when the object that needed it closes. This member moved `free`: a
+    /// struct of release 2.7 has 32 in `size` and `free` in this place; a struct with this member has 40.
     pub unimport: Option<unsafe extern "C" fn(device: u64, host_addr: *mut c_void) -> c_int>,
     pub free: Option<unsafe extern "C" fn(device: u64, addr: *mut c_void)>,
 }
@@ -73,7 +73,7 @@ pub struct fi_xpu_attr {
     pub iface: fi_hmem_iface,
     /// Its number.
     pub device: u64,
-    /// NULL: the provider knows how.
+    /// NULL: the provider uses its own functions.
     pub ops: *mut fi_xpu_ops,
 }
 
@@ -121,7 +121,7 @@ pub struct fid_xpu {
     pub fclass: u32,
     /// FI_XPU_PROV_*.
     pub prov_id: u32,
-    /// For the provider.
+    /// Private to the provider.
     pub prov_ctx: u64,
 }
 

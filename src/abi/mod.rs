@@ -11,7 +11,8 @@
     unused_imports
 )]
 
-/// An open set of C enumerators: C may store any integer in an enum field, so Rust sees a number with names.
+/// An open set of C enumerators. C may store any integer in an enum field, so the Rust type is a number with named
+/// values.
 macro_rules! c_enum {
     ($(#[$meta:meta])* pub enum $name:ident { $($(#[$doc:meta])* $member:ident = $value:literal,)* }) => {
         $(#[$meta])*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The numbers of the libfabric release that this library stands in for: fi_version(3), fi_provider(7). build.rs takes
+//! Version numbers of the libfabric release that this library replaces: fi_version(3), fi_provider(7). build.rs takes
 //! them from releases.tsv. This module has no header.
 
 /// Numbers of the default interface: FI_MAJOR_VERSION, FI_MINOR_VERSION.

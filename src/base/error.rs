@@ -86,12 +86,12 @@ impl Error {
         }
     }
 
-    /// The positive FI_ number.
+    /// Returns the positive FI_ number.
     pub const fn code(self) -> c_int {
         self.0.get()
     }
 
-    /// The value that a C function returns.
+    /// Returns the negative number, as C functions return it.
     pub const fn negative(self) -> c_int {
         -self.0.get()
     }

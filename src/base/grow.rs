@@ -34,7 +34,7 @@ pub fn reserve(bytes: &mut Vec<u8>, more: usize) -> Result {
     bytes.try_reserve_exact(more).map_err(|_| Error::NOMEM)
 }
 
-/// Bytes of the heap that a buffer of this capacity takes.
+/// Returns the number of bytes of the heap that a buffer of this capacity takes.
 pub const fn heap_cost(capacity: usize) -> usize {
     match capacity {
         0 => 0,

@@ -195,13 +195,13 @@ impl<M: Memory> IoVec<M> {
         (self.count == 1).then(|| self.pieces[0].take())
     }
 
-    /// The number of pieces.
+    /// Returns the number of pieces.
     #[inline]
     pub fn pieces(&self) -> usize {
         self.count.into()
     }
 
-    /// The memory descriptions of the pieces.
+    /// Returns the memory descriptions of the pieces.
     #[allow(dead_code)] // For transports that pass operations to a lower provider.
     pub fn memories(&self) -> impl Iterator<Item = M> {
         self.pieces[..usize::from(self.count)]
@@ -225,19 +225,19 @@ impl<M: Memory> IoVec<M> {
         }
     }
 
-    /// The address of the first piece.
+    /// Returns the address of the first piece.
     #[inline]
     pub fn base(&self) -> usize {
         self.pieces[0].base as usize
     }
 
-    /// The address of the next byte.
+    /// Returns the address of the next byte.
     pub fn address(&self) -> usize {
         let at = usize::from(self.at).min(IOV_LIMIT - 1);
         self.pieces[at].base as usize + self.done
     }
 
-    /// Bytes not yet moved.
+    /// Returns the number of bytes not yet moved.
     #[inline]
     pub fn remaining(&self) -> usize {
         let mut total = 0usize;
@@ -306,7 +306,7 @@ impl IoVec {
         max - left
     }
 
-    /// The address ranges of the bytes not yet moved.
+    /// Returns the address ranges of the bytes not yet moved.
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
         pieces.iter().enumerate().map(|(i, piece)| {

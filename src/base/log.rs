@@ -60,7 +60,7 @@ impl Source {
         self.name
     }
 
-    /// The provider struct that callbacks of the application receive for this source.
+    /// Returns the provider struct that callbacks of the application receive for this source.
     pub fn provider(&self) -> *const fi_provider {
         &raw const self.provider
     }
@@ -270,12 +270,12 @@ pub fn emit(
     }
 }
 
-/// The word for a level in a log line and in FI_LOG_LEVEL.
+/// Returns the word for a level in a log line and in FI_LOG_LEVEL.
 pub fn level_name(level: c_int) -> Option<&'static str> {
     LEVELS.get(usize::try_from(level).ok()?).copied()
 }
 
-/// The word for a subsystem in a log line and in FI_LOG_SUBSYS.
+/// Returns the word for a subsystem in a log line and in FI_LOG_SUBSYS.
 pub fn subsys_name(subsys: c_int) -> Option<&'static str> {
     SUBSYSTEMS.get(usize::try_from(subsys).ok()?).copied()
 }

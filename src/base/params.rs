@@ -42,7 +42,7 @@ pub fn define(source: Option<&Source>, name: &str, kind: Kind, help: &str) -> Re
     define_for(provider_of(source), name, kind, help)
 }
 
-/// The value as text; bytes that are not UTF-8 are replaced.
+/// Returns the value as text; bytes that are not UTF-8 are replaced.
 pub fn get_str(source: Option<&Source>, name: &str) -> Result<String> {
     match get(source, name)? {
         Value::String(bytes) => Ok(String::from_utf8_lossy(&bytes).into_owned()),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The end of the process: exit(3), or a return from main. The dynamic linker calls what stands in `.fini_array` after the
-//! handlers of atexit(3) and after the libraries that use this one, so nothing is posted any more.
+//! The end of the process: exit(3), or a return from main. The dynamic linker calls the functions in `.fini_array`
+//! after the handlers of atexit(3) and after those of the libraries that use this one, so no more operations are
+//! posted.
 //!
 //! Trusted with: an entry of that section.
 
@@ -9,7 +10,7 @@ use crate::engine::domain::registered;
 use crate::registry;
 
 #[used]
-// SAFETY: functions without arguments are what the section holds.
+// SAFETY: the section holds functions without arguments.
 #[unsafe(link_section = ".fini_array")]
 static AT_EXIT: extern "C" fn() = at_exit;
 

@@ -35,14 +35,14 @@ pub unsafe extern "C" fn fi_fabric2(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: passed on from the caller; this function is younger than the newest struct.
+    // SAFETY: passed on from the caller, whose structs have at least this layout, because this function is newer.
     let attr = unsafe { Info::read(info, Layout::FABRIC_1_8) }.map(|info| info.fabric);
     // SAFETY: passed on from the caller.
     unsafe { open(attr, None, fabric, flags, context) }
 }
 symver!(fi_fabric2 @@ "FABRIC_1.8");
 
-/// Opens a fabric for the API that `attr` names, or for `api_version` where the caller's headers know no such field.
+/// Opens a fabric for the API that `attr` names, or for `api_version` if the caller's headers lack that member.
 ///
 /// # Safety
 /// `fabric` is null or writable.

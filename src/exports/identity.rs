@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `ironfabric_version` and the ELF note: tools tell this library from others by them, without loading it or with it.
+//! `ironfabric_version` and the ELF note, by which tools identify this library, loaded or not.
 //!
-//! In C: `extern const char ironfabric_version[];`. Owner of the note: `ironfabric`, type 1; `readelf -n` shows it.
+//! In C: `extern const char ironfabric_version[];`. Owner of the note: `ironfabric`, type 1; `readelf -n` prints it.
 
 use crate::base::identity::TEXT;
 
@@ -19,7 +19,7 @@ const fn text() -> Text {
     Text(bytes)
 }
 
-/// Which library this is, as a C string.
+/// The identity of this library as a C string.
 #[unsafe(no_mangle)]
 #[used]
 pub static ironfabric_version: Text = text();
@@ -38,7 +38,7 @@ struct Note {
 const OWNER: &[u8; 11] = b"ironfabric\0";
 
 #[used]
-// SAFETY: a section that is loaded and never written, and nothing else is there.
+// SAFETY: a section that is loaded, never written, and has no other content.
 #[unsafe(link_section = ".note.ironfabric")]
 static NOTE: Note = Note {
     owner_size: OWNER.len() as u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). These are the versions of the default release, which a
-//! program gets that names no node. The versions of other releases are in `compat`.
+//! `fi_getinfo`, `fi_dupinfo`, `fi_freeinfo`: fi_getinfo(3). These are the versions of the default release, for
+//! programs that request no symbol version. The versions of other releases are in `compat`.
 
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
@@ -49,10 +49,10 @@ pub unsafe extern "C" fn fi_dupinfo(info: *const fi_info) -> *mut fi_info {
 symver!(fi_dupinfo @@ "FABRIC_1.10");
 
 /// # Safety
-/// fi_getinfo(3): `info` is null or a list from fi_getinfo, fi_dupinfo or fi_allocinfo that nobody uses any more.
+/// fi_getinfo(3): `info` is null or a list from fi_getinfo, fi_dupinfo or fi_allocinfo that is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_freeinfo(info: *mut fi_info) {
-    // SAFETY: passed on from the caller; the list is in the newest layout, whatever node made it.
+    // SAFETY: passed on from the caller; the list is in the newest layout, whatever symbol version returned it.
     unsafe { release(info) }
 }
 symver!(fi_freeinfo @@ "FABRIC_1.10");
@@ -115,7 +115,7 @@ unsafe fn find(
 /// fi_dupinfo for a caller with headers of `layout`.
 ///
 /// # Safety
-/// As [`fi_dupinfo`], with an entry of which the caller knows no more than that layout.
+/// As [`fi_dupinfo`], with an entry of that layout.
 pub(super) unsafe fn dupinfo(layout: Layout, info: *const fi_info) -> *mut fi_info {
     // SAFETY: passed on from the caller.
     unsafe { duplicate(info, layout) }.unwrap_or(null_mut())

@@ -8,7 +8,8 @@ use crate::abi::{fi_log_level, fi_log_subsys, fi_provider};
 use crate::base::log::{self, Origin};
 use crate::sys::cformat;
 
-/// Is a line wanted? Not for nobody (NULL), and not for numbers outside the enumerations.
+/// Returns whether a line is wanted. Lines without a provider (NULL), or with numbers outside the enumerations, are
+/// not.
 ///
 /// # Safety
 /// `prov` is NULL or a provider whose name is NULL or ends with a zero.
@@ -26,10 +27,10 @@ pub unsafe extern "C" fn fi_log_enabled(
 }
 symver!(fi_log_enabled @@ "FABRIC_1.0");
 
-/// `fi_log_enabled` for messages that may come often; `showtime` belongs to the message and begins with 0.
+/// As `fi_log_enabled`, for messages that may be frequent; `showtime` belongs to the message and begins with 0.
 ///
 /// # Safety
-/// As `fi_log_enabled`; `showtime` is NULL or to a number that only this function changes.
+/// As `fi_log_enabled`; `showtime` is NULL or points to a number that only this function changes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_log_ready(
     prov: *const fi_provider,
@@ -44,7 +45,7 @@ pub unsafe extern "C" fn fi_log_ready(
     let Some(origin) = (unsafe { origin(prov) }) else {
         return 0;
     };
-    // SAFETY: not NULL, aligned as C aligns a uint64_t, and the caller leaves it to this function.
+    // SAFETY: not NULL, aligned as C aligns a uint64_t, and only this function uses it.
     let next = unsafe { AtomicU64::from_ptr(showtime) };
     c_int::from(log::ready(
         &origin,
@@ -55,7 +56,7 @@ pub unsafe extern "C" fn fi_log_ready(
 }
 symver!(fi_log_ready @@ "FABRIC_1.6");
 
-/// Writes a line: `fmt` and what follows are as for printf.
+/// Writes a line: `fmt` and the arguments after it are as for printf.
 ///
 /// # Safety
 /// `prov` is NULL or a provider; `func` and `fmt` are NULL or end with a zero; the arguments are those that `fmt` names.
@@ -87,7 +88,7 @@ unsafe extern "C" fn log_va(
     // SAFETY: fi_log's caller promises it for all three.
     let (origin, func, fmt) = unsafe { (origin(prov), text(func), text(fmt)) };
     let Some(fmt) = fmt else { return };
-    // SAFETY: the caller of fi_log gave arguments that fit its format; the stub made the list of them.
+    // SAFETY: the caller of fi_log passed arguments that fit its format; the stub made a list of them.
     let Some(message) = (unsafe { cformat::format(fmt, arguments) }) else {
         return;
     };
@@ -107,7 +108,7 @@ unsafe extern "C" fn log_va(
 }
 
 /// # Safety
-/// `prov` is NULL or a provider that, like its name, stays as it is while the result is in use.
+/// `prov` is NULL or a provider that, like its name, does not change while the result is in use.
 pub(super) unsafe fn origin<'a>(prov: *const fi_provider) -> Option<Origin<'a>> {
     // SAFETY: this function's caller promises it.
     let name = unsafe { text(prov.as_ref()?.name) };
@@ -118,7 +119,7 @@ pub(super) unsafe fn origin<'a>(prov: *const fi_provider) -> Option<Origin<'a>> 
 }
 
 /// # Safety
-/// `text` is NULL or ends with a zero, and stays as it is while the result is in use.
+/// `text` is NULL or ends with a zero, and does not change while the result is in use.
 unsafe fn text<'a>(text: *const c_char) -> Option<&'a CStr> {
     // SAFETY: not NULL, so this function's caller promises that it ends with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })

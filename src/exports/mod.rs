@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The named symbols of the library, one module per family.
 //!
-//! A function here reads C arguments, calls the layer below and returns a C number; nothing else.
+//! A function here only reads C arguments, calls the layer below and returns a C number.
 
 #[macro_use]
 mod symver;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `fi_open`: services of the library by name: fi_provider(3), and fi_mr(3) for the registration cache.
 //!
-//! `logging` takes callbacks that get all log lines from then on. `mr_cache` takes a monitor that would tell a
-//! registration cache about unmapped memory; no provider here registers memory with a device, so there is no cache, the
-//! monitor is never started, and what it reports is heard by nobody.
+//! `logging` takes callbacks that get all log lines from then on. `mr_cache` takes a monitor that reports unmapped
+//! memory to a registration cache. No provider here registers memory with a device, so there is no cache: the monitor
+//! is never started, and its reports are ignored.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;
@@ -38,7 +38,7 @@ pub unsafe extern "C" fn fi_open(
     let name = unsafe { CStr::from_ptr(name) };
     match open(version, name.to_bytes(), attr_len, flags, context) {
         Ok(service) => {
-            // SAFETY: not NULL, so the application promises a place that is writable (above).
+            // SAFETY: not NULL, so the application promises a writable place (above).
             unsafe { fid.write(service) };
             0
         }
@@ -87,7 +87,7 @@ impl Kind for Logging {
         if flags != 0 {
             return Err(Error::INVAL);
         }
-        // SAFETY: `import`'s caller promises that `log` is of the class that stands in it.
+        // SAFETY: `import`'s caller promises that `log` is of the class that its head states.
         let callbacks = unsafe { read_logging(log) }?;
         let mut imported = imported();
         imported.log = Some(log.addr());
@@ -95,17 +95,17 @@ impl Kind for Logging {
             registered::share_locks();
         }
         log::install(Some(callbacks));
-        // SAFETY: `import`'s caller lets us write it. Closing the imported fid is how the application takes its
-        // callbacks back.
+        // SAFETY: `import`'s caller promises that it is writable. The application removes its callbacks by closing the
+        // imported fid, so the fid gets a table with that call.
         unsafe { (*log).ops = ptr::from_ref(&LOG_OPS).cast_mut() };
         Ok(())
     }
 }
 
 /// # Safety
-/// `fid` is not NULL and of the class that stands in it.
+/// `fid` is not NULL and of the class that its head states.
 unsafe fn read_logging(fid: *mut fid) -> Result<Callbacks> {
-    // SAFETY: the caller of this function promises it. The class is read before anything behind it.
+    // SAFETY: the caller of this function promises it. The class is read before the members after the head.
     let ops = unsafe {
         if (*fid).fclass != FI_CLASS_LOG as usize {
             return Err(Error::INVAL);
@@ -132,8 +132,8 @@ impl Kind for MrCache {
     /// Imports a `struct fid_mem_monitor`, one at a time.
     unsafe fn import(&self, other: *mut fid, flags: u64) -> Result {
         let monitor = other.cast::<fid_mem_monitor>();
-        // SAFETY: `import`'s caller promises that `other` is of the class that stands in it; the application's table
-        // begins with its size, says the header.
+        // SAFETY: `import`'s caller promises that `other` is of the class that its head states; the application's table
+        // begins with its size, as the header defines.
         unsafe {
             if flags != 0 || (*other).fclass != FI_CLASS_MEM_MONITOR as usize {
                 return Err(Error::INVAL);
@@ -148,7 +148,7 @@ impl Kind for MrCache {
             return Err(Error::BUSY);
         }
         imported.monitor = Some(monitor.addr());
-        // SAFETY: of this class, as was just seen; `import`'s caller lets us write it.
+        // SAFETY: of this class, as checked above; `import`'s caller promises that it is writable.
         unsafe {
             (*monitor).import_ops = ptr::from_ref(&NOTIFY_OPS).cast_mut();
             (*monitor).fid.ops = ptr::from_ref(&MONITOR_OPS).cast_mut();
@@ -157,7 +157,7 @@ impl Kind for MrCache {
     }
 }
 
-/// What is imported: the addresses of the application's fids.
+/// The imports: the addresses of the application's fids.
 struct Imported {
     log: Option<usize>,
     monitor: Option<usize>,
@@ -171,7 +171,7 @@ fn imported() -> MutexGuard<'static, Imported> {
     IMPORTED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The table of an imported fid: it can be closed, which ends the import.
+/// Returns the table of an imported fid: closing the fid ends the import.
 const fn imported_ops(close: unsafe extern "C" fn(*mut fid) -> c_int) -> fi_ops {
     fi_ops {
         close: Some(close),
@@ -181,7 +181,7 @@ const fn imported_ops(close: unsafe extern "C" fn(*mut fid) -> c_int) -> fi_ops 
 
 extern "C" fn close_log(fid: *mut fid) -> c_int {
     let mut imported = imported();
-    // Of several imports the last one counts; closing an earlier one changes nothing.
+    // If there were several imports, only the last one is in use; closing an earlier one changes nothing.
     if imported.log == Some(fid.addr()) {
         imported.log = None;
         log::install(None);
@@ -206,5 +206,5 @@ static NOTIFY_OPS: fi_ops_mem_notify = fi_ops_mem_notify {
     notify: Some(notify),
 };
 
-/// 1.13, as FI_VERSION counts.
+/// Version 1.13, as FI_VERSION packs it.
 const FIRST_VERSION: u32 = 1 << 16 | 13;

@@ -18,10 +18,10 @@ use crate::ffi::ops::status;
 use crate::registry;
 use crate::sys::{cformat, heap};
 
-/// Makes a variable known: `FI_` + provider + `_` + parameter, all upper case. A NULL provider is the library itself.
+/// Declares a variable: `FI_` + provider + `_` + parameter, all upper case. A NULL provider is the library itself.
 ///
 /// # Safety
-/// The pointers are NULL or to what fi_provider(3) says; the arguments are those that the help text's format names.
+/// The pointers are NULL or as fi_provider(3) requires; the arguments are those that the help text's format names.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_param_define(
@@ -60,15 +60,15 @@ unsafe fn define(
     // SAFETY: this function's caller promises it for all three.
     let (provider, name, help) = unsafe { (provider_name(provider)?, text(name)?, c_text(help)?) };
     let kind = Kind::try_from(kind)?;
-    // SAFETY: the caller of fi_param_define gave arguments that fit its format; the stub made the list of them.
+    // SAFETY: the caller of fi_param_define passed arguments that fit its format; the stub made a list of them.
     let help = unsafe { cformat::format(help, arguments) }.ok_or(Error::INVAL)?;
     params::define_for(provider.as_deref(), &name, kind, &help.to_string_lossy())
 }
 
-/// The value of a defined variable; `value` points to what the variable's type says and changes only on success.
+/// Stores the value of a declared variable at `value`, in the type of the declaration. On failure `value` is unchanged.
 ///
 /// # Safety
-/// The pointers are NULL or to what fi_provider(3) says.
+/// The pointers are NULL or as fi_provider(3) requires.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_param_get(
     provider: *mut fi_provider,
@@ -92,7 +92,7 @@ unsafe fn get(provider: *const fi_provider, name: *const c_char, value: *mut c_v
     // SAFETY: this function's caller promises it.
     let origin = unsafe { origin(provider) }.unwrap_or(Origin::from(&CORE));
     let found = params::get_for(&origin, owner.as_deref(), &name)?;
-    // SAFETY: not NULL, so the caller gave a place for a value of the type the variable was defined with.
+    // SAFETY: not NULL, so the caller promises a place for a value of the type that the variable was defined with.
     unsafe {
         match found {
             Value::String(text) => value.cast::<*const c_char>().write(keep(text)?),
@@ -113,13 +113,13 @@ pub unsafe extern "C" fn fi_getparams(params: *mut *mut fi_param, count: *mut c_
     if params.is_null() || count.is_null() {
         return Error::INVAL.negative();
     }
-    // A loadable provider that is being loaded sees what there is so far.
+    // If a loadable provider calls this while it is loaded, it gets the variables defined so far.
     let _ = registry::providers();
     let definitions = params::definitions();
     let Some(list) = list(&definitions) else {
         return Error::NOMEM.negative();
     };
-    // SAFETY: not NULL, so the caller gave places to write to.
+    // SAFETY: not NULL, so the caller promises that both are writable.
     unsafe {
         params.write(list);
         count.write(definitions.len() as c_int);
@@ -128,18 +128,18 @@ pub unsafe extern "C" fn fi_getparams(params: *mut *mut fi_param, count: *mut c_
 }
 symver!(fi_getparams @@ "FABRIC_1.0");
 
-/// Frees what fi_getparams gave; NULL is fine.
+/// Frees a list of fi_getparams; NULL is allowed.
 ///
 /// # Safety
 /// `params` is NULL or from fi_getparams and is not used any more.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_freeparams(params: *mut fi_param) {
-    // SAFETY: `list` makes one piece of it, and this function's caller promises that it is from there.
+    // SAFETY: `list` allocates it as one piece, and this function's caller promises that it is from there.
     unsafe { heap::release(params) }
 }
 symver!(fi_freeparams @@ "FABRIC_1.0");
 
-/// The entries, the empty one and all their strings in one piece of memory; `None` when memory is out.
+/// Allocates the entries, the empty entry and all their strings as one piece of memory; `None` if there is no memory.
 fn list(definitions: &[Definition]) -> Option<*mut fi_param> {
     let entries = (definitions.len() + 1) * mem::size_of::<fi_param>();
     let mut strings = Vec::new();
@@ -174,7 +174,7 @@ fn list(definitions: &[Definition]) -> Option<*mut fi_param> {
     Some(first.as_ptr())
 }
 
-/// Appends a string and its zero; where it begins.
+/// Appends a string and its zero; returns its offset.
 fn add(strings: &mut Vec<u8>, text: &[u8]) -> usize {
     let place = strings.len();
     strings.extend(text.iter().filter(|byte| **byte != 0));
@@ -182,8 +182,8 @@ fn add(strings: &mut Vec<u8>, text: &[u8]) -> usize {
     place
 }
 
-/// Strings handed to providers stay for the life of the process: fi_provider(3) does not say when they may go.
-/// Each value is kept once.
+/// Returns a string that stays for the life of the process, because fi_provider(3) does not define when a provider
+/// stops using it. Each value is kept once.
 fn keep(text: Vec<u8>) -> Result<*const c_char> {
     static KEPT: Mutex<BTreeSet<CString>> = Mutex::new(BTreeSet::new());
     let text = CString::new(text).map_err(|_| Error::INVAL)?;
@@ -199,10 +199,10 @@ fn keep(text: Vec<u8>) -> Result<*const c_char> {
     Ok(pointer)
 }
 
-/// The name before that of the parameter; `None` for the library itself.
+/// Returns the provider's part of a variable's name; `None` for the library itself.
 ///
 /// # Safety
-/// `provider` is NULL or a provider that, like its name, stays as it is while the result is in use.
+/// `provider` is NULL or a provider that, like its name, does not change while the result is in use.
 unsafe fn provider_name<'a>(provider: *const fi_provider) -> Result<Option<Cow<'a, str>>> {
     // SAFETY: this function's caller promises it.
     match unsafe { provider.as_ref() } {
@@ -213,7 +213,7 @@ unsafe fn provider_name<'a>(provider: *const fi_provider) -> Result<Option<Cow<'
 }
 
 /// # Safety
-/// `text` is NULL or ends with a zero, and stays as it is while the result is in use.
+/// `text` is NULL or ends with a zero, and does not change while the result is in use.
 unsafe fn text<'a>(text: *const c_char) -> Result<Cow<'a, str>> {
     // SAFETY: this function's caller promises it.
     unsafe { c_text(text) }.map(CStr::to_string_lossy)

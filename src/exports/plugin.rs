@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `fi_prov_ini`: our providers in another libfabric, fi_provider(7). The only name that the plug-in exports.
+//! `fi_prov_ini`: this library's providers as plug-ins for another libfabric, fi_provider(7). The only exported name
+//! of the plug-in.
 //!
-//! A plug-in is one provider, so the file is installed under as many names as there are providers of ours: who loads it
-//! by each name opens one object, whose function answers with the next provider at each call.
+//! A plug-in is one provider, so the file is installed under as many names as this library has providers. A libfabric
+//! that loads all names opens one object, whose function returns the next provider at each call.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -18,12 +19,12 @@ use crate::ffi::user::store;
 use crate::registry::lent;
 use crate::sys::shared_object;
 
-/// Higher than that of any libfabric, whose providers of our names are hidden then.
+/// Version of these providers. It is higher than any libfabric's, so they replace its providers of the same names.
 const VERSION: u32 = 1000 << 16;
-/// The interface that our structs follow.
+/// The interface of the structs of these providers.
 const API: u32 = 2 << 16 | 6;
 
-/// The next of our providers that IRONFABRIC_PROVIDERS names, or of all; NULL behind the last.
+/// Returns the next provider that IRONFABRIC_PROVIDERS names, or the next of all if it is not set; NULL after the last.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
@@ -35,14 +36,14 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         })
     };
     let all = lent::names();
-    // Relaxed: who loads plug-ins does so under a lock.
+    // Relaxed: a libfabric loads plug-ins under a lock.
     let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let known = |name: &&str| {
         all.iter()
             .any(|our| our.to_bytes().eq_ignore_ascii_case(name.as_bytes()))
     };
     let list = wanted.as_deref().unwrap_or_default();
-    // Said once.
+    // Unknown names are reported in the first call only.
     for name in list
         .split(',')
         .filter(|name| call == 0 && !name.is_empty() && !known(name))
@@ -84,7 +85,7 @@ type Getinfo = unsafe extern "C" fn(
 ) -> c_int;
 type Fabric = unsafe extern "C" fn(*mut fi_fabric_attr, *mut *mut fid_fabric, *mut c_void) -> c_int;
 
-/// C's functions know no provider, so each has its own. As many as there can be of ours.
+/// The functions have no argument for the provider, so each provider needs its own. There are enough for all providers.
 const CALLBACKS: [(Getinfo, Fabric); 8] = [
     (getinfo::<0>, fabric::<0>),
     (getinfo::<1>, fabric::<1>),
@@ -100,7 +101,7 @@ fn name_of(number: usize) -> Result<&'static CStr> {
     lent::names().get(number).copied().ok_or(Error::NODEV)
 }
 
-/// How long the structs of the library are that loads us: it tells by its version.
+/// Returns the layout of the structs of the loading library, by its version.
 fn layout() -> Layout {
     type Version = unsafe extern "C" fn() -> u32;
     // SAFETY: fi_version(3), which every libfabric has.
@@ -124,7 +125,7 @@ unsafe extern "C" fn getinfo<const N: usize>(
     let ask = || {
         let hints = match hints.is_null() {
             true => None,
-            // SAFETY: hints of the library that loads us.
+            // SAFETY: hints of the loading library.
             false => Some(unsafe { Hints::read(hints, layout())? }),
         };
         let query = Query {
@@ -158,6 +159,6 @@ unsafe extern "C" fn fabric<const N: usize>(
     status(unsafe { store(fabric, open) })
 }
 
-/// What there is to do was done when the process began to end: our own destructor runs before the library's that calls
-/// this.
+/// Does nothing: the destructor of this plug-in (`exit`) has already run, because it runs before that of the library
+/// that calls this.
 extern "C" fn cleanup() {}

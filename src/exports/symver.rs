@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `symver!`: puts an exported function into its version node.
 //!
-//! The line must stand in the module of its function: rustc emits a module's functions and its assembler into one
-//! object, and from another object a compat version would vanish without a message. The nodes are declared in
-//! src/abi/libfabric.map; ctests/symbols.sh compares what the library exports with a committed list.
+//! The macro must be in the module of its function: rustc emits a module's functions and its assembler into one object,
+//! and a compat version in another object would be dropped without a message. The nodes are declared in
+//! src/abi/libfabric.map; ctests/symbols.sh compares the exported symbols with a committed list.
 
 /// `symver!(fi_name @@ "NODE")` makes a `#[unsafe(no_mangle)]` function the default version of its name.
 ///
 /// `symver!(function as fi_name @ "NODE", "NODE")` gives an old version of `fi_name` to a private function.
 ///
-/// The plug-in has no nodes: of its names only that of `fi_prov_ini` is seen from outside.
+/// The plug-in has no nodes, because it exports only `fi_prov_ini`.
 #[cfg(feature = "plugin")]
 macro_rules! symver {
     ($($anything:tt)*) => {};

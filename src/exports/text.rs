@@ -8,29 +8,31 @@ use core::ptr;
 use crate::abi::*;
 use crate::base::text::{self, Text};
 
-/// The text of `data`, valid until the same thread asks again. NULL without data, unless the type needs none.
+/// Returns the text of `data`, valid until the next call of the same thread. NULL without data, unless the type needs
+/// none.
 ///
 /// # Safety
-/// `data` is NULL or to what fi_fabric(3) says for `datatype`.
+/// `data` is NULL or points to a value of the type that fi_fabric(3) gives for `datatype`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_tostr(data: *const c_void, datatype: fi_type) -> *mut c_char {
     thread_local! {
-        // One for each thread, so that threads at least do not disturb each other's texts.
+        // One for each thread, so that threads do not overwrite each other's texts.
         static BUFFER: UnsafeCell<[c_char; BUFFER_SIZE]> = const { UnsafeCell::new([0; BUFFER_SIZE]) };
     }
     BUFFER.with(|buffer| {
         let buffer = buffer.get().cast::<c_char>();
-        // SAFETY: the buffer is this thread's; the rest is what this function's caller promises.
+        // SAFETY: the buffer belongs to this thread; this function's caller promises the rest.
         unsafe { fi_tostr_r(buffer, BUFFER_SIZE, data, datatype) }
     })
 }
 symver!(fi_tostr @@ "FABRIC_1.0");
 
-/// Writes the text of `data` into the caller's buffer, cut off where it does not fit; the buffer, or NULL without a
+/// Writes the text of `data` into the caller's buffer, cut if it is too long. Returns the buffer, or NULL without a
 /// buffer or data.
 ///
 /// # Safety
-/// `buf` is NULL or has room for `len` bytes; `data` is NULL or to what fi_fabric(3) says for `datatype`.
+/// `buf` is NULL or has room for `len` bytes; `data` is NULL or points to a value of the type that fi_fabric(3) gives
+/// for `datatype`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_tostr_r(
     buf: *mut c_char,
@@ -42,10 +44,10 @@ pub unsafe extern "C" fn fi_tostr_r(
         return ptr::null_mut();
     }
     let mut text = Text::for_buffer(len);
-    // SAFETY: `data` is not NULL where the type needs it, so the caller promises that it is what the type says.
+    // SAFETY: `data` is not NULL if the type needs it, so the caller promises that it has that type.
     unsafe { text::write(&mut text, datatype, data) };
     let bytes = text.as_bytes();
-    // SAFETY: `Text` keeps below the size that it was told, which leaves room for the zero.
+    // SAFETY: `Text` stays below the size of its buffer, which leaves room for the zero.
     unsafe {
         buf.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
         buf.add(bytes.len()).write(0);
@@ -54,12 +56,12 @@ pub unsafe extern "C" fn fi_tostr_r(
 }
 symver!(fi_tostr_r @@ "FABRIC_1.4");
 
-/// What an error number means, whether it has its minus sign or not.
+/// Returns the text of an error number, with or without its minus sign.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_strerror(errnum: c_int) -> *const c_char {
     text::strerror(errnum)
 }
 symver!(fi_strerror @@ "FABRIC_1.0");
 
-/// Texts that are longer are cut off.
+/// Bytes of the buffer; longer texts are cut.
 const BUFFER_SIZE: usize = 8192;

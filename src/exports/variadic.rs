@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `va_start_stub!`: the body of a C function with a variable number of arguments.
 //!
-//! Rust cannot define one yet. The stub saves the argument registers, makes a `va_list` of them on its stack, as the
-//! machine's C ABI lays it out, and passes the fixed arguments and a pointer to that list on to a Rust function.
+//! Stable Rust cannot define such a function. The stub saves the argument registers, makes a `va_list` of them on its
+//! stack, as the machine's C ABI defines it, and passes the fixed arguments and a pointer to that list to a Rust
+//! function.
 
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 compile_error!("the stubs for variadic functions are written for x86-64 and aarch64 only");
@@ -10,17 +11,17 @@ compile_error!("the stubs for variadic functions are written for x86-64 and aarc
 /// `va_start_stub!(handler, fixed = N)`: N arguments, all integers or pointers, come before the variable ones. The list
 /// is the handler's argument N + 1. N is 4 or 6.
 ///
-/// As the System V ABI has it.
+/// The form of the System V ABI.
 #[cfg(target_arch = "x86_64")]
 macro_rules! va_start_stub {
     ($handler:ident, fixed = 4) => {
         va_start_stub!($handler, 4, "mov r8, rax")
     };
-    // The seventh argument is the first that goes on the stack.
+    // The seventh argument is the first on the stack.
     ($handler:ident, fixed = 6) => {
         va_start_stub!($handler, 6, "mov [rsp], rax")
     };
-    // The last operand puts the address of the list, which is in rax, where the handler expects it.
+    // The last operand moves the address of the list from rax to the place where the handler expects it.
     ($handler:ident, $fixed:literal, $pass:literal) => {
         ::core::arch::naked_asm!(
             ".cfi_startproc",
@@ -65,7 +66,7 @@ macro_rules! va_start_stub {
     };
 }
 
-/// The same, as the procedure call standard of aarch64 has it.
+/// The same for the procedure call standard of aarch64.
 #[cfg(target_arch = "aarch64")]
 macro_rules! va_start_stub {
     ($handler:ident, fixed = $fixed:literal) => {
@@ -77,7 +78,7 @@ macro_rules! va_start_stub {
             ".cfi_rel_offset x30, 8",
             "mov x29, sp",
             // The save areas: eight integer registers, then eight of floating point. The handler's own arguments stay
-            // where they are.
+            // in their registers.
             "stp x0, x1, [sp, 48]",
             "stp x2, x3, [sp, 64]",
             "stp x4, x5, [sp, 80]",
@@ -86,8 +87,8 @@ macro_rules! va_start_stub {
             "stp q2, q3, [sp, 144]",
             "stp q4, q5, [sp, 176]",
             "stp q6, q7, [sp, 208]",
-            // The list: the caller's stack arguments, the ends of both save areas, and how far before these the next
-            // argument of either kind lies.
+            // The list: the caller's stack arguments, the ends of both save areas, and the distance of the next
+            // argument of either kind from these ends.
             "add x9, sp, 240",
             "str x9, [sp, 16]",
             "add x10, sp, 112",

@@ -3,7 +3,7 @@
 
 use crate::abi::release;
 
-/// The interface version of the library, major in the upper and minor in the lower 16 bits.
+/// Returns the interface version of the library, major in the upper and minor in the lower 16 bits.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_version() -> u32 {
     release::API

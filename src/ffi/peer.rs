@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Queues that another provider owns and this one serves: fi_peer(3), as the peer. What the owner is told, and what it
-//! asks.
+//! The peer side of fi_peer(3): completion queues and shared receive contexts that another provider (the owner) opened,
+//! and that endpoints of this library use. Calls from the peer to the owner and back.
 //!
-//! Trusted with: calling the owner's functions. The owner promises that what it has exported stays valid until the
-//! peer's own object is closed, and holds its locks around every call of the peer that leads here.
+//! Trusted with: calling the owner's functions. The owner promises that its exported objects stay valid until the
+//! peer's own object is closed, and that it holds its locks around every call of the peer that leads here.
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
@@ -44,8 +44,8 @@ unsafe impl Sync for PeerCq {}
 
 impl PeerCq {
     /// # Safety
-    /// fi_peer(3), fi_cq_open with FI_PEER: `context` is NULL or a `fi_peer_cq_context` whose queue outlives what is
-    /// opened.
+    /// fi_peer(3), fi_cq_open with FI_PEER: `context` is NULL or a `fi_peer_cq_context` whose queue outlives the opened
+    /// object.
     pub unsafe fn import(context: *mut c_void) -> Result<PeerCq> {
         let context = context.cast::<fi_peer_cq_context>();
         // SAFETY: the caller's promise; each struct begins with its size, and is read only if it is complete.
@@ -60,11 +60,11 @@ impl PeerCq {
         }
     }
 
-    /// A completion, as the words of `fi_cq_tagged_entry`.
+    /// Writes a completion, given as the words of `fi_cq_tagged_entry`.
     pub fn write(&self, entry: &[u64; 6], src: u64) {
         let [context, flags, len, buf, data, tag] = *entry;
         let (context, buf) = (context as *mut c_void, buf as *mut c_void);
-        // SAFETY: `import`: the queue and its functions are there until this object goes.
+        // SAFETY: `import`: the queue and its functions are valid until this object is dropped.
         unsafe { (self.write)(self.cq, context, flags, len as usize, buf, data, tag, src) };
     }
 
@@ -112,25 +112,25 @@ type EachUnknown = unsafe extern "C" fn(
     Option<unsafe extern "C" fn(*mut fi_peer_rx_entry) -> fi_addr_t>,
 );
 
-// SAFETY: fi_peer(3): the owner acquires what locks it needs.
+// SAFETY: fi_peer(3): the owner acquires the locks it needs.
 unsafe impl Send for PeerSrx {}
 // SAFETY: as above.
 unsafe impl Sync for PeerSrx {}
 
-/// What the owner says to a message.
+/// Result of a request for the receive of a message.
 pub enum Got {
-    /// The receive for it.
+    /// The receive that matches the message.
     Matched(Entry),
-    /// There is none; the entry is to be queued.
+    /// No receive matches; the caller queues the entry.
     Unexpected(Entry),
-    /// It cannot say now.
+    /// The owner returned an error.
     Failed,
 }
 
 impl PeerSrx {
     /// # Safety
     /// fi_peer(3), fi_srx_context with FI_PEER: `context` is NULL or a `fi_peer_srx_context` whose `fid_peer_srx` is
-    /// writable and outlives what is opened.
+    /// writable and outlives the opened object.
     pub unsafe fn import(context: *mut c_void) -> Result<PeerSrx> {
         let context = context.cast::<fi_peer_srx_context>();
         // SAFETY: as in `PeerCq::import`.
@@ -153,7 +153,7 @@ impl PeerSrx {
         }
     }
 
-    /// The owner may start and discard messages from now on.
+    /// Installs the peer's functions. From now on the owner may start and discard messages.
     pub fn serve(&self) {
         // SAFETY: `import`: the struct is writable; fi_peer(3) leaves this member to the peer.
         unsafe {
@@ -163,7 +163,7 @@ impl PeerSrx {
         }
     }
 
-    /// Asks for the receive of a message. `addr` is FI_ADDR_UNSPEC for an unknown sender.
+    /// Requests the receive for a message from the owner. `addr` is FI_ADDR_UNSPEC for an unknown sender.
     pub fn get(&self, what: What, addr: u64, len: u64, tag: u64) -> Got {
         let mut attr = fi_peer_match_attr {
             addr,
@@ -181,7 +181,7 @@ impl PeerSrx {
         }
     }
 
-    /// Gives an unexpected message to the owner. `start` and `discard` may be called before this returns.
+    /// Queues an unexpected message at the owner, which may call `start` and `discard` before this returns.
     pub fn queue(&self, what: What, entry: &Entry) -> Result {
         // SAFETY: `import`; `get` gave the entry, which is the owner's again from here on.
         match unsafe { self.queue[kind(what)](entry.0) } {
@@ -190,22 +190,22 @@ impl PeerSrx {
         }
     }
 
-    /// Nothing is to be done for the receive any more.
+    /// Releases an entry whose receive is finished.
     pub fn free(&self, entry: Entry) {
         // SAFETY: `import`; the entry is not used after this, which takes it.
         unsafe { (self.free)(entry.0) };
     }
 
-    /// Addresses have become known.
+    /// Makes the owner look up the senders of its unexpected messages again, after addresses were inserted.
     pub fn addresses_changed(&self) {
         // SAFETY: `import`.
         unsafe { (self.each_unknown)(self.srx, Some(address)) };
     }
 }
 
-/// The places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, which got the member `wr` with 2.8. In
-/// the struct of an owner with older headers `owner_ops` stands there. The two tables differ in size, and `wr` may be
-/// NULL.
+/// Returns the places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, to which release 2.8 added the
+/// member `wr`. An owner with older headers has `owner_ops` in the place of `wr`. The size of
+/// the table distinguishes the two; `wr` may be NULL.
 ///
 /// # Safety
 /// NULL, or a struct of any release.
@@ -215,7 +215,7 @@ unsafe fn tables(
     if srx.is_null() {
         return Err(Error::INVAL);
     }
-    // SAFETY: in every release a pointer stands there, to a table that begins with its size, or NULL.
+    // SAFETY: in every release this place holds NULL or a pointer to a table that begins with its size.
     unsafe {
         let place = &raw mut (*srx).ep_fid.wr;
         let size = match (*place).is_null() {
@@ -238,7 +238,7 @@ const fn kind(what: What) -> usize {
     }
 }
 
-/// A receive of the owner's, or its name for an unexpected message.
+/// A receive of the owner, or the owner's entry for an unexpected message.
 pub struct Entry(*mut fi_peer_rx_entry);
 
 // SAFETY: fi_peer(3): an entry belongs to the peer from `get` or `start` until it is queued or freed, in any thread.
@@ -246,7 +246,7 @@ unsafe impl Send for Entry {}
 // SAFETY: shared references to an entry only compare it, or queue it.
 unsafe impl Sync for Entry {}
 
-/// What a receive of the owner's says.
+/// Arguments of a receive that the owner posted.
 pub struct Receive<M> {
     pub iov: IoVec<M>,
     pub context: usize,
@@ -254,12 +254,12 @@ pub struct Receive<M> {
 }
 
 impl Entry {
-    /// The same entry, for a call that does not end it.
+    /// Returns a second handle of the entry, for a call that does not release it.
     pub fn alias(&self) -> Entry {
         Entry(self.0)
     }
 
-    /// Notes what the owner names the message by, and the data that came with it.
+    /// Stores the token that the owner passes back for this message, and the remote CQ data of the message.
     pub fn note(&self, token: usize, data: Option<u64>) {
         // SAFETY: fi_peer(3): until it is queued the peer sets these members.
         unsafe {
@@ -271,10 +271,10 @@ impl Entry {
         }
     }
 
-    /// None if it has more pieces than an operation can have.
+    /// Returns None if the receive has more pieces than an operation can have.
     pub fn receive<M: Memory>(&self) -> Option<Receive<M>> {
-        // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers are the message's until it
-        // completes.
+        // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers belong to the peer until the
+        // message completes.
         unsafe {
             let entry = &*self.0;
             Some(Receive {
@@ -286,23 +286,23 @@ impl Entry {
     }
 }
 
-/// A receive context of ours whose messages an owner gets.
+/// A receive context of this library that matches its messages through an owner.
 pub trait Served: Send + Sync {
-    /// A receive was posted for the message.
+    /// Starts the transfer of a message for which a receive was posted.
     fn start(&self, token: usize) -> Result;
-    /// Nobody wants the message.
+    /// Discards a message.
     fn discard(&self, token: usize) -> Result;
-    /// What the sender is called, or FI_ADDR_UNSPEC.
+    /// Returns the address of the sender, or FI_ADDR_UNSPEC.
     fn address(&self, token: usize) -> u64;
 }
 
-/// All of the process. Tokens carry the place in here, so that one that comes too late finds nothing.
+/// All served contexts of the process. A token contains the index here, so a token of a closed context finds nothing.
 static SERVED: Mutex<Slab<Weak<dyn Served>>> = Mutex::new(Slab::new());
 
-/// A place in `SERVED`.
+/// An index in `SERVED`.
 pub struct Place(usize);
 
-/// Tokens of one context: its place, and how many messages came before.
+/// Number of low bits of a token that hold the index in `SERVED`; the serial number of the message is above them.
 const PLACES: u32 = 16;
 
 impl Place {
@@ -314,7 +314,7 @@ impl Place {
         }
     }
 
-    /// Never 0.
+    /// Returns the token of a message; never 0.
     pub fn token(&self, serial: usize) -> usize {
         (serial + 1) << PLACES | self.0
     }
@@ -368,12 +368,12 @@ unsafe extern "C" fn address(entry: *mut fi_peer_rx_entry) -> fi_addr_t {
     told.map_or(FI_ADDR_UNSPEC, |(served, token)| served.address(token))
 }
 
-/// A struct that begins with its size, if it is as long as ours.
+/// Returns the struct, which begins with its size, if it is at least as long as ours.
 ///
 /// # Safety
 /// `at` is NULL or points to such a struct, which is readable while the reference is used.
 unsafe fn whole<'a, S>(at: *const S) -> Result<&'a S> {
-    // SAFETY: promised by the caller; the size is read first, and says whether the rest is there.
+    // SAFETY: promised by the caller; the size is read first and shows whether the rest is there.
     unsafe {
         match at.cast::<usize>().as_ref() {
             Some(&size) if size >= size_of::<S>() => Ok(&*at),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Loadable providers: fi_provider(7), `fi_prov_ini`. A file becomes a provider that can be asked.
+//! Loadable providers: fi_provider(7), `fi_prov_ini`. Loads a provider from a file and calls its functions.
 //!
-//! Trusted with: the functions in a plug-in's `struct fi_provider`, which stays at its place until the process ends,
-//! and the lists that they make.
+//! Trusted with: the functions in a plug-in's `struct fi_provider`, which stays at its address until the process ends,
+//! and the lists that these functions return.
 
 use core::ffi::{CStr, c_void};
 use core::ptr;
@@ -28,37 +28,37 @@ pub struct Plugin {
     path: PathBuf,
 }
 
-// SAFETY: the struct is not changed any more, and providers are asked from any thread.
+// SAFETY: the struct does not change any more, and any thread may call the functions of a provider.
 unsafe impl Send for Plugin {}
 // SAFETY: as above.
 unsafe impl Sync for Plugin {}
 
-/// Why a file is no provider.
+/// Reason why a file is not used as a provider.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Refused {
-    /// It does not want to be one.
+    /// The file has no provider to offer, or its provider has no name. This is not reported.
     Silent,
-    /// It cannot be used, for this reason.
+    /// The provider cannot be used, for this reason.
     Because(String),
 }
 
 type Entry = unsafe extern "C" fn() -> *mut fi_provider;
 
-/// The oldest interface of plug-ins.
+/// The oldest interface that a plug-in may declare.
 const OLDEST: u32 = 1 << 16 | 3;
-/// The interface that made the parts of an `fi_info` longer than those of 2.6.
+/// The interface in which the structs of an `fi_info` became longer than in 2.6.
 const WITH_XPU: u32 = 2 << 16 | 7;
 
 impl Plugin {
-    /// Opens the file and asks it for its provider, in a thread of its own: one that does not come back within `limit`
-    /// is left alone. `inside` is called in that thread first.
+    /// Opens the file and calls its `fi_prov_ini` in a new thread. If the call does not return within `limit`, the
+    /// thread is abandoned. `inside` is called in that thread first.
     pub fn load(
         file: &Path,
         limit: Duration,
         inside: fn(),
     ) -> core::result::Result<Plugin, Refused> {
         let object = SharedObject::open(file).map_err(Refused::Because)?;
-        // SAFETY: what fi_provider(7) says of the name; the object stays open as long as the function is called.
+        // SAFETY: fi_provider(7) defines the type of this function; the object stays open while the function runs.
         let Some(entry) = (unsafe { object.function::<Entry>(c"fi_prov_ini") }) else {
             return Err(Refused::Because("it has no fi_prov_ini".to_owned()));
         };
@@ -67,7 +67,7 @@ impl Plugin {
             inside();
             // SAFETY: a plug-in's function without arguments.
             let provider = unsafe { entry() };
-            // Nobody listens any more if it took too long.
+            // This fails if `load` has stopped waiting.
             let _ = sender.send(provider.expose_provenance());
         });
         let thread = started
@@ -79,7 +79,8 @@ impl Plugin {
                 limit.as_millis()
             )));
         };
-        // What the plug-in keeps of each thread ends with it, before the file may be closed. It cannot have panicked.
+        // The thread must end before the file may be closed, because its thread-local data may have destructors in the
+        // plug-in. It cannot have panicked.
         let _ = thread.join();
         let raw: *const fi_provider = ptr::with_exposed_provenance(raw);
         // SAFETY: NULL or the plug-in's struct.
@@ -94,8 +95,8 @@ impl Plugin {
             return Err(refused);
         }
         let path = shared_object::file_of(raw.cast()).and_then(|path| path.canonicalize().ok());
-        // SAFETY: not NULL, and terminated: the struct and what it names stay until the process ends, for the object is
-        // never closed.
+        // SAFETY: not NULL, and terminated. The struct and its strings stay until the process ends, because the object
+        // is never closed.
         let name = unsafe { CStr::from_ptr(provider.name) };
         object.keep();
         Ok(Plugin {
@@ -106,7 +107,7 @@ impl Plugin {
     }
 
     fn provider(&self) -> &fi_provider {
-        // SAFETY: it stays where it is until the process ends.
+        // SAFETY: the struct stays at its address until the process ends.
         unsafe { &*self.raw }
     }
 
@@ -122,7 +123,7 @@ impl Plugin {
         self.provider().version
     }
 
-    /// The interface that it was written for.
+    /// Returns the interface that the provider was written for.
     pub fn api(&self) -> u32 {
         self.provider().fi_version
     }
@@ -131,17 +132,17 @@ impl Plugin {
         &self.path
     }
 
-    /// Whether it can be asked: a hook cannot.
+    /// Whether the provider has a getinfo function: a hook has none.
     pub fn has_getinfo(&self) -> bool {
         self.provider().getinfo.is_some()
     }
 
-    /// Its entries for the query, as it made them.
+    /// Returns the entries of the provider for the query, unchanged.
     pub fn getinfo(&self, query: &Query) -> Result<Vec<Info>> {
         let getinfo = self.provider().getinfo.ok_or(Error::NODATA)?;
         let write = |hints: &Hints| {
             let mut hints = hints.clone();
-            // Of objects that are wrapped a provider knows what is inside.
+            // The provider gets its own objects, without the wrappers around them.
             hints.handle = wrap::innermost(hints.handle);
             if let Some(fabric) = &mut hints.fabric {
                 fabric.fabric = wrap::innermost(fabric.fabric);
@@ -154,7 +155,7 @@ impl Plugin {
         let hints = query.hints.map(write).transpose()?;
         let text = |text: Option<&CStr>| text.map_or(ptr::null(), CStr::as_ptr);
         let mut list = ptr::null_mut();
-        // SAFETY: fi_getinfo(3), of a provider alone: the strings and the hints stay during the call.
+        // SAFETY: fi_getinfo(3) of one provider: the strings and the hints live for the call.
         let code = unsafe {
             getinfo(
                 query.version,
@@ -166,26 +167,26 @@ impl Plugin {
             )
         };
         if let Some(hints) = hints {
-            // SAFETY: made above; the provider has kept nothing of it.
+            // SAFETY: allocated above; the provider has kept no pointer into it.
             unsafe { release(hints) };
         }
         match code {
-            // SAFETY: a list that the provider has made for its caller.
+            // SAFETY: a list that the provider allocated for its caller.
             0 => unsafe { self.entries(list) },
             code => Err(Error::new(code.saturating_abs())),
         }
     }
 
     /// # Safety
-    /// `list` is NULL or a list of the provider's that nobody else uses.
+    /// `list` is NULL or a list of the provider that belongs to the caller.
     unsafe fn entries(&self, mut list: *mut fi_info) -> Result<Vec<Info>> {
         let mut entries = Vec::new();
-        // A list may lead back into itself.
+        // A faulty list may be circular.
         let mut seen = HashSet::new();
         while !list.is_null() && seen.insert(list) {
-            // SAFETY: an entry of the list, which is ours now.
+            // SAFETY: an entry of the list, which belongs to this function now.
             let next = unsafe { (*list).next };
-            // SAFETY: as above; parts are NULL or what their names say.
+            // SAFETY: as above; its parts are NULL or valid structs of their types.
             let info = match unsafe { is_whole(list) } {
                 // SAFETY: as above, at least as long as in 2.6.
                 true => unsafe { Info::read(list, Layout::FABRIC_1_9) },
@@ -204,7 +205,7 @@ impl Plugin {
         Ok(entries)
     }
 
-    /// How long the parts of its entries are at least.
+    /// Returns the least layout of the provider's entries: their structs are at least that long.
     fn layout(&self) -> Layout {
         match self.api() < WITH_XPU {
             true => Layout::FABRIC_1_9,
@@ -232,7 +233,7 @@ impl Plugin {
             api_version,
         };
         let mut fabric: *mut fid_fabric = ptr::null_mut();
-        // SAFETY: fi_fabric(3), of a provider alone: the strings stay during the call.
+        // SAFETY: fi_fabric(3) of one provider: the strings live for the call.
         let code = unsafe { open(&raw mut raw, &raw mut fabric, context) };
         if code != 0 {
             return Err(Error::new(code.saturating_abs()));
@@ -248,7 +249,8 @@ impl Plugin {
         Ok(fabric)
     }
 
-    /// fi_hook(7): opens a fabric of its own around the given one. The provider of that is told as C knows it.
+    /// fi_hook(7): opens a fabric of the hook around the given fabric. `hooked` is the provider of the given fabric, as
+    /// its C struct.
     pub fn hook(&self, fabric: wrap::Fabric, hooked: *const fi_provider) -> Result<wrap::Fabric> {
         let open = self.provider().fabric.ok_or(Error::NODEV)?;
         let mut attr = fi_fabric_attr {
@@ -271,27 +273,27 @@ impl Plugin {
         }
     }
 
-    /// Where the plug-in has its struct.
+    /// Returns the address of the plug-in's struct.
     pub fn raw(&self) -> *const fi_provider {
         self.raw
     }
 
-    /// fi_provider(7): before the library goes.
+    /// fi_provider(7): calls the plug-in's cleanup function before the library is unloaded.
     pub fn clean_up(&self) {
         if let Some(cleanup) = self.provider().cleanup {
-            // SAFETY: the plug-in's function; nothing of it is called any more.
+            // SAFETY: the plug-in's function; no function of the plug-in is called after it.
             unsafe { cleanup() };
         }
     }
 }
 
-/// Fabrics know for which interface they were opened since then.
+/// The interface that added `api_version` to `struct fid_fabric`.
 const WITH_API_VERSION: u32 = 1 << 16 | 5;
 
-/// Entries without these parts are none: everybody reads them.
+/// Whether an entry has the parts that the library and applications read without a check.
 ///
 /// # Safety
-/// `entry` is an entry whose parts are NULL or what their names say.
+/// `entry` is an entry whose parts are NULL or valid structs of their types.
 unsafe fn is_whole(entry: *const fi_info) -> bool {
     // SAFETY: promised by the caller.
     unsafe {

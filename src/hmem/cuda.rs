@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory of NVIDIA devices, as the driver's library describes it: the CUDA Driver API, "Unified Addressing".
 //!
-//! This is the library that the program itself uses. It is not initialised here: in a program that has not done so, no
+//! The program uses the same driver library. It is not initialised here: in a program that has not initialised it, no
 //! address belongs to a device. Memory of other devices (ROCr, Level Zero, Neuron, SynapseAI) is not detected.
 //!
 //! Trusted with: calling two functions of the driver by the signatures that its manual gives them.
@@ -76,7 +76,7 @@ impl Cuda {
         }
     }
 
-    /// The allocation of an address in device memory.
+    /// Returns the allocation of an address in device memory.
     pub fn allocation(&self, address: usize) -> Option<Allocation> {
         let (mut base, mut len) = (0, 0);
         // SAFETY: the function accepts any address; both places are written during the call.

@@ -37,7 +37,7 @@ pub trait Memory: Copy + Default + Send + Sync + 'static {
     /// The description of memory without a descriptor.
     const UNNAMED: Self;
 
-    /// The description of memory with this descriptor.
+    /// Returns the description of memory with this descriptor.
     fn of(desc: Desc) -> Self;
     fn kind(self) -> Kind;
 }

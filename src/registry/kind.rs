@@ -10,7 +10,7 @@ pub enum Kind {
     Utility,
     /// `off_...`: queried only on explicit request.
     Offload,
-    /// `lnx...`: its names are complete.
+    /// `lnx...`: the names in its entries are complete.
     Link,
     /// Never queried.
     Hook,

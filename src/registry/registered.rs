@@ -6,7 +6,7 @@
 use super::kind::{KNOWN, Kind};
 use crate::prov::Provider;
 
-/// Nothing is layered upon these unless they are named.
+/// Providers on which no other provider is layered unless both are named.
 const UPPERMOST: [&str; 6] = ["sockets", "shm", "efa", "psm3", "ucx", "cxi"];
 
 /// A provider of the list.

@@ -9,7 +9,6 @@
 //! loop, and yields after some dozens of rounds. Here the application owns the loop, and each poll is a separate call,
 //! possibly from another thread. So the polled object holds the count, and the duration of a yield shows whether
 //! yielding pays.
-//! thread. So the count lives with the polled object, and whether a yield pays is measured.
 #![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU32, Ordering};

@@ -146,8 +146,8 @@ const PAST: usize = 1;
 /// One copy in `MEASURED` is measured, and one in `OTHER` uses the way that seems slower.
 const MEASURED: u32 = 8;
 const OTHER: u32 = 128;
-/// Least cost in ticks of 1024 bytes whose lines come from a distant processor; between processors that share a cache
-/// it is 20 to 150 ticks.
+/// Least cost in ticks of 1024 bytes whose lines are fetched from a distant processor; between processors that share a
+/// cache it is 20 to 150 ticks.
 const FAR_COST: u64 = 200;
 /// Greatest cost in ticks of 1024 bytes in a connection's first copies, while the pages are new, between processors
 /// that share a cache; between other processors it is 300 to 1600 ticks.
@@ -161,8 +161,8 @@ const GAIN: u64 = 3;
 const SHORTEST: usize = 2048;
 
 impl Ways {
-    /// As `copy_to_shared`, by the faster way. A reader that sees an atomic which is stored after this call sees the
-    /// bytes.
+    /// As `copy_to_shared`, by the faster way. A reader that loads an atomic which was stored after this call also sees
+    /// these bytes.
     ///
     /// # Safety
     /// As for `copy_to_shared`.

@@ -89,7 +89,7 @@ impl<A: Atomic<u32>> Doorbell<A> {
         word & SLEEPS != 0 && std::mem::replace(rung, Rung(word)) != Rung(word)
     }
 
-    /// Returns true if the reader sleeps. For the reader itself, and for a writer that has published nothing.
+    /// Returns true if the reader sleeps. Only for the reader itself, and for a writer that has published nothing.
     pub fn is_armed(&self) -> bool {
         self.0.load(Ordering::Relaxed) & SLEEPS != 0
     }

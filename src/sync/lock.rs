@@ -18,13 +18,12 @@
 //! second entry is detected without another branch, and refused.
 //!
 //! A thread that is inside while another thread forks does not exist in the child and never leaves the lock there: the
-//! child would wait for it for ever, or see half-changed state. So the word with the kind of the lock lies in memory
+//! child would wait for it forever, or read partly changed state. So the word with the kind of the lock lies in memory
 //! that the kernel wipes in a child. The first call in the child finds the wiped word and checks whether a thread was
-//! inside at the fork. Calls in the parent pay nothing for that.
+//! inside at the fork. This costs calls in the parent nothing.
 //!
-//! Trusted with: handing out `&mut T` without a mutex to the data path, which `Serialized` promises to be one thread at
-//! a time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
-//! thread at a time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
+//! Trusted with: giving `&mut T` without a mutex to the data path, which `Serialized` promises to be one thread at a
+//! time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
 
 use core::cell::UnsafeCell;
 use core::marker::PhantomData;
@@ -69,9 +68,9 @@ impl Serialized {
 /// Rights of a forked child to the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// Everything that its parent may do.
+    /// The child may use the state as its parent does.
     Go,
-    /// Only destroy it.
+    /// The child may only destroy the state.
     Close,
 }
 
@@ -310,7 +309,7 @@ impl<T> Lock<T> {
         self.mark.load(Ordering::Acquire) == kind::OWNED
     }
 
-    /// For a process that may use the lock.
+    /// Takes the mutex in a process that may use the lock.
     #[inline]
     fn take(&self, gives_back: bool) -> Guard<'_, T> {
         let held = self.take_mutex();
@@ -351,7 +350,8 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Called once, by the first caller in this process: a thread that is inside was there at the fork.
+    /// Finds out what this process may do. Runs once, for its first caller: a thread that is inside was there at the
+    /// fork.
     fn find_out(&self) -> u8 {
         let free = !matches!(self.mutex.try_lock(), Err(TryLockError::WouldBlock));
         // Only an owner can be inside without the mutex.
@@ -485,7 +485,7 @@ impl<T> Deref for Guard<'_, T> {
     type Target = T;
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one (see `Sync` above), and it lives as long as the reference.
+        // SAFETY: this guard is the only one (see `Sync` above), and it outlives the reference.
         unsafe { &*self.lock.state.get() }
     }
 }

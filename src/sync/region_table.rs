@@ -85,7 +85,7 @@ impl RegionTable {
         })
     }
 
-    /// The descriptor for the readers.
+    /// Returns the descriptor for the readers.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -111,7 +111,7 @@ impl RegionTable {
 }
 
 impl<A: Atomic<u64>> Entry<A> {
-    /// For the owner.
+    /// Called by the owner only.
     fn publish(&self, region: &Published) {
         self.change(|entry| {
             entry.key.store(region.key, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl<A: Atomic<u64>> Entry<A> {
         });
     }
 
-    /// For the owner.
+    /// Called by the owner only.
     fn withdraw(&self) {
         self.change(|entry| entry.access.store(0, Ordering::Relaxed));
         // Either a reader's second look at the entry sees that it is empty, or the owner sees that the reader uses it:
@@ -248,7 +248,7 @@ impl<A: Atomic<u64>> InUse<A> {
     }
 }
 
-/// No entry has this number.
+/// The value after `leave`; no entry has this number.
 const LEFT: u64 = u64::MAX;
 
 /// A reader's use of an entry; ends when it is dropped.

@@ -68,7 +68,7 @@ pub const fn is_capacity(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= 4 * LINE && bytes <= MAX_CAPACITY
 }
 
-/// Bytes of the data area that are used at first, and must be allocated.
+/// Returns the number of bytes of the data area that are used at first, and must be allocated.
 pub const fn first_lap(capacity: usize) -> usize {
     match capacity < FIRST_LAP {
         true => capacity,
@@ -76,12 +76,12 @@ pub const fn first_lap(capacity: usize) -> usize {
     }
 }
 
-/// The longest body in this many bytes: all but the header and the line behind the record.
+/// Returns the longest body in this many bytes: all but the header and the line behind the record.
 const fn longest_body(bytes: usize) -> usize {
     bytes - LINE - HEADER
 }
 
-/// The lap bit that all words of one lap have.
+/// Returns the lap bit that all words of one lap have.
 #[inline]
 const fn lap_at(position: u64, mask: usize) -> u32 {
     match position & (mask as u64 + 1) {

@@ -87,7 +87,7 @@ const CREATOR: usize = 0;
 const ACCEPTOR: usize = 1;
 
 impl Segment {
-    /// New memory with two rings of up to `ring` bytes each.
+    /// Creates memory with two rings of up to `ring` bytes each.
     pub fn create(ring: usize) -> io::Result<(Segment, OwnedFd)> {
         let fd = Mapping::create_sparse(NAME, HEAD + 2 * ring)?;
         let segment = Segment::map(&fd, ring, ring, CREATOR)?;
@@ -151,27 +151,27 @@ impl Segment {
 }
 
 impl Words {
-    /// The words that this side writes.
+    /// Returns the words that this side writes.
     #[inline(always)]
     pub fn own(&self) -> &Side {
         // SAFETY: within the page, which `_head` keeps mapped; atomic numbers, which the peer may write at any time.
         unsafe { self.own.as_ref() }
     }
 
-    /// The words that the other side writes.
+    /// Returns the words that the other side writes.
     #[inline(always)]
     pub fn other(&self) -> &Side {
         // SAFETY: as in `own`.
         unsafe { self.other.as_ref() }
     }
 
-    /// The word of a message that this side copies.
+    /// Returns the word of a message that this side copies.
     pub fn own_split(&self, copy: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.own_splits.as_ref() }.0[place_of(copy)].0
     }
 
-    /// The word of a message that the other side copies.
+    /// Returns the word of a message that the other side copies.
     pub fn other_split(&self, copy: &SplitCopy) -> &SplitWord {
         // SAFETY: as in `own`.
         &unsafe { self.other_splits.as_ref() }.0[place_of(copy)].0
@@ -195,7 +195,7 @@ impl Side {
         &self.epoch.0
     }
 
-    /// The entry of the other side's table that this side uses.
+    /// Returns the entry of the other side's table that this side uses.
     #[inline(always)]
     pub fn in_use(&self) -> &InUse {
         &self.in_use.0
@@ -203,7 +203,7 @@ impl Side {
 }
 
 impl Epoch {
-    /// The number of the offers that are made from now on.
+    /// Returns the number of the offers that are made from now on.
     pub fn number(&self) -> u32 {
         self.0.load(Ordering::Relaxed)
     }

@@ -34,13 +34,13 @@ impl SharedRoom<'_> {
         self.len
     }
 
-    /// The first byte of the room: `len` bytes for a raw copy.
+    /// Returns a pointer to the room, for a raw copy of `len` bytes.
     #[inline(always)]
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.at
     }
 
-    /// The room behind the first `n` bytes; empty if it has no more.
+    /// Returns the room behind the first `n` bytes; empty if it has no more.
     #[inline(always)]
     pub fn behind(self, n: usize) -> Self {
         let n = n.min(self.len);
@@ -85,13 +85,13 @@ impl SharedBytes<'_> {
         self.len
     }
 
-    /// The first byte: `len` bytes for a raw copy.
+    /// Returns a pointer to the bytes, for a raw copy of `len` bytes.
     #[inline(always)]
     pub fn as_ptr(&self) -> *const u8 {
         self.at
     }
 
-    /// The bytes behind the first `n`; empty if there are no more.
+    /// Returns the bytes behind the first `n`; empty if there are no more.
     #[inline(always)]
     pub fn behind(self, n: usize) -> Self {
         let n = n.min(self.len);
@@ -102,7 +102,7 @@ impl SharedBytes<'_> {
         }
     }
 
-    /// The first `n` bytes, or all if there are fewer.
+    /// Returns the first `n` bytes, or all if there are fewer.
     #[inline(always)]
     pub fn first(self, n: usize) -> Self {
         SharedBytes {

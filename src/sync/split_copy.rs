@@ -91,7 +91,7 @@ impl SplitCopy {
         word >> NUMBER_SHIFT == u64::from(self.number)
     }
 
-    /// Half of the units behind the first `taken`, within the limits of a part.
+    /// Returns half of the units behind the first `taken`, within the limits of a part.
     fn half(&self, taken: u64) -> u64 {
         let left = self.units() - taken;
         let least = self.units().div_ceil(2).min(LEAST as u64);

@@ -33,8 +33,9 @@ impl Tally {
     pub const REMOTE_WRITE: Tally = Tally(7);
     pub const REMOTE_READ: Tally = Tally(8);
 
-    /// The operations that an endpoint posts: send, tagged send, write, read, atomic, fetching atomic. A number instead
-    /// of a match, because this is part of each operation and the compiler would make a jump table.
+    /// Returns the tally of an operation that an endpoint posts: send, tagged send, write, read, atomic, fetching
+    /// atomic. A number instead of a match, because this is part of each operation and the compiler would make a jump
+    /// table.
     #[inline(always)]
     pub const fn begun(kind: u8) -> Tally {
         assert!(kind < 6);
@@ -128,7 +129,7 @@ impl Block {
         Ok(Arc::new(block))
     }
 
-    /// A word of the head.
+    /// Returns a word of the head.
     fn word(&self, at: usize) -> &AtomicU64 {
         // SAFETY: within the mapping, which lives as long as `self`; others may write to an atomic at any time.
         unsafe { self.place(8 * at).as_ref() }
@@ -150,13 +151,13 @@ impl Block {
         self.word(at).store(value, Ordering::Relaxed);
     }
 
-    /// The number of the last request for gauges.
+    /// Returns the number of the last request for gauges.
     #[inline]
     pub fn asked_gauges(&self) -> u64 {
         self.word(head::ASKED_GAUGES).load(Ordering::Relaxed)
     }
 
-    /// The number of the last request for a dump.
+    /// Returns the number of the last request for a dump.
     #[inline]
     pub fn asked_dump(&self) -> u64 {
         self.word(head::ASKED_DUMP).load(Ordering::Relaxed)
@@ -333,7 +334,7 @@ impl EpStats {
         add(self.word(record::COUNTS + count as usize), 1);
     }
 
-    /// All operations so far, and their bytes. Called under the lock of the endpoint's domain.
+    /// Returns all operations so far, and their bytes. Called under the lock of the endpoint's domain.
     pub fn tallies(&self) -> impl Iterator<Item = (&'static str, (u64, u64))> {
         let names = layout::TALLIES.iter().enumerate();
         names.map(|(at, &name)| (name, self.tally(Tally(at))))
@@ -349,7 +350,7 @@ impl EpStats {
         )
     }
 
-    /// The other counters.
+    /// Returns the other counters.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let names = layout::COUNTS.iter().enumerate();
         names.map(|(at, &name)| (name, self.word(record::COUNTS + at).load(Ordering::Relaxed)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A signal that requests something from the process: its handler writes to an eventfd, which a thread reads.
+//! A signal that sends a request to the process: its handler writes to an eventfd, which a thread reads.
 //!
 //! Trusted with: a handler for a signal that the user has named. It makes two system calls and preserves errno.
 

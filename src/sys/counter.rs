@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Events that the processor counts for each thread: perf_event_open(2).
 //!
-//! Trusted with: one system call that none of our crates offers.
+//! Trusted with: one system call for which no dependency has a wrapper.
 
 use std::cell::RefCell;
 use std::fs::File;

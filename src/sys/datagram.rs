@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagram sockets, never blocking: UDP's. This file sets them up; `send` and `receive` move datagrams, several of
-//! them by one system call, and `errors` reads the ICMP errors about datagrams that were sent.
+//! Non-blocking UDP sockets. This file sets them up; `send` and `receive` move datagrams, several of them by one system
+//! call, and `errors` reads the ICMP errors about datagrams that were sent.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
 
@@ -28,7 +28,7 @@ pub struct DatagramSocket {
     cuts: bool,
     /// The kernel may join received datagrams (UDP_GRO, Linux 5.0).
     joins: bool,
-    /// Destinations of datagrams that did not arrive, from the most recent complaints.
+    /// Destinations of datagrams that were not delivered, from the most recent ICMP errors.
     unreachable: RefCell<Vec<SocketAddr>>,
 }
 

@@ -38,7 +38,7 @@ pub unsafe fn resized(piece: *mut c_void, known: usize, whole: usize) -> Option<
     Some(moved)
 }
 
-/// Bytes that may be used of a piece; 0 for null. At least as many as were asked for.
+/// Returns the usable bytes of a piece, at least as many as were requested; 0 for null.
 ///
 /// # Safety
 /// `piece` is null or came from the C library's heap.
@@ -50,7 +50,7 @@ pub unsafe fn room<T>(piece: *mut T) -> usize {
 /// Frees a piece, which may be null.
 ///
 /// # Safety
-/// `piece` is null or came from the C library's heap, and nothing uses it any more.
+/// `piece` is null or came from the C library's heap, and is not used any more.
 pub unsafe fn release<T>(piece: *mut T) {
     // SAFETY: passed on from the caller.
     unsafe { libc::free(piece.cast()) }

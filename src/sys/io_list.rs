@@ -71,12 +71,12 @@ impl<D> IoList<'_, D> {
         self.count == CAPACITY
     }
 
-    /// Number of bytes in all pieces.
+    /// Returns the number of bytes in all pieces.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The pieces, for a system call and for copies out of a `GatherList`.
+    /// Returns the pieces, for a system call and for copies out of a `GatherList`.
     #[inline]
     pub fn pieces(&self) -> &[iovec] {
         // SAFETY: `push_raw` has initialized the first `count`, and `count` is within the capacity.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The addresses of this machine's network interfaces, best first (getifaddrs(3), netdevice(7)).
+//! The addresses of this machine's network interfaces in order of preference (getifaddrs(3), netdevice(7)).
 #![forbid(unsafe_code)]
 
 use core::cell::LazyCell;
@@ -104,7 +104,7 @@ fn is_link_local(ip: &IpAddr) -> bool {
     }
 }
 
-/// Names of the interfaces with a default route, from proc_pid_net(5).
+/// Returns the names of the interfaces with a default route, from proc_pid_net(5).
 fn default_routes() -> HashSet<String> {
     let v4 = fs::read_to_string("/proc/self/net/route").unwrap_or_default();
     let v6 = fs::read_to_string("/proc/self/net/ipv6_route").unwrap_or_default();

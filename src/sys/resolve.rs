@@ -91,7 +91,7 @@ pub fn source_for(dest: &SocketAddr) -> Option<SocketAddr> {
     Some(local)
 }
 
-/// The unspecified address of the same family.
+/// Returns the unspecified address of the same family.
 fn any(dest: &SocketAddr) -> SocketAddr {
     match dest {
         SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),

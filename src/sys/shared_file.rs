@@ -94,7 +94,7 @@ impl Drop for SharedFile {
     }
 }
 
-/// A lock on the whole file.
+/// Returns a request for a lock on the whole file.
 fn lock(kind: libc::c_int) -> libc::flock {
     libc::flock {
         l_type: kind as libc::c_short,
@@ -115,7 +115,8 @@ fn folder() -> PathBuf {
     }
 }
 
-/// In a folder that all users can write to, another user may have made a file of this name.
+/// Checks that this user owns the file. In a folder that all users can write to, another user may have made a file of
+/// this name.
 fn check_owner(file: &File) -> io::Result<()> {
     let meta = file.metadata()?;
     let ours = is_ours(meta.uid());
@@ -132,7 +133,7 @@ fn names(path: &Path, file: &File) -> bool {
     (there.dev(), there.ino()) == (here.dev(), here.ino())
 }
 
-/// The caller holds the exclusive lock.
+/// Removes the file. The caller holds the exclusive lock.
 fn remove(file: &File, path: &Path) {
     if names(path, file) {
         let _ = fs::remove_file(path);

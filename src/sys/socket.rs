@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Stream sockets, never blocking: moving bytes; listening and connecting over TCP. `local` has the sockets within a
+//! Non-blocking stream sockets: transfer of bytes; listening and connecting over TCP. `local` has the sockets within a
 //! host.
 //!
 //! Trusted with: the system calls that take I/O vectors of the application's memory.
@@ -24,7 +24,7 @@ pub struct Socket(pub(super) Raw);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     Bytes(usize),
-    /// The socket has nothing to read, or no room to write, now.
+    /// The socket has nothing to read, or no room to write, at the moment.
     Later,
     /// The other side has closed.
     End,

@@ -19,8 +19,9 @@ pub fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<Join
     spawned
 }
 
-/// All signals except those that a thread causes by its own instruction or call. If a thread blocks such a signal, the
-/// kernel kills the process and ignores a handler that the program may have for its memory or its sandbox.
+/// Returns all signals except those that a thread causes by its own instruction or call. If a thread blocks such a
+/// signal, the kernel kills the process and ignores a handler that the program may have for its memory or its
+/// sandbox.
 fn foreign_signals() -> SigSet {
     let mut set = SigSet::all();
     for fault in FAULTS {

@@ -10,8 +10,8 @@ pub fn effective_uid() -> u32 {
     nix::unistd::geteuid().as_raw()
 }
 
-/// Returns true if a uid from the kernel certainly is this process's user. The kernel reports all users without a uid
-/// in this user namespace as one uid; a process with that uid cannot distinguish them from its own user.
+/// Returns true if a uid from the kernel is certainly the user of this process. The kernel reports all users without a
+/// uid in this user namespace as one uid; a process with that uid cannot distinguish them from its own user.
 pub fn is_ours(uid: u32) -> bool {
     uid == effective_uid()
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * Logging as a provider calls it, fi_provider(3).
+ * Log functions for providers, fi_provider(3).
  *
  * Written by build.rs from src/abi/fi_log.rs and src/abi/fi_log.h.in; change those.
  */
@@ -32,13 +32,13 @@ enum fi_log_subsys {
 };
 
 /**
- * How much a line matters; setting FI_LOG_LEVEL shows it and those before.
+ * Importance of a line. The setting FI_LOG_LEVEL enables its own level and the levels before it.
  * fi_provider(3)
  */
 enum fi_log_level {
-    /** Something went wrong. */
+    /** Failures. */
     FI_LOG_WARN = 0,
-    /** Calls as they come. */
+    /** Calls. */
     FI_LOG_TRACE = 1,
     /** Decisions and their reasons. */
     FI_LOG_INFO = 2,
@@ -46,7 +46,7 @@ enum fi_log_level {
     FI_LOG_DEBUG = 3,
 };
 
-/* Whether a line of this level and part of the library would be written. fi_provider(3) */
+/* Whether a line of this level and subsystem would be written. fi_provider(3) */
 int fi_log_enabled(const struct fi_provider *prov, enum fi_log_level level,
                    enum fi_log_subsys subsys);
 
@@ -61,7 +61,7 @@ int fi_log_ready(const struct fi_provider *prov, enum fi_log_level level, enum f
 void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log_subsys subsys,
             const char *func, int line, const char *fmt, ...) FI_FORMAT_PRINTF(6, 7);
 
-/* A line if it is wanted. errno is left as it was. */
+/* Writes a line if its level and subsystem are enabled. errno keeps its value. */
 #define FI_LOG(prov, level, subsystem, ...)                                                        \
     do {                                                                                           \
         int fi_log_errno_ = errno;                                                                 \
@@ -70,7 +70,7 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
         errno = fi_log_errno_;                                                                     \
     } while (0)
 
-/* The same, and not more often than fi_log_ready allows at this place. */
+/* The same, but no more often than fi_log_ready allows for this line. */
 #define FI_LOG_SPARSE(prov, level, subsystem, ...)                                                 \
     do {                                                                                           \
         static uint64_t fi_log_showtime_;                                                          \
@@ -95,7 +95,7 @@ void fi_log(const struct fi_provider *prov, enum fi_log_level level, enum fi_log
 #define FI_DBG_TRACE(prov, subsystem, ...) do { } while (0)
 #endif
 
-/* A warning once at this place for the life of the program. */
+/* Writes this warning only once in the life of the process. */
 #define FI_WARN_ONCE(prov, subsystem, ...)                                                         \
     do {                                                                                           \
         static int fi_log_warned_;                                                                 \

@@ -51,7 +51,7 @@ struct fid_peer_cntr;
 struct fid_peer_cq;
 struct fid_peer_srx;
 
-/** Named by fi_peer_av_set_context and defined nowhere. */
+/** An incomplete type: fi_peer_av_set_context points to it, but no header defines it. */
 struct fi_peer_av_set;
 
 /** An address vector of another provider. fi_peer(3) */
@@ -60,7 +60,7 @@ struct fid_peer_av {
     struct fi_ops_av_owner *owner_ops;
 };
 
-/** What the owner of an address vector offers. fi_peer(3) */
+/** Functions that the owner of an address vector provides. fi_peer(3) */
 struct fi_ops_av_owner {
     size_t size;
     int (*query)(struct fid_peer_av *av, struct fi_av_attr *attr);
@@ -79,7 +79,7 @@ struct fid_peer_av_set {
     struct fi_ops_av_set_owner *owner_ops;
 };
 
-/** What the owner of an address set offers. fi_peer(3) */
+/** Functions that the owner of an address set provides. fi_peer(3) */
 struct fi_ops_av_set_owner {
     size_t size;
     int (*members)(struct fid_peer_av_set *av, fi_addr_t *addr, size_t *count);
@@ -97,7 +97,7 @@ struct fid_peer_cq {
     struct fi_ops_cq_owner *owner_ops;
 };
 
-/** What the owner of a completion queue offers. fi_peer(3) */
+/** Functions that the owner of a completion queue provides. fi_peer(3) */
 struct fi_ops_cq_owner {
     size_t size;
     /** Adds a completion. */
@@ -125,7 +125,7 @@ struct fid_peer_cntr {
     struct fi_ops_cntr_owner *owner_ops;
 };
 
-/** What the owner of a counter offers. fi_peer(3) */
+/** Functions that the owner of a counter provides. fi_peer(3) */
 struct fi_ops_cntr_owner {
     size_t size;
     void (*inc)(struct fid_peer_cntr *cntr);
@@ -150,17 +150,20 @@ struct fi_peer_eq_context {
     struct fid_eq *eq;
 };
 
-/** What a message offers for matching. fi_peer(3) */
+/** Attributes of a message that select its receive. fi_peer(3) */
 struct fi_peer_match_attr {
     fi_addr_t addr;
     size_t msg_size;
     uint64_t tag;
 };
 
-/** What the owner of a shared receive context offers. fi_peer(3) */
+/** Functions that the owner of a shared receive context provides. fi_peer(3) */
 struct fi_ops_srx_owner {
     size_t size;
-    /** The receive for a message; -FI_ENOENT: none is posted, the entry is for queue_msg. */
+    /**
+     * Returns the receive for a message. -FI_ENOENT: none is posted, and the peer passes the entry to
+     * queue_msg.
+     */
     int (*get_msg)(struct fid_peer_srx *srx,
                    struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry);
@@ -168,25 +171,25 @@ struct fi_ops_srx_owner {
     int (*get_tag)(struct fid_peer_srx *srx,
                    struct fi_peer_match_attr *attr,
                    struct fi_peer_rx_entry **entry);
-    /** Keeps an unexpected message. */
+    /** Queues an unexpected message. */
     int (*queue_msg)(struct fi_peer_rx_entry *entry);
     /** The same for a tagged message. */
     int (*queue_tag)(struct fi_peer_rx_entry *entry);
-    /** Asks the sender of each unexpected message whose address was unknown. */
+    /** Calls `get_addr` for each unexpected message whose sender address is unknown. */
     void (*foreach_unspec_addr)(struct fid_peer_srx *srx,
                                 fi_addr_t (*get_addr)(struct fi_peer_rx_entry *entry));
-    /** Gives an entry back. */
+    /** Releases an entry. */
     void (*free_entry)(struct fi_peer_rx_entry *entry);
 };
 
-/** What a peer offers to the owner. fi_peer(3) */
+/** Functions that a peer provides to the owner. fi_peer(3) */
 struct fi_ops_srx_peer {
     size_t size;
-    /** A receive was posted for a queued message: fill it. */
+    /** Starts the transfer of a queued message into the receive that was posted for it. */
     int (*start_msg)(struct fi_peer_rx_entry *entry);
     /** The same for a tagged message. */
     int (*start_tag)(struct fi_peer_rx_entry *entry);
-    /** A queued message is not wanted. */
+    /** Discards a queued message. */
     int (*discard_msg)(struct fi_peer_rx_entry *entry);
     /** The same for a tagged message. */
     int (*discard_tag)(struct fi_peer_rx_entry *entry);
@@ -199,7 +202,7 @@ struct fid_peer_srx {
     struct fi_ops_srx_peer *peer_ops;
 };
 
-/** A receive that the owner matched; the peer fills the buffer. fi_peer(3) */
+/** A receive that the owner matched, or an unexpected message; the peer fills the buffer. fi_peer(3) */
 struct fi_peer_rx_entry {
     struct fid_peer_srx *srx;
     fi_addr_t addr;
@@ -210,9 +213,9 @@ struct fi_peer_rx_entry {
     void *context;
     size_t count;
     void **desc;
-    /** For the peer. */
+    /** Private to the peer. */
     void *peer_context;
-    /** For the owner. */
+    /** Private to the owner. */
     void *owner_context;
     struct iovec *iov;
 };
@@ -223,7 +226,7 @@ struct fi_peer_srx_context {
     struct fid_peer_srx *srx;
 };
 
-/** What a provider calls that hands transfers to another one. fi_peer(3) */
+/** Functions that report the transfers which a provider passed to another provider. fi_peer(3) */
 struct fi_ops_transfer_peer {
     size_t size;
     ssize_t (*complete)(struct fid_ep *ep, struct fi_cq_tagged_entry *buf, fi_addr_t src_addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
 /*
- * What a provider declares and the settings it reads, fi_provider(3).
+ * Declaration of a provider and its settings, fi_provider(3).
  *
  * Written by build.rs from src/abi/fi_prov.rs and src/abi/fi_prov.h.in; change those.
  */
@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* A provider that is loaded is a file named lib*-fi.so with the function fi_prov_ini. */
+/* A loadable provider is a file named lib*-fi.so with the function fi_prov_ini. */
 #define FI_LIB_EXTENSION "fi"
 #define FI_LIB_SUFFIX "fi.so"
 
@@ -40,7 +40,7 @@ struct fi_provider {
     uint32_t version;
     /** Version of the interface it was written for. */
     uint32_t fi_version;
-    /** For the library. */
+    /** Private to the library. */
     struct fi_context context;
     /** Name; layers joined by ';'. */
     const char *name;
@@ -65,12 +65,12 @@ int fi_param_define(const struct fi_provider *provider, const char *param_name,
                     enum fi_param_type type, const char *help_string_fmt, ...) FI_FORMAT_PRINTF(4, 5);
 
 /*
- * Reads a declared setting. -FI_ENODATA: it is not set; -FI_EINVAL: not a value of its type;
- * -FI_ENOENT: not declared. fi_provider(3)
+ * Reads a declared setting. -FI_ENODATA: it is not set. -FI_EINVAL: its text is not a value of its
+ * type. -FI_ENOENT: it is not declared. fi_provider(3)
  */
 int fi_param_get(struct fi_provider *provider, const char *param_name, void *value);
 
-/* The same with the type that the setting was declared with; a boolean is 0 or 1. fi_provider(3) */
+/* The same, by the type of the declaration; a boolean is 0 or 1. fi_provider(3) */
 static inline int
 fi_param_get_str(struct fi_provider *provider, const char *param_name, char **value)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What is offered to who asks for it, and to nobody else: capabilities and orders that cost something, and attributes of
-//! the 1.x API that 2.x has given up.
+//! Attributes that an entry has only if the hints request them: capabilities and orders that cost something, and
+//! attributes of the 1.x API that 2.x removed.
 #![forbid(unsafe_code)]
 
 use super::caps::{RX, TX};
@@ -9,7 +9,7 @@ use crate::abi::*;
 use crate::base::flags::flags;
 use crate::base::{Caps, CompOrder, MsgOrder, OpFlags};
 
-/// What the hints name.
+/// The attributes that the hints request.
 #[derive(Default)]
 pub struct Asked {
     caps: Caps,
@@ -18,7 +18,7 @@ pub struct Asked {
     rx_order: MsgOrder,
     tx_comp: CompOrder,
     rx_comp: CompOrder,
-    /// Of endpoints with receive contexts of their own.
+    /// Type of the requested endpoints; `None` if they use a shared receive context.
     ep_type: Option<u32>,
 }
 
@@ -30,7 +30,7 @@ impl Asked {
         let Hints { tx, rx, domain, .. } = hints;
         let rx_caps = rx.as_ref().map_or(Caps::empty(), |rx| rx.caps);
         let domain_caps = domain.as_ref().map_or(Caps::empty(), |domain| domain.caps);
-        // fi_endpoint(3), comp_order: there for version 1 only.
+        // fi_endpoint(3): comp_order exists in version 1 only.
         let (tx_comp, rx_comp) = match query.version < since::V2_0 {
             true => (
                 tx.as_ref().map_or(CompOrder::empty(), |tx| tx.comp_order),
@@ -38,7 +38,7 @@ impl Asked {
             ),
             false => Default::default(),
         };
-        // Programs of the 1.x API mean FI_VARIABLE_MSG with that bit.
+        // In programs of the 1.x API that bit means FI_VARIABLE_MSG.
         let strange = match query.version < since::V2_0 {
             true => Caps::EXACT_DIRECTED_RECV,
             false => Caps::empty(),
@@ -55,11 +55,11 @@ impl Asked {
         }
     }
 
-    /// `more`: the capabilities that this kind of entry has for who asks.
+    /// Adds the requested capabilities out of `more`, which this kind of entry has on request.
     pub fn add_to(&self, info: &mut Info, more: Caps) {
         let mut caps = self.caps & more;
-        // Who leaves the type open, or asks for a shared context, and takes the first entry is to go on getting the one that
-        // has it by itself.
+        // An MSG entry has these capabilities only if the hints request that type without a shared context. Otherwise
+        // it would match, too, and could be listed before the entry that always has them.
         let only_to_order = own_contexts(&info.ep) == Some(FI_EP_MSG.0);
         if only_to_order && self.ep_type != Some(FI_EP_MSG.0) {
             caps &= !(Caps::MULTI_RECV | Caps::TAGGED | Caps::TAGGED_MULTI_RECV);
@@ -79,24 +79,24 @@ impl Asked {
         }
     }
 
-    /// `more`: the orders that are kept for who asks.
+    /// Adds the requested orders out of `more`, which this kind of entry keeps on request.
     pub fn add_orders(&self, info: &mut Info, more: MsgOrder) {
         info.tx.msg_order |= self.tx_order & more;
         info.rx.msg_order |= self.rx_order & more;
-        // fi_endpoint(3): data is in order only where messages are.
+        // fi_endpoint(3): data is in order only if its messages are.
         if (self.tx_order & more).intersects(MsgOrder::WRITES_AFTER_READS) {
             info.ep.max_order_war_size = usize::MAX;
         }
     }
 
-    /// For who receives the bytes of a message in order.
+    /// Adds the requested data order, for a provider that receives the bytes of a message in order.
     pub fn add_data_order(&self, info: &mut Info) {
-        // Receives complete as their messages come.
+        // Receives complete in the order of their messages, so no stricter order is added.
         info.rx.comp_order = self.rx_comp & CompOrder::DATA;
     }
 }
 
-/// Several contexts, `most` of each kind, and shared ones are told of to those who ask for them.
+/// Offers several contexts, at most `most` of each kind, and shared contexts, if the hints request them.
 pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
@@ -117,16 +117,16 @@ pub fn offer_contexts(info: &mut Info, query: &Query, most: usize) {
     }
     info.caps |= Caps::NAMED_RX_CTX;
     info.tx.caps |= Caps::NAMED_RX_CTX;
-    // Several of one kind together with a shared one of the other are not to be had.
+    // Several contexts of one kind cannot be combined with a shared context of the other kind.
     if !shared {
         domain.max_ep_tx_ctx = most;
         domain.max_ep_rx_ctx = most;
     }
 }
 
-/// Of domains, not of endpoints.
+/// Capabilities of domains, not of endpoints.
 const DOMAIN_CAPS: Caps = flags!(Caps: AV_USER_ID | SHARED_AV);
-/// Kept by holding back what follows a read until the read is complete.
+/// Orders that a provider keeps by holding back later operations until the read is complete.
 pub const AFTER_READS: MsgOrder = MsgOrder::WRITES_AFTER_READS.union(MsgOrder::SAR);
 
 fn own_contexts(ep: &EpAttr) -> Option<u32> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The attributes of fi_getinfo(3), fi_endpoint(3), fi_domain(3) and fi_fabric(3), owned and without pointers into C.
 //!
-//! Enumerations stay numbers: an application may store any integer in them, and a hint is compared before it is
-//! understood. Names are C strings because C gives them no encoding.
+//! Enumerations stay numbers, because an application may store any integer in them and hints are compared before they
+//! are interpreted. Names are C strings because C gives them no encoding.
 #![forbid(unsafe_code)]
 
 use std::ffi::CString;
@@ -10,7 +10,7 @@ use std::ffi::CString;
 use super::{Made, Nic};
 use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
-/// One entry of a result, or what an application hands to fi_domain(3), fi_endpoint(3) and their like.
+/// One entry of a result, or an entry that an application passes to fi_domain(3), fi_endpoint(3) and similar calls.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Info {
     pub caps: Caps,
@@ -25,13 +25,13 @@ pub struct Info {
     pub ep: EpAttr,
     pub domain: DomainAttr,
     pub fabric: FabricAttr,
-    /// Of an entry that somebody else has made: that one, which goes to the application.
+    /// For an entry of a plug-in, its C struct, which the application gets.
     pub made: Option<Made>,
-    /// The card below, of an entry that a plug-in has made or that lies above one.
+    /// For an entry of a plug-in, or of a provider layered on it, the network card.
     pub nic: Option<Nic>,
 }
 
-/// What an application asks for. A part that is `None` was a null pointer and restricts nothing.
+/// The hints of an application. A part that is `None` was a null pointer and restricts nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Hints {
     pub caps: Caps,
@@ -87,10 +87,10 @@ pub struct EpAttr {
     pub mem_tag_format: u64,
     pub tx_ctx_cnt: usize,
     pub rx_ctx_cnt: usize,
-    /// May be `FI_AV_AUTH_KEY`, or given without a key; so it is not the length of `auth_key`.
+    /// Not the length of `auth_key`: it may be `FI_AV_AUTH_KEY`, or be set without a key.
     pub auth_key_size: usize,
     pub auth_key: Option<Secret>,
-    /// A `fid_xpu_ctx` as a number, which nothing here looks at; 0 is none.
+    /// A `fid_xpu_ctx` as a number, which the library does not use; 0 is none.
     pub xpu_ctx: usize,
     pub max_tx_wr_size: usize,
     pub max_rx_wr_size: usize,
@@ -102,7 +102,7 @@ pub struct DomainAttr {
     pub domain: usize,
     pub name: Option<CString>,
     pub threading: u32,
-    /// Filled in results for programs of the 1.x headers; ignored in hints.
+    /// Set in results for programs of the 1.x headers; ignored in hints.
     pub control_progress: u32,
     pub progress: u32,
     pub resource_mgmt: u32,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Classes of capabilities and what of them ends up in a result: fi_getinfo(3), "Capabilities".
+//! Classes of capabilities, and the capabilities of a result: fi_getinfo(3), "Capabilities".
 //!
-//! Primary ones have to be asked for once anything is asked for; secondary ones a provider adds on its own.
+//! If hints have any capabilities, a result has only the primary ones among them; a provider also adds secondary ones.
 #![forbid(unsafe_code)]
 
 use crate::base::Caps;
@@ -26,10 +26,10 @@ pub const RX: Caps = RX_PRIMARY.union(RX_SECONDARY);
 pub const DOMAIN_PRIMARY: Caps = flags!(Caps: AV_USER_ID | PEER);
 pub const DOMAIN_SECONDARY: Caps = flags!(Caps: SHARED_AV | LOCAL_COMM | REMOTE_COMM);
 
-/// Bits of one side only; in the attributes of the other side they mean nothing.
+/// Bits of one side only; in the attributes of the other side they are ignored.
 pub const TX_ONLY: Caps = TX.difference(RX);
 pub const RX_ONLY: Caps = RX.difference(TX).difference(RX_STRICTLY);
-/// Except that these, which are newer, nobody ever put there.
+/// Newer bits of the receive side, which are not ignored: no existing program sets them on the transmit side.
 const RX_STRICTLY: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV
 );
@@ -42,10 +42,10 @@ const MESSAGE_MODIFIERS: Caps = flags!(Caps: SEND | RECV);
 const MEMORY: Caps = flags!(Caps: RMA | ATOMIC);
 const MEMORY_MODIFIERS: Caps = flags!(Caps: READ | WRITE | REMOTE_READ | REMOTE_WRITE);
 
-/// A secondary one that costs something on each message: not added to what was asked for.
+/// A secondary capability that costs something on each message, so a provider does not add it.
 const COSTLY: Caps = Caps::SOURCE;
 
-/// What something can do, and which of that not even a query without any wish is given.
+/// The capabilities of an object, and those of them that a result has only on request, even without hints.
 #[derive(Clone, Copy)]
 pub struct Offered {
     pub caps: Caps,
@@ -58,7 +58,7 @@ impl Offered {
     }
 }
 
-/// What a result says when `wanted` was asked of it.
+/// Returns the capabilities of a result if the hints have `wanted`.
 pub fn granted(wanted: Caps, offered: Offered) -> Caps {
     if wanted.is_empty() {
         return offered.unasked();
@@ -67,7 +67,7 @@ pub fn granted(wanted: Caps, offered: Offered) -> Caps {
     with_modifiers(wanted & (PRIMARY | COSTLY | offered.on_request) | added)
 }
 
-/// The same for the transmit side: `side` is what its own attributes ask for, `wanted` what the whole entry does.
+/// The same for the transmit side: `side` is the set of hints in its own attributes, `wanted` those of the whole entry.
 pub fn granted_tx(side: Caps, wanted: Caps, offered: Offered) -> Caps {
     granted_side(side, wanted, offered, TX_PRIMARY, TX)
 }
@@ -98,7 +98,7 @@ fn granted_side(side: Caps, wanted: Caps, offered: Offered, primary: Caps, all: 
     own | implied & all
 }
 
-/// Without modifiers a capability works in all directions.
+/// Adds all modifiers of a capability that has none, because it works in all directions.
 fn with_modifiers(mut caps: Caps) -> Caps {
     if caps.intersects(MESSAGES) && !caps.intersects(MESSAGE_MODIFIERS) {
         caps |= MESSAGE_MODIFIERS;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Does a kind of entry satisfy the hints? fi_getinfo(3), "DESCRIPTION": a hint that is zero, or a part that is null,
-//! restricts nothing.
+//! Checks whether a kind of entry satisfies the hints. fi_getinfo(3), "DESCRIPTION": a hint that is zero, or a part
+//! that is null, restricts nothing.
 //!
-//! Every rule is looked at, so that whoever asks why hears all reasons at once. The other files named `check_` have the
-//! rules of one attribute struct each; names and addresses come later, with the interfaces.
+//! All rules are checked, so that a report of the reasons is complete. The other files named `check_` have the rules of
+//! one attribute struct each; names and addresses are checked later, for each interface.
 #![forbid(unsafe_code)]
 
 use bitflags::Flags;
@@ -15,7 +15,7 @@ use super::reason::{Refusal, Value};
 use super::{Prototype, Query};
 use crate::base::{Caps, Mode};
 
-/// All reasons why `offer` is not what the query asks for; empty if it is.
+/// Returns all reasons why `offer` does not satisfy the query; empty if it does.
 pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
     let mut verdict = Verdict::default();
     let Some(hints) = query.hints else {
@@ -23,7 +23,7 @@ pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
     };
     verdict.subset("caps", hints.caps, offer.info.caps, Value::Caps);
     if hints.caps.contains(Caps::SOURCE_ERR) && !hints.caps.contains(Caps::SOURCE) {
-        // fi_getinfo(3): it must be paired.
+        // fi_getinfo(3): FI_SOURCE_ERR requires FI_SOURCE.
         let pair = Caps::SOURCE | Caps::SOURCE_ERR;
         verdict.refuse("caps", Value::Caps(Caps::SOURCE_ERR), Value::Caps(pair));
     }
@@ -58,7 +58,7 @@ pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {
     verdict.refusals
 }
 
-/// What was found so far.
+/// The refusals found so far.
 #[derive(Default)]
 pub(super) struct Verdict {
     refusals: Vec<Refusal>,
@@ -79,7 +79,7 @@ impl Verdict {
         }
     }
 
-    /// Names the bits that are missing, not those that would do.
+    /// Refuses if bits are missing in `offered`. The refusal has only the missing bits.
     pub fn subset<B>(&mut self, field: &'static str, wanted: B, offered: B, value: fn(B) -> Value)
     where
         B: Flags + Copy,
@@ -90,14 +90,14 @@ impl Verdict {
         }
     }
 
-    /// Modes are wishes of the provider: what it needs, the application has to be ready for.
+    /// Refuses if the application does not accept a mode that the provider needs.
     pub fn needs(&mut self, field: &'static str, needed: Mode, ready_for: Mode) {
         if !ready_for.contains(needed) {
             self.refuse(field, Value::Mode(ready_for), Value::Mode(needed));
         }
     }
 
-    /// For numbers that have to be the same, with 0 for "any".
+    /// Refuses if the numbers differ; 0 matches any.
     pub fn same(
         &mut self,
         field: &'static str,

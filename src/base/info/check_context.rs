@@ -84,7 +84,7 @@ pub(super) fn check_rx(verdict: &mut Verdict, offered: &RxAttr, mode: Mode, want
     verdict.at_most("rx_attr.iov_limit", wanted.iov_limit, offered.iov_limit);
 }
 
-/// The modes of a part are those of the whole unless it has its own.
+/// Returns the modes of a part, or those of the whole entry if the part has none.
 pub(super) fn own_or(own: Mode, whole: Mode) -> Mode {
     if own.is_empty() { whole } else { own }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The rules of `fi_domain_attr`: fi_domain(3), "DOMAIN ATTRIBUTES". `mr_mode` is a chapter of its own (`mr`).
+//! The rules of `fi_domain_attr`: fi_domain(3), "DOMAIN ATTRIBUTES". The rules of `mr_mode` are in `mr`.
 #![forbid(unsafe_code)]
 
 use super::check::Verdict;
@@ -93,7 +93,7 @@ fn check_models(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr
     }
 }
 
-/// What came with 1.5; before, programs had other things at these places of the struct.
+/// Checks members that version 1.5 added. The structs of older programs have other data in their places.
 fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, mode: Mode) {
     verdict.at_most("domain_attr.cntr_cnt", wanted.cntr_cnt, offered.cntr_cnt);
     verdict.at_most(
@@ -119,20 +119,21 @@ fn check_1_5(verdict: &mut Verdict, wanted: &DomainAttr, offered: &DomainAttr, m
     verdict.at_most("domain_attr.mr_cnt", wanted.mr_cnt, offered.mr_cnt);
 }
 
-/// How little a value asks of the provider; what is not in the list asks for more than anybody has.
+/// Returns the position of a value in a list that begins with the highest demand, plus 1. A value outside the list
+/// gets 0 and so exceeds every offer.
 fn rank(order: &[u32], value: u32) -> usize {
     let position = order.iter().position(|known| *known == value);
     position.map_or(0, |position| position + 1)
 }
 
-/// From what is hardest for the provider to what asks for nothing.
+/// Values in the order of their demands on the provider, the highest first.
 const THREADING: [u32; 4] = [
     FI_THREAD_SAFE.0,
     FI_THREAD_COMPLETION.0,
     FI_THREAD_DOMAIN.0,
     FI_THREAD_UNSPEC.0,
 ];
-/// The same for programs of the 1.x API, which had two more levels.
+/// The same for programs of the 1.x API, which has two more levels.
 const THREADING_1: [u32; 6] = [
     FI_THREAD_SAFE.0,
     FI_THREAD_FID.0,

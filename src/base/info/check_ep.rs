@@ -46,7 +46,7 @@ pub(super) fn check_ep(
     if caps.contains(Caps::TAGGED) && offered.mem_tag_format != 0 {
         check_tag_format(verdict, wanted, offered);
     }
-    // Without meaning to programs before.
+    // Older programs do not have these members.
     if version >= since::V1_5 {
         verdict.at_most(
             "ep_attr.auth_key_size",
@@ -110,7 +110,7 @@ fn check_order_sizes(verdict: &mut Verdict, wanted: &EpAttr, offered: &EpAttr) {
     );
 }
 
-/// Upper bits that are zero in a format are not usable in a tag.
+/// Refuses a wider tag than offered: upper bits that are zero in a format are not usable in a tag.
 fn check_tag_format(verdict: &mut Verdict, wanted: &EpAttr, offered: &EpAttr) {
     if wanted.mem_tag_format.leading_zeros() < offered.mem_tag_format.leading_zeros() {
         verdict.refuse(

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! From a kind of entry to an entry of the result: what of the hints stays, what of the provider is added. The hints
-//! have passed `check`; names and addresses come later.
+//! Makes an entry of the result from a kind of entry and the hints. The hints have passed `check`; names and
+//! addresses are added later.
 #![forbid(unsafe_code)]
 
 use super::caps::{Offered, granted, granted_domain, granted_rx, granted_tx};
@@ -36,7 +36,7 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
         hints.caps,
         offered(offer.info.domain.caps),
     );
-    // A passive endpoint, for which an active one is to be opened; whatever else it is, its owner knows.
+    // Usually a passive endpoint, or a connection request for the active endpoint; passed on without a check.
     info.handle = hints.handle;
     fill_domain(&mut info.domain, query, hints, &offer.info.domain);
     fill_keys(&mut info, query, hints);
@@ -61,7 +61,7 @@ pub fn fill(offer: &Prototype, query: &Query) -> Info {
     info
 }
 
-/// A queue that endpoints share, or may share, has the full size.
+/// Whether the endpoint has a receive queue of its own. A queue that endpoints may share has the full size.
 fn wants_own_queue(ep: Option<&EpAttr>) -> bool {
     ep.is_some_and(|ep| ep.rx_ctx_cnt != FI_SHARED_CONTEXT)
 }
@@ -84,11 +84,11 @@ fn fill_domain(out: &mut DomainAttr, query: &Query, hints: &Hints, offered: &Dom
     replace(&mut out.av_type, wanted.av_type);
 }
 
-/// Authorization keys are there for those who ask for them; what is offered is how long one may be, and how many.
+/// Copies the authorization keys of the hints. The offer has only their greatest length and number.
 fn fill_keys(info: &mut Info, query: &Query, hints: &Hints) {
     let domain = hints.domain.as_ref();
     let ep = hints.ep.as_ref();
-    // Without meaning to programs before 1.5.
+    // Programs before 1.5 do not have these members.
     let domain_key = domain.filter(|_| query.version >= since::V1_5);
     let ep = ep.filter(|_| query.version >= since::V1_5);
     info.domain.auth_key_size = domain_key.map_or(0, |domain| domain.auth_key_size);
@@ -98,7 +98,7 @@ fn fill_keys(info: &mut Info, query: &Query, hints: &Hints) {
     info.ep.auth_key = ep.and_then(|ep| ep.auth_key.clone());
 }
 
-/// Traffic classes are what the application says, and without meaning to programs before 1.9.
+/// Copies the traffic classes of the hints. Programs before 1.9 do not have these members.
 fn fill_classes(info: &mut Info, query: &Query, hints: &Hints) {
     if query.version < since::V1_9 {
         return;
@@ -131,7 +131,7 @@ fn fill_rx(out: &mut RxAttr, wanted: &RxAttr) {
     replace(&mut out.iov_limit, wanted.iov_limit);
 }
 
-/// A value that was asked for, and can be had, wins over the default.
+/// Replaces the default by the requested value, if there is one; `check` has accepted it.
 fn replace<T: Default + PartialEq>(out: &mut T, wanted: T) {
     if wanted != T::default() {
         *out = wanted;

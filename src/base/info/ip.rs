@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where the entries of a provider over IP are: node, service and addresses of fi_getinfo(3) become a list of places,
-//! each with its interface and network.
+//! Places of the entries of a provider over IP: converts node, service and addresses of fi_getinfo(3) to a list of
+//! places, each with its interface and network.
 #![forbid(unsafe_code)]
 
 use std::collections::{BTreeSet, HashSet};
@@ -17,15 +17,15 @@ use crate::sys::addr;
 use crate::sys::netif::{self, Address};
 use crate::sys::resolve::{self, Family, Question};
 
-/// What is asked of the system; tests answer themselves.
+/// Queries of the system's network configuration; tests replace them.
 pub trait Network {
-    /// Best first, loopback last.
+    /// Returns the addresses of this machine in order of preference, loopback last.
     fn addresses(&self) -> Vec<Address>;
     fn resolve(&self, question: &Question) -> Result<SocketAddr, String>;
     fn source_for(&self, dest: &SocketAddr) -> Option<SocketAddr>;
 }
 
-/// The machine this runs on.
+/// The real network of this machine.
 pub struct System;
 
 impl Network for System {
@@ -40,23 +40,23 @@ impl Network for System {
     }
 }
 
-/// What distinguishes one provider over IP from another here.
+/// Attributes in which the providers over IP differ.
 #[derive(Clone, Copy)]
 pub struct Site<'a> {
     /// The only interface to use.
     pub iface: Option<&'a str>,
-    /// The variable that names it.
+    /// The variable that names this interface.
     pub iface_variable: &'static str,
-    /// Names of an entry that belongs to no interface.
+    /// Names of domain and fabric of an entry that belongs to no interface.
     pub domain: &'static CStr,
     pub fabric: &'static CStr,
     pub datagram: bool,
 }
 
-/// The formats a provider over IP understands; the last says most about a result without an address.
+/// The address formats of providers over IP.
 pub const ADDR_FORMATS: &[u32] = &[FI_SOCKADDR_IP, FI_SOCKADDR, FI_SOCKADDR_IN, FI_SOCKADDR_IN6];
 
-/// One place at which an endpoint could be opened.
+/// A place at which an endpoint can be opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     pub domain: CString,
@@ -89,8 +89,8 @@ impl super::Place for Place {
     }
 }
 
-/// All places that satisfy the addresses of the query, best first. Names in the hints are not looked at. There are none
-/// where the only interface to use has no address: an entry that stands for all interfaces would use the others.
+/// Returns all places that satisfy the addresses of the query, in order of preference. Names in the hints are ignored.
+/// Fails if `site.iface` has no address, because an entry for all interfaces would use the others.
 pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<Place>, Refusal> {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
@@ -113,15 +113,15 @@ pub fn places(query: &Query, site: &Site, network: &dyn Network) -> Result<Vec<P
     finder.places()
 }
 
-/// Says that the only interface to use has no address. Once in a process for each provider: who has named a wrong one
-/// asks again and again, for each fabric and domain.
+/// Warns that the only interface to use has no address. Once in a process for each provider, because the application
+/// repeats the query for each fabric and domain.
 pub fn warn_of_interface<T>(source: &'static Source, site: &Site<'_>, places: &Result<T, Refusal>) {
     static TOLD: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let iface = site.iface_variable;
     let Err(refusal) = places else {
         return;
     };
-    // The guard goes before the log's callbacks come.
+    // Releases the guard before the log's callbacks run.
     let first = || {
         let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
         told.insert(iface)
@@ -136,8 +136,8 @@ pub fn warn_of_interface<T>(source: &'static Source, site: &Site<'_>, places: &R
     }
 }
 
-/// The source address of an endpoint whose entry has neither source nor destination: the best one at the interface that
-/// the domain is named after; else at `iface`, the only one to use; else at any.
+/// Returns the source address of an endpoint whose entry has neither source nor destination: the best address of the
+/// interface that the domain is named after; else of `iface`, the only interface to use; else of any interface.
 pub fn own_address(info: &Info, iface: Option<&str>) -> Option<SocketAddr> {
     if info.src_addr.is_some() || info.dest_addr.is_some() {
         return None;
@@ -160,7 +160,7 @@ pub fn own_address(info: &Info, iface: Option<&str>) -> Option<SocketAddr> {
     found.map(|address| address.addr)
 }
 
-/// The names of the interfaces, each once.
+/// Returns the names of the interfaces, each once.
 fn interfaces(addresses: &[Address]) -> String {
     let mut names: Vec<_> = addresses
         .iter()
@@ -206,7 +206,7 @@ impl Finder<'_> {
         }
     }
 
-    /// An address of the hints; one that is not of the asked family is refused.
+    /// Returns an address of the hints. Refuses one of another family than the requested one.
     fn hinted(
         &self,
         field: &'static str,
@@ -238,7 +238,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Node and service as an address; of the family of the address at the other end, if there is one.
+    /// Resolves node and service to an address, of the family of `other` if that is given.
     fn resolve(&self, passive: bool, other: Option<&SocketAddr>) -> Result<SocketAddr, Refusal> {
         let family = match other {
             Some(SocketAddr::V4(_)) => Family::V4,
@@ -263,14 +263,15 @@ impl Finder<'_> {
             };
             Refusal::new(field, Value::Text(wanted), Value::Text(answer))
         };
-        // fi_getinfo(3): an FI_ADDR_STR address, which a provider over IP does not use.
+        // fi_getinfo(3): an FI_ADDR_STR address, which providers over IP do not use.
         if text(self.query.node).is_some_and(|node| node.contains("://")) {
             return Err(refuse("names and numbers of IP".to_owned()));
         }
         self.network.resolve(&question).map_err(refuse)
     }
 
-    /// A place from which `dest` is reached, from the address that routing gives unless `src` is known.
+    /// Returns a place from which `dest` is reachable. Its source is `src`, or else the address that the routing table
+    /// selects.
     fn towards(&self, src: Option<SocketAddr>, dest: SocketAddr, hinted: bool) -> Place {
         let src = src.or_else(|| self.network.source_for(&dest));
         let mut place = self.place(src, Some(dest), hinted);
@@ -280,7 +281,7 @@ impl Finder<'_> {
         place
     }
 
-    /// A place with known addresses. With one from the hints the result keeps their format, if they have one.
+    /// Returns a place with known addresses. If one is from the hints, the result has the address format of the hints.
     fn place(&self, src: Option<SocketAddr>, dest: Option<SocketAddr>, hinted: bool) -> Place {
         let (domain, fabric) = self.names(src.as_ref());
         let own = src.or(dest).as_ref().map_or(FI_SOCKADDR_IP, format_of);
@@ -299,7 +300,7 @@ impl Finder<'_> {
         }
     }
 
-    /// Domain and fabric of a local address.
+    /// Returns domain and fabric of a local address.
     fn names(&self, src: Option<&SocketAddr>) -> (CString, CString) {
         let owner = src.and_then(|src| {
             let mut addresses = self.addresses.iter();
@@ -311,9 +312,9 @@ impl Finder<'_> {
         }
     }
 
-    /// Without any address in the query: each that this machine has, or a place that stands for all.
+    /// Returns places for a query without addresses: each address of this machine, or one place for all of them.
     fn everywhere(&self) -> Vec<Place> {
-        // A program that hands in an entry that it was given names the interface: it gets that entry back.
+        // A program that passes an entry of an earlier result as hints names its interface, and gets the same entry.
         let remote = self.hints.caps.contains(Caps::REMOTE_COMM);
         let named = |address: &Address| {
             let wanted = self
@@ -375,7 +376,7 @@ mod tests {
         };
         info.domain.name = Some(c"lo".into());
         assert_eq!(own_address(&info, None), Some(loopback));
-        // The name of a domain that stands for every interface.
+        // The name of a domain for all interfaces.
         info.domain.name = Some(c"tcp".into());
         assert_eq!(own_address(&info, Some("lo")), Some(loopback));
         assert_eq!(own_address(&info, Some("no such interface")), None);

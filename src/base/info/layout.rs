@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How long the structs of a caller are in the headers that it was compiled with. They grew at the tail only.
+//! Sizes of the structs in the headers that a caller was compiled with. The structs grew only at the end.
 //!
-//! A node of fi_getinfo and fi_dupinfo tells how long those of an `fi_info` are. For all other calls nothing does, but
-//! the API version of the fabric, and not even that from 2.5 on: there the shortest is taken.
+//! The symbol version of fi_getinfo and fi_dupinfo determines the sizes in an `fi_info`. For all other calls only the
+//! API version of the fabric gives a hint, and from 2.5 on not even that: there the smallest sizes are used.
 #![forbid(unsafe_code)]
 
 use core::mem::offset_of;
 
 use crate::abi;
 
-/// Sizes in bytes, as measured for each symbol node.
+/// Sizes in bytes, as measured for each symbol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub info: usize,
@@ -73,7 +73,7 @@ impl Layout {
         ep: 120,
         ..Layout::FABRIC_1_10
     };
-    /// What this library writes, whatever the caller was compiled with.
+    /// The layout that this library writes, whatever the caller was compiled with.
     pub const CURRENT: Layout = Layout::FABRIC_1_11;
 
     /// Bytes of `fi_cq_attr` that every caller has.
@@ -81,8 +81,8 @@ impl Layout {
     /// Bytes of `fi_cntr_attr` that every caller has.
     pub const CNTR_ATTR: usize = 24;
 
-    /// Bytes of `fi_mr_attr` with the members that are read here: keys came with 1.5, the kind of memory with 1.9,
-    /// parts of a region with 2.0.
+    /// Returns the number of bytes of `fi_mr_attr` with the members that the library reads: keys were added with 1.5,
+    /// the kind of memory with 1.9, parts of a region with 2.0.
     pub const fn mr_attr(version: u32) -> usize {
         match version {
             0x0002_0000.. => size_of::<abi::fi_mr_attr>(),
@@ -92,7 +92,7 @@ impl Layout {
         }
     }
 
-    /// For calls without a versioned symbol: the API version named in fi_getinfo(3) tells the headers.
+    /// Returns the layout for calls without a versioned symbol, by the API version that was passed to fi_getinfo(3).
     pub const fn of_api(version: u32) -> Layout {
         const fn at(major: u32, minor: u32) -> u32 {
             major << 16 | minor
@@ -115,7 +115,7 @@ impl Layout {
     }
 }
 
-/// Bytes of an address or key that are read at most. The longest address of a provider has less than 1 KiB.
+/// Most bytes of an address or key that are read. The longest address of a provider has less than 1 KiB.
 pub const LONGEST: usize = 64 * 1024;
 
 const _: () = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Lists of C entries: fi_dupinfo of fi_getinfo(3), and the `nic` of fi_nic(3) that only its maker can copy. Trusted
-//! with what C hands back.
+//! Lists of C entries: fi_dupinfo of fi_getinfo(3), and the `nic` of fi_nic(3), which only its provider can copy.
+//! Trusted with the structs that C passes back.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -11,11 +11,11 @@ use super::{Hints, Info, Layout};
 use crate::abi;
 use crate::base::Result;
 
-/// fi_dupinfo: a copy of one entry written with headers of `layout`; null makes an empty one with all its parts
-/// (fi_allocinfo). Parts that are null stay null, what the caller's headers do not have is zero.
+/// fi_dupinfo: copies one entry that was written with headers of `layout`. For null it makes an empty entry with all
+/// its parts (fi_allocinfo). Parts that are null stay null; members that the caller's headers lack become zero.
 ///
 /// # Safety
-/// `source` is null or as [`Hints::read`] wants it, with a `nic` that is null or a NIC object.
+/// `source` is null or as [`Hints::read`] requires, with a `nic` that is null or a NIC object.
 pub unsafe fn duplicate(source: *const abi::fi_info, layout: Layout) -> Result<*mut abi::fi_info> {
     if source.is_null() {
         return Info::default().write();
@@ -27,12 +27,12 @@ pub unsafe fn duplicate(source: *const abi::fi_info, layout: Layout) -> Result<*
     let nic = unsafe { duplicate_nic(nic)? };
     match hints.write() {
         Ok(copy) => {
-            // SAFETY: just made, and nobody else has seen it.
+            // SAFETY: allocated just now, and not shared yet.
             unsafe { (*copy).nic = nic };
             Ok(copy)
         }
         Err(error) => {
-            // SAFETY: the copy made above, which nothing else knows.
+            // SAFETY: the copy made above, to which no other pointer exists.
             unsafe { close_nic(nic) };
             Err(error)
         }
@@ -45,7 +45,7 @@ pub fn write_all(entries: &[Info]) -> Result<*mut abi::fi_info> {
     for entry in entries.iter().rev() {
         match entry.write() {
             Ok(first) => {
-                // SAFETY: just made, and nobody else has seen it.
+                // SAFETY: allocated just now, and not shared yet.
                 unsafe { (*first).next = list };
                 list = first;
             }
@@ -59,12 +59,12 @@ pub fn write_all(entries: &[Info]) -> Result<*mut abi::fi_info> {
     Ok(list)
 }
 
-/// A copy of a NIC object by its maker; null for null, and for one that cannot be copied.
+/// Returns a copy of a NIC object, made by its provider; null for null, and for an object that cannot be copied.
 ///
 /// # Safety
 /// `nic` is null or an open NIC object.
 pub unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic> {
-    // SAFETY: the caller promises an object whose tables its maker filled.
+    // SAFETY: the caller promises an object whose tables its provider filled.
     let control = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     let Some(control) = control.and_then(|ops| ops.control) else {
         return Ok(null_mut());

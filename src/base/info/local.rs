@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Where the entry of a provider within one host is: node, service and addresses of fi_getinfo(3) become names, strings in
-//! the format FI_ADDR_STR (fi_shm(7)).
+//! Place of the entry of a provider within one host: converts node, service and addresses of fi_getinfo(3) to names,
+//! strings in the format FI_ADDR_STR (fi_shm(7)).
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -9,26 +9,26 @@ use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
 use crate::abi::*;
 
-/// What distinguishes one provider within a host from another here.
+/// Attributes in which the providers within a host differ.
 #[derive(Clone, Copy)]
 pub struct Site {
-    /// Of its one domain and of its fabric.
+    /// Name of its only domain and of its fabric.
     pub name: &'static CStr,
-    /// Stands before `://` in names that need more to belong to one endpoint.
+    /// The part before `://` in names of endpoints.
     pub scheme: &'static str,
     pub pid: u32,
 }
 
-/// The format that such a provider understands.
+/// The address format of such a provider.
 pub const ADDR_FORMATS: &[u32] = &[FI_ADDR_STR];
 
-/// Bytes of a name at most, with its terminating zero.
+/// Most bytes of a name, with its terminating zero.
 pub const MAX_NAME: usize = 256;
 
-/// Between a scheme and what it names.
+/// Separator between the scheme and the rest of a name.
 pub const SCHEME_END: &str = "://";
 
-/// The one place at which an endpoint could be opened.
+/// The only place at which an endpoint can be opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Place {
     name: &'static CStr,
@@ -54,7 +54,7 @@ impl super::Place for Place {
     }
 }
 
-/// The place that the addresses of the query name.
+/// Returns the place for the addresses of the query.
 pub fn places(query: &Query, site: &Site) -> Result<Vec<Place>, Refusal> {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
@@ -83,14 +83,14 @@ pub fn places(query: &Query, site: &Site) -> Result<Vec<Place>, Refusal> {
     }])
 }
 
-/// The text of an address in this format; nothing if it does not end within these bytes, or is too long.
+/// Returns the text of an address in this format; `None` if it has no terminating zero, or is too long.
 pub fn text_of(bytes: &[u8]) -> Option<&str> {
     let text = CStr::from_bytes_until_nul(bytes).ok()?;
     let fits = text.to_bytes_with_nul().len() <= MAX_NAME;
     text.to_str().ok().filter(|_| fits)
 }
 
-/// What stands behind the scheme, or all of it: by this endpoints are told from each other.
+/// Returns the part after the scheme, or the whole text if it has none. This part identifies an endpoint.
 pub fn bare(text: &str) -> &str {
     match text.split_once(SCHEME_END) {
         Some((_, bare)) => bare,
@@ -104,7 +104,7 @@ fn terminated(text: String) -> Vec<u8> {
     bytes
 }
 
-/// A node that is an address is one; otherwise a service makes a name complete.
+/// Returns the name for node and service. A node with a scheme is already a name.
 fn named(query: &Query, site: &Site) -> Result<Option<Vec<u8>>, Refusal> {
     let text = |part: Option<&CStr>| part.map(|part| part.to_string_lossy().into_owned());
     let name = match (text(query.node), text(query.service)) {
@@ -125,7 +125,7 @@ fn named(query: &Query, site: &Site) -> Result<Option<Vec<u8>>, Refusal> {
     Err(Refusal::new(field, Value::Text(name), offered()))
 }
 
-/// An address of the hints; one that no endpoint can have is refused.
+/// Returns an address of the hints. Refuses one that no endpoint can have.
 fn hinted(field: &'static str, bytes: Option<&[u8]>) -> Result<Option<Vec<u8>>, Refusal> {
     let Some(bytes) = bytes else {
         return Ok(None);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! For tests of providers over IP: a machine that is the same everywhere.
+//! For tests of providers over IP: a fixed network configuration.
 
 use std::ffi::CString;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,7 @@ use crate::sys::resolve::{Family, Question};
 /// eth0 with one IPv4 and two IPv6 addresses, lo with one each; one name, and routes that lead through eth0.
 pub struct Machine;
 
-/// Usable addresses.
+/// Number of usable addresses.
 pub const A: usize = 5;
 
 impl ip::Network for Machine {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! An entry as a provider of others has made it. It reaches the application as it is, with all that nobody here knows
-//! of.
+//! A C entry from a plug-in. The application gets this struct itself, including members that this library does not
+//! know.
 //!
-//! Trusted with: memory that a plug-in took from the C library's heap, piece by piece, as fi_getinfo(3) wants it.
+//! Trusted with: memory that a plug-in allocated from the C library's heap, piece by piece, as fi_getinfo(3) requires.
 
 use core::ffi::CStr;
 use core::fmt;
@@ -15,10 +15,10 @@ use crate::abi;
 use crate::base::{Error, Result};
 use crate::sys::heap;
 
-/// One C entry, in no list. Given away once.
+/// One C entry, not linked to a list. `take` returns it only once.
 pub struct Made(AtomicPtr<abi::fi_info>);
 
-/// What this library gives an entry: names, versions, open objects.
+/// Members that this library sets in an entry: names, versions, open objects.
 pub(super) struct Given<'a> {
     pub prov_name: Option<&'a CStr>,
     pub prov_version: u32,
@@ -28,11 +28,13 @@ pub(super) struct Given<'a> {
 }
 
 impl Made {
-    /// Takes over an entry that is as long as `known` says. The parts that have grown get their new length, because
-    /// the application reads so much. An entry with FI_WR may be as long as now, although its maker declares 2.7.
+    /// Takes an entry whose structs have at least the sizes of `known`. Structs that grew since then are extended,
+    /// because the application reads them in the new size. An entry with FI_WR may have that size already, although its
+    /// provider declares 2.7.
     ///
     /// # Safety
-    /// The entry and its parts are pieces of the C library's heap, at least as long as `known`; nobody else uses them.
+    /// The entry and its parts are pieces of the C library's heap, at least as long as `known`, and belong to the
+    /// caller.
     pub unsafe fn new(entry: *mut abi::fi_info, known: Layout) -> Result<Made> {
         // SAFETY: promised by the caller.
         unsafe { (*entry).next = null_mut() };
@@ -51,7 +53,7 @@ impl Made {
         Ok(made)
     }
 
-    /// The entry, with what this library gives it; it is the caller's then. None if it was given away before.
+    /// Returns the entry with the members of `given`; the caller then owns it. `None` if it was taken before.
     pub(super) fn take(&self, given: &Given<'_>) -> Result<Option<*mut abi::fi_info>> {
         let taken = Made(AtomicPtr::new(self.0.swap(null_mut(), Ordering::AcqRel)));
         let entry = taken.0.load(Ordering::Relaxed);
@@ -64,7 +66,7 @@ impl Made {
                 .as_ptr(),
             None => null_mut(),
         };
-        // SAFETY: the entry is ours, and has this part: `Info::read` has seen it.
+        // SAFETY: this value owned the entry, which has this part: `Info::read` has checked it.
         unsafe {
             let fabric = &mut *(*entry).fabric_attr;
             heap::release(fabric.prov_name);
@@ -82,7 +84,7 @@ impl Made {
 }
 
 /// # Safety
-/// `part` is NULL or a piece of the heap of at least `known` bytes, and whoever has it takes the result instead.
+/// `part` is NULL or a piece of the heap of at least `known` bytes. The caller uses only the result afterwards.
 unsafe fn longer<T>(part: *mut T, known: usize, whole: usize) -> Result<*mut T> {
     if part.is_null() {
         return Ok(part);
@@ -94,13 +96,13 @@ unsafe fn longer<T>(part: *mut T, known: usize, whole: usize) -> Result<*mut T> 
 
 impl Drop for Made {
     fn drop(&mut self) {
-        // SAFETY: NULL, or an entry that is ours alone, of pieces of the heap (`new`).
+        // SAFETY: NULL, or an entry that only this value owns, of pieces of the heap (`new`).
         unsafe { release(*self.0.get_mut()) }
     }
 }
 
 impl Clone for Made {
-    /// There is one entry. Of a copy is left what this library knows of.
+    /// Returns a value without an entry, because the C entry cannot be copied: unknown members may be pointers.
     fn clone(&self) -> Made {
         Made(AtomicPtr::new(null_mut()))
     }

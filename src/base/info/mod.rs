@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a provider offers and what an application asks for: fi_getinfo(3) as plain data, and its C form.
+//! Offers of providers and hints of applications: fi_getinfo(3) as plain data, and its C form.
 //!
-//! `attr` is the data, `layout`, `read`, `write` and `list` are its way from and to C. A provider describes what it can do
-//! as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` and `local` find their addresses,
-//! `select` does all three. `asked` is what providers add for who asks.
+//! `attr` has the data; `layout`, `read`, `write` and `list` convert it from and to C. A provider describes its kinds
+//! of entries as `prototype`s; `check` compares them with hints, `fill` makes entries of them, `ip` and `local` find
+//! their addresses, and `select` calls all three. `asked` adds attributes that an entry has only on request.
 
 mod asked;
 mod attr;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `mr_mode`: fi_mr(3), fi_domain(3). What an application is ready to do for memory registration meets what a provider
-//! requires.
+//! `mr_mode`: fi_mr(3), fi_domain(3). Compares the requirements of a provider for memory registration with those that
+//! the application accepts.
 //!
-//! Up to API 1.4 the mode was one of two words, basic and scalable. Later it is a set of requirements, in which the old
-//! words still stand for themselves but mix with nothing.
+//! Up to API 1.4 the mode was one of two words, basic and scalable. Since 1.5 it is a set of requirements; the old
+//! words are still valid in hints, but not together with other bits.
 #![forbid(unsafe_code)]
 
 use super::Hints;
@@ -11,15 +11,15 @@ use super::prototype::since;
 use crate::base::flags::flags;
 use crate::base::{Caps, Mode, MrMode};
 
-/// The `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the domain;
-/// `required` is a set of new bits.
+/// Returns the `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the
+/// domain; `required` is a set of new bits.
 pub fn agree(
     version: u32,
     wanted: Option<MrMode>,
     required: MrMode,
     hints: &Hints,
 ) -> Option<MrMode> {
-    // The old words know nothing of device memory.
+    // The old words do not include device memory.
     let device = required.contains(MrMode::HMEM);
     let needed = required & !unused(hints.caps);
     let basic = || (!device && IMPLIED_BY_BASIC.contains(needed)).then_some(MrMode::BASIC);
@@ -44,7 +44,7 @@ pub fn agree(
     }
 }
 
-/// Requirements that the capabilities asked for make superfluous.
+/// Returns the requirements that do not apply to the requested capabilities.
 fn unused(caps: Caps) -> MrMode {
     let mut bits = MrMode::empty();
     if !caps.is_empty() && !is_target(caps) {
@@ -56,14 +56,14 @@ fn unused(caps: Caps) -> MrMode {
     bits
 }
 
-/// Can anybody reach this side's memory?
+/// Whether peers can access this side's memory.
 fn is_target(caps: Caps) -> bool {
     let initiator_only = caps.intersects(Caps::READ | Caps::WRITE);
     caps.intersects(Caps::REMOTE_READ | Caps::REMOTE_WRITE)
         || caps.intersects(Caps::RMA | Caps::ATOMIC) && !initiator_only
 }
 
-/// The mode bit that said the same before `mr_mode` had bits.
+/// Converts the mode bit that had the same meaning before `mr_mode` had bits.
 fn old_local(mode: Mode) -> MrMode {
     if mode.contains(Mode::LOCAL_MR) {
         MrMode::LOCAL
@@ -91,10 +91,10 @@ mod tests {
         }
     }
 
-    /// All but the old words.
+    /// All bits except the old words.
     const ANY: MrMode = OLD_WORDS.complement();
 
-    /// As C has them.
+    /// Calls `agree` with numbers as in C.
     fn agreed(version: u32, wanted: Option<i32>, required: i32, hints: &Hints) -> Option<i32> {
         let bits = |bits| MrMode::from_bits_retain(bits);
         agree(version, wanted.map(bits), bits(required), hints).map(|mode| mode.bits())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The description of a network card, fi_nic(3). A plug-in makes it; entries of layered providers share it.
+//! The description of a network card, fi_nic(3). A plug-in creates it; entries of layered providers share it.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -10,7 +10,7 @@ use crate::base::Result;
 
 /// An open NIC object.
 pub trait Card: Send + Sync {
-    /// A copy for an entry in C, which closes it.
+    /// Returns a copy for a C entry, which closes the copy when it is freed.
     fn copy(&self) -> Result<*mut abi::fid_nic>;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One kind of entry that a provider can make: what it can do at most, before it meets hints and addresses.
+//! A kind of entry that a provider can make, with its limits, before hints and addresses are applied.
 #![forbid(unsafe_code)]
 
 use super::{Info, Layout, Query};
@@ -10,23 +10,23 @@ use crate::base::Caps;
 pub struct Prototype {
     /// The limits against which hints are checked; names and addresses are empty.
     pub info: Info,
-    /// Of its capabilities those that are only for who names them.
+    /// Capabilities that a result has only if the hints name them.
     pub on_request: Caps,
-    /// The queue sizes in the result when hints do not ask for any.
+    /// The queue sizes in the result if the hints have none.
     pub tx_size: usize,
     pub rx_size: usize,
-    /// The values of `fi_info.addr_format` it understands, besides none at all.
+    /// The values of `fi_info.addr_format` that it accepts, besides FI_FORMAT_UNSPEC.
     pub addr_formats: &'static [u32],
 }
 
 impl Prototype {
-    /// Do its endpoints take what they receive from a context that they share?
+    /// Whether its endpoints use a shared receive context.
     pub fn shares_rx(&self) -> bool {
         self.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT
     }
 
-    /// Sharing changes how an endpoint is opened, so it is only for those who may expect it: without hints for
-    /// endpoints, or with a number of contexts.
+    /// Whether the kind may be listed. Sharing changes how an endpoint is opened, so a kind that shares is listed
+    /// only if the query has no hints for endpoints, or has a number of receive contexts.
     pub fn is_expected(&self, query: &Query) -> bool {
         let ep = query.hints.and_then(|hints| hints.ep.as_ref());
         !self.shares_rx() || ep.is_none_or(|ep| ep.rx_ctx_cnt != 0)
@@ -36,7 +36,7 @@ impl Prototype {
 /// Alternating bits: every bit of a tag may be a field.
 pub const ALL_TAG_BITS: u64 = 0xaaaa_aaaa_aaaa_aaaa;
 
-/// Hints of later structs mean nothing to an application of an earlier API: these are the versions at which some came.
+/// Versions that added members to structs. The members are ignored in hints of an application with an older API.
 pub mod since {
     pub const V1_5: u32 = 1 << 16 | 5;
     pub const V1_9: u32 = 1 << 16 | 9;

@@ -8,7 +8,7 @@ use super::Hints;
 
 #[derive(Clone, Copy, Debug)]
 pub struct Query<'a> {
-    /// The API version asked for: decides which hints exist and how `mr_mode` is understood.
+    /// The requested API version, which decides which hints exist and how `mr_mode` is interpreted.
     pub version: u32,
     pub node: Option<&'a CStr>,
     pub service: Option<&'a CStr>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! From C to Rust: the one place that reads a caller's `fi_info`. Trusted with the caller's pointers; of each struct only
-//! the bytes that the caller's headers know are touched.
+//! Converts a caller's `fi_info` from C to Rust. Trusted with the caller's pointers; only the bytes of each struct
+//! that the caller's headers have are read.
 
 use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
@@ -36,7 +36,7 @@ unsafe impl Plain for abi::fi_cntr_attr {}
 // SAFETY: as above, and a union of pointers.
 unsafe impl Plain for abi::fi_mr_attr {}
 
-/// A struct of which the caller knows the first `size` bytes; the rest is zero. `None` for null.
+/// Returns a struct of which the caller has the first `size` bytes; the rest is zero. `None` for null.
 ///
 /// # Safety
 /// `ptr` is null or readable for `size` bytes.
@@ -59,8 +59,8 @@ impl Hints {
     /// Reads hints written by a program with headers of `layout`.
     ///
     /// # Safety
-    /// fi_getinfo(3): `ptr` is an `fi_info` from fi_allocinfo or fi_dupinfo whose pointers are null or as long as the
-    /// lengths beside them say, strings terminated.
+    /// fi_getinfo(3): `ptr` is an `fi_info` from fi_allocinfo or fi_dupinfo whose pointers are null or valid for the
+    /// lengths beside them; strings are terminated.
     pub unsafe fn read(ptr: *const abi::fi_info, layout: Layout) -> Result<Hints> {
         // SAFETY: the caller promises an `fi_info` of this layout.
         let info = unsafe { grown(ptr, layout.info) }.ok_or(Error::INVAL)?;
@@ -89,7 +89,7 @@ impl Hints {
 }
 
 impl Info {
-    /// Reads what a program hands to fi_domain(3), fi_endpoint(3) and their like; a missing part reads as zero.
+    /// Reads the entry that a program passes to fi_domain(3), fi_endpoint(3) and similar calls; a missing part is zero.
     ///
     /// # Safety
     /// As [`Hints::read`].
@@ -250,7 +250,7 @@ unsafe fn bytes(ptr: *const u8, len: usize) -> Result<Option<Vec<u8>>> {
 }
 
 /// # Safety
-/// As [`bytes`], except that `len` may be `FI_AV_AUTH_KEY`, which says that the keys are in the address vector.
+/// As [`bytes`], except that `len` may be `FI_AV_AUTH_KEY`, which means that the keys are in the address vector.
 unsafe fn key(ptr: *const u8, len: usize) -> Result<Option<Secret>> {
     if ptr.is_null() || len == abi::FI_AV_AUTH_KEY {
         return Ok(None);

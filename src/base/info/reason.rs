@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Why something is not in the result of fi_getinfo(3), as data, and the one form in which it is written.
+//! Reasons why an entry is not in the result of fi_getinfo(3), as data and as text.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -9,30 +9,30 @@ use super::Prototype;
 use crate::base::text::{flags, names};
 use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 
-/// One thing that an application wanted and somebody could not offer.
+/// A hint of the application that a provider cannot satisfy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
-    /// Whose entries these were; "core" if it concerns all.
+    /// The provider of the missing entries; "core" if the reason concerns all providers.
     pub provider: String,
-    /// The domain names of the entries that are missing for this reason; empty if it concerns all.
+    /// The domain names of the entries that are missing for this reason; empty if the reason concerns all.
     pub interfaces: Vec<CString>,
-    /// The endpoint type of those entries; 0 if it concerns all.
+    /// The endpoint type of those entries; 0 if the reason concerns all.
     pub ep_type: u32,
-    /// Is it the kind whose endpoints share a receive context?
+    /// Whether the entries are of the kind whose endpoints share a receive context.
     pub shared: bool,
     pub refusal: Refusal,
 }
 
-/// The part of a [`Reason`] that a single rule knows.
+/// The part of a [`Reason`] that a single rule provides.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Refusal {
-    /// Where the wish stands: the path in `fi_info`, the name of an argument or of a variable.
+    /// Location of the hint: the path in `fi_info`, or the name of an argument or of a variable.
     pub field: &'static str,
     pub wanted: Value,
     pub offered: Value,
 }
 
-/// A value of a field, with what it takes to write it.
+/// A value of a field, with the type that determines its text.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     Count(u64),
@@ -63,7 +63,7 @@ impl Refusal {
         }
     }
 
-    /// For all entries of a provider.
+    /// Returns the reason for all entries of a provider.
     pub fn by(self, provider: &str) -> Reason {
         Reason {
             provider: provider.to_owned(),
@@ -74,7 +74,7 @@ impl Refusal {
         }
     }
 
-    /// For one kind of entries at some interfaces.
+    /// Returns the reason for one kind of entries at some interfaces.
     pub fn of(self, provider: &str, kind: &Prototype, interfaces: Vec<CString>) -> Reason {
         Reason {
             interfaces,

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The end of C entries: fi_freeinfo of fi_getinfo(3). Trusted with what C hands back.
+//! Frees C entries: fi_freeinfo of fi_getinfo(3). Trusted with the structs that C passes back.
 
 use super::layout::LONGEST;
 use crate::abi;
 use crate::sys::heap;
 
-/// fi_freeinfo: every entry of the list and every piece of each. Null is fine.
+/// fi_freeinfo: frees every entry of the list and every piece of each. Null is allowed.
 ///
 /// # Safety
-/// fi_getinfo(3): the list came from this library in the newest layout, pieces that were replaced came from the C
-/// library's heap, and nothing uses it any more.
+/// fi_getinfo(3): the list is from this library in the newest layout, pieces that were replaced are from the C
+/// library's heap, and the list is not used any more.
 pub unsafe fn release(mut list: *mut abi::fi_info) {
     while !list.is_null() {
-        // SAFETY: the caller hands over whole entries of the newest layout; each piece is null or from the heap, and
+        // SAFETY: the caller passes whole entries of the newest layout; each piece is null or from the heap, and
         // attributes are read before they are freed.
         unsafe {
             let info = *list;
@@ -41,26 +41,26 @@ pub unsafe fn release(mut list: *mut abi::fi_info) {
     }
 }
 
-/// A key, with nothing left of it.
+/// Wipes and frees a key.
 ///
 /// # Safety
 /// As [`heap::release`].
 unsafe fn release_key(key: *mut u8, size: usize) {
-    // FI_AV_AUTH_KEY is no size, and no key is as long as a field that was never set can say.
+    // FI_AV_AUTH_KEY is not a size, and a field that was never set may have a larger number than any key has bytes.
     let size = if size > LONGEST { 0 } else { size };
     // SAFETY: passed on from the caller.
     unsafe { heap::release_wiped(key, size) }
 }
 
-/// Closes a NIC object by its maker.
+/// Closes a NIC object through its own table.
 ///
 /// # Safety
-/// `nic` is null or an open NIC object that nothing uses any more.
+/// `nic` is null or an open NIC object that is not used any more.
 pub unsafe fn close_nic(nic: *mut abi::fid_nic) {
-    // SAFETY: the caller promises an object whose tables its maker filled.
+    // SAFETY: the caller promises an object whose tables its provider filled.
     let ops = unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) };
     if let Some(close) = ops.and_then(|ops| ops.close) {
-        // SAFETY: its own close, called once. A NIC that cannot be closed is its maker's leak: freeing goes on.
+        // SAFETY: its own close, called once. If the NIC cannot be closed, it leaks and the entry is still freed.
         unsafe { close(nic.cast()) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Kinds of entries, places and hints put together: the entries of one provider.
+//! Combines kinds of entries, places and hints to the entries of one provider.
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -7,22 +7,22 @@ use std::ffi::{CStr, CString};
 use super::reason::{Reason, Refusal, Value};
 use super::{Hints, Info, Prototype, Query, check, fill};
 
-/// Where an endpoint could be opened: the names and addresses of an entry.
+/// A place at which an endpoint can be opened: the names and addresses of an entry.
 pub trait Place {
     fn domain(&self) -> &CStr;
     fn fabric(&self) -> &CStr;
-    /// Puts an entry here.
+    /// Sets the names and addresses of an entry.
     fn apply(&self, info: &mut Info);
 }
 
-/// What a provider answers: entries, best first, and the reasons for those that are missing.
+/// The answer of a provider: entries in order of preference, and the reasons for those that are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answer {
     pub entries: Vec<Info>,
     pub reasons: Vec<Reason>,
 }
 
-/// The answer of a provider, for each kind in turn at all its places.
+/// Returns the answer of a provider, kind by kind, each at all its places.
 pub fn select<P: Place>(
     provider: &str,
     kinds: &[Prototype],
@@ -56,8 +56,10 @@ pub fn select<P: Place>(
     answer
 }
 
-/// Some programs have no wishes and choose from the list (MPICH does): where the user wants it, what there is on request
-/// comes last, which is the answer to `all`. Not by itself: MPICH would take it, and then not talk to peers on libfabric.
+/// Returns the answer to a query, and for a query without hints also the answer to `all`, if `wanted` (a setting of the
+/// user). Some programs, such as MPICH, pass no hints and choose from the list, so the entries on request come last.
+/// The setting is off by default: MPICH would choose them, and then could not communicate with peers that use
+/// libfabric.
 pub fn with_all(
     query: &Query,
     wanted: bool,
@@ -77,7 +79,7 @@ pub fn with_all(
 }
 
 impl Answer {
-    /// Addresses of one interface fail alike; it is enough to say so once.
+    /// Adds a reason unless it is listed already: the addresses of one interface fail for the same reason.
     fn add(&mut self, reason: Reason) {
         if !self.reasons.contains(&reason) {
             self.reasons.push(reason);

@@ -8,7 +8,7 @@ use super::*;
 use crate::abi;
 use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
-/// Bits without a name, besides one that has one: they come back, too.
+/// Bits without a name and one with a name; all are returned.
 const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
 const UNNAMED: Caps = Caps::from_bits_retain(1 << 63 | 1 << 1 | 1);
 
@@ -153,7 +153,7 @@ fn lists_keep_their_order() {
 
 #[test]
 fn an_old_reader_touches_only_its_bytes() {
-    // A struct of the old size at the very end of a heap block: tools that watch the heap see any byte too many.
+    // A struct of the old size at the end of a heap block, so that heap checkers detect a read behind it.
     let old = Box::new([0xffu8; Layout::FABRIC_1_0.tx]);
     // SAFETY: 72 readable bytes.
     let attr: abi::fi_tx_attr =
@@ -215,7 +215,7 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
     }
 
     let entry = full().write().unwrap();
-    // SAFETY: the entry is ours, and each list is freed once.
+    // SAFETY: the entry belongs to this test, and each list is freed once.
     unsafe {
         (*entry).nic = nic();
         let copy = duplicate(entry, Layout::CURRENT).unwrap();
@@ -224,7 +224,7 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
         assert!((*old).nic.is_null(), "headers of that time have no nic");
         release(old);
         release(copy);
-        // Each entry in C of a layered provider has a copy of its own.
+        // Each C entry of a layered provider has its own copy.
         let above = Info {
             nic: Some(Nic::of(Arc::new(Maker))),
             ..full()
@@ -244,7 +244,7 @@ fn parts_of_a_plug_in_become_as_long_as_now() {
     let sizes = |caps: u64, len: usize| {
         let entry = full().write().unwrap();
         let part = crate::sys::heap::copy(&vec![7; len]).unwrap();
-        // SAFETY: the entry is ours, its parts are of the heap; `Made` releases all.
+        // SAFETY: the entry belongs to this test, its parts are from the heap; `Made` releases all.
         unsafe {
             crate::sys::heap::release((*entry).ep_attr);
             (*entry).ep_attr = part.as_ptr().cast();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! From Rust to C: an `fi_info` in the newest layout, every piece from the C library's heap, because programs free and
-//! replace pieces of it on their own (fi_getinfo(3), fi_freeinfo). Trusted with the pointers it has just made.
+//! Converts an entry from Rust to an `fi_info` in the newest layout. Every piece is from the C library's heap, because
+//! programs free and replace pieces themselves (fi_getinfo(3), fi_freeinfo). Trusted with the pointers it has just
+//! made.
 
 use core::ffi::CStr;
 use core::ptr::{self, null_mut};
@@ -14,7 +15,7 @@ use crate::base::{Caps, Error, Mode, Result};
 use crate::sys::heap;
 
 impl Info {
-    /// A new C entry; the caller frees it with [`release`] or hands it to the application, which will.
+    /// Returns a new C entry. The caller frees it with [`release`], or passes it to the application, which frees it.
     pub fn write(&self) -> Result<*mut abi::fi_info> {
         if let Some(made) = &self.made
             && let Some(entry) = made.take(&Given {
@@ -44,10 +45,11 @@ impl Info {
         .write()
     }
 
-    /// As [`Info::write`], for an event that may never be read: the entry as a number, and what frees it then.
+    /// As [`Info::write`], for an event that may never be read: returns the entry as a number, and a function that
+    /// frees it in that case.
     pub fn write_for_event(&self) -> Result<(usize, impl FnOnce() + Send + 'static)> {
         let info = self.write()? as usize;
-        // SAFETY: made by `write` just now; called only while nobody else has seen the number.
+        // SAFETY: allocated by `write` just now; called only if the number was not passed to the application.
         Ok((info, move || unsafe { release(info as *mut abi::fi_info) }))
     }
 }
@@ -74,7 +76,7 @@ impl Hints {
 }
 
 impl TxAttr {
-    /// Tells a program the attributes that it got, in a struct of its own.
+    /// Stores the attributes in a struct of the application.
     ///
     /// # Safety
     /// `out` is null or a writable `fi_tx_attr` of headers of `layout`.
@@ -101,7 +103,7 @@ impl RxAttr {
     }
 }
 
-/// As much of a struct as the caller knows; nothing for null.
+/// Copies the members of a struct that the caller's headers have; does nothing for null.
 ///
 /// # Safety
 /// `out` is null or writable for `size` bytes.
@@ -117,7 +119,7 @@ unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
     }
 }
 
-/// What [`Info`] and [`Hints`] have in common, borrowed.
+/// The members that [`Info`] and [`Hints`] have in common, borrowed.
 struct View<'a> {
     caps: Caps,
     mode: Mode,
@@ -180,7 +182,7 @@ struct Entry(*mut abi::fi_info);
 
 impl Entry {
     fn info(&mut self) -> &mut abi::fi_info {
-        // SAFETY: made by `new_zeroed` and not given away before `finish`.
+        // SAFETY: allocated by `new_zeroed`, and not shared before `finish`.
         unsafe { &mut *self.0 }
     }
 
@@ -191,21 +193,21 @@ impl Entry {
 
 impl Drop for Entry {
     fn drop(&mut self) {
-        // SAFETY: null, or an entry whose pieces all came from the heap and that nobody else has seen.
+        // SAFETY: null, or an entry whose pieces are all from the heap and that was not shared yet.
         unsafe { release(self.0) }
     }
 }
 
-/// A zeroed struct on the C heap.
+/// Returns a zeroed struct on the C heap.
 fn new_zeroed<T: Plain>() -> Result<*mut T> {
     let piece = heap::zeroed(size_of::<T>()).ok_or(Error::NOMEM)?;
     Ok(piece.as_ptr().cast())
 }
 
-/// Puts a zeroed struct into `slot` and lends it, so that a later failure frees it with the entry.
+/// Stores a zeroed struct in `slot` and returns a reference to it; a later failure frees it with the entry.
 fn place<T: Plain>(slot: &mut *mut T) -> Result<&mut T> {
     *slot = new_zeroed()?;
-    // SAFETY: new, large enough, aligned, and zero is a valid value (`Plain`); the loan ends with that of `slot`.
+    // SAFETY: new, large enough, aligned, and zero is a valid value (`Plain`); the borrow ends with that of `slot`.
     Ok(unsafe { &mut **slot })
 }
 

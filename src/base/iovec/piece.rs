@@ -33,7 +33,7 @@ impl<M: Memory> Piece<M> {
         Piece { base, len, memory }
     }
 
-    /// A piece of no memory.
+    /// Returns a piece of no memory.
     #[inline]
     pub const fn empty(memory: M) -> Piece<M> {
         Piece {
@@ -53,7 +53,7 @@ impl<M: Memory> Piece<M> {
         self.memory
     }
 
-    /// The address range.
+    /// Returns the address range.
     #[inline]
     pub fn span(&self) -> Span {
         Span::new(self.base as usize, self.len)
@@ -116,7 +116,7 @@ impl<M: Memory> Piece<M> {
         self.cursor().copy_out(out);
     }
 
-    /// The address `skip` bytes behind the start.
+    /// Returns the address `skip` bytes behind the start.
     ///
     /// # Safety
     /// The piece has at least `skip` bytes.

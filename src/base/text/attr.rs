@@ -143,10 +143,10 @@ pub unsafe fn fabric_attr(text: &mut Text, depth: usize, attr: Option<&fi_fabric
     version(text, depth, "api_version", attr.api_version);
 }
 
-/// The bytes of a C string; `None` for NULL.
+/// Returns the bytes of a C string; `None` for NULL.
 ///
 /// # Safety
-/// `string` is NULL or ends with a zero, and stays as it is while the result is in use.
+/// `string` is NULL or ends with a zero, and does not change while the result is in use.
 pub unsafe fn string<'a>(string: *const c_char) -> Option<&'a [u8]> {
     if string.is_null() {
         return None;

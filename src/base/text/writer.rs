@@ -13,7 +13,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// An empty text for a buffer of `buffer` bytes.
+    /// Returns an empty text for a buffer of `buffer` bytes.
     pub fn for_buffer(buffer: usize) -> Text {
         Text {
             bytes: Vec::new(),
@@ -25,7 +25,7 @@ impl Text {
         &self.bytes
     }
 
-    /// The number of bytes left in the C buffer behind this text.
+    /// Returns the number of bytes left in the C buffer behind this text.
     pub fn room(&self) -> usize {
         self.buffer.saturating_sub(self.bytes.len())
     }

@@ -8,7 +8,7 @@ use crate::abi::{fi_fabric_attr, fid_fabric};
 use crate::base::Error;
 use crate::base::info::FabricAttr;
 
-/// Where `api_version` stands now, those headers had padding: it may hold anything, and the API is 1.0.
+/// The old headers had padding in the place of `api_version`, so it is not read, and the API is 1.0.
 ///
 /// # Safety
 /// fi_fabric(3): `attr` is null or valid with terminated strings, `fabric` is null or writable.

@@ -7,7 +7,7 @@ use super::super::info::{dupinfo, getinfo};
 use crate::abi::fi_info;
 use crate::base::info::{Layout, release};
 
-/// The two functions that read a caller's structs, for headers of one layout.
+/// Defines the two functions that read a caller's structs, for headers of one layout.
 macro_rules! node {
     ($layout:ident, $node:literal, $getinfo:ident, $dupinfo:ident) => {
         /// # Safety

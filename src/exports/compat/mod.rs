@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Versions of symbols beside those of the default release. A node tells how long the structs are that its callers hand
-//! in; what they get back is always the newest layout, of which they read the beginning.
+//! Symbol versions other than those of the default release. A version determines the length of the structs that its
+//! callers pass. Returned structs always have the newest layout, of which older callers read the beginning.
 
 mod fabric;
 mod info;

@@ -5,7 +5,7 @@ use crate::abi::{FI_ADDR_NOTAVAIL, fi_addr_t, fid_mc};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_mc_addr(mc: *mut fid_mc) -> fi_addr_t {
-    // SAFETY: fi_cm(3): `mc` is null, answered here, or an open group.
+    // SAFETY: fi_cm(3): `mc` is an open group, or null, which is handled here.
     unsafe { mc.as_ref() }.map_or(FI_ADDR_NOTAVAIL, |mc| mc.fi_addr)
 }
 symver!(fi_mc_addr @@ "FABRIC_RS_1.0");

@@ -39,14 +39,14 @@ symver!(fi_domain2 @@ "FABRIC_RS_1.0");
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_mr_desc(mr: *mut fid_mr) -> *mut c_void {
-    // SAFETY: fi_mr(3): `mr` is null, answered here, or an open region.
+    // SAFETY: fi_mr(3): `mr` is an open region, or null, which is handled here.
     unsafe { mr.as_ref() }.map_or(null_mut(), |mr| mr.mem_desc)
 }
 symver!(fi_mr_desc @@ "FABRIC_RS_1.0");
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_mr_key(mr: *mut fid_mr) -> u64 {
-    // SAFETY: fi_mr(3): `mr` is null, answered here, or an open region.
+    // SAFETY: fi_mr(3): `mr` is an open region, or null, which is handled here.
     unsafe { mr.as_ref() }.map_or(FI_KEY_NOTAVAIL, |mr| mr.key)
 }
 symver!(fi_mr_key @@ "FABRIC_RS_1.0");
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn fi_mr_refresh(
     count: usize,
     flags: u64,
 ) -> c_int {
-    // SAFETY: integers and pointers, for which all zeroes is a value.
+    // SAFETY: integers and pointers, for which all zeroes are a valid value.
     let mut modify: fi_mr_modify = unsafe { zeroed() };
     modify.flags = flags;
     modify.attr.anonymous.mr_iov = iov;

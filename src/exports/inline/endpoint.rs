@@ -44,7 +44,7 @@ pub unsafe extern "C" fn fi_ep_alias(
     // SAFETY: as for fi_alias; `alias` lives until it returns.
     let answer = unsafe { fi_alias(ep.cast(), &raw mut alias, flags) };
     if answer == 0 {
-        // SAFETY: fi_endpoint(3): the caller lets us write the new handle.
+        // SAFETY: fi_endpoint(3): `alias_ep` is writable.
         unsafe { alias_ep.write(alias.cast()) };
     }
     answer

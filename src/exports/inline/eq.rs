@@ -10,7 +10,7 @@ pub unsafe extern "C" fn fi_cq_readerr(
     buf: *mut fi_cq_err_entry,
     flags: u64,
 ) -> ssize_t {
-    // SAFETY: fi_cq(3): `buf` is null or an entry that the caller lets us write.
+    // SAFETY: fi_cq(3): `buf` is null or a writable entry.
     if let Some(entry) = unsafe { buf.as_mut() } {
         entry.src_addr = FI_ADDR_NOTAVAIL;
     }

@@ -55,9 +55,9 @@ pub unsafe extern "C" fn fi_import(
     if answer != 0 {
         return answer;
     }
-    // SAFETY: fi_open gave an open object; the caller's one is what it can bind.
+    // SAFETY: `opened` is open; the caller promises an object that can be bound to it.
     let answer = unsafe { fi_import_fid(opened, fid, flags) };
-    // SAFETY: nobody else has seen the object.
+    // SAFETY: only this function has the object.
     unsafe { fi_close(opened) };
     answer
 }
@@ -69,12 +69,12 @@ pub unsafe extern "C" fn fi_import_log(
     flags: u64,
     log_fid: *mut fid_logging,
 ) -> c_int {
-    // SAFETY: fi_provider(3): null is answered here, else the caller lends the struct and its table.
+    // SAFETY: fi_provider(3): null is handled here; otherwise the caller provides the struct and its table.
     let ops = unsafe { log_fid.as_ref() }.map_or(null_mut(), |log| log.ops);
     if ops.is_null() {
         return -FI_EINVAL;
     }
-    // SAFETY: the same; fi_import keeps to what fi_open promises of the object and its context.
+    // SAFETY: as above; fi_import uses the object and its context as fi_open requires.
     unsafe {
         (*log_fid).fid.fclass = FI_CLASS_LOG as usize;
         (*ops).size = size_of::<fi_ops_log>();

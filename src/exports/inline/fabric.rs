@@ -55,10 +55,10 @@ pub unsafe extern "C" fn fi_set_val(fid: *mut fid, name: c_int, val: *mut c_void
 }
 symver!(fi_set_val @@ "FABRIC_RS_1.0");
 
-/// fi_getinfo(3): an entry whose parts are there and zero.
+/// fi_getinfo(3): returns an entry with all its parts, set to zero.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_allocinfo() -> *mut fi_info {
-    // SAFETY: fi_dupinfo takes null.
+    // SAFETY: fi_dupinfo accepts null.
     unsafe { fi_dupinfo(null()) }
 }
 symver!(fi_allocinfo @@ "FABRIC_RS_1.0");

@@ -18,7 +18,7 @@ pub unsafe extern "C" fn fi_profile_read_u64(
     data: *mut u64,
 ) -> ssize_t {
     let mut size = size_of::<u64>();
-    // fi_profile(3): `data` has room for the 64 bits that `size` announces.
+    // fi_profile(3): `data` has room for 64 bits.
     let (data, size) = (data.cast::<c_void>(), &raw mut size);
     let read: ssize_t =
         call_slot!(first (prof_fid, var_id, data, size) => fid_profile.ops.read_var);
@@ -45,7 +45,7 @@ pub unsafe extern "C" fn fi_profile_open(
         )
     };
     if answer == 0 {
-        // SAFETY: fi_profile(3): what was opened is the `ops` member of a profile object.
+        // SAFETY: fi_profile(3): `ops` points to the member `ops` of a profile object.
         unsafe { prof_fid.write(ops.byte_sub(offset_of!(fid_profile, ops)).cast()) };
     }
     answer

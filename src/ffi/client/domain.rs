@@ -16,8 +16,8 @@ pub type Domain = Handle<fid_domain>;
 
 impl Domain {
     /// # Safety
-    /// Calls on the domain, and on all that is opened on it, come from as many threads at a time as the entry's
-    /// threading level and its control progress allow: fi_domain(3).
+    /// Threads call the domain and its objects concurrently only as far as the threading level and the control progress
+    /// of the entry allow: fi_domain(3).
     pub unsafe fn open(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
         let mut domain = null_mut();
         // SAFETY: the fabric is open and kept; the entry is read during the call; `domain` is written on success.
@@ -31,14 +31,14 @@ impl Domain {
     /// Opens a domain that any number of threads may call. FI_EINVAL: the entry's threading level promises less.
     pub fn open_thread_safe(fabric: &Arc<Fabric>, info: Info<'_>) -> Result<Arc<Domain>> {
         let serialized = |attr: &fi_domain_attr| {
-            // SAFETY: both names of the place have the same type.
+            // SAFETY: both members of the union have the same type.
             let progress = unsafe { attr.anonymous.progress };
             attr.threading != FI_THREAD_SAFE || progress == FI_PROGRESS_CONTROL_UNIFIED
         };
         if info.domain().is_none_or(serialized) {
             return Err(Error::INVAL);
         }
-        // SAFETY: fi_domain(3): with this level, and with control progress apart, all threads may call at a time.
+        // SAFETY: fi_domain(3): with this level, and without unified control progress, all threads may call at a time.
         unsafe { Domain::open(fabric, info) }
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints and shared receive contexts: fi_endpoint(3). What they post is in `msg`, `rma` and `atomic`, how they
-//! connect in `cm`.
+//! Endpoints and shared receive contexts: fi_endpoint(3). `msg`, `rma` and `atomic` have their operations, `cm` their
+//! connections.
 
 use core::ffi::{c_int, c_void};
 use core::ptr::{null_mut, without_provenance_mut};
@@ -18,20 +18,20 @@ use crate::ffi::slots;
 
 pub type Ep = Handle<fid_ep>;
 
-/// A type that options of level FI_OPT_ENDPOINT have as their value.
+/// A type of values of options of level FI_OPT_ENDPOINT.
 ///
 /// # Safety
-/// Any bytes are a value.
+/// All bytes are valid values.
 pub unsafe trait OptValue: Copy + Default {}
 // SAFETY: an integer.
 unsafe impl OptValue for usize {}
-// SAFETY: an integer; also what options have that are a C `bool` in an `int`.
+// SAFETY: an integer; also for options that store a C `bool` in an `int`.
 unsafe impl OptValue for c_int {}
 // SAFETY: an integer; also a C `bool`.
 unsafe impl OptValue for u8 {}
 
 impl Ep {
-    /// An endpoint for `info`: active, or for the connection request that the entry came with.
+    /// Opens an active endpoint for `info`, which may be the entry of a connection request.
     pub fn open(domain: &Arc<Domain>, info: Info<'_>) -> Result<Arc<Ep>> {
         let mut ep = null_mut();
         // SAFETY: the domain is open and kept; the entry is read during the call; `ep` is written on success.
@@ -42,7 +42,7 @@ impl Ep {
         }
     }
 
-    /// A shared receive context. Endpoints are bound to it with `bind`.
+    /// Opens a shared receive context. Endpoints are bound to it with `bind`.
     pub fn open_srx(domain: &Arc<Domain>, attr: Option<&fi_rx_attr>) -> Result<Arc<Ep>> {
         let attr = attr.map_or(null_mut(), |attr| core::ptr::from_ref(attr).cast_mut());
         let kept: Vec<Kept> = vec![domain.clone()];
@@ -55,11 +55,11 @@ impl Ep {
         }
     }
 
-    /// The value of an option.
+    /// Returns the value of an option.
     pub fn getopt<T: OptValue>(&self, name: c_int) -> Result<T> {
         let mut value = T::default();
         let mut len = size_of::<T>();
-        // SAFETY: the endpoint is open; `len` is the room at `value`, for whose type any bytes will do.
+        // SAFETY: the endpoint is open; `len` is the size of `value`, whose type accepts any bytes.
         let code = unsafe {
             let at = (&raw mut value).cast();
             slots::ep::getopt(self.fid(), FI_OPT_ENDPOINT, name, at, &raw mut len)
@@ -80,25 +80,25 @@ impl Ep {
         posted(unsafe { slots::ep::tx_flush(self.as_ptr(), 0) })
     }
 
-    /// Ends the operation that was posted with this context, if that can be done.
+    /// Cancels the operation that was posted with this context, if that is possible.
     pub fn cancel(&self, context: usize) -> Result {
-        // SAFETY: the endpoint is open; the context is compared, not followed, unless an operation has it.
+        // SAFETY: the endpoint is open; the context is only compared, unless an operation has it.
         posted(unsafe { slots::ep::cancel(self.fid(), without_provenance_mut(context)) })
     }
 
-    /// How many more receives there is room for.
+    /// Returns how many more receives can be posted.
     pub fn rx_size_left(&self) -> Result<usize> {
         // SAFETY: the endpoint is open.
         count(unsafe { slots::ep::rx_size_left(self.as_ptr()) })
     }
 
-    /// How many more operations there is room for.
+    /// Returns how many more operations can be posted.
     pub fn tx_size_left(&self) -> Result<usize> {
         // SAFETY: the endpoint is open.
         count(unsafe { slots::ep::tx_size_left(self.as_ptr()) })
     }
 
-    /// The buffer of an operation that has ended; none if it was posted without, or by another endpoint.
+    /// Returns the buffer of an operation that has ended; None if it has no buffer, or belongs to another endpoint.
     pub fn reclaim(&self, done: Done) -> Option<Buffer> {
         self.more().reclaim(done)
     }

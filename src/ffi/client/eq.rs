@@ -225,5 +225,5 @@ unsafe fn owned(kind: u32, entry: &[u64], len: usize) -> Event {
 
 /// Room for an entry with the connection data that providers allow.
 const ENTRY_WORDS: usize = 512 / 8;
-/// No provider's data is longer.
+/// Limit on the entry; no provider's data is longer.
 const MAX_ENTRY_WORDS: usize = 64 * 1024 / 8;

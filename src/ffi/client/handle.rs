@@ -47,7 +47,7 @@ objects! {
     fid_pep "passive endpoint" ();
 }
 
-/// Something that must outlive an object.
+/// A resource that must outlive an object.
 pub(super) type Kept = Arc<dyn Any + Send + Sync>;
 
 /// An open object.
@@ -73,8 +73,8 @@ impl<T: Object> Handle<T> {
     /// Makes a handle from the results of an opening call.
     ///
     /// # Safety
-    /// If `code` is 0, `raw` is NULL or an object that this call has opened and that only this handle closes. Until it
-    /// is closed it may use what is in `kept`, and nothing else that can go away.
+    /// If `code` is 0, `raw` is NULL or an object that this call has opened and that only this handle closes. All
+    /// resources that it uses until then are in `kept`, or are never freed.
     pub(super) unsafe fn opened(
         code: c_int,
         raw: *mut T,
@@ -210,7 +210,7 @@ impl<T: Object> Drop for Handle<T> {
         if !self.closed
             && let Err(error) = self.end()
         {
-            // The object still exists and may use what was kept for it, so that is never freed.
+            // The object still exists and may use the resources kept for it, so they are never freed.
             unclosed(T::NAME, error);
             return;
         }

@@ -88,7 +88,7 @@ impl<'a> Iterator for Infos<'a> {
 pub struct Info<'a>(&'a fi_info);
 
 impl<'a> Info<'a> {
-    /// An entry that is not in an `InfoList`.
+    /// Makes a value for an entry that is not in an `InfoList`.
     ///
     /// # Safety
     /// Its pointers are NULL or valid for their types, and the data is unchanged for 'a.
@@ -173,7 +173,7 @@ impl<'a> Info<'a> {
         mr_mode & FI_MR_LOCAL != 0 || self.0.mode & FI_LOCAL_MR != 0
     }
 
-    /// Number of bytes before each message that belong to the provider.
+    /// Returns the number of bytes before each message that belong to the provider.
     pub fn msg_prefix(&self) -> usize {
         let has_prefix = self.0.mode & FI_MSG_PREFIX != 0;
         let ep = self.ep().filter(|_| has_prefix);
@@ -181,5 +181,5 @@ impl<'a> Info<'a> {
     }
 }
 
-/// No provider's addresses are longer.
+/// Limit on an address; no provider's addresses are longer.
 const MAX_ADDR: usize = 4096;

@@ -178,8 +178,8 @@ impl Buffer {
         self.context.addr().get()
     }
 
-    /// Number of bytes before the message that belong to the provider. Lengths of operations and completions include
-    /// them.
+    /// Returns the number of bytes before the message that belong to the provider. Lengths of operations and
+    /// completions include them.
     pub fn prefix(&self) -> usize {
         self.prefix
     }

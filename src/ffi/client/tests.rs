@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Handles over a hand-made provider, and over this library's.
+//! Handles over a mock provider, and over this library's provider tcp.
 
 pub mod foreign;
 

@@ -14,7 +14,7 @@ pub(super) enum Contexts {
     Structs(Vec<Box<[Room]>>),
 }
 
-/// Belongs to the provider while an operation has it.
+/// A context struct, which belongs to the provider while an operation uses it.
 #[repr(transparent)]
 pub(super) struct Room(UnsafeCell<fi_context2>);
 

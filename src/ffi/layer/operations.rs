@@ -49,7 +49,7 @@ pub struct Closed(usize);
 
 #[cfg(test)]
 impl Closed {
-    /// Pretends that the endpoint is closed.
+    /// Returns the proof for an endpoint that is still open, for tests.
     pub fn of(ep: &Ep) -> Closed {
         Closed(ep.number())
     }
@@ -315,7 +315,7 @@ impl<T> Drop for Operations<T> {
     }
 }
 
-/// A number that no queue has.
+/// A queue number that no queue has.
 const NOWHERE: usize = 0;
 
 fn rma<'a>(

@@ -153,7 +153,7 @@ impl Slot {
     }
 }
 
-/// Slots do not share cache lines.
+/// Alignment of slots, which do not share cache lines.
 const LINE: usize = 64;
 /// Approximate number of bytes that are registered together.
 const CHUNK: usize = 1 << 18;

@@ -65,7 +65,7 @@ impl Registrar {
         self.local
     }
 
-    /// Number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
+    /// Returns the number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
     pub fn prefix(&self) -> usize {
         self.prefix
     }

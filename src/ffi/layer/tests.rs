@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Ownership of an operation's memory, over a hand-made provider. Its descriptors are 0xde5c.
+//! Ownership of an operation's memory, over a mock provider. Its descriptors are 0xde5c.
 
 use std::sync::Arc;
 
@@ -220,7 +220,7 @@ fn completions_of_a_closed_endpoint_are_nobodys() {
         assert!(all.get(&first).is_none() && all.end(first).is_none());
         assert_eq!(all.get(&second), Some(&"after"));
         assert!(all.end(second).is_some());
-        // Then its entry is free again.
+        // Then the entry of that operation is free again.
         assert_eq!(all.places(), 1);
         all.read_empty(&below.cq);
         assert_eq!((all.places(), all.len()), (0, 0));

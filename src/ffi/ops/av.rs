@@ -266,7 +266,7 @@ fn symmetric_addresses(
     names
 }
 
-/// More addresses than this in one call are a caller's mistake.
+/// Limit on addresses in one call; more are a caller's mistake.
 const SYM_LIMIT: usize = 1 << 24;
 
 unsafe extern "C" fn remove<T: AvCalls>(
@@ -306,7 +306,7 @@ unsafe extern "C" fn lookup<T: AvCalls>(
     status(result)
 }
 
-/// Flags request what a device stores about a peer; there is no such device.
+/// fi_av_lookup2: flags request the address in a device's form, which no provider here has.
 unsafe extern "C" fn lookup2<T: AvCalls>(
     a: *mut fid_av,
     fi_addr: fi_addr_t,
@@ -420,7 +420,7 @@ unsafe extern "C" fn insert_auth_key<T: AvCalls>(
     }))
 }
 
-/// No provider has longer keys.
+/// Limit on a key; no provider has longer ones.
 const KEY_LIMIT: usize = 4096;
 
 unsafe extern "C" fn lookup_auth_key<T: AvCalls>(

@@ -31,9 +31,9 @@ pub struct CqErr {
 }
 
 pub trait CqCalls: Kind<Head = fid_cq> {
-    /// 64-bit words per entry of this queue's format.
+    /// Returns the number of 64-bit words per entry of this queue's format.
     fn words(&self) -> usize;
-    /// The API version that the fabric was opened with; it determines the size of a `fi_cq_err_entry`.
+    /// Returns the API version that the fabric was opened with; it determines the size of a `fi_cq_err_entry`.
     fn api_version(&self) -> u32;
     /// Reads up to `max` entries, and their sources if there is a buffer for them.
     fn read(&self, max: usize, out: Words<'_>, src: Option<Words<'_>>) -> Result<usize>;
@@ -55,7 +55,8 @@ pub trait CqCalls: Kind<Head = fid_cq> {
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>>;
 }
 
-/// The calls of a queue that belongs to another provider: fi_peer(3) leaves only progress.
+/// Returns the table of a queue whose entries go to another provider: fi_peer(3) permits only calls that drive
+/// progress.
 pub fn driven_table<T: CqCalls>() -> &'static fi_ops_cq {
     &fi_ops_cq {
         read: Some(drive::<T>),

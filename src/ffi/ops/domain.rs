@@ -328,7 +328,7 @@ unsafe extern "C" fn query_collective<T: DomainCalls>(
             let asked = opt(attr).ok_or(Error::INVAL)?;
             let what = match flags {
                 0 => coll,
-                // The other form of a reduction whose result is scattered.
+                // Another notation of a reduction whose result is scattered.
                 flags if flags == u64::from(FI_SCATTER.0) => FI_REDUCE_SCATTER,
                 _ => return Err(Error::BADFLAGS),
             };
@@ -365,7 +365,7 @@ unsafe extern "C" fn query_atomic<T: DomainCalls>(
             };
             match flags & !(FI_FETCH_ATOMIC | FI_COMPARE_ATOMIC) {
                 0 => {}
-                // Tagged receive buffers as targets.
+                // FI_TAGGED makes posted receives of tagged messages the target, which no provider here supports.
                 FI_TAGGED => return Err(Error::OPNOTSUPP),
                 _ => return Err(Error::BADFLAGS),
             }

@@ -10,7 +10,7 @@ use crate::ffi::ops::missing::Missing;
 use crate::ffi::ops::{answer, object, status};
 use crate::ffi::user;
 
-/// The value of an option; its kind gives the size that C must name.
+/// The value of an option; its kind determines the size that C must pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptValue {
     Size(usize),
@@ -76,14 +76,14 @@ unsafe extern "C" fn getopt<T: EpCalls>(
             return Err(Error::INVAL);
         }
         let value = ep.get_opt(name)?;
-        // SAFETY: fi_endpoint(3): `optlen` is the size of the room at `optval`.
+        // SAFETY: fi_endpoint(3): `optlen` is the size of the buffer at `optval`.
         unsafe { write_value(value, optval, optlen) }
     });
     status(result)
 }
 
 /// # Safety
-/// `optlen` must be writable and tell the size of the room at `optval`.
+/// `optlen` must be writable and hold the size of the buffer at `optval`.
 unsafe fn write_value(value: OptValue, optval: *mut c_void, optlen: *mut usize) -> Result {
     // SAFETY: promised by the caller.
     unsafe {

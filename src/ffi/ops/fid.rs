@@ -161,7 +161,7 @@ unsafe fn refresh<T: Kind>(this: &T, modify: *const fi_mr_modify) -> Result {
     this.refresh(&ranges, flags)
 }
 
-/// More ranges than this in one call are a caller's mistake.
+/// Limit on ranges in one call; more are a caller's mistake.
 const MAX_RANGES: usize = 1 << 16;
 
 /// fi_mr_raw_attr: returns FI_ETOOSMALL, with the needed size, if the caller's buffer for the key is too small.
@@ -217,7 +217,7 @@ unsafe extern "C" fn ops_open<T: Kind>(
     match unsafe { CStr::from_ptr(name) } == profile::NAME {
         // SAFETY: `ops` receives the result.
         true => unsafe { profile::open(this, ops, context) },
-        // No other tables are offered on any object.
+        // No object has other tables.
         false => Error::NOSYS.negative(),
     }
 }

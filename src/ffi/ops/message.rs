@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The calls that fi_msg(3) and fi_tagged(3) have in common: the same forms, one family with a tag. Each family is made
-//! by `message_ops!` in its own file.
+//! The calls that fi_msg(3) and fi_tagged(3) have in common: the same forms, one family with a tag. `message_ops!`
+//! generates each family in its own file.
 
-/// The value given, or 0 where the family has none.
+/// The value, or 0 if the family has none.
 macro_rules! or_zero {
     () => {
         0
@@ -32,7 +32,7 @@ macro_rules! message_ops {
             }
         }
 
-        /// For an endpoint that only receives (a shared receive context).
+        /// Returns the table of an endpoint that only receives (a shared receive context).
         pub fn receive_table<T: DataPath>() -> &'static $ops {
             &$ops {
                 recv: Some(recv::<T>),
@@ -43,7 +43,7 @@ macro_rules! message_ops {
             }
         }
 
-        /// For one that only sends (a transmit context).
+        /// Returns the table of an endpoint that only sends (a transmit context).
         pub fn send_table<T: DataPath>() -> &'static $ops {
             &$ops {
                 send: Some(send::<T>),
@@ -68,9 +68,9 @@ macro_rules! message_ops {
             $ignore: u64,)?
             context: *mut c_void,
         ) -> isize {
-            // SAFETY: the manual page: an open endpoint; the caller leaves the buffer to the library until the completion.
+            // SAFETY: the manual page: an open endpoint; the buffer belongs to the library until the completion.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
-            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Context::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, piece): (&T, _)| {
@@ -98,7 +98,7 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: as in `recv`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
-            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Context::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {
@@ -153,10 +153,10 @@ macro_rules! message_ops {
             }))
         }
 
-        /// The plain call: one buffer, the endpoint's flags or those of an inject call.
+        /// Sends one buffer, with the endpoint's flags or those of an inject call.
         ///
         /// # Safety
-        /// As the manual page says of the arguments.
+        /// As the manual page requires for the arguments.
         #[inline]
         #[allow(clippy::too_many_arguments)] // Those of the C call.
         unsafe fn send_one<T: DataPath>(
@@ -170,10 +170,10 @@ macro_rules! message_ops {
             data: u64,
             tag: u64,
         ) -> isize {
-            // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion (or, for inject,
-            // the return) of the call.
+            // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion
+            // (for inject calls, until the return).
             let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
-            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Context::new(context) };
             probe::post(ep.addr(), context.number(), dest, tag);
             status(call().and_then(|(ep, piece): (&T, _)| {
@@ -199,7 +199,7 @@ macro_rules! message_ops {
             $($tag: u64,)?
             context: *mut c_void,
         ) -> isize {
-            // SAFETY: the caller's promise, handed on.
+            // SAFETY: the caller's promise, passed on.
             unsafe { send_one::<T>(ep, buf, len, desc, dest_addr, context, by_default, 0, or_zero!($($tag)?)) }
         }
 
@@ -214,7 +214,7 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             let flags = |ep: &T, _: usize| Ok(ep.tx_flags() | OpFlags::REMOTE_CQ_DATA);
-            // SAFETY: the caller's promise, handed on.
+            // SAFETY: the caller's promise, passed on.
             unsafe { send_one::<T>(ep, buf, len, desc, dest_addr, context, flags, data, or_zero!($($tag)?)) }
         }
 
@@ -227,7 +227,7 @@ macro_rules! message_ops {
         ) -> isize {
             let none = core::ptr::null_mut();
             let flags = |ep: &T, len: usize| injected(ep, What::$what, len, FI_SEND);
-            // SAFETY: the caller's promise, handed on.
+            // SAFETY: the caller's promise, passed on.
             unsafe { send_one::<T>(ep, buf, len, none, dest_addr, none, flags, 0, or_zero!($($tag)?)) }
         }
 
@@ -241,7 +241,7 @@ macro_rules! message_ops {
         ) -> isize {
             let none = core::ptr::null_mut();
             let flags = |ep: &T, len: usize| Ok(injected(ep, What::$what, len, FI_SEND)? | OpFlags::REMOTE_CQ_DATA);
-            // SAFETY: the caller's promise, handed on.
+            // SAFETY: the caller's promise, passed on.
             unsafe { send_one::<T>(ep, buf, len, none, dest_addr, none, flags, data, or_zero!($($tag)?)) }
         }
 
@@ -256,7 +256,7 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
-            // SAFETY: the manual page: the caller's context is what the flags ask for.
+            // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Context::new(context) };
             probe::post(ep.addr(), context.number(), dest_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {

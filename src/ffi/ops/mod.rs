@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One file per ops table: the trait behind it, the C functions made from the trait, the table.
+//! One file per ops table: the trait behind it, the C functions generated from the trait, and the table.
 //!
-//! Here, and only here, C arguments are read and results become numbers.
+//! Only this module reads C arguments and converts results to C return values.
 
 pub mod atomic;
 pub mod av;
@@ -34,7 +34,7 @@ use core::ffi::c_int;
 
 use crate::base::{Error, Result};
 
-/// A result as C returns it: the value, or the negative error number.
+/// Converts a result to a C return value: the value, or the negative error number.
 #[inline]
 pub fn answer<R: FromCode + TryFrom<usize>>(result: Result<usize>) -> R {
     match result {
@@ -71,7 +71,7 @@ impl FromCode for isize {
     }
 }
 
-/// What a call answers when its handle is NULL.
+/// Returns the object of a handle, or `INVAL` if the handle is NULL.
 #[inline]
 fn object<T>(object: Option<&T>) -> Result<&T> {
     object.ok_or(Error::INVAL)

@@ -29,12 +29,12 @@ pub struct MrRequest<'a> {
 pub trait MrCalls: Kind<Head = fid_domain> {
     fn api_version(&self) -> u32;
     fn iov_limit(&self) -> usize;
-    /// Whether registrations name the kind of memory (FI_HMEM).
+    /// Whether registrations specify the kind of memory (FI_HMEM).
     fn names_devices(&self) -> bool;
     /// Whether `fi_mr_auth_key` names keys (FI_AV_AUTH_KEY).
     fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
-    /// Called after the caller has the handle, so that an event may report the registration (FI_REG_MR).
+    /// Runs after the handle was stored for the caller, so an event may report the registration now (FI_REG_MR).
     fn registered(&self, mr: usize, context: usize);
 }
 
@@ -204,8 +204,8 @@ unsafe fn read_attr<'a, T: MrCalls>(
     let named = domain.has_keys_in_av() && auth_key_size == size_of::<fi_mr_auth_key>();
     let keys_of = match &auth_key {
         Some(bytes) if named => {
-            // SAFETY: as many bytes as the struct has, of integers and a pointer; the copy need not be aligned. fi_mr(3): the
-            // vector is open.
+            // SAFETY: the key has the size of the struct, which consists of integers and a pointer; the copy need not
+            // be aligned. fi_mr(3): the vector is open.
             unsafe {
                 let keys = bytes.as_ptr().cast::<fi_mr_auth_key>().read_unaligned();
                 (!keys.av.is_null()).then(|| (Other::new(keys.av.cast()), keys.src_addr))

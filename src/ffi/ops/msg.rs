@@ -11,12 +11,12 @@ use crate::ffi::ops::status;
 use crate::ffi::ops::transfer::*;
 use crate::sys::probe;
 
-/// Flags that fi_recvmsg has beyond those of all receives.
+/// Flags that fi_recvmsg takes in addition to those of all receives.
 fn more_recv_flags<T: DataPath>(_ep: &T) -> OpFlags {
     OpFlags::MULTI_RECV | OpFlags::TRANSMIT_COMPLETE
 }
 
-/// Of fi_sendmsg.
+/// Checks the flags of fi_sendmsg.
 #[inline]
 fn check_message_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
     check_send_flags(ep, flags)

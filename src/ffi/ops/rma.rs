@@ -25,7 +25,7 @@ pub fn table<T: DataPath>() -> &'static fi_ops_rma {
     }
 }
 
-/// For an endpoint that only reads.
+/// Returns the table of an endpoint that only reads.
 pub fn read_table<T: DataPath>() -> &'static fi_ops_rma {
     &fi_ops_rma {
         read: Some(read::<T>),
@@ -35,7 +35,7 @@ pub fn read_table<T: DataPath>() -> &'static fi_ops_rma {
     }
 }
 
-/// For an endpoint that only writes.
+/// Returns the table of an endpoint that only writes.
 pub fn write_table<T: DataPath>() -> &'static fi_ops_rma {
     &fi_ops_rma {
         write: Some(write::<T>),

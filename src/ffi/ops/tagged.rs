@@ -19,7 +19,7 @@ fn more_recv_flags<T: DataPath>(ep: &T) -> OpFlags {
     }
 }
 
-/// Of fi_tsendmsg.
+/// Checks the flags of fi_tsendmsg.
 #[inline]
 fn check_message_flags<T: DataPath>(_ep: &T, flags: OpFlags) -> Result {
     check_flags(flags, MESSAGE_FLAGS)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Every call form through its table: an endpoint that asks for descriptors sees those that were given, piece by piece.
+//! Calls every form through its table: an endpoint that uses descriptors gets those of the call, piece by piece.
 
 mod deferred;
 mod flags;
@@ -18,11 +18,11 @@ use crate::base::{IoVec, OpFlags, Result};
 use crate::ffi::{Kind, object};
 use crate::hmem::Desc;
 
-/// What the last operation came with.
+/// An endpoint that records the last operation.
 #[derive(Default)]
 struct Probe {
     seen: Mutex<Vec<Vec<Desc>>>,
-    /// The flags of the last operation, and those of calls that name none.
+    /// The flags of the last operation; `op_flags` are the default flags.
     flags: AtomicU64,
     op_flags: AtomicU64,
 }
@@ -106,10 +106,10 @@ impl CollectiveCalls for Probe {
     }
 }
 
-/// A probe's handle, and memory and descriptors to call it with.
+/// A probe's handle, with memory and descriptors for its calls.
 struct Bench {
     ep: *mut fid_ep,
-    /// Room for what the calls name.
+    /// Memory for the buffers of the calls.
     words: [u64; 8],
     marks: [u8; 6],
 }
@@ -135,16 +135,16 @@ impl Bench {
     }
 
     fn probe(&self) -> &Probe {
-        // SAFETY: opened above, closed when the bench goes.
+        // SAFETY: opened above, closed when the bench is dropped.
         unsafe { object::get(self.ep) }.unwrap()
     }
 
-    /// A descriptor like no other.
+    /// Returns a unique descriptor.
     fn desc(&self, i: usize) -> *mut c_void {
         (&raw const self.marks[i]).cast_mut().cast()
     }
 
-    /// The call was taken, and its roles came with these descriptors.
+    /// Checks that the call succeeded and that its roles have these descriptors.
     fn expect(&self, name: &str, code: isize, roles: &[&[usize]]) {
         assert_eq!(code, 0, "{name}");
         let of = |role: &&[usize]| -> Vec<Desc> {
@@ -154,7 +154,7 @@ impl Bench {
         assert_eq!(self.probe().take(), wanted, "{name}");
     }
 
-    /// As `expect`, of a call that has no descriptors.
+    /// As `expect`, for a call that has no descriptors.
     fn expect_none(&self, name: &str, code: isize, roles: &[usize]) {
         assert_eq!(code, 0, "{name}");
         let wanted: Vec<_> = roles.iter().map(|&n| vec![Desc::NONE; n]).collect();
@@ -297,7 +297,7 @@ fn of_reads_and_writes() {
     b.expect("writemsg", call!(t, writemsg, b.ep, &m, 0), two);
 }
 
-/// An atomic message of two pieces with descriptors `ds`.
+/// Returns an atomic message of two pieces with descriptors `ds`.
 fn atomic_msg(iocs: &[fi_ioc; 2], ds: *mut *mut c_void, target: &fi_rma_ioc) -> fi_msg_atomic {
     fi_msg_atomic {
         msg_iov: iocs.as_ptr(),
@@ -370,7 +370,7 @@ fn of_collectives() {
     let code = call!(t, broadcast, b.ep, buf, 1, d, 0, 0, ty, 0, NO);
     b.expect("broadcast", code, &[&[0], &[0]]);
     for (name, slot) in [("alltoall", t.alltoall), ("allgather", t.allgather)] {
-        // SAFETY: as in `call`; so it is below.
+        // SAFETY: as in `call`; likewise below.
         let code = unsafe { (slot.unwrap())(b.ep, buf, 1, d, out, r, 0, ty, 0, NO) };
         b.expect(name, code, both);
     }
@@ -399,7 +399,7 @@ fn an_array_that_nobody_asks_for_is_not_read() {
         iov_len: 8,
     };
     let unset = core::ptr::without_provenance::<*mut c_void>(8);
-    // SAFETY: one piece; nothing is at `unset`.
+    // SAFETY: one piece; `unset` is not read.
     let iov = unsafe { IoVec::<crate::hmem::Host>::new(&piece, unset, 1) };
     assert!(iov.is_some());
     // SAFETY: no piece.

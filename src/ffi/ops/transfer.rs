@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One description for all call forms of data transfer: fi_msg(3), fi_tagged(3), fi_rma(3).
+//! Operations of data transfer, one description for all forms of the calls: fi_msg(3), fi_tagged(3), fi_rma(3).
 
 use core::ffi::c_void;
 
@@ -11,7 +11,7 @@ use crate::ffi::object::{self, Kind};
 use crate::ffi::ops::object;
 use crate::hmem::{Desc, Host, Memory};
 
-/// What an operation is; the order is that of `sync::stats::Tally::begun`.
+/// Kind of an operation; the order is that of `sync::stats::Tally::begun`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     Msg,
@@ -36,9 +36,8 @@ const _: () = assert!(size_of::<RemoteSeg>() == size_of::<fi_rma_iov>());
 const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
-/// The context of an operation, as its call gave it. Only calls make one, so that nobody takes another number for what
-/// FI_TRIGGER asks of it.
-/// The default is NULL.
+/// The context argument of a call. Only the entry points of calls create one, so every `Context` fulfils the promise
+/// that FI_TRIGGER requires (see `new`). The default is NULL.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(transparent)]
 pub struct Context(usize);
@@ -57,7 +56,7 @@ impl Context {
         self.0
     }
 
-    /// A context for a test, of an operation without FI_TRIGGER.
+    /// Returns a context for a test, of an operation without FI_TRIGGER.
     #[cfg(test)]
     pub fn of_test(number: usize) -> Context {
         Context(number)
@@ -171,13 +170,13 @@ impl<M: Memory> From<OneRx<M>> for Rx<M> {
 }
 
 pub trait DataPath: Kind<Head = fid_ep> {
-    /// What it has to know of the memory of its operations.
+    /// Attributes that the endpoint needs for the memory of its operations.
     type Memory: Memory;
 
-    /// If it is posted its memory is taken.
+    /// Posts an operation. On success the endpoint has taken the memory out of `tx`.
     fn transmit(&self, tx: &mut Tx<'_, Self::Memory>) -> Result;
     fn receive(&self, rx: Rx<Self::Memory>) -> Result;
-    /// As `transmit` and `receive`, which they may leave it to.
+    /// The same for an operation of one buffer. The default calls `transmit` or `receive`.
     #[inline]
     fn transmit_one(&self, tx: OneTx<Self::Memory>) -> Result {
         self.transmit(&mut tx.into())
@@ -194,21 +193,21 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn start_receives(&self) -> Result {
         Err(Error::NOSYS)
     }
-    /// Flags of calls that name none: the endpoint's op_flags, with FI_COMPLETION if the queue was bound without
-    /// FI_SELECTIVE_COMPLETION.
+    /// Flags of calls without a flags argument: the endpoint's op_flags, with FI_COMPLETION if the queue was bound
+    /// without FI_SELECTIVE_COMPLETION.
     fn tx_flags(&self) -> OpFlags;
     fn rx_flags(&self) -> OpFlags;
-    /// FI_COMPLETION if the queue was bound without FI_SELECTIVE_COMPLETION, else 0: added to the flags of the msg
-    /// forms.
+    /// Flags that are added to those of the msg forms: FI_COMPLETION if the queue was bound without
+    /// FI_SELECTIVE_COMPLETION, else 0.
     fn tx_implied(&self) -> OpFlags;
     fn rx_implied(&self) -> OpFlags;
-    /// Flags of an inject call, of which a counter bound with `counted` (FI_SEND or FI_WRITE) sees the completion: the
-    /// buffer is free on return, success is not reported on a queue.
+    /// Flags of an inject call: the buffer is free on return, and success is not reported on a queue. A counter that is
+    /// bound with `counted` (FI_SEND or FI_WRITE) counts the completion.
     #[inline]
     fn inject_flags(&self, _counted: u64) -> OpFlags {
         OpFlags::INJECT
     }
-    /// FI_TAGGED_MULTI_RECV: tagged receives may ask for FI_MULTI_RECV.
+    /// FI_TAGGED_MULTI_RECV: tagged receives may have the flag FI_MULTI_RECV.
     fn takes_many_tagged(&self) -> bool {
         false
     }
@@ -216,15 +215,15 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn takes_multicast(&self) -> bool {
         false
     }
-    /// The most that a call with FI_INJECT takes.
+    /// Most bytes of a call with FI_INJECT.
     #[inline]
     fn inject_size(&self, _what: What) -> usize {
         0
     }
 }
 
-/// fi_endpoint(3), inject_size: limits the calls that ask for FI_INJECT themselves. As an endpoint's default flag it
-/// gives back the buffers of every send, which are copied whatever their size.
+/// fi_endpoint(3): checks a call with the flag FI_INJECT against inject_size. FI_INJECT as a default flag of the
+/// endpoint has no such limit: then every send is copied, whatever its size.
 #[inline]
 pub(super) fn check_inject<T: DataPath>(ep: &T, what: What, flags: OpFlags, len: usize) -> Result {
     match flags.contains(OpFlags::INJECT) && len > ep.inject_size(what) {
@@ -243,13 +242,13 @@ fn too_long(len: usize, most: usize) -> Error {
     Error::INVAL
 }
 
-/// Flags of a call that names none.
+/// Flags of a call without a flags argument.
 #[inline]
 pub(super) fn by_default<T: DataPath>(ep: &T, _len: usize) -> Result<OpFlags> {
     Ok(ep.tx_flags())
 }
 
-/// Flags of an inject call that a counter bound with `counted` sees.
+/// Flags of an inject call, whose completion a counter bound with `counted` counts.
 #[inline]
 pub(super) fn injected<T: DataPath>(
     ep: &T,
@@ -269,7 +268,7 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
     object(unsafe { object::get::<T, fid_ep>(ep) })
 }
 
-/// One buffer, and its descriptor.
+/// Returns an I/O vector of one buffer with its descriptor.
 ///
 /// # Safety
 /// `buf[..len]` must stay valid until the completion of the operation.
@@ -286,7 +285,7 @@ pub(super) unsafe fn single<M: Memory>(
 /// As `single`.
 ///
 /// # Safety
-/// As there.
+/// As `single`.
 #[inline]
 pub(super) unsafe fn piece<M: Memory>(
     buf: *const c_void,
@@ -321,8 +320,8 @@ pub(super) unsafe fn several<M: Memory>(
     }
 }
 
-/// A buffer to receive in. Programs post NULL with a length when they expect no bytes; it has room for none, and a
-/// message that brings some is reported as truncated.
+/// A receive buffer. Programs post NULL with a length when they expect no bytes. Such a buffer has length 0, so a
+/// message with data is reported as truncated.
 ///
 /// # Safety
 /// As `single`.
@@ -333,7 +332,7 @@ pub(super) unsafe fn room<M: Memory>(buf: *mut c_void, len: usize, desc: *mut c_
     unsafe { Piece::new(buf.cast(), len, M::of(Desc::new(desc))) }
 }
 
-/// Several buffers to receive in, as `room`.
+/// Several receive buffers, as `room`.
 ///
 /// # Safety
 /// As `IoVec::new`.
@@ -354,15 +353,16 @@ pub(super) const SEND_FLAGS: OpFlags = flags!(OpFlags:
     DELIVERY_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE | FENCE | TRIGGER | AFFINITY
 );
 
-/// Those of messages: nothing makes them durable, so nobody is promised that (fi_cq(3), FI_COMMIT_COMPLETE).
+/// Flags of calls that send messages. FI_COMMIT_COMPLETE is not among them because a received message is not made
+/// durable (fi_cq(3)).
 pub(super) const MESSAGE_FLAGS: OpFlags = SEND_FLAGS.difference(OpFlags::COMMIT_COMPLETE);
 
-/// Those of receiving calls. Each family may have more.
+/// Flags of calls that post receives. Each family of calls may add more.
 pub(super) const RECV_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | MORE | PEEK | CLAIM | DISCARD | TRIGGER
 );
 
-/// As `check_flags`, of a call that sends a message without a tag.
+/// As `check_flags`, for a call that sends an untagged message.
 #[inline]
 pub(super) fn check_send_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
     match flags & !MESSAGE_FLAGS {
@@ -372,7 +372,7 @@ pub(super) fn check_send_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
     }
 }
 
-/// FI_EBADFLAGS for a flag that the call does not have.
+/// Returns FI_EBADFLAGS if there is a flag that the call does not take.
 #[inline]
 pub(super) fn check_flags(flags: OpFlags, known: OpFlags) -> Result {
     match flags & !known {

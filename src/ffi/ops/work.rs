@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that wait for a counter: the context of operations with FI_TRIGGER, and the deferred work of fi_control
-//! (fi_trigger(3)). The caller's structs are copied and not read again.
+//! Operations that wait for a counter: operations with FI_TRIGGER and their contexts, and the deferred work of
+//! fi_control (fi_trigger(3)). The caller's structs are copied and not read again.
 
 mod transfer;
 
@@ -285,7 +285,8 @@ unsafe fn cntr<'a>(op: &fi_op_cntr) -> Other<'a> {
     unsafe { Other::new(op.cntr.cast()) }
 }
 
-/// FI_FLUSH_WORK: returns the counter whose work is flushed, which the argument is or names; `None` means all.
+/// FI_FLUSH_WORK: returns the counter whose work is flushed. The argument is that counter, or a struct that contains
+/// it; `None` means all.
 ///
 /// # Safety
 /// `arg` must be NULL, a handle or a `struct fi_deferred_work`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `struct fi_ops_wr`: fi_wr(3), work requests that are prepared once and queued many times. A record lies in the
-//! buffer of the caller: `record`. How descriptors become records: `prepare`; how records change: `modify`.
+//! `struct fi_ops_wr`: fi_wr(3), work requests that are prepared once and queued many times. `record` defines the
+//! layout of a request in the caller's buffer, `prepare` converts descriptions to records, `modify` changes records.
 
 mod modify;
 mod prepare;
@@ -24,18 +24,19 @@ use record::{COMPARE, PIECES, Queue, RESULT, Route, RxRecord, TARGET, TxHead, Tx
 
 /// An endpoint with FI_WR.
 pub trait WorkPath: AtomicPath {
-    /// The first bytes of the endpoint's records: `record::new_stamp`.
+    /// Returns the first bytes of the endpoint's records: `record::new_stamp`.
     fn stamp(&self) -> u64;
-    /// The route of an operation; of an atomic one without its memory. `NOSYS`: the endpoint has no such operations.
+    /// Returns the route of an operation. An atomic operation is passed without its memory. `NOSYS`: the endpoint does
+    /// not support the operation.
     fn route(&self, tx: &Tx<'_, Self::Memory>) -> Result<Route>;
-    /// The flag that the endpoint's order gives to such operations.
+    /// Returns the flag that the endpoint's message order adds to such operations.
     fn order_flag(&self, what: What) -> OpFlags;
-    /// Like `Route::generation`, for the source of a receive; `None` if the receive takes messages of any peer.
+    /// Like `Route::generation`, for the source of a receive; `None` if the receive accepts messages of any peer.
     fn source(&self, what: What, src: u64) -> Result<Option<u32>>;
-    /// Posts a message by the short path of its route. Returns false if it has done nothing.
+    /// Posts a message by the short path of its route. Returns false if it was not posted.
     fn queue_short(&self, tx: OneTx<Self::Memory>, route: &Route) -> Result<bool>;
-    /// As `transmit`, if the destination is still the one that the request was prepared for; else `INVAL`. So are the
-    /// others.
+    /// As `transmit`, if the destination is still the one that the request was prepared for; else `INVAL`. The methods
+    /// below check the same.
     fn queue(&self, tx: &mut Tx<'_, Self::Memory>, generation: u32) -> Result;
     fn queue_atomic(&self, atomic: &mut Atomic<'_, Self::Memory>, generation: u32) -> Result;
     fn queue_receive(&self, rx: Rx<Self::Memory>, generation: u32) -> Result;
@@ -90,7 +91,7 @@ unsafe extern "C" fn prepare<T: WorkPath>(
     })
 }
 
-/// The route of a record, for its operation as it is now.
+/// Returns the route of a record's current operation.
 fn reroute<T: WorkPath>(ep: &T, record: &TxRecord) -> Result<Route> {
     let what = record.head.what();
     if matches!(what, What::Atomic | What::AtomicFetch) {
@@ -105,7 +106,7 @@ fn reroute<T: WorkPath>(ep: &T, record: &TxRecord) -> Result<Route> {
             target: &[],
         });
     }
-    // SAFETY: nothing reads the memory of the operation, and nothing looks at the context, which is NULL.
+    // SAFETY: `route` reads neither the memory of the operation nor the context, which is NULL.
     unsafe { record.with(OpFlags::empty(), core::ptr::null_mut(), |tx| ep.route(tx)) }
 }
 
@@ -134,9 +135,9 @@ unsafe extern "C" fn queue_tx<T: WorkPath>(
     wr: *mut c_void,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_wr(3): an open endpoint, and a buffer that stays as it is during the call. The stamp says that it
-    // holds a record of ours. The buffers of its operation are left to the library until the completion; the context is
-    // what the flags of the request ask for.
+    // SAFETY: fi_wr(3): an open endpoint, and a buffer that does not change during the call. The stamp shows that it
+    // holds a record of this library. The buffers of its operation belong to the library until the completion; the
+    // context is as the flags of the request require.
     unsafe {
         let path = match endpoint::<T>(ep) {
             Ok(path) if is_own(path, wr, Queue::Transmit) => path,
@@ -174,7 +175,7 @@ unsafe fn queue_any<T: WorkPath>(path: &T, wr: *const c_void, context: *mut c_vo
     })
 }
 
-/// Calls with the atomic operation of a record.
+/// Calls a function with the atomic operation of a record.
 ///
 /// # Safety
 /// As `queue_any`.
@@ -194,7 +195,7 @@ unsafe fn with_atomic<T: WorkPath>(
     }
     let (pieces, target) = (head.pieces, record.target);
     let (mut compare, mut result) = (record.compare, record.result);
-    // The pieces of a record are laid out as those of an atomic call.
+    // The pieces of a record have the layout of those of an atomic call.
     let msg = fi_msg_atomic {
         msg_iov: pieces.as_ptr().cast(),
         desc: core::ptr::null_mut(),
@@ -238,7 +239,7 @@ unsafe extern "C" fn queue_recv<T: WorkPath>(
     wr: *mut c_void,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     unsafe { queue_receive::<T>(ep, wr, context, Queue::Receive) }
 }
 
@@ -247,7 +248,7 @@ unsafe extern "C" fn queue_trecv<T: WorkPath>(
     wr: *mut c_void,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's promise, handed on.
+    // SAFETY: the caller's promise, passed on.
     unsafe { queue_receive::<T>(ep, wr, context, Queue::TaggedReceive) }
 }
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The list of every slot of every ops table that an application's handle carries.
 //!
-//! One entry of the list is a table: a name for it, its type, and the object and the member that lead to it. One line
-//! in it is a slot: when it came, its name, its arguments, its result, and the inline functions of the headers that
-//! call it. The object is the first argument. `later` slots came after the first release of their table: the headers
-//! look for them with FI_CHECK_OP, since a table may be older than they are. `first` slots are called without a look at
-//! the size.
+//! Each entry of the list is a table: its name, its type, and the object and the member that point to it. Each line of
+//! an entry is a slot: its age, its name, its arguments, its result, and the inline functions of the headers that call
+//! it. The object is the first argument. `later` slots were added after the first release of their table: the headers
+//! check for them with FI_CHECK_OP, because a table may be older. `first` slots are called without a check of the size.
 //!
-//! Not here: tables between providers (`fi_peer.h`), and those that an application brings (`fi_ops_log`,
-//! `fi_ops_mem_monitor`). Most of their slots have another first argument than the object that carries them.
+//! The list omits tables between providers (`fi_peer.h`) and tables that an application supplies (`fi_ops_log`,
+//! `fi_ops_mem_monitor`). The first argument of most of their slots is not the object that has the table.
 
-/// Hands the list to the macro `$then`. Its text names types of `abi` and `c_char`, `c_int` and `c_void`, which have to
-/// be in scope where the macro expands it.
+/// Passes the list to the macro `$then`. The list names types of `abi` and `c_char`, `c_int` and `c_void`, which must
+/// be in scope where the macro is expanded.
 macro_rules! each_table {
     ($then:ident) => { $then! {
-        /// What every object has: fi_control(3), fi_open(3), and fi_close and fi_bind of the page of each object.
+        /// Slots of every object: fi_control(3), fi_open(3), and fi_close and fi_bind of the page of each object.
         base: fi_ops in fid.ops {
             first close(fid: *mut fid) -> c_int [fi_close];
             first bind(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int [fi_av_bind fi_domain_bind fi_ep_bind
@@ -40,7 +39,7 @@ macro_rules! each_table {
             later domain2(fabric: *mut fid_fabric, info: *mut fi_info, dom: *mut *mut fid_domain, flags: u64,
                 context: *mut c_void) -> c_int [];
         }
-        /// fi_domain(3), and the opening calls of what is opened on a domain.
+        /// fi_domain(3), and the calls that open the objects of a domain.
         domain: fi_ops_domain in fid_domain.ops {
             first av_open(domain: *mut fid_domain, attr: *mut fi_av_attr, av: *mut *mut fid_av,
                 context: *mut c_void) -> c_int [fi_av_open];
@@ -162,7 +161,7 @@ macro_rules! each_table {
         wait: fi_ops_wait in fid_wait.ops {
             first wait(waitset: *mut fid_wait, timeout: c_int) -> c_int [fi_wait];
         }
-        /// fi_endpoint(3); also of passive endpoints and contexts, whose heads begin alike.
+        /// fi_endpoint(3); also for passive endpoints and contexts, whose structs begin alike.
         ep: fi_ops_ep in fid_ep.ops {
             first cancel(fid: fid_t, context: *mut c_void) -> ssize_t [fi_cancel];
             first getopt(fid: fid_t, level: c_int, optname: c_int, optval: *mut c_void,
@@ -178,7 +177,7 @@ macro_rules! each_table {
             later export_xpu(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int [fi_ep_export_xpu];
             later tx_flush(ep: *mut fid_ep, flags: u64) -> ssize_t [fi_tx_flush];
         }
-        /// fi_cm(3); also of passive endpoints.
+        /// fi_cm(3); also for passive endpoints.
         cm: fi_ops_cm in fid_ep.cm {
             first setname(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c_int [fi_setname];
             first getname(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int [fi_getname];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls through the ops tables of somebody's object: the list of all slots, and what is made from it.
+//! Calls through the ops tables of the objects of any provider: the list of all slots, and the code generated from it.
 //!
-//! From the list come the calls below, which `ffi::client` makes; the exported inline functions (`exports::inline`);
-//! and the tables of slots that are not served (`ffi::ops::missing`). A new slot is added to `abi` and to the list.
+//! The list generates the calls below, which `ffi::client` uses, the exported inline functions (`exports::inline`), and
+//! the tables of slots that are not served (`ffi::ops::missing`). A new slot is added to `abi` and to the list.
 //!
 //! Trusted with: following the pointers of an open object to its tables.
 
-// The list is of the ABI, not of what somebody calls at the moment.
+// The list has all slots of the ABI, also those that this library does not call.
 #![allow(dead_code, unused_imports)]
 
 #[macro_use]
@@ -20,7 +20,7 @@ use crate::abi::*;
 
 pub(crate) use each_table;
 
-/// What a call returns when there is nothing to call.
+/// Return values of a call whose slot cannot be called.
 pub trait Answer {
     /// The object is NULL.
     const INVALID: Self;
@@ -41,18 +41,18 @@ answers! {
     (): (), ();
     c_int: -FI_EINVAL, -FI_ENOSYS;
     isize: -FI_EINVAL as isize, -FI_ENOSYS as isize;
-    // A counter's value.
+    // The value of a counter.
     u64: 0, 0;
     // A message.
     *const c_char: null(), null();
     *mut c_void: null_mut(), null_mut();
 }
 
-/// `call_slot!(age (object, arguments ..) => holder.table.slot)` is the body of a call, in an unsafe function: the
-/// slot's answer, or what [`Answer`] says where the object, the table or the slot is NULL. A `later` slot must also lie
-/// within the size that the table says it has.
+/// `call_slot!(age (object, arguments ..) => holder.table.slot)` is the body of a call, in an unsafe function. It
+/// returns the result of the slot, or a value of [`Answer`] if the object, the table or the slot is NULL. A `later`
+/// slot must also lie within the size that its table states.
 macro_rules! call_slot {
-    // This member came with fi_ops_ep.tx_flush; an older endpoint ends before it.
+    // This member was added together with fi_ops_ep.tx_flush; an older endpoint ends before it.
     ($age:ident ($object:ident $(, $arg:ident)*) => fid_ep.wr.$slot:ident) => {{
         use $crate::ffi::slots::Answer;
         // SAFETY: the caller passes an open endpoint, or NULL.
@@ -69,8 +69,8 @@ macro_rules! call_slot {
         if $object.is_null() {
             return Answer::INVALID;
         }
-        // SAFETY: the caller passes an open object. Its maker keeps its tables in place while it is open. What the
-        // operation asks of the other arguments is between the caller and the operation.
+        // SAFETY: the caller passes an open object, whose provider keeps its tables in place while it is open. The
+        // caller promises that the other arguments are as the operation requires.
         unsafe {
             let table = (*$object.cast::<$holder>()).$table;
             if table.is_null() {
@@ -94,7 +94,7 @@ pub(crate) use call_slot;
 /// Whether an endpoint has the member `wr`: `abi::fi_wr`.
 ///
 /// # Safety
-/// It is open.
+/// The endpoint is open.
 pub unsafe fn has_requests(ep: *const fid_ep) -> bool {
     // SAFETY: promised by the caller.
     let ops = unsafe { (*ep).ops };
@@ -117,14 +117,14 @@ macro_rules! calls {
     )* };
     (@one $slot:ident ($object:ident: $of:ty $(, $arg:ident: $type:ty)*) -> $return:ty,
         $holder:ident.$table:ident) => {
-        /// The slot of this name.
+        /// Calls the slot of this name.
         ///
         /// # Safety
-        /// The object is NULL or open, and the arguments are what the manual page of the call asks for.
+        /// The object is NULL or open, and the arguments are as the manual page of the call requires.
         #[inline]
         #[allow(clippy::too_many_arguments)] // Those of the C call.
         pub unsafe fn $slot($object: $of $(, $arg: $type)*) -> $return {
-            // Safe users rely on it, so the size that a table states counts for all slots.
+            // Safe code relies on this function, so it checks the size of the table for all slots.
             call_slot!(later ($object $(, $arg)*) => $holder.$table.$slot)
         }
     };
@@ -132,7 +132,8 @@ macro_rules! calls {
 
 each_table!(calls);
 
-/// fi_profile(3): what happened, its description, its data and their length, the context given on registration.
+/// fi_profile(3): the profile, the description of the event, its data and their length, the context of the
+/// registration.
 pub type ProfileCallback = Option<
     unsafe extern "C" fn(
         *mut fid_profile,
@@ -143,7 +144,7 @@ pub type ProfileCallback = Option<
     ) -> c_int,
 >;
 
-// The list finds these tables of other endpoints through `fid_ep`.
+// The list also uses `fid_ep` to find these tables of other kinds of endpoints.
 const _: () = {
     assert!(offset_of!(fid_ep, ops) == offset_of!(fid_pep, ops));
     assert!(offset_of!(fid_ep, cm) == offset_of!(fid_pep, cm));

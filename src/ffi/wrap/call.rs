@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One call as a hook sees it: which slot, with which arguments.
+//! A call as hooks see it: the slot and its arguments.
 
 use core::any::Any;
 use core::ffi::{c_char, c_int};
@@ -9,17 +9,17 @@ use super::WITH_IFACE;
 use crate::abi::*;
 use crate::ffi::slots::each_table;
 
-/// What a hook hears of the calls to the objects of its fabric. Threads call at the same time.
+/// Callbacks of a hook for each call to an object of its fabric. Several threads may call them at the same time.
 pub trait Watch: Send + Sync {
-    /// Before the call; `after` gets what it returns.
+    /// Runs before the call. Its return value is passed to `after`.
     fn before(&self, _call: &mut Call<'_>) -> u64 {
         0
     }
 
-    /// After the call: a value, or a negative error number.
+    /// Runs after the call; `result` is the value that the call returns, or a negative error number.
     fn after(&self, call: &Call<'_>, before: u64, result: i64);
 
-    /// An object inside has been closed, of this class (FI_CLASS_*).
+    /// Runs after an object inside, of this class (FI_CLASS_*), was closed.
     fn closed(&self, _object: usize, _class: u32) {}
 }
 
@@ -37,14 +37,14 @@ macro_rules! slots {
 
 each_table!(slots);
 
-/// A slot of a table, as a number below [`Slot::COUNT`].
+/// A slot of an ops table, as a number below [`Slot::COUNT`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slot(u16);
 
 impl Slot {
     pub const COUNT: usize = SLOTS.len();
 
-    /// The slot of this name in the table of this name, as `ffi::slots` has them.
+    /// Returns the slot with this name in the table with this name; both as in `ffi::slots`.
     pub const fn of(table: &str, slot: &str) -> Slot {
         let mut number = 0;
         while number < SLOTS.len() {
@@ -64,7 +64,7 @@ impl Slot {
         usize::from(self.0)
     }
 
-    /// Whether it is of a table of data transfers.
+    /// Whether the slot posts a data transfer.
     #[inline]
     pub fn transfers(self) -> bool {
         const TRANSFERS: [bool; Slot::COUNT] = {
@@ -88,7 +88,7 @@ impl Slot {
         SLOTS[self.number()].0
     }
 
-    /// What hooks call it: the function of the application's without `fi_`, where a slot has one of its own.
+    /// Returns the name that hooks print: the public function without `fi_` if the slot has one, else table and slot.
     pub fn name(self) -> String {
         let (table, slot) = SLOTS[self.number()];
         match (table, slot) {
@@ -105,7 +105,7 @@ impl Slot {
     }
 }
 
-/// Whether the slot starts what FI_MORE held back. It has no data of its own.
+/// Whether the slot starts operations that FI_MORE deferred. Such a slot transfers no data itself.
 const fn is_flush(slot: &str) -> bool {
     is_same(slot, "recv_flush") || is_same(slot, "trecv_flush")
 }
@@ -128,7 +128,7 @@ const fn is_same(one: &str, other: &str) -> bool {
 macro_rules! names {
     ($($name:ident)*) => {
         /// The name of an argument, as `ffi::slots` has it.
-        #[allow(non_camel_case_types, dead_code)] // All that the list has, whoever asks for them.
+        #[allow(non_camel_case_types, dead_code)] // The list has names that no hook uses.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub enum Name { $($name,)* }
     };
@@ -148,30 +148,30 @@ pub struct Call<'a> {
     pub slot: Slot,
     /// The object inside.
     pub object: usize,
-    /// Of a completion queue: the format of its entries.
+    /// For a completion queue, the format of its entries.
     pub(super) format: u32,
-    /// Of a call on an endpoint: the domain inside that it belongs to.
+    /// For a call on an endpoint, its domain (the object inside).
     pub(super) domain: usize,
-    /// The interface of the application, which tells how long its structs are.
+    /// The interface of the application, which determines the length of its structs.
     pub(super) app_api: u32,
     pub(super) names: &'static [Name],
     pub(super) values: &'a mut [u64],
-    /// What arguments point to that the caller's did not; it goes when the call inside has returned.
+    /// Memory behind arguments that were replaced. It is freed after the call inside has returned.
     pub(super) kept: Vec<Box<dyn Any>>,
 }
 
 impl Call<'_> {
-    /// Regions are registered with a kind of memory.
+    /// Whether the application's attributes of regions have `iface`, the kind of memory.
     pub(super) fn has_iface(&self) -> bool {
         self.app_api >= WITH_IFACE
     }
 
-    /// All arguments but the object, as numbers.
+    /// Returns all arguments except the object, as numbers.
     pub fn arguments(&self) -> impl Iterator<Item = (Name, u64)> {
         self.names.iter().copied().zip(self.values.iter().copied())
     }
 
-    /// An argument, as a number; `None` if the call has none of that name.
+    /// Returns an argument as a number, or `None` if the call has none of that name.
     #[inline]
     pub fn argument(&self, which: Name) -> Option<u64> {
         let place = self.names.iter().position(|other| *other == which)?;
@@ -179,7 +179,7 @@ impl Call<'_> {
     }
 }
 
-/// An argument as a number, and back.
+/// Conversion of an argument to a number and back.
 pub(super) trait Raw {
     fn number(&self) -> u64;
     fn of_number(number: u64) -> Self;
@@ -239,7 +239,7 @@ impl<T> Raw for *mut T {
     }
 }
 
-/// What a slot returns.
+/// The return value of a slot, as a number.
 pub(super) trait Outcome {
     fn number(&self) -> i64;
 }

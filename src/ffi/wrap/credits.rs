@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Flow control between a provider and the one layered upon it: calls outside the tables, with endpoints as arguments.
+//! Flow control between a provider and the provider layered on it: calls outside the ops tables that take endpoints.
 
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -40,7 +40,7 @@ pub(super) struct Credits {
     handler: Mutex<Option<SendCredits>>,
 }
 
-/// Replaces a provider's table by the layer's after it was opened.
+/// Replaces the provider's table, which was just opened, by the table of the layer.
 ///
 /// # Safety
 /// `ops` holds a table of that name.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The tables of wrappers: every slot of the list of `ffi::slots`, for each kind of object that has it.
+//! The ops tables of wrappers: every slot of the list of `ffi::slots`, for each kind of object that has it.
 //!
-//! Nothing here but for few exceptions, which are in `special`.
+//! All slots are generated here; the few that need code of their own call `special`.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
@@ -50,11 +50,11 @@ macro_rules! forwards {
     (@slot $module:ident $slot:ident ($object:ident: $of:ty $(, $arg:ident: $type:ty)*) -> $return:ty) => {
         #[allow(clippy::too_many_arguments, unused_mut, unused_variables)]
         unsafe extern "C" fn $slot<H: Wrapped>($object: $of $(, $arg: $type)*) -> $return {
-            // SAFETY: NULL or an open handle, whose table has led here.
+            // SAFETY: NULL or an open handle, because the call came through its table.
             let Some(wrapper) = (unsafe { object::get::<Wrapper<H>, _>($object) }) else {
                 return <$return as Answer>::INVALID;
             };
-            // Relaxed: it changes by calls that the application orders with this one.
+            // Relaxed: the application orders calls that change the flags with this one.
             if wrapper.besides.load(Ordering::Relaxed) == 0 {
                 // SAFETY: as the caller promises for this call.
                 return unsafe { forwards!(@through wrapper $module $slot $object: $of $(, $arg: $type)*) };
@@ -77,9 +77,9 @@ macro_rules! forwards {
             // SAFETY: as the caller promises for this call.
             unsafe { trigger::enter_default_trigger(wrapper, &call) };
             let mut numbers = call.values.iter().copied();
-            // As many values as arguments.
+            // There are as many values as arguments.
             $(let $arg = numbers.next().map_or($arg, <$type as Raw>::of_number);)*
-            // SAFETY: as the caller promises for this call; a watch has put others only where they mean the same.
+            // SAFETY: as the caller promises for this call; a watch replaces values only by equivalent ones.
             let result = unsafe { forwards!(@through wrapper $module $slot $object: $of $(, $arg: $type)*) };
             if let Some(watch) = watch {
                 watch.after(&call, before, Outcome::number(&result));
@@ -91,7 +91,7 @@ macro_rules! forwards {
     // The call of the object inside, with the arguments translated.
     (@through $wrapper:ident $module:ident $slot:ident $object:ident: $of:ty $(, $arg:ident: $type:ty)*) => {{
         $(
-            // Named for its argument; the tuple keeps what `leave` needs.
+            // The variable has the name of the argument; the tuple also keeps the value that `leave` needs.
             let mut $arg = ($arg, <$type as Argument>::Held::default());
             $arg.0 = Argument::enter($arg.0, &mut $arg.1);
         )*

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Local buffers of data transfers, and descriptors for those that come without: fi_msg(3), fi_tagged(3), fi_rma(3),
+//! Local buffers of data transfers, and descriptors for buffers that have none: fi_msg(3), fi_tagged(3), fi_rma(3),
 //! fi_atomic(3), "Local access" of fi_mr(3).
 //!
-//! What the application passes is not written to: where an array or a struct has to be another one, it is a copy, which
-//! lives as long as the call. Nobody has checked the arguments before. What cannot be right is left as it is, for the
-//! provider to refuse.
+//! Arrays and structs of the application are not written to: if one must change, the call gets a copy that lives as
+//! long as the call. The arguments have not been checked yet. Invalid ones are passed on unchanged; the provider
+//! rejects them.
 //!
 //! Trusted with: reading the vectors and structs that the pages describe.
 
@@ -16,11 +16,11 @@ use super::call::{Call, Name, Raw};
 use super::region::{Descriptor, Domain};
 use crate::abi::*;
 
-/// Vectors of more elements are left to the provider, which has a limit of its own (iov_limit).
+/// Longer vectors are passed on unchanged, because the provider rejects them (iov_limit).
 const MAX_COUNT: usize = 64;
 
-/// Asked for each buffer without descriptor: its address and length. Of atomic operations the length counts elements,
-/// and is that of the buffer at least.
+/// Called with address and length of each buffer without a descriptor. The length of an atomic buffer is a number of
+/// elements, so the buffer may have more bytes.
 type Give<'g> = dyn FnMut(usize, usize) -> Option<Descriptor> + 'g;
 
 // A vector of elements has the shape of a vector of bytes.
@@ -31,9 +31,9 @@ const _: () = {
 };
 
 impl Call<'_> {
-    /// Asks for the descriptor of each local buffer of a data transfer that has none, and puts in what is answered.
-    /// Calls that take no descriptor are left alone. The answers are of regions of the domain that `give` gets, and
-    /// those are open until the transfer has completed.
+    /// Calls `give` for each local buffer of a data transfer that has no descriptor, and inserts the descriptor that
+    /// it returns. Calls that take no descriptor are not changed. `give` must return descriptors of regions of the
+    /// domain that it gets, and these regions must stay open until the transfer has completed.
     #[inline]
     pub fn give_descriptors(
         &mut self,
@@ -53,7 +53,7 @@ impl Call<'_> {
             unsafe {
                 match self.slot.table() {
                     "msg" => self.in_message::<fi_msg>(give),
-                    // fi_tagged(3): with these flags the vector counts for nothing.
+                    // fi_tagged(3): with these flags the vector is ignored.
                     "tagged" if self.flags() & (FI_PEEK | FI_DISCARD) != 0 => (),
                     "tagged" => self.in_message::<fi_msg_tagged>(give),
                     "rma" => self.in_message::<fi_msg_rma>(give),
@@ -76,7 +76,7 @@ impl Call<'_> {
         self.buffer(Name::compare, Name::compare_desc, give);
     }
 
-    /// A buffer that is an argument, if the call has it and a descriptor of it.
+    /// Handles a buffer that is an argument, if the call has this argument and its descriptor.
     fn buffer(&mut self, address: Name, descriptor: Name, give: &mut Give<'_>) {
         if let (Some(address), Some(0)) = (self.argument(address), self.argument(descriptor)) {
             let size = self.argument(Name::len).or(self.argument(Name::count));
@@ -86,7 +86,7 @@ impl Call<'_> {
         }
     }
 
-    /// A vector that is an argument, if the call has it.
+    /// Handles a vector that is an argument, if the call has this argument.
     fn vector(&mut self, pieces: Name, array: Name, number: Name, give: &mut Give<'_>) {
         let arguments = (self.argument(pieces), self.argument(array));
         let (Some(iov), Some(desc)) = arguments else {
@@ -94,14 +94,14 @@ impl Call<'_> {
         };
         let count = self.argument(number).unwrap_or(0) as usize;
         let (iov, desc) = (Raw::of_number(iov), Raw::of_number(desc));
-        // SAFETY: the pages above: the caller has as many pieces as it says, and none or as many descriptors.
+        // SAFETY: the pages above: the vector has `count` pieces, and `count` descriptors or none.
         if let Some(given) = unsafe { completed(iov, desc, count, give) } {
             let given = self.keep(given);
             self.put(array, given.number());
         }
     }
 
-    /// The vector of a message, in a copy of that if need be.
+    /// Handles the vector of a message; if a descriptor is inserted, the call gets a copy of the message.
     ///
     /// # Safety
     /// The argument `msg` is such a struct or NULL.
@@ -112,7 +112,7 @@ impl Call<'_> {
             return;
         };
         let (iov, array, count) = message.vector();
-        // SAFETY: the pages above: the caller has as many pieces as it says, and none or as many descriptors.
+        // SAFETY: the pages above: the vector has `count` pieces, and `count` descriptors or none.
         if let Some(given) = unsafe { completed(iov, array, count, give) } {
             let array = self.keep(given);
             let copy = self.keep(vec![message.with_desc(array)]);
@@ -132,7 +132,7 @@ impl Call<'_> {
         }
     }
 
-    /// Keeps an array for the time of the call. Its elements stay where they are when the `Vec` moves.
+    /// Keeps an array for the duration of the call. Its elements stay in place when the `Vec` moves.
     fn keep<T: 'static>(&mut self, mut array: Vec<T>) -> *mut T {
         let elements = array.as_mut_ptr();
         self.kept.push(Box::new(array));
@@ -140,10 +140,10 @@ impl Call<'_> {
     }
 }
 
-/// The descriptors of a vector with those that were missing; nothing if none is added.
+/// Returns the descriptors of a vector including the ones that were missing, or None if none is added.
 ///
 /// # Safety
-/// Both are NULL or have `count` elements. There may be more than any provider takes: then they are not looked at.
+/// Both are NULL or have `count` elements, unless `count` is above `MAX_COUNT`: then they are not read.
 unsafe fn completed(
     iov: *const iovec,
     desc: *const *mut c_void,
@@ -169,7 +169,7 @@ unsafe fn completed(
     after
 }
 
-/// Nothing for what is no buffer.
+/// Calls `give`; returns None for an empty buffer.
 fn ask(give: &mut Give<'_>, address: usize, len: usize) -> Option<Descriptor> {
     match address == 0 || len == 0 {
         true => None,
@@ -177,7 +177,7 @@ fn ask(give: &mut Give<'_>, address: usize, len: usize) -> Option<Descriptor> {
     }
 }
 
-/// What all structs of messages have.
+/// Members that all message structs have.
 trait Message: Copy + 'static {
     fn vector(&self) -> (*const iovec, *const *mut c_void, usize);
     fn with_desc(self, desc: *mut *mut c_void) -> Self;
@@ -206,7 +206,7 @@ mod tests {
     use super::super::call::Slot;
     use super::*;
 
-    /// Buffers from here on are on a device; each has its address as descriptor.
+    /// Buffers at and above this address are on a device; the descriptor of each is its address.
     const DEVICE: usize = 0x10_0000;
 
     fn on_device(address: usize, _len: usize) -> Option<Descriptor> {
@@ -214,7 +214,7 @@ mod tests {
         pointer.filter(|_| address >= DEVICE).map(Descriptor)
     }
 
-    /// The arguments of a call after the descriptors are in; `look` reads what is kept meanwhile.
+    /// Inserts descriptors and returns the result of `look`, which reads the arguments while the copies exist.
     fn after<R>(
         slot: Slot,
         arguments: &[(Name, u64)],
@@ -244,7 +244,7 @@ mod tests {
     }
 
     /// # Safety
-    /// So many numbers are there.
+    /// The array has `count` numbers.
     unsafe fn numbers(array: u64, count: usize) -> Vec<usize> {
         let array: *const *mut c_void = Raw::of_number(array);
         // SAFETY: promised by the caller.
@@ -309,7 +309,7 @@ mod tests {
         );
         let desc: [*mut c_void; 3] = [ptr::without_provenance_mut(5); 3];
         assert_eq!(with(desc.as_ptr(), 3), (true, Some(vec![5; 3])));
-        // More than there can be.
+        // More elements than memory can hold.
         assert_eq!(with(ptr::null(), u64::MAX), (true, None));
     }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Objects around somebody else's objects, for hooks: fi_hook(7).
+//! Wrappers around the objects of a provider, for hooks: fi_hook(7).
 //!
-//! The application holds a wrapper instead of the fabric, and gets wrappers of all that is opened by it. A wrapper has
-//! the head and the tables of what it wraps; each slot, made from the list of `ffi::slots`, translates the handles in
-//! its arguments, tells the hook's [`Watch`], and calls the same slot of the object inside. Contexts are the
-//! application's at every depth. Wrappers may wrap wrappers.
+//! The application holds a wrapper instead of the fabric, and gets wrappers of all objects that it opens through it. A
+//! wrapper has the head and the tables of the object that it wraps. Each slot, generated from the list of `ffi::slots`,
+//! translates the handles in its arguments, calls the hook's [`Watch`], and calls the same slot of the object inside.
+//! Contexts are those of the application at every depth. Wrappers may wrap wrappers.
 //!
 //! Trusted with: calling the tables of the object inside, and the arguments of C calls as the man pages describe them.
 
@@ -42,7 +42,7 @@ pub struct Fabric(NonNull<fid_fabric>);
 
 impl Fabric {
     /// # Safety
-    /// It is open, and nobody closes it but who gets this or what is made of it.
+    /// The fabric is open, and only the holder of this value, or of a wrapper made from it, closes the fabric.
     pub unsafe fn new(fabric: *mut fid_fabric) -> Result<Fabric> {
         NonNull::new(fabric).map(Fabric).ok_or(Error::NODEV)
     }
@@ -52,20 +52,19 @@ impl Fabric {
     }
 }
 
-/// One hook around one fabric, and around all that is opened by it.
+/// One hook around one fabric, and around all objects that are opened through it.
 struct Layer {
     watch: Option<Box<dyn Watch>>,
-    /// The interface of who made the objects inside.
+    /// The interface of the provider of the objects inside.
     api: u32,
     /// The interface of the application.
     app_api: u32,
     credits: credits::Credits,
 }
 
-/// Puts a layer around a fabric, whose structs follow the interface `api`. Without a watch all calls go straight
-/// through.
+/// Puts a layer around a fabric whose structs follow the interface `api`. Without a watch, calls are only translated.
 pub fn wrap_fabric(fabric: Fabric, api: u32, watch: Option<Box<dyn Watch>>) -> Fabric {
-    // SAFETY: open, says its type.
+    // SAFETY: a `Fabric` is open.
     let app_api = unsafe { fabric.0.as_ref() }.api_version;
     let layer = Arc::new(Layer {
         watch,
@@ -73,31 +72,31 @@ pub fn wrap_fabric(fabric: Fabric, api: u32, watch: Option<Box<dyn Watch>>) -> F
         app_api,
         credits: credits::Credits::default(),
     });
-    // SAFETY: open, says its type.
+    // SAFETY: a `Fabric` is open.
     let wrapper = unsafe { wrap(fabric.0, &layer, Note::default()) };
     Fabric(wrapper)
 }
 
-/// What stands behind a wrapper's handle.
+/// The object behind a wrapper's handle.
 struct Wrapper<H: Wrapped> {
     inner: NonNull<H>,
     layer: Arc<Layer>,
-    /// Of a completion queue: the format of its entries, as a number.
+    /// For a completion queue, the format of its entries as a number; otherwise 0.
     format: u32,
-    /// Of an endpoint: the domain inside that it belongs to. Of a domain: the one inside. Otherwise 0.
+    /// For an endpoint, its domain (the object inside). For a domain, the object inside. Otherwise 0.
     domain: usize,
-    /// What a call has to do besides: `WATCHED` and others. Usually nothing.
+    /// Additional work of each call: `WATCHED` and the flags below. Usually none.
     besides: AtomicU8,
 }
 
-/// A watch is told.
+/// Calls are reported to a watch.
 const WATCHED: u8 = 1;
-/// Contexts of operations that send are triggers by default (FI_TRIGGER), which name a counter.
+/// FI_TRIGGER is a default flag of transmit operations, so their contexts are trigger structs that name a counter.
 const SEND_TRIGGERS: u8 = 2;
-/// The same of receives.
+/// The same for receives.
 const RECV_TRIGGERS: u8 = 4;
 
-// SAFETY: the object inside is used through its tables alone, by the threads that its provider allows to.
+// SAFETY: the object inside is used through its tables only, by the threads that its provider allows.
 unsafe impl<H: Wrapped> Send for Wrapper<H> {}
 // SAFETY: as above.
 unsafe impl<H: Wrapped> Sync for Wrapper<H> {}
@@ -116,12 +115,12 @@ impl<H: Wrapped> Kind for Wrapper<H> {
         let outside = object::handle_of(self).addr();
         // SAFETY: an open object.
         let class = unsafe { (*self.fid()).fclass } as u32;
-        // SAFETY: an open object, which nobody else closes.
+        // SAFETY: an open object, which only its wrapper closes.
         let code = unsafe { slots::base::close(self.fid()) };
         if code != 0 {
             return Err(Error::new(code.saturating_abs()));
         }
-        // Events of these may be read after they are closed.
+        // Keep the map entries of these classes: their events may be read after they are closed.
         if matches!(
             class,
             FI_CLASS_EP | FI_CLASS_PEP | FI_CLASS_AV | FI_CLASS_MC
@@ -129,7 +128,7 @@ impl<H: Wrapped> Kind for Wrapper<H> {
             return Ok(());
         }
         let mut wrappers = wrappers();
-        // The provider may have used its place again already.
+        // The provider may already have reused the address for another object.
         if wrappers.get(&self.fid().addr()) == Some(&outside) {
             wrappers.remove(&self.fid().addr());
         }
@@ -143,10 +142,10 @@ impl<H: Wrapped> Kind for Wrapper<H> {
 
 /// A C object that can be wrapped.
 trait Wrapped: Head + Sized {
-    /// The head of the wrapper: `fid` and the tables here, all else as inside.
+    /// Returns the head of the wrapper: `fid`, the tables of this module, and the other members of the object inside.
     ///
     /// # Safety
-    /// `inner` is an open object, with what structs of the interface `api` have.
+    /// `inner` is an open object whose struct has the members of the interface `api`.
     unsafe fn head(fid: fid, inner: *mut Self, api: u32) -> Self;
 }
 
@@ -192,7 +191,7 @@ impl Wrapped for fid_ep {
             rma: forward::rma::table::<fid_ep>(),
             tagged: forward::tagged::table::<fid_ep>(),
             atomic: forward::atomic::table::<fid_ep>(),
-            // Older endpoints end before this member.
+            // Endpoints of older interfaces end before this member.
             collective: match api >= WITH_COLLECTIVE {
                 true => forward::collective::table::<fid_ep>(),
                 false => (&raw const NO_COLLECTIVE).cast_mut(),
@@ -203,17 +202,17 @@ impl Wrapped for fid_ep {
 }
 
 static NO_COLLECTIVE: fi_ops_collective = fi_ops_collective::TABLE;
-/// 1.9.
+/// Version 1.9 added the table of collective operations.
 const WITH_COLLECTIVE: u32 = 1 << 16 | 9;
-/// Regions have a kind of memory from then on.
+/// The same version added `iface`, the kind of memory, to regions.
 const WITH_IFACE: u32 = WITH_COLLECTIVE;
 
-/// What a wrapper has to know of what it is opened with.
+/// Attributes that a wrapper takes from the call that opens it.
 #[derive(Clone, Copy, Default)]
 struct Note {
-    /// Of a completion queue.
+    /// For a completion queue.
     format: u32,
-    /// Of an endpoint.
+    /// For an endpoint.
     domain: usize,
     /// `SEND_TRIGGERS`, `RECV_TRIGGERS`.
     triggers: u8,
@@ -222,7 +221,7 @@ struct Note {
 /// Wraps an object that has just been opened.
 ///
 /// # Safety
-/// It is open, and the wrapper alone closes it.
+/// The object is open, and only the wrapper closes it.
 unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) -> NonNull<H> {
     // SAFETY: every head begins with its `fid`; the object is open.
     let fid = unsafe { inner.cast::<fid>().as_ref() };
@@ -247,7 +246,7 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
         unsafe { H::head(fid, inner.as_ptr(), layer.api) }
     });
     let mut wrappers = wrappers();
-    // What is known of a closed object that lay there would lead in a circle.
+    // An old entry of a closed object at this address would make the lookup circular.
     wrappers.remove(&outside.addr());
     wrappers.insert(inner.as_ptr().addr(), outside.addr());
     drop(wrappers);
@@ -255,7 +254,7 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
     unsafe { NonNull::new_unchecked(outside) }
 }
 
-/// The wrapper of an object: what its user holds. The object itself, if there is none.
+/// Returns the wrapper of an object, or the object itself if it has none.
 fn outside(inner: *mut fid) -> *mut fid {
     match wrappers().get(&inner.addr()) {
         Some(outside) => inner.with_addr(*outside),
@@ -263,12 +262,12 @@ fn outside(inner: *mut fid) -> *mut fid {
     }
 }
 
-/// What a wrapper wraps; the handle itself, if it is none.
+/// Returns the object inside a wrapper, or the handle itself if it is no wrapper.
 fn inside(handle: *mut fid) -> *mut fid {
     live::wrapped(handle).unwrap_or(handle)
 }
 
-/// The handle of the application's, of an object of a provider's.
+/// Returns the application's handle of a provider's object.
 pub fn outermost(object: usize) -> usize {
     let wrappers = wrappers();
     let mut handle = object;
@@ -278,7 +277,7 @@ pub fn outermost(object: usize) -> usize {
     handle
 }
 
-/// The object of the provider's that a handle of the application's stands for.
+/// Returns the provider's object behind a handle of the application.
 pub fn innermost(handle: usize) -> usize {
     let mut object = handle as *mut fid;
     while let Some(inner) = live::wrapped(object) {
@@ -287,7 +286,7 @@ pub fn innermost(handle: usize) -> usize {
     object.addr()
 }
 
-/// From the address of an object to that of its wrapper.
+/// Map from the address of an object to the address of its wrapper.
 fn wrappers() -> MutexGuard<'static, BTreeMap<usize, usize>> {
     static WRAPPERS: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
     WRAPPERS.lock().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the arguments of a call point to, for hooks that look at it: operations, completions, attributes.
+//! Reads the memory behind the arguments of a call, for hooks: operations, completions, attributes.
 
 use core::ffi::{c_int, c_void};
 use core::mem::size_of;
@@ -10,24 +10,24 @@ use crate::base::info::{Layout, Plain, grown};
 use crate::base::text::{self, Text};
 use crate::ffi::AddrForm;
 
-/// A transfer as its caller asks for it; what it has several of is the first, but for `len`.
+/// A transfer as its caller requested it. Members describe the first of several pieces, except `len`, the sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfer {
     pub buf: usize,
-    /// Bytes; elements of an atomic operation.
+    /// Bytes, or elements of an atomic operation.
     pub len: usize,
     pub addr: u64,
     pub data: u64,
     pub flags: u64,
     pub tag: u64,
     pub ignore: u64,
-    /// Where in the peer's memory.
+    /// Address in the peer's memory.
     pub remote: u64,
     pub key: u64,
     pub context: usize,
 }
 
-/// An entry of a completion queue; members that its format does not have are zero.
+/// An entry of a completion queue. Members that its format lacks are zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Completion {
     pub context: usize,
@@ -38,7 +38,7 @@ pub struct Completion {
     pub tag: u64,
 }
 
-/// An entry of an error.
+/// An error entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
     pub completion: Completion,
@@ -56,7 +56,7 @@ impl Call<'_> {
         <*mut T>::of_number(self.number(which))
     }
 
-    /// The handle that the call has stored where this argument points to.
+    /// Returns the handle that the call has stored at the address in this argument.
     pub fn opened(&self, which: Name) -> Option<u64> {
         use Name::{
             av, av_set, cntr, cq, ctx, dom, ep, eq, mc, mr, pep, pollset, rx_ep, sep, stx, waitset,
@@ -64,20 +64,20 @@ impl Call<'_> {
         match which {
             av | av_set | cntr | cq | ctx | dom | ep | eq | mc | mr | pep | pollset | rx_ep
             | sep | stx | waitset => {
-                // SAFETY: a place of the caller's that the call fills.
+                // SAFETY: an output argument, which the call has filled.
                 unsafe { self.pointer::<u64>(which).as_ref() }.copied()
             }
             _ => None,
         }
     }
 
-    /// The context of an operation.
+    /// Returns the context of an operation.
     pub fn context(&self) -> usize {
         let msg: *const c_void = self.pointer(Name::msg);
         if msg.is_null() {
             return self.number(Name::context) as usize;
         }
-        // SAFETY: the struct of the page of the call.
+        // SAFETY: the struct that the man page of the call requires.
         unsafe {
             match self.slot.table() {
                 "msg" => (*msg.cast::<fi_msg>()).context.addr(),
@@ -89,17 +89,17 @@ impl Call<'_> {
         }
     }
 
-    /// What an operation of `msg`, `tagged`, `rma` or `atomic` transfers. To be asked only of one that was accepted:
-    /// nobody has looked at its vectors before.
+    /// Returns the transfer of an operation of `msg`, `tagged`, `rma` or `atomic`. Only for an operation that the
+    /// provider has accepted, because its vectors are not checked here.
     pub fn transfer(&self) -> Transfer {
         if self.argument(Name::msg).is_some() {
-            // SAFETY: the struct of the page of the call, with as many elements as it says.
+            // SAFETY: the struct that the man page of the call requires, with as many elements as its counts.
             let mut transfer = unsafe { self.message() };
             transfer.flags = self.number(Name::flags);
             return transfer;
         }
         let (buf, len) = match self.argument(Name::iov) {
-            // SAFETY: a vector of that many elements. Those of atomic operations are of the same shape.
+            // SAFETY: a vector of that many elements. Vectors of atomic operations have the same layout.
             Some(_) => unsafe { sum(self.pointer(Name::iov), self.number(Name::count) as usize) },
             None => {
                 let len = self.argument(Name::len);
@@ -123,9 +123,9 @@ impl Call<'_> {
     }
 
     /// # Safety
-    /// The argument `msg` is what the page of the call asks for.
+    /// The argument `msg` is as the man page of the call requires.
     unsafe fn message(&self) -> Transfer {
-        // What all of them have. A vector of elements has the shape of one of bytes.
+        // Members that all message structs have. A vector of elements has the layout of a vector of bytes.
         macro_rules! common {
             ($type:ident) => {{
                 // SAFETY: promised by the caller.
@@ -179,7 +179,7 @@ impl Call<'_> {
         }
     }
 
-    /// The entries that a call has read from a completion queue.
+    /// Returns the entries that a call has read from a completion queue.
     pub fn completions(&self, result: i64) -> Vec<Completion> {
         let size = match fi_cq_format(self.format) {
             FI_CQ_FORMAT_MSG => size_of::<fi_cq_msg_entry>(),
@@ -212,12 +212,12 @@ impl Call<'_> {
         (0..count).map(read).collect()
     }
 
-    /// The format of the entries.
+    /// Returns the format of the entries.
     pub fn cq_format(&self) -> fi_cq_format {
         fi_cq_format(self.format)
     }
 
-    /// The entry that fi_cq_readerr has read.
+    /// Returns the entry that fi_cq_readerr has read.
     pub fn failure(&self) -> Option<Failure> {
         // SAFETY: the caller's entry, which has these members in all versions.
         let entry = unsafe { self.pointer::<fi_cq_err_entry>(Name::buf).as_ref() }?;
@@ -236,21 +236,21 @@ impl Call<'_> {
         })
     }
 
-    /// The kind of the event that a call has read or written.
+    /// Returns the kind of the event that a call has read or written.
     pub fn event(&self) -> Option<u32> {
         const WRITE: Slot = Slot::of("eq", "write");
         match self.slot {
             WRITE => self.argument(Name::event).map(|event| event as u32),
-            // SAFETY: fi_eq(3): where the call has put it.
+            // SAFETY: fi_eq(3): the output argument for the kind of the event.
             _ => unsafe { self.pointer::<u32>(Name::event).as_ref() }.copied(),
         }
     }
 
-    /// The attributes that something is opened with, as fi_tostr shows them.
+    /// Returns the attributes that an object is opened with, as fi_tostr prints them.
     pub fn attributes(&self) -> Vec<String> {
         let attr: *const c_void = self.pointer(Name::attr);
         let size = Layout::mr_attr(self.app_api);
-        // SAFETY: the struct of the caller that the call is named for.
+        // SAFETY: the attribute struct that the call requires.
         let text = unsafe {
             match self.slot.name().as_str() {
                 "cq_open" => shown(FI_TYPE_CQ_ATTR, attr),
@@ -263,10 +263,10 @@ impl Call<'_> {
         Vec::from_iter(text)
     }
 
-    /// The parts of an entry of fi_getinfo that an endpoint is opened with.
+    /// Returns the parts of the fi_getinfo entry that an endpoint is opened with.
     fn entry(&self) -> Vec<String> {
         let layout = Layout::of_api(self.app_api);
-        // SAFETY: the caller's entry; parts are NULL or structs of its headers.
+        // SAFETY: the caller's entry; its parts are NULL or structs of its headers.
         let parts = unsafe {
             let Some(info) = grown(self.pointer::<fi_info>(Name::info), layout.info) else {
                 return Vec::new();
@@ -281,16 +281,16 @@ impl Call<'_> {
         parts.into_iter().flatten().collect()
     }
 
-    /// The format of the addresses of an endpoint that is opened.
+    /// Returns the address format of an endpoint that is opened.
     pub fn addr_format(&self) -> Option<u32> {
         // SAFETY: the caller's entry.
         let info = unsafe { self.pointer::<fi_info>(Name::info).as_ref() }?;
         Some(info.addr_format)
     }
 
-    /// What a region is registered as, by its address and length; its kind of memory, if the call tells.
+    /// Returns address and length of a region that is registered, and its kind of memory (0 if the call has none).
     pub fn region(&self) -> (usize, usize, u32) {
-        // SAFETY: the caller's struct, with as many elements as it says, and the kind of memory if it has that.
+        // SAFETY: the caller's struct, with as many elements as its count; `iface` is read only if its version has it.
         unsafe {
             match self.slot.name().as_str() {
                 "mr_regv" => {
@@ -314,7 +314,7 @@ impl Call<'_> {
         }
     }
 
-    /// The address that a call of fi_cm(3) names or has got, in words.
+    /// Returns the address that a call of fi_cm(3) passes or has received, as text.
     pub fn address(&self, format: u32) -> String {
         let address: *const c_void = self.pointer(Name::addr);
         let form = match format {
@@ -337,7 +337,7 @@ impl Call<'_> {
 }
 
 /// # Safety
-/// `data` is NULL or what `kind` says.
+/// `data` is NULL or points to a value of the type `kind`.
 unsafe fn shown(kind: fi_type, data: *const c_void) -> Option<String> {
     if data.is_null() {
         return None;
@@ -348,10 +348,10 @@ unsafe fn shown(kind: fi_type, data: *const c_void) -> Option<String> {
     Some(String::from_utf8_lossy(text.as_bytes()).into_owned())
 }
 
-/// The text of a struct of which the caller has `size` bytes. What it does not have reads as zero.
+/// Returns the text of a struct of which the caller has `size` bytes. The missing members are read as zero.
 ///
 /// # Safety
-/// `data` is NULL or such a struct, of the type that `kind` says.
+/// `data` is NULL or such a struct, of the type `kind`.
 unsafe fn part<T: Plain>(kind: fi_type, data: *const T, size: usize) -> Option<String> {
     // SAFETY: promised by the caller.
     unsafe {
@@ -360,10 +360,10 @@ unsafe fn part<T: Plain>(kind: fi_type, data: *const T, size: usize) -> Option<S
     }
 }
 
-/// Longer texts are cut.
+/// Longest text in bytes; longer texts are cut.
 const TEXT: usize = 8192;
 
-/// Where the first piece is, and the length of all.
+/// Returns the address of the first piece and the total length.
 ///
 /// # Safety
 /// `iov` has `count` elements.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Regions that a hook registers with a domain inside, for memory of the application's: fi_mr(3).
+//! Regions that a hook registers with a domain inside, for memory of the application: fi_mr(3).
 
 use core::ffi::{c_int, c_void};
 use core::marker::PhantomData;
@@ -10,7 +10,7 @@ use crate::abi::*;
 use crate::base::{Error, Result};
 use crate::ffi::slots;
 
-/// A domain inside, during a call on an endpoint of it.
+/// A domain inside, during a call on one of its endpoints.
 #[derive(Clone, Copy)]
 pub struct Domain<'a> {
     fid: NonNull<fid>,
@@ -18,7 +18,7 @@ pub struct Domain<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// The domain that the endpoint of this call belongs to; nothing if regions of it have no kind of memory.
+    /// Returns the domain of the endpoint of this call, or None if its regions have no kind of memory.
     pub(super) fn domain(&self) -> Option<Domain<'a>> {
         let fid = NonNull::new(core::ptr::with_exposed_provenance_mut(self.domain));
         let fid = fid.filter(|_| self.has_iface())?;
@@ -30,7 +30,7 @@ impl<'a> Call<'a> {
 }
 
 impl Domain<'_> {
-    /// As `Call::object` of a call on it.
+    /// Returns the domain as a number, the same as `Call::object` of a call on it.
     pub fn object(self) -> usize {
         self.fid.addr().get()
     }
@@ -66,8 +66,8 @@ impl Domain<'_> {
             sub_mr_cnt: 0,
         };
         let mut mr = null_mut();
-        // SAFETY: fi_domain(3): it cannot be closed before its endpoints, one of which is open during the call that
-        // this value lives in. The attributes are read during the call. Only operations that name the memory reach it.
+        // SAFETY: fi_domain(3): the domain cannot be closed before its endpoints, and this value lives during a call on
+        // one of them. The attributes are read during the call. Only operations that name the memory access it.
         let code =
             unsafe { slots::mr::regattr(self.fid.as_ptr(), &raw const attr, 0, &raw mut mr) };
         match NonNull::new(mr).filter(|_| code == 0) {
@@ -78,27 +78,27 @@ impl Domain<'_> {
     }
 }
 
-/// The whole of the union is set.
+/// Sets all bytes of the union.
 fn device(ordinal: i32) -> fi_mr_attr_device {
     let mut device = fi_mr_attr_device { reserved: 0 };
     device.cuda = ordinal as c_int;
     device
 }
 
-/// A region of a hook's; it is closed when this goes.
+/// A region of a hook, which is closed on drop.
 pub struct Region(NonNull<fid_mr>);
 
-// SAFETY: the object inside is used through its tables alone, by threads that call its domain anyway.
+// SAFETY: the object inside is used through its tables only, by threads that call its domain anyway.
 unsafe impl Send for Region {}
 // SAFETY: only its descriptor is read through a shared reference, which does not change.
 unsafe impl Sync for Region {}
 
-/// What names a region in operations of its domain. They may use it while the region is open.
+/// The descriptor of a region in operations of its domain. It is valid while the region is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Descriptor(pub(super) NonNull<c_void>);
 
 impl Region {
-    /// `None`: operations on this memory need none.
+    /// Returns the descriptor; `None` if operations on this memory need none.
     pub fn descriptor(&self) -> Option<Descriptor> {
         // SAFETY: open until `drop`.
         NonNull::new(unsafe { self.0.as_ref() }.mem_desc).map(Descriptor)
@@ -107,7 +107,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: open, and nobody else closes it. Its domain is: that cannot be closed before its regions.
+        // SAFETY: the region is open, and only this value closes it. Its domain is open too, because a domain cannot be
+        // closed before its regions.
         let _ = unsafe { slots::base::close(self.0.as_ptr().cast()) };
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Slots whose handles stand in memory that the type of no argument tells of: events, arrays, commands.
+//! Slots with handles in memory that the argument types do not describe: events, arrays, commands.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::offset_of;
@@ -15,7 +15,7 @@ use crate::base::Error;
 use crate::ffi::ops::status;
 use crate::ffi::{live, object, slots};
 
-/// The slot `close` of a wrapper.
+/// Implements the slot `close` of a wrapper.
 pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
     let seen = |wrapper: &Wrapper<H>| {
         // SAFETY: the object inside is open as long as the wrapper is.
@@ -71,12 +71,12 @@ pub(super) unsafe fn control<H: Wrapped>(
 ) -> c_int {
     // SAFETY: passed on from the caller.
     unsafe {
-        // Only a domain knows these commands; on others the argument may be anything.
+        // Only domains have these commands; the argument of other objects may be anything.
         let is_domain = (*wrapper.fid()).fclass == FI_CLASS_DOMAIN as usize;
         match command as u32 {
             FI_QUEUE_WORK if is_domain && !arg.is_null() => enter_work(arg.cast()),
             FI_FLUSH_WORK if is_domain && !arg.is_null() => {
-                // A counter, or a struct that names one.
+                // A counter, or a struct that contains one.
                 let inner = inside(arg.cast());
                 if inner == arg.cast() && !live::is_handle(inner) {
                     let work: *mut fi_deferred_work = arg.cast();
@@ -96,7 +96,7 @@ pub(super) unsafe fn control<H: Wrapped>(
                 FI_SETOPSFLAG => {
                     let before = wrapper.besides.load(Ordering::Relaxed);
                     let now = before & WATCHED | triggers(before, *arg.cast::<u64>());
-                    // The application orders this with calls that it is for.
+                    // Relaxed: the application orders this call with the operations that use the flags.
                     wrapper.besides.store(now, Ordering::Relaxed);
                 }
                 _ => (),
@@ -107,13 +107,14 @@ pub(super) unsafe fn control<H: Wrapped>(
     }
 }
 
-/// A region has got its key, a group its address.
+/// Copies the key of a region, or the address of a group, from the object inside after it was set.
 ///
 /// # Safety
 /// The object is open.
 unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
     let head = object::handle_of(wrapper);
-    // SAFETY: open objects of the class that stands in them. C may write to heads of ours at any time, and so may we.
+    // SAFETY: open objects of the class that they state. C may write to these heads at any time, so no Rust reference
+    // to them exists.
     unsafe {
         match (*wrapper.fid()).fclass as u32 {
             FI_CLASS_MR => {
@@ -129,10 +130,10 @@ unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
     }
 }
 
-/// FI_ALIAS has made a further object of the same class.
+/// Wraps the object of the same class that FI_ALIAS has opened.
 ///
 /// # Safety
-/// `place` is where it stands.
+/// `place` holds the handle of the new object.
 unsafe fn leave_alias<H: Wrapped>(wrapper: &Wrapper<H>, place: *mut *mut fid, flags: u64) {
     // SAFETY: promised by the caller.
     unsafe {
@@ -160,8 +161,8 @@ pub(super) unsafe fn regattr(
     mr: *mut *mut fid_mr,
 ) -> c_int {
     let api = wrapper.layer.app_api;
-    // SAFETY: passed on from the caller; members exist from their versions on. A key of that length may name an address
-    // vector (FI_AV_AUTH_KEY); bytes that are the address of a wrapper by chance are not to be expected.
+    // SAFETY: passed on from the caller; members are read only if their version has them. A key of that length may name
+    // an address vector (FI_AV_AUTH_KEY); that other bytes equal the address of a wrapper by chance is ruled out.
     unsafe {
         let whole = attr.as_ref().filter(|_| api >= WITH_AUTH_KEY);
         let named = whole.filter(|attr| attr.auth_key_size == size_of::<fi_mr_auth_key>());
@@ -176,15 +177,15 @@ pub(super) unsafe fn regattr(
     }
 }
 
-/// Calls with the object inside in the place of a wrapper, if there is one.
+/// Runs `call` while `place` holds the object inside instead of its wrapper, if it holds a wrapper.
 ///
 /// # Safety
-/// `place` is NULL or holds a handle or number, and nobody else uses it meanwhile.
+/// `place` is NULL or holds a handle or number, and no other thread uses it during the call.
 unsafe fn exchanged<R>(place: *mut *mut fid, call: impl FnOnce() -> R) -> R {
     if place.is_null() {
         return call();
     }
-    // SAFETY: promised by the caller. Where nothing has to change nothing is written.
+    // SAFETY: promised by the caller. The place is written only if its handle must change.
     unsafe {
         let handle = place.read_unaligned();
         let inner = inside(handle);
@@ -199,14 +200,14 @@ unsafe fn exchanged<R>(place: *mut *mut fid, call: impl FnOnce() -> R) -> R {
 }
 
 const _: () = assert!(offset_of!(fi_mr_auth_key, av) == 0);
-/// 1.5 and 2.0: from when on `struct fi_mr_attr` has these.
+/// Versions 1.5 and 2.0 added these members to `struct fi_mr_attr`.
 const WITH_AUTH_KEY: u32 = 1 << 16 | 5;
 const WITH_BASE_MR: u32 = 2 << 16;
 
-/// Wraps an endpoint, if it was opened.
+/// Wraps an endpoint if the call has opened one.
 ///
 /// # Safety
-/// `place` is where it stands then.
+/// `place` holds the endpoint if `code` is 0.
 unsafe fn leave_ep(
     wrapper: &Wrapper<impl Wrapped>,
     code: c_int,
@@ -264,7 +265,7 @@ pub(super) unsafe fn cq_open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: passed on from the caller. Attributes are read after the call, which may settle the format.
+    // SAFETY: passed on from the caller. Attributes are read after the call, because the call may set the format.
     unsafe {
         let code = slots::domain::cq_open(wrapper.fid().cast(), attr, cq, context);
         if code == 0 {
@@ -316,20 +317,20 @@ pub(super) unsafe fn eq_sread(
     }
 }
 
-/// The object that an event is of, and those that an entry of fi_getinfo points to.
+/// Replaces the object of an event by its wrapper, and the objects that its fi_getinfo entry points to.
 ///
 /// # Safety
 /// fi_eq(3): an event that has been read into `buf`, if `read` is its size.
 unsafe fn leave_event(read: ssize_t, event: *const u32, buf: *mut c_void) {
-    // What the application has written itself names no object of a provider's.
+    // Events that the application has written contain no object of a provider.
     // SAFETY: promised by the caller.
     let is_event = read >= size_of::<*mut fid>() as ssize_t && unsafe { *event } != FI_NOTIFY;
     if !is_event {
         return;
     }
     let place: *mut *mut fid = buf.cast();
-    // SAFETY: events begin with the object; the buffer of the caller need not be aligned. With FI_CONNREQ an entry
-    // comes, which is the reader's.
+    // SAFETY: events begin with the object; the buffer of the caller need not be aligned. An FI_CONNREQ contains a
+    // fi_getinfo entry, which belongs to the reader.
     unsafe {
         let object = place.read_unaligned();
         let holder = outside(object);
@@ -337,7 +338,7 @@ unsafe fn leave_event(read: ssize_t, event: *const u32, buf: *mut c_void) {
             return;
         }
         place.write_unaligned(holder);
-        // A group may be closed before its event is read; then something else may lie where it was.
+        // A group may be closed before its event is read; then another object may have its address.
         let is_group =
             live::wrapped(holder) == Some(object) && (*holder).fclass == FI_CLASS_MC as usize;
         if *event == FI_JOIN_COMPLETE && is_group {
@@ -353,7 +354,7 @@ unsafe fn leave_event(read: ssize_t, event: *const u32, buf: *mut c_void) {
 /// # Safety
 /// NULL or an entry.
 unsafe fn leave_info(info: *mut fi_info) {
-    // SAFETY: promised by the caller; parts are NULL or structs.
+    // SAFETY: promised by the caller; the parts of the entry are NULL or structs.
     unsafe {
         let Some(info) = info.as_ref() else {
             return;
@@ -398,7 +399,7 @@ pub(super) unsafe fn join(
         // SAFETY: passed on from the caller.
         return unsafe { slots::cm::join(fid, addr, flags, mc, context) };
     }
-    // SAFETY: with that flag the address is a group's.
+    // SAFETY: with that flag the address is a `fi_collective_addr`.
     let mut group: fi_collective_addr = unsafe { *addr.cast() };
     group.set = inside(group.set.cast_mut().cast()).cast();
     let addr = (&raw const group).cast();

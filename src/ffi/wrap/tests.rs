@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Wrappers around hand-made objects, which behave unlike this library's providers.
+//! Wrappers around mock objects, which behave differently from this library's providers.
 
 use core::cell::Cell;
 use core::ffi::{c_int, c_void};
@@ -35,7 +35,7 @@ fn made<T>(object: T) -> *mut T {
 }
 
 fn fid(class: u32) -> fid {
-    // SAFETY: a table of NULLs but for these.
+    // SAFETY: a table of NULLs except for these.
     let ops = fi_ops {
         size: size_of::<fi_ops>(),
         close: Some(close),
@@ -113,7 +113,7 @@ fn open(layers: usize, api: u32) -> *mut fid_fabric {
         }
     };
     INSIDE.set(made(inside));
-    // SAFETY: just made.
+    // SAFETY: opened just now.
     let mut fabric = unsafe { Fabric::new(inside_of_test().fabric) }.unwrap();
     for _ in 0..layers {
         fabric = wrap_fabric(fabric, api, None);
@@ -144,7 +144,7 @@ unsafe extern "C" fn open_domain(
     domain: *mut *mut fid_domain,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *domain = inside_of_test().domain };
     0
 }
@@ -155,7 +155,7 @@ unsafe extern "C" fn open_eq(
     eq: *mut *mut fid_eq,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *eq = inside_of_test().eq };
     0
 }
@@ -166,7 +166,7 @@ unsafe extern "C" fn open_pep(
     pep: *mut *mut fid_pep,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *pep = inside_of_test().pep };
     0
 }
@@ -177,7 +177,7 @@ unsafe extern "C" fn open_ep(
     ep: *mut *mut fid_ep,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *ep = inside_of_test().ep };
     0
 }
@@ -193,7 +193,7 @@ unsafe extern "C" fn reg(
     mr: *mut *mut fid_mr,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *mr = inside_of_test().mr };
     0
 }
@@ -205,7 +205,7 @@ unsafe extern "C" fn join(
     mc: *mut *mut fid_mc,
     _: *mut c_void,
 ) -> c_int {
-    // SAFETY: a place of the test's.
+    // SAFETY: an output argument that the test passes.
     unsafe { *mc = inside_of_test().mc };
     0
 }
@@ -218,7 +218,7 @@ unsafe extern "C" fn read_event(
     _: u64,
 ) -> isize {
     let (kind, entry) = EVENT.get();
-    // SAFETY: room of the test's.
+    // SAFETY: a buffer that the test passes.
     unsafe {
         *event = kind;
         buf.cast::<[u64; 3]>().write(entry);

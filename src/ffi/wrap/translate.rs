@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What becomes of an argument on its way to the object inside, and after the call, by its type.
+//! Translation of an argument before and after the call of the object inside, by the type of the argument.
 
 use core::ffi::{c_char, c_int, c_void};
 use core::mem::offset_of;
@@ -11,19 +11,19 @@ use crate::abi::*;
 
 /// An argument of a slot.
 pub(super) trait Argument: Copy {
-    /// What `leave` has to put back.
+    /// Value that `leave` restores.
     type Held: Default;
 
-    /// What the object inside gets.
+    /// Returns the argument for the object inside.
     ///
     /// # Safety
-    /// The argument is what the man page of the call asks for.
+    /// The argument is as the man page of the call requires.
     #[inline]
     unsafe fn enter(self, _held: &mut Self::Held) -> Self {
         self
     }
 
-    /// After the call.
+    /// Runs after the call.
     ///
     /// # Safety
     /// As `enter`.
@@ -79,7 +79,7 @@ macro_rules! opened {
                 if !succeeded || self.is_null() {
                     return;
                 }
-                // SAFETY: where the call has put the object that it has opened.
+                // SAFETY: the output argument for the object that the call has opened.
                 if let Some(object) = NonNull::new(unsafe { *self }) {
                     // SAFETY: as above.
                     unsafe { *self = wrap(object, layer, Note::default()).as_ptr() };
@@ -95,7 +95,8 @@ opened! {
 
 macro_rules! holders {
     ($($type:ident.$member:ident: $held:ty;)*) => { $(
-        /// A handle in it is exchanged during the call. What else is in the struct may be longer than we know.
+        /// The struct has a handle that is replaced during the call. The struct is not copied because it may be longer
+        /// than in this version.
         impl Argument for *mut $type {
             type Held = Option<$held>;
 
@@ -108,7 +109,7 @@ macro_rules! holders {
                     let inner = inside(handle.cast());
                     if inner != handle.cast() {
                         *held = Some(handle);
-                        // SAFETY: as above. Nobody else may use it during the call.
+                        // SAFETY: as above. No other thread may use the struct during the call.
                         unsafe { *place = inner.cast() };
                     }
                 }

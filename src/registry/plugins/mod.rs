@@ -25,7 +25,7 @@ thread_local! {
     static INSIDE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is loading plug-ins. A request for the providers would then wait for itself.
+/// Whether this thread is loading plug-ins. A request for the list of providers would then deadlock.
 pub fn is_inside() -> bool {
     INSIDE.get()
 }

@@ -40,7 +40,7 @@ pub struct Record {
 }
 
 impl Record {
-    /// A record of the given length, as `peek` would return it.
+    /// Returns a record of the given length, as `peek` would return it.
     #[cfg(test)]
     pub(super) fn of_len(len: u32) -> Record {
         Record {
@@ -50,7 +50,7 @@ impl Record {
         }
     }
 
-    /// Bytes of the body.
+    /// Returns the number of bytes of the body.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
@@ -63,8 +63,8 @@ impl Record {
 }
 
 impl Consumer {
-    /// The consumer of a ring that has not been used. It limits the producer to `most` bytes of the ring. Returns
-    /// `None` if `capacity` is not valid.
+    /// Returns the consumer of a ring that has not been used. It limits the producer to `most` bytes of the ring.
+    /// Returns `None` if `capacity` is not valid.
     ///
     /// # Safety
     /// As for `Producer::new`, with one consumer.
@@ -112,8 +112,8 @@ impl Consumer {
         }
     }
 
-    /// The body of the record that `peek` returned last, until `advance`. For a record of another ring, or one that was
-    /// taken already (a fault of the caller), the result is other bytes of this ring.
+    /// Returns the body of the record that `peek` returned last, until `advance`. For a record of another ring, or
+    /// one that was taken already (a fault of the caller), the result is other bytes of this ring.
     #[inline(always)]
     pub fn body(&self, record: &Record) -> SharedBytes<'_> {
         let len = record.len().min(self.longest());
@@ -123,7 +123,7 @@ impl Consumer {
         unsafe { SharedBytes::new(body, len) }
     }
 
-    /// The line that will hold the next record, for a prefetch.
+    /// Returns the line that will hold the next record, for a prefetch.
     #[inline]
     pub fn address_of_next(&self) -> *const u8 {
         self.memory.data.as_ptr().wrapping_add(self.at())
@@ -212,23 +212,23 @@ impl<M: Cells> Consumer<M> {
     #[inline]
     #[must_use]
     pub fn release(&mut self) -> bool {
-        // If the heads are equal, the head was published and the flag was checked already; an empty ring is all the
-        // producer's.
+        // If the heads are equal, the head was published and the flag was checked already, so the producer has all the
+        // room of an empty ring.
         self.head != self.released && self.publish_head()
     }
 
-    /// Bytes of records that were taken, in whole lines.
+    /// Returns the number of bytes of records that were taken, in whole lines.
     pub fn taken(&self) -> u64 {
         self.head.wrapping_sub(self.left_out)
     }
 
-    /// Bytes of records that were taken, with the skipped bytes.
+    /// Returns the number of bytes of records that were taken, with the skipped bytes.
     #[inline]
     pub fn position(&self) -> u64 {
         self.head
     }
 
-    /// The longest body that a record can have in this ring.
+    /// Returns the longest body that a record can have in this ring.
     #[inline]
     pub fn longest(&self) -> usize {
         longest_body(self.mask + 1)

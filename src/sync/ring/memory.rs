@@ -56,13 +56,13 @@ pub trait Cells {
     type U32: Atomic<u32>;
     type U64: Atomic<u64>;
 
-    /// The word of the line at this offset.
+    /// Returns the word of the line at this offset.
     ///
     /// # Safety
     /// `at` is a multiple of a line, and below the capacity.
     unsafe fn word(&self, at: usize) -> &Self::U32;
     fn head(&self) -> &Self::U64;
-    /// Number of bytes of the ring that the consumer lets the producer use.
+    /// Returns the number of bytes of the ring that the consumer lets the producer use.
     fn limit(&self) -> &Self::U32;
     /// Makes sure that this range of the data can be accessed.
     fn provide(&self, from: usize, to: usize) -> bool;

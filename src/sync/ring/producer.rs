@@ -42,8 +42,8 @@ pub struct Producer<M = Memory> {
 }
 
 impl Producer {
-    /// The producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of the ring,
-    /// but at least the first lap. Returns `None` if `capacity` is not valid.
+    /// Returns the producer of a ring that has not been used: all its memory is zero. It uses up to `most` bytes of
+    /// the ring, but at least the first lap. Returns `None` if `capacity` is not valid.
     ///
     /// # Safety
     /// `memory.data` is at a multiple of 64, and twice `capacity` bytes long: the same pages twice, or, where both
@@ -97,12 +97,12 @@ impl<M: Cells> Producer<M> {
         Ok(self.free.checked_sub(HEADER))
     }
 
-    /// The longest body for which there can be room with the present length of a lap.
+    /// Returns the longest body for which there can be room with the present length of a lap.
     pub fn longest(&self) -> usize {
         longest_body(self.lap)
     }
 
-    /// The greatest length of a lap.
+    /// Returns the greatest length of a lap.
     pub fn most(&self) -> usize {
         self.most
     }
@@ -122,18 +122,18 @@ impl<M: Cells> Producer<M> {
         Ok(self.seen == self.tail)
     }
 
-    /// Bytes of records that were published, in whole lines.
+    /// Returns the number of bytes of records that were published, in whole lines.
     pub fn published(&self) -> u64 {
         self.tail.wrapping_sub(self.left_out)
     }
 
-    /// Bytes that were published or skipped.
+    /// Returns the number of bytes that were published or skipped.
     #[cfg(test)]
     pub fn position(&self) -> u64 {
         self.tail
     }
 
-    /// Bytes up to the consumer's published head.
+    /// Returns the number of bytes up to the consumer's published head.
     #[cfg(test)]
     pub(super) fn consumed(&mut self) -> Result<u64, Garbage> {
         self.look_at_head()?;
@@ -163,13 +163,14 @@ impl<M: Cells> Producer<M> {
         }
     }
 
-    /// Bytes that are free for records.
+    /// Returns the number of bytes that are free for records.
     fn untaken(&self) -> usize {
         let used = self.tail.wrapping_sub(self.seen);
         self.mask + 1 - LINE - used as usize
     }
 
-    /// Bytes that records may take in this lap. If the lap is the whole ring, a record may wrap around its end.
+    /// Returns the number of bytes that records may take in this lap. If the lap is the whole ring, a record may wrap
+    /// around its end.
     fn rest_of_lap(&self) -> usize {
         match self.lap > self.mask {
             true => self.lap,
@@ -348,7 +349,7 @@ impl Body<'_> {
         self.left -= len;
     }
 
-    /// The rest of the room. Bytes that are copied there are part of the body but do not count as put.
+    /// Returns the rest of the room. Bytes that are copied there are part of the body but do not count as put.
     #[inline(always)]
     pub fn room(&mut self) -> SharedRoom<'_> {
         // SAFETY: as in `put`; the borrow keeps the body from being published or dropped meanwhile.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoint statistics as a reader sees them, which has only the bytes.
+//! Endpoint statistics as a reader in another process gets them: from the bytes only.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn block() -> Arc<Block> {
     Block::new(42, 1000, "a library").unwrap()
 }
 
-/// The words of a block, as another process reads them.
+/// Returns the words of a block, as another process reads them.
 fn words(block: &Block) -> Vec<u64> {
     let words = 0..SIZE / 8;
     let word = |at| {

@@ -18,7 +18,7 @@ pub struct Complaint {
 }
 
 impl DatagramSocket {
-    /// Takes the next complaint, if there is one.
+    /// Takes the next ICMP error, if there is one.
     pub fn complaint(&self) -> Option<Complaint> {
         // The kernel writes the error here, and the address of the host that reported it.
         #[repr(C, align(8))]
@@ -58,7 +58,7 @@ impl DatagramSocket {
             true => control.error.ee_errno as i32,
             false => libc::EIO,
         };
-        // A complaint without an address is the kernel's own, about a datagram that never left the host.
+        // An error without an address is from the local kernel, about a datagram that never left the host.
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let complaint = Complaint {
             to: addr::from_bytes(&name).map_or(unknown, addr::canonical),

@@ -148,7 +148,7 @@ impl DatagramSocket {
         Ok(n)
     }
 
-    /// As `receive_row`, for systems without a call that receives several.
+    /// As `receive_row`, for systems without a call that receives several datagrams.
     #[cold]
     fn receive_first(&self, lists: &[ScatterList<'_>], out: &mut [Arrival]) -> io::Result<usize> {
         let (Some(list), Some(out)) = (lists.first(), out.first_mut()) else {

@@ -144,7 +144,7 @@ impl DatagramSocket {
         }
     }
 
-    /// As `send_runs`, for systems without a call that sends several.
+    /// As `send_runs`, for systems without a call that sends several datagrams.
     #[cold]
     fn send_first(&self, message: &libc::msghdr) -> io::Result<usize> {
         // SAFETY: the message points to arrays of the caller, which live during the call.

@@ -24,7 +24,7 @@ fn pair() -> (Socket, Socket) {
     (client, accept(&listener).unwrap().unwrap())
 }
 
-/// The two ends of a pipe.
+/// Returns the two ends of a pipe.
 fn pipe() -> (File, File) {
     let (reader, writer) = std::io::pipe().unwrap();
     (

@@ -21,7 +21,7 @@ fn refusal(result: io::Result<Mapping>) -> String {
     result.unwrap_err().to_string()
 }
 
-/// A memory file made by a peer.
+/// Returns a memory file made by a peer.
 fn theirs(flags: MFdFlags, size: i64, filled: i64, seals: SealFlag) -> OwnedFd {
     let fd = memfd_create(c"theirs", MFdFlags::MFD_CLOEXEC | flags).unwrap();
     ftruncate(&fd, size).unwrap();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A provider made by hand, for the tests of one thread: objects whose tables write down what is called, and answer as
-//! the test says.
+//! A mock provider for single-threaded tests. Its objects record each call and return the results that the test has
+//! set.
 
 use core::cell::{Cell, RefCell};
 use core::ffi::{c_int, c_void};
@@ -14,11 +14,11 @@ use crate::ffi::client::{Domain, Fabric, Info};
 
 thread_local! {
     static CALLS: RefCell<Vec<String>> = const { RefCell::new(vec![]) };
-    /// What closing an object of this class answers.
+    /// Class of objects, and the result of closing them.
     static CLOSING: Cell<(u32, c_int)> = const { Cell::new((0, 0)) };
-    /// What posting answers.
+    /// Result of posting an operation.
     static POSTING: Cell<c_int> = const { Cell::new(0) };
-    /// What reading a queue writes, or answers.
+    /// Entries or results of the next reads of a queue.
     static READS: RefCell<VecDeque<Read>> = const { RefCell::new(VecDeque::new()) };
     static DOMAIN_OPS: Cell<*mut fi_ops_domain> = const { Cell::new((&raw const DOMAIN_OPS_ALL).cast_mut()) };
 }
@@ -30,7 +30,7 @@ pub enum Read {
     Code(c_int),
 }
 
-/// What was called since the last time.
+/// Returns the calls since the last call of this function.
 pub fn calls() -> Vec<String> {
     CALLS.take()
 }
@@ -51,12 +51,12 @@ pub fn next_read(read: Read) {
     READS.with_borrow_mut(|reads| reads.push_back(read));
 }
 
-/// Domains that are opened from now on have this table.
+/// Sets the table of the domains that are opened from now on.
 pub fn domain_table(table: fi_ops_domain) {
     DOMAIN_OPS.set(Box::leak(Box::new(table)));
 }
 
-/// The table that they have otherwise.
+/// The default table of domains.
 pub const DOMAIN: fi_ops_domain = fi_ops_domain {
     size: size_of::<fi_ops_domain>(),
     cq_open: Some(cq_open),
@@ -72,11 +72,11 @@ pub fn fabric() -> Arc<Fabric> {
         ops: (&raw const FABRIC_OPS).cast_mut(),
         api_version: 0,
     });
-    // SAFETY: just made, and nobody else's.
+    // SAFETY: opened just now, and not used elsewhere.
     unsafe { Fabric::adopt(fabric) }.unwrap()
 }
 
-/// An entry that wants what `change` says. It lives as long as the program.
+/// Returns an entry with the attributes that `change` sets. It is never freed.
 pub fn info(change: impl FnOnce(&mut fi_info, &mut fi_domain_attr)) -> Info<'static> {
     // SAFETY: numbers and pointers, for which zeros are values.
     let (info, domain) = unsafe {
@@ -86,7 +86,7 @@ pub fn info(change: impl FnOnce(&mut fi_info, &mut fi_domain_attr)) -> Info<'sta
         (info, &mut *domain)
     };
     change(info, domain);
-    // SAFETY: its pointers are NULL, but for the one that was just set.
+    // SAFETY: its pointers are NULL, except the one that was just set.
     unsafe { Info::from_raw(info) }
 }
 
@@ -148,7 +148,7 @@ static CQ_OPS: fi_ops_cq = fi_ops_cq {
     ..unsafe { zeroed() }
 };
 
-/// Made by somebody who knew the first members only.
+/// The table of a provider that was built with an older header, which has only the first members.
 static CNTR_OPS: fi_ops_cntr = fi_ops_cntr {
     size: core::mem::offset_of!(fi_ops_cntr, readerr),
     read: Some(cntr_read),
@@ -222,7 +222,7 @@ unsafe extern "C" fn bind(_: *mut fid, _: *mut fid, flags: u64) -> c_int {
 unsafe extern "C" fn control(_: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     note(format!("control {command}"));
     if command as u32 == FI_GETWAIT {
-        // SAFETY: asked of objects with FI_WAIT_FD only.
+        // SAFETY: the client uses this command only on objects with FI_WAIT_FD.
         unsafe { arg.cast::<c_int>().write(77) };
     }
     0
@@ -342,10 +342,10 @@ unsafe extern "C" fn regattr(
     }
 }
 
-/// Writes what the test has queued into `room` bytes.
+/// Writes the next entry that the test has queued into `room` bytes.
 ///
 /// # Safety
-/// `at` has so many.
+/// `at` has `room` bytes.
 unsafe fn read(at: *mut c_void, room: usize, event: Option<*mut u32>) -> ssize_t {
     let Some(next) = READS.with_borrow_mut(VecDeque::pop_front) else {
         return -(FI_EAGAIN as ssize_t);
@@ -371,7 +371,7 @@ unsafe fn read(at: *mut c_void, room: usize, event: Option<*mut u32>) -> ssize_t
 }
 
 unsafe extern "C" fn cq_read(_: *mut fid_cq, at: *mut c_void, count: usize) -> ssize_t {
-    // SAFETY: the client gives room for `count` entries; tests queue what fits their format.
+    // SAFETY: the client passes memory for `count` entries; tests queue entries of that format.
     unsafe { read(at, count * size_of::<fi_cq_tagged_entry>(), None) }
 }
 
@@ -429,7 +429,7 @@ unsafe extern "C" fn getopt(
     0
 }
 
-/// Longer than what the client has room for at first.
+/// Longer than the buffer that the client passes at first.
 pub const NAME: usize = 700;
 
 unsafe extern "C" fn getname(_: fid_t, at: *mut c_void, len: *mut usize) -> c_int {
@@ -447,7 +447,7 @@ unsafe extern "C" fn connect(
     param: *const c_void,
     len: usize,
 ) -> c_int {
-    // SAFETY: the longest address is readable, whatever the client was given, and so is the parameter.
+    // SAFETY: the client copies the address into a buffer for the longest address; the parameter is readable.
     let zeros = unsafe {
         let addr = core::slice::from_raw_parts(addr.cast::<u8>(), 128);
         addr.iter().filter(|byte| **byte == 0).count()
@@ -492,7 +492,7 @@ unsafe extern "C" fn sendv(
     context: *mut c_void,
 ) -> ssize_t {
     for i in 0..count {
-        // SAFETY: so many are there.
+        // SAFETY: the arrays have that many elements.
         let (len, desc) = unsafe { ((*iov.add(i)).iov_len, *desc.add(i)) };
         note(format!("piece {len} {:x}", desc.addr()));
     }

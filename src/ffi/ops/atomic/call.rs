@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One atomic call, whatever its form: its arguments are read and checked here, and become an `Atomic`.
+//! Atomic calls of every form: reads and checks their arguments, and converts them to an `Atomic`.
 
 use core::ffi::c_void;
 
@@ -14,17 +14,17 @@ use crate::ffi::user::opt;
 use crate::hmem::Memory;
 use crate::sys::probe;
 
-/// Local memory of one role, as C names it.
+/// Local memory of one role (operand, result or compare), as C passes it.
 #[derive(Clone, Copy)]
 pub(super) enum Local {
-    /// The call has none of this role.
+    /// The call has no memory of this role.
     None,
-    /// One piece, of as many elements as the call says.
+    /// One piece with the number of elements that the call passes.
     Single(*const c_void, *mut c_void),
     Several(*const fi_ioc, *const *mut c_void, usize),
 }
 
-/// What all calls have in common.
+/// Arguments that all atomic calls have in common.
 pub(super) struct Call {
     pub(super) family: Family,
     pub(super) datatype: fi_datatype,
@@ -39,19 +39,19 @@ pub(super) struct Call {
     pub(super) context: *mut c_void,
 }
 
-/// Where at the target.
+/// Memory at the target.
 pub(super) enum Target {
-    /// One piece of as many elements as there are.
+    /// Address and key of one piece, which has as many elements as the operand.
     Single(u64, u64),
     Several(*const fi_rma_ioc, usize),
 }
 
-/// `flags` makes the operation's flags, from the endpoint and the operands.
+/// Reads, checks and posts a call. `flags` returns the flags of the operation for an endpoint and a length.
 ///
 /// # Safety
-/// As fi_atomic(3) says of the endpoint, of the arrays (during the call) and of the memory that they name (until the
-/// completion, operands and compared values of injected operations only during the call).
-// Of each call only what it can be is left: 150 instructions.
+/// fi_atomic(3): the endpoint is open, the arrays are valid during the call, and the memory that they name is valid
+/// until the completion. Operands and compared values of injected operations are needed only during the call.
+// Inlined, because then each call keeps only the branches that its form needs: 150 instructions.
 #[inline(always)]
 pub(super) unsafe fn post<T: AtomicPath>(
     ep: *mut fid_ep,
@@ -71,7 +71,7 @@ pub(super) unsafe fn post<T: AtomicPath>(
     })
 }
 
-/// Checks what the caller says, and hands it to `use_it`.
+/// Checks the arguments and passes the operation to `use_it`.
 ///
 /// # Safety
 /// As `post`.
@@ -84,7 +84,7 @@ unsafe fn read<T: AtomicPath, R>(
     use_it: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
-    // fi_atomic(3): what would be the operand of FI_ATOMIC_READ is ignored.
+    // fi_atomic(3): the operand of FI_ATOMIC_READ is ignored.
     let reads = call.op == FI_ATOMIC_READ;
     // SAFETY: promised by the caller.
     let (operands, result, compare, context) = unsafe {
@@ -122,7 +122,7 @@ unsafe fn read<T: AtomicPath, R>(
     })
 }
 
-/// An atomic operation of deferred work (fi_trigger(3)), as C names it; what it is depends on its endpoint.
+/// An atomic operation of deferred work (fi_trigger(3)), as C passes it. Its meaning depends on its endpoint.
 pub struct AtomicWork<'a> {
     family: Family,
     msg: &'a fi_msg_atomic,
@@ -133,8 +133,8 @@ pub struct AtomicWork<'a> {
 
 impl<'a> AtomicWork<'a> {
     /// # Safety
-    /// What `msg`, `compare` and `result` name must be as fi_atomic(3) says, arrays for `'a` and memory until the
-    /// operation completes.
+    /// `msg`, `compare` and `result` must be as fi_atomic(3) requires: the arrays valid for `'a`, the memory that they
+    /// name until the operation completes.
     pub unsafe fn new(
         family: Family,
         msg: &'a fi_msg_atomic,
@@ -155,7 +155,7 @@ impl<'a> AtomicWork<'a> {
         }
     }
 
-    /// Checks an operation as the msg call of its family does.
+    /// Checks the operation as the msg call of its family does.
     pub fn check<T: AtomicPath>(&self, ep: &T) -> Result {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         let flags = |ep: &T, bytes: usize| {
@@ -165,7 +165,7 @@ impl<'a> AtomicWork<'a> {
         unsafe { read(ep, &call, &target, flags, |_| Ok(())) }
     }
 
-    /// Calls with an operation whose flags were checked before.
+    /// Calls `call_with` with the operation, whose flags were checked earlier.
     pub fn with<T: AtomicPath, R>(
         &self,
         ep: &T,
@@ -191,7 +191,7 @@ impl<'a> AtomicWork<'a> {
     }
 }
 
-/// `INVAL` if there is none where there should be.
+/// Reads the local memory of one role. `INVAL` if it is missing although elements are given.
 ///
 /// # Safety
 /// As `post`.
@@ -222,7 +222,7 @@ unsafe fn memory<M: Memory>(memory: Local, count: usize, size: usize) -> Result<
     }
 }
 
-/// The target's pieces, in `segs`. `INVAL` unless they have `len` bytes together.
+/// Stores the pieces at the target in `segs`. `INVAL` unless they have `len` bytes together.
 ///
 /// # Safety
 /// The array of `Target::Several` must be readable.
@@ -260,10 +260,10 @@ unsafe fn remote<'a>(
     }
 }
 
-/// The msg forms.
+/// Posts a call of the msg form.
 ///
 /// # Safety
-/// `msg` must be as fi_atomic(3) describes it, all else as `post`.
+/// `msg` must be as fi_atomic(3) describes it. The other conditions are those of `post`.
 pub(super) unsafe fn post_msg<T: AtomicPath>(
     ep: *mut fid_ep,
     family: Family,
@@ -303,11 +303,11 @@ fn named(family: Family, msg: &fi_msg_atomic, compare: Local, result: Local) -> 
 }
 
 fn check_msg_flags<T: AtomicPath>(ep: &T, family: Family, flags: OpFlags, bytes: usize) -> Result {
-    // Tagged receive buffers as targets.
+    // FI_TAGGED makes posted receives of tagged messages the target, which no provider here supports.
     if flags.contains(OpFlags::TAGGED) {
         return Err(Error::OPNOTSUPP);
     }
-    // Nothing at the target tells of a fetch.
+    // Fetching operations report no completion at the target, so they carry no remote CQ data.
     check_flags(
         flags,
         match family {

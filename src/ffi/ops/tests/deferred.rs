@@ -5,7 +5,7 @@ use super::*;
 use crate::base::OpFlags;
 use crate::ffi::ops::work::{self, WorkOp};
 
-/// Queues an operation on the probe, and starts it as the engine does when the counter has its value.
+/// Queues an operation on the probe, and starts it as the engine does when the counter reaches its threshold.
 fn defer(b: &Bench, op_type: fi_op_type, op: fi_deferred_work_op) -> isize {
     let work = fi_deferred_work {
         context: fi_context2 { internal: [NO; 8] },

@@ -4,7 +4,7 @@
 use super::*;
 use crate::base::Error;
 
-/// Bits without a flag, and one with a name.
+/// Bits without a name, and one with a name.
 const UNNAMED: u64 = 1 << 62 | 1 << 40 | FI_COMPLETION;
 
 #[test]

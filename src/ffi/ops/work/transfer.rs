@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Transfers of deferred work in their C form: fi_trigger(3). How their memory has to be read depends on the endpoint,
-//! so they are read after it was found.
+//! Transfers of deferred work in their C form: fi_trigger(3). The endpoint determines how their memory is read, so they
+//! are read only after the endpoint was looked up.
 
 use core::ffi::c_void;
 use core::marker::PhantomData;
@@ -93,7 +93,7 @@ impl ReceiveWork<'_> {
     }
 }
 
-/// A tagged message without its tag.
+/// Returns a tagged message without its tag.
 fn untagged(msg: &fi_msg_tagged) -> fi_msg {
     fi_msg {
         msg_iov: msg.msg_iov,
@@ -206,5 +206,5 @@ pub(super) unsafe fn receive_tagged<'a>(op: &fi_op_tagged) -> WorkOp<'a> {
     unsafe { receive_any(What::Tagged, op.ep, &msg, op.flags, tags) }
 }
 
-/// More segments at the target than this are a caller's mistake.
+/// Limit on segments at the target; more are a caller's mistake.
 const MAX_SEGS: usize = 256;

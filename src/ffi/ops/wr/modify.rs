@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls that change a part of a prepared request. A call that fails leaves the request as it was.
+//! Calls that change a part of a prepared request. A call that fails leaves the request unchanged.
 
 use core::ffi::{c_int, c_void};
 
@@ -16,7 +16,7 @@ use crate::ffi::ops::transfer::*;
 /// Loads the request at `wr`, changes it by one of the two functions, and stores it.
 ///
 /// # Safety
-/// fi_wr(3): an open endpoint; `wr` holds a prepared request, which nobody else uses during the call.
+/// fi_wr(3): `ep` is an open endpoint; `wr` holds a prepared request, which no other thread uses during the call.
 unsafe fn modify<T: WorkPath>(
     ep: *mut fid_ep,
     wr: *mut c_void,
@@ -29,7 +29,7 @@ unsafe fn modify<T: WorkPath>(
         FI_OP_TRECV => Queue::TaggedReceive,
         _ => Queue::Transmit,
     };
-    // SAFETY: promised by the caller; the stamp says that it is a record of ours.
+    // SAFETY: promised by the caller; the stamp identifies a record of this library.
     status(unsafe {
         endpoint::<T>(ep).and_then(|ep| {
             if !is_own(ep, wr, queue) {
@@ -42,7 +42,7 @@ unsafe fn modify<T: WorkPath>(
                 return Ok(());
             }
             let mut record = TxRecord::load(wr);
-            // fi_wr(3): the type of the operation stays.
+            // fi_wr(3): the type of the operation cannot change.
             if record.head.op() != op {
                 return Err(Error::INVAL);
             }
@@ -53,7 +53,7 @@ unsafe fn modify<T: WorkPath>(
     })
 }
 
-/// After a change of anything but the address: the request stays one for the same peer.
+/// Renews the route after a change of another part than the address. `INVAL` if the peer is not the same any more.
 fn same_peer<T: WorkPath>(ep: &T, record: &mut TxRecord) -> Result {
     let route = reroute(ep, record)?;
     if route.generation != record.head.route.generation {
@@ -63,7 +63,7 @@ fn same_peer<T: WorkPath>(ep: &T, record: &mut TxRecord) -> Result {
     Ok(())
 }
 
-/// Atomic operations: the number of elements of so many bytes. The vectors of the modify calls are given in bytes.
+/// Returns a function that converts bytes to elements of an atomic request, because the modify calls take bytes.
 fn elements_of<T: WorkPath>(
     ep: &T,
     record: &TxRecord,
@@ -94,7 +94,7 @@ pub(super) unsafe extern "C" fn modify_addr<T: WorkPath>(
         record.directed = source.is_some().into();
         Ok(())
     };
-    // SAFETY: the caller's promise, handed on; so it is below.
+    // SAFETY: promised by the caller; likewise below.
     unsafe { modify(ep, wr, op, tx, rx) }
 }
 
@@ -121,7 +121,8 @@ pub(super) unsafe extern "C" fn modify_iov<T: WorkPath>(
         }
         record.head.pieces = pieces;
         record.head.counts[PIECES] = count;
-        // fi_wr(3): the length belongs to this call. Several places at the target are given anew.
+        // fi_wr(3): this call sets the length, also that of a single target. Several targets must be set again by their
+        // own call.
         if record.head.counts[TARGET] == 1 {
             record.target[0].len = record.len();
         }
@@ -151,7 +152,7 @@ pub(super) unsafe extern "C" fn modify_rma_iov<T: WorkPath>(
     count: usize,
 ) -> c_int {
     let tx = |ep: &T, record: &mut TxRecord| {
-        // Messages have none, so `most` is 0.
+        // Messages have no target, so `most` is 0.
         if count > record.head.most[TARGET].into() {
             return Err(Error::INVAL);
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Descriptions of operations, as C names them in `struct fi_wr_attr`, become records.
+//! Converts descriptions of operations, as C passes them in `struct fi_wr_attr`, to records.
 
 use core::ffi::c_void;
 use core::ptr::{null, null_mut};
@@ -13,7 +13,7 @@ use crate::ffi::ops::atomic::{AtomicWork, Family};
 use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
 
-/// Either kind of record.
+/// A record of either kind.
 #[allow(clippy::large_enum_variant)] // It lives during one call.
 pub(super) enum Record {
     Tx(TxRecord),
@@ -25,10 +25,10 @@ pub(super) fn is_receive(op: fi_op_type) -> bool {
     matches!(op, FI_OP_RECV | FI_OP_TRECV)
 }
 
-/// The record of an operation of the endpoint `handle`.
+/// Makes the record of an operation of the endpoint `handle`.
 ///
 /// # Safety
-/// fi_wr(3): what `attr` and its descriptor name is readable during the call.
+/// fi_wr(3): `attr`, its descriptor and the arrays of that are readable during the call.
 pub(super) unsafe fn read<T: WorkPath>(
     ep: &T,
     handle: *mut fid_ep,
@@ -45,7 +45,7 @@ pub(super) unsafe fn read<T: WorkPath>(
         record.head.route = reroute(ep, &record)?;
         Ok(Record::Tx(record))
     };
-    // SAFETY: the type says which member of the union is meant; promised by the caller.
+    // SAFETY: the type selects the member of the union; promised by the caller.
     unsafe {
         match op_type {
             FI_OP_SEND | FI_OP_RECV => {
@@ -98,7 +98,7 @@ pub(super) unsafe fn read<T: WorkPath>(
     }
 }
 
-/// fi_wr(3): the endpoint in the descriptor is the one of the call.
+/// fi_wr(3): checks that the endpoint in the descriptor is the one of the call.
 fn own(named: *mut fid_ep, handle: *mut fid_ep) -> Result {
     match named == handle {
         true => Ok(()),
@@ -106,7 +106,7 @@ fn own(named: *mut fid_ep, handle: *mut fid_ep) -> Result {
     }
 }
 
-/// Buffers in the array of a record, and how many they are.
+/// Copies buffers to the array of a record; returns the array and their number.
 ///
 /// # Safety
 /// `iov[..count]` is readable.
@@ -133,7 +133,7 @@ pub(super) unsafe fn buffers<M: Memory>(
 }
 
 /// # Safety
-/// As `read`, for one descriptor; so are all below.
+/// As `read`, for one descriptor; likewise below.
 unsafe fn message<T: WorkPath>(
     ep: &T,
     op: fi_op_type,
@@ -181,7 +181,7 @@ unsafe fn access<T: WorkPath>(
     Ok(record)
 }
 
-/// Places at the target in the array of a record.
+/// Copies segments at the target to the array of a record.
 ///
 /// # Safety
 /// `places[..count]` is readable.
@@ -200,7 +200,7 @@ pub(super) unsafe fn remote(
     Ok(target)
 }
 
-/// fi_wr(3): the target has as many bytes as the local buffers.
+/// fi_wr(3): checks that the target has as many bytes as the local buffers.
 pub(super) fn agree(record: &TxRecord) -> Result {
     let target = record.target;
     let lens = target.iter().map(|place| place.len);
@@ -260,7 +260,7 @@ unsafe fn atomic<T: WorkPath>(
     Ok(record)
 }
 
-/// The order of the endpoint gives some operations a flag.
+/// Adds the flag that the endpoint's message order requires for some operations.
 pub(super) fn add_order<T: WorkPath>(ep: &T, record: &mut TxRecord) {
     record.head.flags |= ep.order_flag(record.head.what()).bits();
 }
@@ -306,7 +306,7 @@ unsafe fn receive<T: WorkPath>(
     })
 }
 
-/// The flags of the msg call of the same kind.
+/// Checks flags as the msg call of the same kind does.
 pub(super) fn check_receive_flags<T: WorkPath>(ep: &T, op: fi_op_type, flags: OpFlags) -> Result {
     let more = match op {
         FI_OP_RECV => OpFlags::MULTI_RECV | OpFlags::TRANSMIT_COMPLETE,
@@ -332,7 +332,7 @@ pub(super) fn check<T: WorkPath>(ep: &T, record: &TxRecord, asked: OpFlags) -> R
     }
 }
 
-/// A tagged message without its tag.
+/// Returns a tagged message without its tag.
 fn untagged(msg: &fi_msg_tagged) -> fi_msg {
     fi_msg {
         msg_iov: msg.msg_iov,

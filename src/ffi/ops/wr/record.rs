@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The layout of a prepared work request in the caller's buffer. The buffer may have any alignment. All bit patterns
-//! are values, because the caller owns the bytes: a stale or foreign buffer is recognized by its stamp, and a count
-//! that the caller has changed is checked again before it is used.
+//! are valid, because the caller owns the bytes: the stamp identifies a stale or foreign buffer, and counts, which the
+//! caller may have changed, are checked again before they are used.
 
 use core::ffi::c_void;
 use core::ptr::null_mut;
@@ -14,11 +14,12 @@ use crate::base::{Caps, Error, IoVec, OpFlags, Piece, Result};
 use crate::ffi::ops::transfer::*;
 use crate::hmem::Memory;
 
-/// How a transmit operation gets to its peer, as far as the transport can tell before the operation is queued.
+/// The route of a transmit operation to its peer, as far as the transport can determine it before the operation is
+/// queued.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub struct Route {
-    /// Number of addresses that had the destination's index before. `Prepares::is_current` compares it.
+    /// Number of earlier addresses with the destination's index. `Prepares::is_current` compares it.
     pub generation: u32,
     /// Links that the operation may take by the transport's short path: `SHARED_MEMORY`, `SOCKET`, or 0.
     pub links: u8,
@@ -31,7 +32,7 @@ impl Route {
     pub const SHARED_MEMORY: u8 = 1;
     pub const SOCKET: u8 = 2;
 
-    /// A route without a short path.
+    /// Returns a route without a short path.
     pub fn to(generation: u32) -> Route {
         Route {
             generation,
@@ -42,10 +43,10 @@ impl Route {
     }
 }
 
-/// Bytes of a header that a transport may encode ahead.
+/// Most bytes of a header that a transport encodes when a request is prepared.
 pub const ROUTE_HEADER: usize = 32;
 
-/// The call that queues a record. The stamp of the record holds it, beside the endpoint.
+/// The call that queues a record. The stamp of the record contains it, together with the endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u64)]
 pub enum Queue {
@@ -54,22 +55,22 @@ pub enum Queue {
     TaggedReceive = 3,
 }
 
-/// The stamp of the records of one endpoint, without the `Queue`. No two endpoints of a process have the same.
+/// Returns the stamp for the records of one endpoint, without the `Queue`. It is unique in the process.
 pub fn new_stamp() -> u64 {
     static LAST: AtomicU64 = AtomicU64::new(0);
-    // Relaxed: only the number counts.
+    // Relaxed: no other data depends on this number.
     MAGIC ^ (LAST.fetch_add(1, Ordering::Relaxed) + 1) << 2
 }
 
-/// Memory that was never prepared hardly contains it.
+/// A number that is unlikely in memory that was never prepared.
 const MAGIC: u64 = 0x9d4c_7a31_e2b6_5f84;
 
-/// The part of a prepared transmit operation that every one has, and that a message consists of.
+/// The common part of all prepared transmit operations; a message has no other part.
 #[repr(C, packed)]
 #[derive(Clone, Copy)]
 pub struct TxHead {
     pub stamp: u64,
-    /// Without those that the endpoint adds when the request is queued.
+    /// Operation flags, without those that the endpoint adds when the request is queued.
     pub flags: u64,
     pub dest: u64,
     pub tag: u64,
@@ -88,9 +89,9 @@ pub struct TxHead {
 #[derive(Clone, Copy)]
 pub struct TxRecord {
     pub head: TxHead,
-    /// RMA and atomic operations: in elements, if it is an atomic one.
+    /// For RMA and atomic operations; lengths of an atomic operation are in elements.
     pub target: [RemoteSeg; IOV_LIMIT],
-    /// Atomic operations only, as what follows.
+    /// This and the following members are for atomic operations only.
     pub datatype: u32,
     pub atomic: u32,
     pub compare: [fi_ioc; IOV_LIMIT],
@@ -113,16 +114,16 @@ pub struct RxRecord {
     pub tag: u64,
     pub ignore: u64,
     pub op: u32,
-    /// As `Route::generation`, of the source.
+    /// As `Route::generation`, for the source.
     pub generation: u32,
     pub count: u8,
     pub most: u8,
-    /// 1: it takes messages of one peer only, whose `generation` has to be the same still.
+    /// 1: the receive accepts messages of one peer only, whose `generation` must not have changed.
     pub directed: u8,
     pub pieces: [iovec; IOV_LIMIT],
 }
 
-/// Gives an entry with FI_WR the sizes of its work requests.
+/// Sets the sizes of work requests in an entry with FI_WR.
 pub fn set_sizes(info: &mut Info) {
     if info.caps.contains(Caps::WR) {
         info.ep.max_tx_wr_size = MAX_TX;
@@ -165,12 +166,14 @@ impl TxHead {
         }
     }
 
-    /// Entries of one of the arrays.
+    /// Returns the number of entries of one of the arrays. The caller must check it, because it is from the caller's
+    /// buffer.
     pub fn count(&self, array: usize) -> usize {
         usize::from(self.counts[array])
     }
 
-    /// The message, if its route has a short path: then it has one buffer. `implied` are flags that the endpoint adds.
+    /// Returns the message if its route has a short path, which implies one buffer. `implied` are flags that the
+    /// endpoint adds.
     ///
     /// # Safety
     /// `Piece::new`, for the buffer; `Context::new`.
@@ -198,7 +201,7 @@ impl TxHead {
 }
 
 impl TxRecord {
-    /// A record that names no memory yet.
+    /// Returns a record without memory.
     pub fn new(stamp: u64, op: fi_op_type, flags: OpFlags, dest: u64) -> TxRecord {
         TxRecord {
             head: TxHead {
@@ -221,7 +224,7 @@ impl TxRecord {
         }
     }
 
-    /// Bytes of the record that an operation of this type needs.
+    /// Returns the bytes of the record that an operation of this type needs.
     pub fn size(op: fi_op_type) -> usize {
         match op {
             FI_OP_SEND | FI_OP_TSEND => size_of::<TxHead>(),
@@ -230,10 +233,10 @@ impl TxRecord {
         }
     }
 
-    /// The record at `wr`.
+    /// Returns a copy of the record at `wr`.
     ///
     /// # Safety
-    /// `wr` has as many readable bytes as `size` says of the operation there.
+    /// `wr` has the number of readable bytes that `size` returns for its operation.
     pub unsafe fn load(wr: *const c_void) -> TxRecord {
         // SAFETY: promised by the caller; the local record has room for all of it, and all bit patterns are values.
         unsafe {
@@ -246,14 +249,14 @@ impl TxRecord {
     }
 
     /// # Safety
-    /// As `load`, for bytes that are writable.
+    /// As `load`, but the bytes are writable.
     pub unsafe fn store(&self, wr: *mut c_void) {
         let bytes = TxRecord::size(self.head.op());
         // SAFETY: promised by the caller.
         unsafe { core::ptr::copy_nonoverlapping((&raw const *self).cast::<u8>(), wr.cast(), bytes) }
     }
 
-    /// Calls with the operation, unless it is atomic. `implied` as in `short`.
+    /// Calls a function with the operation, unless it is atomic. `implied` as in `short`.
     ///
     /// # Safety
     /// As `TxHead::short`, for all buffers.
@@ -282,7 +285,7 @@ impl TxRecord {
         })
     }
 
-    /// Bytes of the local buffers, or elements of the operands of an atomic operation.
+    /// Returns the bytes of the local buffers, or the elements of the operands of an atomic operation.
     pub fn len(&self) -> usize {
         let pieces = self.head.pieces;
         pieces
@@ -303,7 +306,7 @@ impl RxRecord {
         }
     }
 
-    /// The receive, if it has one buffer. `implied` as in `TxHead::short`.
+    /// Returns the receive if it has one buffer. `implied` as in `TxHead::short`.
     ///
     /// # Safety
     /// As `TxHead::short`.
@@ -331,7 +334,7 @@ impl RxRecord {
         }
     }
 
-    /// The receive.
+    /// Returns the receive.
     ///
     /// # Safety
     /// As `short`, for all buffers.
@@ -371,7 +374,7 @@ mod tests {
             record.head.counts = [1, 2, 3, 4];
             record.target[1].key = 7;
             record.result[3].count = 8;
-            // The first byte keeps the record off every alignment; the last one is not the record's.
+            // The first byte makes the record unaligned; the last one is behind the record.
             let mut room = vec![0xee; TxRecord::size(op) + 2];
             // SAFETY: the room has the size of the record behind its first byte.
             let back = unsafe {
@@ -396,7 +399,7 @@ mod tests {
             let mut record = TxRecord::new(new_stamp(), FI_OP_WRITE, OpFlags::empty(), 0);
             record.head.counts[array] = 255;
             let implied = OpFlags::empty();
-            // SAFETY: nothing looks at the memory or the context.
+            // SAFETY: the closure uses neither the memory nor the context.
             let read = unsafe { record.with::<Host, ()>(implied, null_mut(), |_| Ok(())) };
             assert_eq!(read, Err(Error::INVAL));
         }

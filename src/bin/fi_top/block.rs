@@ -64,7 +64,7 @@ pub struct Endpoint {
     pub ep_type: u64,
     pub provider: String,
     pub address: String,
-    /// In the order of `TALLIES`.
+    /// Values in the order of `TALLIES`.
     pub tallies: [Tally; TALLIES.len()],
     pub counts: [u64; COUNTS.len()],
     pub gauges: [u64; GAUGES.len()],

@@ -86,7 +86,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 		begin(side, &peers_work, form, order);
 		f = fabric_open(side, xs[i], 8);
 		fabric_meet(f);
-		// The first peer also pays for what is allocated only once.
+		// The first peer is not measured, because it includes one-time allocations.
 		greet(f, 0, 1);
 		hear(side, &ready, 1);
 		start = now();

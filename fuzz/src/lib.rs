@@ -118,7 +118,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Connection messages of tcp, their private data, the frames that prove a key, and what peers of one host say.
+/// Connection messages of tcp, their private data, the frames that prove a key, and messages between peers of one host.
 pub fn connect(data: &[u8]) {
     if let Some(op) = SameHostFrame::decode(data, false) {
         assert_eq!(op.encode(data[7], false), data);

@@ -96,7 +96,7 @@ impl Live {
         let (fabric, _) =
             registry::open_fabric(&info.fabric, 2 << 16, 0, ptr::null_mut()).expect("a fabric");
         let none = ptr::null_mut();
-        // SAFETY: objects are used as fi_domain(3) and fi_endpoint(3) say, through the tables that they come with.
+        // SAFETY: objects are used as fi_domain(3) and fi_endpoint(3) describe, through the tables that they come with.
         unsafe {
             let c_info = info.write().expect("memory");
             let mut domain = ptr::null_mut();

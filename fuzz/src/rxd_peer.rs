@@ -18,7 +18,7 @@ struct Peer {
     socket: UdpSocket,
     /// Number by which this peer wants to be called. A new number is a new life of the peer.
     id: u32,
-    /// Number by which the endpoint knows this peer.
+    /// Number of this peer at the endpoint.
     number: u32,
     /// Sequence number of the next packet.
     next: u64,

@@ -357,7 +357,7 @@ TEST(fi_msg, long_more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "A m
 {
 	if (!strchr(t->info->fabric_attr->prov_name, ';'))
 		SKIP("no layer");
-	// A size above which `tcp` does not copy.
+	// A size that `tcp` does not copy.
 	row_length = 16384;
 	post_and_compute(t, 1, ROW_WITH_MORE);
 }

@@ -69,7 +69,7 @@ def h4_h5_h6_the_first_is_innermost(case):
     lines = run(case, "h1;noop;unwilling;h2", path=folder)
     own = [line for line in lines if line.startswith(("h1:", "h2:", "unwilling:"))]
     around = [f"{name}: around tcp {PROVIDER}.0, attributes zero" for name in ("h1", "unwilling", "h2")]
-    # The call passes through both hooks, the outer one first; so does closing.
+    # The domain call passes through both hooks, the outer one first; so does closing.
     equal(own, around * 2 + ["h2: domain", "h1: domain"] + ["h2: closes", "h1: closes"] * 2)
     check(lines_with(lines, "unwilling", "leaves the fabric alone"), "one that refuses is not told")
     lines = run(case, "h1;H1", path=folder)

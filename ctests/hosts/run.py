@@ -25,7 +25,7 @@ COUNT = 4
 SKIPPED = 77
 MPI = ROOT / "ctests" / "mpi"
 PROGRAMS = ("collectives", "one_sided", "point_to_point")
-# Milliseconds: the time for which the page fi_tcp(7) names a variable, shortened.
+# Milliseconds: the peer timeout of fi_tcp(7), shortened.
 PEER_TIMEOUT = 4000
 
 

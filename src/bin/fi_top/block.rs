@@ -130,7 +130,7 @@ pub fn words(bytes: &[u8]) -> Result<Words, Fault> {
 }
 
 /// Reads a process from three consecutive copies of its block. The values are from the second copy. If a sequence
-/// number differs between the first and the third copy, a change was under way, and the endpoint is omitted this time.
+/// number differs between the first and the third copy, a change was in progress, and the endpoint is omitted.
 pub fn read(copies: &[Words; 3]) -> Process {
     let [before, words, after] = copies;
     let endpoints = (0..RECORDS).filter_map(|at| {

@@ -48,7 +48,7 @@ pub struct Pep {
 struct Shared {
     state: Mutex<State>,
     epoll: Epoll,
-    /// Goes off when a paused listener is to be looked at again.
+    /// Expires when a paused listener is to be polled again.
     pause: Timer,
     site: Site,
     info: Info,
@@ -138,8 +138,8 @@ impl Pep {
     }
 }
 
-/// The bound socket of a passive endpoint that does not listen, for an endpoint opened with its handle: it connects from
-/// that address (fi_endpoint(3)). Nothing if the handle is something else.
+/// The bound socket of a passive endpoint that does not listen, for an endpoint that is opened with its handle: that
+/// endpoint connects from the socket's address (fi_endpoint(3)). Returns nothing if the handle is something else.
 pub fn take_bound(handle: usize) -> Option<Result<Socket>> {
     object::with(handle, |pep: &Pep| {
         let mut state = pep.shared.state();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Live RDM endpoints for the targets whose peer sends any bytes. An endpoint has posted receives, memory that peers may
-//! write and read, and atomic operations. It must go on for other peers, and end the connection of a hostile peer within a
-//! limit. Each way of making progress has an endpoint of its own, because a fault can end a connection at different points
-//! of a poll, a blocking read and the progress thread.
+//! Live RDM endpoints for the targets whose peer sends arbitrary bytes. An endpoint has posted receives, memory that
+//! peers may write and read, and atomic operations. It must continue to serve other peers, and end the connection of a
+//! hostile peer within a limit. Each way of making progress has a separate endpoint, because a fault can end a
+//! connection at different points of a poll, a blocking read and the progress thread.
 
 use std::ffi::{CString, c_void};
 use std::io::{ErrorKind, Read, Write};

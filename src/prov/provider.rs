@@ -39,8 +39,8 @@ pub trait Provider: Send + Sync {
     /// else.
     fn define_params(&self);
 
-    /// Returns the entries that satisfy the query, best first, and the reasons for missing entries. The registry handles
-    /// provider names. A layered provider finds its lower providers through `below`.
+    /// Returns the entries that satisfy the query, best first, and the reasons for missing entries. The registry
+    /// handles provider names. A layered provider finds its lower providers through `below`.
     fn offers(&self, query: &Query, below: &dyn Below) -> Answer;
 
     /// fi_fabric(3). A layered provider queries `below` for the entries with which it opens its lower objects.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! LD_PRELOAD: counts what the heap is asked for, by whomever in the process. glibc only.
+//! LD_PRELOAD library that counts the heap requests of the whole process. glibc only.
 #include <errno.h>
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Atomic operations on 64-bit integers of the other side, by bytes: fetch-add one after the other, half a round trip as
-//! for messages; and streams of adds and of fetch-adds, of which 256 are under way. A library whose `tcp` has no atomics serves them by
-//! `tcp;ofi_rxm`.
+//! Atomic operations on 64-bit integers of the peer, by bytes: consecutive fetch-adds, of which half a round trip is
+//! printed as for messages; and streams of adds and of fetch-adds with 256 in flight. If the `tcp` of a library has no
+//! atomics, `tcp;ofi_rxm` is used instead.
 #include "bench.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ static double measure(struct fabric *f, const char *form, struct step step)
 		}
 		fabric_look(f);
 	}
-	// A message and its answer: all adds are done there.
+	// The answer to a message shows that all adds have been carried out.
 	POST(f, fi_tinject(f->eps[0], f->out, 8, f->peers[0], TAG));
 	UNTIL(f, f->received > received);
 	return now() - start;

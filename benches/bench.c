@@ -2,8 +2,9 @@
 //! bench -s [options]: the server; prints its port and serves one client.
 //! bench -p PORT [options] WORK FORM X...: the client; prints one line per X: work, form, x, value, unit.
 //!
-//! -c CORE pins the process, -t MILLISECONDS is the time for one measurement, -S asks for a domain that several threads
-//! may use and that makes progress of its own; -P PROVIDER, which both sides are given, is tcp without. benches/run.py runs pairs of these on two libraries.
+//! -c CORE pins the process; -t MILLISECONDS is the time for one measurement; -S requests a domain that several threads
+//! may use and that makes progress by itself; -P PROVIDER must be the same on both sides, default tcp. benches/run.py
+//! runs pairs of these processes on two libraries.
 #include "bench.h"
 
 #include <stdio.h>
@@ -89,7 +90,7 @@ int main(int argc, char **argv)
 		}
 	}
 	side.node = node_of(side.provider);
-	// Many peers are many descriptors.
+	// Each peer needs a descriptor.
 	if (!getrlimit(RLIMIT_NOFILE, &files)) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);

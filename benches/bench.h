@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the parts of the bench share. Two processes measure together: the server does what the client orders over a
-//! control connection of plain TCP, and the client prints the numbers. Every call of the library is one that any
-//! libfabric has, so that the same binary runs on several of them.
+//! The interface between the parts of the benchmark. Two processes measure together: the client sends orders over a
+//! control connection of plain TCP, the server carries them out, and the client prints the numbers. All calls are
+//! available in any libfabric, so that the same binary runs on several of them.
 #ifndef BENCH_H
 #define BENCH_H
 
@@ -23,29 +23,29 @@ struct side {
 	int control;
 	const char *provider;
 	const char *node;
-	// Serves several threads, with progress of its own: what a program gets that asks for nothing.
+	// Requests a domain for several threads with automatic progress, which is what a program without wishes gets.
 	bool shared;
-	// Serves several threads, which make the progress.
+	// Requests a domain for several threads that drive progress themselves.
 	bool safe;
-	// Wants atomic operations.
+	// Requests atomic operations.
 	bool atomics;
-	// Wants prepared work requests, where they are offered.
+	// Requests prepared work requests, if the library offers them.
 	bool prepares;
-	// Wants endpoints for datagrams, and no memory registered.
+	// Requests datagram endpoints, without registered memory.
 	bool datagrams;
-	// Wants a queue that can be slept on.
+	// Requests a queue with a wait object.
 	bool waits;
-	// How long one measurement takes, about, in seconds.
+	// Approximate time of one measurement in seconds.
 	double budget;
-	// Driven while the control connection is waited for, if set.
+	// The fabric that is driven while this side waits for the control connection, or NULL.
 	struct fabric *fabric;
 };
 
-// What the client wants from the server.
+// The order of the client to the server.
 struct order {
 	char work[16];
 	char form[16];
-	// The largest message, endpoints of client and server, or the depth: as the work has it.
+	// Depending on the work: largest message, number of endpoints of client and server, depth.
 	uint64_t size, here, there, depth;
 };
 
@@ -58,7 +58,7 @@ struct step {
 
 struct fabric {
 	struct side *side;
-	// Whose domain this is, if it is another's.
+	// The fabric that owns the domain, or NULL if this one does.
 	struct fabric *owner;
 	struct fi_info *info;
 	struct fid_fabric *fabric;
@@ -69,15 +69,15 @@ struct fabric {
 	size_t ep_count;
 	fi_addr_t *peers;
 	size_t peer_count;
-	// Sent from `out`; received, written by peers and read to `in`.
+	// Messages are sent from `out`. Receives, writes of the peer and reads store into `in`.
 	char *out, *in;
 	size_t size;
 	struct fid_mr *mr;
 	void *desc;
 	uint64_t remote_addr, remote_key;
-	// Completions so far: own operations, receives, writes of the peer with data.
+	// Number of completions: local operations, receives, writes of the peer with data.
 	uint64_t sent, received, remote;
-	// Context of receive number n, at n % RECENT, of the last so many.
+	// Contexts of the last RECENT receives: receive number n is at n % RECENT.
 	uintptr_t contexts[RECENT];
 };
 
@@ -89,12 +89,13 @@ void pin(int core);
 int control_listen(void);
 int control_accept(int listener);
 int control_connect(int port);
-// A socket connected to the peer beside the control connection: never blocking, without delay.
+// Opens a second connection to the peer: a non-blocking socket with TCP_NODELAY.
 int control_second(struct side *side);
 void tell(struct side *side, const void *what, size_t len);
-// Drives the fabric of the side, if it has one, until `len` bytes are there. False at the end of the connection.
+// Reads `len` bytes from the control connection, and drives the fabric of this side meanwhile if there is one. Returns
+// false at the end of the connection.
 bool hear(struct side *side, void *what, size_t len);
-// As `hear`, but lets the fabric alone.
+// Does the same as `hear`, but does not drive the fabric.
 void hear_quietly(struct side *side, void *what, size_t len);
 void tell_number(struct side *side, double number);
 double hear_number(struct side *side);
@@ -102,22 +103,24 @@ void print(const char *work, const char *form, uint64_t x, double value, const c
 
 // ---- fabric.c
 
-// The address that a provider over IP is asked for; NULL where addresses are names.
+// The node for fi_getinfo: a loopback address for providers over IP; NULL for providers whose addresses are names.
 const char *node_of(const char *provider);
-// `eps` endpoints, enabled, on one queue, with buffers of `size` bytes. Exits when something fails.
+// Opens `eps` enabled endpoints on one queue, with buffers of `size` bytes. Exits on failure.
 struct fabric *fabric_open(struct side *side, size_t eps, size_t size);
-// The same on the domain of `owner`, which is closed after it, without registered memory; on one of its own without `owner`.
+// Does the same on the domain of `owner`, which must be closed later, without registered memory; without `owner` on a
+// new domain.
 struct fabric *fabric_open_on(struct fabric *owner, struct side *side, size_t eps, size_t size);
-// Exchanges addresses and the memory key with the other side: says ours, hears theirs.
+// Exchange addresses and the memory key with the other side: `fabric_present` sends, `fabric_learn` receives,
+// `fabric_meet` does both.
 void fabric_present(struct fabric *fabric);
 void fabric_learn(struct fabric *fabric);
 void fabric_meet(struct fabric *fabric);
 void fabric_close(struct fabric *fabric);
-// One look at the queue.
+// Polls the queue once.
 void fabric_look(struct fabric *fabric);
 _Noreturn void fabric_fail(const char *what, ssize_t rc);
 
-// Posts, and looks at the queue as long as there is no room.
+// Posts an operation; polls the queue while there is no room.
 #define POST(f, call)                                                                                                  \
 	do {                                                                                                           \
 		ssize_t post_rc;                                                                                       \
@@ -137,7 +140,7 @@ _Noreturn void fabric_fail(const char *what, ssize_t rc);
 
 struct work {
 	const char *name;
-	// What the arguments mean.
+	// Help text about the arguments.
 	const char *help;
 	void (*client)(struct side *side, const char *form, size_t count, const uint64_t *xs);
 	void (*server)(struct side *side, const struct order *order);
@@ -147,14 +150,14 @@ extern const struct work latency_work, socket_work, stream_work, window_work, po
 	peers_work, av_work, atomic_work, wakeup_work, compute_work, datagram_work, datagram_socket_work,
 	setup_work, threads_work;
 
-// How often to repeat what took `seconds` for `count`, to fill the side's budget.
+// Number of repetitions that fill the side's budget, if `count` repetitions took `seconds`.
 uint64_t fill_budget(const struct side *side, double seconds, uint64_t count);
-// As many as are worth a warm-up for messages of this size.
+// Number of repetitions for a warm-up with messages of this size.
 uint64_t warm_up(uint64_t size);
 // Sends the order that starts a work.
 void begin(struct side *side, const struct work *work, const char *form, struct order order);
 
-// stream.c, for traffic to several endpoints: tagged messages per second, and the server's side of it.
+// stream.c, for traffic over several endpoints: tagged messages per second at the client, and the server's part.
 void stream_begin(struct fabric *fabric);
 double stream_rate(struct fabric *fabric, const char *form, uint64_t size, uint64_t window);
 void stream_serve(struct fabric *fabric, const char *form);

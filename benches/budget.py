@@ -24,13 +24,13 @@ from run import ROOT, build, releases
 BUDGET = ROOT / "benches/budget.csv"
 TOLERANCE = 0.05
 SKIPPED = 77
-# As in benches/calls.c.
+# The same numbers as in benches/calls.c.
 COUNT = 200
-# Runs of the program for each provider. More of them, up to the second number, while a call is above its budget.
+# Runs of the program for each provider; up to the second number of runs if a call is above its budget.
 RUNS = (3, 10)
 PROVIDERS = ["tcp", "sockets", "shm"]
 
-# What a row counts, the function of benches/calls.c, and for how many operations it stands in each round.
+# For each row: the counted quantity, the function of benches/calls.c, and the number of its operations in each round.
 CALLS = [
     ("fi_tsend, written at once", "m_tsend", 1),
     ("fi_tsend, gathered", "m_tsend_next", 15),
@@ -53,9 +53,9 @@ FORMATS = re.compile(r"core::fmt|alloc::fmt|\bv?s?n?printf\b")
 
 
 def environment(library):
-    # What a user's settings change is not what is counted here.
+    # Settings of the user must not change the counts.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
-    # tcp stands for sockets: memory between its peers is counted as shm.
+    # tcp is measured over sockets, because memory between its peers is counted as shm.
     return dict(kept, LD_LIBRARY_PATH=str(library), FI_TCP_SHARED_MEMORY="0")
 
 
@@ -88,7 +88,7 @@ def least(program, library, provider, budget):
 
 
 def argument(provider):
-    # Without one the program chooses tcp, on loopback.
+    # Without a provider the program chooses tcp, on loopback.
     return [] if provider == "tcp" else [provider]
 
 

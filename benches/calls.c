@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! calls instructions [PROVIDER]: makes every call of the data path COUNT times, each kind in a function `m_...` of its own,
-//! for valgrind --tool=callgrind --toggle-collect='m_*'. What warms up and what tidies up between stands in other functions.
+//! calls instructions [PROVIDER]: makes every call of the data path COUNT times, each kind in a separate function
+//! `m_...`, for valgrind --tool=callgrind --toggle-collect='m_*'. Warm-up and cleanup between the calls are in other
+//! functions.
 //!
-//! calls allocations [PROVIDER]: counts what the heap is asked for per operation, with benches/allocs.c preloaded.
+//! calls allocations [PROVIDER]: counts the heap requests per operation, with benches/allocs.c preloaded.
 //!
-//! One process, one thread, two domains, over loopback or by another provider: a message is there when the call that sent it
-//! returns.
+//! Runs in one process with one thread and two domains, over loopback or another provider. A message has arrived when
+//! the call that sent it returns.
 #include "bench.h"
 
 #include <stdio.h>
@@ -33,7 +34,7 @@ MEASURED ssize_t m_tsend(struct fabric *f)
 	return fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], TAG, NULL);
 }
 
-// The second of two in a row: the library may hold it back.
+// The second of two consecutive calls, whose message the library may hold back.
 MEASURED ssize_t m_tsend_next(struct fabric *f)
 {
 	return fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], TAG, NULL);
@@ -77,7 +78,7 @@ MEASURED ssize_t m_wr_tsend(struct fabric *f)
 	return fi_wr_queue_tx(f->eps[0], tsend_wr, NULL);
 }
 
-// The second of two in a row, as `m_tsend_next`.
+// The second of two consecutive calls, as in `m_tsend_next`.
 MEASURED ssize_t m_wr_tsend_next(struct fabric *f)
 {
 	return fi_wr_queue_tx(f->eps[0], tsend_wr, NULL);
@@ -89,25 +90,25 @@ MEASURED ssize_t m_wr_trecv(struct fabric *f)
 }
 #endif
 
-// A completion is there.
+// A completion is in the queue.
 MEASURED ssize_t m_cq_read_hit(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// A message waits to be read, and a receive is posted for it.
+// A message has arrived and is unread, and a receive is posted for it.
 MEASURED ssize_t m_cq_read_message(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// Sixteen messages wait to be read, and receives are posted for them.
+// Sixteen messages have arrived and are unread, and receives are posted for them.
 MEASURED ssize_t m_cq_read_sixteen(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
 }
 
-// A message waits to be read, and no receive is posted.
+// A message has arrived and is unread, and no receive is posted.
 MEASURED ssize_t m_cq_read_unexpected(struct fabric *f, void *entries, size_t count)
 {
 	return fi_cq_read(f->cq, entries, count);
@@ -141,7 +142,7 @@ static ssize_t quiet_trecv(struct fabric *f, uint64_t tag)
 	return fi_trecv(f->eps[0], f->in, SIZE, f->desc, FI_ADDR_UNSPEC, tag, 0, NULL);
 }
 
-// Until both have all completions that are to come.
+// Polls until both sides have all expected completions.
 static void settle(uint64_t sent, uint64_t received_by_b)
 {
 	while (a->sent < sent || b->received < received_by_b) {
@@ -152,7 +153,7 @@ static void settle(uint64_t sent, uint64_t received_by_b)
 	fabric_look(b);
 }
 
-// Looks of its own kind until one brings `wanted` entries; the first nearly always does.
+// Polls with `look` until it returns `wanted` entries; nearly always one poll is enough.
 typedef ssize_t look_fn(struct fabric *f, void *entries, size_t count);
 
 static void expect(struct fabric *f, look_fn *look, ssize_t wanted)
@@ -248,7 +249,7 @@ static fi_wr prepared(struct fabric *f, enum fi_op_type type, void *buf, fi_addr
 	return wr;
 }
 
-// Like `message` and `several`, with work requests.
+// Does the same as `message` and `several`, with work requests.
 static void queued(void)
 {
 	uint64_t sent = a->sent;
@@ -298,7 +299,7 @@ static void instructions(int count)
 
 // ---- Allocations
 
-// benches/allocs.c has them.
+// These functions are in benches/allocs.c.
 unsigned long allocs_count(void) __attribute__((weak));
 
 static void tell_allocations(const char *what, void (*work)(void), int operations)
@@ -332,13 +333,13 @@ static struct fabric *open_side(struct side *side)
 {
 	struct fabric *f = fabric_open(side, 1, SIZE);
 
-	// Each hears only what the other has said before.
+	// Each side reads only what the other side has already sent, so no fabric has to be driven meanwhile.
 	side->fabric = NULL;
 	fabric_present(f);
 	return f;
 }
 
-// Connects.
+// Sends a first message, which connects the two sides.
 static void meet(void)
 {
 	ssize_t rc;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! collective [-t MILLISECONDS] FORM RANKS...: forks RANKS processes that carry out one collective after the other, FORM
-//! barrier or allreduce (FI_SUM of one double); prints a line for each: collective, form, ranks, value, unit.
+//! collective [-t MILLISECONDS] FORM RANKS...: forks RANKS processes that carry out consecutive collectives; FORM is
+//! barrier or allreduce (FI_SUM of one double). Prints a line for each number of ranks: collective, form, ranks, value,
+//! unit.
 //!
-//! Rank i is pinned to core i modulo the number of cores. The other side of the comparison is mpi_collective.py.
+//! Rank i is pinned to core i modulo the number of cores. mpi_collective.py measures the same with an MPI for
+//! comparison.
 #include "bench.h"
 
 #include <signal.h>
@@ -18,11 +20,11 @@
 
 enum { MOST = 64, NAME = 64, WARM_UP = 50 };
 
-// What the processes share.
+// Memory that the processes share.
 struct common {
 	char names[MOST][NAME];
 	_Atomic size_t named, joined, closing;
-	// Decided by rank 0.
+	// Set by rank 0.
 	_Atomic uint64_t rounds;
 };
 
@@ -114,7 +116,7 @@ static void join(struct rank *r)
 	if (n != sizeof(entry) || event != FI_JOIN_COMPLETE)
 		stop("no FI_JOIN_COMPLETE but %zd", n);
 	r->group = fi_mc_addr(r->mc);
-	// Whoever is done drives what the others still need.
+	// A rank that has joined keeps polling, because others may need its progress.
 	r->common->joined++;
 	while (r->common->joined < r->ranks)
 		look(r);
@@ -154,7 +156,7 @@ static void run(struct rank *r)
 	seconds = many(r, WARM_UP);
 	if (!r->number)
 		r->common->rounds = 2 + (uint64_t) (r->budget / seconds * WARM_UP);
-	// The number of rounds is there before the barrier ends.
+	// Rank 0 has stored the number of rounds before it enters the barrier.
 	one(r);
 	seconds = many(r, r->common->rounds);
 	if (r->reduces && r->out != (double) (r->ranks * (r->ranks - 1) / 2))
@@ -175,7 +177,7 @@ static void run(struct rank *r)
 	fi_freeinfo(r->info);
 }
 
-// True if all ranks came to the end.
+// Returns true if all ranks succeeded.
 static bool measure(struct rank *model)
 {
 	struct common *common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -203,7 +205,7 @@ static bool measure(struct rank *model)
 		int status;
 
 		wait(&status);
-		// The others wait for it; there is no result.
+		// A rank failed, and the others would wait for it; they are killed, and there is no result.
 		for (size_t k = 0; status && good && k < model->ranks; k++)
 			kill(ranks[k], SIGKILL);
 		good = good && !status;

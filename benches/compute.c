@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Post, then compute: a program posts messages in a row and calls nothing of the library for a while. How long after its
-//! last post returned the last message is at the peer, which polls: the median of many rounds, in microseconds; 0 if it was
-//! there before. Both processes have the same clock.
+//! Post, then compute: a program posts consecutive messages and makes no call of the library for a while. Measures the
+//! time from the return of the last post until the last message is at the peer, which polls: the median of many rounds,
+//! in microseconds; 0 if the message arrived earlier. Both processes read the same clock.
 //!
-//! tagged, inject: by how many messages of 8 bytes were posted. large: one message, by its size, in domains that make
-//! progress of their own, for what does not leave with the call.
+//! tagged, inject: by the number of 8-byte messages that are posted. large: one message, by its size, in domains with
+//! automatic progress, because a large message cannot leave within the call.
 #include "bench.h"
 
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define SMALL 8
 #define ROUNDS_LEAST 21
 #define WARM_UP 3
-// So long nothing of the library is called, in seconds.
+// Time without calls of the library, in seconds.
 #define COMPUTES 0.02
 
 static bool is_large(const char *form)
@@ -22,7 +22,8 @@ static bool is_large(const char *form)
 	return !strcmp(form, "large");
 }
 
-// A large message is to need an answer of the receiver before its bytes go: over tcp those above this size do.
+// Makes a large message wait for an answer of the receiver before its bytes are sent. Over tcp this applies above this
+// size.
 static void ask_first(void)
 {
 	setenv("FI_TCP_MAX_SAVED_SIZE", "65536", 0);
@@ -35,7 +36,7 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-// ---- Who computes
+// ---- The sender, which computes
 
 static void post(struct fabric *f, const char *form, uint64_t size)
 {
@@ -106,7 +107,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 	fabric_close(f);
 }
 
-// ---- Who receives
+// ---- The receiver, which polls
 
 static void receives(struct fabric *f, const struct step *step)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The control connection, the clock, and what stands on a line of output.
+//! The control connection, the clock, and the format of output lines.
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -43,7 +43,7 @@ void pin(int core)
 
 	CPU_ZERO(&set);
 	CPU_SET(core, &set);
-	// On a machine with one core there is nothing to choose.
+	// On a machine with one core there is no choice.
 	if (sysconf(_SC_NPROCESSORS_ONLN) > core && sched_setaffinity(0, sizeof(set), &set))
 		stop("core %d: %s", core, strerror(errno));
 }

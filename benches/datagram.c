@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Datagrams: half a round trip, and one after the other with 64 under way, as the fabtests have. On DGRAM endpoints,
-//! and on bare UDP sockets with a system call for each. What counts is what arrives: the receiver gives credit for each
-//! quarter of 64, and after a silence what is under way is taken for lost.
+//! Datagrams: half a round trip, and a stream with 64 in flight, as in the fabtests. On DGRAM endpoints, and on bare
+//! UDP sockets with a system call for each datagram. The rate counts arrivals: the receiver gives credit for each
+//! quarter of 64, and after a silence all datagrams in flight are regarded as lost.
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -14,13 +14,13 @@
 #include <unistd.h>
 
 enum { WINDOW = 64, UNIT = WINDOW / 4, LARGEST = 65536 };
-// Seconds without a credit.
+// Time without a credit after which datagrams are regarded as lost, in seconds.
 #define SILENCE 0.5
 
-// What both ends do it with.
+// State of one side, with the functions for either kind of endpoint.
 struct ends {
 	struct side *side;
-	// Of one kind or the other.
+	// Either `fabric` is set, or `fd` and `peer`.
 	struct fabric *fabric;
 	int fd;
 	struct sockaddr_in peer;
@@ -127,7 +127,7 @@ static double latency(struct ends *ends, const struct step *step)
 	return (now() - start) / step->count / 2;
 }
 
-// Arrivals per second.
+// Returns the number of arrivals per second.
 static double send_stream(struct ends *ends, const struct step *step)
 {
 	uint64_t first = ends->arrived, lost = 0, sent = 0, done = 0, credit;
@@ -141,7 +141,7 @@ static double send_stream(struct ends *ends, const struct step *step)
 		ends->look(ends);
 		credit = (ends->arrived - first) * UNIT + lost;
 		if (credit > done) {
-			// Some may come after all that were taken for lost.
+			// Datagrams that were regarded as lost may still arrive.
 			done = credit < sent ? credit : sent;
 			last = now();
 		} else if (now() - last > SILENCE) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Many endpoints on one queue of the server: what an operation costs when one of them is used, and when all are used in
-//! turn. And many endpoints of the client that send to one of the server in turn: what a message costs.
+//! Many endpoints on one queue of the server: the cost of an operation if one of them is used, and if all are used in
+//! turn. Also many endpoints of the client that send to one of the server in turn: the cost of a message.
 #include "bench.h"
 
 #include <string.h>
@@ -19,7 +19,8 @@ static void send_to(struct fabric *f, size_t ep, size_t peer)
 	POST(f, fi_tinject(f->eps[ep], f->out, SIZE, f->peers[peer], TAG));
 }
 
-// The client has one endpoint and plays with `turns` of the server's, which have one receive posted each.
+// The client exchanges messages from one endpoint with `turns` endpoints of the server, each of which has one receive
+// posted.
 static double rounds(struct fabric *f, size_t turns, uint64_t count)
 {
 	struct step step = { .size = SIZE, .count = count, .window = turns };
@@ -78,7 +79,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 		begin(side, &endpoints_work, form, order);
 		f = fabric_open(side, order.here, SIZE);
 		fabric_meet(f);
-		// Connects all; senders are connected by what comes first of their stream.
+		// Connects to all endpoints. Senders of a stream connect with its first messages.
 		rounds(f, order.there, order.there);
 		if (stream) {
 			tell(side, &step, sizeof(step));

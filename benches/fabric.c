@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The objects that the works use: one domain, one queue for everything, endpoints, registered buffers.
+//! The objects that all works use: one domain, one queue for all endpoints, registered buffers.
 #include "bench.h"
 
 #include <stdio.h>
@@ -22,12 +22,12 @@ void fabric_fail(const char *what, ssize_t rc)
 			fabric_fail(#call, ok_rc);                                                                     \
 	} while (0)
 
-// Bytes of an address on the control connection.
+// Size of an address on the control connection.
 #define NAME 64
 
 const char *node_of(const char *provider)
 {
-	// With what is layered over it.
+	// Only the first name counts; the rest is layered over it.
 	const char *const over_ip[] = { "tcp", "sockets", "udp" };
 	size_t len = strcspn(provider, ";");
 
@@ -47,7 +47,7 @@ static struct fi_info *choose(struct side *side)
 		stop("no memory");
 	hints->caps = FI_MSG | FI_TAGGED | FI_RMA;
 	hints->ep_attr->type = FI_EP_RDM;
-	// Where addresses are names an endpoint is given its own.
+	// With string addresses each endpoint gets an address of its own.
 	hints->addr_format = side->node ? FI_SOCKADDR_IN : FI_ADDR_STR;
 	hints->fabric_attr->prov_name = strdup(side->provider);
 	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
@@ -61,11 +61,10 @@ static struct fi_info *choose(struct side *side)
 		hints->ep_attr->type = FI_EP_DGRAM;
 		hints->tx_attr->msg_order = hints->rx_attr->msg_order = 0;
 	}
-	// A version that every library of the last years serves.
 	if (side->atomics)
 		hints->caps |= FI_ATOMIC;
 #ifdef FI_WR
-	// Where that is offered.
+	// Requested only if the library offers work requests. Every library of recent years supports version 1.20.
 	if (side->prepares) {
 		hints->caps |= FI_WR;
 		if (!fi_getinfo(FI_VERSION(1, 20), side->node, NULL, side->node ? FI_SOURCE : 0, hints, &info)) {

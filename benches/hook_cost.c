@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// hook_cost: nanoseconds of fi_cntr_read and of fi_cq_read of an empty queue, the least of 15 rounds; `make bench-hooks` runs it
-// under each hook. The difference to a run without is what a hook costs a call.
+// hook_cost: nanoseconds of fi_cntr_read and of fi_cq_read of an empty queue, the minimum of 15 rounds. `make
+// bench-hooks` runs it under each hook. The difference to a run without a hook is the cost of the hook for a call.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Half a round trip, by size: one message goes to and fro, both sides spin.
+//! Half a round trip, by size: one message goes back and forth, and both sides spin.
 #include "bench.h"
 
 #include <string.h>

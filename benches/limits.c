@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! limits: what no library can beat on this machine at this moment. On two processors, core 0 and core 1:
+//! limits: values that no library can exceed on this machine at this moment. On two processors, core 0 and core 1:
 //!
-//! limits line: nanoseconds that a line of the cache takes from one to the other: half of a round trip between two threads.
-//! It says how far apart they are, which a virtual machine changes.
-//! limits memcpy BYTES...: bytes per second that one of them copies, from the same place to the same place.
+//! limits line: nanoseconds for the transfer of a cache line from one core to the other, half of a round trip between
+//! two threads. The value shows the distance of the cores, which a virtual machine may change between runs.
+//! limits memcpy BYTES...: bytes per second that one core copies, always between the same two buffers.
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
@@ -85,7 +85,7 @@ static int copies(size_t size)
 	start = now();
 	for (size_t i = 0; i < count; i++) {
 		memcpy(to, from, size);
-		// Neither copy is left out for the next one.
+		// Keeps the compiler from dropping a copy that the next one repeats.
 		__asm__ volatile("" : : "r"(to), "r"(from) : "memory");
 	}
 	printf("memcpy %zu %.4g\n", size, count * size / (now() - start));

@@ -5,10 +5,10 @@ import pathlib
 import statistics
 import subprocess
 
-# How far apart two processors are, by the nanoseconds that a line of the cache takes, up to the second number.
+# Names of distances between two processors, by the nanoseconds for a cache line, up to the second number.
 DISTANCES = [("one core", 40), ("one cache", 120), ("far apart", float("inf"))]
 COPIES = [4096, 65536, 1 << 20, 16 << 20]
-# Works of the bench: (what is shown, unit, work, form, x).
+# Works of the benchmark: (title, unit, work, form, x).
 BARE = [("half round trip of a bare socket, 8 bytes", "us", "socket", "latency", 8),
         ("stream over a bare socket, 65536 bytes", "per second", "socket", "stream", 65536),
         ("a sleeper wakes by an eventfd", "us", "wakeup", "eventfd", 50)]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a message costs among many: tags that were posted and are met in reverse order, and messages that came early and
-//! are fetched in reverse order. Microseconds per message, at the receiver, by depth.
+//! The cost of a message among many: posted tags that match in reverse order, and unexpected messages that are received
+//! in reverse order. Microseconds per message at the receiver, by depth.
 //!
-//! Of more than DEEP entries only the first DEEP are met, so that an implementation that searches also comes to an end;
-//! the process ends after such a depth, and the rest with it.
+//! If there are more than DEEP entries, only the first DEEP are matched, so that an implementation that searches
+//! linearly also finishes. The process ends after such a depth and leaves the other entries.
 #include "bench.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #define SIZE 8
 #define DEEP 10000
 #define MARK (1ULL << 40)
-// So many messages at least, in as many rounds as that takes.
+// Minimum of messages, spread over as many rounds as needed.
 #define MESSAGES 4000
 
 static uint64_t met(uint64_t depth)
@@ -34,7 +34,7 @@ static void tagged_send(struct fabric *f, uint64_t tag)
 	POST(f, fi_tsend(f->eps[0], f->out, SIZE, NULL, f->peers[0], tag, NULL));
 }
 
-// Posts `depth` receives; looks for messages only when the sender has sent all, or as many as fit on the way.
+// Posts `depth` receives. Polls only when the sender has sent all messages, or as many as fit into the sockets.
 static double posted_round(struct fabric *f, uint64_t depth)
 {
 	uint64_t first = f->received;
@@ -73,20 +73,20 @@ static void posted_send(struct fabric *f, uint64_t depth)
 		fabric_look(f);
 		if (posted + f->sent != before)
 			still = now();
-		// What is under way fills the sockets: the receiver has to begin.
+		// The messages in flight fill the sockets, so the receiver has to begin.
 		if (!told && now() - still > 0.01) {
 			tell(f->side, "", 1);
 			told = true;
 		}
 	}
-	// Nothing is held back after an idle look.
+	// Polls until the library holds back no more messages.
 	for (int i = 0; i < 100; i++)
 		fabric_look(f);
 	if (!told)
 		tell(f->side, "", 1);
 }
 
-// `depth` messages are here, followed by a marker that was received; now they are fetched, the last one first.
+// All `depth` messages have arrived when the marker behind them has been received. Receives them, the last one first.
 static double unexpected_round(struct fabric *f, uint64_t depth)
 {
 	uint64_t first = f->received;
@@ -131,7 +131,7 @@ static void run(struct side *side, const struct work *work, const char *form, si
 
 	for (size_t i = 0; i < count; i++) {
 		struct order order = { .size = SIZE, .here = 1, .there = 1, .depth = xs[i] };
-		// The first round is the warm-up, where the depth can be repeated.
+		// The first round is the warm-up, unless the depth allows only one round.
 		uint64_t all = xs[i] > DEEP ? 1 : rounds(xs[i]) + 1;
 		struct fabric *f;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What MPI programs see, as OSU's micro-benchmarks measure it: mpi WORK X... under mpiexec prints, for each X, the best of
-//! ROUNDS rounds; benches/mpi.py builds it with the mpicc of an MPI and runs it.
+//! Values that MPI programs see, measured as in OSU's micro-benchmarks: mpi WORK X... under mpiexec prints the best of
+//! ROUNDS rounds for each X. benches/mpi.py builds it with the mpicc of an MPI and runs it.
 //!
-//! latency BYTES: half of a round trip, us. bandwidth BYTES: one way, 64 under way, bytes per second. rate BYTES: both ways at
-//! once, 64 under way, messages per second. threads N: half of a round trip of 8 bytes where N threads of each rank play with
-//! each other at once, us. allreduce BYTES (of doubles), alltoall BYTES (to each), bcast BYTES: us.
+//! latency BYTES: half of a round trip, us. bandwidth BYTES: one direction, 64 in flight, bytes per second. rate BYTES:
+//! both directions at once, 64 in flight, messages per second. threads N: half of a round trip of 8 bytes if N threads
+//! of each rank exchange messages at once, us. allreduce BYTES (of doubles), alltoall BYTES (to each), bcast BYTES: us.
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <pthread.h>
@@ -25,7 +25,7 @@ static void give_up(const char *why)
 	MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-// As many repetitions as are worth a round, for so many bytes each.
+// Number of repetitions in a round, by message size.
 static int times_of(int size)
 {
 	return size <= 4096 ? 2000 : size <= 65536 ? 400 : 30;
@@ -51,7 +51,7 @@ static double latency(int size)
 	return (MPI_Wtime() - start) / count / 2 * 1e6;
 }
 
-// Sends a window, receives one, or both; then one empty message back ends it.
+// Sends a window, receives one, or both; an empty message in the other direction ends it.
 static void window(int size, int sends, int receives)
 {
 	MPI_Request requests[2 * WINDOW];
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		for (int round = 0; round <= ROUNDS; round++) {
 			double got = work->measure(x);
 
-			// The first one warms up.
+			// The first round is the warm-up.
 			if (round && (!best || (work->more_is_better ? got > best : got < best)))
 				best = got;
 		}

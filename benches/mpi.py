@@ -27,7 +27,7 @@ NETWORK = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ofi"}
 UCX = {"MPIR_CVAR_NOLOCAL": "1", "MPIR_CVAR_CH4_NETMOD": "ucx"}
 SOCKETS = {"FI_PROVIDER": "tcp", "FI_TCP_SHARED_MEMORY": "0"}
 OPEN_MPI = {"OMPI_MCA_pml": "cm", "OMPI_MCA_mtl": "ofi", "OMPI_MCA_mtl_ofi_provider_include": "tcp"}
-# A group of ways that are comparable: who is measured, (MPI, library or none, variables).
+# A group of comparable variants: (name, MPI, library or none, variables).
 GROUPS = {
     "MPICH on one host": {
         "ours, shm": ("mpich", "ours", {**NETWORK, "FI_PROVIDER": "shm"}),

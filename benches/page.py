@@ -15,7 +15,7 @@ import report
 from tables import TABLES
 
 SLOWER = 1.1
-# A cost that grows so much from one size to the next, where the other's grows by less than that, is a step.
+# A cost is a step if it grows by this factor from one size to the next while the other library's grows by less.
 STEP, OTHER_STEP = 1.7, 1.35
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 75em; padding: 0 1em; color: #222; }

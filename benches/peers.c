@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Many peers of one endpoint: how long it takes until all are connected, what memory each costs the process, and what an
-//! empty poll of the queue costs. And what it takes to learn many addresses, in time and in memory.
+//! Many peers of one endpoint: the time until all are connected, the memory that each costs the process, and the cost
+//! of an empty poll of the queue. Also the time and memory for the insertion of many addresses.
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -12,7 +12,7 @@
 #define TAG 7
 #define LOOKS 20000
 
-// Bytes on the line of a file of /proc that begins so.
+// Returns the bytes in the line of a file of /proc that begins with `what`.
 static double kernel_says(const char *path, const char *what)
 {
 	FILE *file = fopen(path, "r");
@@ -29,14 +29,14 @@ static double kernel_says(const char *path, const char *what)
 	return kilobytes * 1024;
 }
 
-// Bytes of memory that the process has got for itself: the kernel's sockets are not among them.
+// Private memory of the process in bytes; sockets in the kernel are not included.
 static double own_memory(void)
 {
 	return kernel_says("/proc/self/status", "RssAnon:");
 }
 
-// And its half of what it shares. That is counted by the machine, for pages that nobody has touched yet are taken, too, and
-// are no process's: nothing else should use shared memory meanwhile.
+// Adds half of the shared memory. That is read for the whole machine, because a process does not show shared pages that
+// it has not touched yet; so nothing else should use shared memory meanwhile.
 static double memory_of(struct side *side)
 {
 	return own_memory() + (side->node ? 0 : kernel_says("/proc/meminfo", "Shmem:") / 2);
@@ -47,7 +47,7 @@ static void receive(struct fabric *f, size_t ep, size_t peer)
 	POST(f, fi_trecv(f->eps[ep], f->in, 8, f->desc, FI_ADDR_UNSPEC, TAG + peer, 0, NULL));
 }
 
-// Sends of these peers, all of them at once, and their answers.
+// Sends to all these peers at once and receives their answers.
 static void greet(struct fabric *f, size_t from, size_t to)
 {
 	uint64_t received = f->received;
@@ -86,7 +86,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 		begin(side, &peers_work, form, order);
 		f = fabric_open(side, xs[i], 8);
 		fabric_meet(f);
-		// The first peer costs what is needed once.
+		// The first peer is not measured, because it includes one-time allocations.
 		greet(f, 0, 1);
 		hear(side, &ready, 1);
 		start = now();
@@ -103,7 +103,7 @@ static double miss(struct fabric *f)
 {
 	double start;
 
-	// Until the library takes the peers for quiet.
+	// Polls until the library treats the peers as quiet.
 	for (int i = 0; i < LOOKS; i++)
 		fabric_look(f);
 	start = now();
@@ -129,13 +129,13 @@ static void server(struct side *side, const struct order *order)
 	fabric_close(f);
 }
 
-// Bytes from one address to the next.
+// Distance between two addresses in bytes.
 static size_t stride(const struct side *side)
 {
 	return side->node ? sizeof(struct sockaddr_in) : 32;
 }
 
-// As the provider has them: IPv4, or names.
+// Addresses in the format of the provider: IPv4 addresses or names.
 static char *addresses(const struct side *side, size_t count)
 {
 	char *all = calloc(count, stride(side));
@@ -169,7 +169,7 @@ static uint64_t insert(const struct side *side, struct fid_av *av, bool together
 	return taken;
 }
 
-// Only the client has something to do. "memory": bytes of an entry that nobody talks to.
+// Only the client works. "memory": bytes of an entry without traffic.
 static void av_client(struct side *side, const char *form, size_t count, const uint64_t *xs)
 {
 	struct fabric *f;
@@ -188,7 +188,7 @@ static void av_client(struct side *side, const char *form, size_t count, const u
 
 		if (!handles || fi_av_open(f->domain, &attr, &av, NULL))
 			stop("fi_av_open");
-		// Its pages are not the entries'.
+		// Touches the pages now, so that they do not count as memory of the entries.
 		memset(handles, 0, xs[i] * sizeof(*handles));
 		before = own_memory();
 		start = now();

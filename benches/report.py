@@ -7,9 +7,9 @@ import statistics
 import plot
 from tables import GOALS, TABLES
 
-# Ours, what it is compared with first, further libraries, and what bounds them all.
+# Our library, the first one to compare with, further libraries, and the limit of all.
 SERIES = ["ours", "other", "other 2", "other 3", "limit"]
-# A row counts where so many runs of each library were at one distance of the processors.
+# Minimum of runs of each library at one distance of the processors for a row to count.
 ENOUGH = 3
 
 

@@ -55,15 +55,15 @@ class Pair:
     def __init__(self, program, budget_ms, shared, provider):
         self.program, self.budget = str(program), str(budget_ms)
         self.provider, self.options = provider, ["-S"] if shared else []
-        # The second core for the client, where there is one.
+        # The client gets the second core, if there is one.
         self.cores = ("0", "1") if (os.cpu_count() or 1) > 1 else ("0", "0")
 
     def run(self, library, work, form, xs, limit, provider=None, shared=False):
         """Lines of output as (form, x, value), or the text of a failure."""
         options = ["-P", PROVIDERS[provider or self.provider], *self.options, *["-S"] * shared]
-        # Many unexpected messages are what some works are about; by default some libraries keep few.
+        # Some works need many unexpected messages, and some libraries keep few by default.
         env = dict(os.environ, LD_LIBRARY_PATH=str(library), FI_TCP_MAX_SAVED="1000000")
-        # tcp stands for sockets here; with 1 its peers go over shared memory.
+        # tcp is measured over sockets here; with 1 its peers would use shared memory.
         env.setdefault("FI_TCP_SHARED_MEMORY", "0")
         server = subprocess.Popen([self.program, "-s", "-c", self.cores[0], *options], env=env, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
@@ -261,7 +261,7 @@ def main():
         bounds.write(args.results)
         if args.page:
             report.write_page(args.page, page, os.path.relpath(args.results, args.page.parent), provider)
-    # A library that fails is a result; ours must not.
+    # A failure of the other library is a result; ours must not fail.
     sys.exit(any(", ours: " in line for line in failed))
 
 

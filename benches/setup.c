@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a program pays before its first message: fi_getinfo with a filter, objects opened and closed, and the first message to
-//! a peer there and back, which connects. Each is done `x` times, and the median counts.
+//! Costs before the first message of a program: fi_getinfo with a filter, opening and closing objects, and the first
+//! round trip to a peer, which includes the connection. Each is done `x` times, and the median is printed.
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -34,7 +34,7 @@ static void must(const char *what, ssize_t rc)
 		fabric_fail(what, rc);
 }
 
-// As a program asks that has been told which provider to use.
+// Queries as a program does that has a fixed provider.
 static void ask(struct fabric *f)
 {
 	struct fi_info *hints = fi_allocinfo(), *info;
@@ -94,7 +94,7 @@ static void answer_messages(struct fabric *f, uint64_t count)
 	}
 }
 
-// The same on a bare socket, which is closed by the client.
+// The same on a bare socket, which the client closes.
 static void connect_sockets(struct side *side, double *times, uint64_t count)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the kernel allows: the same traffic on a bare TCP socket, spinning, without any library.
+//! The limit set by the kernel: the same traffic on a bare TCP socket, spinning, without any library.
 #include "bench.h"
 
 #include <errno.h>
@@ -34,7 +34,7 @@ static void get(int fd, char *room, size_t size, size_t len)
 	}
 }
 
-// A message without bytes is one byte here: TCP has no empty messages.
+// A message without bytes has one byte here, because TCP has no empty messages.
 static size_t on_the_wire(uint64_t size)
 {
 	return size ? size : 1;
@@ -59,7 +59,7 @@ static void stream(struct side *side, int fd, char *room, const struct step *ste
 	size_t len = on_the_wire(step->size);
 
 	if (side->server) {
-		// Room for several, so that the reader is not what limits.
+		// Reads several messages at once, so that the reader is not the bottleneck.
 		get(fd, room, len > 65536 ? len : 65536, len * step->count);
 		put(fd, room, 1);
 		return;

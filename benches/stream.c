@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages, writes and reads one after the other, by size and by how many are under way.
+//! Consecutive messages, writes and reads, by size and by the number in flight.
 //!
-//! Tagged: the receiver has `window` receives posted and gives credit back for each quarter of them, as a program does
-//! that never wants to be overrun; the last credit ends the time. Writes and reads: `window` are under way; a message
-//! that follows them and its answer end the time, so all bytes are where they belong.
+//! Tagged: the receiver has `window` receives posted and gives credit for each quarter of them, as a program does that
+//! avoids unexpected messages; the last credit ends the measurement. Writes and reads: `window` are in flight; a
+//! message behind them and its answer end the measurement, so all bytes have arrived.
 //!
-//! write-both, read-both: both sides do it at the same time, each operation from and to another place than the one before,
-//! so that the caches do not hold it all. This is what fi_rma_bw of the fabtests does.
+//! write-both, read-both: both sides do it at the same time, each operation on a different place than the one before,
+//! so that the caches do not hold all data. fi_rma_bw of the fabtests does the same.
 #include "bench.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void credit_receive(struct fabric *f)
 	POST(f, fi_trecv(f->eps[0], f->in, 8, f->desc, FI_ADDR_UNSPEC, CREDIT, 0, NULL));
 }
 
-// The messages go from all endpoints in turn, to the peers in turn.
+// Sends from all endpoints in turn, to the peers in turn.
 static void send_stream(struct fabric *f, const struct step *step)
 {
 	uint64_t first = f->received, sent = f->sent, posted = 0, credits = 0, unit = grain(step);
@@ -57,7 +57,7 @@ static void message_receive(struct fabric *f, size_t ep, uint64_t size)
 	POST(f, fi_trecv(f->eps[ep], f->in, size, f->desc, FI_ADDR_UNSPEC, TAG, 0, (void *) ep));
 }
 
-// Each endpoint gets its share of the messages, and as many receives.
+// Each endpoint gets its share of the messages and the same number of receives.
 static void receive_stream(struct fabric *f, const struct step *step)
 {
 	uint64_t first = f->received, unit = grain(step), given = 0, done = 0, posted = 0;
@@ -90,11 +90,11 @@ static void receive_stream(struct fabric *f, const struct step *step)
 
 struct access {
 	bool read, inject, both;
-	// Operations go over so many places of `size` bytes in turn.
+	// Number of places of `size` bytes that the operations use in turn.
 	uint64_t places;
 };
 
-// 64 places as in fi_rma_bw, as far as memory allows.
+// 64 places as in fi_rma_bw, or fewer if they need more than 64 MiB.
 static uint64_t places_for(uint64_t size)
 {
 	uint64_t places = (64 << 20) / (size + 1);
@@ -113,12 +113,12 @@ static ssize_t access_one(struct fabric *f, const struct access *access, uint64_
 	return fi_write(f->eps[0], f->out + offset, size, NULL, f->peers[0], remote, f->remote_key, NULL);
 }
 
-// Ends with a message to the other side and one from there.
+// Ends with one message in each direction.
 static void access_stream(struct fabric *f, const struct access *access, const struct step *step, uint64_t received)
 {
 	uint64_t sent = f->sent, posted = 0;
 
-	// What is injected completes nowhere: as much is under way as the library takes.
+	// Injected operations have no completion, so as many are in flight as the library accepts.
 	while (posted < step->count || (!access->inject && f->sent - sent < step->count)) {
 		while (posted < step->count && (access->inject || posted - (f->sent - sent) < step->window)) {
 			ssize_t rc = access_one(f, access, step->size, posted);
@@ -187,7 +187,7 @@ double stream_rate(struct fabric *f, const char *form, uint64_t size, uint64_t w
 	uint64_t unit = grain(&step);
 	double took;
 
-	// Credits come in quarters of the window, so a count is a multiple of that.
+	// Credits are given for quarters of the window, so the count is a multiple of a quarter.
 	step.count = (warm_up(size) / unit + 2) * unit;
 	took = measure(f, form, step);
 	step.count = (fill_budget(f->side, took, step.count) / unit + 1) * unit;
@@ -197,7 +197,7 @@ double stream_rate(struct fabric *f, const char *form, uint64_t size, uint64_t w
 
 void stream_begin(struct fabric *f)
 {
-	// As many credits as may be under way, and more.
+	// More receives than credits can be in flight.
 	for (int i = 0; i < 8; i++)
 		credit_receive(f);
 }
@@ -241,7 +241,7 @@ static void client(struct side *side, const char *form, size_t count, const uint
 	struct order order = { .here = 1, .there = 1 };
 	struct fabric *f;
 
-	// Room for all places of the size that needs most.
+	// The buffer holds all places of the size that needs most.
 	for (size_t i = 0; i < count; i++) {
 		uint64_t need = access_of(form, xs[i]).places * xs[i];
 

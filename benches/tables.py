@@ -19,19 +19,19 @@ class Table:
     unit: str
     quick: list
     full: list
-    # The same on a bare socket, or what else it is to be compared with on our library, as arguments of benches/bench; then
-    # the provider, if it is another one.
+    # Arguments of benches/bench for the comparison on our library, such as the same traffic on a bare socket; then the
+    # provider, if it is another one.
     limit: tuple = ()
-    # Lines of another form that the same run prints are another table's: that table's name.
+    # Lines of another form in the same run belong to another table, whose name this is.
     line: str = ""
     limit_name: str = "bare socket"
     # Many processes and MPI's own operation instead of a pair: run.Group. The limit is MPI on our library.
     group: bool = False
     other_name: str = "other"
     provider: str = "tcp"
-    # Asks for FI_THREAD_SAFE and automatic progress; the limit does not.
+    # Requests FI_THREAD_SAFE and automatic progress; the limit does not.
     shared: bool = False
-    # The other library has no such thing, or what it has is not to be compared.
+    # The other library lacks the feature, or its feature is not comparable.
     ours_only: bool = False
 
     def xs(self, full):
@@ -53,16 +53,16 @@ PEERS = [1, 100, 1000]
 THREADS = [1, 2, 4, 8]
 RANKS = [2, 4, 8]
 SAFE = [8, 256, 4096, 65536]
-# Messages that a program posts in a row before it computes.
+# Numbers of messages that a program posts before it computes.
 IN_A_ROW = [1, 2, 5, 50]
-# How often something is done that is done rarely.
+# Numbers of repetitions of rare operations.
 TIMES = [100]
 DATAGRAMS = [0, 8, 64, 512, 1400]
 SOCKET = ("socket", "latency")
 SOCKET_STREAM = ("socket", "stream")
-# By the names that tables, files and command lines have, what fi_getinfo calls them.
+# Providers by their names in tables, files and command lines, with their names for fi_getinfo.
 PROVIDERS = {"tcp": "tcp", "shm": "shm", "sockets": "sockets", "udp": "udp", "rxm": "tcp;ofi_rxm", "rxd": "udp;ofi_rxd"}
-# Those whose peers meet in memory, so that it counts how far apart the processors are.
+# Providers whose peers share memory, so that the distance of the processors matters.
 MEMORY = ["shm"]
 
 
@@ -184,7 +184,7 @@ TABLES = [
         DEPTHS[:4]),
     shm("unexpected", "Unexpected messages fetched in reverse order, a message", "unexpected", "reverse", "waiting", "us",
         DEPTHS[:4], DEPTHS[:4]),
-    # libfabric's shm knows 256 addresses.
+    # libfabric's shm supports 256 addresses.
     shm("endpoints-stream", "Stream of 8-byte fi_tsend to many endpoints in turn, a message", "endpoints", "stream",
         "endpoints", "us", TALKING, TALKING, ours_only=True),
     shm("atomic-fetch", "Stream of fi_fetch_atomic, FI_SUM of FI_UINT64, 256 under way", "atomic", "fetch-stream", "bytes",
@@ -195,7 +195,7 @@ TABLES = [
         "messages", "us", IN_A_ROW, IN_A_ROW),
     shm("compute-inject", "Post, then compute: the last of so many 8-byte fi_tinject is there", "compute", "inject",
         "messages", "us", IN_A_ROW, IN_A_ROW),
-    # libfabric's shm has no progress of its own.
+    # libfabric's shm has no automatic progress.
     shm("compute-large", "Post, then compute: a rendezvous is there, FI_PROGRESS_AUTO", "compute", "large", "bytes",
         "us", [1 << 20], [1 << 14, 1 << 17, 1 << 20, 1 << 23], ours_only=True),
     shm("setup-info", "fi_getinfo with a provider's name and capabilities", "setup", "info", "times", "us", TIMES, TIMES),
@@ -211,7 +211,7 @@ TABLES = [
         "bytes", [64, 256], [64, 256], line="memory", ours_only=True),
     shm("peers-miss", "An empty poll of the queue", "peers", "all", "peers", "ns", [1, 64, 256], [1, 64, 256],
         line="miss", ours_only=True),
-    # libfabric's shm knows 256 addresses.
+    # libfabric's shm supports 256 addresses.
     shm("av-memory", "Memory of an address that nobody talks to", "av", "memory", "addresses", "bytes", [100000],
         [1000, 10000, 100000], ours_only=True),
     *beside_tcp("sockets"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages of 8 bytes from several threads of one process to as many of another, all together: each thread with a domain
-//! of its own, with an endpoint of its own on one domain, or all with one endpoint and its queue.
+//! Messages of 8 bytes between the threads of two processes, all together: each thread with a domain, each with an
+//! endpoint on one common domain, or all with one endpoint and its queue.
 //!
-//! Each thread sends WINDOW messages, waits for their completions and for an answer, and begins again; the receiving thread
-//! has posted the next receives before it answers. Endpoints of one domain ask for FI_THREAD_SAFE, domains for
+//! Each thread sends WINDOW messages, waits for their completions and for an answer, and begins again. The receiving
+//! thread posts the next receives before it answers. Endpoints of one domain request FI_THREAD_SAFE, separate domains
 //! FI_THREAD_DOMAIN.
 #include "bench.h"
 
@@ -17,7 +17,8 @@
 #define MOST 64
 #define ANSWER (UINT64_C(1) << 32)
 
-// A thread and its peer. Whoever reads a completion adds one to the counter that is its context.
+// A thread and its peer. The context of a completion is a counter, which the thread that reads the completion
+// increments.
 struct lane {
 	struct fabric *f;
 	fi_addr_t peer;
@@ -112,8 +113,8 @@ static void *run_lane(void *argument)
 	return NULL;
 }
 
-// All lanes at once; the seconds from the first one's begin to the last one's end. Both sides have their receives before the
-// client begins.
+// Runs all lanes at once and returns the seconds from the first begin to the last end. Both sides have posted their
+// receives before the client begins.
 static double run(struct side *side, struct lane *lanes, uint64_t count, uint64_t windows)
 {
 	pthread_barrier_t start;
@@ -148,7 +149,7 @@ static double run(struct side *side, struct lane *lanes, uint64_t count, uint64_
 	return ended - began;
 }
 
-// As many lanes; fabrics[] has what they need, as the form has it.
+// Opens `count` lanes with the domains and endpoints of this form.
 static void open_lanes(struct side *side, const char *form, struct lane *lanes, uint64_t count)
 {
 	bool domains = !strcmp(form, "domains"), shared = !strcmp(form, "shared");
@@ -168,7 +169,7 @@ static void open_lanes(struct side *side, const char *form, struct lane *lanes, 
 
 static void close_lanes(struct lane *lanes, uint64_t count)
 {
-	// What shares the domain of the first one goes before it.
+	// The first fabric owns the domain of the others, so it is closed last.
 	for (uint64_t i = count; i-- > 0;) {
 		if (!i || lanes[i].f != lanes[0].f)
 			fabric_close(lanes[i].f);
@@ -194,7 +195,8 @@ static void client(struct side *side, const char *form, size_t count, const uint
 
 		begin(side, &threads_work, form, (struct order){ .here = xs[i], .there = xs[i] });
 		open_lanes(side, form, lanes, xs[i]);
-		// Connects and warms up. What follows is long for threads that share a processor: time slices are milliseconds.
+		// The first round connects and warms up. The second round is long, because threads that share a
+		// processor get time slices of milliseconds.
 		for (int round = 0; round < 2; round++) {
 			tell_number(side, windows);
 			took = run(side, lanes, xs[i], windows);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How long a process that sleeps takes to know of a message: from before it is sent until the call that slept returns, the
-//! median of many, in microseconds, by how many of them the sleeper was left alone before.
+//! The time until a sleeping process has a message: from before the send until the call that slept returns. The median
+//! of many, in microseconds, by the number of microseconds that the sleeper was left alone before.
 //!
-//! sread: in fi_cq_sread. eventfd: in read(2), of an eventfd to which the other process writes. The message brings the time at
-//! which it was sent; both processes have the same clock.
+//! sread: in fi_cq_sread. eventfd: in read(2) of an eventfd to which the other process writes. The message contains the
+//! time at which it was sent; both processes read the same clock.
 #define _GNU_SOURCE
 #include "bench.h"
 
@@ -25,14 +25,14 @@ static uint64_t nanoseconds(void)
 	return now() * 1e9;
 }
 
-// ---- The eventfd, which the server makes and hands over
+// ---- The eventfd, which the server creates and passes to the client
 
 union control {
 	struct cmsghdr header;
 	char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// A name that nobody else has at the time: the server's process.
+// An abstract socket name that is unique because it has the server's process id.
 static struct sockaddr_un place_of(pid_t server, socklen_t *len)
 {
 	struct sockaddr_un place = { .sun_family = AF_UNIX };
@@ -157,7 +157,7 @@ static void server(struct side *side, const struct order *order)
 		f = fabric_open(side, 1, 8);
 		fabric_meet(f);
 	}
-	// Nothing is done beside the sleep.
+	// Nothing is driven during the sleep.
 	side->fabric = NULL;
 	while (hear(side, &step, sizeof(step)) && step.count)
 		sleeps(side, f, bell, step.count);
@@ -168,7 +168,7 @@ static void server(struct side *side, const struct order *order)
 		close(bell);
 }
 
-// ---- Who wakes it
+// ---- The process that wakes the sleeper
 
 static void wake(struct fabric *f, int bell)
 {
@@ -192,7 +192,7 @@ static double wakes(struct side *side, struct fabric *f, int bell, struct step s
 
 		if (!hear(side, &ready, 1))
 			stop("the server is gone");
-		// Awake meanwhile, as who has something to send.
+		// Stays awake meanwhile, as a process with messages to send would.
 		for (until = now() + step.window * 1e-6; now() < until;) {
 			if (f)
 				fabric_look(f);

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# asan.sh [--build] FOLDER: builds the library and the C programs with AddressSanitizer in FOLDER, then runs the programs
-# of c.sh and the conformance suite. A wrong access, a leak or a double free fails it, in C and in Rust, in whichever
-# process; so does undefined behaviour in the C programs and the headers' inline functions. --build: only builds.
+# asan.sh [--build] FOLDER: builds the library and the C programs with AddressSanitizer in FOLDER, then runs the
+# programs of c.sh and the conformance suite. A wrong access, a leak or a double free is a failure, in C and in Rust, in
+# any process; so is undefined behaviour in the C programs and the headers' inline functions. --build: only builds.
 #
-# The library is a debug build, so Rust's assertions and overflow checks are in it too. It leaves the sanitizer's runtime
-# to the program, which has it from the C compiler.
+# The library is a debug build, so Rust's assertions and overflow checks are enabled, too. The sanitizer's runtime comes
+# from the program, which gets it from the C compiler.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 only_build=
 [ "${1-}" != --build ] || { only_build=1 && shift; }
 mkdir -p "${1:?usage: asan.sh FOLDER}"
 folder=$(realpath "$1")
-# Not for alignment: programs end a buffer where a page begins that must not be touched.
+# Alignment is not checked, because programs end a buffer before a page without access.
 flags=(-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-sanitize=alignment -fno-omit-frame-pointer)
 host=$(rustc -vV | sed -n 's/^host: //p')
 library=$folder/$host/debug
@@ -37,8 +37,8 @@ make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conforman
 [ -z "$only_build" ] || exit 0
 export LD_LIBRARY_PATH=$library
 
-# The address sanitizer reports to files, so that a process whose end nobody looks at, or whose exit code has another
-# meaning, counts too.
+# The address sanitizer reports to files, so that faults also count in processes whose exit code is ignored or has
+# another meaning.
 reports=$folder/reports
 options=exitcode=99:handle_abort=1:detect_stack_use_after_return=1:strict_string_checks=1:check_initialization_order=1
 watch() { # FOLDER LEAKS
@@ -46,13 +46,13 @@ watch() { # FOLDER LEAKS
     export ASAN_OPTIONS=$options:detect_leaks=$2:log_path=$1/asan UBSAN_OPTIONS=print_stacktrace=1
 }
 
-# A check that cannot find anything is worth nothing: first two faults that must be found.
+# Checks first that two planted faults are found, because a check that cannot find faults is useless.
 planted() { # FAULT
     watch "$folder/planted.reports" 1
     "$folder/planted" "$1" || true
     cat "$folder/planted.reports/"* 2>/dev/null || true
 }
-# In a library without the sanitizer the reader would be its memcpy, not the sanitizer's.
+# In a library without the sanitizer its own memcpy would read, not the sanitizer's.
 found=$(planted freed)
 [[ $found =~ heap-use-after-free[^#]*'#0 '[^#]*(' __asan_memcpy '|' src/base/info/') ]] ||
     fail "a freed struct that the library reads was not found in the library: $found"
@@ -69,7 +69,8 @@ CFLAGS=${flags[*]} "$ROOT/ctests/c.sh" "$library" || code=1
 conformance() {
     CONFORMANCE_SLOWER=3 "$folder/conformance/conformance" -j 3 -t 120 "$@" || code=1
 }
-# Over sockets all; over memory, which is the same engine, what puts bytes through rings. sm2 is shm but for its name.
+# Over sockets all pages run; over memory, which uses the same engine, only those that move bytes through rings. sm2 is
+# shm under another name.
 FI_TCP_SHARED_MEMORY=0 conformance -p core -p tcp
 conformance -p shm -k fi_shm: -k fi_msg: -k fi_tagged: -k fi_rma: -k fi_atomic: -k fi_cm: -k fi_mr: -k fi_cntr:
 conformance -p tcp -e rdm -k fi_msg: -k fi_cq:

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # c.sh [--valgrind] FOLDER [NAME...]: builds the C programs of this folder against include/ and the libfabric.so in
-# FOLDER and runs them, by default all of them. Exit code 0 passes; NAME.expected, where it exists, is the output wanted.
+# FOLDER and runs them, by default all of them. Exit code 0 passes; NAME.expected, if it exists, is the expected output.
 # CFLAGS may hold further options of the compiler.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
@@ -23,14 +23,14 @@ if [ $# -eq 0 ]; then
         name=$(basename "$source" .c)
         case $name in
         headers) continue ;;                        # only compiled, by headers.sh
-        idle) [ ${#under[@]} -eq 0 ] || continue ;; # valgrind is never idle
+        idle) [ ${#under[@]} -eq 0 ] || continue ;; # under valgrind no process is idle
         esac
         names+=("$name")
     done
 fi
 
-# An expected output with the numbers of the default release in the places of its words: @INTERFACE@; @RELEASE@, the major
-# provider version; @PROVIDER@, the same in hexadecimal; @LATER@, the one after it.
+# Expands an expected output, in which words stand for the numbers of the default release: @INTERFACE@; @RELEASE@, the
+# major provider version; @PROVIDER@, the same in hexadecimal; @LATER@, the one after it.
 released() { # FILE
     local provider
     provider=$(releases 5 default)
@@ -38,7 +38,7 @@ released() { # FILE
         -e "s/@LATER@/$(printf %x $((provider + 1)))/g" "$1"
 }
 
-# Only loopback, so that the result is the same on every machine.
+# Only loopback is used, so that the result is the same on every machine.
 export LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo FI_UDP_IFACE=lo
 run() { # NAME
     local name=$1 start=$SECONDS code=0 expected=$ROOT/ctests/$1.expected
@@ -60,7 +60,7 @@ run() { # NAME
     fi
 }
 
-# `idle` measures what the processor does, so it runs by itself; of the others there is one for each processor.
+# `idle` measures processor time, so it runs alone; of the others one runs on each processor.
 processors=$(nproc 2>/dev/null || echo 1)
 for name in "${names[@]}"; do
     [ "$name" != idle ] || run "$name"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* What is accepted and cannot be delivered, because the peer is stopped: closing takes no longer than the setting says, and the
- * log says what is lost and for whom. One line for the connection, with its peer.
+/* Accepted messages that cannot be delivered because the peer is stopped. Closing takes no longer than the setting
+ * allows, and the log names the lost messages and their peer, in one line for the connection.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -82,7 +82,7 @@ static void open_side(struct side *s, const char *name)
 	fi_freeinfo(hints);
 }
 
-// Receives one message, says so, and is stopped then.
+// Starts a process that receives one message, reports that, and then only pauses.
 static pid_t start_peer(int pipe, const char *name)
 {
 	pid_t pid = fork();
@@ -103,7 +103,7 @@ static pid_t start_peer(int pipe, const char *name)
 		pause();
 }
 
-// Posts until the library takes no more, for a while without anything taken.
+// Posts until the library has accepted nothing for 100 ms.
 static void fill(struct side *s, size_t len)
 {
 	static char out[LARGE];
@@ -169,7 +169,7 @@ static void over_sockets(void)
 	close_and_lose("tcp", SMALL, "127.0.0.1:");
 }
 
-// A message that waits at its sender for its receive.
+// A message that waits at its sender for the receive.
 static void over_shared_memory(void)
 {
 	setenv("FI_SHM_MAX_SAVED_SIZE", "65536", 1);

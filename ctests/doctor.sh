@@ -43,11 +43,11 @@ for end in "a 1" "b 2"; do
     ip -n "${end% *}" addr add "10.99.0.${end#* }/24" dev "v${end#* }"
     ip -n "${end% *}" link set "v${end#* }" up
 done
-# The kernel takes up to a second to see that a link is there.
+# The kernel takes up to a second to detect a link.
 for end in "a v1" "b v2"; do
     until ip -n "${end% *}" link show "${end#* }" | grep 'state UP' >/dev/null; do sleep 0.1; done
 done
-# between CODE PATTERN RULE: with that rule at the one that listens
+# between CODE PATTERN RULE: with that rule on the listening side
 between() {
     local rule=$3
     ip netns exec a nft "add table inet f; add chain inet f i { type filter hook input priority 0; }; ${rule:+add rule inet f i $rule}"

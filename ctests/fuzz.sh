@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# fuzz.sh FOLDER [SECONDS [TARGET...]]: builds fuzz/ with libFuzzer and AddressSanitizer in FOLDER and runs its targets, so
-# long each (60 s). They begin with the frames of tests/vectors, and go on where the last run in FOLDER ended. An input that
-# ends a target stays in FOLDER, and its name is printed.
+# fuzz.sh FOLDER [SECONDS [TARGET...]]: builds fuzz/ with libFuzzer and AddressSanitizer in FOLDER and runs each target
+# for SECONDS (60). The targets begin with the frames of tests/vectors, and continue from the end of the last run in
+# FOLDER. An input that crashes a target stays in FOLDER, and its name is printed.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 mkdir -p "${1:?usage: fuzz.sh FOLDER [SECONDS [TARGET...]]}"
@@ -26,11 +26,11 @@ RUSTFLAGS="${RUSTFLAGS-} -Zsanitizer=address --cfg fuzzing -Cpasses=sancov-modul
 for target in "${targets[@]}"; do
     mkdir -p "$folder/seeds/$target" "$folder/corpus/$target"
 done
-# seed TARGET NAME HEX: writes a seed of a target that runs.
+# seed TARGET NAME HEX: writes a seed of a target that is to run.
 seed() { [ ! -d "$folder/seeds/$1" ] || sed 's/../\\x&/g' <<<"$3" | tr -d '\n' | xargs -0r printf >"$folder/seeds/$1/$2"; }
 # A length in two bytes, as the targets with live endpoints of layered providers read it.
 length() { printf '%02x%02x' $(($1 % 256)) $(($1 / 256)); }
-# Decoders take frames as they are. Live endpoints take them behind the bytes that say how the peer behaves.
+# Decoders take frames unchanged. Live endpoints take them after the bytes that control the peer's behaviour.
 for file in "$ROOT"/tests/vectors/*/*.hex; do
     name=$(basename "$file" .hex) kind=$(basename "$(dirname "$file")") hex=$(tr -d ' \n' <"$file")
     case $kind in
@@ -43,12 +43,12 @@ for file in "$ROOT"/tests/vectors/*/*.hex; do
         for how in 10 12 14; do seed rxd_peer "$name-$how" "${how}0c$(length $((${#hex} / 2)))$hex"; done
         ;;
     rxm)
-        # A packet stands behind 16 bytes of tcp, whose second byte says that they carry a message.
+        # A packet follows 16 bytes of tcp, whose second byte marks them as a message.
         packet=03$(length $((${#hex} / 2 - 16)))${hex:32}
         seed rxm "$name" "${hex:32}"
         [ "${hex:2:2}" = 00 ] || packet=08$(length $((${#hex} / 2)))$hex
         for how in 00 02 04; do seed rxm_peer "$name-$how" "$how$packet"; done
-        # Many of them, a packet that breaks a rule behind them, and the end of the connection.
+        # Many of them, followed by a packet that breaks a rule and the end of the connection.
         for how in 01 03 05; do seed rxm_peer "$name-$how" "${how}3${packet:1}"; done
         ;;
     esac

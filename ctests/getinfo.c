@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Some hundreds of fi_getinfo calls on the tcp core provider, and what came back.
+/* Some hundreds of fi_getinfo calls on the tcp core provider, and their results.
  *
- * The output is the same for every library that keeps the rules: getinfo.expected is compared with it, and the output of
- * another libfabric can be.
+ * The output is the same for every library that follows the rules: it is compared with getinfo.expected, and the output
+ * of another libfabric can be compared with it, too.
  *
  * usage: getinfo [all] [same]
- *   all    asks for every interface and prints IPv6 entries too, which not every machine has
- *   same   leaves out what this library answers on purpose in another way than others (docs/differences.md)
+ *   all    requests every interface and prints IPv6 entries too, which not every machine has
+ *   same   leaves out calls that this library answers differently on purpose (docs/differences.md)
  */
 #include "getinfo.h"
 
@@ -28,7 +28,7 @@ static struct fi_info *new_hints(void)
 #define OWN_CAPS (FI_FENCE | FI_SOURCE_ERR | FI_TRIGGER | FI_COLLECTIVE | FI_TAGGED_MULTI_RECV | \
 		  FI_TAGGED_DIRECTED_RECV | FI_EXACT_DIRECTED_RECV | FI_AV_USER_ID | FI_NAMED_RX_CTX | FI_ATOMIC | \
 		  FI_SHARED_AV)
-/* Orders that only it keeps, for who asks. */
+/* Orders that only this library's tcp offers, on request. */
 #define OWN_ORDERS (FI_ORDER_WAR | FI_ORDER_SAR | FI_ORDER_RMA_WAR | FI_ORDER_ATOMIC_WAR)
 
 static void test_versions(void)
@@ -44,7 +44,7 @@ static void test_versions(void)
 		ask(versions[i], NULL, NULL, 0, h, "version %#x, hints", versions[i]);
 		fi_freeinfo(h);
 	}
-	/* What 1.x had and 2.x has not. */
+	/* Values that 1.x had and 2.x removed. */
 	for (j = 0; !only_same && j < COUNT(versions); j++) {
 		if (versions[j] != FI_VERSION(1, 4) && versions[j] != FI_VERSION(1, 20) && versions[j] != FI_VERSION(2, 0))
 			continue;
@@ -76,7 +76,7 @@ static void test_versions(void)
 			fi_freeinfo(h);
 		}
 	}
-	/* Hints that count from some version on. */
+	/* Hints whose meaning depends on the version. */
 	for (j = 0; j < COUNT(versions); j++) {
 #define LATE(what) do { \
 		h = new_hints(); \
@@ -290,7 +290,7 @@ static void test_addresses(void)
 {
 	static const char *const nodes[] = {
 		NULL, "127.0.0.1", "127.0.0.2", "192.0.2.1", "0.0.0.0", "localhost", "", "127.1",
-		/* a label that no name may have, so that the resolver asks nobody */
+		/* a label that is too long for any name, so the resolver queries no server */
 		"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa.invalid",
 	};
 	static const char *const services[] = { NULL, "7471", "0", "65535", "65536", "-1", "no-such-service", "", "1x" };
@@ -305,12 +305,12 @@ static void test_addresses(void)
 	for (i = 0; i < COUNT(nodes); i++) {
 		for (j = 0; j < COUNT(services); j++) {
 			for (k = 0; k < COUNT(flags); k++) {
-				/* where routing leads to what is not loopback depends on the machine */
+				/* the route to addresses other than loopback depends on the machine */
 				if (nodes[i] && !strncmp(nodes[i], "192", 3) && !(flags[k] & FI_SOURCE))
 					continue;
 				if (k > 1 && (i > 5 || j > 1))
 					continue;
-				/* loopback of which family, if hints want IPv4? */
+				/* which family loopback has if hints require IPv4 */
 				if (!nodes[i] && services[j] && !(flags[k] & FI_SOURCE))
 					continue;
 				ask(V, nodes[i], services[j], flags[k], h, "node %s service %s flags %#" PRIx64,
@@ -371,7 +371,7 @@ static void test_addresses(void)
 	HINT(h->dest_addrlen = 16);
 }
 
-/* On purpose not as others do it. */
+/* Cases that this library answers differently on purpose. */
 static void test_differences(void)
 {
 	struct fi_info *h;
@@ -379,16 +379,16 @@ static void test_differences(void)
 	/* the format of a result is that of its addresses */
 	HINT(with_address(h, 0, "127.0.0.1", 7000));
 	HINT(with_address(h, 0, "127.0.0.1", 7000); with_address(h, 1, "127.0.0.2", 7001));
-	/* routing finds the source whatever the format of the hints says */
+	/* the source address follows from routing, whatever the format in the hints is */
 	HINT(with_address(h, 1, "127.0.0.2", 7001));
 	h = new_hints();
 	h->addr_format = FI_SOCKADDR_IN;
-	/* names resolve to the family that hints want */
+	/* names resolve to the family that the hints require */
 	ask(V, NULL, "7471", 0, h, "service 7471");
 	ask(V, "::1", "7471", 0, h, "node ::1 service 7471");
 	ask(V, "fi_sockaddr_in://127.0.0.1:7", NULL, 0, h, "node fi_sockaddr_in://127.0.0.1:7");
 	fi_freeinfo(h);
-	/* addresses that are none are refused */
+	/* invalid addresses are refused */
 	HINT(with_address(h, 0, "127.0.0.1", 7); h->addr_format = FI_SOCKADDR_IN6);
 	HINT(with_address(h, 0, "127.0.0.1", 7); h->src_addrlen = 15);
 	HINT(with_address(h, 0, "127.0.0.1", 7); h->src_addrlen = 0);
@@ -396,23 +396,23 @@ static void test_differences(void)
 	HINT(with_address(h, 1, "127.0.0.1", 7); h->dest_addrlen = 15);
 	HINT(with_address(h, 1, "127.0.0.1", 7); h->dest_addrlen = 0);
 	HINT(with_address(h, 1, "127.0.0.1", 7); ((struct sockaddr_in *) h->dest_addr)->sin_family = 77);
-	/* connected endpoints take several messages into one buffer, for who asks for that type */
+	/* connected endpoints support receives for several messages if the hints request that type */
 	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV);
 	HINT(h->ep_attr->type = FI_EP_MSG; h->caps = FI_MSG | FI_MULTI_RECV; h->rx_attr->op_flags = FI_MULTI_RECV);
-	/* atomic operations need no layer */
+	/* atomic operations need no layered provider */
 	HINT(h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
 	/* writes after reads can be ordered, of any size */
 	HINT(h->caps = FI_RMA; h->tx_attr->msg_order = FI_ORDER_WAR; h->ep_attr->max_order_war_size = 4096);
 	HINT(h->rx_attr->caps = FI_TAGGED | FI_TAGGED_MULTI_RECV);
-	/* so are numbers that no enumeration has */
+	/* so are numbers outside the enumerations */
 	EACH(h->domain_attr->av_type = (enum fi_av_type) v, 3, 99, UINT32_MAX);
-	/* contexts that several endpoints share, or several of one endpoint, are there for those who ask */
+	/* shared contexts, and several contexts of one endpoint, are offered on request */
 	EACH(h->ep_attr->tx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
 	EACH(h->ep_attr->rx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
 	EACH(h->ep_attr->type = FI_EP_MSG; h->ep_attr->tx_ctx_cnt = v, 64, UINT64_MAX);
 	EACH(h->ep_attr->type = FI_EP_RDM; h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT; h->ep_attr->tx_ctx_cnt = v, 0, 1, 8,
 	     UINT64_MAX);
-	/* only providers that are here are listed */
+	/* only the providers of this library are listed */
 	ask(V, NULL, NULL, FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY");
 	ask(V, "node", "service", FI_PROV_ATTR_ONLY, NULL, "FI_PROV_ATTR_ONLY, node and service");
 }
@@ -425,7 +425,7 @@ int main(int argc, char **argv)
 		all_families |= !strcmp(argv[i], "all");
 		only_same |= !strcmp(argv[i], "same");
 	}
-	/* hints cannot do that where they are NULL */
+	/* NULL hints cannot express this */
 	setenv("FI_PROVIDER", "^tcp;ofi_rxm,udp,shm,sockets,sm2", 1);
 	if (!all_families)
 		setenv("FI_TCP_IFACE", "lo", 1);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* fi_getinfo calls on the providers within one host, shm and sm2, and what came back; as getinfo.c does for tcp.
+/* fi_getinfo calls on the providers within one host, shm and sm2, and their results; see getinfo.c for tcp.
  *
- * getinfo_shm.expected is compared with the output, and that of another libfabric can be.
+ * The output is compared with getinfo_shm.expected; the output of another libfabric can be compared, too.
  *
  * usage: getinfo_shm [same] [PROVIDER]
- *   same       leaves out what this library answers on purpose in another way than others (docs/differences.md)
+ *   same       leaves out calls that this library answers differently on purpose (docs/differences.md)
  *   PROVIDER   only this one
  */
 #include "getinfo.h"
@@ -79,7 +79,7 @@ static void test_versions(void)
 			fi_freeinfo(h);
 		}
 	}
-	/* Hints that count from some version on. */
+	/* Hints whose meaning depends on the version. */
 	for (j = 0; j < COUNT(versions); j++) {
 #define LATE(what) do { \
 		h = new_hints(); \
@@ -303,20 +303,20 @@ static void test_addresses(void)
 	HINT(h->dest_addrlen = 16);
 }
 
-/* On purpose not as others do it. */
+/* Cases that this library answers differently on purpose. */
 static void test_differences(void)
 {
 	static char bad[400];
 	struct fi_info *h;
 
-	/* a name has an end, is text and not too long */
+	/* a name is terminated, is text and is not too long */
 	memset(bad, 'x', sizeof(bad) - 1);
 	ask(V, bad, NULL, 0, NULL, "node of 399 letters");
 	ask(V, NULL, bad, FI_SOURCE, NULL, "service of 399 letters");
 	ask(V, "\xff", NULL, 0, NULL, "node of no letter");
 	EACH(with_address(h, 0, bad + v), 0, 399 - 256, 399 - 255);
 	EACH(with_address(h, (int) v, "fi_shm://a"); h->src_addrlen -= !v; h->dest_addrlen -= v, 0, 1);
-	/* there for who asks */
+	/* offered on request */
 	EACH(h->domain_attr->data_progress = (enum fi_progress) v, FI_PROGRESS_AUTO);
 	EACH(h->tx_attr->op_flags = v, FI_INJECT, FI_INJECT | FI_COMMIT_COMPLETE, FI_MATCH_COMPLETE);
 	EACH(h->ep_attr->tx_ctx_cnt = v, 2, 64, 65, UINT64_MAX);
@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 		else
 			only = argv[i];
 	}
-	/* hints cannot do that where they are NULL */
+	/* NULL hints cannot express this */
 	setenv("FI_PROVIDER", only ? only : "shm,sm2", 1);
 	for (n = 0; n < COUNT(providers); n++) {
 		provider = providers[n];

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # headers.sh [INCLUDE]: the public headers compile without a warning, each alone and all together, and headers.c with
-# them, as C and C++ of every age, with gcc and clang. What is deprecated warns, and only where it is used.
+# them, as C and C++ of all standards, with gcc and clang. Deprecated names cause a warning, and only when they are
+# used.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 include=${1:-$ROOT/include}
@@ -14,7 +15,7 @@ wanted=16
 [ ! -e "$include/rdma/fi_wr.h" ] || wanted=19
 [ "$(wc -w <<<"$headers")" -eq $wanted ] || fail "there are not $wanted headers in $include: $headers"
 for header in $headers; do
-    # Twice: the guard works.
+    # Includes the header twice to test its guard.
     printf '#include <%s>\n#include <%s>\nint main(void) { return 0; }\n' "$header" "$header" >"$folder/${header//\//_}.c"
     echo "#include <$header>"
 done >"$folder/all.h"

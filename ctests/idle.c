@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* Idle costs nothing. After traffic a process goes to sleep in each of the ways that there are; for a while it uses no CPU
- * and none of its threads runs; then one message wakes it.
+/* An idle process costs nothing. After traffic a process goes to sleep, in each of the possible ways. For a while it
+ * uses no CPU time and none of its threads runs; then one message wakes it.
  *
- * Each test is two processes: the peer, which looks at the other one through /proc, and the sleeper. All tests run at the
- * same time. IDLE_SECONDS=60 looks for a minute.
+ * Each test has two processes: the peer, which observes the other one through /proc, and the sleeper. All tests run at
+ * the same time. IDLE_SECONDS=60 observes for a minute.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,7 +27,7 @@
 
 enum { ROUNDS = 100, BURSTS = 5, BURST = 60, LEN = 64, KEY = 7, BIG = 8 << 20, PATIENCE_S = 40 };
 
-// Messages that `traffic` brings to each side.
+// Number of messages that each side receives in `traffic`.
 enum { MESSAGES = 2 * ROUNDS + BURSTS * BURST };
 
 #define NEED(call) need((call), #call, __LINE__)
@@ -59,7 +59,7 @@ static int window(void)
 	return asked > at_least ? asked : at_least;
 }
 
-// ---- What a process has cost so far
+// ---- The cost of a process so far
 
 struct cost {
 	long long ticks, switches;
@@ -83,7 +83,7 @@ static long long field_of(pid_t pid, const char *task, const char *name)
 	return value;
 }
 
-// User and system time of all threads, in ticks of the clock.
+// User and system time of all threads, in clock ticks.
 static long long ticks_of(pid_t pid)
 {
 	char path[64], text[1024] = "";
@@ -129,14 +129,14 @@ static void nap(double seconds)
 		;
 }
 
-// The process has gone to sleep, and stays so.
+// Checks that the process goes to sleep and stays asleep.
 static void check_idle(pid_t pid)
 {
 	struct cost before = cost_of(pid), after;
 	double end = now() + PATIENCE_S;
 	int quiet = 0;
 
-	// It is asleep once several looks in a row find it so and not run in between.
+	// The process is asleep if it is found asleep several times in a row and has not run in between.
 	while (quiet < 5 && now() < end) {
 		nap(0.02);
 		after = cost_of(pid);
@@ -231,7 +231,7 @@ static void open_rdm(struct side *s)
 	fi_freeinfo(s->info);
 }
 
-// One entry, by looking for it.
+// Polls until there is one entry.
 static void *spin(struct side *s)
 {
 	struct fi_cq_entry entry = {};
@@ -258,7 +258,7 @@ static void send_one(struct side *s)
 	POST(s, fi_send(s->ep, s->out, LEN, NULL, s->peer, s->out));
 }
 
-// Messages there and back, more than one at a time, so that nothing of what makes traffic fast is left out.
+// Exchanges messages, more than one at a time, to exercise everything that speeds up traffic.
 static void traffic(struct side *s)
 {
 	for (int i = 0; i < ROUNDS; i++) {
@@ -271,7 +271,7 @@ static void traffic(struct side *s)
 		while (left--)
 			spin(s);
 	}
-	// Rows that are long enough to be gathered, and flushed by a thread if need be.
+	// Bursts that are long enough to be gathered, and flushed by a thread if necessary.
 	for (int i = 0; i < BURSTS; i++) {
 		int left = 2 * BURST;
 
@@ -296,13 +296,13 @@ static void make_pair(struct side *peer, struct side *sleeper)
 	alarm((unsigned) (2 * PATIENCE_S + window()));
 }
 
-// The peer's part, unless a test has its own: traffic, a look at the sleeper, one message, and its answer.
+// Default part of the peer: traffic, observation of the sleeper, one message, and its answer.
 static void watch(struct side *s, pid_t pid)
 {
 	traffic(s);
 	check_idle(pid);
 	send_one(s);
-	// What is sent and the answer, in any order.
+	// The completion of the send and the answer, in either order.
 	spin(s);
 	spin(s);
 }
@@ -323,8 +323,9 @@ static void run(enum fi_wait_obj wait, enum fi_progress progress, void (*peer_do
 	pid_t pid;
 	int status;
 
-	// A sixth of that time after the last traffic there is one look at what the peer has acknowledged: not in here. Nor is there
-	// one at what waits.
+	// The library checks once, after a sixth of FI_TCP_PEER_TIMEOUT without traffic, what the peer has
+	// acknowledged, and after the other settings whether operations are stalled. Neither check should happen during
+	// the observation.
 	setenv("FI_TCP_PEER_TIMEOUT", "3600000", 0);
 	setenv("FI_TCP_STALL_REPORT", "3600000", 0);
 	setenv("FI_SHM_STALL_REPORT", "3600000", 0);
@@ -378,7 +379,7 @@ static void on_the_descriptor(struct side *s)
 
 static void on_a_counter(struct side *s)
 {
-	// One more than have come.
+	// One more than have arrived.
 	NEED(fi_cntr_wait(s->cntr, MESSAGES + 1, -1));
 	spin(s);
 	answer(s);
@@ -395,7 +396,7 @@ static void in_a_wait_set(struct side *s)
 	answer(s);
 }
 
-// ---- One thread sleeps while another one polls, and stops: what polling took over serves the sleeper again.
+// ---- One thread sleeps while another one polls and then stops: events that polling took over wake the sleeper again.
 
 static void *sleep_until_written(void *arg)
 {
@@ -422,7 +423,7 @@ static void watch_and_write(struct side *s, pid_t pid)
 	CHECK(spin(s) == s->out);
 }
 
-// ---- Nobody looks: only the thread of the library serves the peer.
+// ---- The application does not poll: only the progress thread serves the peer.
 
 static void elsewhere(struct side *s)
 {
@@ -447,9 +448,9 @@ static void traffic_and_elsewhere(struct side *s)
 	elsewhere(s);
 }
 
-// ---- Not all is well, and still there is nothing to do.
+// ---- Something is wrong, and still there is nothing to do.
 
-// The peer goes; a second one wakes the sleeper in the end.
+// The peer dies; a second peer wakes the sleeper at the end.
 static void watch_after_a_death(struct side *s, pid_t pid)
 {
 	struct side first = {.wait = FI_WAIT_NONE, .progress = FI_PROGRESS_MANUAL, .pipe = s->pipe};
@@ -484,7 +485,7 @@ static void sread_after_a_death(struct side *s)
 	EQUAL(fi_cq_sread(s->cq, &entry, 1, NULL, -1), 1);
 }
 
-// The peer does not read: a large message stands half way.
+// The peer does not read: part of a large message is still unsent.
 static void watch_a_writer(struct side *s, pid_t pid)
 {
 	char *large = calloc(1, BIG), go;
@@ -492,7 +493,7 @@ static void watch_a_writer(struct side *s, pid_t pid)
 	traffic(s);
 	hear(s, &go, 1);
 	check_idle(pid);
-	// The receive of the traffic's end is met by a small one.
+	// A small message matches the last receive of `traffic`.
 	POST(s, fi_recv(s->ep, large, BIG, NULL, FI_ADDR_UNSPEC, large));
 	CHECK(spin(s) == s->in);
 	CHECK(spin(s) == large);
@@ -513,7 +514,7 @@ static void sread_as_writer(struct side *s)
 	free(large);
 }
 
-// More messages come in than the sleeper keeps without a receive for them.
+// The peer sends more messages than the sleeper keeps without posted receives.
 static void watch_a_full_one(struct side *s, pid_t pid)
 {
 	enum { MANY = 400, KIB = 16 };
@@ -522,7 +523,8 @@ static void watch_a_full_one(struct side *s, pid_t pid)
 	double end;
 
 	traffic(s);
-	// The first meets the receive of the traffic's end. As long as some get through, some do.
+	// The first message matches the last receive of `traffic`. Continues as long as another send succeeds within
+	// the limit.
 	for (end = now() + 0.5; sent < MANY && now() < end; ) {
 		if (!fi_send(s->ep, out, sent ? KIB << 10 : LEN, NULL, s->peer, out)) {
 			end = now() + 0.5;
@@ -623,7 +625,7 @@ static void sread_of_an_event_queue(void)
 	NEED(fi_eq_open(peer.fabric, &eq, &peer.eq, NULL));
 	NEED(fi_cq_open(peer.domain, &cq, &peer.cq, NULL));
 	hear(&peer, &addr, sizeof(addr));
-	// Before any request came, and after some.
+	// The listener is idle before any request, and after two connections.
 	check_idle(pid);
 	connect_once(&peer, &addr);
 	connect_once(&peer, &addr);
@@ -634,7 +636,7 @@ static void sread_of_an_event_queue(void)
 	EQUAL(status, 0);
 }
 
-// ---- All of them
+// ---- The tests
 
 #define SLEEPS(name, wait, how) \
 	static void name(void) { run(wait, FI_PROGRESS_MANUAL, watch, how); } \
@@ -668,7 +670,7 @@ static void nobody_looks_over_sockets(void)
 	over_sockets(FI_PROGRESS_AUTO, FI_WAIT_NONE, watch_and_read, traffic_and_elsewhere);
 }
 
-// Nothing comes: only that no thread of the library ticks.
+// No message follows: checks only that no thread of the library wakes up periodically.
 static void watch_only(struct side *s, pid_t pid)
 {
 	traffic(s);
@@ -691,7 +693,7 @@ static void the_peer_is_dead_auto(void)
 	run(FI_WAIT_UNSPEC, FI_PROGRESS_AUTO, watch_after_a_death, sread_after_a_death);
 }
 
-// Nor does it keep what it happens to see.
+// The limit on kept bytes also keeps the sleeper from storing the message it cannot match.
 static void the_peer_does_not_read(void)
 {
 	setenv("FI_TCP_MAX_SAVED_BYTES", "65536", 1);
@@ -716,7 +718,7 @@ static void no_room_for_more_auto(void)
 	run(FI_WAIT_FD, FI_PROGRESS_AUTO, watch_a_full_one, sleep_while_full);
 }
 
-// How often the thread that flushes has run in this process.
+// Number of times that the flush thread has run in this process.
 static long long runs_of_the_flusher(void)
 {
 	char path[64], comm[32] = "";
@@ -739,8 +741,8 @@ static long long runs_of_the_flusher(void)
 	return runs;
 }
 
-// Messages in turn that ask for an answer each; receives are posted ahead: one that finds its message waiting answers by itself.
-// What was read too much belongs to the next round, of the next call, too.
+// Rounds of messages that each require an answer. Receives are posted ahead, because a receive that finds its message
+// waiting sends the answer by itself. Surplus completions count for the next round, also of the next call.
 static void answered_rounds(struct side *s, int rounds, int *left)
 {
 	struct fi_cq_entry entries[8];
@@ -763,7 +765,7 @@ static void answered_rounds(struct side *s, int rounds, int *left)
 	CHECK(*left <= 0);
 }
 
-// Answers leave with the poll that brings the question: the thread is not woken for them.
+// Answers leave with the poll that reads the request, so the flush thread is not woken for them.
 static void answered_traffic(struct side *s)
 {
 	long long before;
@@ -771,7 +773,7 @@ static void answered_traffic(struct side *s)
 
 	POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
 	POST(s, fi_recv(s->ep, s->in, LEN, NULL, FI_ADDR_UNSPEC, s->in));
-	// What waits for the connection is held back.
+	// The first message waits for the connection and is held back.
 	answered_rounds(s, 1, &left);
 	before = runs_of_the_flusher();
 	answered_rounds(s, 10 * ROUNDS, &left);
@@ -798,7 +800,7 @@ static void answers_wake_no_thread(void)
 	over_sockets(FI_PROGRESS_MANUAL, FI_WAIT_NONE, peer_answers, sleeper_answers);
 }
 
-// What was to happen if the connection had not come about does not happen later.
+// A timeout for the connection has no effect after the connection has succeeded.
 static void time_limits_end_with_what_they_limit(void)
 {
 	setenv("FI_TCP_CONN_TIMEOUT", "3000", 1);

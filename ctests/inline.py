@@ -18,12 +18,12 @@ from abi import HEADERS, INCLUDE, ROOT, Headers, is_pointer
 
 args = [a for a in sys.argv[1:] if a != "--print"]
 library, include = args[0], INCLUDE
-# These call named functions of the library instead of a table; ctests/inline_named.c has them.
+# These call named functions of the library instead of a table; they are in ctests/inline_named.c.
 NAMED = {"fi_allocinfo", "fi_import", "fi_import_log", "fi_param_get_str", "fi_param_get_int", "fi_param_get_bool",
          "fi_param_get_size_t"}
 # These need no object.
 PURE = {"fi_tc_dscp_set", "fi_tc_dscp_get", "fi_hmem_ze_device", "fi_rx_addr", "fi_group_addr", "fi_tag_mpi"}
-# These read a member of the object; the answer for a null object.
+# These read a member of the object; the value is the result for a null object.
 FIELDS = {"fi_mr_desc": "NULL", "fi_mr_key": "FI_KEY_NOTAVAIL", "fi_mc_addr": "FI_ADDR_NOTAVAIL"}
 
 
@@ -225,7 +225,7 @@ for ret, name, ps in functions:
             C.append('        note(" leaves");\n        for (int i = 1; i < 10; i++) {\n            if (*(void **) arena[i])\n'
                      '                note(" arg%d", i), note_pointer(*(void **) arena[i]);\n        }')
             C.append("    " + after.format(name, where) + "\n    }")
-    # Where the C text would crash.
+    # Cases in which the C text would crash.
     null = FIELDS.get(name) or ("NULL" if "*" in ret else "0" if ret == "uint64_t" else "-FI_EINVAL")
     nosys = "NULL" if "*" in ret else "0" if ret == "uint64_t" else "-FI_ENOSYS"
     for how, want in [("null object", null)] + ([] if name in FIELDS else [("EMPTY", nosys), ("NONE", nosys)]):

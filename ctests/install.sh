@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# install.sh: what `make install` leaves behind is complete, and enough to build and run a program.
+# install.sh: the result of `make install` is complete, and sufficient to build and run a program.
 set -euo pipefail
-# What the caller's shell prefers must not decide which library is found.
+# Settings of the caller's shell must not decide which library is found.
 unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"
 folder=$(mktemp -d)
@@ -61,7 +61,7 @@ read -ra flags < <(pkg-config --cflags --libs libfabric)
 "${CC:-cc}" -Wall -Wextra -Werror -o "$folder/program" "$folder/program.c" "${flags[@]}" || fail "the program does not build"
 LD_LIBRARY_PATH=$prefix/lib "$folder/program" || fail "the program does not run"
 
-# Each other set of headers has its folder and its file for pkg-config; what is linked with it asks for no newer node.
+# Each other set of headers has its folder and its file for pkg-config; programs linked with it require no newer node.
 for set in $(sets | grep -vx "$interface"); do
     [ "$(pkg-config --modversion "libfabric-$set")" = "$(releases 1 "$set")" ] || fail "libfabric-$set.pc names another release"
     read -ra flags < <(pkg-config --cflags --libs "libfabric-$set")
@@ -74,13 +74,13 @@ done
 
 # The installed programs find the library beside them without a variable.
 for tool in fi_info fi_pingpong fi_strerror; do
-    # Not through a pipe: grep -q ends at the first match, and a writer that is still writing would count as failed.
+    # No pipe is used: grep -q ends at the first match, and a writer that is still writing would count as failed.
     taken=$(env -u LD_LIBRARY_PATH ldd "$prefix/bin/$tool")
     [[ $taken == *"$prefix/bin/../lib/libfabric.so.1"* ]] || fail "$tool takes another library: $taken"
 done
 "$prefix/bin/fi_info" --version || fail "fi_info does not run"
 
-# The switch for hosts whose programs have to run on an older release, too.
+# Also tests the switch for hosts whose programs have to run on an older release.
 other=$(sets | grep -vx "$interface" | head -n 1)
 quietly install PREFIX="$folder/other-prefix" HEADERS="$other"
 diff -r "$folder/other-prefix/include" "$prefix/include-$other" || fail "HEADERS=$other installs other headers"
@@ -93,7 +93,7 @@ if [ -n "$alpha" ]; then
 fi
 make -C "$ROOT" --no-print-directory install PREFIX="$folder/no-prefix" HEADERS=2.5 >"$folder/log" 2>&1 && fail "make install HEADERS=2.5 is taken"
 
-# DESTDIR is where a package is put together; it appears in no file.
+# DESTDIR is the folder in which a package is assembled; it appears in no file.
 libdir=/usr/lib/x86_64-linux-gnu
 staged=(DESTDIR="$folder/stage" PREFIX=/usr LIBDIR=$libdir)
 quietly install "${staged[@]}"
@@ -101,7 +101,7 @@ grep -rq "$folder" "$folder/stage$libdir/pkgconfig" && fail "libfabric.pc names 
 grep -qx 'libdir=${prefix}/lib/x86_64-linux-gnu' "$folder/stage$libdir/pkgconfig/libfabric.pc" ||
     fail "libfabric.pc has another libdir"
 
-# Taking away what was installed leaves what others put there, and no folder that is ours alone.
+# Uninstalling leaves the files of others, and no folder that only this package uses.
 touch "$folder/stage/usr/include/rdma/others.h"
 quietly uninstall "${staged[@]}"
 left=$(cd "$folder/stage" && find . ! -type d)
@@ -116,7 +116,7 @@ sections=$(readelf -SW "$folder/stripped/lib/$file_name")
 [[ $sections != *.debug_line* && $sections != *.symtab* ]] || fail "install-strip leaves symbols"
 LD_LIBRARY_PATH=$folder/stripped/lib "$folder/program" || fail "the program does not run on the stripped library"
 
-# INSTALL=0 belongs to the checks: copying works, and nothing may be fetched.
+# INSTALL=0 is a variable of the checks; here it must not prevent copying, and nothing may be fetched.
 quietly install-built INSTALL=0 PREFIX="$folder/zero"
 [ -f "$folder/zero/lib/$file_name" ] || fail "make install INSTALL=0 installs nothing"
 seen=$(make -C "$ROOT" --no-print-directory INSTALL=0 --eval='seen: ; @echo $$FETCH $$CARGO_NET_OFFLINE $$PIP_NO_INDEX' seen)
@@ -126,7 +126,7 @@ code=0
 INSTALL=0 "$ROOT/scripts/python_env.sh" "$folder/python" >"$folder/log" 2>&1 || code=$?
 [ "$code" = "$SKIPPED" ] || { cat "$folder/log"; fail "INSTALL=0 does not keep python_env.sh from PyPI: exit code $code"; }
 
-# Each line of the help names a target that there is.
+# Each line of the help names an existing target.
 for target in $(make -C "$ROOT" --no-print-directory help | sed -n 's/^make \([a-z][a-z-]*\).*/\1/p'); do
     make -C "$ROOT" -n "$target" K=x >"$folder/log" 2>&1 || { cat "$folder/log"; fail "make help names $target"; }
 done

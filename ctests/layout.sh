@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 set=${1:-$(default_set)}
 include=${2:-$ROOT/include}
-# Newest first: the first file that has a fact decides.
+# Newest first: the first file with a fact decides.
 facts=()
 for each in $(sets); do
     facts=("$ROOT/ctests/layout/$each.txt" ${facts[@]+"${facts[@]}"})
@@ -53,7 +53,7 @@ C
             number = $3 ~ /^-/ ? $3 "LL" : $3 "ULL"
             printf "expect(\"%s\", (long long) (%s), (long long) %s);\n", $2, $2, number
         }
-        # Another type of the function does not compile.
+        # Compilation fails if the function has another type.
         $1 == "inline" {
             type = $0
             sub(/^inline [^ ]* /, "", type)

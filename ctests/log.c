@@ -159,7 +159,7 @@ static void log_file_exists(void)
 	unlink(log_file);
 }
 
-// The kernel would kill a process whose log gets longer than its files may be.
+// The kernel would kill a process whose log exceeds the file size limit.
 static void log_file_limit(void)
 {
 	struct rlimit limit;
@@ -192,7 +192,7 @@ static bool copy_itself(const char *path)
 	return !n && !close(from) && !close(to);
 }
 
-// A copy of this program with more rights than its user: a file that the user names is not made with them.
+// Runs a copy of this program with more rights than its user. It must not create a file that the user names.
 static void log_of_privileged(void)
 {
 	char path[64], target[64];
@@ -230,7 +230,7 @@ static void log_of_privileged(void)
 	unlink(target);
 }
 
-// What that copy does.
+// The part of that copy.
 static int privileged(void)
 {
 	if (!getauxval(AT_SECURE))

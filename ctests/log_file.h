@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A log in a file of the process's own, and a provider that writes to it.
+// A log in a private file of this process, and a provider that writes to it.
 
 #ifndef LOG_FILE_H
 #define LOG_FILE_H
@@ -26,7 +26,7 @@ static void log_to_file(const char *level)
 	setenv("FI_LOG_LOCATION", log_file, 1);
 }
 
-// What the log holds by now, without "libfabric:PID:SECONDS::" at the begin of each line.
+// Content of the log so far, without "libfabric:PID:SECONDS::" at the beginning of each line.
 static const char *logged(void)
 {
 	static char lines[65536];

@@ -23,7 +23,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SOURCES = os.path.join(ROOT, "docs", "man")
 with open(os.path.join(ROOT, "src", "abi", "releases.tsv"), encoding="utf-8") as table:
     NEWEST = table.read().splitlines()[-1].split("\t")[1]
-# The headers of the newest release have everything that pages describe.
+# The headers of the newest release contain everything that pages describe.
 INCLUDE = os.path.abspath(os.path.join(*sys.argv[1:2], f"include-{NEWEST}"))
 KINDS = {"Boolean": "yes or no", "Integer": "number", "String": "text", "size_t": "size"}
 OWNED = ("FI_TCP_", "FI_SHM_", "FI_UDP_", "FI_SOCKETS_", "FI_OFI_", "FI_HOOK", "FI_PERF_", "FI_HMEM")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Calls that are refused say why in the log at level info, and a mistake that is repeated says so once in
-// FI_LOG_INTERVAL.
+// The reason for a refused call is in the log at level info; a repeated mistake is logged once per FI_LOG_INTERVAL.
 
 #define _GNU_SOURCE
 
@@ -64,7 +63,7 @@ static void enable(void)
 	EQUAL(fi_enable(ep), 0);
 }
 
-// The log says it in one line, and nowhere else.
+// The log has exactly one line with `what`.
 static void said_once(const char *lines, const char *what)
 {
 	const char *first = strstr(lines, what);

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# reproducible.sh FOLDER [--quick] [--wheel]: clones this commit into two folders of FOLDER, builds each as a user of its own would, and
-# compares what was made byte for byte: library, programs, plug-in, static library, packages. No path of either may be in it.
-# --wheel: also the wheel for an old glibc, whose compiler is of PyPI. --quick: without optimization, in a fifth of the time,
-# which sees paths and times, but not what an optimizer does.
+# reproducible.sh FOLDER [--quick] [--wheel]: clones this commit into two folders of FOLDER, builds each as a separate
+# user would, and compares the results byte for byte: library, programs, plug-in, static library, packages. No path of
+# either folder may be in them. --wheel: also the wheel for an old glibc, whose compiler is from PyPI. --quick: without
+# optimization, in a fifth of the time, which detects paths and times, but not effects of an optimizer.
 #
-# Both builds have the same compiler, and the crates of this user's CARGO_HOME, unpacked by each into one of its own.
+# Both builds use the same compiler, and the crates of this user's CARGO_HOME, unpacked by each build into its own.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 mkdir -p "${1:?usage: reproducible.sh FOLDER [--quick] [--wheel]}"
@@ -24,8 +24,8 @@ crates=${CARGO_HOME:-$HOME/.cargo}/registry
 [ -d "$crates/cache" ] || fail "$crates has no crates yet: build once"
 rm -rf "$folder/one" "$folder/another"
 
-# The other is deeper, keeps what it builds elsewhere, has another language, time zone, umask and number of jobs, and comes
-# later.
+# The other folder is deeper, has a separate build folder, another language, time zone, umask and number of jobs, and is
+# built later.
 build() { # PLACE USER UMASK VARIABLE=VALUE...
     local place=$1 user=$2 mask=$3
     shift 3
@@ -67,7 +67,7 @@ compare() { # FILE OF BOTH
 }
 for file in "${files[@]}"; do
     compare "$file"
-    # Also in what a debugger reads.
+    # Paths must also be missing from the data that a debugger reads.
     said=$(strings -a "$one/$file" | grep -F -e "$folder" -e "$HOME/" -m 3 || true)
     [ -z "$said" ] || { echo "$file says: $said"; differ=1; }
 done

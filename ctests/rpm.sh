@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# rpm.sh FOLDER: the RPM packages below FOLDER have what they should, provide what others ask for, go into an empty
-# root, run there and leave it empty. Whether a distribution's own packages take them is not tried: there is none here.
+# rpm.sh FOLDER: the RPM packages below FOLDER have the expected content, provide the names that other packages require,
+# can be installed in an empty root, run there and leave it empty. Whether a distribution's own packages accept them is
+# not tested: there is no such distribution here.
 set -euo pipefail
 unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"
@@ -19,7 +20,7 @@ for file in /usr/lib64/libfabric.so.1 /usr/lib64/libfabric.so /usr/lib64/libfabr
     /usr/share/doc/ironfabric/NOTICES /usr/share/doc/ironfabric/LICENSE; do
     grep -qx "$file" <<<"$listed" || fail "no package has $file"
 done
-# What other packages require: the name, the file, and each node that programs were linked with.
+# Names that other packages require: the name, the file, and each node to which programs were linked.
 version=$(rpm -qp --qf '%{VERSION}\n' "${packages[0]}")
 for what in "libfabric = $version" "libfabric-devel = $version" 'libfabric.so.1()(64bit)' 'pkgconfig(libfabric)' \
     'libfabric.so.1(FABRIC_1.'{0,1,2,3,4,5,6,7,8,9}')(64bit)'; do

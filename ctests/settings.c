@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Settings that cannot be meant: what becomes of them, and the one line that says so. fabric(7), fi_tcp(7), fi_shm(7).
+// Invalid settings: the value that is used instead, and the one line in the log. fabric(7), fi_tcp(7), fi_shm(7).
 
 #define _GNU_SOURCE
 
@@ -33,7 +33,7 @@ static int lines(const char *text)
 	return count;
 }
 
-// What the log at level warn says while a program asks for everything, several times.
+// Returns the log at level warn after the program has requested all entries several times.
 static const char *complaints(void)
 {
 	log_to_file("warn");
@@ -42,7 +42,7 @@ static const char *complaints(void)
 	return logged();
 }
 
-// One line that has all these parts.
+// Checks that there is one line, which contains all these parts.
 static void check_line(const char *said, const char *const *parts)
 {
 	EQUAL(lines(said), 1);
@@ -108,7 +108,7 @@ static void no_provider_left(void)
 	EQUAL(entries_of(NULL), 0);
 }
 
-// Entries whose addresses are not of the format.
+// Number of entries with another address format.
 static int others_than(uint32_t format)
 {
 	struct fi_info *list = NULL;
@@ -121,7 +121,7 @@ static int others_than(uint32_t format)
 	return others;
 }
 
-// fi_getinfo(3), FI_ADDR_FORMAT: the format is met exactly, in any spelling of its name.
+// fi_getinfo(3), FI_ADDR_FORMAT: only this format is offered, whatever the case of letters in its name.
 static void address_format(void)
 {
 	struct fi_info *list = NULL;
@@ -163,7 +163,7 @@ static void empty_address_format(void)
 	CHECK(entries_of("tcp") > 0 && entries_of("shm") > 0);
 }
 
-// Providers of other builds, and variables that mean something there only.
+// Providers of other builds, and variables that have a meaning only there.
 static void nothing_wrong(void)
 {
 	static const char *const fine[][2] = {
@@ -255,7 +255,7 @@ static void number_of_the_log(void)
 	check_value("FI_LOG_INTERVAL", "2s", "number");
 }
 
-// 100 would be the limit of an entry, and 128 is by default.
+// The invalid value starts with 100; the default is 128.
 static void default_is_kept(void)
 {
 	struct fi_info *hints = fi_allocinfo(), *list = NULL;
@@ -289,7 +289,7 @@ static void impossible_ports(void)
 	ONE_LINE(complaints(), "<warn>", "FI_TCP_PORT_LOW_RANGE=5000", "FI_TCP_PORT_HIGH_RANGE=4000");
 }
 
-// Other programs call the lowest level so.
+// The name of the lowest level in other programs.
 static void level_error(void)
 {
 	log_to_file("error");
@@ -312,7 +312,7 @@ static void unknown_level(void)
 	CHECK(strstr(said, "FI_LOG_SUBSYS: \"ep\" is no subsystem"));
 }
 
-// Whoever sets a variable, or names an endpoint, writes no lines of the log and moves no cursor.
+// The value of a variable, or the name of an endpoint, cannot add lines to the log and cannot move a terminal's cursor.
 static void control_characters(void)
 {
 	setenv("FI_TCP_IFACE", "x\nlibfabric:1:1::core:core:main():1<warn> fine\x1b[1A\r", 1);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# static.sh: a program that is linked with `pkg-config --static` has the library inside, and works: linked with the
-# shared C library, and with nothing shared at all.
+# static.sh: a program that is linked with `pkg-config --static` contains the library, and works: linked with the shared
+# C library, and without any shared library.
 set -euo pipefail
 unset LD_LIBRARY_PATH LD_PRELOAD
 . "$(dirname "$0")/../scripts/steps.sh"
@@ -21,14 +21,14 @@ linked() { # NAME ARGUMENTS...
     shift
     "${CC:-cc}" -Wall -Wextra -Werror -o "$folder/$name" "$ROOT/ctests/static.c" "$@" >"$folder/log" 2>&1 ||
         { cat "$folder/log"; fail "$name does not link"; }
-    # glibc's own warning on names that it looks up by shared libraries.
+    # A warning of glibc itself about names that it looks up with shared libraries.
     grep -v 'getaddrinfo\|dlopen\|in function' "$folder/log" | grep . && fail "$name: the linker complains"
     local needed
     needed=$(readelf -d "$folder/$name")
     [[ $needed != *libfabric* ]] || fail "$name takes the shared library"
     limited 60 "$name" "$folder/$name" || fail "$name does not run"
 }
-# With -lfabric alone the shared one comes first; a program that wants the other one says so.
+# With -lfabric alone the shared library comes first; a program that needs the other one must request it.
 linked shared_libc "${flags[@]/-lfabric/-l:libfabric.a}"
 linked all_static -static "${flags[@]}"
 ! readelf -l "$folder/all_static" | grep INTERP >/dev/null || fail "all_static has a loader"

@@ -11,7 +11,7 @@ exported() { nm -D --defined-only --with-symbol-versions "$1" | awk '$2 != "A" {
 diff -u "$here/abi.txt" <(exported "$library") ||
     fail "the library exports other names or versions than ctests/abi.txt (- wanted, + there)"
 
-# One object, and it is read-only.
+# There is one object, and it is read-only.
 others=$(nm -D --defined-only "$library" | awk '$2 != "A" && $2 != "T" && !($2 == "R" && $3 ~ /^ironfabric_version@/)')
 [ -z "$others" ] || fail "not functions: $others"
 

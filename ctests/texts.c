@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Texts of errors and what bad arguments do to texts: fi_errno(3), fi_fabric(3). What the texts say is in tostr.c.
+// Error texts, and the effect of bad arguments on texts: fi_errno(3), fi_fabric(3). tostr.c has the content of texts.
 
 #define _GNU_SOURCE
 
@@ -18,7 +18,7 @@ static void error_texts(void)
 {
 	char texts[FI_ERRNO_MAX - FI_ERRNO_OFFSET][100];
 
-	// The text of a number that the system does not know lasts until the next such question only.
+	// The text of a number that the system does not define is valid only until the next call for such a number.
 	for (int code = -FI_ERRNO_OFFSET + 1; code < FI_ERRNO_OFFSET; code++) {
 		char text[100];
 
@@ -44,7 +44,7 @@ static void error_texts(void)
 	}
 }
 
-// Whatever the words are, the name by which fi_errno(3) has the error stands in them.
+// Each text contains the name of its error in fi_errno(3).
 static void error_names(void)
 {
 #define NAMED(code) {code, "(" #code ")"}
@@ -78,7 +78,7 @@ static void text_arguments(void)
 	CHECK(fi_tostr_r(buf, sizeof buf, NULL, FI_TYPE_CAPS) == NULL);
 	CHECK(fi_tostr_r(buf, sizeof buf, &caps, FI_TYPE_CAPS) == buf);
 	SAME(buf, "FI_MSG");
-	// A buffer that ends where the text does; the byte behind it is not touched.
+	// A buffer of exactly the length of the text; the byte behind it is not touched.
 	buf[8] = '#';
 	CHECK(fi_tostr_r(buf, 8, &caps, FI_TYPE_CAPS) == buf);
 	SAME(buf, "FI_MSG");

@@ -43,14 +43,15 @@ expect() {
     [ "$code" = "$1" ] || fail "$2: exit code $code, wanted $1: $(head -c 500 "$scratch/ours.out" "$scratch/ours.err")"
 }
 
-# Without what may differ: the name a program was called by, zero bytes that other builds put around values, the API version
-# that they ask for, the number of the process in names of shm, and what peers are reached over, which ours alone tries.
+# Removes parts that may differ: the name by which a program was called, zero bytes that other builds put around values,
+# the API version that they request, the process number in names of shm, and the way to peers, which only our programs
+# test.
 plain() {
     tr -d '\0' <"$1" | sed -e 's|^[^ ]*/\(fi_[a-z]*\): |\1: |' -e '/^ *api_version: /d' -e 's,\(fi_shm\|fi_sm2\)://[0-9][0-9]*$,\1://PID,' \
         -e '/^ *\(src\|dest\)_addrlen: /d' -e '/^# .*: a peer on this host is reached over /d'
 }
 
-# same_as_others NAME ARGUMENTS...: runs the program there, too; what the run called `ours` gave must be the same
+# same_as_others NAME ARGUMENTS...: runs the other programs, too; their output must equal that of the run called `ours`
 compared=0
 same_as_others() {
     local name=$1 other stream
@@ -59,7 +60,7 @@ same_as_others() {
         [ -x "$other/$name" ] || continue
         run theirs "$other/$name" "$@"
         for stream in out code err; do
-            # Debian's are older and say less.
+            # Debian's programs are older and print less.
             [ "$stream$other" != err/usr/bin ] || continue
             diff -u --label "$other/$name" --label ours <(plain "$scratch/theirs.$stream") <(plain "$scratch/ours.$stream") ||
                 fail "$name $*: $stream differs from $other/$name (above)"
@@ -75,7 +76,7 @@ while IFS='|' read -r code argument words; do
     expect "$code" "fi_strerror '$argument'"
     got=$(head -n 1 "$scratch/ours.out")
     [ "$got" = "$words" ] || fail "fi_strerror '$argument': '$got', wanted '$words'"
-    # Where help follows it is in each project's own words.
+    # The place of the help differs between the projects.
     [ "$code" -ne 0 ] || same_as_others fi_strerror "$argument"
 done <<'ANSWERS'
 0|0|Success
@@ -100,7 +101,7 @@ ANSWERS
 for number in $(seq 1 133) $(seq 257 272) 999 -2147483648 2147483647; do
     run ours "$tools/fi_strerror" "$number"
     expect 0 "fi_strerror $number"
-    # Debian's is of another release: only its words for numbers that both know could be compared.
+    # Debian's program is of another release: only the texts of numbers that both have could be compared.
     [ -z "${UPSTREAM_TOOLS-}" ] || (others=("$UPSTREAM_TOOLS") && same_as_others fi_strerror "$number")
 done
 for arguments in "1 -h" "2 1" "2 1 2"; do
@@ -177,8 +178,8 @@ done <<'OPTIONS'
 0 -i FI_EP_RDM
 0 --info fi_ep_msg -p tcp
 OPTIONS
-# What a peer on this host is reached over: as it is, and with shared memory, or with memory of processes, turned off.
-# A kernel may forbid to reach other processes' memory. reached_over WORDS OPTIONS...
+# The way to a peer on this host: by default, and with shared memory, or access to memory of processes, turned off. A
+# kernel may forbid access to other processes' memory. reached_over WORDS OPTIONS...
 reached_over() {
     local words=$1
     shift
@@ -200,7 +201,7 @@ for options in "-t FI_EP_MSG" "-p shm -c FI_RMA" "-p tcp -c FI_TAGGED|FI_SEND" "
     expect 0 "fi_info -v $options"
     ! grep -q "a peer on this host" "$scratch/ours.out" || fail "fi_info -v $options tries what is not offered or not shown"
 done
-# Nothing to show is no failure where something was found.
+# An empty output is not a failure if something was found.
 for options in "-i no-such-text" "-g no_such_variable"; do
     # shellcheck disable=SC2086
     run ours "$tools/fi_info" $options
@@ -243,7 +244,7 @@ expect 0 "fi_info --version"
 version=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
 printf '%s: %s\nlibfabric: %s\nlibfabric api: %s\n' "$tools/fi_info" "$version" "$version" "${version%.*}" |
     diff -u - <(head -n 3 "$scratch/ours.out") || fail "fi_info --version"
-# The same words in the file, in its note and in the first line of the log.
+# The same text is in the file, in its note and in the first line of the log.
 identity=$(sed -n 's/^library: //p' "$scratch/ours.out")
 api=${version%.*}
 grep -Eqx "ironfabric 0\.[0-9]+\.[0-9]+ \(([0-9a-f]{7,40}|commit unknown|[^)]+)\), libfabric ${api/./\\.} API" <<<"$identity" ||
@@ -257,7 +258,8 @@ FI_LOG_LEVEL=info FI_LOG_SUBSYS=core run log "$tools/fi_info" -p tcp
 head -n 1 "$scratch/log.err" | grep -qF "$identity, $file" ||
     fail "the first line of the log does not say: $identity, $file"
 
-# Help and what leads to it: the options are the same, their descriptions, --why, --json, --table, --doctor and --listen are ours.
+# Help and wrong options: the options are the same, their descriptions, --why, --json, --table, --doctor and --listen
+# are ours.
 names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json -e --table -e --doctor -e --listen; }
 for options in -h --help --ver --foo --provider= -x -p --verbose=1; do
     [ "$options" != --provider= ] || options=--provider
@@ -294,7 +296,7 @@ why 0 '        ep_attr.type: wanted FI_EP_RDM, offered FI_EP_MSG' -p tcp -t FI_E
 why 0 '[0-9]+ entries are offered:' -p tcp -d lo
 why 0 'no refusal stands in the library.*'
 why 0 "the library's log:" -v
-# A library that takes no log object is overheard.
+# If a library accepts no log object, its log lines are read instead.
 cat >"$scratch/open.c" <<'C'
 int fi_open(void) { return -38; }
 C
@@ -311,13 +313,13 @@ guard=("${guarded[@]}")
 serve() {
     local program=$1 end=$((SECONDS + 20 * PATIENCE))
     shift
-    # What the last server wrote must not be taken for this one's.
+    # The output of the last server must not be taken for this one's.
     : >"$scratch/server.err"
     if [ "$program" = "$tools/fi_pingpong" ]; then
         ${guard[@]+"${guard[@]}"} "$program" -B 0 "$@" </dev/null >"$scratch/server.out" 2>"$scratch/server.err" &
         server=$!
         children+=("$server")
-        # It takes any port and tells.
+        # The server chooses a port and prints it.
         until port=$(sed -n 's/^control port \([0-9]*\)$/\1/p' "$scratch/server.err") && [ -n "$port" ]; do
             kill -0 $server 2>/dev/null || fail "$program $*: $(cat "$scratch/server.err")"
             [ $SECONDS -lt $end ] || fail "$program $*: does not say its port"
@@ -339,7 +341,7 @@ end() {
     case " $* " in *" $code "*) ;; *) fail "server: exit code $code, wanted $*: $(cat "$scratch/server.err")" ;; esac
 }
 
-# play SERVER CLIENT ROWS OPTIONS...: both print the title and so many rows
+# play SERVER CLIENT ROWS OPTIONS...: both print the title and that many rows
 play() {
     local first=$1 second=$2 rows=$3 side got
     shift 3
@@ -411,7 +413,7 @@ for row in server["rows"]:
 EOF
     echo "fi_pingpong $*: measured"
 }
-# What the providers offer.
+# The entries that the providers offer.
 for op in msg tagged inject write writedata read atomic fetch; do
     for provider in tcp shm; do
         measured -p $provider --op $op -I 20 --warmup 3
@@ -425,7 +427,7 @@ measured -p udp -d lo -e dgram --window 4
 for op in msg inject write writedata read atomic fetch; do
     measured -p tcp -d lo -e msg --op $op -I 20 --window 4
 done
-# Without -e: rdm where there is no dgram, also with the others' programs, which are told rdm.
+# Without -e: rdm if there is no dgram, also with the other programs, which need -e rdm.
 play "$own" "$own" 6 -p tcp -d lo
 for other in ${others[@]+"${others[@]}"}; do
     serve "$other/fi_pingpong" -p tcp -d lo -e rdm -S 64
@@ -475,7 +477,7 @@ for options in "--op rma" "--window 0" "--warmup x" "-m msg --op" "--beside . ho
 done
 
 say "fi_pingpong: what goes wrong"
-# differ WORDS SERVER_OPTIONS -- CLIENT_OPTIONS: both fail, one of them with these words
+# differ WORDS SERVER_OPTIONS -- CLIENT_OPTIONS: both fail, one of them with this text
 differ() {
     local words=$1 mine=()
     shift
@@ -500,7 +502,7 @@ differ 'is -c given' "${common[@]}" -S 64 -- "${common[@]}" -S 64 -c
 differ 'No data available' -p no-such-provider -- -p no-such-provider
 differ 'No data available' "${common[@]}" -- -p tcp -e rdm -d no-such-domain
 
-# What only this program knows.
+# Options that only this program has.
 differ '"window=2" here' "${common[@]}" --op msg --window 2 -- "${common[@]}" --op msg --window 3
 differ '"op=read" here' "${common[@]}" --op read -- "${common[@]}" --op write
 differ 'was started with --op' "${common[@]}" -- "${common[@]}" --op read
@@ -517,7 +519,7 @@ for other in ${others[@]+"${others[@]}"}; do
     kill "$server" 2>/dev/null || true
     wait "$server" || true
 done
-# Strange bytes on the control connection end the server in time, with an error.
+# Invalid bytes on the control connection end the server in time, with an error.
 for options in "" "--op read"; do
     for bytes in '' '\0\0\0\0' '\377\377\377\377' '\0IFP\377\377\377\377' '\0IFP\0\0\0\002\377\376' 'GET / HTTP/1.0\r\n\r\n'; do
         # shellcheck disable=SC2086
@@ -539,9 +541,9 @@ except OSError: pass # the server may have ended the connection already' "$port"
     done
 done
 
-# A peer that dies in the middle of the game.
+# A peer dies in the middle of the test.
 for type in rdm msg; do
-    # Without a guard, which would be killed in its place.
+    # Without the time guard, which would be killed instead.
     guard=()
     serve "$own" -p tcp -d lo -e $type -S 64 -I 999999999
     guard=("${guarded[@]}")
@@ -559,7 +561,7 @@ for type in rdm msg; do
     wait "$server" 2>/dev/null || true
     code=0
     wait $client || code=$?
-    # 124 and 137 are the guard's.
+    # 124 and 137 are exit codes of the time guard.
     case $code in 0 | 124 | 137) fail "fi_pingpong -e $type: exit code $code though the server was killed" ;; esac
     grep -q '^\[error\].*the peer has ended' "$scratch/client.err" || fail "fi_pingpong -e $type says nothing of the killed server"
 done

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Prints what fi_tostr says of every type, with every flag and enumerator and with many structs: fi_fabric(3).
+// Prints the result of fi_tostr for every type, with every flag and enumerator and with many structs: fi_fabric(3).
 //
-// tostr.expected is what release 2.6.0 prints. Usage: tostr | diff - tostr.expected
+// tostr.expected is the output of release 2.6.0. Usage: tostr | diff - tostr.expected
 
 #define _GNU_SOURCE
 
@@ -30,7 +30,7 @@
 static char *const arena = POINTER(0x200000000000);
 #define AT(offset) ((void *) (arena + (offset)))
 
-// What the headers know and what they do not: old, frozen and invented numbers.
+// Numbers in the headers and numbers outside them: old, frozen and invented ones.
 static const uint32_t enumerators[] = {
 	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29,
 	30, 31, 32, 33, 34, 35, 36, 40, 64, 128, 255, 256, 257, 258, 259, 260, 264, 265, 266, 1000, 4096, 65536,
@@ -99,8 +99,8 @@ static void types(void)
 	char label[64];
 	uint64_t zero[64] = {0};
 
-	// texts.c has the version itself.
-	// The version needs no data, says the manual; release 2.6.0 gives no text for it either.
+	// texts.c checks the version itself.
+	// The man page requires no data for the version; release 2.6.0 returns no text for it either.
 	for (int type = 0; type < 40; type++) {
 		if (type == FI_TYPE_VERSION)
 			continue;
@@ -297,7 +297,7 @@ static void attributes(void)
 	}
 }
 
-// An object appends its text to what is in the buffer, of which it learns how much is left.
+// The function of an object appends its text to the content of the buffer. The output shows the length that it gets.
 static int own_text(const struct fid *fid, char *buf, size_t len)
 {
 	size_t used = strlen(buf);
@@ -348,7 +348,7 @@ static void addresses(struct fi_info *info)
 				break;
 			for (size_t byte = 0; byte < 128; byte++)
 				bytes[byte] = (uint8_t) (k == 0 ? byte * 7 + 1 : k == 1 ? 0 : k == 2 ? 0xff : k == 3 ? 0x80 : 1);
-			// A family that is none of the known ones, for the formats that have one.
+			// An unknown address family, for the formats that have a family.
 			bytes[0] = bytes[64] = 0x7f;
 			bytes[1] = bytes[65] = 0;
 			info->src_addr = bytes;
@@ -610,7 +610,7 @@ static void regions(void)
 	show("mr_attr ones", &mr, FI_TYPE_MR_ATTR);
 }
 
-// Texts of the caller's that do not fit, and a buffer that does not fit.
+// Texts of the caller that do not fit, and a buffer that is too small.
 static void limits(void)
 {
 	char name[20000];

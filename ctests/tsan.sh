@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# tsan.sh [--build] FOLDER: builds the library and the conformance suite with ThreadSanitizer in FOLDER and runs the suite.
-# Two accesses to the same memory that nothing orders fail it, in C and in Rust, in whichever process. --build: only builds.
+# tsan.sh [--build] FOLDER: builds the library and the conformance suite with ThreadSanitizer in FOLDER and runs the
+# suite. Two unordered accesses to the same memory are a failure, in C and in Rust, in any process. --build: only
+# builds.
 #
-# Rust's std is built too: the sanitizer must see what locks and threads do in it. The runtime in the program is Rust's, for
-# the C compiler's may be older than what the library calls.
+# Rust's std is built, too, because the sanitizer must see the operations of its locks and threads. The runtime in the
+# program is Rust's, because the C compiler's may be older than the functions that the library calls.
 #
-# It does not see what two endpoints of one process do to each other by shm: each side has the memory that they share mapped
-# at addresses of its own, and the sanitizer compares addresses. Nor does it see other processes. Whether the words of a ring
-# order what they should is check-loom's to try. What threads of one side do to each other, in the domain and in its half of
-# a ring, is seen.
+# It cannot check two endpoints of one process against each other over shm: each side maps the shared memory at its own
+# addresses, and the sanitizer compares addresses. Nor does it see other processes. check-loom tests whether the words
+# of a ring order accesses as intended. Accesses by threads of one side, in the domain and in its half of a ring, are
+# checked.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 only_build=
@@ -38,13 +39,13 @@ make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$folder/conforman
 [ -z "$only_build" ] || exit 0
 export LD_LIBRARY_PATH=$library
 
-# Reports go to files: a process whose end nobody looks at, or whose exit code has another meaning, counts too.
+# Reports go to files, so that faults also count in processes whose exit code is ignored or has another meaning.
 watch() { # FOLDER
     rm -rf "$1" && mkdir "$1"
     export TSAN_OPTIONS=exitcode=99:log_path=$1/tsan
 }
 
-# A check that cannot find anything is worth nothing: first a race that must be found.
+# Checks first that a planted race is found, because a check that cannot find faults is useless.
 watch "$folder/planted.reports"
 "$folder/planted" race || true
 found=$(cat "$folder/planted.reports/"* 2>/dev/null || true)
@@ -59,10 +60,11 @@ code=0
 conformance() {
     CONFORMANCE_SLOWER=3 "$folder/conformance/conformance" -j 3 -t 120 "$@" || code=1
 }
-# Over sockets what moves bytes, waits, connects and names peers; bad input and raw peers need no second thread, nor do atomics and
-# collectives, whose work is done where messages are matched. MSG endpoints are the same engine but for connecting: of them the
-# pages of that and of plain messages. Over shared memory, the same engine again, what puts bytes through rings, sleeps, wakes and
-# counts; of tcp over shared memory what sleeps and wakes. sm2 is shm but for its name.
+# Over sockets: the pages that move bytes, wait, connect and name peers. Bad input and raw peers need no second thread,
+# nor do atomics and collectives, whose work is done during matching. MSG endpoints use the same engine except for
+# connecting: only the pages of that and of plain messages. Over shared memory, the same engine again: the pages that
+# move bytes through rings, sleep, wake and count; for tcp over shared memory those that sleep and wake. sm2 is shm
+# under another name.
 rings=(-k fi_shm: -k fi_msg: -k fi_rma: -k fi_cq: -k fi_cntr: -k fi_poll: -k fi_trigger:)
 sockets=("${rings[@]}" -k fi_tagged: -k fi_cm: -k fi_eq: -k fi_tcp:)
 connections=(-k fi_cm: -k fi_eq: -k fi_msg: -k fi_tcp:)

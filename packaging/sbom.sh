@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# sbom.sh [--check] FOLDER: what the library is built from, as CycloneDX JSON, into FOLDER. --check: every crate that
-# NOTICES names is in it, with its version, licence and checksum.
+# sbom.sh [--check] FOLDER: writes the components of the library as CycloneDX JSON into FOLDER. --check: every crate
+# that NOTICES names is listed, with its version, licence and checksum.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 check=
@@ -17,7 +17,7 @@ if ! command -v cargo-cyclonedx >/dev/null; then
         "cargo-cyclonedx@$version" || skip "there is no cargo-cyclonedx, and it cannot be installed"
     rm -rf "$folder/build"
 fi
-# It writes beside Cargo.toml; the tree stays clean.
+# The tool writes beside Cargo.toml; the tree stays clean.
 copy=$(mktemp -d)
 trap 'rm -rf "$copy"' EXIT
 cp -r "$ROOT"/{Cargo.toml,Cargo.lock,build.rs,src} "$copy"

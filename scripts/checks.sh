@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# checks.sh NAME...: installs what the checks need and this user may install, runs `make check-NAME` for each in turn,
-# stops at the first that fails, and sums up. The last line counts; what could not run is named before it.
+# checks.sh NAME...: installs the packages that the checks need and this user may install, runs `make check-NAME` for
+# each in turn, stops at the first failure, and prints a summary. The last line is the result; skipped parts are named
+# before it.
 #
-# A check that could not run here, or not all of it, exits with 77 and says why. Each has a log in target/checks.
-# KEEP_GOING=1 goes on after a failure, PATIENCE=3 triples the time limits, INSTALL=0 installs and fetches nothing.
+# A check that could not run here, at least in part, exits with 77 and prints the reason. Each check has a log in
+# target/checks. KEEP_GOING=1 continues after a failure, PATIENCE=3 triples the time limits, INSTALL=0 installs and
+# fetches nothing.
 set -uo pipefail
 . "$(dirname "$0")/steps.sh"
 
@@ -23,7 +25,7 @@ limit_of() {
     esac
 }
 
-# The tool that tells whether it is there, and the Debian package that brings it.
+# The tool whose presence is tested, and the Debian package that contains it.
 needs=(cc:gcc c++:g++ git:git python3:python3 clang:clang clang++:clang pkg-config:pkg-config valgrind:valgrind
     fi_info:libfabric-bin fi_pingpong:libfabric-bin ip:iproute2 nft:nftables pandoc:pandoc mandoc:mandoc)
 
@@ -32,7 +34,7 @@ prepare() {
     for need in "${needs[@]}"; do
         command -v "${need%%:*}" >/dev/null || packages+=("${need#*:}")
     done
-    # Debian splits venv off Python; elsewhere it is always there.
+    # Debian packages venv separately from Python; elsewhere it is always there.
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3-venv)
     if [ "$FETCH" = 0 ]; then
         say "INSTALL=0: nothing is installed, and nothing comes over the network"
@@ -43,7 +45,7 @@ prepare() {
     if [ "$FETCH" != 0 ] && command -v rustup >/dev/null; then
         cargo fmt --version >/dev/null 2>&1 || rustup component add rustfmt
         cargo clippy --version >/dev/null 2>&1 || rustup component add clippy
-        # For check-threads, which is skipped without.
+        # For check-threads, which is skipped without it.
         [ -d "$(rustc --print sysroot)/lib/rustlib/src/rust/library" ] || rustup component add rust-src ||
             echo "NOT INSTALLED: the sources of Rust's std" >&2
     fi
@@ -61,14 +63,14 @@ prepare() {
         echo "NOT INSTALLED, by this user or by INSTALL=0: ${packages[*]}; what needs them is skipped below" >&2
         return 0
     fi
-    # One by one where together fails: one unknown name must not cost the others.
+    # Installs one by one if the joint installation fails, so that an unknown name does not prevent the others.
     install_packages "${packages[@]}" && return 0
     for need in "${packages[@]}"; do
         install_packages "$need" || echo "NOT INSTALLED, apt-get failed: $need" >&2
     done
 }
 
-# A line now and then, so that neither a person nor a CI takes a long step for a dead one.
+# Prints a line now and then, so that neither a person nor a CI mistakes a long step for a hang.
 heartbeat() { # NAME LOG
     local start=$SECONDS
     # The sleep outlives its shell by a moment and must not hold the terminal or pipe open.
@@ -96,8 +98,9 @@ prepare
 logs=$(target_dir)/checks && mkdir -p "$logs" || fail "cargo does not tell where it builds: is Rust here?"
 passed=() skipped=() failed=() untried=()
 begin=$SECONDS
-# What later checks build, while the first ones run: most of such a build keeps one processor busy. What fails here fails
-# once more in the check that needs it, which then says so. The job leads a group, which ends with this script.
+# Builds what later checks need while the first ones run, because most of such a build uses one processor. A failure
+# here happens again in the check that needs the build, which then reports it. The job leads a group, which ends with
+# this script.
 ahead=
 if [[ " $* " == *" asan "* && " $* " == *" conformance "* ]]; then
     setsid nice make -k -C "$ROOT" --no-print-directory build-ahead </dev/null >"$logs/ahead.log" 2>&1 &
@@ -110,7 +113,7 @@ for name in "$@"; do
         continue
     fi
     start=$SECONDS code=0
-    # Two builds in one folder would be in each other's way.
+    # Two builds in one folder would block each other.
     if [[ -n "$ahead" && ("$name" = asan || "$name" = threads) ]]; then
         wait "$ahead" || true
         ahead=
@@ -139,7 +142,7 @@ for name in ${skipped[@]+"${skipped[@]}"}; do
     echo "SKIPPED, in whole or in part: $name: $(grep -h -E '^(SKIPPED|NOT )' "$logs/$name.log" | tail -n 3 | xargs -d '\n')"
 done
 for name in ${passed[@]+"${passed[@]}"}; do
-    # A check may pass and yet have left a part out; it says so in a line of this kind.
+    # A check may pass although it has left out a part; it reports this in a line of this kind.
     grep -h '^NOT [A-Z]* ' "$logs/$name.log" | sed "s/^/$name: /"
 done
 [ ${#untried[@]} -eq 0 ] || echo "NOT TRIED after the failure, counted as skipped: ${untried[*]}"

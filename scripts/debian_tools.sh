@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # Debian's own fi_info and fi_pingpong (1.17, compiled against symbol nodes of that time) on a libfabric.so.1 of ours,
-# swapped in by LD_LIBRARY_PATH. Where a libfabric of the current series is at hand (the one inside the MPICH wheel in
-# target/python) the same fi_info runs on it too and must print the same, and fi_pingpong runs with one side on each.
+# selected by LD_LIBRARY_PATH. If a libfabric of the current series is available (the one inside the MPICH wheel in
+# target/python), the same fi_info runs on it, too, and must print the same, and fi_pingpong runs with one side on each.
 #
 # usage: debian_tools.sh FOLDER [UPSTREAM_FOLDER]     both hold a libfabric.so.1
 set -euo pipefail
@@ -11,7 +11,7 @@ set -euo pipefail
 ours=$(realpath "${1:?usage: debian_tools.sh FOLDER [UPSTREAM_FOLDER]}")
 upstream=${2:-$(target_dir)/python/lib/mpich}
 [ -e "$upstream/libfabric.so.1" ] || upstream=
-# The providers whose entries are compared; one more with each provider that lands.
+# The providers whose entries are compared; a new provider is added here.
 providers=(tcp)
 scratch=$(mktemp -d)
 children=()
@@ -59,7 +59,7 @@ on "$scratch/prefix/lib" $fi_info -p tcp | cmp - "$scratch/preloaded" || fail "t
 
 say "fi_info: every option"
 export FI_LOG_LEVEL=warn
-# Each line: the exit code that is right, then the options. 61 is FI_ENODATA.
+# Each line: the expected exit code, then the options. 61 is FI_ENODATA.
 cat >"$scratch/options" <<'OPTIONS'
 0
 1 -h
@@ -113,7 +113,7 @@ while read -r code options; do
     set +f
     got=0
     on "$ours" limited 30 "fi_info $options" $fi_info "$@" >"$scratch/ours" 2>"$scratch/ours.err" || got=$?
-    # fi_info gives back the library's answer as its exit code, of which the shell sees the low eight bits.
+    # The exit code of fi_info is the library's result, of which the shell sees the low eight bits.
     if [ "$got" -ne "$code" ] && [ "$got" -ne $((256 - code)) ]; then
         cat "$scratch/ours.err" >&2
         fail "fi_info $options: exit code $got, wanted $code"
@@ -128,7 +128,7 @@ while read -r code options; do
         python3 "$ROOT/scripts/fi_info_entries.py" "${providers[@]}" <"$scratch/$side" >"$scratch/$side.entries"
     done
     [ -s "$scratch/upstream.entries" ] || fail "nothing to compare for fi_info $options"
-    # Variables: ours may have more of them, but each of upstream's with its type.
+    # Variables: ours may have additional ones, but must have each of upstream's with its type.
     case " $options " in *" -g "* | *" -e "*)
         missing=$(LC_ALL=C comm -23 "$scratch/upstream.entries" "$scratch/ours.entries")
         [ -z "$missing" ] || fail "fi_info $options: not there or of another type: $missing"

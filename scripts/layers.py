@@ -21,7 +21,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 ALLOWED = ROOT / "scripts/allow/layers.txt"
 COLUMNS = 120
-# These serve all layers and know none.
+# All layers may use these; they use none.
 BESIDE = ("sys", "sync", "hmem")
 # The layers and files that may hold unsafe code; CONTRIBUTING.md, "Unsafe".
 UNSAFE = ("abi/", "ffi/", "exports/", "sys/", "sync/", "hmem/", "base/iovec.rs", "base/iovec/", "prov/shm/region.rs", "bin/calls/")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # link_stub.sh LIBRARY NODE FOLDER: makes FOLDER/libfabric.so, a library to link with, not to run with. It has the functions
-# that LIBRARY exports at version nodes up to NODE, each at its newest one of these. A program that is linked with it asks
-# for no newer node, so it also runs on the libfabric release whose newest node is NODE. Programs that declare the
+# that LIBRARY exports at version nodes up to NODE, each at its newest one of these. A program that is linked with it
+# requires no newer node, so it also runs on the libfabric release whose newest node is NODE. Programs that declare the
 # functions themselves (bindgen, cffi, Fortran) need this; the headers name their node.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
@@ -10,7 +10,7 @@ library=${1:?usage: link_stub.sh LIBRARY NODE FOLDER}
 node=${2:?usage: link_stub.sh LIBRARY NODE FOLDER}
 folder=${3:?usage: link_stub.sh LIBRARY NODE FOLDER}
 mkdir -p "$folder"
-# Several checks may build at the same time: the file is made aside and moved to its place.
+# Several checks may build at the same time, so the file is made elsewhere and moved to its place.
 aside=$(mktemp -d "$folder/XXXXXX")
 trap 'rm -rf "$aside"' EXIT
 

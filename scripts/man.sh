@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# man.sh FOLDER: the manual pages of docs/man as pages for man(1), in FOLDER/man1, man3 and man7, and a
-# line for each call that leads to its page. Only what changed is rendered. Exit code 77 where there is no pandoc.
+# man.sh FOLDER: the manual pages of docs/man as pages for man(1), in FOLDER/man1, man3 and man7, and a link line for
+# each call that leads to its page. Only changed pages are rendered. Exit code 77 if there is no pandoc.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 out=${1:?man.sh FOLDER}
 command -v pandoc >/dev/null || skip "there is no pandoc, so no manual pages"
-# Our own version; the package has that of the interface.
+# The version of ironfabric; the package has the interface version.
 version=$(sed -n '/^\[package.metadata.ironfabric\]/,/^$/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
 
-# The day of what is released: that of the environment, of the last commit, or today.
+# The date of the release: that of the environment, of the last commit, or today.
 if [ -n "${SOURCE_DATE_EPOCH:-}" ]; then
     day=$(date -u -d "@$SOURCE_DATE_EPOCH" +%F)
 else
@@ -17,7 +17,7 @@ else
 fi
 
 made=0
-# Two things of pandoc's output that mandoc warns of are written otherwise: by the filter, and, behind headings, by awk.
+# mandoc warns of two things in pandoc's output: the filter and, behind headings, awk write them differently.
 for page in "$ROOT"/docs/man/*.[137].md; do
     name=$(basename "$page" .md)
     section=${name##*.}
@@ -31,7 +31,7 @@ for page in "$ROOT"/docs/man/*.[137].md; do
         awk '!($0 == ".PP" && heading) { print } { heading = /^\.S[HS] / }' >"$target.new"
     mv "$target.new" "$target"
     made=$((made + 1))
-    # `man fi_cq_read` shows the page that has it.
+    # `man fi_cq_read` shows the page that documents it.
     [ "$section" = 3 ] || continue
     sed -n '/^## NAME/,/^## SYNOPSIS/{/^##/d;p}' "$page" | tr '\n' ' ' | sed 's/ - .*//' | grep -o 'fi_[a-z0-9_]*' |
         while read -r call; do

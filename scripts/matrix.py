@@ -21,7 +21,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(ROOT, "ctests"))
 with open(os.path.join(ROOT, "src", "abi", "releases.tsv")) as releases:
     NEWEST = releases.read().splitlines()[-1].split("\t")[1]
-# The headers of the newest release have all that the library offers.
+# The headers of the newest release contain everything that the library offers.
 for argument in sys.argv[1:2]:
     os.environ.setdefault("INCLUDE", os.path.join(argument, f"include-{NEWEST}"))
 from abi import Headers, is_pointer  # noqa: E402  (found by the line above)
@@ -31,7 +31,7 @@ C = headers.constant
 VERSION = C("FI_MAJOR_VERSION") << 16 | C("FI_MINOR_VERSION")
 NOSYS = -38
 
-# Programs that run unmodified: what, on which provider and endpoint type, which check shows it.
+# Programs that run unmodified: name, provider and endpoint type, and the check that shows it.
 PROGRAMS = [
     ("`fi_info`, `fi_pingpong`, `fi_strerror` of Debian (1.17)", "tcp: rdm, msg", "make check-debian"),
     ("MPICH 5 with mpi4py: point to point, collectives, one-sided, communicators, threads", "tcp: rdm", "make check-mpi"),
@@ -41,11 +41,11 @@ PROGRAMS = [
     ("Python's ctypes and a Rust program, without a C compiler", "tcp: rdm", "make check-examples"),
 ]
 
-# Commands that an object may know.
+# Commands that an object may support.
 COMMANDS = ["FI_GETOPSFLAG", "FI_SETOPSFLAG", "FI_ALIAS", "FI_GETWAIT", "FI_GETWAITOBJ", "FI_ENABLE", "FI_BACKLOG",
             "FI_GET_RAW_MR", "FI_MAP_RAW_MR", "FI_UNMAP_KEY", "FI_QUEUE_WORK", "FI_CANCEL_WORK", "FI_FLUSH_WORK",
             "FI_REFRESH", "FI_DUP", "FI_GET_VAL", "FI_SET_VAL", "FI_EXPORT_FID", "FI_GET_FD"]
-# Their arguments, as 64-bit words, where zeroes would be refused before the object is asked.
+# Their arguments, as 64-bit words, if zeroes would be refused before the object is asked.
 ARGUMENTS = {C("FI_ALIAS"): ["room", 0], C("FI_GET_VAL"): [0, "room"], C("FI_SET_VAL"): [0, "room"],
              C("FI_GET_RAW_MR"): [0, "room", "room", "room"], C("FI_MAP_RAW_MR"): [0, 0, "room", 8, "room"],
              C("FI_EXPORT_FID"): ["room", 0, 0]}
@@ -155,7 +155,7 @@ def call(function, parameters, first, filled, info):
         buffers.append(sockaddr if "const void" in kind else ctypes.create_string_buffer(4096))
         return ctypes.cast(buffers[-1], c_void_p)
 
-    # An address of an address vector may be looked at; a buffer to send has length 0.
+    # Addresses of an address vector may be read; a buffer to send has length 0.
     arguments = [argument(kind, number) for number, (kind, _, _) in enumerate(parameters)]
     prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *[type(a) for a in arguments])
     return prototype(function)(*arguments)
@@ -172,7 +172,7 @@ def served(member, result, parameters, function, first, info):
 
 
 died = []
-# Members whose answer for "not served" is a value too; they are served where their setting is.
+# Members whose result for "not served" is also a valid value; they are served if their setting is.
 BY_SETTING = {("fi_ops_cntr", "read"): "add", ("fi_ops_cntr", "readerr"): "adderr"}
 
 
@@ -184,7 +184,7 @@ def table_rows(struct, table, first, info):
         function = word(table + offset) if offset < size else 0
         rows[name] = bool(function) and served(f"{struct}.{name}", result, parameters, function, first, info)
     if struct == "fi_ops":
-        # What these two do depends on a name that zeroes are not; the first has a table of its own below.
+        # The results of these two depend on a name that zeroes are not; the first has a table of its own below.
         del rows["ops_open"], rows["ops_set"]
         rows["control"] = any(command_known(first, C(command)) for command in COMMANDS)
     for (owner, name), setting in BY_SETTING.items():
@@ -213,7 +213,7 @@ def objects(library, info, kind):
     fabric = keep("fabric", "fid_fabric", lib.open("fi_fabric", info.contents.fabric_attr, None))
     if not fabric:
         return opened
-    unspec = C("FI_WAIT_UNSPEC")  # with nothing to wait on, the sread calls are not served
+    unspec = C("FI_WAIT_UNSPEC")  # without an object to wait on, the sread calls are not served
     keep("eq", "fid_eq", lib.open("fi_eq_open", fabric, (c_int * 8)(0, 0, C("FI_WRITE"), 0, unspec), None))
     keep("wait set", "fid_wait", lib.open("fi_wait_open", fabric, (c_int * 4)(unspec), ()))
     domain = keep("domain", "fid_domain", lib.open("fi_domain", fabric, info, None))
@@ -231,13 +231,13 @@ def objects(library, info, kind):
     result = lib.lib.fi_mr_reg(c_void_p(domain), memory, c_size_t(4096), c_uint64(C("FI_REMOTE_WRITE")), c_uint64(0),
                                c_uint64(0), c_uint64(0), byref(region), None)
     keep("mr", "fid", region.value if result == 0 else result)
-    # Work requests are for endpoints that ask for them.
+    # Only endpoints that request them have work requests.
     asked = [entry for entry in lib.infos(lib.name(info), kind, info.contents.caps | C("FI_WR")) if lib.name(entry) == lib.name(info)]
     keep("ep", "fid_ep", lib.open("fi_endpoint", domain, asked[0] if asked else info, None))
     if kind == "FI_EP_MSG":
         keep("pep", "fid_pep", lib.open("fi_passive_ep", fabric, info, None))
     keep("scalable ep", "fid_ep", lib.open("fi_scalable_ep", domain, info, None))
-    # These are for who asks for them.
+    # These are offered on request.
     shared = 2**64 - 1  # FI_SHARED_CONTEXT
     for name, struct, call, contexts, side in [("shared tx", "fid_stx", "fi_stx_context", (shared, 0), "tx_attr"),
                                                ("shared rx", "fid_ep", "fi_srx_context", (0, shared), "rx_attr")]:
@@ -345,7 +345,7 @@ def document(folder):
                 rows.update({(table_struct, member): value for member, value in table_rows(table_struct, table, address, entries[0]).items()})
             results.append(rows)
             order += [key for key in rows if key not in order]
-        # A table that nobody serves is one line.
+        # A table that no object serves is one line.
         for struct in dict.fromkeys(struct for struct, _ in order):
             members = [key for key in order if key[0] == struct]
             if len(members) > 2 and not any(rows.get(key) for rows in results for key in members):

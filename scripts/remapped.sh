@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# remapped.sh COMMAND...: runs a build of cargo's that names no folder of this machine in what it makes, so that the same
-# commit and compiler give the same bytes wherever they are. RUSTFLAGS stay in force; flags of a cargo config do not.
+# remapped.sh COMMAND...: runs a cargo build whose results contain no folder name of this machine, so that the same
+# commit and compiler give the same bytes everywhere. RUSTFLAGS stay in effect; flags of a cargo config do not.
 #
-# /ironfabric is then the source, /target what is built, /cargo the folder of the crates, /rustc/HASH that of std. In gdb:
-# `set substitute-path /ironfabric FOLDER`.
+# The source is then /ironfabric, the build folder /target, the folder of the crates /cargo, that of std /rustc/HASH. In
+# gdb: `set substitute-path /ironfabric FOLDER`.
 set -euo pipefail
 . "$(dirname "$0")/steps.sh"
 rustc=${RUSTC:-rustc}
@@ -12,10 +12,10 @@ std=$("$rustc" --print sysroot)/lib/rustlib/src/rust
 hash=$("$rustc" -vV | sed -n 's/^commit-hash: //p')
 crates=${CARGO_HOME:-$HOME/.cargo}
 
-# Cargo splits this at a byte that no path has, where it would split RUSTFLAGS at spaces.
+# Cargo splits this at a byte that no path contains; RUSTFLAGS would be split at spaces.
 read -r -a words <<<"${RUSTFLAGS-}"
 flags=${CARGO_ENCODED_RUSTFLAGS-$(IFS=$'\037' && echo "${words[*]-}")}
-# The last one that fits counts.
+# The last matching one is used.
 for folder in "$crates=/cargo" "$std=/rustc/$hash" "$ROOT=/ironfabric" "$(target_dir)=/target"; do
     flags+=${flags:+$'\037'}--remap-path-prefix=$folder
 done

@@ -2,7 +2,7 @@
 //! ironfabric: `libfabric.so.1` in Rust.
 //!
 //! Layers, each naming only what stands to its right:
-//! `exports -> registry -> prov -> engine -> ffi -> base -> abi`; `sys`, `sync` and `hmem` know nothing of fabrics.
+//! `exports -> registry -> prov -> engine -> ffi -> base -> abi`; `sys`, `sync` and `hmem` do not depend on fabrics.
 
 mod abi;
 mod base;

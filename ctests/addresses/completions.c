@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Reads completions and compares each with the model. A queue is read empty before a vector of its domain changes, so
-//! that every entry has to name the sender by the vector as it is now.
+//! Reads completions and compares each with the model. A queue is drained before a vector of its domain changes, so
+//! that every entry must name the sender by the current vector.
 #include "model.h"
 
 bool is_layered_on_messages(struct world *w)
@@ -23,7 +23,7 @@ static void check_source(struct world *w, struct node *node, const struct messag
 	fi_addr_t wanted = number_of(w, node, message->from);
 	bool is_unknown = node->vector->at[message->from] == FI_ADDR_NOTAVAIL;
 
-	// rxm learns of a write from the provider below, which does not name the peer.
+	// The provider below reports a write to rxm without naming the peer.
 	if (message->lane == WRITES && is_layered_on_messages(w) && source == FI_ADDR_NOTAVAIL)
 		return;
 	if (is_error != (is_unknown && w->mode.source_err))
@@ -100,7 +100,7 @@ static void take(struct world *w, const struct fi_cq_tagged_entry *entry, fi_add
 		return;
 	if (op->done)
 		FAIL("an operation of %d completes twice", op->id);
-	// A peek does not say which message it has claimed.
+	// A peek does not report which message it has claimed.
 	if (op->claim == PEEKING) {
 		op->claim = CLAIMED;
 		return;
@@ -155,8 +155,9 @@ static void take_error(struct world *w, struct fid_cq *cq)
 		return;
 	if (op->kind == SEND && w->messages[op->message].optional)
 		return;
-	// ofi_rxd: when an endpoint with a used address and a peer of the earlier one greet each other at once, the peer's
-	// late greeting may end what the endpoint has begun to send. The error is FI_ECONNRESET, and no other peer gets data.
+	// ofi_rxd: if an endpoint with a reused address and a peer of the earlier endpoint greet each other at once,
+	// the peer's late greeting may end what the endpoint has begun to send. The error is FI_ECONNRESET, and no
+	// other peer gets data.
 	if (op->kind == SEND && strstr(w->provider, "ofi_rxd") && w->reborn[op->id] && error.err == FI_ECONNRESET) {
 		w->messages[op->message].optional = true;
 		return;

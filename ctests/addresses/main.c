@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! model [--seeds N] [--first SEED] [--verbose] [PROVIDER...]: runs N seeds (default 4) on each RDM provider, or on those
-//! named. A failure prints the provider and the seed: `model --first SEED --seeds 1 --verbose PROVIDER` repeats it.
+//! model [--seeds N] [--first SEED] [--verbose] [PROVIDER...]: runs N seeds (default 4) on each RDM provider, or on the
+//! named ones. A failure prints the provider and the seed; `model --first SEED --seeds 1 --verbose PROVIDER` repeats
+//! it.
 #include "model.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-// A provider, and the word by which the command line names it.
+// A provider, and its name on the command line.
 static const struct variant {
 	const char *word, *provider;
 	bool sockets_only; // tcp without shared memory
@@ -91,7 +92,7 @@ static int run_variant(const struct variant *variant, uint64_t first, unsigned s
 	pid = fork();
 	if (pid == 0) {
 		word = variant->word;
-		// Each seed may take its time; a hang is a failure.
+		// Time limit for each seed; a hang is a failure.
 		for (unsigned i = 0; i < seeds; i++) {
 			*current = first + i;
 			alarm(120);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Random address vectors against a model. Every message carries its true sender, so the model knows which number a
-//! completion must name and which directed receive may take the message.
+//! Random address vectors against a model. Every message contains its true sender, so the model can determine which
+//! number a completion must name and which directed receive may take the message.
 #ifndef ADDRESSES_MODEL_H
 #define ADDRESSES_MODEL_H
 
@@ -22,10 +22,10 @@
 
 enum {
 	NODES = 4,      // endpoints that are open at a time
-	IDS = 12,       // addresses in one run: a node that is opened again may get a new one
+	IDS = 12,       // number of addresses in one run: a node that is opened again may get a new one
 	DOMAINS = 2,
 	CONTEXTS = 2,   // of a scalable endpoint
-	BITS = 4,       // rx_ctx_bits
+	BITS = 4,       // value of rx_ctx_bits
 	MESSAGES = 512,
 	OPERATIONS = 2048,
 	TAGS = 2,
@@ -34,7 +34,7 @@ enum {
 	NOBODY = -1,
 };
 
-// The part of a run that the seed chooses.
+// The part of a run that depends on the seed.
 struct mode {
 	bool scalable;
 	enum { NO_IDS, IDS_BY_INSERT, IDS_LATER } ids;
@@ -43,10 +43,10 @@ struct mode {
 	unsigned domains;
 };
 
-// The model of an address vector: by identity, not by number.
+// The model of an address vector, indexed by identity instead of number.
 struct vector {
 	struct fid_av *av;
-	fi_addr_t at[IDS]; // FI_ADDR_NOTAVAIL: not inserted
+	fi_addr_t at[IDS]; // FI_ADDR_NOTAVAIL if not inserted
 	fi_addr_t user_id[IDS];
 	unsigned count[IDS]; // how often it was inserted
 };
@@ -57,10 +57,10 @@ struct domain {
 };
 
 struct node {
-	int id; // which address it has
+	int id; // the identity, which stands for an address
 	struct domain *domain;
 	struct vector *vector;
-	struct fid_ep *ep, *tx[CONTEXTS], *rx[CONTEXTS]; // the same one if it is not scalable
+	struct fid_ep *ep, *tx[CONTEXTS], *rx[CONTEXTS]; // the same object unless scalable
 	struct fid_mr *mr;
 	char memory[64];
 	uint64_t base, key;
@@ -71,7 +71,7 @@ enum lane { PLAIN, TAGGED, WRITES };
 struct message {
 	int from, to; // identities
 	enum lane lane;
-	unsigned tx, context; // of the sender, of the receiver
+	unsigned tx, context; // contexts of the sender and of the receiver
 	uint64_t tag;
 	size_t size;
 	bool sent, received;
@@ -81,15 +81,15 @@ struct message {
 struct operation {
 	struct fi_context2 context[2];
 	enum { SEND, RECEIVE } kind;
-	int message; // of a send
+	int message; // the message of a send
 	int id;      // the identity that posted it
-	int from;    // of a receive: the only sender, or NOBODY for any
+	int from;    // the only sender that a receive accepts, or NOBODY for any
 	unsigned at;
 	enum lane lane;
 	uint64_t tag, ignore;
 	char *buffer;
 	bool done, cancelled, failed;
-	enum { NO_CLAIM, PEEKING, CLAIMED, RECEIVING } claim; // of FI_CLAIM
+	enum { NO_CLAIM, PEEKING, CLAIMED, RECEIVING } claim; // state of a message under FI_CLAIM
 	bool closed; // its endpoint is closed: a send may still complete
 };
 
@@ -111,7 +111,7 @@ struct world {
 	char names[IDS][NAME];
 	size_t name_len[IDS];
 	int ids;            // addresses given so far
-	bool reborn[IDS];   // another endpoint has had the address
+	bool reborn[IDS];   // whether another endpoint had the address before
 	struct message messages[MESSAGES];
 	int message_count;
 	struct operation operations[OPERATIONS];

@@ -107,7 +107,7 @@ static void open_region(struct world *w, struct node *node)
 	node->key = fi_mr_key(node->mr);
 }
 
-// Whether an endpoint could be made; an address that was used before may be taken.
+// Returns whether the endpoint could be opened; an address that was used before may be taken.
 static bool try_open(struct world *w, struct node *node, int id)
 {
 	struct fi_info *info = fi_dupinfo(w->info);

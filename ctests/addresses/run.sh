@@ -13,5 +13,5 @@ mkdir -p "$build"
 # shellcheck disable=SC2086 # options, one a word
 "${CC:-cc}" -std=gnu17 -O1 -g ${CFLAGS-} -Wall -Wextra -Wno-missing-field-initializers \
     -Wno-deprecated-declarations -I "$ROOT/include" -o "$build/model" "$ROOT"/ctests/addresses/*.c -L "$library" -lfabric
-# Only loopback, so that the result is the same on every machine.
+# Only loopback is used, so that the result is the same on every machine.
 LD_LIBRARY_PATH=$library FI_TCP_IFACE=lo FI_UDP_IFACE=lo exec "$build/model" "$@"

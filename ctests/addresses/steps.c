@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What happens in a run: a random number of steps, and an end at which everything that was sent has to arrive.
+//! The steps of a run: a random number of steps, and an end at which all sent messages have to arrive.
 #include "model.h"
 
 enum { TRIES = 400, LIMIT_S = 30 };
@@ -51,7 +51,8 @@ static struct fid_ep *posted_at(struct world *w, const struct operation *op)
 	return node ? node->rx[op->at] : NULL;
 }
 
-// Cancels posted receives of messages from one sender (all for NOBODY), as an application does before it removes an address.
+// Cancels posted receives of messages from one sender (`from` NOBODY: of any sender), as an application does
+// before it removes an address.
 static void cancel(struct world *w, struct vector *vector, int from)
 {
 	for (int i = 0; i < w->operation_count; i++) {
@@ -84,7 +85,7 @@ static void wait_cancelled(struct world *w, struct vector *vector, int from)
 {
 	double limit = now() + LIMIT_S;
 
-	// A receive that is being filled completes with its message.
+	// A receive that is being filled completes with its message instead.
 	while (receives_open(w, vector, from)) {
 		progress(w);
 		if (now() > limit)
@@ -255,13 +256,13 @@ static void post_claim(struct world *w, struct node *node, struct operation *op,
 	OK(rc);
 }
 
-// Receives a message that was claimed before, maybe before the vector changed; or claims one.
+// Receives a message that was claimed before, possibly before the vector changed, or claims one.
 static void claim(struct world *w, struct node *node)
 {
 	int from = below(w, w->ids);
 	struct operation *op;
 
-	// A peek of an unknown sender is an error entry there, which does not say more.
+	// With FI_SOURCE_ERR, a peek of an unknown sender's message is an error entry without details.
 	if (w->mode.source_err)
 		return;
 	for (int i = 0; i < w->operation_count; i++) {
@@ -278,7 +279,7 @@ static void claim(struct world *w, struct node *node)
 	post_claim(w, node, op, FI_PEEK | FI_CLAIM);
 }
 
-// Both insert each other and send before either has received anything of the other, so connections may cross.
+// Both nodes insert each other and send before either has received anything, so connections may cross.
 static void cross(struct world *w, struct node *x, struct node *y)
 {
 	insert(w, x, y->id);
@@ -334,8 +335,8 @@ static void wait_done(struct world *w, const bool *done, const char *what, int f
 	}
 }
 
-// A receive took another message than the oldest that is missing: only one that was sent by another context, or before an
-// end of it was closed.
+// A receive matched another message than the oldest missing one. That is allowed only if another context sent it, or if
+// it was sent before one of its endpoints was closed.
 static void check_older(struct world *w, struct operation *op, struct message *message)
 {
 	struct message *taken = &w->messages[((struct header *)op->buffer)->message];
@@ -344,7 +345,7 @@ static void check_older(struct world *w, struct operation *op, struct message *m
 		FAIL("a younger message of %d comes to %d first", message->from, message->to);
 }
 
-// Receives what was sent to a node, mostly by receives that name the sender; its messages come in their order.
+// Receives the messages for a node, mostly with receives that name the sender; its messages arrive in order.
 static void receive_rest(struct world *w, struct node *node)
 {
 	struct message *message;

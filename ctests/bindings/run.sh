@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh FOLDER PLUGIN BUILD: the official Rust bindings of libfabric (crates.io: ofi-libfabric-sys) with each header set of
-# src/abi/releases.tsv, on the library in FOLDER. For each set the library is installed into a fresh prefix with this set as
-# the default one, the crate is built with that prefix's pkg-config file, and its own tests run. The crate declares the
-# functions itself, so its tests must ask for the nodes of the set. UPSTREAM_2_6, a folder with libfabric.so.1 of upstream's
-# release 2.6, makes what was built with the 2.6 set run there too; UPSTREAM_<interface> does so for other sets.
+# run.sh FOLDER PLUGIN BUILD: the official Rust bindings of libfabric (crates.io: ofi-libfabric-sys) with each header
+# set of src/abi/releases.tsv, on the library in FOLDER. For each set the library is installed into a fresh prefix with
+# this set as the default one, the crate is built with that prefix's pkg-config file, and its own tests run. The crate
+# declares the functions itself, so its tests must request the nodes of the set. If UPSTREAM_2_6 is a folder with
+# libfabric.so.1 of upstream's release 2.6, the tests of the 2.6 set run there, too; UPSTREAM_<interface> does so for
+# other sets.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 library=$(realpath "${1:?usage: run.sh FOLDER PLUGIN BUILD}")
 plugin=$(realpath "${2:?usage: run.sh FOLDER PLUGIN BUILD}")
 build=$(realpath -m "${3:?usage: run.sh FOLDER PLUGIN BUILD}")
 version=0.2.0
-# Number of tests that this version of the crate has.
+# Number of tests in this version of the crate.
 count=174
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -35,7 +36,7 @@ print(*(one["manifest_path"] for one in json.load(sys.stdin)["packages"] if one[
         skip "the crates that ofi-libfabric-sys needs cannot be fetched: $(tail -n 1 "$folder/log")"
 }
 
-# The program with the crate's tests, and what they say on the library in a folder.
+# The program with the crate's tests, and its output on the library in a folder.
 tests_on() { # WHAT PROGRAM LIBRARY
     LD_LIBRARY_PATH=$3 limited 120 "$1" "$2" >"$folder/log" 2>&1 || { tail -n 30 "$folder/log"; fail "$1: the tests fail"; }
     grep -q "^test result: ok. $count passed; 0 failed; 0 ignored" "$folder/log" ||

@@ -892,7 +892,7 @@ static unsigned copies_of_key(void)
 		CHECK(sscanf(line, "%lx-%lx %4s", &from, &to, rights) == 3);
 		if (rights[1] != 'w')
 			continue;
-		// Not malloc, so that the copy is not searched, too.
+		// Allocated without malloc, so that the search of the heap does not find this copy.
 		copy = mmap(NULL, to - from, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 		if (copy == MAP_FAILED)
 			continue;

@@ -125,7 +125,7 @@ TEST(fi_xpu, not_served, EP_ANY | OURS_ONLY, FI_MSG, "Where no device is served,
 	struct fid_cntr *cntr = NULL;
 
 	PAIR(t);
-	// As inline functions call that do not look at the entry.
+	// Calls the entries without a check, as some inline functions do.
 	CHECK_RC(t->domain->ops->xpu_ctx(t->domain, &attr, &ctx, NULL), -FI_ENOSYS);
 	CHECK_RC(t->a.ep->ops->export_xpu(t->a.ep, 0, &xpu_ep), -FI_ENOSYS);
 	CHECK_RC(t->a.txcq->ops->export_xpu(t->a.txcq, 0, &xpu_cq), -FI_ENOSYS);

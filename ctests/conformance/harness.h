@@ -105,7 +105,7 @@ _Noreturn void test_skip(const char *format, ...) __attribute__((format(printf, 
 			FAIL("%s gave %s, not %s or %s", #CALL, rc_name(got_), rc_name(w1_), rc_name(w2_));            \
 	} while (0)
 #define OK(CALL) CHECK_RC(CALL, 0)
-// For optional features: skips the test if the call returns that it is not supported.
+// Skips the test if the call returns that an optional feature is not supported.
 #define OK_OR_SKIP(CALL)                                                                                               \
 	do {                                                                                                           \
 		long long got_ = (long long)(CALL);                                                                    \

@@ -74,7 +74,7 @@ static void post_unheard(struct env *t, struct side *side, enum how how, unsigne
 		struct buf out = new_buf(t, LEN, i + 1);
 		ssize_t rc = -FI_EAGAIN;
 
-		// Only repeats the call, as some programs do.
+		// Repeats the call without polling, as some programs do.
 		for (uint64_t limit = now_ms() + t->limit_ms; rc == -FI_EAGAIN;) {
 			CHECK(now_ms() < limit);
 			if (how == BY_INJECT)
@@ -357,7 +357,7 @@ TEST(fi_msg, long_more_arrives_while_computing, EP_RDM, FI_MSG | FI_TAGGED, "A m
 {
 	if (!strchr(t->info->fabric_attr->prov_name, ';'))
 		SKIP("no layer");
-	// More than `tcp` copies.
+	// A size that `tcp` does not copy.
 	row_length = 16384;
 	post_and_compute(t, 1, ROW_WITH_MORE);
 }

@@ -393,7 +393,7 @@ TEST(fi_endpoint, srx_cancel_is_reported, EP_RELIABLE | OURS_ONLY, FI_MSG, "An e
 	struct fi_cq_err_entry err = { 0 };
 	ssize_t rc = -FI_EAGAIN;
 
-	// It has no completion queue yet.
+	// An endpoint without a completion queue, which shares the context.
 	OK(fi_endpoint(t->domain, t->info, &bare, NULL));
 	keep(t, &bare->fid);
 	OK(fi_ep_bind(bare, &srx->fid, 0));

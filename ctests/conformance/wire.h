@@ -58,7 +58,7 @@ size_t rdm_bytes(uint8_t *out, int kind, bool big, uint8_t version, uint16_t por
 void read_cm(struct env *t, int fd, int kind, uint8_t *private, size_t len); // checks every byte of the header
 // An open connection to the RDM endpoint `side`, announced as `port`.
 struct wire rdm_open(struct env *t, struct side *side, uint16_t port, bool big);
-// The same with these feature bits, all of which the endpoint knows.
+// The same with these feature bits, all of which the endpoint supports.
 struct wire rdm_open_as(struct env *t, struct side *side, uint16_t port, bool big, uint8_t features);
 
 // A connection that the RDM endpoint `side` makes to the raw peer, started by a send of 8 bytes. A library may accept

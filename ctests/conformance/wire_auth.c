@@ -18,7 +18,7 @@ static void set_key(struct fi_info *info, const char *key)
 	info->ep_attr->auth_key_size = strlen(key);
 }
 
-// Opens a pair with a key and checks that it works. It must continue whatever happens beside it.
+// Opens a pair with a key and checks that it works. It must keep working during the rest of the test.
 static void keyed_pair(struct env *t)
 {
 	only_tcp(t);

@@ -6,7 +6,7 @@
 
 enum { FEATURES_AT = 33, FIREWALL = 1, PORT = 7 };
 
-// The feature bits, among those that all libraries know, in the request that a send of `side` causes.
+// The feature bits, among those that all libraries support, in the request that a send of `side` causes.
 static unsigned features_of(struct env *t, struct side *side)
 {
 	struct listener at = wire_listen();

@@ -3,13 +3,15 @@
 # aarch64.sh FOLDER: builds the library for aarch64 in FOLDER with Debian's cross compiler, and runs under qemu-user: unit tests,
 # exported symbols, the layout of the headers, variable arguments, the C programs, and conformance on tcp and shm.
 #
-# What qemu-user cannot do:
-# - process_vm_readv(2): a region is then not read while its owner rests, and messages are copied through the ring.
-# - Orders of memory that only a weak machine shows: it runs on this processor, which is a strong one. See check-loom.
-# - MADV_WIPEONFORK of madvise(2): it says that it did, and did not. Nor has it a clone(2) that shares descriptors alone, by
-#   which unit tests make children.
-# - sendmsg(2) and its like without a buffer: an empty datagram is not sent. A datagram that is cut has no sender.
-# - Tests that count microseconds, and simulations of hours, which take minutes here; the latter know no machine.
+# Limits of qemu-user:
+# - process_vm_readv(2) is missing: a region is not read while its owner makes no call, and messages are copied through
+#   the ring.
+# - It cannot show memory orders of a weak machine, because it runs on this processor, which is a strong one. See
+#   check-loom.
+# - MADV_WIPEONFORK of madvise(2) returns success without an effect. clone(2) cannot share only the descriptors, which
+#   unit tests need to make children.
+# - sendmsg(2) and similar calls without a buffer send no empty datagram. A truncated datagram has no sender.
+# - Tests that count microseconds fail, and simulations of hours take minutes; the latter do not depend on the machine.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 mkdir -p "${1:?usage: aarch64.sh FOLDER}"
@@ -24,7 +26,7 @@ fi
 unshare -Ur -m sh -c 'mount -t binfmt_misc none /proc/sys/fs/binfmt_misc' 2>/dev/null ||
     skip "a user namespace here has no binfmt_misc (Linux 6.7): programs of aarch64 could not start others"
 
-# The linker is Rust's own; rustc tells the C compiler where it is for this machine alone.
+# The linker is Rust's own; rustc tells the C compiler its path only for the host machine.
 export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc
 export CARGO_TARGET_DIR=$folder CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++
 host=$(rustc -vV | sed -n 's/^host: //p')

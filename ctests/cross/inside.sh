@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# inside.sh FOLDER UNIT_TESTS: what aarch64.sh runs in namespaces of its own, whose kernel starts programs of aarch64 by qemu.
+# inside.sh FOLDER UNIT_TESTS: the part of aarch64.sh that runs in separate namespaces, whose kernel starts aarch64
+# programs by qemu.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 folder=$1 unit=$2
@@ -23,8 +24,8 @@ attempt() { # WHAT SECONDS COMMAND...
 }
 
 attempt layout 120 "$ROOT/ctests/layout.sh"
-# `idle` measures what the processor does. `log` and `params` pass variable arguments; of `log` one part starts a program with more
-# rights, which qemu gives it none of.
+# `idle` measures processor time. `log` and `params` pass variable arguments; one part of `log` starts a program with
+# more rights, which qemu does not grant.
 names=()
 for source in "$ROOT"/ctests/*.c; do
     name=$(basename "$source" .c)
@@ -35,7 +36,7 @@ code=0
 "$ROOT/ctests/c.sh" "$LD_LIBRARY_PATH" log >"$folder/log" 2>&1 || code=$?
 [ "$(grep -a '^FAILED [a-z_]*$' "$folder/log")" != "FAILED log_of_privileged" ] || code=0
 [ $code = 0 ] && echo "C program log: all but log_of_privileged" || report "C program log" $code "$folder/log"
-# See aarch64.sh for what is left out.
+# aarch64.sh lists what is left out.
 echo "shm/rdm fi_shm:target_at_rest" >"$folder/expected"
 attempt "conformance, shm" 1800 "$folder/conformance/conformance" -j 2 -t 120 -x "$folder/expected" -p shm
 FI_TCP_SHARED_MEMORY=0 attempt "conformance, tcp" 1800 "$folder/conformance/conformance" -j 2 -t 120 -p tcp

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # musl.sh FOLDER: builds the library for musl in FOLDER and runs symbols, C programs and parts of conformance on it.
 #
-# Debian has musl, but no libgcc_s for it, which Rust's std wants to unwind with: what Rust brings for static programs takes its
-# place. Of what the library does on glibc this is missing: musl's loader knows no old versions of a symbol, so that a program
-# that was linked with libfabric 1.0 gets today's fi_getinfo (old_api and the compat_ programs are left out); its getaddrinfo refuses
-# ports above 65535, and says other words (getinfo, refusals).
+# Debian has musl, but no libgcc_s for it, which Rust's std needs for unwinding; Rust's own unwinder for static programs
+# replaces it. These features of the library on glibc are missing: musl's loader does not support old versions of a
+# symbol, so that a program that was linked with libfabric 1.0 gets today's fi_getinfo (old_api and the compat_ programs
+# are left out); its getaddrinfo refuses ports above 65535, and has other error texts (getinfo, refusals).
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 mkdir -p "${1:?usage: musl.sh FOLDER}"
@@ -37,7 +37,7 @@ make -C ctests/conformance --no-print-directory CC=musl-gcc BUILD="$folder/confo
 names=()
 for source in ctests/*.c; do
     name=$(basename "$source" .c)
-    # headers: compiled only. idle: measures the processor. The others: see above.
+    # headers: compiled only. idle: measures processor time. The others: see above.
     case $name in headers | idle | old_api* | compat_* | getinfo | refusals) ;; *) names+=("$name") ;; esac
 done
 differ=0

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A number goes around all ranks of an MPI job a thousand times; each rank adds one, and says which libfabric it has.
+//! A number goes around all ranks of an MPI job a thousand times; each rank adds one, and prints which libfabric it has.
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

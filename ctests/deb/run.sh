@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh FOLDER: the packages in FOLDER take the place of Debian's, on a machine that has Debian's, and give it back.
-# The machine is a fresh root, which debootstrap makes once; Debian's mirror has to be within reach. Four minutes; two
-# of them for the first root, which stays beside FOLDER.
+# run.sh FOLDER: the packages in FOLDER replace Debian's on a machine that has them, and are replaced by Debian's again.
+# The machine is a fresh root, which debootstrap makes once; Debian's mirror must be reachable. Four minutes; two of
+# them for the first root, which stays beside FOLDER.
 #
-# Who runs on which library: /proc/self/maps of an MPI program that was built against Debian's MPI, and of fi_pingpong.
+# The library of each program is read from /proc/self/maps of an MPI program that was built against Debian's MPI, and of
+# fi_pingpong.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 packages=$(realpath "${1:?usage: run.sh FOLDER}")
@@ -19,7 +20,7 @@ if [ -z "${IN_NAMESPACE:-}" ]; then
     [ "$FETCH" != 0 ] || skip "INSTALL=0: Debian's packages come from its mirror"
     command -v debootstrap >/dev/null || install_packages debootstrap || skip "there is no debootstrap"
     unshare --mount --pid --net --fork true 2>/dev/null || skip "no namespaces may be made here"
-    # Everything that is started and mounted ends with the namespaces.
+    # All processes and mounts end with the namespaces.
     IN_NAMESPACE=1 exec unshare --mount --pid --fork --kill-child "$0" "$packages"
 fi
 
@@ -63,7 +64,7 @@ dpkg-deb -x "$root"/opt/libopenmpi-dev_*.deb "$root/opt/mpi"
 "${CC:-cc}" -Wall -Werror -o "$root/opt/ring" "$(dirname "$0")/ring.c" \
     -I"$root/opt/mpi/usr/lib/$(uname -m)-linux-gnu/openmpi/include" "$root"/usr/lib/*/libmpi.so.40 -Wl,--unresolved-symbols=ignore-in-shared-libs || fail "the MPI program does not build"
 
-# What runs there sees a network of its own, in which nobody else is.
+# Programs there have a network of their own, without other programs.
 alone() {
     unshare --net sh -c 'ip link set lo up && ip link add one type veth peer name other && ip link set other up &&
         ip addr add 10.77.0.1/24 dev one && ip link set one up && exec "$@"' sh chroot "$root" "$@"

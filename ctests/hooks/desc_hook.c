@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A hook as a plug-in, that stands for a provider which needs descriptors of device memory: it registers memory of FI_HMEM_CUDA
-// itself, says which descriptors operations bring, and hands them on without. It puts tables of its own into the objects
-// and wraps none. A region is named by its number, in the order of registration; "?" is a descriptor that is none of its, or is
-// not of the buffer.
+// A hook as a plug-in that stands for a provider which needs descriptors of device memory. It registers memory of
+// FI_HMEM_CUDA itself, prints the descriptors that operations pass, and forwards the operations without them. It
+// replaces tables of the objects and wraps none. A region is printed as its number in the order of registration, and as
+// "?" if the descriptor is not one of this hook's or does not cover the buffer.
 //   REFUSES      registers nothing
 //   SHORT_KEYS   keys have 32 bits
 
@@ -28,7 +28,7 @@ static struct region {
 } regions[REGIONS];
 static int registered;
 
-// Of the objects inside, and those with calls of ours in them.
+// `*_inside` are the tables of the objects inside; `*_ours` are copies with functions of this hook.
 static struct fi_ops_fabric fabric_inside, fabric_ours;
 static struct fi_ops_domain domain_inside, domain_ours;
 static struct fi_ops_mr mr_inside, mr_ours;
@@ -74,7 +74,7 @@ static void saw_one(const char *call, const void *buf, size_t len, void *desc)
 	saw(call, &(struct iovec) {(void *) buf, len}, &desc, 1);
 }
 
-// Vectors of elements have the shape of those of bytes; here elements are bytes.
+// fi_ioc has the same layout as iovec, and the elements here are bytes.
 static void saw_atomic(const char *call, const struct fi_ioc *iov, void **desc, size_t count, const struct fi_ioc *compare,
 		       void **compare_desc, size_t compares, struct fi_ioc *result, void **result_desc, size_t results)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// device PROVIDER: an endpoint sends to itself, from and to memory that fake_cuda.c says is a device's, by every call that takes
-// a descriptor, and gives none. Bytes that arrive are compared: the memory is the host's. Each step is a line on stderr.
-// Without fake_cuda.c all memory is the host's.
+// device PROVIDER: an endpoint sends to itself with every call that takes a descriptor, and passes none. Source and
+// target are memory that fake_cuda.c declares as device memory. Arrived bytes are compared, because the memory really
+// is host memory. Each step prints a line on stderr. Without fake_cuda.c all memory counts as host memory.
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static struct fid_domain *domain;
 static struct fid_cq *cq;
 static struct fid_ep *ep;
 static fi_addr_t self;
-// Two allocations of a device, one that a driver manages, one of the host; the host's that peers may use; many small ones.
+// Two device allocations, one managed by a driver, one of the host; host memory that peers may access; many small
+// allocations.
 static char one[ROOM], two[ROOM], managed[ROOM], host[ROOM], target[ROOM], many[MANY][LEN];
 
 static void (*set_device)(int place, void *base, size_t len, uint64_t id, int managed);
@@ -63,7 +64,7 @@ static void wait_for(int count)
 	}
 }
 
-// New bytes in what is sent, none in what receives.
+// Writes new bytes into the source and clears the target.
 static void fill(char *out, char *in, size_t len)
 {
 	static char next;
@@ -99,7 +100,7 @@ static void messages(void)
 {
 	struct iovec out[3] = {{one, 8}, {host, 8}, {two, 8}}, in[2] = {{two + 4096, 16}, {host + 4096, 8}};
 	struct iovec whole = {one + 1024, LEN}, into = {two + 1024, LEN};
-	// What is NULL is missing; what is not is the application's.
+	// A NULL descriptor is missing; any other descriptor was passed by the application.
 	void *none[3] = {NULL, NULL, NULL};
 	struct fi_msg msg = {.msg_iov = &whole, .iov_count = 1, .addr = self, .context = one}, rmsg = msg;
 	struct fi_msg_tagged tmsg = {.msg_iov = &whole, .iov_count = 1, .addr = self, .tag = TAG, .context = one}, trmsg = tmsg;
@@ -181,7 +182,7 @@ static void rma(uint64_t addr, uint64_t key)
 	step("write data");
 	fill(one, target, 8);
 	OK(fi_writedata(ep, one, 8, NULL, 1, self, addr, key, one));
-	// The target has a completion of its own.
+	// The write also has a completion at the target.
 	arrived(one, target, 8, 2);
 	step("read");
 	fill(target, two, LEN);

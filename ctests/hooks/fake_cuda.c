@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A libcuda.so.1 without devices: a program says which memory is to be taken for a device's. CUDA Driver API, "Unified
+// A libcuda.so.1 without devices: the program declares which memory counts as device memory. CUDA Driver API, "Unified
 // Addressing".
 
 #include <stddef.h>
@@ -15,13 +15,13 @@ static struct allocation {
 } allocations[PLACES];
 static unsigned long asked;
 
-// What is at this place of the list; an `id` of 0 is nothing.
+// Sets one place of the list; an `id` of 0 makes it empty.
 void fake_cuda_set(int place, void *base, size_t len, uint64_t id, int managed)
 {
 	allocations[place] = (struct allocation) {(uintptr_t) base, id, len, managed};
 }
 
-// How many questions there have been.
+// Returns the number of queries so far.
 unsigned long fake_cuda_asked(void)
 {
 	return asked;

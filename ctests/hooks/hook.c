@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A hook as a plug-in: it wraps the fabric alone, and says so. NAME is the provider's name; REFUSES: it wants nothing.
+// A hook as a plug-in that wraps only the fabric and prints that. NAME is the provider's name. REFUSES: the hook wraps
+// nothing.
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -69,7 +69,7 @@ def h4_h5_h6_the_first_is_innermost(case):
     lines = run(case, "h1;noop;unwilling;h2", path=folder)
     own = [line for line in lines if line.startswith(("h1:", "h2:", "unwilling:"))]
     around = [f"{name}: around tcp {PROVIDER}.0, attributes zero" for name in ("h1", "unwilling", "h2")]
-    # The domain passes through both, the outer one first; closing does, too.
+    # The domain call passes through both hooks, the outer one first; so does closing.
     equal(own, around * 2 + ["h2: domain", "h1: domain"] + ["h2: closes", "h1: closes"] * 2)
     check(lines_with(lines, "unwilling", "leaves the fabric alone"), "one that refuses is not told")
     lines = run(case, "h1;H1", path=folder)
@@ -103,11 +103,12 @@ def trace_says_what_is_called(case):
     sends = lines_with(lines, "tcp:ep_data:trace_tsend():")
     equal(len(sends), 16)
     check(re.search(r"buf 0x[0-9a-f]+ len 1000 addr 0 data 0 flags 0x0 tag 0x7 ignore 0x0 ctx 0x[0-9a-f]+$", sends[10]), sends[10])
-    # One is refused.
+    # One call is refused.
     equal(len(lines_with(lines, "tcp:ep_data:trace_tinject():")), 1)
     writes = lines_with(lines, "tcp:ep_data:trace_write():")
     check(len(writes) == 1 and re.search(r" len 100 addr 0 raddr 0x0 data 0 flags 0x0 key 0x5 ctx ", writes[0]), writes)
-    # Each message: one of a send, which has only its flags, and one of a receive; a failure; an injected one; the write.
+    # Each message has one entry of a send, which has only its flags, and one of a receive; then a failure, an injected
+    # message and the write.
     entries = lines_with(lines, "tcp:cq:trace_cq_read():")
     equal(len(entries), 33)
     check(any(re.search(r"ctx 0x\w+ flags 0x808$", line) for line in entries), entries[:3])
@@ -163,7 +164,7 @@ def monitor_writes_a_file(case):
         equal(base.stat().st_mode & 0o7777, 0o1777)
         equal([path.stat().st_mode & 0o7777 for path in (folder.parent, folder)], [0o1700] * 2)
         files = sorted(folder.iterdir())
-        # One for each fabric of the process.
+        # There is one for each fabric of the process.
         check(all(re.fullmatch(rf"{os.getpid()}_\d+_{number}_77_tcp", file.name) for number, file in enumerate(files, 1)), files)
         equal([(file.stat().st_size, file.stat().st_mode & 0o777) for file in files], [(6056, 0o600)] * 2)
         equal(read_rows(sampler, files[0]), [{
@@ -173,7 +174,7 @@ def monitor_writes_a_file(case):
             "mon_cq_tagged_rx_0_64_c": 11, "mon_cq_tagged_rx_0_64_s": 88, "mon_cq_tagged_rx_512_1K_c": 5,
             "mon_cq_tagged_rx_512_1K_s": 5000}])
         equal(read_rows(sampler, files[1]), [{}])
-        # What has been read to its end is gone.
+        # A file that was read to its end is removed.
         equal(list(folder.iterdir()), [])
     run(case, "monitor")
     equal(list(folder.iterdir()), [])
@@ -213,7 +214,7 @@ def monitor_answers_while_it_runs(case):
     folder = case.folder / "monitor" / str(os.getuid()) / os.uname().nodename
     run(case, "monitor", FI_OFI_HOOK_MONITOR_LINGER="1")
     files = sorted(folder.iterdir())
-    # A file whose program has not answered has nothing to be read.
+    # If the program of a file has not answered, there is nothing to read.
     content = bytearray(files[0].read_bytes())
     content[6048] = 1
     files[1].write_bytes(content)
@@ -257,7 +258,7 @@ def debug_says_what_returns(case):
     equal(len(sends), 16)
     check(lines_with(lines, "tx_outs: 1") and lines_with(lines, "tx_outs: 0"), "sends that are outstanding")
     equal(lines_with(lines, "closed, tx_outs"), [])
-    # Only the first of many.
+    # Only the first of many is reported.
     equal(len(lines_with(lines, "fi_cq_read", "returned: -11")), 1)
     equal(len(lines_with(lines, "cq_entry:", "len: 1000 tag: 0x7")), 5)
     check(lines_with(lines, "FI_NOTIFY", ": 1"), "the event")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh [--long] FOLDER BUILD CONFORMANCE: the suite CONFORMANCE on the libfabric.so.1 of FOLDER over the plug-in "carry", which is
-# built in BUILD, over ofi_rxm and ofi_rxd upon it when it demands all it can, and with all hooks at once around our providers;
-# with --long without demands, around carry, and with each hook alone, too.
+# run.sh [--long] FOLDER BUILD CONFORMANCE: the suite CONFORMANCE on the libfabric.so.1 of FOLDER over the plug-in
+# "carry", which is built in BUILD, over ofi_rxm and ofi_rxd upon it when it has all possible requirements, and with all
+# hooks at once around our providers. With --long also without requirements, around carry, and with each hook alone.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 long=
@@ -15,7 +15,7 @@ mkdir -p "$build"
 "${CC:-cc}" -std=gnu17 -Wall -Wextra -Werror -O1 -g -fPIC -shared -pthread -fvisibility=hidden -I"$here/../../include" \
     -o "$build/libcarry-fi.so" "$here"/../plugins/carry/*.c -L"$library" -lfabric
 
-# Lines are formatted, and go to the log of each test.
+# Log lines are formatted and go to the log of each test.
 export LD_LIBRARY_PATH=$library FI_LOG_LEVEL=trace
 files=$(mktemp -d)
 trap 'rm -rf "$files"' EXIT
@@ -36,13 +36,14 @@ under() {
     grep '^FAIL' "$build/log" || true
     echo "${hooks:-no hook}, $*: $last"
     [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed ]] || { cat "$build/log"; exit 1; }
-    # A suite that finds nothing to run has not passed.
+    # A suite without any test to run has not passed.
     [ "${BASH_REMATCH[1]}" -gt 100 ] || { echo "too few tests ran"; total_failed=$((total_failed + 1)); }
     total_passed=$((total_passed + BASH_REMATCH[1]))
     total_failed=$((total_failed + BASH_REMATCH[2]))
 }
 
-# ARGUMENT...: as much is offered under a hook as without one. A rule whose object is refused would be skipped, and not fail.
+# ARGUMENT...: a hook offers as much as the provider without it. Otherwise rules would be skipped instead of failing,
+# because an object is refused.
 same_offer() {
     local with without
     without=$(env -u FI_HOOK "$conformance" -j 2 "$@" 2>/dev/null | grep -c '^skip') || true

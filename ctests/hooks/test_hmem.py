@@ -15,7 +15,7 @@ try:
 except ImportError:
     from run import PATIENCE, check, compile_c, equal
 
-# What the steps of device.c bring, in order; regions are numbered as they are registered.
+# Expected output for the steps of device.c, in order; regions are numbered in the order of registration.
 STEPS = {
     "tagged": ["trecv 0", "tsend 1"], "tagged vector": ["trecvv 0 -", "tsendv 1 - 0"], "tagged message": ["trecvmsg 0", "tsendmsg 1"],
     "tagged data": ["trecv 0", "tsenddata 1"], "untagged": ["recv 0", "send 1"], "untagged vector": ["recvv 0 -", "sendv 1 - 0"],
@@ -25,7 +25,7 @@ STEPS = {
     "atomic message": ["atomicmsg 1"], "fetch": ["fetch - 0"], "fetch message": ["fetchmsg 1 0"], "compare vector": ["comparev 1 - 0"],
     "host memory": ["trecv -", "tsend -"], "managed memory": ["trecv -", "tsend -"],
     "descriptor of the program": ["trecv -", "tsend 2", "region 2 closed"], "alias": ["trecv -", "tsend 1"],
-    # What was region 1 has been freed. The first buffer reaches beyond what is there now.
+    # The memory of region 1 has been freed. The first buffer now reaches beyond the existing memory.
     "not within an allocation": ["trecv -", "region 1 closed", "tsend -", "trecv -", "tsend -"],
     "another allocation at the same place": ["trecv -", "region 3 closed", "tsend 4"],
 }
@@ -79,14 +79,14 @@ def numbers_without_one(count, *missing):
 def hmem_gives_descriptors(case):
     """Every call with a descriptor gets that of the buffer's region; each allocation is registered once."""
     for provider in ("tcp", "shm"):
-        # Outer hooks see nothing of it, and may be between.
+        # Outer hooks do not see the descriptors, and may be in between.
         for hooks in ("desc;hmem", "desc;noop;hmem;noop"):
             steps, log = run(case, hooks, provider)
             for name, wanted in STEPS.items():
                 equal((name, without_registrations(steps[name])), (name, wanted))
             regions = registrations(steps)
             equal([region[0] for region in regions], numbers_without_one(5 + MANY))
-            # FI_SEND | FI_RECV | FI_READ | FI_WRITE, but for the program's own.
+            # FI_SEND | FI_RECV | FI_READ | FI_WRITE, except for the program's own.
             equal([region[1:] for region in regions[:5]],
                   [("65536", "f00"), ("65536", "f00"), ("4096", "800"), ("4096", "f00"), ("65536", "f00")])
             beyond = [line for line in log if "<warn>" in line]
@@ -116,7 +116,7 @@ def hmem_without_regions(case):
     # Two at first, two at the places of one of them, and many.
     equal(len(warnings), 4 + MANY)
     check(all("of CUDA device 3 cannot be registered (Cannot allocate memory)" in line for line in warnings), warnings)
-    # Providers to which descriptors say nothing.
+    # Providers that ignore descriptors.
     for provider in ("tcp", "shm"):
         _, log = run(case, "hmem", provider)
         check(not any("cannot be registered" in line for line in log), log)

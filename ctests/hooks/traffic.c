@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// traffic PROVIDER [wait_set]: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected one, one that
-// is too long for that, one that is
-// too long for its receive; writes 100 bytes to a region; opens and closes two fabrics, and a
-// wait set. What fails is printed.
+// traffic PROVIDER [wait_set]: an endpoint sends to itself: 10 tagged messages of 8 bytes and 5 of 1,000, an injected
+// message, one that is too long for injection, and one that is too long for its receive. Writes 100 bytes to a region;
+// opens and closes two fabrics and a wait set. Failures are printed.
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,7 @@ static struct fid_mr *mr;
 static fi_addr_t self;
 static char out[LARGE], in[LARGE], target[100];
 
-// Until `count` completions have come, and errors at that; how many errors.
+// Waits for `count` completions and returns the number of errors among them.
 static int wait_for(int count)
 {
 	struct fi_cq_tagged_entry entry;
@@ -63,7 +62,7 @@ static void message(size_t len, size_t room)
 	ssize_t ret;
 
 	OK(fi_trecv(ep, in, room, NULL, FI_ADDR_UNSPEC, 7, 0, in));
-	// A layered provider connects first.
+	// A layered provider has to connect first.
 	while ((ret = fi_tsend(ep, out, len, NULL, self, 7, out)) == -FI_EAGAIN && time(NULL) < end)
 		fi_cq_read(cq, NULL, 0);
 	OK(ret);
@@ -74,7 +73,7 @@ static void message(size_t len, size_t room)
 	}
 }
 
-// A queue of a wait set: the attributes stay as they are.
+// Opens a queue of a wait set and checks that its attributes stay unchanged.
 static void wait_set(void)
 {
 	struct fi_wait_attr set_attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -123,7 +122,7 @@ int main(int argc, char **argv)
 	OK(fi_enable(ep));
 	OK(fi_getname(&ep->fid, name, &size));
 	OK(fi_av_insert(av, name, 1, &self, 0, NULL) != 1);
-	// There is nothing yet, twice.
+	// The queue is still empty, twice.
 	for (int i = 0; i < 2; i++)
 		OK(fi_cq_read(cq, NULL, 0) != -FI_EAGAIN);
 	memset(out, 'o', sizeof(out));
@@ -134,7 +133,7 @@ int main(int argc, char **argv)
 	message(SMALL, SMALL / 2);
 	OK(fi_trecv(ep, in, LARGE, NULL, FI_ADDR_UNSPEC, 7, 0, in));
 	OK(fi_tinject(ep, out, SMALL, self, 7));
-	// Not accepted, and so not counted but by who counts calls.
+	// Refused, so only hooks that count calls count it.
 	OK(info->tx_attr->inject_size < LARGE && fi_tinject(ep, out, LARGE, self, 7) == 0);
 	OK(wait_for(1));
 	OK(fi_mr_reg(domain, target, sizeof(target), FI_REMOTE_WRITE, 0, 5, 0, &mr, NULL));

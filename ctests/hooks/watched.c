@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// With FI_HOOK=monitor: asks in its own file for the counts, as a reader would, and sees them come, twice; the last with
-// FI_OFI_HOOK_MONITOR_LINGER.
+// With FI_HOOK=monitor: requests counts through the file of this process, as an observer would, and checks them, twice.
+// The last counts need FI_OFI_HOOK_MONITOR_LINGER.
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -29,7 +29,7 @@ static void register_once(void)
 	OK(fi_close(&mr->fid));
 }
 
-// Registers until the counts are there; how many it finds.
+// Registers regions until the hook has answered; returns the counted regions.
 static uint64_t ask(int file, int *registered)
 {
 	time_t end = time(NULL) + LIMIT;
@@ -65,7 +65,7 @@ int main(void)
 	OK(file < 0);
 	for (int i = 0; i < 7; i++)
 		register_once();
-	// The tenth call answers; each answer has what came since the one before.
+	// The tenth call answers; each answer covers the calls since the previous one.
 	OK(ask(file, &registered) != 10);
 	OK(registered != 3);
 	OK(ask(file, &registered) != 10);
@@ -74,7 +74,7 @@ int main(void)
 		register_once();
 	OK(fi_close(&domain->fid));
 	OK(fi_close(&fabric->fid));
-	// The last counts are added to those that nobody has read, or the file is gone.
+	// The file keeps the last counts, added to those that were not read yet, or is removed.
 	bool stays = atoi(getenv("FI_OFI_HOOK_MONITOR_LINGER"));
 	unsigned char flag;
 	uint64_t count;

@@ -134,7 +134,7 @@ class Forwarder(threading.Thread):
         self.delay, self.fds = delay, {}
 
     def add(self, name, address):
-        # The device is made in the host's network; the descriptor stays here.
+        # The device is made in the host's network; only the descriptor stays here.
         here = os.open("/proc/self/ns/net", os.O_RDONLY)
         there = os.open(f"/run/netns/{name}", os.O_RDONLY)
         try:

@@ -25,7 +25,7 @@ COUNT = 4
 SKIPPED = 77
 MPI = ROOT / "ctests" / "mpi"
 PROGRAMS = ("collectives", "one_sided", "point_to_point")
-# Milliseconds; the time that the page of fi_tcp's variables states, shortened.
+# Milliseconds: the peer timeout of fi_tcp(7), shortened.
 PEER_TIMEOUT = 4000
 
 
@@ -91,7 +91,7 @@ def cut(library):
     others = range(COUNT - 1)
     with tempfile.TemporaryDirectory(prefix="hosts-") as scratch:
         env = dict(library.environment(), FI_TCP_PEER_TIMEOUT=str(PEER_TIMEOUT), FI_LOG_LEVEL="warn", TMPDIR=scratch)
-        # An error ends the rank, which else would take the others with it.
+        # An error ends the rank, which would otherwise end the others, too.
         command = mpiexec(library, COUNT, hosts)
         command[-1:-1] = ["-disable-auto-cleanup"]
         log = Path(scratch, "log")
@@ -102,7 +102,7 @@ def cut(library):
             await_lines(process, log, [rf"rank {n} goes on" for n in range(COUNT)], 60)
             hosts.cut_off(COUNT - 1)
             start = time.monotonic()
-            # What was acknowledged is looked at six times in the time that a peer has; then MPI still has to end.
+            # The library checks acknowledgements six times within the peer timeout; then MPI still has to end.
             await_lines(process, log, [rf"^\[{n}\] libfabric.*{peer}" for n in others], PEER_TIMEOUT / 1000 * 1.5 + 5)
             named = time.monotonic() - start
             await_lines(process, log, [rf"^\[{n}\] .*(Abort|OFI poll failed)" for n in others], 10)
@@ -138,7 +138,7 @@ def main():
     args = parser.parse_args()
     library = Library("ironfabric" if args.library else "the wheel's own", args.library, args.python_env)
     if len(args.cases) != 1:
-        # Each in a world of its own.
+        # Each case runs in a separate world.
         failed = skipped = 0
         for case in args.cases or CASES:
             code = subprocess.run([sys.executable, __file__, "--python-env", args.python_env,

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 /*
- * refuse [-p] old|CALL... -- PROGRAM [ARGUMENT...]: runs a program, and all that it starts, on a kernel that does not have some
- * system calls: they answer ENOSYS, or with -p EPERM, as the filter of a container does. seccomp(2) does it, so that neither the
- * program nor its C library can get around it.
+ * refuse [-p] old|CALL... -- PROGRAM [ARGUMENT...]: runs a program and its children on a kernel without certain system
+ * calls: they return ENOSYS, or with -p EPERM, as the filter of a container does. seccomp(2) enforces this, so neither
+ * the program nor its C library can avoid it.
  *
- * "old": Linux 4.18. All calls that came later, which are those from number 424 on, and what other calls learned later.
+ * "old": Linux 4.18. Refuses all system calls that were added later, which are those from number 424 on, and later
+ * flags of other calls.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -48,18 +49,18 @@ static void add(struct sock_filter instruction)
 #define STATEMENT(code, k) add((struct sock_filter)BPF_STMT(code, k))
 #define JUMP(code, k, yes, no) add((struct sock_filter)BPF_JUMP(code, k, yes, no))
 #define LOAD(what) STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, what))
-/* The lower half, which is the first on both machines. */
+/* The lower half of a 64-bit argument, which comes first on both machines. */
 #define ARGUMENT(n) STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args) + 8 * (n))
 #define RETURN(error) STATEMENT(BPF_RET | BPF_K, (error) ? SECCOMP_RET_ERRNO | (error) : SECCOMP_RET_ALLOW)
 
-/* These leave the number of the call where it was. */
+/* These leave the number of the system call in the accumulator. */
 static void refuse_call(int number, int error)
 {
 	JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1);
 	RETURN(error);
 }
 
-/* An argument from `first` to `last`. */
+/* Tests for an argument from `first` to `last`. */
 static void refuse_range(int number, int argument, unsigned first, unsigned last, int error)
 {
 	JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 5);
@@ -70,7 +71,7 @@ static void refuse_range(int number, int argument, unsigned first, unsigned last
 	LOAD(nr);
 }
 
-/* An argument that is `first`, and the next one has any bit of `bits`. */
+/* Tests for an argument equal to `first` whose next argument has any bit of `bits`. */
 static void refuse_bits(int number, int argument, unsigned first, unsigned bits, int error)
 {
 	JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 6);
@@ -93,16 +94,16 @@ static void refuse_flags(int number, int argument, unsigned bits, int error)
 
 static void be_old(int error)
 {
-	/* rseq(2) and what is older has a smaller number; pidfd_send_signal(2) of 5.1 is the next. */
+	/* rseq(2) and older calls have smaller numbers; pidfd_send_signal(2) of 5.1 is the next one. */
 	JUMP(BPF_JMP | BPF_JGE | BPF_K, 424, 0, 1);
 	RETURN(error);
-	/* MADV_COLD of 5.4, MADV_POPULATE_WRITE of 5.14, and on; but for MADV_HWPOISON and MADV_SOFT_OFFLINE. */
+	/* MADV_COLD of 5.4, MADV_POPULATE_WRITE of 5.14, and later ones; except MADV_HWPOISON and MADV_SOFT_OFFLINE. */
 	refuse_range(__NR_madvise, 2, 20, 99, EINVAL);
 	/* F_SEAL_FUTURE_WRITE, 5.1; F_SEAL_EXEC, 6.3. */
 	refuse_bits(__NR_fcntl, 1, 1033, 0x30, EINVAL);
 	/* MFD_NOEXEC_SEAL and MFD_EXEC, 6.3. */
 	refuse_flags(__NR_memfd_create, 1, 0x18, EINVAL);
-	/* Of IPPROTO_UDP: UDP_GRO, 5.0. Of SOL_SOCKET: all from SO_BINDTOIFINDEX of 5.0 on. */
+	/* UDP_GRO of IPPROTO_UDP, 5.0. All options of SOL_SOCKET from SO_BINDTOIFINDEX of 5.0 on. */
 	JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_setsockopt, 0, 9);
 	ARGUMENT(1);
 	JUMP(BPF_JMP | BPF_JEQ | BPF_K, 17, 0, 2);

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh LIBRARY_FOLDER CONFORMANCE [--long]: the library on a kernel that does not have some system calls; see refuse.c. First one
-# that is as old as README.md allows, then with one call after the other refused in both ways: that of a kernel that does not
-# have it, and that of a container that forbids it. --long: all conformance tests on the old kernel.
+# run.sh LIBRARY_FOLDER CONFORMANCE [--long]: the library on a kernel that lacks some system calls; see refuse.c. First
+# on one that is as old as README.md allows, then with one call after the other refused in both ways: as a kernel
+# without it does, and as a container that forbids it does. --long: all conformance tests on the old kernel.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 library=$(realpath "${1:?usage: run.sh LIBRARY_FOLDER CONFORMANCE [--long]}")
@@ -16,7 +16,7 @@ refuse=$folder/refuse
 export LD_LIBRARY_PATH=$library
 pages=(-k fi_msg:send -k fi_cq: -k fi_rma:write -k fi_shm: -k fi_getinfo:)
 
-# What an old kernel, or a container without these calls, does not do: docs/guide/containers.md.
+# Features that an old kernel, or a container without these calls, does not provide: docs/guide/containers.md.
 echo "shm/rdm fi_shm:target_at_rest" >"$folder/not-direct"
 differ=0
 tests() { # WHAT REFUSE'S-OPTIONS... -- CONFORMANCE'S-OPTIONS...
@@ -32,7 +32,7 @@ tests() { # WHAT REFUSE'S-OPTIONS... -- CONFORMANCE'S-OPTIONS...
     [ $code = 0 ] || { grep -v -E '^(ok|skip)' "$log" | head -n 20; differ=1; }
 }
 
-# A filter that refuses nothing would find nothing: without eventfd2 no queue can be waited on.
+# Checks that the filter refuses at all: without eventfd2 no queue with a wait object can be opened.
 "$refuse" eventfd2 -- "$conformance" -p shm -k fi_cq:open_wait_fd >"$folder/log" 2>&1 &&
     fail "the filter does not act: queues that can be waited on open without eventfd2"
 
@@ -50,13 +50,14 @@ for call in "${calls[@]}"; do
         tests "no permission for $call, $provider" -p "$call" -- -p $provider -e rdm "${pages[@]}"
     done
 done
-# The C library starts threads by it, and by clone where the kernel has it not; where it is forbidden there are no threads.
+# The C library starts threads by clone3, and by clone if the kernel lacks it; if clone3 is forbidden there are no
+# threads.
 tests "no clone3, tcp" clone3 -- -p tcp -e rdm "${pages[@]}"
 for provider in tcp shm udp; do
     tests "none of them on Linux 4.18, $provider" old "${calls[@]}" -- -p $provider "${pages[@]}"
 done
 
-# Memory to share is what shm is made of. tcp takes sockets instead, and both say so. The suite itself needs the call.
+# shm needs memory that it can share. tcp uses sockets instead, and both log this. The suite itself needs the call.
 pingpong() { # PROVIDER: what the client says
     local server
     FI_LOG_LEVEL=warn "$refuse" memfd_create -- "$library/fi_pingpong" -p "$1" -e rdm -I 10 -S 64 -B "$port" >"$folder/server" 2>&1 &

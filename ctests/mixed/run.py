@@ -35,9 +35,9 @@ SIDES = (*MIXED, "ours-ours")
 OURS_SERVES = ("ours-other", "ours-ours")
 CONTROL = "other-other"
 
-# The lowest limit that is possible: messages above it are offered first, by a sender on that side.
+# The lowest possible limit: a sender on that side announces messages above it first.
 LOW = {"FI_TCP_MAX_SAVED_SIZE": "16384"}
-# Two of ours would leave the wire, which is what all this is about.
+# Two processes of ours would share memory, but the wire is the subject of these tests.
 WIRE = {"FI_TCP_SHARED_MEMORY": "0"}
 MEMORY = {"FI_TCP_SHARED_MEMORY": "1"}
 
@@ -98,7 +98,7 @@ def layered(name, provider, sizes, atomics=("atomics",), **more):
         return Case(f"{name} {what}", program, *options, provider=provider, **(more | further))
 
     largest = max(sizes)
-    # Upstream's rxd does not finish large ones that are received in another order than they came in.
+    # Upstream's rxd does not finish large messages that are received in another order than they were sent.
     kept = sizes if name == "rxm" else [size for size in sizes if size < 16384]
     for kind, options in (("tagged", ["tagged"]), ("untagged", [])):
         yield case(f"{kind} ping-pong", "pingpong", "rounds=3", *options, sizes=sizes)
@@ -108,7 +108,7 @@ def layered(name, provider, sizes, atomics=("atomics",), **more):
         yield case(f"{kind} window", "window", "rounds=3", *options, sizes=sizes, limit=60)
         yield case(f"{kind} data", "data", *options, sizes=sizes)
         yield case(f"{kind} inject", "inject", "rounds=20", *options, sizes=[0, 1, 63, 64])
-    # Upstream's rxd does not finish an access to nothing.
+    # Upstream's rxd does not finish an access of zero bytes.
     some = sizes if name == "rxm" else [size for size in sizes if size]
     yield case("rma", "rma", sizes=some)
     yield case("rma, delivery complete", "rma", "delivery", sizes=some)
@@ -157,11 +157,12 @@ def udp():
     yield Case("udp inject", "inject", "dgram", "rounds=50", provider="udp", sizes=DATAGRAMS)
 
 
-# Left out on purpose, since upstream cannot do it: more than 64 unexpected tagged messages of a peer (it stops reading for
-# good); an untagged message that only ends after another that has no receive yet (its receiver keeps none and stops reading,
-# acknowledgements and read responses included); wrong keys (the writer is told success, then loses the connection); wildcard
-# listeners (a peer is known by the address it connects from); operations to a peer that is gone (it tries for ever). Every
-# process here has a process id of its own, which upstream needs to tell a restart from a repetition.
+# Left out on purpose, because upstream cannot do it: more than 64 unexpected tagged messages of a peer (it stops
+# reading for good); an untagged message that only ends after another that has no receive yet (its receiver keeps none
+# and stops reading, acknowledgements and read responses included); wrong keys (the writer gets a success, then loses
+# the connection); wildcard listeners (a peer is identified by the address from which it connects); operations to a peer
+# that is gone (it tries for ever). Every process here has a process id of its own, which upstream needs to distinguish
+# a restart from a repetition.
 CASES = [
     *messages("tagged", "tagged"),
     *messages("untagged"),
@@ -180,13 +181,13 @@ CASES = [
     Case("crossing, tagged, among ours", "crossing", "tagged", "rounds=1000", sides=("ours-ours",), limit=60),
     Case("crossing, tagged, often", "crossing", "tagged", "rounds=5000", limit=300, long=True),
     Case("crossing, untagged, often", "crossing", "rounds=1000", limit=120, long=True),
-    # Ours is the one that lives on. An upstream survivor tries to connect for ever, without an error.
+    # Our process is the survivor. An upstream survivor tries to connect for ever, without an error.
     *(Case(f"restart, {kind}, the {first} first{often}", "restart", *options, *connects, "delivery", f"rounds={rounds}",
            server={"FI_TCP_CONN_TIMEOUT": "500"}, sides=OURS_SERVES, limit=60, long=bool(often))
       for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))
       for first, connects in (("server", []), ("client", ["client_first"]))
       for rounds, often in ((7, ""), (70, ", often"))),
-    # The same of upstream, as far as it goes: the client dies while nothing is under way.
+    # The same with an upstream survivor, as far as possible: the client dies while nothing is in flight.
     *(Case(f"restart, {kind}, idle, the other survives", "restart", *options, "delivery", "rounds=3",
            sides=("other-ours", CONTROL), long=True)
       for kind, options in (("tagged", ["tagged"]), ("untagged", []), ("msg", ["msg"]))),
@@ -257,7 +258,7 @@ class Side:
         try:
             self.process.stdin.write(text.encode() + b"\n")
         except BrokenPipeError:
-            pass  # its own end says why
+            pass  # its own end shows the reason
 
     def check_library(self, version, path):
         wanted = (self.library / "libfabric.so.1").resolve()

@@ -161,7 +161,7 @@ void wait_op(struct link *link, struct op *op);   // without an error
 struct fi_cq_tagged_entry wait_remote(struct link *link);
 void nothing_more(struct link *link);             // no surplus completion comes
 
-// Plain calls, tagged or not, as the options say.
+// Plain calls, tagged or untagged according to the options.
 bool try_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op); // false: not now
 void post_send(struct link *link, const void *mem, size_t len, uint64_t tag, struct op *op);
 void post_recv(struct link *link, void *mem, size_t len, uint64_t tag, struct op *op);

@@ -5,7 +5,7 @@ import numpy as np
 from rank import MPI, expect, expect_array, hangs_on_upstream, run_all, wrong
 
 MIB = 1 << 20
-# MPICH keeps a part of the tag for itself; its upper bound is asked, never assumed.
+# MPICH reserves a part of the tag, so the upper bound is queried, never assumed.
 ORDER_MESSAGES = 500
 
 
@@ -230,7 +230,7 @@ def deep(comm, posted_first, depth=10_000):
     if comm.rank == 0:
         got = np.zeros(depth, dtype=np.int64)
         if not posted_first:
-            # The last message in has tag `depth`; those before it are unexpected by then.
+            # The last message to arrive has tag `depth`; the messages before it are unexpected by then.
             comm.Recv(np.zeros(1, dtype=np.int64), source=1, tag=depth)
         order = range(depth) if posted_first else reversed(range(depth))
         requests = [comm.Irecv(got[tag : tag + 1], source=1, tag=tag) for tag in order]

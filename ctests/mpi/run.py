@@ -23,25 +23,25 @@ from launch import Failed, Library, main_with_message, run  # noqa: E402  (found
 
 PROGRAMS = ("point_to_point", "datatypes", "collectives", "communicators", "one_sided", "threads")
 
-# Each of its checks is a job: it is about how jobs end.
+# Each of its checks is a job, because it tests how jobs end.
 SHORT_LIVES = "short_lives"
-# Such a job takes a second. One that hangs is to be found before many of them make an hour.
+# Such a job takes a second. One that hangs must be found before many of them take an hour.
 LIFE_LIMIT = 20
 
 # Paths inside a provider.
 PATHS = {
     "tcp": {
-        # Tagged messages above 16 KiB ask first: ready-to-send, clear-to-send, data.
+        # Tagged messages above 16 KiB use a rendezvous: ready-to-send, clear-to-send, data.
         "rendezvous": {"FI_TCP_MAX_SAVED_SIZE": "16384"},
         # Every frame is a system call of its own, in both directions.
         "unbuffered": {"FI_TCP_STAGING_SBUF_SIZE": "0", "FI_TCP_PREFETCH_RBUF_SIZE": "0"},
         "small_inject": {"FI_TCP_MAX_INJECT": "16"},
-        # The ranks of one host talk as those of several do.
+        # The ranks of one host communicate as those of several hosts do.
         "sockets": {"FI_TCP_SHARED_MEMORY": "0"},
     },
     "shm": {
         "rendezvous": {"FI_SHM_MAX_SAVED_SIZE": "16384"},
-        # Rings that are full most of the time.
+        # Rings are full most of the time.
         "small_ring": {"FI_SHM_RING_SIZE": "4096"},
         "no_cma": {"FI_SHM_DISABLE_CMA": "1"},
     },
@@ -53,9 +53,10 @@ PATHS["tcp;ofi_rxm"] = {
     "segments": {"FI_OFI_RXM_BUFFER_SIZE": "512", "FI_OFI_RXM_SAR_LIMIT": "1000000"},
 }
 PATHS["udp;ofi_rxd"] = {}
-# It has no RMA: MPICH makes one-sided operations of messages, and with 4 ranks crashes there, over tcp without RMA too.
+# It has no RMA: MPICH implements one-sided operations by messages, and with 4 ranks crashes there, over tcp without RMA
+# too.
 PATHS["sm2"] = PATHS["shm"]
-# tcp's transport; all that it has is there for who asks for nothing.
+# tcp's transport with all its features by default.
 PATHS["sockets"] = PATHS["tcp"]
 
 
@@ -65,11 +66,11 @@ def variants_of(provider):
     return {
         "plain": {},
         **PATHS[provider],
-        # A thread of MPICH's that makes progress all the time beside the application's.
+        # An MPICH thread that drives progress all the time, beside the application's thread.
         "progress_thread": {"MPIR_CVAR_ASYNC_PROGRESS": "1"},
         # Several domains, endpoints and CQs in each process.
         "four_vcis": {"MPIR_CVAR_CH4_NUM_VCIS": "4"},
-        # What MPICH leaves off for tcp, because libfabric's tcp has it not; it is on for shm.
+        # Features that MPICH leaves off for tcp, because libfabric's tcp lacks them; they are on for shm.
         "atomics": {offer_all: "1", "MPIR_CVAR_CH4_OFI_ENABLE_ATOMICS": "1"},
         "scalable_endpoints": {offer_all: "1", "MPIR_CVAR_CH4_OFI_ENABLE_SCALABLE_ENDPOINTS": "1",
                                "MPIR_CVAR_CH4_NUM_VCIS": "4"},
@@ -77,7 +78,7 @@ def variants_of(provider):
     }
 
 
-# Those that MPICH gives up without a word where the provider cannot serve them, and what its summary says where it does.
+# Features that MPICH silently gives up if the provider does not support them, and the line of its summary if it does.
 IN_FORCE = {
     "atomics": "MPIDI_OFI_ENABLE_ATOMICS: 1",
     "scalable_endpoints": "MPIDI_OFI_ENABLE_SCALABLE_ENDPOINTS: 1",

@@ -3,7 +3,7 @@
 # run.sh FOLDER PYTHON BUILD: the libfabric plug-in of NIXL's wheel (PyPI: nixl-cu12) on the library in FOLDER. Two agents, a
 # process each, write and read memory over tcp and over sockets, and check the bytes; agents.py prints the rates. PYTHON is an
 # interpreter with numpy. The wheel is unpacked into BUILD. The plug-in is linked with CUDA; stubs without a device are made
-# here. The plug-in asks for node FABRIC_1.10 and for API 1.18.
+# here. The plug-in requires node FABRIC_1.10 and API 1.18.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 library=$(realpath "${1:?usage: run.sh FOLDER PYTHON BUILD}")
@@ -23,13 +23,13 @@ if [ "$(cat "$packages/made-from" 2>/dev/null)" != "$wheel" ]; then
     rm -rf "$packages"
     mkdir -p "$build"
     say "pip install $wheel (70 MB, once)"
-    # Without what it requires: PyTorch is not needed for memory of the host.
+    # Dependencies are left out: PyTorch is not needed for host memory.
     limited 600 "pip install" "$python" -m pip install --disable-pip-version-check -q --no-deps --only-binary :all: \
         --target "$packages" "$wheel" || skip "the wheel $wheel cannot be had for $("$python" --version)"
     echo "$wheel" >"$packages/made-from"
 fi
 
-# A CUDA driver and run time that have no device, with the functions that the plug-in imports. 100: CUDA_ERROR_NO_DEVICE.
+# A CUDA driver and runtime without a device, with the functions that the plug-in imports. 100: CUDA_ERROR_NO_DEVICE.
 mkdir -p "$stubs"
 cat >"$stubs/cuda.c" <<'C'
 int cuCtxSetCurrent(void *context) { return 100; }

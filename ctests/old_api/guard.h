@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Memory that begins behind a page without access and ends before another, as near as its alignment lets it: who goes
-// beyond, for one byte, dies with a line that names the struct. What is before it in its page is checked at the end.
+// Memory between two pages without access, as close to the second one as its alignment permits. A read or write one
+// byte beyond it ends the process with a line that names the struct. The bytes before it in its page are checked at the
+// end.
 
 #ifndef OLD_API_GUARD_H
 #define OLD_API_GUARD_H
@@ -18,12 +19,12 @@ enum { GUARDS = 512, PAGE = 4096, BEFORE = 0x5a };
 
 static struct guard {
 	const char *what;
-	char *pages; // one without access, one with, one without
+	char *pages; // one page without access, one with, one without
 	size_t size;
 } guards[GUARDS];
 static int guard_count;
 
-// Only what may be called in a handler; sprintf into a local buffer is, as glibc has it.
+// Only functions that a signal handler may call; glibc's snprintf into a local buffer is one.
 static void guard_hit(int signal, siginfo_t *info, void *context)
 {
 	char *at = info->si_addr, line[160];
@@ -56,7 +57,7 @@ static void guard_init(void)
 	sigaction(SIGBUS, &action, NULL);
 }
 
-// `size` bytes, all `fill`.
+// Allocates `size` bytes, all set to `fill`.
 static void *guarded_bytes(const char *what, size_t size, int fill)
 {
 	char *pages = mmap(NULL, 3 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,14 +77,14 @@ static void *guarded_copy_of(const char *what, const void *from, size_t size)
 	return memcpy(guarded_bytes(what, size, 0), from, size);
 }
 
-// What a program has on its stack: not zero.
+// Stands for uninitialised memory on a program's stack, which is not zero.
 #define GARBAGE 0xa5
 #define GUARDED(type) ((type *) guarded_bytes(#type, sizeof(type), 0))
 #define GUARDED_GARBAGE(type) ((type *) guarded_bytes(#type, sizeof(type), GARBAGE))
 #define GUARDED_COPY(from) ((__typeof__(from)) guarded_copy_of(#from, (from), sizeof(*(from))))
 #define GUARDED_ARRAY(type, count) ((type *) guarded_bytes(#type "[" #count "]", (count) * sizeof(type), 0))
 
-// How many pieces of guarded memory have something else in front of them than at first.
+// Number of guarded pieces whose preceding bytes have changed.
 static int guards_broken(void)
 {
 	static char before[PAGE];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// fi_getinfo(3), fi_fabric(3), fi_domain(3): what a program of that time asks with, and what it is answered.
+// fi_getinfo(3), fi_fabric(3), fi_domain(3): hints of a program of that time, and the results.
 
 #ifndef OLD_API_INFO_H
 #define OLD_API_INFO_H
@@ -8,7 +8,7 @@
 
 static void version(void)
 {
-	// The newest, whoever asks.
+	// The newest version, whatever the caller's release is.
 	CHECK(old_version() >= FI_VERSION(2, 6));
 }
 
@@ -32,7 +32,7 @@ static void getinfo_reads_no_more_than_the_hints_of_its_time(void)
 	hints->domain_attr->cq_data_size = 8;
 	EQUAL(old_getinfo(API, NULL, NULL, 0, hints, &list), 0);
 	for (struct fi_info *entry = list; entry; entry = entry->next) {
-		// Or tcp;ofi_rxm.
+		// Either tcp or tcp;ofi_rxm.
 		CHECK(!strncmp(entry->fabric_attr->prov_name, "tcp", 3));
 		EQUAL(entry->ep_attr->type, FI_EP_RDM);
 		CHECK(entry->tx_attr->iov_limit >= 2 && entry->rx_attr->iov_limit >= 2);
@@ -99,7 +99,7 @@ static void mr_mode_is_an_enumeration_first_and_bits_from_1_5_on(void)
 #if SINCE(1, 5)
 	EQUAL(mr_mode_of(FI_MR_UNSPEC), 0);
 	EQUAL(mr_mode_of(FI_MR_BASIC | FI_MR_LOCAL), -FI_ENODATA);
-	// What the provider does not need is taken off.
+	// Bits that the provider does not need are removed.
 	CHECK(mr_mode_of(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY) >= 0);
 #else
 	EQUAL(mr_mode_of(FI_MR_UNSPEC), FI_MR_BASIC);
@@ -126,7 +126,7 @@ static void dupinfo_copies_structs_of_its_time(void)
 	CHECK(copy->domain_attr->name != mine->domain_attr->name);
 	CHECK(copy->src_addrlen == sizeof(struct sockaddr_in) && copy->src_addr != mine->src_addr);
 	CHECK(!memcmp(copy->src_addr, mine->src_addr, mine->src_addrlen));
-	// Text from what the library itself made, in whatever layout the caller sees it.
+	// Text of a struct that the library made, in the layout that the caller sees.
 	CHECK(strstr(old_tostr(copy, FI_TYPE_INFO), "FI_EP_MSG"));
 	old_freeinfo(copy);
 	old_freeinfo(list);
@@ -141,7 +141,7 @@ static void fabric_and_domain_take_attributes_of_their_time(void)
 	open_fabric(&w, FI_EP_RDM, FI_MR_UNSPEC);
 	NEED(w.fabric->ops->domain(w.fabric, w.info, &w.domain, &w));
 	CHECK(w.domain->fid.context == &w);
-	// As little as the domain's name is enough: the rest asks for nothing.
+	// The domain's name alone is enough, because the other members request nothing.
 	w.info->tx_attr = NULL;
 	w.info->rx_attr = NULL;
 	w.info->ep_attr = NULL;

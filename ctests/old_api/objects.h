@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A fabric with one domain and two endpoints on the loopback interface, opened as a program of that time does it; each
-// struct that it hands over ends before a page without access.
+// A fabric with one domain and two endpoints on the loopback interface, opened as a program of that time does it. Each
+// struct that the program passes ends before a page without access.
 
 #ifndef OLD_API_OBJECTS_H
 #define OLD_API_OBJECTS_H
@@ -13,7 +13,7 @@
 #include "guard.h"
 #include "tables.h"
 
-// A test cannot go on without it.
+// The test cannot continue if this fails.
 #define NEED(call) need((call), #call, __FILE__, __LINE__)
 
 static inline void need(long long result, const char *what, const char *file, int line)
@@ -24,7 +24,7 @@ static inline void need(long long result, const char *what, const char *file, in
 	}
 }
 
-// Conditions are looked at until they hold or half a minute has gone.
+// Polls until the condition holds, at most half a minute.
 static inline bool in_time(void)
 {
 	static time_t end;
@@ -51,7 +51,7 @@ static struct fi_info *hints_for(enum fi_ep_type type, int mr_mode)
 	return hints;
 }
 
-// What fi_getinfo returns in structs of the caller's own headers.
+// Copies an entry of fi_getinfo into structs of the caller's own headers.
 static struct fi_info *old_copy(const struct fi_info *entry)
 {
 	struct fi_info *copy = GUARDED_COPY((struct fi_info *) entry);
@@ -85,7 +85,7 @@ static void open_fabric(struct world *w, enum fi_ep_type type, int mr_mode)
 	struct fi_info *hints = hints_for(type, mr_mode);
 	struct fi_eq_attr *eq_attr = GUARDED(struct fi_eq_attr);
 
-	// The bit of 2.0 is the one of 1.0: numeric name, source.
+	// The bits for numeric name and source are the same in 1.0 and 2.0.
 	NEED(old_getinfo(API, "127.0.0.1", "0", FI_SOURCE, hints, &w->list));
 	old_freeinfo(hints);
 	w->info = old_copy(w->list);
@@ -155,7 +155,7 @@ static void close_all(struct world *w)
 	old_freeinfo(w->list);
 }
 
-// Posts; a library may ask for another try as long as the connection is not up.
+// Posts; the library may return -FI_EAGAIN until the connection is up.
 #define POST(w, call) \
 	do { \
 		ssize_t posted; \
@@ -164,7 +164,7 @@ static void close_all(struct world *w)
 		need(posted, #call, __FILE__, __LINE__); \
 	} while (0)
 
-// The next completion; false for an error entry.
+// Reads the next completion; returns false for an error entry.
 static bool next_entry(struct world *w, struct fi_cq_tagged_entry *entry)
 {
 	ssize_t ret;

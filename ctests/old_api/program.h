@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// One program, compiled once for each of several generations of the headers: with their structs, their tables and their
-// symbol nodes, and opening with their API version.
+// One program, compiled once for each of several generations of headers: with their structs, tables and symbol nodes.
+// Objects are opened with their API version.
 
 #define _GNU_SOURCE
 
@@ -8,7 +8,7 @@
 #include "queues.h"
 #include "regions.h"
 
-// Runs in a process of its own, so its guards are looked at in the end.
+// Runs in a separate process, whose guards are checked at the end.
 #define GUARDED_TEST(function) \
 	static void function##_guarded(void) \
 	{ \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// fi_cq(3), fi_eq(3), fi_av(3) and the small structs beside them: attributes in, entries out, the error entries as long
-// as they were at that time.
+// fi_cq(3), fi_eq(3), fi_av(3) and the related small structs: attributes in, entries out, the error entries with their
+// length at that time.
 
 #ifndef OLD_API_QUEUES_H
 #define OLD_API_QUEUES_H
@@ -38,7 +38,7 @@ static void attributes_are_read_as_long_as_they_are(void)
 	av->count = 8;
 	av_before = *av;
 	NEED(w.domain->ops->av_open(w.domain, av, &an_av, NULL));
-	// The type in force is the one thing written.
+	// Only the effective type is written.
 	EQUAL(av->type, FI_AV_TABLE);
 	av->type = FI_AV_UNSPEC;
 	CHECK(!memcmp(av, &av_before, sizeof(*av)));
@@ -57,7 +57,7 @@ static void contexts_take_attributes_of_their_time(void)
 	struct fid_stx *stx = NULL;
 
 	open_rdm(&w, FI_MR_UNSPEC);
-	// Offered or refused, but read no further than they are long.
+	// Whether offered or refused, the structs are read only up to their length.
 	if (!w.domain->ops->srx_ctx(w.domain, GUARDED_COPY(w.info->rx_attr), &ep, NULL))
 		close_fid(ep);
 	if (!w.domain->ops->stx_ctx(w.domain, GUARDED_COPY(w.info->tx_attr), &stx, NULL))
@@ -89,7 +89,7 @@ static void a_message_goes_through_structs_of_its_time(void)
 		ssize_t ret = w.cq->ops->readfrom(w.cq, entry, 1, from);
 
 		if (ret == -FI_EAGAIN) {
-			// fi_trywait came with 1.3; until then the descriptor was all there was.
+			// fi_trywait came with 1.3; earlier programs had only the descriptor.
 #if SINCE(1, 3)
 			struct fid **fids = GUARDED(struct fid *);
 			struct pollfd polls = {*fd, POLLIN, 0};
@@ -126,7 +126,7 @@ static void aliases_and_wait_objects(void)
 	close_all(&w);
 }
 
-// Everything that a program of that time finds in an error entry.
+// All members of an error entry that a program of that time can read.
 static void check_cq_error(const struct fi_cq_err_entry *entry, void *context, int err, size_t olen)
 {
 	CHECK(entry->op_context == context);
@@ -154,7 +154,7 @@ static void cq_errors_are_as_long_as_at_their_time(void)
 	open_rdm(&w, FI_MR_UNSPEC);
 	make_cq_error(&w, in, out);
 #if SINCE(1, 5)
-	// No buffer: whatever err_data points to is ignored, and what comes back belongs to the library.
+	// Without a buffer: err_data is ignored on input, and points to memory of the library on output.
 	entry->err_data_size = 0;
 #endif
 	EQUAL(w.cq->ops->readerr(w.cq, entry, 0), 1);
@@ -168,7 +168,7 @@ static void cq_errors_are_as_long_as_at_their_time(void)
 #endif
 	EQUAL(w.cq->ops->readerr(w.cq, entry, 0), -FI_EAGAIN);
 
-	// The same with a buffer of the caller's.
+	// The same with a buffer of the caller.
 	entry = GUARDED_GARBAGE(struct fi_cq_err_entry);
 	POST(&w, w.ep[1]->msg->recv(w.ep[1], in, 4, NULL, FI_ADDR_NOTAVAIL, in));
 	NEED(w.ep[1]->ops->cancel(&w.ep[1]->fid, in));
@@ -180,7 +180,7 @@ static void cq_errors_are_as_long_as_at_their_time(void)
 		entry->err_data = data;
 		entry->err_data_size = 16;
 		EQUAL(w.cq->ops->readerr(w.cq, entry, 0), 1);
-		// The buffer stays the caller's, however little is put in.
+		// The buffer stays the caller's, even if little is stored in it.
 		CHECK(entry->err_data == data);
 		EQUAL(entry->err_data_size, 0);
 		CHECK(*data == 0x77 && data[15] == 0x77);
@@ -201,7 +201,7 @@ static uint32_t next_event(struct fid_eq *eq, void *entry, size_t length, ssize_
 	return *copied < 0 ? 0 : *event;
 }
 
-// What the caller of fi_eq_readerr brings for the bytes of a refusal, and what becomes of it.
+// The buffer that the caller passes to fi_eq_readerr for the data of a refusal.
 enum room { NO_ROOM, NO_BUFFER, LITTLE, ENOUGH };
 
 static void check_refusal(struct fid_eq *eq, struct fid_ep *ep, enum room room)
@@ -226,7 +226,7 @@ static void check_refusal(struct fid_eq *eq, struct fid_ep *ep, enum room room)
 	CHECK(taken || mine[0] == 0x77);
 }
 
-// The endpoint is told no by a listener at `addr`.
+// A listener at `addr` rejects the endpoint.
 static void be_refused(struct world *w, struct fid_pep *pep, struct sockaddr_in *addr, enum room room)
 {
 	struct fi_eq_cm_entry *request = guarded_bytes("struct fi_eq_cm_entry", sizeof(*request) + 5, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// fi_mr(3): attributes as long as they were, keys and addresses as the registration mode of that time has them.
+// fi_mr(3): attributes with their length at that time; keys and addresses as its registration mode defines them.
 
 #ifndef OLD_API_REGIONS_H
 #define OLD_API_REGIONS_H
@@ -44,7 +44,7 @@ static void regattr_reads_no_more_than_an_attr_of_its_time(void)
 	EQUAL(mr->key, 77);
 	EQUAL(w.domain->mr->regattr(&w.domain->fid, attr, 0, &same), -FI_ENOKEY);
 	close_fid(mr);
-	// The same by the other calls.
+	// The same with the other calls.
 	NEED(w.domain->mr->reg(&w.domain->fid, memory, 64, REMOTE, 0, 77, 0, &mr, &w));
 	CHECK(mr->key == 77 && mr->fid.context == &w);
 	close_fid(mr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// Handles and their tables as a program of that time knows them, through which its inline functions call, and the symbols
-// it was linked to.
+// Handles and their tables as a program of that time has them: its inline functions call through these tables. Also the
+// symbols to which it was linked.
 
 #ifndef OLD_API_TABLES_H
 #define OLD_API_TABLES_H
@@ -166,7 +166,7 @@ struct fi_ops_av {
 	int (*remove)(struct fid_av *, fi_addr_t *, size_t, uint64_t);
 	int (*lookup)(struct fid_av *, fi_addr_t, void *, size_t *);
 	const char *(*straddr)(struct fid_av *, const void *, char *, size_t *);
-	// more since 1.9
+	// longer since 1.9
 };
 
 struct fid_ep {
@@ -222,7 +222,7 @@ struct fi_ops_msg {
 	ssize_t (*sendv)(struct fid_ep *, const struct iovec *, void **, size_t, fi_addr_t, void *);
 	ssize_t (*sendmsg)(struct fid_ep *, const struct fi_msg *, uint64_t);
 	ssize_t (*inject)(struct fid_ep *, const void *, size_t, fi_addr_t);
-	// more, never changed
+	// continues, unchanged so far
 };
 
 struct fi_ops_rma {
@@ -233,10 +233,10 @@ struct fi_ops_rma {
 	ssize_t (*write)(struct fid_ep *, const void *, size_t, void *, fi_addr_t, uint64_t, uint64_t, void *);
 	ssize_t (*writev)(struct fid_ep *, const struct iovec *, void **, size_t, fi_addr_t, uint64_t, uint64_t, void *);
 	ssize_t (*writemsg)(struct fid_ep *, const struct fi_msg_rma *, uint64_t);
-	// more, never changed
+	// continues, unchanged so far
 };
 
-// The symbols of the release: node 1.0 up to 1.4, then as the structs of fi_info grew.
+// The symbols of the release: node 1.0 up to 1.4, later nodes as the structs of fi_info grew.
 #if SINCE(2, 5)
 #define INFO_NODE "FABRIC_1.9"
 #elif SINCE(2, 0)

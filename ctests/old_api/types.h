@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// The structs and numbers of the public headers as a program of API_MAJOR.API_MINOR was compiled with them. Declared here
-// once more, so that nothing of include/ can make up for what the library gets wrong about its old callers.
+// The structs and numbers with which a program of API_MAJOR.API_MINOR was compiled. They are declared here again, so
+// that include/ cannot hide mistakes that the library makes with old callers.
 
 #ifndef OLD_API_TYPES_H
 #define OLD_API_TYPES_H
@@ -51,7 +51,7 @@ enum fi_cq_format { FI_CQ_FORMAT_UNSPEC, FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG,
 		    FI_CQ_FORMAT_TAGGED };
 enum fi_cq_wait_cond { FI_CQ_COND_NONE };
 enum fi_cntr_events { FI_CNTR_EVENTS_COMP };
-// An enumeration at first, a set of bits since 1.5; the same four bytes.
+// First an enumeration, since 1.5 a set of bits; the same four bytes.
 enum { FI_MR_UNSPEC, FI_MR_BASIC, FI_MR_SCALABLE, FI_MR_LOCAL = 1 << 2, FI_MR_VIRT_ADDR = 1 << 4,
        FI_MR_ALLOCATED = 1 << 5, FI_MR_PROV_KEY = 1 << 6 };
 
@@ -296,7 +296,7 @@ struct fi_msg_rma {
 	uint64_t data;
 };
 
-// The sizes that were measured in the releases themselves.
+// Sizes that were measured in the releases.
 #define SIZE_IS(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
 SIZE_IS(fi_info, SINCE(1, 7) ? 120 : 112);
 SIZE_IS(fi_tx_attr, SINCE(1, 9) ? 80 : 72);

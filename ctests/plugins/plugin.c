@@ -43,7 +43,7 @@ static int fabric_close(struct fid *fid)
 static struct fi_ops fabric_fid_ops = {.size = sizeof(struct fi_ops), .close = fabric_close};
 static struct fi_ops_fabric fabric_ops = {.size = sizeof(struct fi_ops_fabric)};
 
-// Not every build of this file uses all.
+// Some builds of this file do not use all of these.
 #define MAYBE __attribute__((unused))
 
 MAYBE static int open_fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void *context)

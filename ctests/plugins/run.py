@@ -70,7 +70,7 @@ def l15_what_fi_provider_leaves_out(case):
     case.make("A/libverbs-fi.so", "verbs")
     case.make("A/libaaa-fi.so", "aaa")
     answer = case.ask(path="D/A", FI_PROVIDER="tcp")
-    # aaa is no known name, so the file must be opened to find its name.
+    # aaa is an unknown name, so the file must be opened to find its name.
     equal(answer.started(), ["aaa"])
     equal(set(answer.entries), {"tcp", "tcp;ofi_rxm"})
     check(answer.logged("libverbs-fi.so", "FI_PROVIDER_OPEN=all"), "no line")
@@ -92,7 +92,7 @@ def l18_a_file_that_is_reached_twice(case):
     equal(answer.of("x"), ["x"])
     equal([line for line in answer.said if "cleanup" in line], ["x: cleanup"])
     check(answer.logged("opened before"), "no line")
-    # It is preferred nevertheless.
+    # It is still preferred.
     case.make("B/libold-fi.so", "dup", 1)
     case.make("B/libnew-fi.so", "dup", 9)
     versions = [version for name, version in case.ask(path="D/B:+D/B/libold-fi.so").providers if name == "dup"]
@@ -284,7 +284,7 @@ def fi_info_shows_files(case):
 def names_do_not_reach_the_terminal_as_they_are(case):
     if not (case.library / "fi_info").exists():
         return "there is no fi_info beside the library"
-    # fi_info asks for the interface of its release, which a plug-in must have.
+    # fi_info requests the interface of its release, which a plug-in must support.
     case.make("A/libx-fi.so", r"x\x1b[2J\ny", api=f"FI_VERSION({RELEASE.interface.replace('.', ', ')})")
     env = dict(os.environ, LD_LIBRARY_PATH=str(case.library), FI_PROVIDER_PATH=str(case.folder / "A"), FI_LOG_LEVEL="info")
     for arguments in ([], ["-v"], ["-l"], ["--table"], ["--json"]):

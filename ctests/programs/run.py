@@ -29,9 +29,9 @@ PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 MPI4PY = "mpi4py==4.1.2"
 
-# Chosen only if they are named; and several ranks may share a core.
+# Used only if they are named; and several ranks may share a core.
 OPEN_MPI = ["--oversubscribe", "--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "mtl_ofi_provider_include", "tcp"]
-# Messages as well as one-sided operations over btl ofi: mtl ofi asks for FI_REMOTE_COMM, which shm has not.
+# Messages as well as one-sided operations go over btl ofi: mtl ofi requires FI_REMOTE_COMM, which shm lacks.
 OPEN_MPI_SHM = ["--oversubscribe", "--mca", "pml", "ob1"]
 
 
@@ -135,7 +135,7 @@ class World:
         return folder
 
 
-# Failures that the same program has on the libfabric that it brings along.
+# Failures that the same program has on its own libfabric, too.
 FORTRAN = r"testGetFortranInfo .*"
 REVOKE = r"testRevoke \(test_ulfm.*"
 # MPICH 5 hangs in one run of twenty, on any libfabric: a probe for any source finds a message of the peer, and the receive
@@ -179,14 +179,14 @@ ROOT_ALLOWED = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM":
 
 def open_mpi_suite(world, ranks, provider="tcp"):
     bin_folder = world.open_mpi() / "bin"
-    # One-sided operations over btl ofi, which asks for atomics and delivery.
+    # One-sided operations over btl ofi, which requires atomics and delivery.
     one_sided = ["--mca", "btl", "ofi,self", "--mca", "btl_ofi_provider_include", provider, "--mca", "btl_ofi_mode", "2"]
     chosen = {"tcp": OPEN_MPI, "shm": OPEN_MPI_SHM}[provider]
     return mpi4py_suite(world, [bin_folder / "mpiexec", *chosen, *one_sided, bin_folder / "python"], ranks, [REVOKE],
                         FI_PROVIDER=provider, **ROOT_ALLOWED)
 
 
-# By itself mtl ofi leaves out everything whose name begins with `tcp`, so it has to be named.
+# By default mtl ofi excludes every provider whose name begins with `tcp`, so it has to be named.
 RXM = "tcp;ofi_rxm"
 OPEN_MPI_RXM = [*OPEN_MPI[:-1], RXM]
 
@@ -249,7 +249,7 @@ HPL.out output file name (if any)
 0 number of additional blocking sizes for PTRANS
 0 values of NB
 """
-# What is computed, not how fast.
+# The results are checked, not the speed.
 HPCC_VALUES = re.compile(r"^(\w*(?:Success|[Rr]esid|norm|Error|error|eps|maxErr)\w*)=(.*)$", re.MULTILINE)
 
 
@@ -299,7 +299,7 @@ def nixl(world, _ranks):
     return "all bytes of writes and reads of 1 to 16777216 bytes are right"
 
 
-# Client and server, but for multinode, which is started as often as it has ranks.
+# Client and server, except for multinode, which is started once for each rank.
 # fi_rdm_multi_domain is not among them: it enables endpoints for messages without a receive queue, which is -FI_ENOCQ, on
 # libfabric's tcp too.
 FABTESTS = ["fi_multi_ep -e rdm", "fi_multi_ep -e msg",
@@ -327,7 +327,8 @@ def fabtests(world, ranks):
     return f"{passed} of {len(FABTESTS + MULTINODE)} cases, and {calls} calls of fi_rdm_stress"
 
 
-# What each client of fi_rdm_stress asks of the server: messages, injected and tagged ones, reads and writes of the server.
+# The operations that each client of fi_rdm_stress requests from the server: messages, injected and tagged ones, reads
+# and writes.
 STRESS = [{"op": "hello"}, *({"op": f"{op}_{way}", "size": size} for op, size in
                              (("msg", 1000), ("tag", 100000), ("read", 1 << 20), ("write", 1 << 20))
                              for way in ("req", "resp")),
@@ -340,7 +341,7 @@ def stress(world, folder):
     control.write_text(json.dumps(STRESS))
     command = [Path(folder, "fi_rdm_stress"), "-p", "tcp", "-s", "127.0.0.1"]
     with log.open("w") as out:
-        # It serves until it is stopped.
+        # The server runs until it is stopped.
         server = subprocess.Popen([str(word) for word in command], env=world.environment(), stdout=out, stderr=out)
     try:
         time.sleep(1)
@@ -426,7 +427,7 @@ def main():
     parser.add_argument("--record", type=Path)
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_args()
-    # Without these Python would end at once, and leave behind what it has started.
+    # Without these Python would end at once, and leave its child processes running.
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     world = World(args)

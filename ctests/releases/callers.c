@@ -27,7 +27,7 @@
 
 static const char *const providers[] = {"tcp", "shm"};
 
-// `from` in front of a page without access. Never given back: the process is short.
+// Copies `from` to the end of a page before a page without access. Never freed, because the process is short-lived.
 static void *guarded(const void *from, size_t size)
 {
 	size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -121,7 +121,7 @@ static fi_addr_t know(struct side *side, struct side *peer)
 	return addr;
 }
 
-// One message from a to b, seen by b's queue and counter.
+// One message from a to b, which the queue and the counter of b report.
 static void messages(const char *provider)
 {
 	struct side a, b;
@@ -134,7 +134,7 @@ static void messages(const char *provider)
 	fi_addr_t to = know(&a, &b);
 
 	EQUAL(fi_trecv(b.ep, in, sizeof in, NULL, FI_ADDR_UNSPEC, 7, 0, &b), 0);
-	// The alarm of the test is its limit.
+	// The alarm of the test limits the time.
 	while (sent == -FI_EAGAIN) {
 		sent = fi_tsend(a.ep, out, sizeof out, NULL, to, 7, &a);
 		fi_cq_read(b.cq, &entry, 0);
@@ -159,7 +159,7 @@ static void messages_of_each(void)
 		messages(providers[i]);
 }
 
-// The texts read no more than the caller has, and say nothing of what it does not know.
+// The texts read no more than the caller's structs, and contain nothing that the caller's headers lack.
 static void texts(void)
 {
 	struct fi_info *info = own(find("tcp"));
@@ -184,7 +184,7 @@ static void texts(void)
 	}
 }
 
-// All bits are no proof of longer structs: programs set them to say that they are ready for anything.
+// If all bits are set, that does not prove longer structs: programs set them to accept anything.
 static void texts_of_all_bits(void)
 {
 	struct fi_domain_attr domain;
@@ -272,7 +272,7 @@ static void new_calls(const char *provider)
 	close_side(&side);
 }
 
-// The context of a device is looked at only where the flag says that there is one.
+// The context of a device is read only if the flag shows that there is one.
 static void new_attributes(const char *provider)
 {
 	struct fi_cq_attr cq = {.xpu_ctx = (void *) 1};
@@ -333,7 +333,7 @@ static void next_of_each(void)
 	}
 }
 
-// A copy keeps the pointer and the number as they are; who knows the capability sees them in texts.
+// A copy keeps the pointer and the number unchanged; a caller with the capability sees them in texts.
 static void next_copies_and_texts(void)
 {
 	struct fi_info *info = fi_allocinfo(), *copy;
@@ -362,7 +362,7 @@ static void next_copies_and_texts(void)
 	fi_freeinfo(copy);
 }
 
-// What programs of a device call says that nobody is there.
+// The functions that programs on a device call return -FI_ENOSYS, because no provider serves them.
 static void device_calls(void)
 {
 	struct fid_xpu_ep ep = {{FI_CLASS_EP, 99, 0}};
@@ -380,7 +380,7 @@ static void device_calls(void)
 #endif
 
 #ifdef FI_WR
-// A copy keeps the sizes, and a text has them if the capabilities name FI_WR.
+// A copy keeps the sizes, and a text contains them if the capabilities include FI_WR.
 static void alpha_copies_and_texts(void)
 {
 	struct fi_info *info = fi_allocinfo(), *copy;
@@ -405,7 +405,7 @@ static void alpha_copies_and_texts(void)
 	fi_freeinfo(copy);
 }
 
-// fi_xpu_ops.size tells where `free` stands: in the struct of 2.7 in the place of `unimport`.
+// fi_xpu_ops.size determines the position of `free`: the struct of 2.7 has it in the place of `unimport`.
 static void alpha_device_structs(void)
 {
 	EQUAL(sizeof(struct fi_xpu_ops), 40);
@@ -423,7 +423,7 @@ static void alpha_device_calls(void)
 }
 #endif
 
-// The interface that comes next is served, the one after it is not known.
+// The next interface version is supported, the one after it is unknown.
 static void versions(void)
 {
 	struct fi_info *info = NULL;

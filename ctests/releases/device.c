@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A program with the callbacks of its own headers for a device, over device_plugin.c, without and with hooks: its structs end
-// where a page without access begins, and arrive as they are. DEVICE_PLUGIN names the folder of the plug-in. fi_xpu(3)
+// A program with the callbacks of its own headers for a device, over device_plugin.c, without and with hooks. Its
+// structs end before a page without access and reach the plug-in unchanged. DEVICE_PLUGIN is the folder of the plug-in.
+// fi_xpu(3)
 
 #define _GNU_SOURCE
 
@@ -74,7 +75,7 @@ static void query(void)
 	EQUAL(found->av_addr_size + found->mr_desc_size, 3);
 #ifdef FI_WR
 	EQUAL(unimported, 1);
-	// The program has asked for 2.7.
+	// The program requests version 2.7.
 	EQUAL(found->max_tx_wr_desc_size + found->max_rx_wr_desc_size, 0);
 #endif
 	EQUAL(fi_close(&ctx->fid), 0);

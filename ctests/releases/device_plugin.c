@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A loadable provider that serves a device, as fi_xpu(3) asks: it tells the two layouts of fi_xpu_ops apart by their size, and
-// fills of fi_xpu_ctx_attr what the application's version has. Built with the newest headers.
+// A loadable provider that serves a device as described in fi_xpu(3). It distinguishes the two layouts of fi_xpu_ops by
+// their size, and fills the members of fi_xpu_ctx_attr that the application's version has. Built with the newest
+// headers.
 
 #include <stdlib.h>
 #include <string.h>

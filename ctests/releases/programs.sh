@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# programs.sh FOLDER BUILD: programs of each header set on the libfabric.so.1 in FOLDER, and those of the older sets on their own
-# upstream. The sets are those of src/abi/releases.tsv and that of Debian's package libfabric-dev. The programs are the C
-# examples, which then ask for the API version of their headers, and one that declares the functions itself.
-# UPSTREAM_2_6 names a folder with upstream's libfabric 2.6 (UPSTREAM_2_7 and so on for other sets); without it nothing runs
-# there, and that is said. BUILD keeps Debian's packages, unpacked.
+# programs.sh FOLDER BUILD: programs of each header set on the libfabric.so.1 in FOLDER, and those of the older sets on
+# their own upstream. The sets are those of src/abi/releases.tsv and that of Debian's package libfabric-dev. The
+# programs are the C examples, which then request the API version of their headers, and one that declares the functions
+# itself. UPSTREAM_2_6 is a folder with upstream's libfabric 2.6 (UPSTREAM_2_7 and so on for other sets); without it
+# nothing runs there, and a line reports that. BUILD keeps Debian's packages, unpacked.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 library=$(realpath "${1:?usage: programs.sh FOLDER BUILD}")
@@ -57,7 +57,7 @@ run_set() { # SET LIBRARY WHAT PROVIDER...
         for provider; do
             local arguments=(-p "$provider")
             [ "$name" != undeclared ] || arguments=()
-            # Servers need connected endpoints, which shm does not have.
+            # Servers need connected endpoints, which shm lacks.
             [ "$name $provider" != "server shm" ] || continue
             # No connection event arrives there within its 20 s.
             [ "$name $what" != "server Debian's 1.17" ] || continue
@@ -85,7 +85,7 @@ debian() {
 if debian; then
     folder_of_debian=$(dirname "$(find "$build/debian/usr/lib" -name libfabric.so.1)")
     version=$(sed -n 's/^Version: *\([0-9]*\.[0-9]*\).*/\1/p' "$folder_of_debian/pkgconfig/libfabric.pc")
-    # Its library needs others that only an installed package brings along.
+    # Its library depends on others that only an installed package has.
     build_set "$version" "$build/debian/usr/include" "$folder_of_debian"
     run_set "$version" "$library" "this library" tcp shm
     if LD_LIBRARY_PATH=$folder_of_debian ldd "$folder/$version/undeclared" | grep -q 'not found'; then

@@ -84,7 +84,7 @@ for set in $(sets); do
     run "callers-$set"
     run "undeclared-$set"
     if [ "$set" = "$(default_set)" ]; then
-        # The library itself gives such a program the node of the default release, also if it has a newer one.
+        # The library itself gives such a program the node of the default release, even if it has a newer one.
         compile bare "$folder/undeclared.c" "$include" "$library"
         asks_for bare "$node"
     fi
@@ -105,7 +105,7 @@ for set in $(sets); do
     say "$set: conformance"
     make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$build-$set" FABRIC_CFLAGS="-I$include" \
         FABRIC_LIBS="-L$library -lfabric" >"$folder/log" 2>&1 || { tail -n 20 "$folder/log"; fail "the suite does not build"; }
-    # Of an alpha only what it adds or changes: the rest is that of the release before.
+    # For an alpha only its additions and changes are tested; the rest is that of the release before.
     rules=(fi_peer: :entries fi_xpu:)
     if [ "$(releases 6 "$set")" = alpha ]; then
         rules+=(fi_wr: :wr_ flush)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A program with newer headers than its provider, short_plugin.c, whose tables end early: what came later answers -FI_ENOSYS.
-// With a hook the entries are called as unguarded inline functions call them, because the tables are the hook's. SHORT_PLUGIN
-// names the folder of the plug-in.
+// A program with newer headers than its provider, short_plugin.c, whose tables end early: newer entries return
+// -FI_ENOSYS. With a hook the entries are called without a size check, because the tables are those of the hook.
+// SHORT_PLUGIN is the folder of the plug-in.
 
 #define _GNU_SOURCE
 
@@ -41,7 +41,7 @@ static void open_all(void)
 	if (!info)
 		exit(1);
 #ifdef FI_XPU
-	// The part that the plug-in made is as long as those of the library.
+	// The library has extended the part that the plug-in made to its own length.
 	CHECK(!info->ep_attr->xpu_ctx);
 #endif
 #ifdef FI_WR
@@ -57,7 +57,7 @@ static void open_all(void)
 	fi_freeinfo(hints);
 }
 
-// The inline functions of the headers look at the size of a table.
+// The inline functions of the headers check the size of a table.
 static void functions(void)
 {
 #ifdef FI_XPU
@@ -89,7 +89,7 @@ static void functions(void)
 #endif
 }
 
-// Each entry that came after 2.6, without a look at the size.
+// Each entry that was added after 2.6, without a size check.
 static void entries(void)
 {
 #ifdef FI_XPU

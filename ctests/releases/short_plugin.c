@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-// A loadable provider of release 2.6. Its objects and tables end where a page without access begins, so whoever uses it may
-// not look for members that came later. fi_provider(7)
+// A loadable provider of release 2.6. Its objects and tables end before a page without access, so its callers must not
+// read members that were added later. fi_provider(7)
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-// In front of a page without access. Never given back: the process is short.
+// Allocates memory that ends before a page without access. Never freed, because the process is short-lived.
 static void *guarded(size_t size)
 {
 	size_t page = (size_t) sysconf(_SC_PAGESIZE);
@@ -37,7 +37,7 @@ static int no(void)
 	return -FI_ENOSYS;
 }
 
-// A table in which nothing is served.
+// A table whose functions all return -FI_ENOSYS.
 static void *table(size_t size)
 {
 	size_t *words = guarded(size);
@@ -127,7 +127,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 		   struct fi_info **info)
 {
 	struct fi_info *entry = fi_dupinfo(NULL);
-	// A part of its own, as long as in its headers.
+	// Its own part of a struct, as long as in its headers.
 	struct fi_ep_attr *attr = calloc(1, sizeof *attr);
 
 	free(entry->ep_attr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-/* planted FAULT: commits it in a child whose end nobody looks at, and succeeds. The scripts that run the sanitizers ask
- * whether it was found.
+/* planted FAULT: commits the fault in a child process whose exit code is ignored, and succeeds. The scripts that run
+ * the sanitizers check whether the fault was found.
  *
  * leak    an fi_info that is never freed
  * freed   the library reads a struct that this program has freed

@@ -547,7 +547,7 @@ static void frames(void)
 		if (bad[i].words > 12)
 			bytes[6] = 120;
 		memset(bytes + len, 0x55, more);
-		// As a whole, or in records of a few bytes.
+		// Written as a whole, or in records of a few bytes.
 		for (size_t part = i % 2 ? 5 : len + more, k = 0; k < len + more; k += part)
 			put_record(&a, bytes + k, part < len + more - k ? part : len + more - k);
 		must_end(&a, bad[i].what);

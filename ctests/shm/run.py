@@ -18,7 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED = 77
 AUTO = {"SHM_AUTO": "1"}
-# Its peers use shared memory, too.
+# Peers of this provider use shared memory, too.
 TCP = {"SHM_PROVIDER": "tcp"}
 
 # The messages of these cases do not fit into the ring, so they depend on a peer that reads.

@@ -40,7 +40,7 @@
 
 extern uint64_t seed;
 extern unsigned seconds;	     // that the cases with chance in them take
-extern const char *who;		     // this process, in messages
+extern const char *who;		     // name of this process in messages
 
 _Noreturn void fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));

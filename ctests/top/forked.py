@@ -25,7 +25,7 @@ if child := os.fork():
     os.waitpid(child, 0)
     os._exit(0)
 for _ in range(7):
-    # A thread of the parent reads the sockets, too: what is received there is not for us to say.
+    # A thread of the parent reads the sockets, too, so this process cannot predict its received messages.
     message = ctypes.create_string_buffer(64)
     post(sides, "fi_send", lib.fi_send, a.ep, message, 64, None, a.peer, 0x22)
     drive(sides, [(0, 0x22)])

@@ -8,7 +8,7 @@ from mpi4py import MPI
 
 comm = MPI.COMM_WORLD
 other = 1 - comm.rank
-# They are connected before one waits in vain.
+# They must be connected before one waits for a message that never comes.
 comm.Sendrecv(np.ones(4), other, recvbuf=np.zeros(4), source=other)
 os.write(1, f"rank {comm.rank} {os.getpid()}\n".encode())
 if comm.rank == 0:

@@ -30,7 +30,7 @@ LIMIT = 30 * PATIENCE
 SKIPPED = 77
 NAME, SIZE, HEAD, RECORD = "ironfabric-stats", 32768, 1024, 768
 MAGIC, VERSION = struct.unpack("=Q", b"fi_stats")[0], 1
-# fi_pingpong's tag, and what each message has here.
+# The tag of fi_pingpong, and the size of each message here.
 TAG, BYTES = 0x4D2, 64
 SETTINGS = {"FI_LOG_LEVEL": "warn"}
 
@@ -118,7 +118,8 @@ def test_counters(case):
         def playing():
             found = case.processes()
             busy = pids <= found.keys() and all(endpoint(found[pid])["kinds"]["recv"]["operations"] > 1000 for pid in pids)
-            # What is true now is gathered less often than operations are counted. Each is a line of the ring, at least.
+            # Current state is gathered less often than operations are counted. Each message takes at least a line of
+            # the ring.
             moved = (endpoint(found[pid])["now"]["memory_bytes_out"] for pid in pids) if busy else ()
             return found if busy and all(bytes_out >= 1000 * BYTES for bytes_out in moved) else None
         for pid, process in until("a thousand messages", playing).items():
@@ -165,13 +166,13 @@ def test_sockets(case):
 def test_off(case):
     """FI_STATS=0, and a process that may have no memory: it works on."""
     server, client = case.game(FI_STATS="0")
-    # The memory that they share, which is made when they connect.
+    # The shared memory, which is made when they connect.
     until("the game", lambda: "memfd:ironfabric " in files_of(client.pid))
     check(not {server.pid, client.pid} & case.processes().keys())
     check("has no counters" in case.top("--once", "--pid", server.pid, code=1))
     check("has no counters" in case.top("--dump", server.pid, code=1))
     case.end()
-    # A file of any size is too large: memory, too.
+    # With this limit a file of any size is too large, including memory.
     command = f"ulimit -f 0; exec {case.library}/fi_pingpong -B 0 -p tcp -d lo -e rdm"
     options = {"FI_TCP_SHARED_MEMORY": "0", "FI_LOG_LEVEL": "info"}
     done = subprocess.Popen(["bash", "-c", command], env=case.env() | options, stdin=subprocess.DEVNULL,
@@ -256,7 +257,7 @@ def test_hostile(case):
     """Counters that nobody of ours has written."""
     own = os.getpid()
     first = HEAD // 8
-    # The format is the one that is tested, or nothing below means anything.
+    # The tests below depend on this version of the format.
     with own_counters(block({first: 2, first + 2: 3})):
         check(own in case.processes(), "this test does not know the format")
     others = {
@@ -275,7 +276,7 @@ def test_hostile(case):
     numbers = random.Random(1)
     for _ in range(5):
         words = {at: numbers.choice([0, 2, numbers.getrandbits(64), 2**64 - 1]) for at in range(4, SIZE // 8)}
-        # Readers may see it in use, and unmoved.
+        # Readers may find it in use, but never during a move.
         for record in range(first, SIZE // 8 - RECORD // 8, RECORD // 8):
             words[record] = 2
             for tally in range(9):
@@ -286,7 +287,7 @@ def test_hostile(case):
             for arguments in (["--once"], ["--once", "--pid", own], ["--prometheus"]):
                 text = case.top(*arguments)
                 check(all(" " <= c <= "~" or c == "\n" for c in text), repr(text[:500]))
-    # It becomes shorter while it is read.
+    # The file becomes shorter while it is read.
     with own_counters(block({first: 2})) as fd:
         command = [case.library / "fi_top", "--serve", "0"]
         server = subprocess.Popen(command, env=case.env(), stdout=subprocess.PIPE, text=True, start_new_session=True)
@@ -376,7 +377,7 @@ def test_dump(case):
         found = until("counters", lambda: (all_ := case.processes()).keys() >= {server.pid, client.pid} and all_)
         address = endpoint(found[client.pid])["address"]
         until("messages", lambda: endpoint(case.processes()[server.pid])["kinds"]["recv"]["operations"] > 100)
-        # Nobody has one for nothing.
+        # Only a process with FI_DUMP_ON_SIGNAL has the dump thread.
         check(threads_of(server.pid).count("fi-dump") == len(more), threads_of(server.pid), more)
         text, one = dumped(case, server.pid, address)
         receives = {receive["tag"] for receive in one["receives"]}
@@ -385,7 +386,7 @@ def test_dump(case):
         files = sorted(path.name for path in case.scratch.glob(f"dump.{server.pid}.*"))
         check(files == [f"dump.{server.pid}.{n}.{kind}" for n in (1, 2) for kind in ("json", "txt")], files)
         check(all(path.stat().st_mode & 0o777 == 0o600 for path in case.scratch.glob("dump.*")))
-        # They go on.
+        # The processes continue.
         before = endpoint(case.processes()[server.pid])["kinds"]["recv"]["operations"]
         until("more messages", lambda: endpoint(case.processes()[server.pid])["kinds"]["recv"]["operations"] > before)
         case.end()
@@ -445,7 +446,7 @@ def test_hang(case):
             check(waiting[0]["age_ms"] >= 300, waiting)
             check(re.search(r"tagged receive, tag 0x\w*4d .*" + re.escape(sleeper) + r".*for more than", text), text)
             if signal_name:
-                # The other one makes no calls, and answers all the same.
+                # The other one makes no calls, and still answers.
                 _, other = dumped(case, ranks[1], endpoint(case.processes()[ranks[0]])["address"])
                 check(not [receive for receive in other["receives"] if receive["tagged"]], other["receives"])
             case.end()

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Opens a domain of tcp, as an MPI does, and says so; with an argument it lives as many seconds longer. */
+/* Opens a domain of tcp, as an MPI does, and prints a line; with an argument it lives that many seconds longer. */
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <stdio.h>

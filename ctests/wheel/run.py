@@ -24,7 +24,7 @@ import releases  # noqa: E402
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SKIPPED, NOT_USED = 77, 3
 RANKS = 4
-# Where another libfabric is that an MPI without its own would take.
+# The folder of another libfabric, which an MPI without its own would use.
 USED = (
     r"ironfabric: used: (\S+), provider (\S+), domain (\S+), ironfabric (\d+\.\d+\.\d+)(?: \(.*?\))?, "
     r"libfabric 2\.\d+ API, in process \d+ "
@@ -56,7 +56,7 @@ class World:
         """What a user's shell has: nothing that names a library or sets an MPI."""
         names = ("PMI_", "PMIX_", "OMPI_", "PRTE_", "FI_", "MPIR_", "I_MPI_", "LD_", "IRONFABRIC_", "PYTHON", "MPI4PY_")
         env = {name: value for name, value in os.environ.items() if not name.startswith(names)}
-        # Open MPI refuses to run for root without these; a build machine has no other user.
+        # Open MPI does not run for root without these; a build machine has no other user.
         return {**env, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", **more}
 
     def run(self, command, limit=120, env=None, inside=None):
@@ -84,7 +84,7 @@ class World:
         if name in self.environments:
             return self.environments[name]
         folder = self.build / name
-        # One of an earlier run may have another wheel of the same version.
+        # A file of an earlier run may be another wheel of the same version.
         shutil.rmtree(folder, ignore_errors=True)
         code, out, err = self.run([sys.executable, "-m", "venv", folder], 120)
         if code:
@@ -304,11 +304,11 @@ def test_require(world):
     for command in (["true"], ["sh", "-c", "true"]):
         not_used(world.job("mpich", "--require", command=command), NOT_USED, "no MPI program")
         not_used(world.job("mpich", command=command), 0, "no MPI program")
-    # On the library, but by another way: the user's variable is left as it is.
+    # The MPI has the library but uses another network module: the user's variable is not overridden.
     done = world.job("mpich", "--require", env=world.env(MPIR_CVAR_CH4_NETMOD="ucx"))
     want("MPIR_CVAR_CH4_NETMOD=ucx is set already and left so" in done[2], "it does not say what it left", done[2])
     not_used(done, NOT_USED, "sent its messages over something else")
-    # Open MPI by TCP of its own; one-sided operations would open a domain all the same.
+    # Open MPI uses TCP of its own; one-sided operations would still open a domain.
     done = world.job(
         "openmpi", "--require", env=world.env(OMPI_MCA_pml="ob1", OMPI_MCA_btl="tcp,self", OMPI_MCA_osc="^rdma")
     )
@@ -336,14 +336,14 @@ def test_rpath(world):
     want(code == 0 and f"ironfabric: used: {ours(world)}" in err, "ours is not used", out, err)
     done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file])
     not_used(done, NOT_USED, f"another libfabric, {theirs}/libfabric.so.1")
-    # A copy of ours is another library too: its words are the same, its file is not.
+    # A copy of ours counts as another library: its texts are the same, but its file differs.
     copy = world.build / "copy"
     copy.mkdir(exist_ok=True)
     shutil.copy(ours(world), copy)
     file = program(world, "-Wl,--disable-new-dtags", f"-Wl,-rpath,{copy}")
     done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file, "1"])
     not_used(done, NOT_USED, f"another libfabric, {copy}/libfabric.so.1")
-    # A RUNPATH comes after it.
+    # A RUNPATH has lower priority.
     file = program(world, "-Wl,--enable-new-dtags", f"-Wl,-rpath,{theirs}", "-Wl,-z,now")
     code, out, err = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file])
     want(code == 0 and f"ironfabric: used: {ours(world)}" in err, "a RUNPATH hides ours", out, err)
@@ -448,7 +448,7 @@ def test_plugin(world):
         env = world.env(LD_LIBRARY_PATH=str(theirs), FI_LOG_LEVEL="info", **more)
         code, out, err = world.run([file], env=env)
         want(code == 0, "the program does not run on another libfabric", out, err)
-        # Ours have a version of their own, higher than that of any other.
+        # Our plug-in providers have a separate version number, higher than that of any other provider.
         taken = set(re.findall(r"registering provider: (\w+) \(1000\.0\)", err))
         wanted = {"tcp", "shm", "sm2", "sockets", "udp"} if more else set()
         want(taken == wanted, f"another libfabric takes {taken} in place of {wanted}", err)
@@ -481,7 +481,7 @@ def main():
     parser.add_argument("--build", type=Path, help="keep the environments there (default: a folder that is removed)")
     parser.add_argument("names", nargs="*", metavar="NAME")
     args = parser.parse_intermixed_args()
-    # Away from the tree: nothing of it may be found by chance.
+    # Runs outside the tree, so that no file of the tree is found by chance.
     temporary = None if args.build else tempfile.TemporaryDirectory(prefix="wheel-")
     build = args.build.absolute() if args.build else Path(temporary.name)
     build.mkdir(parents=True, exist_ok=True)

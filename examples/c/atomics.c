@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Two processes add to one counter in the memory of the second, with an operation that gives the old value, and then
+/* Two processes add to one counter in the memory of the second, with an operation that returns the old value, and then
  * take a lock by compare-and-swap. */
 #include "memory.h"
 
@@ -17,7 +17,7 @@ int main(int argc, char **argv)
     exchange(&pair, &ours, &theirs, sizeof ours);
 
     /* ANCHOR: atomic */
-    /* Not every provider has every operation on every type. */
+    /* Some providers lack some operations or types. */
     size_t most = 0;
     must(fi_fetch_atomicvalid(r.ep, FI_UINT64, FI_SUM, &most));
     expect(most >= 1);
@@ -32,7 +32,7 @@ int main(int argc, char **argv)
                                          FI_UINT64, FI_SUM, &context)))
                 cq_poll(r.cq, &(struct fi_cq_tagged_entry){ 0 });
             expect(cq_wait(r.cq).op_context == &context);
-            expect(old == (uint64_t)i); /* nobody else adds, so the old values count up */
+            expect(old == (uint64_t)i); /* no other process adds, so the old values count up */
         }
         /* The lock is free (0), so the swap takes place; the second time it is not, so nothing changes. */
         for (uint64_t attempt = 0; attempt < 2; attempt++) {

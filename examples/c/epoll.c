@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A completion queue beside other descriptors in one epoll loop: the process sleeps until something comes. */
+/* A completion queue and other descriptors in one epoll loop: the process sleeps until there is an event. */
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
 
@@ -31,11 +31,11 @@ int main(int argc, char **argv)
     /* ANCHOR_END: setup */
 
     /* ANCHOR: loop */
-    /* The second process sends a number at each tick, the first one waits for them; the last one is answered. */
+    /* The second process sends a number at each tick, and the first one receives them; the last one is answered. */
     for (bool done = false; !done;) {
         struct fi_cq_tagged_entry entry;
 
-        /* 1. All that is there. */
+        /* 1. Read all entries. */
         while (cq_poll(r.cq, &entry)) {
             if (entry.op_context == &sending) {
                 sent++;
@@ -58,7 +58,7 @@ int main(int argc, char **argv)
         if (done)
             break;
 
-        /* 2. May this process sleep? -FI_EAGAIN: something came meanwhile, so look at the queue again. */
+        /* 2. May this process sleep? -FI_EAGAIN: there was an event meanwhile, so read the queue again. */
         struct fid *waiting = &r.cq->fid;
         int may = fi_trywait(r.fabric, &waiting, 1);
         if (may == -FI_EAGAIN)
@@ -69,12 +69,12 @@ int main(int argc, char **argv)
         struct epoll_event event;
         int n = epoll_wait(loop, &event, 1, 10000);
         system_must(n);
-        expect(n == 1); /* nothing for ten seconds: the peer is stuck */
+        expect(n == 1); /* no event for ten seconds: the peer hangs */
         if (event.data.fd == timer) {
             uint64_t ticks;
             (void)!read(timer, &ticks, sizeof ticks);
             if (may_send)
-                out = sent; /* it stays as it is until its completion */
+                out = sent; /* unchanged until its completion */
             if (may_send && !again(fi_send(r.ep, &out, sizeof out, NULL, peer, &sending)))
                 may_send = false;
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* What every example needs beside libfabric: an end with a reason when a call fails, options, and two processes on this
- * host that can tell each other their addresses. A real program has a launcher, or a TCP socket, in place of it. */
+/* Helpers of all examples: a macro that ends the program with a reason if a call fails, options, and two processes on
+ * this host that can exchange their addresses. A real program has a launcher, or a TCP socket, instead. */
 #ifndef EXAMPLE_H
 #define EXAMPLE_H
 
@@ -19,7 +19,7 @@
 #include <rdma/fi_errno.h>
 
 /* ANCHOR: must */
-/* For a call that gives a negative fi_errno(3) when it fails. */
+/* Checks a call that returns a negative fi_errno(3) on failure. */
 #define must(call) must_be_fine((call), #call, __FILE__, __LINE__)
 static inline long must_be_fine(long result, const char *call, const char *file, int line)
 {
@@ -30,7 +30,7 @@ static inline long must_be_fine(long result, const char *call, const char *file,
     return result;
 }
 
-/* For what has to be true of the data that came. */
+/* Checks a condition that the received data must meet. */
 #define expect(truth) \
     do { \
         if (!(truth)) { \
@@ -40,7 +40,7 @@ static inline long must_be_fine(long result, const char *call, const char *file,
     } while (0)
 /* ANCHOR_END: must */
 
-/* For a call that gives -1 and errno. */
+/* Checks a call that returns -1 and sets errno. */
 #define system_must(call) must((call) < 0 ? -errno : 0)
 
 struct options {
@@ -68,13 +68,13 @@ static inline struct options options(int argc, char **argv, const char *what, co
             exit(asked ? 0 : 2);
         }
     }
-    alarm(60); /* nothing here takes a minute: an example that hangs ends by SIGALRM */
+    alarm(60); /* an example needs less than a minute: one that hangs ends by SIGALRM */
     return found;
 }
 
 /* ANCHOR: processes */
-/* Two processes and a socket between them. The child starts before libfabric is called: its objects are not for both
- * sides of a fork. */
+/* Two processes and a socket between them. The child starts before libfabric is called, because objects cannot be used
+ * on both sides of a fork. */
 struct pair {
     bool first; /* the parent */
     int socket;
@@ -92,14 +92,14 @@ static inline struct pair two_processes(void)
     return (struct pair){ child != 0, sockets[child ? 0 : 1], child };
 }
 
-/* Gives the other process our bytes and takes as many of its. */
+/* Sends our bytes to the other process and receives as many of its bytes. */
 static inline void exchange(struct pair *pair, const void *ours, void *theirs, size_t len)
 {
     expect(send(pair->socket, ours, len, MSG_NOSIGNAL) == (ssize_t)len);
     expect(recv(pair->socket, theirs, len, MSG_WAITALL) == (ssize_t)len);
 }
 
-/* The exit code of both: the child's for the parent. */
+/* Returns the exit code of both: in the parent that of the child. */
 static inline int finish(struct pair *pair, const char *summary)
 {
     int status = 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* Many processes, each with one endpoint that talks to all others: each sends its number to every other one, and counts
- * who has sent to it. */
+/* Many processes, each with one endpoint that communicates with all others: each sends its number to every other
+ * process, and counts the senders of the messages that it gets. */
 #include <sys/mman.h>
 
 #include <rdma/fi_tagged.h>
 
 #include "rdm.h"
 
-/* What the processes have in common, in the place of a launcher: a table of names, and how many are in it. */
+/* Shared memory of the processes, in place of a launcher: a table of names, and the number of entries. */
 struct board {
     int written, done;
     struct name names[];
@@ -38,13 +38,13 @@ static void peer_main(struct board *board, const char *provider, int rank, int r
 
     struct fi_cq_tagged_entry entry;
     int posted = 0, ended = 0, sends_posted = 0;
-    /* Each message has its sender's number as tag. Receives for all are posted first, then all sends. */
+    /* Each message has its sender's number as tag. All receives are posted first, then all sends. */
     for (; posted < ranks; posted++)
         while (again(fi_trecv(r.ep, &receives[posted].value, sizeof(int), NULL, FI_ADDR_UNSPEC, posted, 0,
                               &receives[posted].context)))
             ended += cq_poll(r.cq, &entry);
     while (sends_posted < ranks || ended < 2 * ranks) {
-        int to = (rank + sends_posted) % ranks; /* not everyone to the same one first */
+        int to = (rank + sends_posted) % ranks; /* the processes start with different peers */
         if (sends_posted < ranks) {
             sends[to].value = 1000 * rank + to;
             if (!again(fi_tsend(r.ep, &sends[to].value, sizeof(int), NULL, peers[to], rank, &sends[to].context)))

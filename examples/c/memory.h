@@ -11,7 +11,7 @@
 #include "rdm.h"
 
 /* ANCHOR: register */
-/* What a peer has to know of a region: the key, and the address that stands for its first byte. */
+/* What a peer needs to access a region: the key, and the address of its first byte. */
 struct region {
     uint64_t key, address;
 };
@@ -25,14 +25,14 @@ static inline struct fid_mr *expose(struct rdm *r, void *memory, size_t len, uin
         must(fi_mr_bind(mr, &r->ep->fid, 0));
         must(fi_mr_enable(mr));
     }
-    region->key = fi_mr_key(mr); /* with FI_MR_PROV_KEY it is not the one that was asked for */
+    region->key = fi_mr_key(mr); /* with FI_MR_PROV_KEY it differs from the requested key */
     region->address = mode & FI_MR_VIRT_ADDR ? (uintptr_t)memory : 0;
     return mr;
 }
 /* ANCHOR_END: register */
 
 /* ANCHOR: turn */
-/* "It is your turn". The receiver of a message is in fi_cq_read, and so it also serves the peer's accesses. */
+/* "It is your turn". The receiver of a message is in fi_cq_read, so it also serves the peer's accesses. */
 static inline void say(struct rdm *r, fi_addr_t peer)
 {
     struct fi_context2 context;

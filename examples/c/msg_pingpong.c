@@ -17,10 +17,10 @@ int main(int argc, char **argv)
 
     for (long round = 0; round < opts.count; round++) {
         unsigned char mine = (unsigned char)(2 * round + pair.first), yours = (unsigned char)(2 * round + !pair.first);
-        int left = 2; /* one send and one receive end in each round */
+        int left = 2; /* one send and one receive complete in each round */
 
         memset(out, mine, SIZE);
-        /* The receive first, so that the answer finds it. */
+        /* The receive is posted first, so that it is ready for the answer. */
         while (again(fi_recv(r.ep, in, SIZE, NULL, FI_ADDR_UNSPEC, &receiving)))
             cq_poll(r.cq, &(struct fi_cq_tagged_entry){ 0 });
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A reliable endpoint without connections that the program would see (FI_EP_RDM): it talks to any number of peers. */
+/* A reliable endpoint without visible connections (FI_EP_RDM): it communicates with any number of peers. */
 #ifndef RDM_H
 #define RDM_H
 
@@ -25,7 +25,7 @@ static inline struct rdm rdm_open(const char *provider, uint64_t caps, enum fi_w
 {
     struct rdm r = { 0 };
 
-    /* 1. What is needed. fi_freeinfo frees the name, so it is a copy. */
+    /* 1. The requirements. fi_freeinfo frees the name, so it is a copy. */
     struct fi_info *hints = fi_allocinfo();
     expect(hints != NULL);
     hints->caps = caps;
@@ -35,7 +35,7 @@ static inline struct rdm rdm_open(const char *provider, uint64_t caps, enum fi_w
     hints->domain_attr->threading = FI_THREAD_SAFE;
     hints->fabric_attr->prov_name = strdup(provider);
 
-    /* 2. Who has it: a list, the best first. */
+    /* 2. The entries that meet them: a list, the best first. */
     must(fi_getinfo(FI_VERSION(2, 0), NULL, NULL, 0, hints, &r.info));
     fi_freeinfo(hints);
 
@@ -48,7 +48,7 @@ static inline struct rdm rdm_open(const char *provider, uint64_t caps, enum fi_w
     must(fi_av_open(r.domain, &av_attr, &r.av, NULL));
     must(fi_endpoint(r.domain, r.info, &r.ep, NULL));
 
-    /* 4. The endpoint reports to the queue, and knows peers by the vector's numbers. */
+    /* 4. The endpoint reports to the queue, and uses the vector's numbers for peers. */
     must(fi_ep_bind(r.ep, &r.cq->fid, FI_TRANSMIT | FI_RECV));
     must(fi_ep_bind(r.ep, &r.av->fid, 0));
     must(fi_enable(r.ep));
@@ -57,7 +57,7 @@ static inline struct rdm rdm_open(const char *provider, uint64_t caps, enum fi_w
 /* ANCHOR_END: open */
 
 /* ANCHOR: meet */
-/* A name of an endpoint as it travels between processes. */
+/* The name of an endpoint, in the form that processes exchange. */
 struct name {
     size_t len;
     char bytes[256];
@@ -70,7 +70,7 @@ static inline struct name rdm_name(struct rdm *r)
     return name;
 }
 
-/* The number by which this endpoint calls the one of that name. */
+/* The number of the endpoint with that name in this address vector. */
 static inline fi_addr_t rdm_insert(struct rdm *r, const struct name *name)
 {
     fi_addr_t peer;
@@ -88,13 +88,13 @@ static inline fi_addr_t rdm_meet(struct rdm *r, struct pair *pair)
 /* ANCHOR_END: meet */
 
 /* ANCHOR: wait */
-/* True if `result` says that there is no room now. Reading the queue makes room: do that, and try again. */
+/* Returns true if `result` means that there is no room now. Reading the queue makes room: do that, and try again. */
 static inline bool again(ssize_t result)
 {
     return result == -FI_EAGAIN || must(result) < 0;
 }
 
-/* Why an operation failed: its error entry has the number and what the provider says of it. */
+/* Prints the reason of a failed operation: its error entry has the number and the provider's text. */
 static inline void cq_failed(struct fid_cq *cq)
 {
     struct fi_cq_err_entry error = { 0 };
@@ -105,7 +105,7 @@ static inline void cq_failed(struct fid_cq *cq)
     exit(1);
 }
 
-/* Looks for one completion; false if there is none yet. */
+/* Polls for one completion; returns false if there is none yet. */
 static inline bool cq_poll(struct fid_cq *cq, struct fi_cq_tagged_entry *entry)
 {
     ssize_t n = fi_cq_read(cq, entry, 1);
@@ -128,7 +128,7 @@ static inline struct fi_cq_tagged_entry cq_wait(struct fid_cq *cq)
 /* ANCHOR_END: wait */
 
 /* ANCHOR: close */
-/* Users before what they use. fi_close of the endpoint waits until what was sent is delivered. */
+/* Objects that use others are closed first. fi_close of the endpoint waits until sent messages are delivered. */
 static inline void rdm_close(struct rdm *r)
 {
     must(fi_close(&r->ep->fid));

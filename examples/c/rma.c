@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* One process writes into the other's memory and reads it back; the other only keeps progress going. */
+/* One process writes into the other's memory and reads it back; the other one only drives progress. */
 #include "memory.h"
 
 enum { SIZE = 1 << 16 };
@@ -22,7 +22,7 @@ int main(int argc, char **argv)
         for (long i = 0; i < opts.count; i++) {
             for (int k = 0; k < SIZE; k++)
                 memory[k] = (unsigned char)(k * 7 + i);
-            /* Delivery-complete: the completion says that the bytes are in the peer's memory, not only sent. */
+            /* Delivery-complete: the completion means that the bytes are in the peer's memory, not only sent. */
             struct iovec from = { memory, SIZE };
             struct fi_rma_iov to = { theirs.address, SIZE, theirs.key };
             struct fi_msg_rma write = { .msg_iov = &from, .iov_count = 1, .addr = peer,

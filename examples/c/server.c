@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* A server that listens with a passive endpoint, and a client that connects (FI_EP_MSG), greets and leaves. The server
- * serves one client after another. */
+/* A server that listens with a passive endpoint, and a client that connects (FI_EP_MSG), sends a greeting and
+ * disconnects. The server serves one client after another. */
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
@@ -20,7 +20,7 @@ static struct fi_info *hints_for(const char *provider)
 }
 
 /* ANCHOR: event */
-/* The next event of connections has to be `wanted`. It may carry bytes of the peer's behind the entry. */
+/* The next connection event must be `wanted`. It may contain bytes of the peer after the entry. */
 static struct fi_info *event(struct fid_eq *eq, uint32_t wanted)
 {
     struct fi_eq_cm_entry entry;
@@ -45,7 +45,7 @@ struct conn {
 };
 
 /* ANCHOR: connection */
-/* An endpoint for one connection: for a client from its info, for a server from that of the request. */
+/* An endpoint for one connection: a client opens it by its own info, a server by that of the request. */
 static struct conn open_conn(struct fid_fabric *fabric, struct fid_eq *eq, struct fi_info *info)
 {
     struct conn c;
@@ -90,7 +90,7 @@ static void serve(const struct options *opts, struct pair *pair)
     must(fi_pep_bind(pep, &eq->fid, 0));
     must(fi_listen(pep));
 
-    /* The address with the port that it got. */
+    /* The address, with the port that the system chose. */
     struct { size_t len; char bytes[64]; } name = { sizeof name.bytes, { 0 } }, unused;
     must(fi_getname(&pep->fid, name.bytes, &name.len));
     exchange(pair, &name, &unused, sizeof name);
@@ -100,7 +100,7 @@ static void serve(const struct options *opts, struct pair *pair)
         struct conn c = open_conn(fabric, eq, request);
         struct fi_context2 context;
         long number = -1;
-        must(fi_recv(c.ep, &number, sizeof number, NULL, 0, &context)); /* before the first message can come */
+        must(fi_recv(c.ep, &number, sizeof number, NULL, 0, &context)); /* before the first message can arrive */
         must(fi_accept(c.ep, NULL, 0));
         fi_freeinfo(request);
         event(eq, FI_CONNECTED);
@@ -109,7 +109,7 @@ static void serve(const struct options *opts, struct pair *pair)
         number = -number;
         must(fi_send(c.ep, &number, sizeof number, NULL, 0, &context));
         expect(completion(c.cq).flags & FI_SEND);
-        event(eq, FI_SHUTDOWN); /* the client has what it wanted, and leaves */
+        event(eq, FI_SHUTDOWN); /* the client is done, and disconnects */
         close_conn(&c);
     }
     must(fi_close(&pep->fid));
@@ -147,7 +147,7 @@ static void call(const struct options *opts, struct pair *pair)
 
         must(fi_send(c.ep, &i, sizeof i, NULL, 0, &sending));
         completion(c.cq);
-        completion(c.cq); /* of the send and of the answer, in either order */
+        completion(c.cq); /* of the send and of the answer, in any order */
         expect(answer == -i);
         must(fi_shutdown(c.ep, 0));
         close_conn(&c);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only */
-/* One process sends messages with tags, the other picks them by tag in another order, and by a part of the tag. */
+/* One process sends messages with tags, the other receives them by tag in another order, and by a part of the tag. */
 #include <rdma/fi_tagged.h>
 
 #include "rdm.h"
 
-/* The upper half of a tag says of what kind a message is, the lower half which one. */
+/* The upper half of a tag is the kind of a message, the lower half its number. */
 static uint64_t tag_of(uint32_t kind, uint32_t number)
 {
     return (uint64_t)kind << 32 | number;
@@ -17,7 +17,7 @@ static void send_all(struct rdm *r, fi_addr_t peer, long count)
     /* ANCHOR: send */
     for (long i = 0; i < count; i++) {
         uint64_t value = 1000 + i;
-        /* Small enough to be injected: the buffer is free again at once, and no completion follows. */
+        /* Small enough to be injected: the buffer can be reused at once, and no completion follows. */
         expect(sizeof value <= r->info->tx_attr->inject_size);
         while (again(fi_tinject(r->ep, &value, sizeof value, peer, tag_of(NUMBERED, i))))
             cq_poll(r->cq, &(struct fi_cq_tagged_entry){ 0 });
@@ -38,10 +38,10 @@ static void receive_all(struct rdm *r, fi_addr_t peer, long count)
     while (again(fi_trecv(r->ep, end, sizeof end, NULL, peer, tag_of(LAST, 0), UINT32_MAX, &context)))
         cq_poll(r->cq, &(struct fi_cq_tagged_entry){ 0 });
     struct fi_cq_tagged_entry entry = cq_wait(r->cq);
-    expect(entry.tag == tag_of(LAST, 77)); /* the tag that the sender gave */
+    expect(entry.tag == tag_of(LAST, 77)); /* the sender's tag */
     expect(entry.len == 4 && !strcmp(end, "end"));
 
-    /* The others came before and wait in the library. They are taken from the last to the first. */
+    /* The others have arrived and wait in the library. They are received from the last to the first. */
     for (long i = count - 1; i >= 0; i--) {
         uint64_t value = 0;
         while (again(fi_trecv(r->ep, &value, sizeof value, NULL, peer, tag_of(NUMBERED, i), 0, &context)))

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Two endpoints talk over tcp, from Rust over the C ABI: every function, also those that are inline in C, is a symbol of the
-//! library (node FABRIC_RS_1.0), so no C compiler and no bindings generator takes part.
+//! Two endpoints communicate over tcp, from Rust over the C ABI: every function, also those that are inline in C, is a
+//! symbol of the library (node FABRIC_RS_1.0), so no C compiler and no bindings generator takes part.
 //!
 //!     rustc -L FOLDER examples/rust/roundtrip.rs && LD_LIBRARY_PATH=FOLDER ./roundtrip
 //!
-//! FOLDER has libfabric.so and libfabric.so.1. The declarations are those of rdma/*.h for what is used here.
+//! FOLDER has libfabric.so and libfabric.so.1. The declarations cover the parts of rdma/*.h that this program uses.
 #![allow(non_camel_case_types)]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -145,7 +145,7 @@ const FI_AV_TABLE: c_int = 2;
 const FI_EAGAIN: isize = 11;
 const FI_ADDR_UNSPEC: u64 = u64::MAX;
 
-/// Ends the program with the library's own words.
+/// Ends the program with the library's error text.
 fn must(what: &str, result: isize) {
     if result < 0 {
         // SAFETY: fi_errno(3): a string for every number.
@@ -155,7 +155,7 @@ fn must(what: &str, result: isize) {
     }
 }
 
-/// An object, from an open function whose last but one argument receives it.
+/// Returns an object from an open function whose last but one argument receives it.
 fn opened(what: &str, open: impl FnOnce(*mut Fid, *mut c_void) -> c_int) -> Fid {
     let mut fid = null_mut();
     must(what, open(&mut fid, null_mut()) as isize);
@@ -203,7 +203,7 @@ impl Side {
         }
     }
 
-    /// What this side calls the other one.
+    /// Inserts the other side into this side's address vector and returns its number.
     fn meet(&self, other: &Side) -> u64 {
         let (mut name, mut len, mut number) = ([0u8; 128], 128, FI_ADDR_UNSPEC);
         // SAFETY: both sides are open, `name` has `len` bytes.

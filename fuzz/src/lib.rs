@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What libFuzzer feeds: each function takes any bytes, and must come back. `make check-fuzz` runs them.
+//! Functions that libFuzzer calls: each gets arbitrary bytes, and must return. `make check-fuzz` runs them.
 //!
-//! The library is a shared object with C functions and nothing else, so its modules are compiled in by path; all but the C
+//! The library is a shared object that exports only C functions, so its modules are compiled in by path, without the C
 //! functions.
 #![allow(dead_code, unused_imports, unused_macros)]
 
@@ -48,7 +48,7 @@ pub use rxd_peer::rxd_peer;
 pub use rxm::rxm;
 pub use rxm_peer::rxm_peer;
 
-/// Data frames of tcp, in both byte orders. What is taken for a frame is written as it was read.
+/// Data frames of tcp, in both byte orders. A decoded frame must be encoded as the same bytes.
 pub fn frames(data: &[u8]) {
     for swap in [false, true] {
         let (frame, len) = match decode(data, swap) {
@@ -72,7 +72,7 @@ pub fn frames(data: &[u8]) {
         assert_eq!(message.encode(data[7], false, &mut out), len);
         assert_eq!(decode(&out[..len], false), general);
     }
-    // The lengths of an atomic operation are the caller's to check.
+    // The caller must check the lengths of an atomic operation.
     if let Some((whole, end)) = Whole::of(data)
         && let Ok(frame) = decode(data, false)
     {
@@ -118,7 +118,7 @@ pub fn frames(data: &[u8]) {
     }
 }
 
-/// Connection messages of tcp, their private data, the frames that prove a key, and what peers of one host say.
+/// Connection messages of tcp, their private data, the frames that prove a key, and messages between peers of one host.
 pub fn connect(data: &[u8]) {
     if let Some(op) = SameHostFrame::decode(data, false) {
         assert_eq!(op.encode(data[7], false), data);
@@ -159,7 +159,7 @@ pub fn connect(data: &[u8]) {
     }
 }
 
-/// Packets of rxd. What is taken for an operation is written as it was read.
+/// Packets of rxd. A decoded operation must be encoded as the same bytes.
 pub fn rxd(data: &[u8]) {
     use prov::rxd::proto::{MAX_OP_HEADER, Packet};
     let Ok(Packet::Op(head, op, payload)) = Packet::decode(data) else {
@@ -179,7 +179,7 @@ pub fn addresses(data: &[u8]) {
         let bytes = addr.to_bytes();
         assert_eq!(SocketAddr::from_bytes(&bytes), Some(addr));
         let text = Format.text(&bytes);
-        // A scope is an interface of this host; text has it only where there is one.
+        // A scope is an interface of this host; the text contains it only if the interface exists.
         if !text.contains('%') {
             assert_eq!(Format.parse(&text), Some(addr));
         }
@@ -195,7 +195,7 @@ pub fn addresses(data: &[u8]) {
     }
 }
 
-/// The text of variables: values of each type, lists of providers, and what tcp makes of its own.
+/// Values of variables: values of each type, lists of providers, and the variables of tcp.
 pub fn variables(data: &[u8]) {
     for kind in [Kind::String, Kind::Int, Kind::Bool, Kind::Size] {
         if let Some(value) = kind.parse(data) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Live RDM endpoints for the targets whose peer sends any bytes. An endpoint has posted receives, memory that peers may
-//! write and read, and atomic operations. It must go on for other peers, and end the connection of a hostile peer within a
-//! limit. Each way of making progress has an endpoint of its own, because a fault can end a connection at different points
-//! of a poll, a blocking read and the progress thread.
+//! Live RDM endpoints for the targets whose peer sends arbitrary bytes. An endpoint has posted receives, memory that
+//! peers may write and read, and atomic operations. It must continue to serve other peers, and end the connection of a
+//! hostile peer within a limit. Each way of making progress has a separate endpoint, because a fault can end a
+//! connection at different points of a poll, a blocking read and the progress thread.
 
 use std::ffi::{CString, c_void};
 use std::io::{ErrorKind, Read, Write};
@@ -96,7 +96,7 @@ impl Live {
         let (fabric, _) =
             registry::open_fabric(&info.fabric, 2 << 16, 0, ptr::null_mut()).expect("a fabric");
         let none = ptr::null_mut();
-        // SAFETY: objects are used as fi_domain(3) and fi_endpoint(3) say, through the tables that they come with.
+        // SAFETY: objects are used as fi_domain(3) and fi_endpoint(3) describe, through the tables that they come with.
         unsafe {
             let c_info = info.write().expect("memory");
             let mut domain = ptr::null_mut();

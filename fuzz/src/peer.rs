@@ -52,8 +52,8 @@ fn honest_message() -> Vec<u8> {
     [&head[..len], &[1; 8]].concat()
 }
 
-/// Bits of the first byte: 0 turns the extensions off, 1 and 2 choose the way of making progress, 6 and 7 are the number of
-/// pieces less one in which the other bytes are sent.
+/// Bits of the first byte: 0 turns the extensions off, 1 and 2 choose the way of making progress, 6 and 7 are the
+/// number of pieces, minus one, in which the other bytes are sent.
 pub fn peer(data: &[u8]) {
     thread_local! {
         static TARGETS: std::cell::RefCell<[Target; 3]> =

@@ -16,22 +16,22 @@ struct Target {
 
 struct Peer {
     socket: UdpSocket,
-    /// Number by which this peer wants to be called. A new number is a new life of the peer.
+    /// Number that the peer chooses for the endpoint's packets. A new number means that the peer has restarted.
     id: u32,
-    /// Number by which the endpoint knows this peer.
+    /// Number of this peer at the endpoint.
     number: u32,
     /// Sequence number of the next packet.
     next: u64,
 }
 
 const HOSTILE: usize = 4;
-/// Longest datagram that the endpoint takes, and one byte more.
+/// Longest datagram that the endpoint accepts, and one byte more.
 const MAX_DATAGRAM: usize = 1473;
-/// Time after which an unanswered datagram is sent again.
+/// Time after which an unanswered datagram is retransmitted.
 const AGAIN: Duration = Duration::from_millis(20);
 
 impl Peer {
-    /// A peer at an address of its own.
+    /// A peer with an address of its own.
     fn open(live: &Live, host: u8) -> Peer {
         let socket =
             UdpSocket::bind((Ipv4Addr::new(127, 0, 0, host), 0)).expect("a loopback address");
@@ -63,7 +63,7 @@ impl Peer {
         });
     }
 
-    /// Begins a new life, and learns the endpoint's number for it.
+    /// Restarts the peer, and gets the endpoint's number for it.
     fn greet(&mut self, live: &mut Live) {
         self.id = self.id % i32::MAX as u32 + 1;
         let name = addr::to_bytes(&self.socket.local_addr().expect("it is bound"));
@@ -161,8 +161,8 @@ fn fill_in(datagram: &mut [u8], how: u8, peer: &mut Peer) {
     }
 }
 
-/// Bits of the first byte: 1 and 2 choose the way of making progress, 4 to 7 are the peers that begin a new life before they
-/// send. A peer that has not begun yet does so, too.
+/// Bits of the first byte: 1 and 2 choose the way of making progress; 4 to 7 select the peers that restart before they
+/// send. A peer that has not begun yet does the same.
 pub fn rxd_peer(data: &[u8]) {
     thread_local! {
         static TARGETS: std::cell::RefCell<[Target; 3]> =

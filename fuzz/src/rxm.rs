@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Packets and connection data of ofi_rxm. What is taken for one is written as it was read.
+//! Packets and connection data of ofi_rxm. A decoded packet must be encoded as the same bytes.
 
 use crate::prov::rxm::proto::*;
 

@@ -17,11 +17,11 @@ struct Target {
     pid: u32,
 }
 
-/// Ports of the hostile and of the well-behaved peer. Nothing listens there.
+/// Ports of the hostile and of the well-behaved peer. No process listens there.
 const HOSTILE: u16 = 1;
 const HONEST: u16 = 2;
 const EAGER_LIMIT: usize = 16384;
-/// Bytes that one input sends at most.
+/// Maximum of bytes that one input sends.
 const MAX_SENT: usize = 256 << 10;
 
 /// Connects as the process `pid` of a peer that listens at a port. The endpoint's name for the connection, or none if the
@@ -141,9 +141,9 @@ fn fill_in(packet: &mut [u8], how: u8, name: u32) {
     }
 }
 
-/// Bits of the first byte: 0 adds a packet that breaks a rule as the last one, 1 and 2 choose the way of making progress,
-/// 3 closes the socket instead of the sending side, 4 connects as another connection of the process before, 5 turns the
-/// extensions of tcp off, 6 and 7 are the number of pieces less one in which the packets are sent.
+/// Bits of the first byte: 0 appends a packet that breaks a rule, 1 and 2 choose the way of making progress, 3 closes
+/// the socket instead of the sending side, 4 connects as another connection of the process before, 5 turns the
+/// extensions of tcp off, 6 and 7 are the number of pieces, minus one, in which the packets are sent.
 pub fn rxm_peer(data: &[u8]) {
     thread_local! {
         static TARGETS: std::cell::RefCell<[Target; 3]> =

@@ -3,9 +3,9 @@
 # build.sh TARGET_FOLDER: builds the library, its programs and the plug-in for glibc 2.28, and the wheel of them into
 # TARGET_FOLDER/dist.
 #
-# cargo-zigbuild and zig are PyPI's: zig knows the symbols of each glibc, and links to those of the one that is asked
-# for. IRONFABRIC_BUILT=FOLDER takes the library, the programs and the headers of other releases from there, and
-# IRONFABRIC_PLUGIN=FILE the plug-in; the wheel is then tagged for the glibc that they need, whatever that is.
+# cargo-zigbuild and zig are from PyPI: zig has the symbols of each glibc, and links to those of the requested one.
+# IRONFABRIC_BUILT=FOLDER takes the library, the programs and the headers of other releases from there, and
+# IRONFABRIC_PLUGIN=FILE the plug-in; the wheel is then tagged for the glibc that they need.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
 folder=${1:?usage: build.sh TARGET_FOLDER}
@@ -74,7 +74,7 @@ pkg_config() { # NAME HEADERS SET [FOLDER LINK]
 }
 headers "$ROOT/include" include
 pkg_config libfabric include "$(default_set)"
-# The headers of the other releases, and for each a library to link with.
+# The headers of the other releases, and for each set a library to link with.
 for set in $(sets | grep -vx "$(default_set)"); do
     if [ ! -d "$built/include-$set" ]; then
         echo "NOT INCLUDED: headers of $set, $built/include-$set is not there" >&2
@@ -88,9 +88,9 @@ for set in $(sets | grep -vx "$(default_set)"); do
         pkg_config "libfabric-$set" "include-$set" "$set"
     fi
 done
-# Symbols are of no use to who installs a wheel; what the loader needs stays.
+# Users of a wheel need no symbols; the loader's symbols stay.
 find "$stage" \( -name '*.so' -o -name '*.so.1' -o -path '*/bin/*' \) -type f -exec strip --strip-unneeded {} +
-# The oldest glibc that all of them can do with.
+# The oldest glibc with which all of them work.
 needed=$(find "$stage" -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec objdump -T {} + |
     grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -Vu | tail -n 1)
 newest=$(printf '%s\n' "$needed" "$GLIBC" | sort -V | tail -n 1)
@@ -100,7 +100,8 @@ fi
 platform=manylinux_${newest/./_}_$MACHINE
 
 say "Wheel for $platform (the files need GLIBC_$needed)"
-# A copy of the project, so that licences can lie where the backend looks for them and nothing is written into the tree.
+# Builds in a copy of the project, so that licences are where the backend looks for them and nothing is written into the
+# tree.
 rm -rf "$folder/dist" "$folder/source"
 mkdir -p "$folder/source/packaging"
 cp -r "$here" "$folder/source/packaging/wheel"
@@ -115,7 +116,7 @@ fi
 (cd "$folder/source/packaging/wheel" && IRONFABRIC_STAGE=$stage IRONFABRIC_PLATFORM=$platform "$tools/bin/python" \
     -m hatchling build -t wheel -d "$folder/dist")
 wheel=$(echo "$folder"/dist/ironfabric-*.whl)
-# What auditwheel says of it: the tag, and libraries that not every system has.
+# The result of auditwheel: the tag, and libraries that some systems lack.
 "$tools/bin/auditwheel" show "$wheel" | tee "$folder/auditwheel.log"
 said=$(tr '\n' ' ' <"$folder/auditwheel.log")
 [[ $said == *"consistent with the following platform tag: \"manylinux_"* ]] ||

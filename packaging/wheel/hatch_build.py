@@ -16,6 +16,6 @@ class Stage(BuildHookInterface):
         if not any(path.name == "libfabric.so.1" for path in files):
             raise SystemExit(f"there is no libfabric.so.1 in {stage}")
         build_data["force_include"].update({str(path): f"ironfabric/{path.relative_to(stage)}" for path in files})
-        # A Python of any kind, on this platform alone.
+        # For any Python, but only on this platform.
         build_data["pure_python"] = False
         build_data["tag"] = f"py3-none-{platform}"

@@ -53,7 +53,7 @@ def compare(ours, upstream, sizes, pairs):
     runs = {ours.name: [], upstream.name: []}
     with tempfile.TemporaryDirectory() as folder:
         for pair in range(pairs):
-            # The first of a pair changes, so that a drifting machine favours neither.
+            # The first of a pair alternates, so that a drift of the machine's speed favours neither.
             for library in (ours, upstream) if pair % 2 == 0 else (upstream, ours):
                 runs[library.name].append(ping_pong(library, sizes, folder))
             print(f"  pair {pair + 1} of {pairs} done", flush=True)
@@ -66,7 +66,7 @@ def print_table(our_name, upstream_name, our_runs, upstream_runs, sizes):
     for size in sizes:
         us = median(run[size] for run in our_runs)
         theirs = median(run[size] for run in upstream_runs)
-        # Each pair ran within seconds of each other, so the ratio is taken inside the pairs.
+        # The two runs of a pair are seconds apart, so the ratio is computed within pairs.
         ratio = median(a[size] / b[size] for a, b in zip(our_runs, upstream_runs))
         print(f"{size:>9}  {us:9.2f} {size / us:10.1f}  {theirs:9.2f} {size / theirs:10.1f}  {ratio:6.2f}")
     print(f"Half round trip, median of {len(our_runs)} runs; ratio of times, below 1 means {our_name} is faster.")

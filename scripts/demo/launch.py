@@ -17,7 +17,7 @@ from pathlib import Path
 PATIENCE = float(os.environ.get("PATIENCE", "1"))
 SETTINGS = {"MPIR_CVAR_CH4_NETMOD": "ofi", "MPIR_CVAR_NOLOCAL": "1", "FI_PROVIDER": "tcp"}
 KEPT_LINES = 60
-# Lines of MPICH's debug summary: dozens, and none of them tells why a program failed.
+# Lines of MPICH's debug summary: dozens, and none shows why a program failed.
 SUMMARY_LINE = re.compile(r"(provider: |Required minimum|=+|[\w() ]+: -?\w+$)")
 RANK_PREFIX = re.compile(r"^\[\d+\] ?")
 
@@ -43,7 +43,7 @@ class Library:
         env = dict(os.environ, **SETTINGS, DEMO_EXPECTED_LIBRARY=str(self.file),
                    DEMO_LIBRARY_IS_UPSTREAM=str(int(self.is_upstream)),
                    PYTHONPATH=str(Path(__file__).resolve().parent))
-        # Another MPI's or job manager's variables would make the ranks look for its daemons.
+        # Variables of another MPI or job manager would make the ranks look for its daemons.
         for name in [name for name in env if name.startswith(("PMI_", "PMIX_", "OMPI_", "SLURM_"))]:
             del env[name]
         env.pop("LD_LIBRARY_PATH", None)
@@ -63,7 +63,7 @@ def run(library, ranks, program, arguments=(), limit=120, extra_env=None, show=l
     command = mpiexec(library, ranks, hosts) + ["-u", program, str(limit * 0.9), *arguments]
     name = f"{Path(program).name} on {library.name}, {ranks} ranks"
     env = dict(library.environment(), **(extra_env or {}))
-    # MPICH and Python put sockets and caches below TMPDIR; a folder of their own leaves nothing behind.
+    # MPICH and Python put sockets and caches below TMPDIR; a separate folder leaves nothing behind.
     scratch = tempfile.mkdtemp(prefix="mpi-")
     env["TMPDIR"] = scratch
     try:

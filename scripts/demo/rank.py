@@ -50,7 +50,7 @@ def begin(limit, required=MPI.THREAD_SINGLE, quiet=False):
     """
     faulthandler.enable()
     faulthandler.dump_traceback_later(limit)
-    # A rank whose launcher was killed must not go on spinning.
+    # A rank whose launcher was killed must not keep spinning.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     libraries = mapped_libraries()
     if not quiet:

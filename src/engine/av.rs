@@ -36,7 +36,7 @@ pub struct AvTable<A> {
     named_by_user: bool,
     /// Number of upper bits of a fi_addr_t that name a receive context: fi_rx_addr(3).
     pub context_bits: u32,
-    /// At least one identifier may differ from its index.
+    /// Whether an identifier may differ from its index.
     has_user_ids: bool,
     /// FI_AV_AUTH_KEY.
     pub keys: KeyTable<A>,

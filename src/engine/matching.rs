@@ -34,7 +34,7 @@ pub struct Matcher<R, U> {
 }
 
 /// Writes a posted receive into its place in the table.
-// Not a closure: the compiler emits a call for that, which costs each receive some instructions.
+// A trait, because the compiler emits a call for a closure, which costs each receive several instructions.
 pub trait Put<R> {
     fn put(self, place: &mut R);
 }

@@ -99,7 +99,7 @@ mod tests {
             [strangers.number(&'x', 2), strangers.number(&'y', 3)],
             [x, y]
         );
-        // No message has the old numbers any more, but the next numbers differ all the same.
+        // No message has the old numbers any more, but the next numbers still differ.
         assert!(![x, y].contains(&strangers.number(&'y', 0)));
         assert_eq!(strangers.inserted(&'x'), None);
     }

@@ -116,7 +116,7 @@ pub unsafe fn copy_to(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
 /// Copies from memory of this kind to the library's own memory.
 ///
 /// # Safety
-/// As for `copy_to`, with the sides exchanged.
+/// The conditions of `copy_to`, with the sides exchanged.
 #[inline(always)]
 pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -125,10 +125,10 @@ pub unsafe fn copy_from(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// As `copy_to`, from memory that is shared with another process.
+/// Does the same as `copy_to`, from memory that is shared with another process.
 ///
 /// # Safety
-/// As for `copy_to`.
+/// The conditions of `copy_to`.
 #[inline(always)]
 pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -137,10 +137,10 @@ pub unsafe fn copy_to_from_shared(kind: Kind, from: *const u8, to: *mut u8, len:
     }
 }
 
-/// As `copy_from`, to memory that is shared with another process.
+/// Does the same as `copy_from`, to memory that is shared with another process.
 ///
 /// # Safety
-/// As for `copy_from`.
+/// The conditions of `copy_from`.
 #[inline(always)]
 pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len: usize) {
     match kind {
@@ -149,10 +149,10 @@ pub unsafe fn copy_from_to_shared(kind: Kind, from: *const u8, to: *mut u8, len:
     }
 }
 
-/// As `copy_from_to_shared`, for many bytes.
+/// Does the same as `copy_from_to_shared`, for many bytes.
 ///
 /// # Safety
-/// As for `copy_from_to_shared`.
+/// The conditions of `copy_from_to_shared`.
 #[inline(always)]
 pub unsafe fn copy_long_to_shared(
     kind: Kind,

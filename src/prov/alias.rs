@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A transport under the names of two providers. The second one has a name and attributes, and no bytes. Providers
-//! never name each other: the registry brings the two together.
+//! One transport under the names of two providers. The second provider has a name and attributes but no data path. The
+//! registry connects the two, because providers never name each other.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -11,25 +11,26 @@ use crate::base::Result;
 use crate::base::info::FabricAttr;
 use crate::base::log::Source;
 
-/// What the second provider says of a fabric that the transport opens for it.
+/// Properties of a fabric that the transport opens for the second provider.
 pub struct Alias {
-    /// Who logs, and whose name the fabric has.
+    /// Log source and fabric name.
     pub source: &'static Source,
-    /// Bytes that may be injected at most.
+    /// Maximum of bytes that can be injected.
     pub max_inject: usize,
-    /// Time that a peer has to accept a connection, if it differs from the setting of the transport.
+    /// Time within which a peer must accept a connection, if it differs from the setting of the transport.
     pub conn_timeout: Option<Duration>,
-    /// Whether there are FI_EP_DGRAM endpoints: unconnected ones with messages alone, served as FI_EP_RDM ones are.
+    /// Whether there are FI_EP_DGRAM endpoints. They are unconnected, have messages only, and are served as FI_EP_RDM
+    /// ones.
     pub datagrams: bool,
     /// Writes and atomic operations complete when the target has carried them out or refused them.
     pub answers_writes: bool,
 }
 
-/// What the transport gives to the second provider.
+/// The functions and limits of the transport that the second provider needs.
 #[derive(Clone, Copy)]
 pub struct Backing {
     pub open: fn(Alias, &FabricAttr, u32, *mut c_void) -> Result<*mut abi::fid_fabric>,
-    /// Bytes of an authorization key at most, and keys of an address vector.
+    /// Maximum size of an authorization key, and maximum of keys in an address vector.
     pub auth_key_size: usize,
     pub auth_keys: usize,
 }

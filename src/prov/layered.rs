@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What layered providers make of the entries below them: fi_getinfo(3).
+//! Helpers of layered providers, which make their entries from the entries of the providers below: fi_getinfo(3).
 #![forbid(unsafe_code)]
 
 use std::ffi::{CStr, CString};
@@ -13,12 +13,12 @@ use crate::base::info::{
 use crate::base::log::Source;
 use crate::sys::addr;
 
-/// The interface that layered providers use below. Providers of plug-ins that were built for an earlier interface are
-/// not found, so this number follows the needs of the layers and not the release.
+/// The interface version that layered providers use towards the providers below. Plug-ins that were built for an
+/// earlier version are not found, so this number follows the needs of the layers and not the release.
 pub const BELOW_API: u32 = 2 << 16 | 6;
 
-/// An entry for each of those below that makes one which fits. `over`: what it can be; `entry`: what it becomes then.
-/// `below` is why there are not more of them; that is told where there are none.
+/// Makes an entry from each entry below that fits the query. `over` returns the prototype of such an entry, `entry` the
+/// entry itself. `below` has the reasons for missing entries below, which are reported if there is no entry at all.
 pub fn offers(
     source: &'static Source,
     query: &Query,
@@ -52,7 +52,7 @@ pub fn offers(
     Answer { entries, reasons }
 }
 
-/// What providers below say of endpoints of the type that is wanted; or that there are no such endpoints.
+/// Reasons of the providers below for endpoints of the wanted type, or one reason that there are no such endpoints.
 fn why_none(name: &str, wanted: u32, reasons: Vec<Reason>) -> Vec<Reason> {
     let is_near = |reason: &Reason| reason.ep_type == wanted;
     let near: Vec<Reason> = reasons.into_iter().filter(is_near).collect();
@@ -65,7 +65,8 @@ fn why_none(name: &str, wanted: u32, reasons: Vec<Reason>) -> Vec<Reason> {
     }
 }
 
-/// One port at all addresses: an entry for each of them, with that port. Peers are told where an endpoint is.
+/// Handles queries for one port at all addresses: the result has an entry with that port for each address, because
+/// peers need to know the address of an endpoint. Returns the query for the providers below and the port.
 pub fn without_wildcard<'a>(query: &Query<'a>) -> (Query<'a>, Option<u16>) {
     let any = query.node.is_none() && query.flags & FI_SOURCE != 0;
     let service = query.service.filter(|_| any);
@@ -81,7 +82,7 @@ pub fn without_wildcard<'a>(query: &Query<'a>) -> (Query<'a>, Option<u16>) {
     (inner, port)
 }
 
-/// The entries below for a fabric with this name, with the hints that found them.
+/// The entries below for a fabric with this name, and the hints that found them.
 pub fn fabric_entries(
     attr: &FabricAttr,
     entries: impl Fn(&Query) -> Vec<Info>,
@@ -122,7 +123,7 @@ pub fn fabric_query(hints: &Hints) -> Query<'_> {
     }
 }
 
-/// A name for as long as the process lives. There are as many as providers below.
+/// Keeps a name until the process ends. There are as many names as providers below.
 pub fn kept(name: CString) -> &'static CStr {
     static NAMES: Mutex<Vec<&CStr>> = Mutex::new(Vec::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
@@ -134,7 +135,7 @@ pub fn kept(name: CString) -> &'static CStr {
     name
 }
 
-/// Whether two entries are of the same domain, with the same addresses.
+/// Whether two entries have the same domain and the same addresses.
 pub fn same_place(a: &Info, b: &Info) -> bool {
     let place = |info: &Info| {
         let (fabric, domain) = (&info.fabric, &info.domain);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What the registry wants from each provider.
+//! The interface between the registry and each provider.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;
@@ -11,37 +11,39 @@ use crate::base::log::Source;
 use crate::base::{Error, Result};
 use crate::ffi::wrap;
 
-/// The other providers, as one of them sees them that builds upon others.
+/// The other providers, as a layered provider sees them.
 pub trait Below {
-    /// The entries of those that satisfy the query, in the order of the registry, and why others do not.
+    /// Returns the entries of other providers that satisfy the query, in the order of the registry, and the reasons for
+    /// missing entries.
     fn offers(&self, query: &Query) -> Answer;
 }
 
 pub trait Provider: Send + Sync {
-    /// Who logs. Its name is that in `fi_fabric_attr.prov_name` and in `FI_PROVIDER`.
+    /// The log source. Its name is the one in `fi_fabric_attr.prov_name` and in `FI_PROVIDER`.
     fn source(&self) -> &'static Source;
 
     /// `fi_fabric_attr.prov_version`.
     fn version(&self) -> u32;
 
-    /// Of a loadable one: its file.
+    /// The file of a loadable provider.
     fn file(&self) -> Option<&Path> {
         None
     }
 
-    /// The interface that its structs follow. It is not asked for a newer one.
+    /// The newest interface version that the provider supports. The registry never requests a newer one.
     fn api(&self) -> u32 {
         u32::MAX
     }
 
-    /// Makes the provider's variables known, so that fi_getparams lists them. Called once, before all else.
+    /// Defines the provider's variables, so that fi_getparams lists them. The registry calls this once, before all
+    /// else.
     fn define_params(&self);
 
-    /// The entries that satisfy the query, best first, and why others do not. Names of providers are the registry's
-    /// business. A layered provider finds in `below` what it can build upon.
+    /// Returns the entries that satisfy the query, best first, and the reasons for missing entries. The registry
+    /// handles provider names. A layered provider finds its lower providers through `below`.
     fn offers(&self, query: &Query, below: &dyn Below) -> Answer;
 
-    /// fi_fabric(3). A layered provider asks `below` for the entries that it opens the objects below with.
+    /// fi_fabric(3). A layered provider queries `below` for the entries with which it opens its lower objects.
     fn open_fabric(
         &self,
         attr: &FabricAttr,
@@ -51,21 +53,21 @@ pub trait Provider: Send + Sync {
         below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric>;
 
-    /// A hook, fi_hook(7): it offers nothing, and puts objects of its own around those of others.
+    /// Whether this is a hook, fi_hook(7): it offers no entries, and wraps the objects of other providers.
     fn is_hook(&self) -> bool {
         false
     }
 
-    /// Of a hook: what it makes of a fabric that `hooked` has opened.
+    /// Wraps a fabric that `hooked` has opened. Only for hooks.
     fn hook(&self, _fabric: wrap::Fabric, _hooked: &dyn Provider) -> Result<wrap::Fabric> {
         Err(Error::NOSYS)
     }
 
-    /// The provider as C's structs describe it, for hooks of others.
+    /// The provider as a C struct, for hooks of plug-ins.
     fn raw(&self) -> *const abi::fi_provider {
         self.source().provider()
     }
 
-    /// The process ends.
+    /// Releases resources when the process ends.
     fn clean_up(&self) {}
 }

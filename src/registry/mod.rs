@@ -33,7 +33,7 @@ pub use open::open_fabric;
 
 /// Returns the providers of the library, in the order of FI_PROV_ATTR_ONLY.
 fn own() -> Vec<Box<dyn Provider>> {
-    // In a plug-in the other library brings its own layers and hooks.
+    // A plug-in has none, because the library that loads it has its own layers and hooks.
     let is_plugin = cfg!(feature = "plugin");
     let mut own: Vec<Box<dyn Provider>> = match is_plugin {
         true => Vec::new(),

@@ -211,7 +211,7 @@ impl Endpoint {
         Ok(())
     }
 
-    /// As `progress`, but fails after `deadline`.
+    /// Does the same as `progress`, but fails after `deadline`.
     pub fn progress_by(&mut self, deadline: Instant, otherwise: &str) -> Result {
         match Instant::now() > deadline {
             true => Err(Failure::new(otherwise, FI_ETIMEDOUT)),

@@ -43,7 +43,7 @@ impl Failure {
         self
     }
 
-    /// As `detail`, unless the failure already has a detail, which is closer to the cause.
+    /// Does the same as `detail`, unless the failure already has a detail, which is closer to the cause.
     pub fn or_detail(self, detail: &str) -> Failure {
         match self.detail {
             Some(_) => self,

@@ -20,12 +20,12 @@ pub struct Link {
     pub name: String,
     /// The administrator has switched it on.
     pub is_up: bool,
-    /// Its cable, or other medium, is connected.
+    /// The cable, or other medium, is connected.
     pub is_running: bool,
     pub is_loopback: bool,
     /// Size in bytes.
     pub mtu: Option<u32>,
-    /// Speed in Mbit/s, if the driver knows it.
+    /// Speed in Mbit/s, if the driver reports it.
     pub speed: Option<u32>,
     pub addresses: Vec<IpAddr>,
     pub subnets: Vec<Subnet>,

@@ -17,7 +17,7 @@ pub enum Access {
     Read,
     /// Adds numbers of 64 bits to the peer's.
     Atomic,
-    /// As `Atomic`, and returns the previous numbers.
+    /// Does the same as `Atomic`, and returns the previous numbers.
     Fetch,
 }
 

@@ -71,7 +71,8 @@ fn attempt(provider: &str) -> Outcome {
     outcome.map(|way| Some(way).filter(|way| !way.is_empty()))
 }
 
-/// Starts a child with the same command line. `whom` is its task: a provider, and for the child that calls an address.
+/// Starts a child with the same command line. `whom` defines its task: a provider, and an address for the
+/// child that connects.
 fn start(whom: &str) -> io::Result<Child> {
     Command::new(env::current_exe()?)
         .args(env::args_os().skip(1))

@@ -417,7 +417,7 @@ const WINDOW_DONE: usize = 4;
 /// Additional time for all accesses of one size.
 const ACCESSES: Duration = Duration::from_secs(600);
 
-/// Number of polls between two looks at the clock.
+/// Number of polls between two readings of the clock.
 const POLLS: u32 = 256;
 /// Shorter waits do not yield the processor.
 const SPIN: Duration = Duration::from_micros(200);

@@ -64,7 +64,7 @@ pub struct Endpoint {
     pub ep_type: u64,
     pub provider: String,
     pub address: String,
-    /// In the order of `TALLIES`.
+    /// Values in the order of `TALLIES`.
     pub tallies: [Tally; TALLIES.len()],
     pub counts: [u64; COUNTS.len()],
     pub gauges: [u64; GAUGES.len()],
@@ -130,7 +130,7 @@ pub fn words(bytes: &[u8]) -> Result<Words, Fault> {
 }
 
 /// Reads a process from three consecutive copies of its block. The values are from the second copy. If a sequence
-/// number differs between the first and the third copy, a change was under way, and the endpoint is omitted this time.
+/// number differs between the first and the third copy, a change was in progress, and the endpoint is omitted.
 pub fn read(copies: &[Words; 3]) -> Process {
     let [before, words, after] = copies;
     let endpoints = (0..RECORDS).filter_map(|at| {

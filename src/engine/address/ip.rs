@@ -25,7 +25,7 @@ impl Address for Addr {
     }
 }
 
-/// By the family that they begin with.
+/// The address format follows from the family at the beginning of the bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Format;
 

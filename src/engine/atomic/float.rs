@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Values with a fraction: those that Rust has, the small ones, which it has not, and pairs of them.
+//! Floating point values: the types of Rust, small types that Rust lacks, and complex numbers of both.
 #![forbid(unsafe_code)]
 
 use super::{Element, Number, Real};
@@ -102,7 +102,7 @@ impl Real for LongDouble {
     }
 }
 
-/// A real and an imaginary part.
+/// A complex number: the real and the imaginary part.
 #[derive(Clone, Copy)]
 pub struct Complex<T>(T, T);
 
@@ -156,17 +156,17 @@ impl<T: Number> Number for Complex<T> {
     }
 }
 
-/// How a small floating point type spends its bits.
+/// Bit layout of a small floating point type.
 struct Format {
     exponent: u32,
     mantissa: u32,
-    /// Whether the largest exponent means infinity and what is no number, as IEEE 754 has it. Without, only all bits
-    /// set is no number, there is no infinity, and what is too large becomes no number.
+    /// Whether the largest exponent stands for infinity and NaN, as in IEEE 754. Without it, only the value with all
+    /// bits set is NaN, there is no infinity, and a value that is too large becomes NaN.
     infinite: bool,
 }
 
-/// Of the IEEE 754 double that all small types are computed in. A double has more than twice the bits of any of them and
-/// two, so that rounding twice gives what rounding once would.
+/// Mantissa bits of the IEEE 754 double, in which all small types are computed. A double has more than twice as many
+/// bits as any of these types plus two, so rounding twice gives the same result as rounding once.
 const DOUBLE_MANTISSA: u32 = f64::MANTISSA_DIGITS - 1;
 
 impl Format {
@@ -202,7 +202,7 @@ impl Format {
         if negative { -value } else { value }
     }
 
-    /// Rounds to the nearest, to the even one of two.
+    /// Rounds to the nearest value, and to the even one of two that are equally near.
     fn encode(&self, value: f64) -> u16 {
         let sign = u16::from(value.is_sign_negative()) << (self.exponent + self.mantissa);
         let last = self.exponent_mask() << self.mantissa;
@@ -216,7 +216,7 @@ impl Format {
         if value.is_infinite() {
             return sign | beyond;
         }
-        // Units of the last place of the result: one step of the encoding each, also from one exponent to the next.
+        // Units of the last place of the result. One unit is one step of the encoding, also across two exponents.
         let double = (value.abs().to_bits() >> DOUBLE_MANTISSA) as i32 - f64::MAX_EXP + 1;
         let exponent = double.max(1 - self.bias());
         let unit = 2f64.powi(exponent - self.mantissa as i32);
@@ -299,11 +299,11 @@ macro_rules! small {
 small! {
     /// IEEE 754 half precision.
     Float16: u16, Format { exponent: 5, mantissa: 10, infinite: true };
-    /// The upper half of a single-precision number.
+    /// The upper half of a single-precision number (bfloat16).
     BFloat16: u16, Format { exponent: 8, mantissa: 7, infinite: true };
-    /// Eight bits, more of them for the mantissa.
+    /// Eight bits with the larger mantissa (E4M3).
     E4m3: u8, Format { exponent: 4, mantissa: 3, infinite: false };
-    /// Eight bits, more of them for the exponent.
+    /// Eight bits with the larger exponent (E5M2).
     E5m2: u8, Format { exponent: 5, mantissa: 2, infinite: true };
 }
 
@@ -348,10 +348,10 @@ mod tests {
         assert_eq!(half(1.0), 0x3c00);
         assert_eq!(half(-2.0), 0xc000);
         assert_eq!(half(65504.0), 0x7bff);
-        // Half a step beyond the largest rounds to infinity, less than that to the largest.
+        // A value half a step above the largest rounds to infinity, a smaller one to the largest.
         assert_eq!(half(65520.0), 0x7c00);
         assert_eq!(half(65519.9), 0x7bff);
-        // The smallest, half of it (to even: zero), and a little more than half.
+        // The smallest value, half of it (rounds to even: zero), and a little more than half.
         assert_eq!(half(2f64.powi(-24)), 1);
         assert_eq!(half(2f64.powi(-25)), 0);
         assert_eq!(half(1.01 * 2f64.powi(-25)), 1);

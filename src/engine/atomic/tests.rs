@@ -156,7 +156,7 @@ fn check(ty: &Type, op: fi_op, a: [i64; 2], b: [i64; 2], c: [i64; 2]) {
     }
 }
 
-/// What collectives reduce with: fi_collective(3).
+/// Operations that collectives can reduce with: fi_collective(3).
 const REDUCTIONS: [fi_op; 10] = [
     FI_MIN, FI_MAX, FI_SUM, FI_PROD, FI_LOR, FI_LAND, FI_LXOR, FI_BOR, FI_BAND, FI_BXOR,
 ];

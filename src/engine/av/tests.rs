@@ -105,7 +105,7 @@ fn a_user_id_defaults_to_the_index() {
     assert_eq!(table.user_id(1), 1);
 }
 
-/// Also where names are set out of order, and addresses come after them.
+/// This also holds if names are set out of order and before the addresses are inserted.
 #[test]
 fn names_of_some_leave_those_of_others_alone() {
     let mut table = table(&["a", "b", "c"]);

@@ -66,7 +66,7 @@ pub struct Plan {
 const WHOLE: usize = 16 * 1024;
 /// Slices of up to this many bytes are forwarded by other members.
 const THROUGH_OTHERS: usize = 256;
-/// In an exchange of all with all: number of frames that a member sends ahead of those that it waits for.
+/// In an all-to-all exchange: number of frames that a member sends ahead of the frames that it waits for.
 const AHEAD: usize = 8;
 
 impl Shape {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A slab whose entries also stand in line, oldest first. An entry can be set aside: it keeps its id and its age, but
-//! stands in a second line.
+//! A slab whose entries also form a queue, oldest first. An entry can be set aside: it keeps its id and its age, but
+//! moves to a second queue.
 #![forbid(unsafe_code)]
 
 use slab::Slab;
@@ -60,7 +60,7 @@ impl<T> Line<T> {
         self.entries.remove(id as usize).value
     }
 
-    /// Out of the line of those who wait.
+    /// Moves an entry from the waiting queue to the queue of entries that are set aside.
     pub fn set_aside(&mut self, id: u32) {
         self.unlink(id);
         self.entries[id as usize].aside = true;
@@ -82,7 +82,7 @@ impl<T> Line<T> {
         self.entries[id as usize].age < self.entries[other as usize].age
     }
 
-    /// All, also those set aside.
+    /// Number of all entries, including the ones that are set aside.
     #[inline]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -113,7 +113,7 @@ impl<T> Line<T> {
         ids
     }
 
-    /// Empties the line, oldest first.
+    /// Removes all entries from both queues and returns their values, oldest first.
     #[cfg(test)]
     pub fn drain(&mut self) -> Vec<T> {
         let mut all: Vec<Entry<T>> = self.entries.drain().collect();
@@ -134,7 +134,7 @@ impl<T> Line<T> {
         })
     }
 
-    /// At the end of its line.
+    /// Appends an entry to its queue.
     #[inline]
     fn link(&mut self, id: u32) {
         let last = {
@@ -191,5 +191,5 @@ impl Ends {
     };
 }
 
-/// No entry has this id.
+/// Marks the end of a queue; no entry has this id.
 const NIL: u32 = u32::MAX;

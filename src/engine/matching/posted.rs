@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Posted receives. They fall into classes by what they leave open (ignore mask, any source or one); within a class a
-//! message names its receives exactly, so one search of a hash table per class finds them, and the oldest of the finds
-//! is the match. Where messages come in the order of their receives the oldest of all is the match: it is tried first,
-//! and only when it does not fit do those behind it get into the tables.
+//! Posted receives. Receives are divided into classes by their wildcards (ignore mask, any source or one). Within a
+//! class a message gives the exact key of its receives, so one hash lookup per class finds the candidates, and the
+//! oldest candidate is the match. If messages arrive in the order of the receives, the oldest receive of all is the
+//! match. It is therefore tried first, and the receives behind it are put into the hash tables only if it does not
+//! match.
 #![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
 use super::{ANY, Asked, Put, Wanted};
 
 pub(super) struct Posted<R> {
-    /// By id. Those that are free have a receive that is over: the next is written over it.
+    /// By id. A free place still holds its completed receive, which the next post overwrites.
     places: Vec<Place<R>>,
-    /// The first of those that are free, or `NONE`.
+    /// The first free place, or `NONE`.
     free: u32,
-    /// The ends of the list of all that are posted, by age; or `NONE`.
+    /// The ends of the list of all posted receives in order of age, or `NONE`.
     oldest: u32,
     youngest: u32,
-    /// The first of those at its end that are in no queue and no class yet; or `NONE`.
+    /// The oldest receive that has no queue and no class yet, or `NONE`; all younger receives have none either.
     unsorted: u32,
     queues: Queues,
     classes: Vec<Class>,
@@ -31,10 +32,10 @@ pub(super) struct Posted<R> {
 struct Place<R> {
     wanted: Wanted,
     age: u64,
-    /// Neighbours in the list by age; of those that are free, the next one.
+    /// Neighbours in the list by age; `after` of a free place is the next free place.
     before: u32,
     after: u32,
-    /// Or `UNSORTED`.
+    /// The class of the receive, or `UNSORTED`.
     class: u8,
     recv: R,
 }
@@ -46,7 +47,7 @@ struct Class {
     len: u32,
 }
 
-/// An index by a value that each receive has, made by the first search for it.
+/// An index by a value that each receive has, built by the first search for that value.
 struct ByKey<R> {
     key: fn(&R) -> u64,
     queues: Queues,
@@ -69,7 +70,7 @@ impl<R: Default> Posted<R> {
         }
     }
 
-    /// `recv` is written over one that is over, or over the default.
+    /// Posts a receive. `recv` overwrites a completed receive, or the default value.
     #[inline(always)]
     pub fn post(&mut self, wanted: Wanted, recv: impl Put<R>) -> u32 {
         let age = self.born;
@@ -102,7 +103,7 @@ impl<R: Default> Posted<R> {
         id
     }
 
-    /// Those that are in no queue get there.
+    /// Puts the receives that have no class yet into the hash tables.
     fn sort(&mut self) {
         let mut id = core::mem::replace(&mut self.unsorted, NONE);
         while id != NONE {
@@ -132,7 +133,7 @@ impl<R: Default> Posted<R> {
         self.free = id;
     }
 
-    /// The oldest receive that accepts this message.
+    /// Finds the oldest receive that accepts this message.
     #[inline(always)]
     pub fn find(&mut self, source: u64, tag: u64) -> Option<u32> {
         let oldest = self.places.get(self.oldest as usize)?;
@@ -142,12 +143,12 @@ impl<R: Default> Posted<R> {
         }
     }
 
-    /// As `find`, when it is not the oldest of all.
+    /// Does the same as `find`, if the oldest receive does not match.
     #[inline(never)]
     fn find_behind(&mut self, source: u64, tag: u64) -> Option<u32> {
         self.sort();
         let live = self.live;
-        // Mostly all receives are of one class.
+        // In most cases all receives belong to one class.
         match live & live.wrapping_sub(1) {
             0 if live > 1 << MIXED => self.find_in(live.trailing_zeros() as u8, source, tag),
             _ => self.find_among(source, tag),
@@ -209,7 +210,7 @@ impl<R: Default> Posted<R> {
         std::mem::take(&mut self.places[id as usize].recv)
     }
 
-    // On the path of every message, as `find`: a call of its own would cost each of them some instructions.
+    // Inlined, as `find` is, because this is on the path of every message and a call would cost several instructions.
     #[inline(always)]
     pub fn release(&mut self, id: u32) {
         let free = self.free;
@@ -255,14 +256,14 @@ impl<R: Default> Posted<R> {
         all.into_iter().map(|id| self.take(id)).collect()
     }
 
-    /// Those that name this source, oldest first.
+    /// Removes the receives that name this source and returns them, oldest first.
     pub fn drain_from(&mut self, source: u64) -> Vec<R> {
         let mut named = self.by_age();
         named.retain(|&id| self.places[id as usize].wanted.source == source);
         named.into_iter().map(|id| self.take(id)).collect()
     }
 
-    /// Whether one of them names this source.
+    /// Whether a posted receive names this source.
     pub fn names(&self, source: u64) -> bool {
         let is_named = |&id: &u32| self.places[id as usize].wanted.source == source;
         self.by_age().iter().any(is_named)
@@ -273,7 +274,7 @@ impl<R: Default> Posted<R> {
         self.places[id as usize].age
     }
 
-    /// All that are posted, oldest first.
+    /// Iterates over all posted receives, oldest first.
     #[inline]
     pub fn each(&self) -> impl Iterator<Item = &R> {
         let place = |id: u32| self.places.get(id as usize);
@@ -281,7 +282,7 @@ impl<R: Default> Posted<R> {
         std::iter::successors(place(self.oldest), next).map(|place| &place.recv)
     }
 
-    /// The same with what they ask for.
+    /// Does the same as `each`, with source, tag and ignore mask of each receive.
     pub fn each_asked(&self) -> impl Iterator<Item = Asked<'_, R>> {
         let place = |id: u32| self.places.get(id as usize);
         let all = std::iter::successors(place(self.oldest), move |at| place(at.after));
@@ -294,12 +295,12 @@ impl<R: Default> Posted<R> {
         })
     }
 
-    /// How many were posted so far.
+    /// Number of receives that were posted so far.
     pub fn born(&self) -> u64 {
         self.born
     }
 
-    /// Their ids.
+    /// Ids of all posted receives, oldest first.
     fn by_age(&self) -> Vec<u32> {
         let place = |id: u32| self.places.get(id as usize).map(|_| id);
         std::iter::successors(place(self.oldest), |&id| {
@@ -321,7 +322,7 @@ impl<R: Default> Posted<R> {
         }
     }
 
-    /// A class that is empty changes its meaning before another one is made.
+    /// Finds or makes the class of a receive. An empty class is reused before a new one is made.
     fn look_up_class(&mut self, wanted: &Wanted) -> u8 {
         let class = Class {
             ignore: wanted.ignore,
@@ -383,12 +384,12 @@ fn plain(value: u64) -> Key {
     }
 }
 
-/// No id.
+/// No place.
 const NONE: u32 = u32::MAX;
-/// No class: in no queue yet.
+/// No class: the receive is in no queue yet.
 const UNSORTED: u8 = u8::MAX;
 
-/// The class of the receives that are one shape too many: one queue, searched from its oldest on.
+/// The class of all receives whose shape found no free class: one queue, searched from its oldest receive on.
 const MIXED: u8 = 0;
 const MIXED_QUEUE: Key = Key {
     class: MIXED,

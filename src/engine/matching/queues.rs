@@ -34,7 +34,7 @@ struct Link {
     /// Neighbours in the queue, a ring: before the first stands the last.
     before: u32,
     after: u32,
-    /// For the first of a queue the next queue in the bucket; else `FOLLOWER`.
+    /// The next queue in the bucket if this entry is the first of its queue, otherwise `FOLLOWER`.
     chain: u32,
 }
 
@@ -190,7 +190,7 @@ impl Queues {
         self.queues += 1;
     }
 
-    /// Before the first means: at the end.
+    /// Inserts an entry before `next`; an entry before the first one is at the end of the ring.
     #[inline]
     fn put_before(&mut self, next: u32, id: u32, key: Key, hash: u32) {
         let before = self.links[next as usize].before;

@@ -26,7 +26,7 @@ impl Random {
     }
 }
 
-/// What the matcher must do, said as plainly as possible.
+/// A reference implementation of the matcher, as simple as possible.
 #[derive(Default)]
 struct Model {
     posted: Vec<(u64, u64, u64, u64)>,
@@ -67,7 +67,8 @@ struct Mix {
     sources: u64,
     tags: u64,
     masks: Vec<u64>,
-    /// Of 32 steps so many post, as many send, and what is left of 26 matches: the depth follows. At most 12.
+    /// `growth` of 32 steps post a receive, as many deliver a message, and the rest of the first 26 steps match.
+    /// So it determines the depth of the queues. At most 12.
     growth: u64,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Messages that came before their receive. They stand in line; a receive that finds nothing near the front gets an
-//! index for its shape (ignore mask, any source or one), which then lives until the line is empty.
+//! Messages that arrived before their receive. They form a queue. If a receive finds no match among the first messages,
+//! an index is built for its shape (ignore mask, any source or one), which lives until the queue is empty.
 #![forbid(unsafe_code)]
 
 use super::line::Line;
@@ -10,7 +10,7 @@ use super::{ANY, Wanted};
 pub(super) struct Unexpected<U> {
     messages: Line<Message<U>>,
     indexes: Vec<Index>,
-    /// Are any of them in use?
+    /// Whether any index is in use.
     indexed: bool,
     searches: u64,
 }
@@ -24,14 +24,14 @@ struct Message<U> {
 struct Index {
     ignore: u64,
     any: bool,
-    /// When it is, every message that is not set aside is in it.
+    /// Whether the index is in use. An index in use contains every message that is not set aside.
     used: bool,
     last_search: u64,
     queues: Queues,
 }
 
 impl<U> Unexpected<U> {
-    /// Bytes that one message takes, with its place in one index.
+    /// Bytes that one message takes, including its entry in one index.
     pub const COST: usize = Line::<Message<U>>::COST + Queues::COST;
 
     pub const fn new() -> Self {
@@ -99,7 +99,7 @@ impl<U> Unexpected<U> {
         if from == to {
             return;
         }
-        // The last one first: the younger ones of `to`, if there are any, then stand right behind it.
+        // Starts with the last message, so that each message is inserted directly before the younger messages of `to`.
         for id in self.sent_by(from).into_iter().rev() {
             let message = self.messages.get_mut(id);
             message.source = to;
@@ -120,7 +120,7 @@ impl<U> Unexpected<U> {
         self.messages.len()
     }
 
-    /// All that are not set aside, oldest first.
+    /// Iterates over all messages that are not set aside, oldest first.
     pub fn each(&self) -> impl Iterator<Item = &U> {
         let waiting = self.messages.waiting();
         waiting.map(|(_, message)| &message.msg)
@@ -151,7 +151,7 @@ impl<U> Unexpected<U> {
         all.into_iter().map(|message| message.msg).collect()
     }
 
-    /// Out of all indexes; the last message out ends them.
+    /// Removes a message from all indexes. The last message that is removed ends the use of the indexes.
     #[inline]
     fn forget(&mut self, id: u32) {
         if !self.indexed {
@@ -173,14 +173,14 @@ impl<U> Unexpected<U> {
         }
     }
 
-    /// Those of one source that are not hidden, oldest first.
+    /// Ids of the messages from one source that are not set aside, oldest first.
     fn sent_by(&mut self, source: u64) -> Vec<u32> {
         let all = Wanted {
             source,
             tag: 0,
             ignore: !0,
         };
-        // An index cannot ask for messages whose source is the number that stands for any.
+        // An index cannot be searched for messages whose source equals the number that stands for any source.
         if source != ANY && self.messages.waiting_len() > NEAR {
             self.searches += 1;
             if !self.indexes.iter().any(|index| index.serves(&all)) {
@@ -195,8 +195,9 @@ impl<U> Unexpected<U> {
         sent.map(|(id, _)| id).collect()
     }
 
-    /// None when there are enough already and all of them are needed. One that was not searched in as many searches as
-    /// there are messages gives way: so the work of making indexes stays in proportion to the searches.
+    /// Builds an index. Returns `None` if there are `INDEXES` already and all of them are needed. An index is replaced
+    /// if the last searches, as many as there are messages, did not use it. So the cost of building indexes stays
+    /// proportional to the number of searches.
     fn make_index(&mut self, wanted: &Wanted) -> Option<&mut Index> {
         let waiting_searches = self.messages.waiting_len() as u64;
         let at = match self.indexes.iter().position(|index| !index.used) {
@@ -278,8 +279,9 @@ fn accepted<'a, U: 'a>(
         .map(|(id, _)| id)
 }
 
-/// As many messages are compared one by one before an index is made: that costs less than keeping one.
+/// Number of messages that are compared one by one before an index is built, because comparing so few costs less than
+/// maintaining an index.
 const NEAR: usize = 16;
 
-/// Each arrival is entered into every index in use.
+/// Maximum of indexes, because each arrival is entered into every index in use.
 const INDEXES: usize = 8;

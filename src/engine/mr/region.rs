@@ -154,7 +154,7 @@ impl<C> Region<C> {
         self.reached(addr, len).ok_or(Error::INVAL)
     }
 
-    /// As `reach`, for an access within one segment.
+    /// Does the same as `reach`, for an access within one segment.
     #[inline]
     pub fn reach_one(&self, addr: u64, len: u64) -> Result<Piece> {
         if let [only] = &*self.segments {

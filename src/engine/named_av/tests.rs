@@ -23,7 +23,7 @@ impl Address for Name {
     }
 }
 
-/// The file is shorter than its beginning says, then mended.
+/// The file is shorter than its header claims, and is repaired later.
 #[test]
 fn an_entry_that_cannot_be_read_keeps_its_place() {
     let scope = [b"test".as_slice(), &std::process::id().to_ne_bytes()];

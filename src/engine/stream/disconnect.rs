@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What happens to operations when a peer is gone, or its connection is given up.
+//! Fails or drops operations when a peer is gone or its connection is given up.
 #![forbid(unsafe_code)]
 
 use core::fmt;
@@ -26,7 +26,7 @@ impl<N: Net> Stream<N> {
         if let Some(fd) = conn.link.fd() {
             self.reactor.remove(fd);
             if N::ALL_SHM || conn.link.is_shm() {
-                // A forked child may hold it, too; the peer is to know all the same.
+                // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
                 conn.link.shutdown();
             }
         }
@@ -47,7 +47,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The socket has nothing more to say.
+    /// Removes the socket from the epoll set, because no further event is expected from it.
     pub(super) fn epoll_forget(&mut self, id: usize) {
         let conn = &mut self.conns[id];
         if let (true, Some(fd)) = (conn.watch.added, conn.link.fd()) {
@@ -56,8 +56,8 @@ impl<N: Net> Stream<N> {
         conn.watch = Watch::default();
     }
 
-    /// Fails everything that depended on a peer that is gone. The loss of another peer may have ended this connection
-    /// before.
+    /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
+    /// connection already.
     pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let Some(conn) = self.conns.get_mut(id) else {
             return;
@@ -65,7 +65,7 @@ impl<N: Net> Stream<N> {
         let error = conn.session.cause.take().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
-            // It is us who wanted that.
+            // This side cancelled the connection.
             Error::CANCELED => self.disconnect_quietly(domain, id, error),
             Error::CONNRESET => self.disconnect_because(domain, id, error, &"ended"),
             Error::TIMEDOUT => self.disconnect_because(domain, id, error, &"does not answer"),
@@ -74,7 +74,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// As `disconnect`; `what` says what the peer does, or what happened to it.
+    /// Does the same as `disconnect`; `what` describes what the peer did, or what happened to it.
     pub fn disconnect_because(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -86,7 +86,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         let peer = conn.session.peer.clone();
-        // Before that, the failed attempt to connect is logged.
+        // The end of an attempt to connect is logged elsewhere.
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let failed = self.blame(domain, id, what, |stream, domain| {
             stream.disconnect_quietly(domain, id, error);
@@ -96,7 +96,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Does what fails operations with a peer, and gives how many; their errors say why, and so does the log.
+    /// Runs `fail`, which fails operations with a peer, and returns the number of failed operations. `what` goes into
+    /// their error entries and into the log.
     fn blame(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -112,7 +113,7 @@ impl<N: Net> Stream<N> {
             why: why.into(),
             failed: 0,
         };
-        // One peer's loss may be another's: a collective ends.
+        // The loss of one peer may cause the loss of another, because a collective ends; so this nests.
         let outer = domain.loss.replace(loss);
         fail(self, domain);
         let loss = std::mem::replace(&mut domain.loss, outer);
@@ -138,11 +139,11 @@ impl<N: Net> Stream<N> {
             probe::lose(ep, id, peer, error.code().unsigned_abs().into());
         }
         if error == Error::TIMEDOUT {
-            // A peer that takes nothing would not hear of the end behind what the kernel still has for it.
+            // The peer is not reading, so a regular close would be queued behind unsent data and never reach it.
             self.conns[id].link.close_at_once();
         }
         self.close_link(id);
-        // Frames to other peers that follow from this loss must not end the session a second time, or use it.
+        // Frames to other peers that follow from this loss must not end the session a second time and must not use it.
         let session = &mut self.conns[id].session;
         (session.state, session.ending) = (State::Down, None);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
@@ -172,15 +173,15 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The peer has ended the stream while nothing is read from it. What it is sent fails without delay. What it has
-    /// sent waits for its receive, unless that is never going to be whole.
+    /// Handles the end of the stream by the peer while nothing is read from it. Operations to the peer fail at once.
+    /// Received data waits for its receive, unless the rest of it can never arrive.
     #[cold]
     pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
         let unread = conn.link.unread();
         let there = (unread + conn.session.rx.leftover.len()) as u64;
         let hopeless = match &conn.session.rx.at {
-            // It takes no more answers.
+            // The frame needs an answer, and the peer no longer accepts one.
             At::Held(header) => header.is_answered(),
             at => at.unread().is_some_and(|unread| unread > there),
         };
@@ -191,7 +192,8 @@ impl<N: Net> Stream<N> {
         self.transmits_end(domain, id);
     }
 
-    /// The peer takes nothing any more. What it has sent may wait for its receives.
+    /// Fails all transmits, because the peer receives nothing any more. Data that it has sent may wait for its
+    /// receives.
     pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
         if self.conns[id].has_work() {
             self.blame(domain, id, &"ended", |stream, domain| {
@@ -202,8 +204,9 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Cancels an operation of which the peer has seen nothing: it waits for its connection, or behind a fence, or its
-    /// frame has not begun to move. What was announced to the peer stays: the peer may be taking it.
+    /// Cancels an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
+    /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
+    /// it.
     pub(super) fn cancel_waiting(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
         if context == 0 {
             return;
@@ -216,7 +219,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Takes a connection out of all tables.
+    /// Removes a connection from all tables.
     pub(super) fn remove_conn(&mut self, id: usize) {
         let conn = self.conns.remove(id);
         if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
@@ -229,7 +232,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The endpoint is closed: what was posted is dropped without a word, as fi_endpoint(3) says of fi_close.
+    /// Drops all operations of a connection without a completion, because the endpoint is closed: fi_endpoint(3),
+    /// fi_close.
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.close_link(id);
         let conn = &mut self.conns[id];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints and their peers: which connection an address stands for, closing. No bytes.
+//! Endpoints and their peers: the connection for each address, and closing. No bytes of frames.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -35,37 +35,37 @@ impl PeerSlot {
 
 /// An endpoint of either type.
 pub struct Ep<N: Net> {
-    /// What the provider keeps; it goes before the listener does.
+    /// State of the provider; dropped before the listener.
     pub own: N::Ep,
     pub rdm: bool,
-    /// Where it is bound; RDM: where it listens.
+    /// The address to which the endpoint is bound; for RDM the address at which it listens.
     pub local: N::Addr,
     /// RDM only.
     pub listener: Option<Socket>,
-    /// RDM: the connection to each address of the vector.
+    /// RDM: the state for each index of the address vector.
     pub peers: Vec<PeerSlot>,
-    /// RDM: the connection that messages to a peer go over, by the peer's listener.
+    /// RDM: the connection that carries messages to a peer, by the address of the peer's listener.
     pub by_addr: HashMap<N::Addr, usize>,
-    /// RDM: further connections of a peer, which only receive.
+    /// RDM: additional connections of a peer that only receive.
     pub receive_only: HashMap<N::Addr, Vec<usize>>,
     /// RDM: errors of failed connections for which no operation was pending.
     pub unreachable: Unreachable<N::Addr>,
-    /// RDM: senders of messages that are kept, without a connection and without an address in the vector. With
-    /// FI_AV_AUTH_KEY an address is another with another key.
+    /// RDM: senders of kept messages that have neither a connection nor an address in the vector. With FI_AV_AUTH_KEY
+    /// the same address with another key is another sender.
     pub strangers: Strangers<(N::Addr, Option<Key>)>,
-    /// MSG: the connection, once one was begun.
+    /// MSG: the connection, as soon as it is being set up.
     pub conn: Option<usize>,
 }
 
 impl<N: Net> Ep<N> {
-    /// All connections with this peer.
+    /// Ids of all connections with this peer.
     fn conns_with(&self, peer: &N::Addr) -> Vec<usize> {
         let receive_only = self.receive_only.get(peer).into_iter().flatten();
         let all = self.by_addr.get(peer).into_iter().chain(receive_only);
         all.copied().collect()
     }
 
-    /// The slot of an index that the address vector has.
+    /// The slot of an index of the address vector; the table grows if needed.
     pub(super) fn peer_slot(&mut self, index: u64) -> &mut PeerSlot {
         let at = index as usize;
         if self.peers.len() <= at {
@@ -74,7 +74,7 @@ impl<N: Net> Ep<N> {
         &mut self.peers[at]
     }
 
-    /// A connection of this peer is gone.
+    /// Removes a connection from the tables of this peer.
     pub(super) fn unlink(&mut self, peer: &N::Addr, id: usize) {
         if self.by_addr.get(peer) == Some(&id) {
             self.by_addr.remove(peer);
@@ -88,7 +88,7 @@ impl<N: Net> Ep<N> {
     }
 }
 
-/// Endpoints by their number in `domain.eps`: found by an index on every operation.
+/// Endpoints by their number in `domain.eps`, because every operation looks up its endpoint.
 pub struct Eps<N: Net>(Vec<Option<Box<Ep<N>>>>);
 
 impl<N: Net> Default for Eps<N> {
@@ -135,7 +135,7 @@ impl<N: Net> Stream<N> {
         if let Some(listener) = &endpoint.listener {
             self.reactor.remove(listener.as_raw_fd());
             if N::ALL_SHM {
-                // As for connections: nobody is to wait at a shm_listener that a forked child holds.
+                // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
                 listener.shutdown();
             }
         }
@@ -147,7 +147,7 @@ impl<N: Net> Stream<N> {
             .map(|(id, _)| id)
             .collect();
         for id in ours {
-            // Whoever closes has waited for what was reported as sent; this is what is left.
+            // fi_close has already waited for operations that were reported as sent; this writes the rest.
             self.last_flush(domain, id, self.reactor.now());
             self.discard_conn(domain, id);
         }
@@ -155,8 +155,8 @@ impl<N: Net> Stream<N> {
         N::close_ep(self, ep);
     }
 
-    /// In a child: the endpoint goes, and with it this process's hold on its memory and sockets. Nothing is said to anybody, and
-    /// the epoll set, which is the parent's too, stays as it is.
+    /// Drops an endpoint in a forked child, including this process's references to its memory and sockets. Sends
+    /// nothing to peers, and leaves the epoll set alone because the parent shares it.
     #[cold]
     pub(super) fn leave_endpoint(&mut self, ep: usize) {
         drop(self.eps.remove(ep));
@@ -164,7 +164,7 @@ impl<N: Net> Stream<N> {
         self.conns.retain(|_, conn| conn.session.ep != ep);
     }
 
-    /// The connection for an address of the endpoint's vector, made if there is none.
+    /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
     #[cold]
     pub(super) fn find_peer(
         &mut self,
@@ -190,7 +190,7 @@ impl<N: Net> Stream<N> {
         Ok(id)
     }
 
-    /// A peer that begins; its address may be in the vector.
+    /// Adds a connection for a peer that has begun to connect; its address may be in the vector.
     pub fn new_peer(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> usize {
         let fi_addr = self.number_of(domain, ep, &peer);
         let id = self.conns.insert(Conn::new(ep, peer.clone(), fi_addr));
@@ -200,7 +200,7 @@ impl<N: Net> Stream<N> {
         id
     }
 
-    /// Adds a connection that only receives, beside the one that messages to the peer go over.
+    /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
     pub fn new_receive_only(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -222,15 +222,15 @@ impl<N: Net> Stream<N> {
         let Some(av) = domain.ep(ep).av else {
             return FI_ADDR_NOTAVAIL;
         };
-        // If that fails, the address is not known.
+        // If the vector cannot be read, the address counts as unknown.
         if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
             return FI_ADDR_NOTAVAIL;
         }
         domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
-    /// An address came into a vector: connections from it get its number, and so do messages that are kept of earlier
-    /// ones.
+    /// Applies an address that was inserted into a vector: connections from that address get its index, and so do kept
+    /// messages of earlier connections.
     pub(super) fn learn_address(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
         let Some(peer) = domain.av(av).get(index).cloned() else {
             return;
@@ -247,7 +247,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             for id in endpoint.conns_with(&peer) {
-                // The connection has proved another authorization key than the one that the address is for.
+                // The connection has proved an authorization key other than that of the address.
                 let key = N::key(&self.conns[id]);
                 if N::keys_of_av(endpoint) && key.is_some() && key != wanted.as_ref() {
                     others.push(id);
@@ -265,7 +265,8 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// A connection is over. Messages of a peer that no vector has wait for its address all the same.
+    /// Keeps the source number of a closed connection whose peer is in no vector, so that kept messages get their
+    /// address if it is inserted later.
     pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
         let (ep, session) = (conn.session.ep, &conn.session);
@@ -282,8 +283,9 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// An address leaves a vector. All connections with the peer stay for the peer's sake (unless
-    /// FI_AV_REMOVE_CLEANUP asks to end them); messages that came over any of them have no source from now on.
+    /// Applies the removal of an address from a vector. All connections with the peer stay open because the peer may
+    /// use them (unless FI_AV_REMOVE_CLEANUP is set, which ends them). Messages that arrived over them have no source
+    /// from now on.
     pub(super) fn forget_address(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -309,7 +311,7 @@ impl<N: Net> Stream<N> {
                     unnamed.get_or_insert(session.source());
                 }
             }
-            // Messages may be kept whose connection has ended; the index may be another peer's next.
+            // There may be kept messages whose connection has ended, and the index may be given to another peer next.
             let unnamed = unnamed.unwrap_or_else(|| {
                 let key = domain.av(av).keys.of(index).cloned();
                 let unexpected = domain.unexpected_len(ep);

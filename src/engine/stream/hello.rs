@@ -35,7 +35,7 @@ pub struct Hello {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     pub verdict: Verdict,
-    /// As in the hello; then one descriptor comes with the answer.
+    /// The same flag as in the hello. If set, the answer carries one descriptor.
     pub is_open: bool,
     pub probe: ProcessProbe,
 }

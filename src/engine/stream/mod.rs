@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints that talk over streams, one for each pair: what goes over a stream and what becomes of it at both ends.
-//! How a stream comes about is the provider's part (`net`).
+//! Endpoints that communicate over streams, one for each pair of peers: the protocol on a stream and its handling at
+//! both ends. The provider makes the streams (`net`).
 //!
 //! - `transport` is the state of a domain and what the engine calls first; `parts` has the other calls.
 //! - `ep` has endpoints and their peers, `context` the contexts of scalable endpoints. `conn` is one peer: a `session`
 //!   and the `link` under it.
-//! - `session` is what two peers owe each other, without epoll and without a clock: messages, rendezvous, remote memory
-//!   access, atomic operations, frames of collectives, loss. Its folder has a file for each.
-//! - `proto` is the bytes of the frames.
-//! - `post` brings an operation to its session. `settle` calls a session, and then does what the session has left to
-//!   the stream. `coll` connects collectives with sessions.
+//! - `session` is the protocol state between two peers, without epoll and without a clock: messages, rendezvous, remote
+//!   memory access, atomic operations, frames of collectives, loss. Its folder has a file for each.
+//! - `proto` encodes and decodes frames.
+//! - `post` passes an operation to its session. `settle` calls a session, and then does the work that the session
+//!   leaves to the stream. `coll` connects collectives with sessions.
 //! - `progress` decides which connections are polled, `read` reads their links, `flush` writes what is queued.
 //! - `attempt` repeats attempts to connect. `disconnect` ends connections, and `drain` delivers what is still owed
 //!   before an endpoint ends. `stall` reports operations that wait too long for a peer. `regions` closes registered

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations that endpoints post: to which session they go.
+//! Passes the operations that endpoints post to the sessions of their peers.
 #![forbid(unsafe_code)]
 
 use crate::abi::FI_ATOMIC_READ;
@@ -49,7 +49,7 @@ impl<N: Net> Stream<N> {
         self.post_to(domain, id, tx, op, 0)
     }
 
-    /// Hands an operation to the session of a peer; a message may be for one of its receive contexts.
+    /// Passes an operation to the session of a peer; a message may be addressed to one of the peer's receive contexts.
     #[inline(always)]
     pub(super) fn post_to(
         &mut self,
@@ -63,14 +63,14 @@ impl<N: Net> Stream<N> {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
-        // As `check_heard`, for the session that is at hand.
+        // Does the same check as `check_heard`, but with the session that is already borrowed.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
         }
         let result = match op.what {
             What::Msg | What::Tagged if context == 0 => session.post_message(&mut cx, tx, op),
             What::Msg | What::Tagged => session.post_message_to(&mut cx, tx, op, context),
-            // Memory belongs to the endpoint, whatever context is named.
+            // Memory belongs to the endpoint, so the receive context in the address does not matter.
             What::Write => {
                 if cx.common.limits.answers_writes && session.may_answer_writes() {
                     tx.flags |= OpFlags::TRANSMIT_COMPLETE;
@@ -79,20 +79,20 @@ impl<N: Net> Stream<N> {
                 session.post_write(&mut cx, tx, TxOp { flags, ..op })
             }
             What::Read => session.post_read(&mut cx, tx, op),
-            // These come as `Atomic`, not as `Tx`.
+            // Atomic operations are passed as `Atomic`, not as `Tx`.
             What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
         };
         self.settle(domain);
         result
     }
 
-    /// A message of one buffer over memory that is shared with the peer: nothing stands in its way, no read is under
-    /// way that it would have to stay behind, and nobody is asked to answer. False leaves it to `post`, and says
-    /// nothing.
+    /// Tries to write a message of one buffer into the shared memory ring of the peer. Works only if no earlier
+    /// operation is waiting, no read is outstanding that the message would have to stay behind, and no answer is
+    /// needed. Returns false without side effects if `post` has to send it.
     #[inline(always)]
     pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
         let len = tx.piece.len();
-        // Those that a peer does not keep wait here.
+        // Longer messages, which a peer does not keep as unexpected, are held back by the general path.
         let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
         if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
             return false;
@@ -113,7 +113,7 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    /// The same for a write of one buffer to one place.
+    /// Does the same for a write of one buffer to one remote segment.
     #[inline(always)]
     pub(super) fn post_one_write(
         &mut self,
@@ -127,7 +127,7 @@ impl<N: Net> Stream<N> {
         }
         let answers_writes = self.common.limits.answers_writes;
         let conn = self.conn_of_one(domain, ep, write.dest);
-        // Without an answer goes only what the target is sure to allow.
+        // A write without an answer is sent only if the target certainly allows the access.
         let may = |conn: &Conn<N>| {
             !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
         };
@@ -146,7 +146,7 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    /// The connection to a peer, if it is known already and the endpoint may post.
+    /// Returns the connection to a peer if there is one and the endpoint may post.
     #[inline(always)]
     fn conn_of_one(&mut self, domain: &DomainOf<N>, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
         let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
@@ -157,8 +157,8 @@ impl<N: Net> Stream<N> {
         self.conns.get_mut(slot.conn as usize)
     }
 
-    /// The connection that an operation goes over; it may have to be made first. On the path of every message: a call
-    /// of its own would cost each of them some instructions.
+    /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
+    /// path of every message and a call would cost several instructions.
     #[inline(always)]
     pub(super) fn connection(
         &mut self,
@@ -181,7 +181,7 @@ impl<N: Net> Stream<N> {
         };
         if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
             N::begin_connect(self, domain, id)?;
-            // An attempt that fails at once takes the connection with it.
+            // An attempt that fails at once also removes the connection.
             if !self.conns.contains(id) {
                 return Err(Error::CONNREFUSED);
             }
@@ -189,7 +189,8 @@ impl<N: Net> Stream<N> {
         Ok(id)
     }
 
-    /// What nobody would hear of does not wait for a connection, as long as the application alone brings it there.
+    /// Refuses an operation that would report no result while the peer is not connected, unless the progress thread
+    /// drives the connection.
     fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
         match self.conns[id].session.state == State::Up || domain.hears_of(op) {
             true => Ok(()),
@@ -197,11 +198,11 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// The least that one of the endpoint's connections takes now: large messages that the peer is told of, or injected
-    /// ones, which are copied to where there is room.
+    /// Minimum of operations that any connection of the endpoint accepts now: announced large messages, or injected
+    /// messages, which are copied into a ring or a staging buffer, or reads.
     pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
         let frame = MAX_HEADER + inject;
-        // What a read, or a fetching atomic operation, costs the peer.
+        // Memory that a read or a fetching atomic operation costs the peer.
         let asks_most = match caps.contains(Caps::READ) {
             true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
             true => Some(size_of::<OutFrame>()),
@@ -230,7 +231,7 @@ impl<N: Net> Stream<N> {
         })
     }
 
-    /// After a poll: operations may have completed that others wait for.
+    /// Retries held operations after a poll, because the operations that they wait for may have completed.
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
         for id in std::mem::take(&mut self.common.held) {
@@ -242,7 +243,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
-    /// endpoint, whatever context the destination names.
+    /// endpoint, so the receive context in the address does not matter.
     pub(super) fn post_atomic(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -276,7 +277,7 @@ impl<N: Net> Stream<N> {
         };
         self.check_heard(domain, id, &op)?;
         let (session, mut cx) = self.at(domain, id);
-        // It changes nothing, so it may come before what was to be read.
+        // An atomic read changes nothing, so it need not wait for earlier reads.
         if atomic.op == FI_ATOMIC_READ {
             op.flags &= !OpFlags::AFTER_READS;
         }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The bytes of the tcp wire format. Pure: no sockets, no state, no allocation beyond the caller's vector.
-//! docs/wire/tcp.md is the same in prose.
+//! docs/wire/tcp.md describes the format.
 //!
-//! `frame` has all that is said on a connection that is up; `head` how any data header is laid out. Connection messages
-//! are in `connect`, and what is said between them and the first frame in `auth` and `same_host`.
+//! `frame` has all frames of a connection that is up, and `head` the layout of data headers. `connect` has connection
+//! messages; `auth` and `same_host` have the messages between those and the first frame.
 #![forbid(unsafe_code)]
 
 mod atomic;

@@ -169,8 +169,8 @@ pub trait Atomics: Addressing {
     /// Greatest length of one operation's operands in bytes; 0 if there are no atomic operations.
     const ATOMIC_SIZE: usize = 0;
 
-    /// As `ATOMIC_SIZE`, for one operation; 0 if it is not available. For transports whose peers do not support all of
-    /// them.
+    /// The same limit as `ATOMIC_SIZE`, for one operation; 0 if it is not available. For transports whose peers
+    /// do not support all of them.
     fn most_of(_family: Family, _datatype: fi_datatype, _op: fi_op) -> usize {
         Self::ATOMIC_SIZE
     }

@@ -54,7 +54,7 @@ pub fn start(hooked: &'static Source) -> Option<Box<dyn Watch>> {
 struct Hmem {
     hooked: &'static Source,
     cuda: &'static Cuda,
-    /// By domain inside. No call is made while the lock is held.
+    /// By wrapped domain. No call is made while the lock is held.
     domains: Mutex<BTreeMap<usize, Allocations<Region>>>,
     /// Number of keys that were taken so far.
     keys: AtomicU64,

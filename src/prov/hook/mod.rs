@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Hooks, fi_hook(7): what FI_HOOK puts around the fabrics of any provider.
+//! Hooks, fi_hook(7): the layers that FI_HOOK puts around the fabrics of any provider.
 //!
-//! `ffi::wrap` makes the objects and carries the calls; a hook here is only what it does with a call, a [`Watch`]. All
-//! but `hmem` look and change nothing.
+//! `ffi::wrap` makes the objects and forwards the calls. A hook here consists of a [`Watch`], which handles each call.
+//! All hooks except `hmem` only observe and change nothing.
 #![forbid(unsafe_code)]
 
 mod counts;
@@ -23,17 +23,18 @@ use crate::base::{Error, Result, params};
 use crate::ffi::wrap::{Call, Fabric, Watch, wrap_fabric};
 use crate::prov::{Below, Provider};
 
-/// A hook of ours.
+/// A built-in hook.
 struct Hook {
     source: &'static Source,
     variables: &'static [(&'static str, params::Kind, &'static str)],
-    /// What it does with calls to the objects of a provider, who is its argument; maybe nothing.
+    /// Makes the observer of the calls to a provider's objects, or none. The argument is the log source of that
+    /// provider.
     watch: Start,
 }
 
 type Start = fn(&'static Source) -> Result<Option<Box<dyn Watch>>>;
 
-/// All of ours.
+/// All built-in hooks.
 pub fn all() -> impl Iterator<Item = Box<dyn Provider>> {
     let hooks = [
         Hook {
@@ -122,7 +123,7 @@ impl Provider for Hook {
     }
 }
 
-/// Lines of a table that a hook prints when its fabric is closed.
+/// Prints the lines of a table. Hooks do this when their fabric is closed.
 fn print(source: &Source, lines: impl IntoIterator<Item = String>) {
     if log::enabled(source, Level::Trace, Subsys::Core) {
         for text in lines {
@@ -131,7 +132,7 @@ fn print(source: &Source, lines: impl IntoIterator<Item = String>) {
     }
 }
 
-/// What a line about a call is about.
+/// The log subsystem for lines about a call.
 fn subsys_of(call: &Call<'_>) -> Subsys {
     match call.slot.table() {
         "msg" | "tagged" | "wr" | "rma" | "atomic" | "collective" => Subsys::EpData,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The hook `perf`: what calls cost, printed when the fabric is closed. fi_hook(7).
+//! The hook `perf`: measures the cost of calls and prints it when the fabric is closed. fi_hook(7).
 //!
-//! It counts what FI_PERF_CNTR names, instructions or cycles of the calling thread. Where the processor's counters
-//! cannot be had, as in many virtual machines, it counts nanoseconds, and says so.
+//! FI_PERF_CNTR selects the unit: instructions or cycles of the calling thread. If the counters of the processor are
+//! not available, as in many virtual machines, the hook logs this and measures nanoseconds.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub struct Perf {
     hooked: &'static Source,
     unit: Unit,
     start: Instant,
-    /// Of each slot: how much, how often.
+    /// Sum and number of calls for each slot.
     calls: Vec<(AtomicU64, AtomicU64)>,
 }
 
@@ -74,7 +74,7 @@ impl Perf {
 
     fn now(&self) -> u64 {
         match self.unit {
-            // A thread whose counter cannot be opened counts nothing.
+            // A thread that cannot open its counter contributes 0.
             Unit::Counted(event) => counter::read(event).unwrap_or(0),
             Unit::Nanoseconds => self.start.elapsed().as_nanos() as u64,
         }
@@ -125,7 +125,7 @@ impl Watch for Perf {
     fn after(&self, call: &Call<'_>, before: u64, _result: i64) {
         if COUNTED.contains(&call.slot.table()) {
             let (sum, count) = &self.calls[call.slot.number()];
-            // Relaxed: numbers that stand for themselves.
+            // Relaxed: the numbers order no other memory.
             sum.fetch_add(self.now().saturating_sub(before), Ordering::Relaxed);
             count.fetch_add(1, Ordering::Relaxed);
         }

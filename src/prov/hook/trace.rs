@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The hook `trace`: a line for each call that succeeds. fi_hook(7).
+//! The hook `trace`: logs a line for each call that succeeds. fi_hook(7).
 
 use core::fmt::Arguments;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use crate::ffi::wrap::{Call, Completion, Name, Slot, Watch};
 
 pub struct Trace {
     hooked: &'static Source,
-    /// Of the addresses of the endpoint that was opened last.
+    /// Address format of the endpoint that was opened last.
     addr_format: AtomicU32,
 }
 
@@ -67,7 +67,7 @@ impl Watch for Trace {
                 );
                 self.attributes(call, subsys);
             }
-            // Asked again and again.
+            // Applications poll these calls again and again.
             "cntr" if call.argument(Name::value).is_none() => (),
             "base" | "fabric" | "ep" | "cntr" | "poll" | "wait"
                 if matches!(
@@ -86,7 +86,7 @@ impl Watch for Trace {
 }
 
 impl Trace {
-    /// The attributes that something is opened with, line by line.
+    /// Logs the attributes with which an object is opened, line by line.
     fn attributes(&self, call: &Call<'_>, subsys: Subsys) {
         for text in call.attributes() {
             for line in text.lines() {
@@ -153,7 +153,7 @@ impl Trace {
     }
 }
 
-/// What a transfer says of itself.
+/// The arguments of a transfer as text.
 fn transfer(call: &Call<'_>) -> String {
     let one = call.transfer();
     let mut text = format!("buf {:#x} len {} addr {}", one.buf, one.len, one.addr);
@@ -201,7 +201,7 @@ fn is_received(entry: &Completion) -> bool {
     entry.flags & (FI_RECV | FI_REMOTE_WRITE) != 0
 }
 
-/// As C's `%#lx`.
+/// Formats a number as `%#lx` of C does.
 fn hex(number: u64) -> String {
     match number {
         0 => "0".to_owned(),
@@ -209,7 +209,7 @@ fn hex(number: u64) -> String {
     }
 }
 
-/// All arguments by their names.
+/// All arguments of a call with their names.
 fn arguments(call: &Call<'_>) -> String {
     let mut text = format!("fid {:#x}", call.object);
     for (argument, value) in call.arguments() {
@@ -218,7 +218,7 @@ fn arguments(call: &Call<'_>) -> String {
     text
 }
 
-/// The handle that a call has stored where this argument points to.
+/// The handle that a call has stored at the address in this argument.
 fn opened(call: &Call<'_>, which: Name) -> u64 {
     call.opened(which).unwrap_or(0)
 }

@@ -46,7 +46,7 @@ pub struct LowerDomain {
     source: Option<Vec<u8>>,
 }
 
-/// An operation below. A receive names the endpoint of ours that it is for.
+/// An operation below. A receive has the number of the endpoint of this layer that it belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Op {
     Send,

@@ -27,7 +27,7 @@ pub enum State {
     /// The peer's request was accepted.
     Accepted,
     Up,
-    /// Over; only operations in flight below are still awaited.
+    /// The connection has ended; only operations in flight below are still outstanding.
     Over,
 }
 
@@ -105,7 +105,7 @@ pub struct Coming {
 
 pub enum Sink {
     Recv(Box<RecvOp>, Envelope),
-    /// In the receive queue with this number.
+    /// Kept in the receive queue with this number.
     Kept(usize, Kept),
     /// The receive is gone.
     Dropped,

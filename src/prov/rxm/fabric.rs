@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fabric below, and what its entries say: fi_fabric(3).
+//! Opens the fabric below with the entries of its provider: fi_fabric(3).
 #![forbid(unsafe_code)]
 
 use core::ffi::c_void;

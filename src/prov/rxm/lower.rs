@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What lies below: the provider's objects, and what it can do and demands.
+//! The objects of the provider below, and its limits and requirements.
 #![forbid(unsafe_code)]
 
 use std::ffi::CStr;
@@ -15,44 +15,44 @@ use crate::ffi::client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, Passi
 use crate::ffi::layer::{Loan, Registrar, with_descriptors};
 use crate::ffi::with_entry;
 
-/// What domains are opened on.
+/// The fabric below, and the entries with which domains are opened.
 pub struct LowerFabric {
     pub fabric: Arc<client::Fabric>,
-    /// What can be opened there.
+    /// Entries of the provider below that can be opened on this fabric.
     pub entries: Vec<Info>,
     pub params: &'static Params,
-    /// Levels of completion that operations there may ask for.
+    /// Completion levels that operations below can request.
     pub levels: OpFlags,
-    /// What entries of ours say.
+    /// Provider name in the entries of this layer.
     pub prov_name: &'static CStr,
 }
 
 pub struct LowerDomain {
     pub fabric: Arc<Fabric>,
     pub domain: Arc<Domain>,
-    /// All news of connections.
+    /// Events of all connections.
     pub eq: Arc<Eq>,
     pub registrar: Registrar,
     pub params: &'static Params,
-    /// Without addresses.
+    /// The entry of the domain below, without addresses.
     entry: Info,
-    /// Address of an endpoint whose entry has none.
+    /// Source address for endpoints whose entry has none.
     source: Option<Vec<u8>>,
-    /// It is no plug-in.
+    /// Whether the provider below is built in, not a plug-in.
     pub is_ours: bool,
-    /// Connections receive into a context that they share.
+    /// Whether connections receive into a shared context.
     pub shares_rx: bool,
-    /// Bytes that are sent without a completion, at most.
+    /// Maximum of bytes that are sent without a completion.
     pub inject: usize,
-    /// Pieces of one operation here and at the peer, and its bytes.
+    /// Maximum number of local and of remote pieces of one operation below, and its maximum length.
     iovs: usize,
     pub remotes: usize,
     pub longest: usize,
-    /// Levels of completion that operations may ask for.
+    /// Completion levels that operations can request.
     levels: OpFlags,
-    /// Receives that one queue takes.
+    /// Maximum of receives in one queue.
     pub receives: usize,
-    /// Bytes of one that takes many packets, where such are used.
+    /// Size of a receive that takes many packets, if such receives are used.
     pub block: Option<usize>,
 }
 
@@ -66,23 +66,23 @@ impl LowerDomain {
         let mut entry = same.or_else(|| found.next()).ok_or(Error::NODATA)?.clone();
         let source = entry.src_addr.take();
         (entry.addr_format, entry.dest_addr) = (FI_SOCKADDR, None);
-        // One thread at a time, but not always the same, calls from within the domain above.
+        // Different threads call the domain below from within the domain above, but only one at a time.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
-        // These are kept there, for what goes there.
+        // The provider below keeps these orders, for the operations that go through it.
         entry.tx.msg_order |= info.tx.msg_order;
         entry.rx.msg_order |= info.rx.msg_order;
-        // Completions there give the connection as the source; see `Conn::arrival`.
+        // Completions below report the connection as the source; see `Conn::arrival`.
         let is_ours = entry.made.is_none();
         if is_ours {
             entry.caps |= Caps::SOURCE;
             entry.rx.caps |= Caps::SOURCE;
         }
-        // Peers are counted there.
+        // The provider below counts the accesses of peers.
         let counts = (info.caps | info.rx.caps) & Caps::RMA_EVENT;
         entry.caps |= counts;
         entry.rx.caps |= counts;
-        // Programs that speak of the old modes mean the same below.
+        // The old modes mean the same for the provider below.
         if info
             .domain
             .mr_mode
@@ -103,10 +103,10 @@ impl LowerDomain {
             };
             Eq::open(&lower.fabric, &attr)
         })?;
-        // A packet in a shared context has to name its connection.
+        // A packet in a shared context must identify its connection.
         let shares_rx = entry.ep.rx_ctx_cnt == FI_SHARED_CONTEXT && is_ours;
         let packet = HEADER + lower.params.eager;
-        // With FI_RX_CQ_DATA a receive may end with what is no message.
+        // With FI_RX_CQ_DATA a write can consume a receive without a message.
         let blocks = shares_rx
             && entry.rx.caps.contains(Caps::MULTI_RECV)
             && !entry.mode.contains(Mode::RX_CQ_DATA)
@@ -131,7 +131,7 @@ impl LowerDomain {
         })
     }
 
-    /// With the entry of what is opened on the domain.
+    /// Calls `open` with the entry for objects of this domain.
     pub fn with<T>(
         &self,
         open: impl FnOnce(crate::ffi::client::Info<'_>) -> Result<T>,
@@ -154,13 +154,13 @@ impl LowerDomain {
         }
         let context = with_entry(&self.entry, |info| Ep::open_srx(&self.domain, info.rx()))?;
         if self.block.is_some() {
-            // The longest packet has room in any block that is posted.
+            // Every posted block must have room for the longest packet.
             context.setopt(FI_OPT_MIN_MULTI_RECV, HEADER + self.params.eager)?;
         }
         Ok(Some(context))
     }
 
-    /// Receives that are posted for an endpoint at first.
+    /// Number of receives that are posted first for an endpoint.
     pub fn first_receives(&self) -> usize {
         match self.block {
             Some(_) => FIRST_BLOCKS,
@@ -168,7 +168,7 @@ impl LowerDomain {
         }
     }
 
-    /// As many as there are at most.
+    /// Maximum of posted receives.
     pub fn most_receives(&self) -> usize {
         let most = match self.block {
             Some(_) => MOST_BLOCKS,
@@ -189,14 +189,14 @@ impl LowerDomain {
         })
     }
 
-    /// An endpoint to connect with.
+    /// Opens an endpoint that connects.
     pub fn connecting(&self, from: Vec<u8>, to: Vec<u8>) -> Result<Arc<Ep>> {
         let mut entry = self.entry.clone();
         (entry.src_addr, entry.dest_addr) = (Some(from), Some(to));
         with_entry(&entry, |info| Ep::open(&self.domain, info))
     }
 
-    /// Whether the provider takes that many pieces at once.
+    /// Whether the provider below accepts that many pieces in one operation.
     pub fn takes(&self, loan: &Loan) -> bool {
         loan.pieces().is_ok_and(|pieces| pieces <= self.iovs)
     }
@@ -205,8 +205,8 @@ impl LowerDomain {
         self.iovs
     }
 
-    /// Flags of an operation below for one that has these. A provider of ours below takes FI_MORE as the promise
-    /// `OPT_MORE_FOLLOWS`, which only the packets of one message keep: the application may post nothing after it.
+    /// Flags for the operation below. A built-in provider treats FI_MORE as the promise `OPT_MORE_FOLLOWS`. Only the
+    /// packets of one message keep this promise, because the application may post nothing after it.
     pub fn flags_of(&self, flags: OpFlags) -> u64 {
         let more = match self.is_ours {
             true => OpFlags::empty(),
@@ -216,16 +216,16 @@ impl LowerDomain {
     }
 }
 
-/// Receives that are posted below for an endpoint at first, and at most.
+/// Number of receives that are posted below for an endpoint, at first and at most.
 const FIRST_RECEIVES: usize = 32;
 const MOST_RECEIVES: usize = 1024;
-/// Those that take many packets, and their bytes.
+/// The same for receives that take many packets, and their minimum size in bytes.
 const FIRST_BLOCKS: usize = 2;
 const MOST_BLOCKS: usize = 8;
 const BLOCK: usize = 1 << 18;
-/// The longest packets that one takes.
+/// Number of packets of maximum length that fit into one such receive.
 const PACKETS_OF_BLOCK: usize = 8;
-/// What is gathered on the stack.
+/// Maximum of bytes that are gathered on the stack.
 pub const SHORT: usize = 256;
 /// Entries of a queue below.
 const QUEUE: usize = 8192;

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The provider `ofi_rxm`: RDM endpoints over the MSG endpoints of another provider; fi_rxm(7). Its peers are those of
-//! any libfabric: docs/wire/rxm.md.
+//! The provider `ofi_rxm`: RDM endpoints over the MSG endpoints of another provider; fi_rxm(7). Its wire format is that
+//! of any libfabric: docs/wire/rxm.md.
 //!
-//! `info` is what it offers over what is below, as data, `params` the FI_OFI_RXM_ variables, `proto` the bytes. `state`
-//! is what is kept for a domain, over what `fabric` and `lower` have of the provider below; `domain` is what the engine
-//! calls. `endpoint` and `conn` are endpoints and their peers, which `peers` finds, `connect` brings together and
-//! `loss` parts. `send`, `announce`, `receive`, `rendezvous`, `rma` and `atomic` are what operations become; `flight`
-//! is what is under way below, `posted` what waits there for packets, and `progress` hears of the end of both.
-//! `waiting` limits the packets that wait here, for each peer. `counts` says what peers did to memory, by the counters
-//! below that `tally` is about; `tell` writes dumps and the counters of fi_top.
+//! - `info`: the entries that it offers over those of the provider below; `params`: the FI_OFI_RXM_ variables
+//! - `proto`: the bytes of packets
+//! - `fabric`, `lower`: the objects of the provider below; `state`: the state of a domain; `domain`: calls from the
+//! engine
+//! - `endpoint`, `conn`: endpoints and their peers; `peers` looks peers up, `connect` connects and `loss` disconnects
+//! them
+//! - `send`, `announce`, `receive`, `rendezvous`, `rma`, `atomic`: the kinds of operations
+//! - `flight`: operations in flight below; `posted`: receives that are posted below; `progress`: completions from below
+//! - `waiting`: limits on the packets that wait here, for each peer
+//! - `counts`: accesses of peers to memory, from the counters of the provider below, which `tally` reads
+//! - `tell`: dumps and the counters of fi_top
 #![forbid(unsafe_code)]
 
 mod announce;
@@ -48,10 +52,10 @@ use crate::base::info::{Answer, FabricAttr, Query};
 use crate::base::log::Source;
 use crate::base::{Error, Result};
 
-/// Who logs and owns the FI_OFI_RXM_ variables.
+/// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"ofi_rxm");
 
-/// The provider as the registry knows it.
+/// The provider in the registry's list.
 pub struct Rxm;
 
 /// The settings of this process.
@@ -85,7 +89,7 @@ impl Provider for Rxm {
         context: *mut c_void,
         below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        // fi_fabric2 knows flags only for providers that can be peers of others.
+        // fi_fabric2 has flags only for providers that can be peers of others.
         if flags != 0 {
             return Err(Error::INVAL);
         }
@@ -93,5 +97,5 @@ impl Provider for Rxm {
     }
 }
 
-/// Room of a slot for a packet that is all header.
+/// Size of a slot for a packet that consists of a header only.
 const HEAD_SIZE: usize = proto::HEADER + proto::RENDEZVOUS_SIZE;

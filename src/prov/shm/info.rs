@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What shm and sm2 offer: capabilities, limits and defaults of their endpoints, as data; fi_shm(7).
 //!
-//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). Memory of the host, FI_HMEM_SYSTEM,
-//! is all that it knows here.
+//! Each has a second kind of entry, for programs that name device memory (FI_HMEM). It supports only host memory,
+//! FI_HMEM_SYSTEM.
 #![forbid(unsafe_code)]
 
 use super::kind::Kind;
@@ -19,7 +19,7 @@ use crate::ffi::ops::wr::record::set_sizes;
 #[cfg(test)]
 mod tests;
 
-/// The entries that satisfy the query: for memory of the host, then for any memory.
+/// The entries that satisfy the query: first for host memory, then for any memory.
 pub fn offers(query: &Query, params: &Params, kind: Kind) -> Answer {
     answer(query, params, kind, std::process::id())
 }
@@ -30,7 +30,7 @@ fn answer(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer {
     })
 }
 
-/// What an application may want that shows nothing of it in its hints.
+/// Hints that request everything that is offered on request only; see `with_all`.
 fn on_request() -> Hints {
     Hints {
         caps: TX | RX & !Caps::SOURCE_ERR | Caps::NAMED_RX_CTX,
@@ -58,7 +58,8 @@ fn answer_wishes(query: &Query, params: &Params, kind: Kind, pid: u32) -> Answer
     answer
 }
 
-/// fi_shm(7): who can do with virtual addresses, and wants no order but that of messages, gets just that.
+/// fi_shm(7): an application that accepts virtual addresses and requests no order except that of messages gets exactly
+/// this.
 fn takes_virtual_addresses(query: &Query) -> bool {
     let hints = query.hints;
     let mr_mode = hints.and_then(|hints| hints.domain.as_ref().map(|domain| domain.mr_mode));
@@ -145,7 +146,8 @@ fn host(params: &Params, kind: Kind, query: &Query) -> Prototype {
     offer
 }
 
-/// The same for memory of any kind. What is injected would be copied by the processor, which may not reach a device.
+/// The same for memory of any kind. Injection would copy with the processor, which may not be able to access device
+/// memory, so its limit is 0.
 fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     let mut offer = host(params, kind, query);
     let info = &mut offer.info;
@@ -153,7 +155,7 @@ fn device(params: &Params, kind: Kind, query: &Query) -> Prototype {
     info.tx.caps |= Caps::HMEM;
     info.rx.caps |= Caps::HMEM;
     info.tx.inject_size = 0;
-    // A program that says nothing of registration is not held to it.
+    // A program that leaves mr_mode unspecified need not register memory.
     let mr_mode = query.hints.and_then(|hints| hints.domain.as_ref());
     let silent = mr_mode.is_some_and(|domain| domain.mr_mode == MrMode::UNSPEC);
     if !silent || query.version < since::V1_5 {
@@ -222,10 +224,10 @@ const RX: Caps = flags!(Caps:
     TRIGGER | RMA_EVENT | SOURCE | SOURCE_ERR | DIRECTED_RECV
 );
 
-/// Of these, what is not upstream's.
+/// Capabilities among `TX` and `RX` that libfabric's provider does not offer; entries have them on request only.
 const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | COLLECTIVE);
 
-/// What there is besides, for who asks.
+/// Further capabilities, on request.
 const MORE: Caps = flags!(Caps:
     TAGGED_MULTI_RECV | TAGGED_DIRECTED_RECV | EXACT_DIRECTED_RECV | AV_USER_ID | SHARED_AV
 );
@@ -233,7 +235,7 @@ const MORE: Caps = flags!(Caps:
 const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
-/// As defaults of an endpoint, for who asks.
+/// Further default flags of an endpoint, on request.
 const MORE_TX_FLAGS: OpFlags = flags!(OpFlags: INJECT | COMMIT_COMPLETE);
 
 const ORDER: MsgOrder = flags!(MsgOrder:
@@ -241,9 +243,9 @@ const ORDER: MsgOrder = flags!(MsgOrder:
     ATOMIC_RAR | ATOMIC_RAW | ATOMIC_WAR | ATOMIC_WAW
 );
 
-/// Contexts of each kind of an endpoint at most.
+/// Maximum of contexts of each kind for one endpoint.
 pub const MAX_CONTEXTS: usize = 64;
-/// Bytes of a message that may be injected at most.
+/// Maximum of bytes in an injected message.
 pub const SHM_INJECT: usize = 4096;
 pub const SM2_INJECT: usize = 3864;
 

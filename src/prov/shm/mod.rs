@@ -6,8 +6,8 @@
 //! names endpoints; `listener` connects two processes. `kind` distinguishes the two providers; `info` has their
 //! attributes, `params` the FI_SHM_ variables, `addr` the names of endpoints.
 //!
-//! After a kill nothing is left in /dev/shm or elsewhere. Only FI_SHM_FOLDER creates files; the next endpoint of the
-//! same name takes over a file that was left.
+//! If the process is killed, nothing is left in /dev/shm or elsewhere. Only FI_SHM_FOLDER creates files; the next
+//! endpoint of the same name takes over a file that was left.
 
 pub mod addr;
 mod ep;

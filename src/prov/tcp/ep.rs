@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Endpoints: opening, naming. No bytes.
+//! Endpoints: opening, naming. No bytes of frames.
 #![forbid(unsafe_code)]
 
 use std::collections::HashMap;
@@ -25,30 +25,30 @@ use crate::prov::tcp::site::Site;
 use crate::sys::addr;
 use crate::sys::socket::{BACKLOG, Socket};
 
-/// What an endpoint has beside its peers.
+/// State of an endpoint in addition to its peers.
 pub struct Own {
-    /// MSG: where fi_connect goes when it names no address.
+    /// MSG: the destination of fi_connect without an address.
     pub dest: Option<Addr>,
     /// MSG: the request that this endpoint answers.
     pub request: Option<Claim>,
-    /// MSG: a socket to connect with, which has the source address that the application asked for.
+    /// MSG: a socket for the connection, bound to the source address that the application requested.
     pub bound: Option<Socket>,
-    /// MSG: the application asked for the port of the endpoint's address.
+    /// MSG: the application requested the port of the endpoint's address.
     pub has_port: bool,
     pub nodelay: bool,
-    /// Peers are told not to connect to us.
+    /// The handshake requests that peers do not connect to this endpoint.
     pub firewalled: bool,
-    /// It may share memory with peers of this host.
+    /// The endpoint may share memory with peers of this host.
     pub shares: bool,
-    /// The authorization keys, if it has any: only with peers that have one of them a connection is made.
+    /// The authorization keys, if there are any: only peers with one of these keys can connect.
     pub keys: Option<Vec<Key>>,
-    /// They are those of its address vector, in which each address has its own (FI_AV_AUTH_KEY).
+    /// The keys are those of the address vector, in which each address has its own (FI_AV_AUTH_KEY).
     pub keys_of_av: bool,
 }
 
-/// What TCP_NODELAY is to be for an endpoint. Small messages in a row gather here (`pace`): Nagle's algorithm would
-/// only have the rest of a row wait until the peer's kernel acknowledges its beginning, which takes it 40 ms. So a
-/// traffic class for bulk data does not ask for it.
+/// Whether an endpoint sets TCP_NODELAY. Consecutive small messages are already gathered here (`pace`). Nagle's
+/// algorithm would only delay the end of such a batch until the peer's kernel acknowledges its beginning, which takes
+/// up to 40 ms. For this reason a traffic class for bulk data does not enable Nagle's algorithm either.
 pub fn nodelay(site: &Site) -> bool {
     site.set.nodelay.unwrap_or(true)
 }
@@ -120,7 +120,7 @@ impl Stream<Tcp> {
         };
         if rdm {
             let listener = bind(&self.params, endpoint.local)?;
-            // Listening reserves the port: the name that others get now stays ours.
+            // Listening reserves the port, so the name that peers get now stays valid.
             listener.listen(BACKLOG)?;
             endpoint.local = listener.local()?;
             endpoint.listener = Some(listener);
@@ -167,7 +167,7 @@ impl Stream<Tcp> {
             };
             return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
         }
-        // The name of one that answers a request is where the request came in.
+        // An endpoint that accepts a request has the address at which the request arrived.
         if endpoint.own.request.is_some() || endpoint.conn.is_some() {
             return Err(Error::OPBADSTATE);
         }
@@ -191,7 +191,7 @@ impl Stream<Tcp> {
         Ok(addr::to_bytes(&self.conns[conn].session.peer))
     }
 
-    /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and none of its own to give.
+    /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and no socket of its own.
     pub(super) fn socket_of(&self, ep: usize) -> Result<RawFd> {
         let endpoint = self.ep(ep)?;
         if endpoint.rdm {
@@ -201,7 +201,7 @@ impl Stream<Tcp> {
         self.conns[conn].link.fd().ok_or(Error::NOTCONN)
     }
 
-    /// The endpoint is closed: who waits at its shm_listener goes.
+    /// Ends the handshakes that a closed endpoint has not finished.
     pub(super) fn send_away(&mut self, ep: usize) {
         let waiting: Vec<usize> = self
             .own
@@ -216,5 +216,5 @@ impl Stream<Tcp> {
     }
 }
 
-/// More operations than this in one queue are a mistake of the caller.
+/// A larger queue is treated as a mistake of the caller.
 const MAX_QUEUE: usize = 1 << 24;

@@ -18,8 +18,8 @@ use crate::ffi::ops::wr::record::set_sizes;
 #[cfg(test)]
 mod tests;
 
-/// The entries that satisfy the query: connected endpoints, those with a shared receive context, then unconnected
-/// ones.
+/// The entries that satisfy the query: connected endpoints, connected endpoints with a shared receive context, then
+/// unconnected endpoints.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     answer(query, params, &ip::System)
 }
@@ -30,7 +30,7 @@ fn answer(query: &Query, params: &Params, network: &dyn ip::Network) -> Answer {
     })
 }
 
-/// What an application may want that shows nothing of it in its hints.
+/// Hints that request everything that is offered on request only; see `with_all`.
 fn on_request() -> Hints {
     let order = TxAttr {
         msg_order: ORDER | AFTER_READS,
@@ -63,7 +63,7 @@ fn answer_wishes(query: &Query, params: &Params, network: &dyn ip::Network) -> A
 
 const IFACE: &str = "FI_TCP_IFACE";
 
-/// In the order of the result; the registry puts `rdm` where an application without wishes finds it first.
+/// The kinds in the order of the result. The registry moves `rdm` to where an application without hints finds it first.
 fn kinds(params: &Params, query: &Query) -> [Prototype; 3] {
     let mut kinds = [msg(params), msg_shared(params), rdm(params)];
     let asked = Asked::of(query);
@@ -90,7 +90,7 @@ fn msg(params: &Params) -> Prototype {
     info.ep.protocol = FI_PROTO_SOCK_TCP;
     info.ep.protocol_version = 0;
     info.ep.mem_tag_format = 0;
-    // They have no address vector.
+    // Connected endpoints have no address vector.
     info.domain.max_ep_auth_key = 0;
     info.domain.ep_cnt = MSG_ENDPOINTS;
     info.domain.tx_ctx_cnt = MSG_ENDPOINTS;
@@ -200,16 +200,16 @@ const MSG_RX: Caps = flags!(Caps:
     MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | TRIGGER | RMA_PMEM | RMA_EVENT
 );
 const RDM_TX: Caps = MSG_TX.union(Caps::TAGGED);
-/// Of unconnected endpoints, both ways.
+/// Capabilities for both directions of unconnected endpoints.
 const RDM_BOTH: Caps = Caps::COLLECTIVE;
 const SHARED_RX: Caps = MSG_RX.union(flags!(Caps: TAGGED | MULTI_RECV | SOURCE | DIRECTED_RECV));
-/// Connected peers are in no address vector; unconnected ones may not be, and can be named by their address.
+/// The source of a message may be in no address vector. Only unconnected peers can then be reported by their address.
 const RDM_RX: Caps = SHARED_RX.union(Caps::SOURCE_ERR);
 
-/// Of these, what is not upstream's, or costs something.
+/// Capabilities that libfabric's provider does not offer, or that have a cost; entries have them on request only.
 const ON_REQUEST: Caps = flags!(Caps: SOURCE_ERR | FENCE | TRIGGER | ATOMIC | COLLECTIVE);
 
-/// What each kind can do besides, for who asks.
+/// Further capabilities of each kind, on request.
 const MORE_MSG: Caps = flags!(Caps: MULTI_RECV | TAGGED | TAGGED_MULTI_RECV | WR);
 const MORE_SHARED: Caps = flags!(Caps: TAGGED_MULTI_RECV | WR);
 const MORE_RDM: Caps = flags!(Caps:
@@ -220,16 +220,16 @@ const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | COMMIT_COMPLETE
 );
 
-/// One stream keeps everything in order, except that what is sent after a request may pass its response. Who asks for that
-/// order, too, gets it: `asked`.
+/// A stream keeps everything in order, except that an operation after a request may pass its response. That order is
+/// offered on request: `kinds`.
 const ORDER: MsgOrder = flags!(MsgOrder:
     RAR | RAW | RAS | WAW | WAS | SAW | SAS | RMA_RAR | RMA_RAW | RMA_WAW | ATOMIC_RAR | ATOMIC_RAW
     | ATOMIC_WAW
 );
 
 const IOV_LIMIT: usize = 4;
-/// Queue entries of one connection at most.
+/// Maximum of queue entries for one connection.
 const MSG_QUEUE: usize = 1024;
-/// Queue entries of an endpoint or context that serves many connections at most.
+/// Maximum of queue entries for an endpoint or context that serves many connections.
 const SHARED_QUEUE: usize = 65536;
 const MSG_ENDPOINTS: usize = 8192;

@@ -48,7 +48,7 @@ pub struct Pep {
 struct Shared {
     state: Mutex<State>,
     epoll: Epoll,
-    /// Goes off when a paused listener is to be looked at again.
+    /// Expires when a paused listener is to be polled again.
     pause: Timer,
     site: Site,
     info: Info,
@@ -83,9 +83,9 @@ impl HasSocket for Handshake {
 
 const LISTENER: u64 = u64::MAX;
 const PAUSED: u64 = u64::MAX - 1;
-/// Connections that a poll closes because their request has not come in time.
+/// Maximum of connections that one poll closes because their request has not arrived in time.
 const DUES: usize = 16;
-/// How long a listener is left alone when the process has no descriptor for a connection.
+/// Time for which a listener is not polled if the process has no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
 
 impl Pep {
@@ -138,8 +138,8 @@ impl Pep {
     }
 }
 
-/// The bound socket of a passive endpoint that does not listen, for an endpoint opened with its handle: it connects from
-/// that address (fi_endpoint(3)). Nothing if the handle is something else.
+/// The bound socket of a passive endpoint that does not listen, for an endpoint that is opened with its handle: that
+/// endpoint connects from the socket's address (fi_endpoint(3)). Returns nothing if the handle is something else.
 pub fn take_bound(handle: usize) -> Option<Result<Socket>> {
     object::with(handle, |pep: &Pep| {
         let mut state = pep.shared.state();
@@ -181,7 +181,7 @@ impl Shared {
                     }
                 }
                 Ok(None) => return,
-                // Out of descriptors: who says nothing makes room.
+                // Out of descriptors: a connection without a request was closed to make room.
                 Err(_) if self.drop_silent(state, None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.

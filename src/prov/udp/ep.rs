@@ -181,7 +181,7 @@ impl Ep {
         received
     }
 
-    /// As `receive`, until no datagram is left, or until the limit after which other endpoints get their turn.
+    /// Calls `receive` until no datagram is left, or until the limit after which other endpoints get their turn.
     pub fn receive_all(&mut self, domain: &mut DomainState<Addr>, spare: &mut Spare) -> Received {
         for _ in 0..BURST {
             match self.receive(domain, spare) {

@@ -25,7 +25,7 @@ pub struct Outbox {
 #[derive(Clone, Copy)]
 struct Row {
     to: SocketAddr,
-    /// Their range in `bytes`.
+    /// Range of the datagrams in `bytes`.
     start: usize,
     end: usize,
     size: usize,

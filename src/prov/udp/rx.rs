@@ -87,7 +87,7 @@ impl Receiver {
         received
     }
 
-    /// As `receive`, with one buffer: usually the next receive. Usually there is no datagram.
+    /// Does the same as `receive`, with one buffer: usually that of the next receive. Usually there is no datagram.
     #[inline]
     fn look(
         &mut self,
@@ -118,7 +118,7 @@ impl Receiver {
         }
     }
 
-    /// As `receive`, with at most `N` buffers.
+    /// Does the same as `receive`, with at most `N` buffers.
     #[inline(never)]
     fn read<const N: usize>(
         &mut self,

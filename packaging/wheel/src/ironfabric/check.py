@@ -11,7 +11,7 @@ from .loader import loaded, opened, reason, same
 from .mpi import INTEL
 
 SHM = "/dev/shm"
-# Each shared-memory connection wants some of it; a container's default of 64 MiB is used up by a few dozen ranks.
+# Each shared-memory connection needs some of it; a few dozen ranks use up a container's default of 64 MiB.
 SHM_WANTED = 64 << 20
 FILES_WANTED = 1024
 
@@ -70,7 +70,7 @@ def mpi(report, found, settings):
 def would_load(report, found, settings):
     """Each object of the MPI that asks for libfabric, before and after."""
     if found.family == INTEL:
-        # Its library needs none: it opens one by name, its own unless it is told otherwise.
+        # Its library is not linked: it opens one by name, by default its own.
         after = opened(settings.env)
         text = f"{found} opens {SONAME} while it runs, which with these variables is {after or 'none'}"
         if same(after, settings.library):
@@ -103,7 +103,7 @@ def provider(report, settings):
     if tool is None:
         report.say("provider", "fi_info is not here, so nothing is known of providers")
         return
-    # FI_PROVIDER rules out the others; that of the settings is given as a hint, which says more.
+    # FI_PROVIDER excludes the others; that of the settings is passed as a hint, which gives more details.
     env = {name: value for name, value in settings.env.items() if name != "FI_PROVIDER"}
     command = [str(tool), "-p", settings.provider, "-t", "FI_EP_RDM"]
     try:
@@ -181,7 +181,7 @@ def no_process_memory():
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        # The parent is not below this process, as two ranks are not below each other.
+        # The test uses the parent process, because ranks are not descendants of each other either.
         count = libc.process_vm_readv(
             ctypes.c_int(parent),
             ctypes.byref(here),

@@ -14,9 +14,9 @@ from .loader import resolve
 from .proof import Watch
 from .settings import Settings
 
-# `run --require` when the command succeeded without the library.
+# Exit code of `run --require` if the command succeeded without the library.
 NOT_USED = 3
-# As a shell says that there is no such command, or that it cannot be run.
+# Exit codes of a shell if there is no such command, or if it cannot be run.
 NO_COMMAND, NO_START = 127, 126
 PLUGIN = "libironfabric-fi.so"
 PLUGIN_NAMES = (PLUGIN, *(f"libironfabric-{n}-fi.so" for n in range(2, 6)))
@@ -68,7 +68,7 @@ def execute(command, env, watch):
         watch.end()
         say(f"{command[0]}: {error.strerror}")
         return NO_COMMAND if isinstance(error, FileNotFoundError) else NO_START
-    # The terminal sends its signals to the command itself; those meant for us alone are handed on.
+    # The terminal sends its signals to the command itself; signals that only this process gets are forwarded.
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, lambda number, _frame: process.send_signal(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,7 +12,7 @@ from .loader import resolve
 MPICH, OPEN_MPI, INTEL = "MPICH", "Open MPI", "Intel MPI"
 FAMILIES = {"mpich": MPICH, "openmpi": OPEN_MPI, "intel": INTEL}
 LAUNCHERS = re.compile(r"^(mpiexec|mpirun|orterun|prterun|prun|oshrun)([.-].*)?$")
-# Beside <prefix>/bin; `*` is the folder of a multiarch system.
+# Relative to <prefix>/bin; `*` is the folder of a multiarch system.
 LIBRARY_FOLDERS = (
     "lib",
     "lib64",
@@ -22,7 +22,7 @@ LIBRARY_FOLDERS = (
     "lib/openmpi/lib",
     "lib/release",
 )
-# By file name: these are what the three have called their library since MPI 3.
+# By file name: the names that the three have used for their library since MPI 3.
 LIBRARIES = {
     MPICH: ("libmpi.so.12", "libmpich.so.12", "libmpi_abi.so.0", "libmpi_abi.so.1"),
     OPEN_MPI: ("libmpi.so.40",),
@@ -104,7 +104,7 @@ def of_program(path):
     for family in (OPEN_MPI, MPICH):
         if set(needed) & set(LIBRARIES[family]):
             return Mpi(family, "", note=f"{path} needs {', '.join(sorted(set(needed) & set(LIBRARIES[family])))}")
-    # A Python: that of a wheel beside it.
+    # A Python program: the MPI of a wheel in its environment.
     prefix = path.absolute().parent.parent
     launcher = prefix / "bin/mpiexec"
     if os.path.basename(path).startswith("python") and launcher.exists():
@@ -128,7 +128,7 @@ def _find_libraries(mpi):
                 mpi.library = folder / name
     candidates = [mpi.library] if mpi.library else []
     if mpi.family == OPEN_MPI:
-        # Built as components of their own, up to 4 as a rule; since 5 they are in the library.
+        # Built as separate components, in most builds up to 4; since 5 they are in the library.
         plugins = [
             found
             for folder in folders
@@ -159,7 +159,7 @@ def _told_by_open_mpi(mpi):
         )
     except (OSError, subprocess.TimeoutExpired):
         return []
-    # A wheel says where it was built, not where it is.
+    # A wheel contains the path where it was built, not where it is installed.
     said = [Path(word) for word in re.findall(r"^path:\w+:(/.*)$", done.stdout, re.MULTILINE)]
     return [path for path in said if path.is_dir()]
 
@@ -173,17 +173,17 @@ def variables(family, version, provider):
         major = re.match(r"\d+", version or "")
         five = not major or int(major.group()) >= 5
         if provider in ("shm", "sm2"):
-            # mtl ofi asks for FI_REMOTE_COMM, which a provider for one host has not.
+            # mtl ofi requires FI_REMOTE_COMM, which a provider for one host lacks.
             settings.update(OMPI_MCA_pml="ob1", OMPI_MCA_btl="ofi,self")
         else:
-            # By itself mtl ofi leaves out what begins with tcp; so it has to be named.
+            # By default mtl ofi excludes providers whose name begins with tcp, so it has to be named.
             settings.update(OMPI_MCA_pml="cm", OMPI_MCA_mtl="ofi", OMPI_MCA_mtl_ofi_provider_include=provider)
             if five:
                 settings["OMPI_MCA_btl"] = "ofi,self"
         if "OMPI_MCA_btl" in settings:
-            # One-sided operations.
+            # For one-sided operations.
             settings.update(OMPI_MCA_btl_ofi_provider_include=provider, OMPI_MCA_btl_ofi_mode="2")
     if family in (INTEL, None):
-        # Without the first one it opens the libfabric that it brings along.
+        # Without the first one it opens the libfabric of its own package.
         settings.update(I_MPI_OFI_LIBRARY_INTERNAL="0", I_MPI_FABRICS="ofi", I_MPI_OFI_PROVIDER=provider)
     return settings

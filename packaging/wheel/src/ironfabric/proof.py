@@ -18,7 +18,7 @@ from pathlib import Path
 
 from .loader import same
 
-# Seconds between two looks: at the folder of log files, which is cheap, and at all processes.
+# Seconds between two checks: of the folder of log files, which is cheap, and of all processes.
 QUICK, FULL, CALM = 0.01, 0.05, 1.0
 # A layered provider opens the domain below it first.
 SETTLE = 0.2
@@ -54,10 +54,10 @@ class Watch:
             try:
                 self.folder = Path(tempfile.mkdtemp(prefix="ironfabric-"))
             except OSError:
-                # Nothing can be written; what is left is the map.
+                # Nothing can be written, so only the map is used.
                 self.own_log = False
         if self.own_log:
-            # With a slash: where the folder is not, on another host, it must not become a file.
+            # The path ends with a slash, so that no file of this name is made on another host without the folder.
             env.update(FI_LOG_LEVEL="info", FI_LOG_SUBSYS="domain", FI_LOG_LOCATION=f"{self.folder}/")
         self.reported, self.first_seen = None, None
         self._stop = threading.Event()
@@ -79,7 +79,7 @@ class Watch:
 
     def used(self, process):
         if self.own_log:
-            # A process that ended before anybody could look has left its words; they are those of this library.
+            # A process that ended before the first check has left its log lines; they are those of this library.
             return bool(process.domains) and not process.others
         return bool(process.ours and process.mpi) and not process.others
 
@@ -191,7 +191,7 @@ def descendants(root):
         if not entry.isdigit():
             continue
         try:
-            # The name in parentheses may hold anything, also a parenthesis.
+            # The name in parentheses may contain anything, including a parenthesis.
             stat = Path("/proc", entry, "stat").read_bytes()
             parents[int(entry)] = int(stat[stat.rindex(b")") + 2 :].split()[1])
         except (OSError, ValueError):

@@ -43,7 +43,7 @@ class Settings:
             file = loaded(user, self.env)
             if file and not same(file, self.library):
                 return f"{user} takes {file} in spite of LD_LIBRARY_PATH"
-        # Any word of the command may be the program; an RPATH of it goes for all that it loads.
+        # Any word of the command may be the program; its RPATH applies to all that it loads.
         for word in command:
             path = resolve(word) if not word.startswith("-") else None
             hidden = rpath_hides(path) if path else None

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The meaning of a finding for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As it should be.
+    /// No problem.
     Fine,
     /// A working setup that is unusual or costs time.
     Note,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part that all data headers have in common, and what follows it in fields of eight bytes. Nothing else in the
-//! library knows where a byte of a data header is: frames are written by a `Writer` and read from `Fields`.
+//! The fixed part of all data headers, and the encoding of the 8-byte fields that follow it. This is the only place
+//! that depends on byte positions in a data header: frames are written with a `Writer` and read from `Fields`.
 #![forbid(unsafe_code)]
 
 use super::frame::Frame;
@@ -10,10 +10,10 @@ use super::segments::{MAX_SEGS, RmaSeg, Segs};
 pub const BASE_HEADER: usize = 16;
 /// Largest data header: an offer with CQ data and four segments.
 pub const MAX_HEADER: usize = 128;
-/// Receive contexts of an endpoint at most; the first is the one of frames that name none.
+/// Maximum of receive contexts of an endpoint. Frames that name no context are for the first one.
 pub const MAX_CONTEXTS: usize = 64;
 
-/// Of connection messages and of data headers.
+/// Version in connection messages and in data headers.
 pub(super) const VERSION: u8 = 3;
 pub(super) const FIELD: usize = 8;
 
@@ -25,7 +25,7 @@ pub(super) const SEG: usize = 3 * FIELD;
 const COUNTER_AT: usize = 7;
 const TOTAL_AT: usize = 8;
 const MAX_INDEX: u8 = 254;
-/// Atomic operations have the number of segments in the low bits of its field, and the type in the others.
+/// Atomic operations store the number of segments in the low bits of the count field, and the data type in the others.
 pub(super) const SEG_COUNT_BITS: u32 = 3;
 
 /// Why a header ends its connection.
@@ -45,23 +45,23 @@ pub enum WireError {
     Length,
 }
 
-/// The fixed part, but for the total size.
+/// The fixed part without the total size.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
     pub code: u8,
     pub flags: u16,
-    /// Op data: what an acknowledgement is told by, an index, or the number of an atomic operation.
+    /// Op data (byte 4): marks an acknowledgement, or is a message index or the number of an atomic operation.
     pub number: u8,
-    /// Segments, or a receive context; frames that have neither carry stale bytes here.
+    /// Number of segments, or a receive context. Frames that have neither carry stale bytes here.
     pub count: u8,
     /// Bytes of the header.
     pub len: u8,
-    /// Numbers the headers of one direction of a connection; nobody looks at it.
+    /// Sequence number of headers in one direction of a connection; no receiver checks it.
     pub counter: u8,
 }
 
 impl Head {
-    /// A head of `code`; the `Writer` fills in the rest.
+    /// Returns a head of `code`; the `Writer` fills in the rest.
     pub const fn new(code: u8) -> Head {
         Head {
             code,
@@ -108,20 +108,20 @@ impl Head {
         }
     }
 
-    /// Of a header of ours.
+    /// Reads the head of a header in this host's byte order.
     pub fn at(header: &[u8; MAX_HEADER]) -> Head {
         header
             .first_chunk()
             .map_or(Head::new(0), |base| Head::from_bytes(base, false))
     }
 
-    /// The first eight bytes of such a header in one number, for comparisons: see `starts_with`.
+    /// The first eight bytes of a header in this host's byte order as one number, for comparisons; see `starts_with`.
     pub const fn word(self) -> u64 {
         u64::from_ne_bytes(self.to_bytes(false))
     }
 }
 
-/// The eight bytes of which only the counter is set.
+/// Mask with the bits of the counter.
 const COUNTER: u64 = Head {
     counter: 0xff,
     ..Head::new(0)
@@ -129,13 +129,13 @@ const COUNTER: u64 = Head {
 .word()
     ^ Head::new(0).word();
 
-/// Whether a header in this host's byte order starts with this word, whatever its counter is.
+/// Whether a header in this host's byte order starts with this word, apart from its counter.
 #[inline(always)]
 pub(super) fn starts_with(base: &[u8; BASE_HEADER], start: u64) -> bool {
     field(base, 0, false) & !COUNTER == start
 }
 
-/// Bytes of header and payload together.
+/// Returns the total of header and payload bytes.
 #[inline(always)]
 pub(super) fn total(base: &[u8; BASE_HEADER], swap: bool) -> u64 {
     field(base, TOTAL_AT, swap)
@@ -151,14 +151,14 @@ fn field(bytes: &[u8], at: usize, swap: bool) -> u64 {
     }
 }
 
-/// Gives a header that was written before the counter of the next frame.
+/// Replaces the counter of an encoded header by that of the next frame.
 #[inline(always)]
 pub fn renumber<const LEN: usize>(header: &mut [u8; LEN], counter: u8) {
     const { assert!(LEN > COUNTER_AT) }
     header[COUNTER_AT] = counter;
 }
 
-/// Writes one header. A frame whose fields are known where it is written costs no more than its stores.
+/// Writes one header. If the compiler knows the fields of a frame, encoding costs no more than the stores.
 pub(super) struct Writer<'a, const LEN: usize> {
     out: &'a mut [u8; LEN],
     at: usize,
@@ -166,7 +166,7 @@ pub(super) struct Writer<'a, const LEN: usize> {
 }
 
 impl<'a, const LEN: usize> Writer<'a, LEN> {
-    /// `swap` says that the peer's host has the other byte order.
+    /// `swap`: the peer's host has the other byte order.
     #[inline(always)]
     pub fn new(out: &'a mut [u8; LEN], swap: bool) -> Self {
         Writer {
@@ -176,7 +176,7 @@ impl<'a, const LEN: usize> Writer<'a, LEN> {
         }
     }
 
-    /// The next field behind the fixed part.
+    /// Appends a field.
     #[inline(always)]
     pub fn put(&mut self, value: u64) {
         self.set(self.at, value);
@@ -190,7 +190,8 @@ impl<'a, const LEN: usize> Writer<'a, LEN> {
         self.put(seg.key);
     }
 
-    /// Gives the size of the header, of whose frame `payload` is the rest.
+    /// Writes the fixed part and returns the size of the header. `payload` is the number of bytes that follow it in the
+    /// frame.
     #[inline(always)]
     pub fn finish(self, head: Head, counter: u8, payload: u64) -> usize {
         let (at, swap) = (self.at, self.swap);
@@ -219,31 +220,31 @@ impl<'a, const LEN: usize> Writer<'a, LEN> {
     }
 }
 
-/// What the headers of an op may have, and how they are read.
+/// Format of the headers of one op, and the function that decodes them.
 pub(super) struct Shape {
-    /// Fields that are always there, besides those of segments.
+    /// Number of fields that are always present, not counting segments.
     pub fields: usize,
     pub segs: SegCount,
-    /// CQ data may stand in front of the other fields.
+    /// Whether CQ data may precede the other fields.
     pub has_data: bool,
     pub has_payload: bool,
-    /// Its count is a receive context other than the first.
+    /// Whether the count is a receive context other than the first.
     pub names_context: bool,
     pub read: fn(&mut Fields<'_>) -> Result<Frame, WireError>,
 }
 
-/// How many segments a header has.
+/// Where a header has its number of segments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SegCount {
     None,
-    /// As many as the count says.
+    /// In the count.
     Count,
-    /// As many as the low bits of the count say.
+    /// In the low bits of the count.
     LowBits,
 }
 
 impl Shape {
-    /// Nothing but the fixed part.
+    /// A header that consists of the fixed part.
     pub const fn bare(read: fn(&mut Fields<'_>) -> Result<Frame, WireError>) -> Shape {
         Shape {
             fields: 0,
@@ -255,7 +256,7 @@ impl Shape {
         }
     }
 
-    /// Bytes of the header without CQ data.
+    /// Size of the header without CQ data.
     #[inline(always)]
     fn plain_len(&self, head: &Head) -> Result<usize, WireError> {
         let segs = match self.segs {
@@ -265,8 +266,8 @@ impl Shape {
         Ok(BASE_HEADER + FIELD * self.fields + SEG * segs)
     }
 
-    /// Bytes of the whole header. All that can be checked in its fixed part without the byte order is: the segment
-    /// count, and that the size is one that this op can have.
+    /// Size of the whole header. Checks what does not depend on the byte order: the segment count, and whether this op
+    /// can have a header of this size.
     #[inline(always)]
     pub fn len(&self, head: &Head) -> Result<usize, WireError> {
         let (plain, len) = (self.plain_len(head)?, usize::from(head.len));
@@ -288,7 +289,7 @@ fn seg_count(count: u8, how: SegCount) -> Result<u8, WireError> {
     }
 }
 
-/// A whole header, while its frame is read from it.
+/// A complete header that is being decoded.
 pub(super) struct Fields<'a> {
     pub head: Head,
     /// Bytes that follow the header.
@@ -299,7 +300,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// `bytes` is as long as `Shape::len` says.
+    /// `bytes` is exactly the header, with the length that `Shape::len` returned.
     #[inline(always)]
     pub fn of(
         bytes: &'a [u8],
@@ -333,7 +334,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The first field of a header in this host's byte order.
+    /// Reads the first field of a header in this host's byte order.
     #[inline(always)]
     pub fn first<const LEN: usize>(bytes: &[u8; LEN]) -> u64 {
         field(bytes, BASE_HEADER, false)
@@ -344,7 +345,7 @@ impl<'a> Fields<'a> {
         self.head.flags & flag != 0
     }
 
-    /// The next field.
+    /// Reads the next field.
     #[inline(always)]
     pub fn next(&mut self) -> u64 {
         let value = field(self.bytes, self.at, self.swap);
@@ -352,13 +353,13 @@ impl<'a> Fields<'a> {
         value
     }
 
-    /// The CQ data, of frames that may have some.
+    /// Reads the CQ data if the frame has some.
     #[inline(always)]
     pub fn data(&mut self) -> Option<u64> {
         self.has(FLAG_DATA).then(|| self.next())
     }
 
-    /// The number of a message or a part that is known to both sides.
+    /// The number of an announced message or of one part of it.
     pub fn index(&self) -> Result<u8, WireError> {
         match self.head.number {
             index @ 1..=MAX_INDEX => Ok(index),
@@ -375,7 +376,8 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The segments. Their lengths do not overflow, and hold the payload `times` times.
+    /// Reads the segments. Checks that their lengths do not overflow and that `times` times their sum is enough for the
+    /// payload.
     pub fn segs(&mut self, how: SegCount, times: u64) -> Result<Segs, WireError> {
         let count = seg_count(self.head.count, how)?;
         let mut segs = Segs::default();
@@ -393,7 +395,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The length announced here comes back in a frame with its own header: the total must still fit its field.
+/// Checks that a length announced here still fits the total field of the answer, which has a header of its own.
 pub(super) fn answer_fits(len: u64) -> Result<(), WireError> {
     match len.checked_add(BASE_HEADER as u64) {
         Some(_) => Ok(()),
@@ -401,10 +403,10 @@ pub(super) fn answer_fits(len: u64) -> Result<(), WireError> {
     }
 }
 
-/// The fixed part of a header, how long all of the header is, and what its op may have.
+/// The fixed part of a header, the length of the whole header, and the format of its op.
 pub(super) type Start<'a> = (&'a [u8; BASE_HEADER], usize, &'static Shape);
 
-/// The start of `bytes`; `None` if it is not there yet.
+/// Splits off the start of `bytes`; `None` if it is incomplete.
 #[inline(always)]
 pub(super) fn split(
     bytes: &[u8],
@@ -416,13 +418,13 @@ pub(super) fn split(
     if base[0] != VERSION {
         return Err(WireError::Version(base[0]));
     }
-    // The byte order is nothing to what is asked here.
+    // The following checks do not depend on the byte order.
     let head = Head::from_bytes(base, false);
     let shape = shape(&head).ok_or(WireError::Op(head.code))?;
     Ok(Some((base, shape.len(&head)?, shape)))
 }
 
-/// A frame of an op without flags, before the connection is up; `parts` are its payload.
+/// Encodes a frame of an op without flags, for use before the connection is up; `parts` are its payload.
 pub(super) fn encode_plain(code: u8, parts: &[&[u8]], counter: u8, swap: bool) -> Vec<u8> {
     let mut base = [0; BASE_HEADER];
     let payload: usize = parts.iter().map(|part| part.len()).sum();
@@ -432,7 +434,7 @@ pub(super) fn encode_plain(code: u8, parts: &[&[u8]], counter: u8, swap: bool) -
     bytes
 }
 
-/// The op of such a frame, whose header this is, and the bytes of its payload.
+/// Decodes the header of such a frame into its op and the length of its payload.
 pub(super) fn decode_plain(base: &[u8; BASE_HEADER], swap: bool) -> Option<(u8, u64)> {
     let head = Head::from_bytes(base, swap);
     let plain = Head {

@@ -41,7 +41,7 @@ pub struct Limits {
     pub ring_size: Option<usize>,
 }
 
-/// State beside the sessions, protected by the domain lock.
+/// State that all sessions share, protected by the domain lock.
 pub struct Common<A> {
     /// Log source of the provider.
     pub source: &'static Source,

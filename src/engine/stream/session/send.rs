@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What an operation becomes: a frame written at once, a frame staged with others, a frame that waits.
+//! Decides how an operation is sent: its frame is written at once, staged with other frames, or queued.
 //!
-//! A few messages in a row are a system call each. When the application posts more before it looks at its queue, small frames
-//! gather in a staging buffer and leave together: at the next look, when the buffer is full, before a sleep, at close, and by
-//! `engine::flusher` where the application does nothing of that. `pace` says which frames gather.
+//! The first few messages in a row are written with a system call each. If the application posts more before it polls
+//! its queue, small frames gather in a staging buffer and leave together: at the next poll, when the buffer is full,
+//! before a sleep, at close, or from `engine::flusher` if the application does none of these. `pace` decides which
+//! frames gather.
 //!
-//! An operation without an answer is complete when its bytes are in the kernel or in the staging buffer. Payloads
-//! above 16 KiB are never copied, and neither is any but an injected one once 256 KiB are staged for a peer.
+//! An operation without an answer is complete when its bytes are in the kernel or in the staging buffer. Payloads above
+//! 16 KiB are never copied. Once 256 KiB are staged for a peer, only injected payloads are copied.
 #![forbid(unsafe_code)]
 
 use crate::abi::*;
@@ -30,48 +31,49 @@ use crate::sys::socket::Moved;
 
 /// Frames up to this size are staged when they cannot be written at once.
 pub const STAGE_LIMIT: usize = 16 * 1024;
-/// A staging buffer that holds this much is written.
+/// A staging buffer that holds this many bytes is written.
 pub const STAGE_FULL: usize = 64 * 1024;
-/// Staged bytes of one connection from which on nothing is copied to them that can be sent from where it is.
+/// If this many bytes are staged for one connection, payloads that can be sent from their own buffers are not copied.
 pub const STAGE_HIGH_WATER: usize = 256 * 1024;
-/// Frames up to this size are copied together before they are written, which is cheaper than two pieces.
+/// Frames up to this size are copied into one buffer before they are written, which is faster than two pieces.
 pub const TOGETHER: usize = 512;
-/// Staging buffers kept for the next use.
+/// Maximum of empty staging buffers that are kept for reuse.
 pub const SPARE_BUFFERS: usize = 16;
 
-/// Flags that ask for an answer of the peer.
+/// Flags that require an answer from the peer.
 pub const WANTS_ACK: OpFlags = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMPLETE);
 
-/// Flags of operations that do not go the usual way of small ones.
+/// Flags of operations that the fast path for small operations cannot handle.
 pub const SPECIAL: OpFlags =
     WANTS_ACK.union(flags!(OpFlags: FENCE | COMMIT_COMPLETE | MATCH_COMPLETE));
 
-/// Flags of operations that may have to wait for those before them.
+/// Flags of operations that may have to wait for earlier operations.
 const HELD: OpFlags = flags!(OpFlags: FENCE | AFTER_READS);
 
-/// Flags of operations that go the shortest way, which is behind no read.
+/// Flags that the shortest path can handle. It is taken only while no read is outstanding.
 pub const PLAIN: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | REMOTE_CQ_DATA | MORE | TRANSMIT | AFTER_READS
 );
 
-/// How an operation goes out.
+/// How an operation is sent.
 #[derive(Clone, Copy)]
 enum Way {
     /// One frame with header and payload.
     Frame,
     /// A request; the payload comes back.
     Read,
-    /// The peer is told of the message, and asks for it when a receive has matched.
+    /// An announcement of the message; the peer requests the payload when a receive has matched.
     Rendezvous,
-    /// The peer is told where the message is, and fetches it when a receive has matched.
+    /// An announcement of the message and its address; the peer fetches the payload itself when a receive has matched.
     Offer,
     /// A request with payload; another payload comes back.
     Exchange,
 }
 
 impl<A: Address> Session<A> {
-    /// A message of one buffer over shared memory: nothing stands in its way, and no read is under way that it would
-    /// have to stay behind. False: nothing has happened.
+    /// Tries to write a message of one buffer into the shared memory ring. Works only if no earlier operation is
+    /// waiting and no read is outstanding that the message would have to stay behind. Returns false if nothing was
+    /// sent.
     #[inline(always)]
     pub fn post_one(&mut self, link: &mut Link, tx: &OneTx) -> bool {
         let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
@@ -99,7 +101,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// The same for a message whose header was encoded before.
+    /// Does the same for a message whose header is already encoded.
     #[inline(always)]
     pub fn post_encoded(
         &mut self,
@@ -124,7 +126,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// The same for a write of one buffer to one place.
+    /// Does the same for a write of one buffer to one remote segment.
     #[inline(always)]
     pub fn write_one(&mut self, link: &mut Link, one: &OneWrite) -> bool {
         let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
@@ -150,7 +152,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// What is posted goes out at once, behind nothing that waits and no read.
+    /// Whether a new operation can be sent at once: no operation is queued or waiting, and no read is outstanding.
     #[inline(always)]
     fn is_free(&self) -> bool {
         self.state == State::Up
@@ -187,9 +189,9 @@ impl<A: Address> Session<A> {
         self.post_message_to(cx, tx, op, 0)
     }
 
-    /// The usual case of a small frame: the connection is up and between hosts of one byte order, and the frame is
-    /// written at once or staged. `acked`: the peer is asked for an acknowledgement. Returns false if the general
-    /// path must send it.
+    /// Handles the usual case of a small frame: the connection is up, both hosts have the same byte order, and the
+    /// frame is written at once or staged. `acked`: the frame requests an acknowledgement. Returns false if the general
+    /// path must send the frame.
     #[inline]
     pub fn post_small<const LEN: usize>(
         &mut self,
@@ -201,7 +203,7 @@ impl<A: Address> Session<A> {
     ) -> bool {
         cx.watch();
         let waits = self.state != State::Up || !self.tx.waiting.is_empty();
-        // One test of the flags for operations that ask for nothing of all that.
+        // One test covers operations that have none of these flags.
         let asked = match acked {
             true => op.flags.difference(WANTS_ACK),
             false => op.flags,
@@ -239,7 +241,7 @@ impl<A: Address> Session<A> {
                 self.tx.pace.wrote();
                 match moved {
                     Ok(Moved::Bytes(n)) if n == total => {}
-                    // Nothing was taken: as if it had not been tried.
+                    // The kernel took nothing, so the general path starts over.
                     Ok(Moved::Later) => return false,
                     moved => {
                         let n = match moved {
@@ -285,7 +287,7 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// A small frame is written or staged: its operation is complete, or waits for the acknowledgement.
+    /// Completes an operation whose small frame was written or staged, or lets it wait for the acknowledgement.
     #[inline(always)]
     fn small_sent(&mut self, cx: &mut Cx<'_, A>, mut op: TxOp, acked: bool) {
         if acked {
@@ -296,7 +298,7 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// A message for a receive context of the peer's endpoint.
+    /// Posts a message for a receive context of the peer's endpoint.
     pub fn post_message_to(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -306,7 +308,7 @@ impl<A: Address> Session<A> {
     ) -> Result {
         let message = Message {
             tagged: tx.what == What::Tagged,
-            // FI_COMMIT_COMPLETE is a default that is meant for other operations; a message has no higher level than
+            // FI_COMMIT_COMPLETE is a default that is meant for other operations. The highest level of a message is
             // delivery.
             ack: tx
                 .flags
@@ -319,7 +321,8 @@ impl<A: Address> Session<A> {
         self.submit(cx, Frame::Message(message), tx.iov.take(), op)
     }
 
-    /// Sends an operation, or keeps it until its turn comes: frames of one peer leave in the order of the calls.
+    /// Sends an operation, or queues it behind earlier ones, because frames to one peer leave in the order of the
+    /// calls.
     #[inline]
     pub fn submit(&mut self, cx: &mut Cx<'_, A>, frame: Frame, iov: IoVec, op: TxOp) -> Result {
         if self.must_wait(&op) {
@@ -336,14 +339,14 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Whether an operation has to wait for the connection, or for those before it.
+    /// Whether an operation has to wait for the connection, or for earlier operations.
     #[inline(always)]
     pub fn must_wait(&self, op: &TxOp) -> bool {
         let held = op.flags.intersects(HELD) && self.holds(op.what, op.flags);
         self.state != State::Up || !self.tx.waiting.is_empty() || held
     }
 
-    /// As `submit`, for a request with a payload of ours to which another payload answers.
+    /// Does the same as `submit` for a request with a payload that is answered with another payload.
     pub fn submit_exchange(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -358,7 +361,7 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         self.way(cx, &frame, &op)?;
-        // It has to be copied.
+        // The payload has to be copied, so it needs room in the staging buffer.
         if self.tx.staged > STAGE_HIGH_WATER {
             return Err(again(cx, &op));
         }
@@ -366,7 +369,8 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// FI_EAGAIN while the peer cannot be told of another message.
+    /// Chooses how a frame is sent. Returns FI_EAGAIN if the maximum of announced messages or outstanding requests is
+    /// reached.
     fn way(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp) -> Result<Way> {
         let stays = is_held(cx, op);
         if matches!(frame, Frame::Message(message) if message.context != 0) && !self.extended {
@@ -388,16 +392,16 @@ impl<A: Address> Session<A> {
                     false => Err(again(cx, op)),
                 }
             }
-            // Values are of one byte order; peers that do not know the operation get none.
+            // The values have one byte order, and peers without the extensions do not implement atomic operations.
             Frame::Atomic(_) if !self.extended || self.swap => Err(Error::OPNOTSUPP),
             Frame::Atomic(atomic) if atomic.asks() => Ok(Way::Exchange),
-            // Only a rendezvous tells that a receive has matched.
+            // Only the answer to a rendezvous shows that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
             _ => Ok(Way::Frame),
         }
     }
 
-    /// Sends the frame that begins an exchange.
+    /// Sends the first frame of an exchange.
     fn ask(&mut self, cx: &mut Cx<'_, A>, way: Way, frame: Frame, payload: Payload, op: TxOp) {
         match (way, &frame, payload) {
             (Way::Rendezvous, Frame::Message(message), payload) => {
@@ -414,11 +418,11 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Sends a frame of the application's, or says that it has to wait.
+    /// Sends a frame of an application's operation, or returns FI_EAGAIN.
     #[inline]
     fn send(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: TxOp) -> Result {
-        // A ring is small, and nobody but us fills it. What is reported as sent is in the ring, or the peer would wait
-        // for an application that has no reason to come here again.
+        // A ring has little room. An injected operation, which is reported as sent at once, must be in the ring: the
+        // application may never call the library again to move queued frames there, and the peer would wait for them.
         if let Some(shm) = cx.link.shm_mut() {
             let most = MAX_HEADER + payload.remaining();
             if op.flags.contains(OpFlags::INJECT) && !(self.tx.queue.is_empty() && shm.takes(most))
@@ -434,7 +438,8 @@ impl<A: Address> Session<A> {
             self.write_now(cx, frame, payload, Some(op));
             return Ok(());
         }
-        // What has to be copied waits for room; the rest is queued, as far as the transmit queue goes.
+        // An injected payload has to be copied, so it waits for room. Other operations are queued, up to the size of
+        // the transmit queue.
         if self.tx.staged > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
             return Err(again(cx, &op));
         }
@@ -442,7 +447,7 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Keeps an operation until the connection is up, or those before it are out of the way.
+    /// Keeps an operation until the connection is up, or until the earlier operations are out of the way.
     #[cold]
     fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, mut op: TxOp) {
         self.begin_waiting(cx, &mut op);
@@ -452,7 +457,8 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// The connection is up, or an operation has completed: what waited for it goes out, in order.
+    /// Sends the waiting operations in order, as far as possible. Called when the connection is up or an operation has
+    /// completed.
     pub fn send_waiting(&mut self, cx: &mut Cx<'_, A>) {
         while let Some(waiting) = self.tx.waiting.front() {
             if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.what, waiting.op.flags) {
@@ -497,33 +503,35 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// The operation is to be posted again later.
+/// Returns FI_EAGAIN, so that the application posts the operation again later.
 #[cold]
 fn again<A: Address>(cx: &Cx<'_, A>, op: &TxOp) -> Error {
     cx.domain.ep(op.ep()).again()
 }
 
-/// Whether the message is too large for a peer to keep. What is injected is not held here for long either.
+/// Whether the message exceeds what a peer keeps as an unexpected message. Injected messages are excluded, because this
+/// side does not keep their copies for long either.
 #[inline]
 fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
     op.len > cx.common.limits.saved_size && !op.flags.contains(OpFlags::INJECT)
 }
 
-/// What the operation has for the target's queue.
+/// The remote CQ data of an operation, if it has some.
 pub fn remote_data(tx: &Tx<'_>) -> Option<u64> {
     tx.flags
         .contains(OpFlags::REMOTE_CQ_DATA)
         .then_some(tx.data)
 }
 
-/// What fences and FI_MATCH_COMPLETE demand of an operation.
+/// Checks what an endpoint can do about triggers, fences and FI_MATCH_COMPLETE.
 pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
     let has = |flag| flags.contains(flag);
-    // What waits for a counter does not come here with its flag, unless the endpoint has not the capability.
+    // A deferred operation arrives here without FI_TRIGGER, unless the endpoint lacks the capability.
     if has(OpFlags::TRIGGER) || has(OpFlags::FENCE) && !ep.caps.contains(Caps::FENCE) {
         return Err(Error::BADFLAGS);
     }
-    // Whether messages that went before have matched is known only of those that asked for it.
+    // The matches of earlier messages are known only if those messages requested FI_MATCH_COMPLETE, so a fence cannot
+    // wait for them.
     let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(OpFlags::FENCE);
     match has(OpFlags::MATCH_COMPLETE) && !knows_matches {
         true => Err(Error::OPNOTSUPP),
@@ -531,9 +539,9 @@ pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
     }
 }
 
-/// Whether the peer had better fetch the message, and is likely to be able to; its buffers are the application's until
-/// the completion then. One that fetches before a receive has matched does not say when one has. Some messages are to
-/// stay here.
+/// Whether it is better that the peer fetches the message, and the peer probably can. The buffers of such a message
+/// stay in use until its completion. A peer that may fetch a message before a receive has matched does not report the
+/// match, so FI_MATCH_COMPLETE then needs a rendezvous. `stays`: the message has to wait at this side.
 #[inline]
 fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);

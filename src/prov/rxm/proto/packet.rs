@@ -93,7 +93,7 @@ pub enum Body<'a> {
         msg: u64,
         response: AtomicResponse<'a>,
     },
-    /// From peers that count receives.
+    /// Sent by peers that count receives.
     Credit,
 }
 

@@ -271,7 +271,7 @@ fn frames_with_any_fields_survive_the_wire() {
                 "{frame:?}"
             );
         }
-        // Bytes behind the header are not looked at.
+        // Bytes behind the header are not read.
         bytes.resize(len + random.up_to(64) as usize, 0xee);
         assert_eq!(decode(&bytes, swap), Ok(Decoded::Frame(frame, len)));
         if !swap {

@@ -60,7 +60,7 @@ fn errors(completions: &[Completion]) -> Vec<i32> {
         .collect()
 }
 
-/// Sends a message each way, so that both sides know each other.
+/// Sends a message each way, so that the handshake between both sides is complete.
 fn acquaint(world: &mut Pair) {
     for from in [0, 1] {
         receive(world, 1 - from, 8);

@@ -5,7 +5,7 @@ from spack_repo.builtin.build_systems.makefile import MakefilePackage
 
 from spack.package import *
 
-# This repository of packages is a folder of the project's own: the sources are around this file.
+# This repository of packages is a folder of the project itself: the sources are around this file.
 CHECKOUT = Path(__file__).resolve().parents[6]
 
 
@@ -27,7 +27,7 @@ class Ironfabric(MakefilePackage):
     depends_on("c", type="build")
     depends_on("gmake", type="build")
     depends_on("rust@1.90:", type="build")
-    # The version script is the second one that the linker is given, which lld alone accepts.
+    # The linker gets a second version script, which only lld accepts.
     depends_on("llvm+lld", type="build")
 
     # A program that was built with libfabric can be given this library: concretizer:splice. A
@@ -40,7 +40,7 @@ class Ironfabric(MakefilePackage):
     requires("target=x86_64:", msg="ironfabric needs x86-64")
 
     def setup_build_environment(self, env: EnvironmentModifications) -> None:
-        # Nothing of the user's, and nothing left behind in the home folder.
+        # No settings of the user, and no files left in the home folder.
         env.set("CARGO_HOME", join_path(self.stage.path, "cargo-home"))
         env.unset("CARGO_TARGET_DIR")
 

@@ -334,7 +334,8 @@ def test_rpath(world):
     bin_folder = world.environment("alone") / "bin"
     code, out, err = world.run([bin_folder / "ironfabric", "run", "--require", "--", file])
     want(code == 0 and f"ironfabric: used: {ours(world)}" in err, "ours is not used", out, err)
-    done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file])
+    # The program lives for a second, so that the launcher sees which library it has loaded.
+    done = world.run([bin_folder / "ironfabric", "run", "--require", "--preload", "never", "--", file, "1"])
     not_used(done, NOT_USED, f"another libfabric, {theirs}/libfabric.so.1")
     # A copy of ours counts as another library: its texts are the same, but its file differs.
     copy = world.build / "copy"

@@ -68,11 +68,10 @@ DEBUG := $(TARGET)/debug
 release = scripts/remapped.sh $(CARGO)
 
 # The programs link to the shared library as any program does, so it comes first.
-# One set of features for both, or the second call would build the library again.
 all:
-	$(release) build --release --locked --features tools --lib
+	$(release) build --release --locked --lib
 	ln -sf libfabric.so $(BUILT)/libfabric.so.1
-	$(release) build --release --locked --features tools --bins
+	$(release) build --release --locked -p tools
 	$(foreach set,$(STUBS),scripts/link_stub.sh $(BUILT)/libfabric.so $(call releases,2,$(set),3) $(BUILT)/link-$(set)$(newline))
 	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
 	    echo "this compiler brings no notices of Rust's std along; none will be installed"
@@ -99,7 +98,7 @@ wheel:
 	packaging/wheel/build.sh $(TARGET)/wheel
 
 debug:
-	$(CARGO) build --locked --features tools --lib
+	$(CARGO) build --locked --lib
 	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
 
 # The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. Only what changed is built:
@@ -285,7 +284,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
 # In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
-CHECKS := format documents layers notices packaging layout headers deny clippy unit drift symbols inline install \
+CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
     examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
 
@@ -297,7 +296,8 @@ checks:
 	@printf 'check-%s\n' $(CHECKS)
 
 check-format:
-	$(CARGO) fmt --check
+	$(CARGO) fmt --all --check
+	! grep -rnE '^ *//.{119,}' --include=*.rs build.rs src fuzz/src
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
@@ -312,16 +312,12 @@ check-packaging:
 	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
 check-sbom:
 	packaging/sbom.sh --check $(TARGET)/sbom
-# Lines in the wrong layer, and files that import each other; scripts/allow has those that are still there.
-check-layers:
-	scripts/layers.py
-	scripts/circles.py
 check-clippy:
-	$(CARGO) clippy --locked --all-targets --features tools -- -D warnings
+	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) clippy --locked --lib --features plugin -- -D warnings
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 check-unit: debug
-	$(CARGO) test --locked --features tools
+	$(CARGO) test --locked --workspace
 # The build writes the headers; they are committed, so nothing may differ after it.
 check-drift: debug
 	ctests/drift.sh
@@ -497,13 +493,15 @@ check-fuzz:
 	ctests/fuzz.sh $(TARGET)/fuzz $(FUZZ_SECONDS) $(ARGS)
 # Every order that a few steps of two sides of src/sync can have; half a minute.
 check-loom:
-	RUSTFLAGS="--cfg loom" $(CARGO) test --locked --lib --target-dir $(TARGET)/loom loom_
+	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p sync --lib --target-dir $(TARGET)/loom loom_
 # What copies bytes between memory of two sides, by Rust's interpreter, which sees undefined behaviour; some minutes. It knows neither
 # membarrier(2) nor fork(2), so it has no word on locks; and addresses that came from C are numbers to it.
 check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
-	MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
-	    --target-dir $(TARGET)/miri -- sync:: hmem:: base::iovec --skip sync::lock
+	$(miri) -p sync -p hmem -- --skip lock::
+	$(miri) -p base -- iovec::
+miri = MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
+    --target-dir $(TARGET)/miri
 # The packages on a fresh root of Debian; five minutes beside the build, two once the root is there.
 check-deb:
 	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'

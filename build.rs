@@ -9,43 +9,43 @@
 //! The library itself always has the newest ABI of the table. Additions are marked in src/abi: a line `// since 2.7`
 //! before a declaration, `@since 2.7@` and `@end@` around a part of a template; `@before 2.7@` is the opposite.
 
-#[path = "scripts/releases.rs"]
-mod releases;
-
 use std::{
     env, fs,
     path::{Path, PathBuf},
     process::Command,
+    time::SystemTime,
 };
 
-use releases::{Release, constants, default_of, number, releases};
+use abi::release::{DEFAULT, RELEASES, Release, number};
 
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo names the package"));
     identity(&root);
     link(&root);
-    tools();
     let abi = root.join("src/abi");
     println!("cargo:rerun-if-changed={}", abi.display());
     println!("cargo:rerun-if-changed=cbindgen.toml");
-    let releases = releases(&abi);
-    constants(&releases);
-    for release in &releases {
+    assert_eq!(
+        env::var("CARGO_PKG_VERSION").as_deref(),
+        Ok(DEFAULT.release),
+        "the versions of Cargo.toml and src/abi/releases.tsv"
+    );
+    for release in &RELEASES {
         let folder = match release.is_default() {
             true => root.join("include"),
             false => profile_folder().join(format!("include-{}", release.interface)),
         };
-        let version = named_version(release, &releases);
+        let version = named_version(release);
         headers(&root, release, version, &folder);
     }
 }
 
 /// Returns the version that the headers of a release state. For an alpha it is a guess: its headers state the previous
 /// release, because fi_getinfo accepts no newer version until the release is published.
-fn named_version(release: &Release, releases: &[Release]) -> (u32, u32) {
+fn named_version(release: &Release) -> (u32, u32) {
     match release.state == "alpha" {
-        true => number(&default_of(releases).interface),
-        false => number(&release.interface),
+        true => number(DEFAULT.interface),
+        false => number(release.interface),
     }
 }
 
@@ -117,15 +117,18 @@ fn link(root: &Path) {
     );
 }
 
-/// The programs of src/bin use the shared library as any program does. Cargo does not order a bin after a cdylib of its
-/// package, so they are built by a second call with `--features tools`.
-fn tools() {
-    if env::var_os("CARGO_FEATURE_TOOLS").is_none() {
-        return;
-    }
-    println!("cargo:rustc-link-arg-bins=-L{}", profile_folder().display());
-    println!("cargo:rustc-link-arg-bins=-lfabric");
-    println!("cargo:rustc-link-arg-bins=-Wl,-rpath,$ORIGIN:$ORIGIN/../lib:$ORIGIN/../lib64");
+/// Returns the time of the last change of any file that the headers are made of.
+fn newest_input(root: &Path) -> SystemTime {
+    let abi = fs::read_dir(root.join("src/abi")).expect("read src/abi");
+    let abi = abi.map(|entry| entry.expect("read src/abi").path());
+    ["build.rs", "cbindgen.toml"]
+        .map(|name| root.join(name))
+        .into_iter()
+        .chain(abi)
+        .map(|file| fs::metadata(file).and_then(|found| found.modified()))
+        .map(|time| time.expect("the time of a source"))
+        .max()
+        .expect("there are sources")
 }
 
 /// Modules whose headers are for providers and lie in include/rdma/providers; all others lie in include/rdma.
@@ -133,7 +136,7 @@ const PROVIDER_HEADERS: [&str; 3] = ["fi_log", "fi_peer", "fi_prov"];
 
 /// Writes the headers of one release into `folder`.
 fn headers(root: &Path, release: &Release, version: (u32, u32), folder: &Path) {
-    println!("cargo:rerun-if-changed={}", folder.display());
+    let newest = newest_input(root);
     let modules = modules(&root.join("src/abi"), release, version);
     for module in &modules {
         let mut header = module.template.clone();
@@ -145,17 +148,22 @@ fn headers(root: &Path, release: &Release, version: (u32, u32), folder: &Path) {
             false => folder.join("rdma"),
         };
         let path = folder.join(format!("{}.h", module.name));
+        println!("cargo:rerun-if-changed={}", path.display());
         if fs::read_to_string(&path).ok().as_ref() != Some(&header) {
             fs::create_dir_all(folder).expect("make the include folder");
             fs::write(&path, header).expect("write the header");
+            // Cargo would run this script again for a file that is newer than the run which wrote it.
+            let written = fs::File::options().append(true).open(&path);
+            let backdated = written.and_then(|file| file.set_modified(newest));
+            backdated.expect("set the time of the header");
         }
     }
 }
 
-/// Returns the part of a source that the release has, without the marks. The interface number that the library takes from
-/// the table is replaced by `named`, the number that the headers of this release state.
+/// Returns the part of a source that the release has, without the marks. The interface number that the library takes
+/// from the table is replaced by `named`, the number that the headers of this release state.
 fn source_of(release: &Release, named: (u32, u32), text: &str) -> String {
-    let version = number(&release.interface);
+    let version = number(release.interface);
     let mut kept = String::new();
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
@@ -193,7 +201,7 @@ fn skip_declaration<'a>(lines: &mut impl Iterator<Item = &'a str>) {
 /// Returns the parts of a template that the release has, without the marks. A mark on the first line applies to the
 /// whole template and has no end; other marks are not nested.
 fn template_of(release: &Release, text: &str) -> String {
-    let version = number(&release.interface);
+    let version = number(release.interface);
     let mut kept = String::new();
     let first = text
         .lines()
@@ -214,7 +222,7 @@ fn template_of(release: &Release, text: &str) -> String {
             kept += &format!("{line}\n");
         }
     }
-    kept.replace("@NODE@", &release.node)
+    kept.replace("@NODE@", release.node)
 }
 
 /// One file of src/abi that has a header.

@@ -13,7 +13,7 @@ set -uo pipefail
 # Seconds, most of them for a first build on two slow cores.
 limit_of() {
     case $1 in
-    format | documents | layers | layout | inline) echo 120 ;;
+    format | documents | layout | inline) echo 120 ;;
     clippy | unit | drift | symbols | asan | threads | memory) echo 900 ;;
     mixed | hosts) echo 300 ;;
     wheel) echo 1800 ;;

@@ -30,15 +30,15 @@ def linked(target):
         sys.exit(f"SKIPPED: {' '.join(command)}: {done.stderr.strip()}" if "offline" in done.stderr else done.stderr)
     data = json.loads(done.stdout)
     nodes = {node["id"]: node for node in data["resolve"]["nodes"]}
-    seen, left = set(), [data["resolve"]["root"]]
+    own = set(data["workspace_members"])
+    seen, left = set(), list(own)
     while left:
         this = left.pop()
         if this in seen:
             continue
         seen.add(this)
         left += [dep["pkg"] for dep in nodes[this]["deps"] if any(kind["kind"] is None for kind in dep["dep_kinds"])]
-    seen.remove(data["resolve"]["root"])
-    return {f"{package['name']} {package['version']}" for package in data["packages"] if package["id"] in seen}
+    return {f"{package['name']} {package['version']}" for package in data["packages"] if package["id"] in seen - own}
 
 
 def main():

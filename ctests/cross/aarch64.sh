@@ -33,8 +33,8 @@ host=$(rustc -vV | sed -n 's/^host: //p')
 export RUSTFLAGS="${RUSTFLAGS-} -Clink-arg=-B$sysroot/lib/rustlib/$host/bin/gcc-ld"
 say "Library and unit tests for $triple"
 cd "$ROOT"
-CC= CXX= scripts/remapped.sh cargo build --release --locked --target "$triple" --features tools --lib
-CC= CXX= cargo test --no-run --locked --target "$triple" --lib --message-format=json >"$folder/tests.json"
+CC= CXX= scripts/remapped.sh cargo build --release --locked --target "$triple" --lib
+CC= CXX= cargo test --no-run --locked --workspace --exclude tools --target "$triple" --lib --message-format=json >"$folder/tests.json"
 unit=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$folder/tests.json" | tail -n 1)
 library=$folder/$triple/release
 ln -sf libfabric.so "$library/libfabric.so.1"

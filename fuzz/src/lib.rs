@@ -1,31 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Functions that libFuzzer calls: each gets arbitrary bytes, and must return. `make check-fuzz` runs them.
-//!
-//! The library is a shared object that exports only C functions, so its modules are compiled in by path, without the C
-//! functions.
-#![allow(dead_code, unused_imports, unused_macros)]
 
-#[path = "../../src/abi/mod.rs"]
-mod abi;
-#[path = "../../src/base/mod.rs"]
-mod base;
-#[path = "../../src/engine/mod.rs"]
-mod engine;
-#[path = "../../src/ffi/mod.rs"]
-mod ffi;
-#[path = "../../src/hmem/mod.rs"]
-mod hmem;
-#[path = "../../src/prov/mod.rs"]
-mod prov;
-#[path = "../../src/registry/mod.rs"]
-mod registry;
-#[path = "../../src/sync/mod.rs"]
-mod sync;
-#[path = "../../src/sys/mod.rs"]
-mod sys;
-
+mod library;
 mod live;
-mod named;
 mod peer;
 mod rxd_peer;
 mod rxm;
@@ -37,11 +14,11 @@ use std::os::unix::ffi::OsStrExt;
 
 use base::params::Kind;
 use engine::address::ip::Format;
-use engine::stream::hello::{Answer, Hello};
-use engine::stream::proto::*;
 use engine::transport::{Address, AddressFormat};
 use prov::tcp::params::Params;
 use registry::names::{Allowed, Wanted};
+use stream::hello::{Answer, Hello};
+use stream::proto::*;
 
 pub use peer::peer;
 pub use rxd_peer::rxd_peer;

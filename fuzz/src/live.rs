@@ -10,11 +10,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::ptr;
 use std::time::{Duration, Instant};
 
-use crate::abi::*;
-use crate::base::Caps;
-use crate::base::info::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Query};
-use crate::registry;
-use crate::sys::addr;
+use abi::*;
+use base::Caps;
+use base::info::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Query};
+use sys::addr;
 
 /// Ways of making progress.
 #[derive(Clone, Copy, PartialEq)]
@@ -92,6 +91,7 @@ impl Live {
             flags: FI_SOURCE,
             hints: Some(&hints(provider, progress)),
         };
+        crate::library::install();
         let info: Info = registry::getinfo(&query).expect(provider).remove(0);
         let (fabric, _) =
             registry::open_fabric(&info.fabric, 2 << 16, 0, ptr::null_mut()).expect("a fabric");

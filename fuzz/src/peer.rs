@@ -3,10 +3,8 @@
 
 use std::net::{Shutdown, TcpStream};
 
-use crate::engine::stream::proto::{
-    CM_HEADER, CmKind, EXTENSIONS, MAX_HEADER, Message, RdmPrivate, encode_cm,
-};
 use crate::live::{HONEST_TAG, Live, Progress};
+use stream::proto::{CM_HEADER, CmKind, EXTENSIONS, MAX_HEADER, Message, RdmPrivate, encode_cm};
 
 struct Target {
     live: Live,

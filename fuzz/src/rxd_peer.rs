@@ -5,8 +5,8 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use crate::live::{HONEST_TAG, Live, Progress};
-use crate::prov::rxd::proto::{BASE, Cts, Head, Iovs, Kind, MAX_OP_HEADER, Op, Packet, Rts};
-use crate::sys::addr;
+use prov::rxd::proto::{BASE, Cts, Head, Iovs, Kind, MAX_OP_HEADER, Op, Packet, Rts};
+use sys::addr;
 
 struct Target {
     live: Live,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Packets and connection data of ofi_rxm. A decoded packet must be encoded as the same bytes.
 
-use crate::prov::rxm::proto::*;
+use prov::rxm::proto::*;
 
 pub fn rxm(data: &[u8]) {
     if let Ok(request) = Request::decode(data) {

@@ -3,11 +3,9 @@
 
 use std::net::{Shutdown, TcpStream};
 
-use crate::engine::stream::proto::{self as tcp, CM_HEADER, CmKind, MAX_HEADER, encode_cm};
 use crate::live::{HONEST_TAG, Live, Progress};
-use crate::prov::rxm::proto::{
-    ConnId, FlowControl, HEADER, Message, Request, Response, reject, short,
-};
+use prov::rxm::proto::{ConnId, FlowControl, HEADER, Message, Request, Response, reject, short};
+use stream::proto::{self as tcp, CM_HEADER, CmKind, MAX_HEADER, encode_cm};
 
 struct Target {
     live: Live,
@@ -24,8 +22,8 @@ const EAGER_LIMIT: usize = 16384;
 /// Maximum of bytes that one input sends.
 const MAX_SENT: usize = 256 << 10;
 
-/// Connects as the process `pid` of a peer that listens at a port. The endpoint's name for the connection, or none if the
-/// endpoint refuses because it has a connection with this process.
+/// Connects as the process `pid` of a peer that listens at a port. The endpoint's name for the connection, or none if
+/// the endpoint refuses because it has a connection with this process.
 fn connect(live: &mut Live, port: u16, pid: u32, extended: bool) -> Option<(TcpStream, u32)> {
     let socket = TcpStream::connect(live.addr).expect("it listens");
     socket.set_nodelay(true).expect("TCP");
@@ -49,7 +47,7 @@ fn connect(live: &mut Live, port: u16, pid: u32, extended: bool) -> Option<(TcpS
             Some((socket, response.id.index))
         }
         _ => {
-            assert_eq!(private, reject(crate::prov::rxm::proto::Reason::Connected));
+            assert_eq!(private, reject(prov::rxm::proto::Reason::Connected));
             None
         }
     }

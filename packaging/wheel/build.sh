@@ -37,9 +37,9 @@ else
     remapped=$ROOT/scripts/remapped.sh
     zigbuild=("$remapped" cargo zigbuild --release --locked --target "$TRIPLE.$GLIBC")
     say "Library and programs for glibc $GLIBC"
-    (cd "$ROOT" && "${zigbuild[@]}" --features tools --lib)
+    (cd "$ROOT" && "${zigbuild[@]}" --lib)
     ln -sf libfabric.so "$built/libfabric.so.1"
-    (cd "$ROOT" && "${zigbuild[@]}" --features tools --bins)
+    (cd "$ROOT" && "${zigbuild[@]}" -p tools)
     for set in $(sets | grep -vx "$(default_set)"); do
         "$ROOT/scripts/link_stub.sh" "$built/libfabric.so" "$(releases 3 "$set")" "$built/link-$set"
     done

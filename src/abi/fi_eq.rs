@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! `<rdma/fi_eq.h>`: Event queues, completion queues, counters, wait and poll sets: fi_eq(3), fi_cq(3), fi_cntr(3), fi_poll(3).
+//! `<rdma/fi_eq.h>`: Event queues, completion queues, counters, wait and poll sets: fi_eq(3), fi_cq(3), fi_cntr(3),
+//! fi_poll(3).
 //!
 //! Declarations only; build.rs writes them into the public header.
 

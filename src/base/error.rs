@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! One number of fi_errno(3) as a type. Only `ffi` and `exports` turn it into C's negative number.
+//! One number of fi_errno(3) as a type. Only `object` and `exports` turn it into C's negative number.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_int;
 use core::fmt;
 use core::num::NonZeroI32;
 use std::io::ErrorKind;
-
-use crate::abi;
 
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

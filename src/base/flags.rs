@@ -9,15 +9,14 @@
 
 use bitflags::bitflags;
 
-use crate::abi;
-
 /// `flags!(Caps: MSG | RMA)`: a set of named bits. Also for constants, which cannot use the operator.
+#[macro_export]
 macro_rules! flags {
     ($type:ident: $($name:ident)|+) => {
         $type::empty()$(.union($type::$name))+
     };
 }
-pub(crate) use flags;
+pub use flags;
 
 bitflags! {
     /// Capabilities of an object: fi_getinfo(3), "Capabilities".

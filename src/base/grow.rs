@@ -3,7 +3,7 @@
 //! fails is an error, which costs that peer its connection.
 #![forbid(unsafe_code)]
 
-use crate::base::{Error, Result};
+use crate::{Error, Result};
 
 /// Appends `part` to a buffer that will have `whole` bytes. Its capacity is at most twice the number of bytes received.
 pub fn append(bytes: &mut Vec<u8>, part: &[u8], whole: usize) -> Result {

@@ -9,7 +9,7 @@
 mod copies;
 mod cursor;
 mod element;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod lent;
 mod piece;
 mod record;
@@ -21,9 +21,9 @@ mod tests;
 use core::ffi::c_void;
 use core::ptr;
 
-use crate::abi::iovec;
-use crate::hmem::{Desc, Host, Memory};
-use crate::sys::io_list::IoList;
+use abi::iovec;
+use hmem::{Desc, Host, Memory};
+use sys::io_list::IoList;
 
 pub use cursor::Cursor;
 pub use piece::Piece;

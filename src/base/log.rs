@@ -22,8 +22,8 @@ use std::sync::OnceLock;
 
 use self::deferred::Line;
 use self::settings::settings;
-use crate::abi::{fi_context, fi_provider, release};
-use crate::base::escape;
+use crate::escape;
+use abi::{fi_context, fi_provider, release};
 
 pub use self::deferred::{Deferring, at_exit, begin as begin_to_defer};
 pub use self::import::{Callbacks, install};
@@ -43,7 +43,7 @@ impl Source {
         Source {
             provider: fi_provider {
                 version: release::PROVIDER_VERSION,
-                fi_version: release::PROVIDER_API,
+                fi_version: release::API,
                 context: fi_context {
                     internal: [core::ptr::null_mut(); 4],
                 },
@@ -288,17 +288,19 @@ pub fn function_of(here: &'static str) -> &'static str {
         .unwrap_or(here)
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! log_at {
     ($level:ident, $source:expr, $subsys:expr, $($text:tt)+) => {{
-        let source: &$crate::base::log::Source = $source;
-        let subsys: $crate::base::log::Subsys = $subsys;
-        if $crate::base::log::enabled(source, $crate::base::log::Level::$level, subsys) {
+        let source: &$crate::log::Source = $source;
+        let subsys: $crate::log::Subsys = $subsys;
+        if $crate::log::enabled(source, $crate::log::Level::$level, subsys) {
             fn here() {}
-            $crate::base::log::write(
+            $crate::log::write(
                 source,
-                $crate::base::log::Level::$level,
+                $crate::log::Level::$level,
                 subsys,
-                $crate::base::log::function_of(::core::any::type_name_of_val(&here)),
+                $crate::log::function_of(::core::any::type_name_of_val(&here)),
                 ::core::line!(),
                 ::core::format_args!($($text)+),
             );
@@ -307,34 +309,37 @@ macro_rules! log_at {
 }
 
 /// Something that the user must know: `log_warn!(&SOURCE, Subsys::EpCtrl, "{} {}", a, b)`.
+#[macro_export]
 macro_rules! log_warn {
-    ($($arguments:tt)+) => { $crate::base::log::log_at!(Warn, $($arguments)+) };
+    ($($arguments:tt)+) => { $crate::log::log_at!(Warn, $($arguments)+) };
 }
 
 /// The steps of a program's run, without details.
-#[allow(unused_macros)]
+#[macro_export]
 macro_rules! log_trace {
-    ($($arguments:tt)+) => { $crate::base::log::log_at!(Trace, $($arguments)+) };
+    ($($arguments:tt)+) => { $crate::log::log_at!(Trace, $($arguments)+) };
 }
 
 /// Details: why something was chosen or refused.
+#[macro_export]
 macro_rules! log_info {
-    ($($arguments:tt)+) => { $crate::base::log::log_at!(Info, $($arguments)+) };
+    ($($arguments:tt)+) => { $crate::log::log_at!(Info, $($arguments)+) };
 }
 
 /// The reason why a wrong call of the application is refused. Each place logs it at level info and not more often than
 /// FI_LOG_INTERVAL allows, because a program may repeat the mistake with every message. Not for regular calls.
+#[macro_export]
 macro_rules! log_misuse {
     ($source:expr, $subsys:expr, $($text:tt)+) => {{
         static NEXT: ::core::sync::atomic::AtomicU64 = ::core::sync::atomic::AtomicU64::new(0);
-        let (source, subsys): (&$crate::base::log::Source, _) = ($source, $subsys);
-        if $crate::base::log::is_due_from(source, $crate::base::log::Level::Info, subsys, &NEXT) {
+        let (source, subsys): (&$crate::log::Source, _) = ($source, $subsys);
+        if $crate::log::is_due_from(source, $crate::log::Level::Info, subsys, &NEXT) {
             fn here() {}
-            $crate::base::log::write_limited(
+            $crate::log::write_limited(
                 &source.into(),
-                $crate::base::log::Level::Info,
+                $crate::log::Level::Info,
                 subsys,
-                $crate::base::log::function_of(::core::any::type_name_of_val(&here)),
+                $crate::log::function_of(::core::any::type_name_of_val(&here)),
                 ::core::line!(),
                 ::core::format_args!($($text)+),
                 Some(&NEXT),
@@ -344,13 +349,12 @@ macro_rules! log_misuse {
 }
 
 /// Details that only help to find a bug in the library.
-#[allow(unused_macros)]
+#[macro_export]
 macro_rules! log_debug {
-    ($($arguments:tt)+) => { $crate::base::log::log_at!(Debug, $($arguments)+) };
+    ($($arguments:tt)+) => { $crate::log::log_at!(Debug, $($arguments)+) };
 }
 
-#[allow(unused_imports)]
-pub(crate) use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
+pub use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
 
 /// Called by `import`: if callbacks are installed, they have to be called for every line.
 fn set_asking(asked: bool) {

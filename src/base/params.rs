@@ -16,9 +16,9 @@ use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use self::sysconfig::SystemFile;
-use crate::base::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::sys::user;
+use crate::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
+use crate::{Error, Result};
+use sys::user;
 
 pub use self::value::{Kind, Value};
 
@@ -304,5 +304,7 @@ fn table() -> MutexGuard<'static, Vec<Definition>> {
     TABLE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -3,9 +3,8 @@
 //! accesses.
 #![forbid(unsafe_code)]
 
-use crate::abi;
-use crate::base::MrMode;
-use crate::base::flags::flags;
+use crate::MrMode;
+use crate::flags::flags;
 
 /// The key of a region without a key.
 pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;

@@ -9,7 +9,6 @@ use std::sync::OnceLock;
 
 use super::log::{CORE, Subsys, log_warn};
 use super::params::{self, Kind};
-use crate::abi;
 
 /// The settings of the whole library in the environment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -243,7 +242,7 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::params::tests::{print_report, report};
+    use crate::params::testing::{print_report, report};
 
     #[test]
     #[ignore = "run by the other tests, in an environment of its own"]
@@ -260,7 +259,7 @@ mod tests {
     }
 
     fn check(environment: &[(&str, &str)], expected: Settings) {
-        let found = report("base::settings::tests::child", environment);
+        let found = report("settings::tests::child", environment);
         assert_eq!(found, format!("{expected:?}"), "{environment:?}");
     }
 

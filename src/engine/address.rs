@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of endpoints and their text form: fi_av(3), fi_getinfo(3) "Addressing Formats".
-#![forbid(unsafe_code)]
 
 pub mod ip;
 
 use core::fmt::Display;
 use core::hash::Hash;
 
-use crate::base::Result;
-use crate::ffi::AddrForm;
+use base::Result;
+use object::AddrForm;
 
 /// An address as it is stored in an address vector.
 pub trait Address: Clone + Eq + Hash + Display + Send + 'static {

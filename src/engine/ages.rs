@@ -2,7 +2,6 @@
 //! Ages of posted receives, or of anything else that is numbered, without reading a clock for each: now and then the
 //! number of receives posted so far is recorded with the time. A receive is at least as old as the first record that
 //! counts it.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;

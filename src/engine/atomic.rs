@@ -8,10 +8,10 @@ mod float;
 mod tests;
 
 use self::float::{BFloat16, Complex, E4m3, E5m2, Float16};
-use crate::abi::*;
-use crate::base::IoVec;
-use crate::ffi::ops::atomic::Family;
-use crate::sys::long_double::LongDouble;
+use abi::*;
+use base::IoVec;
+use object::ops::atomic::Family;
+use sys::long_double::LongDouble;
 
 /// The size of an element, if this family of calls has the operation for the type.
 pub fn element_size(family: Family, datatype: fi_datatype, op: fi_op) -> Option<usize> {
@@ -72,18 +72,6 @@ fn each<const N: usize>(change: Step<N>, target: &mut IoVec, operands: &mut [u8]
         match target.update(|old| change(old, *operand, compare)) {
             Some(before) => *operand = before,
             None => return,
-        }
-    }
-}
-
-impl Family {
-    /// fi_atomic(3) lists the operations of each family.
-    fn has(self, op: fi_op) -> bool {
-        match op {
-            FI_ATOMIC_READ => self == Family::Fetch,
-            FI_MIN | FI_MAX | FI_SUM | FI_PROD | FI_DIFF | FI_LOR | FI_LAND | FI_LXOR | FI_BOR
-            | FI_BAND | FI_BXOR | FI_ATOMIC_WRITE => self != Family::Compare,
-            _ => self == Family::Compare,
         }
     }
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Authorization keys: fi_domain(3), fi_endpoint(3), fi_mr(3), "auth_key". Determines which key an object has. The
 //! transport checks that a peer has the same key.
-#![forbid(unsafe_code)]
 
 use std::fmt;
 
-use crate::base::{Error, Result, Secret};
+use base::{Error, Result, Secret};
 
 /// A key that is not empty. Never shown, neither in logs nor by `{:?}`.
 #[derive(Clone, PartialEq, Eq, Hash)]

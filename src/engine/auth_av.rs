@@ -2,13 +2,12 @@
 //! The authorization keys of an address vector: fi_av(3), FI_AV_AUTH_KEY. Keys by handle, and the key of each address.
 //!
 //! An address has exactly one key. With several keys one address would be several peers, but the wire knows only one.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use crate::base::{Error, Result};
-use crate::engine::auth::Key;
+use crate::auth::Key;
+use base::{Error, Result};
 
 /// First handle. Handles cannot be confused with indexes of addresses.
 const FIRST: u64 = 1 << 47;

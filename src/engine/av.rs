@@ -4,7 +4,6 @@
 //!
 //! Most addresses of a large vector are never used. Each costs its own bytes and an index of 4 bytes for the reverse
 //! lookup. Rare attributes are kept in separate tables.
-#![forbid(unsafe_code)]
 
 use core::hash::BuildHasher;
 use std::cmp::Reverse;
@@ -14,9 +13,9 @@ use std::hash::Hash;
 use hashbrown::hash_table::HashTable;
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Error, Result};
-use crate::engine::auth_av::KeyTable;
-use crate::engine::named_av::NamedAv;
+use crate::auth_av::KeyTable;
+use crate::named_av::NamedAv;
+use base::{Error, Result};
 
 /// `A` is the address in the provider's form. An index is what the application sees as fi_addr_t.
 pub struct AvTable<A> {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The clock for deadlines. It is passed in, so that tests can set the time.
-#![forbid(unsafe_code)]
 
 use std::time::Instant;
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The values of a counter: fi_cntr(3). The handle is in `domain::cntr`.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::abi::FI_WAIT_NONE;
-use crate::base::Result;
-use crate::engine::wait::Wait;
+use crate::wait::Wait;
+use abi::FI_WAIT_NONE;
+use base::Result;
 
 /// Shared by the handle and by the endpoints that count on it.
 pub struct Counter {

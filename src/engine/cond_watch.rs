@@ -2,19 +2,18 @@
 //! FI_WAIT_MUTEX_COND (fi_cq(3), fi_eq(3), fi_poll(3)): signals a condition variable when a descriptor becomes
 //! readable. While the application waits, no other thread watches that descriptor unless progress is automatic. The
 //! woken application makes progress by its next read, so this thread needs no access to any domain.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::abi::{FI_WAIT_MUTEX_COND, fi_wait_obj};
-use crate::base::Result;
-use crate::sys::cond::Cond;
-use crate::sys::event::{EventFd, sleep_on};
-use crate::sys::fork::Birth;
-use crate::sys::thread;
+use abi::{FI_WAIT_MUTEX_COND, fi_wait_obj};
+use base::Result;
+use sys::cond::Cond;
+use sys::event::{EventFd, sleep_on};
+use sys::fork::Birth;
+use sys::thread;
 
 /// A mutex and a condition variable. After the application has fetched them, a thread blocks on the descriptor while
 /// the object is armed.

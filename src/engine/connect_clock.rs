@@ -3,7 +3,6 @@
 //!
 //! The clock stands still while the peer's kernel has accepted an attempt: a peer that computes, sleeps or is stopped
 //! answers when it can. Only the time of attempts that nothing answers, and of the pauses between attempts, counts.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;

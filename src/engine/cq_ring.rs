@@ -2,11 +2,10 @@
 //! The entries of a completion queue, packed in the queue's format as fi_cq(3) defines it, so that a read takes one
 //! copy or two. Errors are in a separate list but keep their place in the order: entries before an error are read
 //! before it, entries after it only after the error was read.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
-use crate::ffi::ops::cq::CqErr;
+use object::ops::cq::CqErr;
 
 pub struct Ring {
     /// Words of an entry, which determine the format: 1 context, 3 message, 5 data, 6 tagged.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The engine's state of one domain, under the domain lock.
-#![forbid(unsafe_code)]
 
 mod coll;
 mod count;
@@ -18,22 +17,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use slab::Slab;
 
-use crate::engine::av::AvTable;
-use crate::engine::cntr::Counter;
-use crate::engine::ep_state::EpState;
-use crate::engine::mr::MrTable;
-use crate::engine::srx::{Outcome, Srx};
-use crate::engine::stats::Stats;
-use crate::engine::transport::Address;
-use crate::engine::trigger::Triggers;
-use crate::engine::wait::Wait;
-use crate::hmem::{Host, Memory};
+use crate::av::AvTable;
+use crate::cntr::Counter;
+use crate::ep_state::EpState;
+use crate::mr::MrTable;
+use crate::srx::{Outcome, Srx};
+use crate::stats::Stats;
+use crate::transport::Address;
+use crate::trigger::Triggers;
+use crate::wait::Wait;
+use hmem::{Host, Memory};
 
 pub use self::cq::CqState;
 use self::peers::Peers;
 pub use self::receive::Sender;
 pub use self::transmit::TxOp;
-pub use crate::engine::srx::MessageInfo;
+pub use crate::srx::MessageInfo;
 
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;

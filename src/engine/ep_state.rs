@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The engine's state of an endpoint: its attributes and the objects that are bound to it (fi_endpoint(3)).
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::Info;
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::cntr::Counter;
-use crate::engine::eq::EventQueue;
-use crate::ffi::ops::transfer::{Rx, What};
-use crate::hmem::Memory;
-use crate::sync::stats::{Count, EpStats, Tally};
+use crate::cntr::Counter;
+use crate::eq::EventQueue;
+use abi::*;
+use base::flags::flags;
+use base::info::Info;
+use base::{Caps, Error, OpFlags, Result};
+use hmem::Memory;
+use object::ops::transfer::{Rx, What};
+use sync::stats::{Count, EpStats};
 
 /// The kinds of operations that a counter can be bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,14 +44,6 @@ impl Event {
             Event::RemoteRead => FI_REMOTE_READ,
             Event::RemoteWrite => FI_REMOTE_WRITE,
         }
-    }
-}
-
-impl What {
-    /// The statistics counter for a successful operation of this kind.
-    #[inline(always)]
-    pub const fn tally(self) -> Tally {
-        Tally::begun(self as u8)
     }
 }
 

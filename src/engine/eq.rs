@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::wait::{Deadline, Member, Wait};
-use crate::ffi::ops::eq::{EqCalls, EqErr};
-use crate::ffi::user::Room;
-use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Use, Uses};
+use crate::wait::{Deadline, Member, Wait};
+use abi::*;
+use base::{Error, Result};
+use object::ops::eq::{EqCalls, EqErr};
+use object::user::Room;
+use object::{Kind, WaitHandle};
+use sync::{Use, Uses};
 
 /// A source of events that must be polled: a domain's transport, a passive endpoint.
 pub trait Driver: Send + Sync {

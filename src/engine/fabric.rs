@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A fabric: fi_fabric(3). Opens domains, event queues, passive endpoints and wait sets.
-#![forbid(unsafe_code)]
 
 mod shared;
 
 use core::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Weak};
 
-use crate::abi::*;
-use crate::base::info::{FabricAttr, Info};
-use crate::base::{Error, Result};
-use crate::engine::domain::Domain;
-use crate::engine::eq::{Eq, EventQueue};
-use crate::engine::transport::Transport;
-use crate::engine::wait::{Wait, WaitSet};
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::fabric::{EqRequest, FabricCalls};
-use crate::ffi::ops::poll::WaitCalls;
-use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::{Serialized, Use, Uses};
+use crate::domain::Domain;
+use crate::eq::{Eq, EventQueue};
+use crate::transport::Transport;
+use crate::wait::{Wait, WaitSet};
+use abi::*;
+use base::info::{FabricAttr, Info};
+use base::{Error, Result};
+use object::handle;
+use object::ops;
+use object::ops::fabric::{EqRequest, FabricCalls};
+use object::ops::poll::WaitCalls;
+use object::{Kind, Other, WaitHandle};
+use sync::{Serialized, Use, Uses};
 
 pub use shared::FabricShared;
 
@@ -42,7 +41,7 @@ impl<T: Transport> Fabric<T> {
             uses: Uses::default(),
         });
         let fabric = Fabric::<T> { shared };
-        Ok(object::open(fabric, FI_CLASS_FABRIC, context, |fid| {
+        Ok(handle::open(fabric, FI_CLASS_FABRIC, context, |fid| {
             fid_fabric {
                 fid,
                 ops: core::ptr::from_ref(ops::fabric::table::<Fabric<T>>()).cast_mut(),
@@ -106,7 +105,7 @@ impl<T: Transport> FabricCalls for Fabric<T> {
             _fabric: self.shared.uses.take(),
             _set: set_use,
         };
-        Ok(object::open(eq, FI_CLASS_EQ, context, |fid| fid_eq {
+        Ok(handle::open(eq, FI_CLASS_EQ, context, |fid| fid_eq {
             fid,
             ops: core::ptr::from_ref(ops::eq::table::<Eq>()).cast_mut(),
         }))
@@ -118,7 +117,7 @@ impl<T: Transport> FabricCalls for Fabric<T> {
             _fabric: self.shared.uses.take(),
         };
         let none = core::ptr::null_mut();
-        Ok(object::open(set, FI_CLASS_WAIT, none, |fid| fid_wait {
+        Ok(handle::open(set, FI_CLASS_WAIT, none, |fid| fid_wait {
             fid,
             ops: core::ptr::from_ref(ops::poll::wait_table::<WaitSetHandle>()).cast_mut(),
         }))

@@ -12,7 +12,6 @@
 //! A poster flushes by itself after at most 256 frames or 64 KiB, which takes about 25 us, so in a stream the thread
 //! finds nothing old. Poster and thread share a number and a flag, but no lock. If the thread cannot be started, and in
 //! a forked child, every post flushes.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use core::time::Duration;
@@ -23,9 +22,9 @@ use std::time::Instant;
 use crossbeam_utils::CachePadded;
 use crossbeam_utils::sync::{Parker, Unparker};
 
-use crate::sys::clock::make_sleeps_exact;
-use crate::sys::fork::Birth;
-use crate::sys::thread;
+use sys::clock::make_sleeps_exact;
+use sys::fork::Birth;
+use sys::thread;
 
 /// Longest time for which a frame may be held back. Including the time to wake up and to write it stays below 50 us.
 const HOLD: Duration = Duration::from_micros(25);

@@ -8,15 +8,14 @@
 //!
 //! Many peers that connect and send nothing must not slow down the application: sockets are listed by age, so the one
 //! to close is found without a search, and a poll accepts at most `ACCEPTS` connections of a listener.
-#![forbid(unsafe_code)]
 
 use core::ops::{Index, IndexMut};
 use std::os::fd::RawFd;
 
 use slab::Slab;
 
-use crate::sys::limits::descriptors;
-use crate::sys::socket::Socket;
+use sys::limits::descriptors;
+use sys::socket::Socket;
 
 /// Connections of one listener that a poll accepts. The others wait in the listener's queue for the next poll; 8 take
 /// about 0.2 ms.

@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use rustc_hash::FxBuildHasher;
 
-use crate::base::{Access, Error, IoVec, Piece, Registered, Result};
-use crate::engine::auth::Key;
+use crate::auth::Key;
+use base::{Access, Error, IoVec, Piece, Registered, Result};
 
-pub use crate::base::rights::KeyPolicy;
+pub use base::rights::KeyPolicy;
 use keys::Keys;
 use region::Segments;
 pub use region::{Region, map_raw_key};

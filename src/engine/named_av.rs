@@ -4,16 +4,15 @@
 //! A file contains the addresses in the order of their insertion. The index of an address in the file is its fi_addr_t
 //! in every process, and no index is used twice. Each process has a table of its own, as for any vector. It reads new
 //! entries of the file when the table lacks an index or an address, and before it changes the vector.
-#![forbid(unsafe_code)]
 
 use core::fmt::Write;
 
 use sha2::{Digest, Sha256};
 
-use crate::base::{Error, Result};
-use crate::engine::av::AvTable;
-use crate::engine::transport::Address;
-use crate::sys::shared_file::SharedFile;
+use crate::av::AvTable;
+use crate::transport::Address;
+use base::{Error, Result};
+use sys::shared_file::SharedFile;
 
 pub struct NamedAv {
     file: SharedFile,

@@ -5,9 +5,8 @@
 //! whether another frame follows is unknown. So the first few frames of a row are written at once, and so is any frame
 //! after a pause as long as a system call. After a long row the next one is expected to be long, too: only its first
 //! frame is written at once then. `engine::flusher` limits how long a frame is held back.
-#![forbid(unsafe_code)]
 
-use crate::sys::clock::ticks;
+use sys::clock::ticks;
 
 /// Each connection has one, so the numbers are short. They may wrap around; then a frame is written too early or
 /// collected without need.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The events of a transport: ready descriptors, deadlines, and how long a poll without events spins. All events make
 //! one descriptor readable, on which other threads can block.
-#![forbid(unsafe_code)]
 
 mod adaptive_spin;
 
@@ -13,8 +12,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use self::adaptive_spin::AdaptiveSpin;
-use crate::engine::clock::{Clock, Monotonic};
-use crate::sys::event::{BATCH, Epoll, Ready, Timer};
+use crate::clock::{Clock, Monotonic};
+use sys::event::{BATCH, Epoll, Ready, Timer};
 
 /// The meaning of a descriptor in the set: a kind, and a number of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,7 +165,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use super::*;
-    use crate::sys::event::{EventFd, sleep_on};
+    use sys::event::{EventFd, sleep_on};
 
     #[derive(Clone)]
     struct Virtual(Arc<Mutex<Instant>>);

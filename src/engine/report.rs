@@ -4,7 +4,6 @@
 //!
 //! This file defines the data. `gather` collects it, `text` and `json` write it, `dump` decides when and where to, and
 //! `patience` reports stalled peers without a request.
-#![forbid(unsafe_code)]
 
 pub mod dump;
 pub mod gather;
@@ -15,11 +14,11 @@ mod text;
 use core::fmt;
 use core::time::Duration;
 
-use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
-use crate::engine::domain_state::TxOp;
-use crate::engine::srx::Envelope;
-use crate::ffi::ops::transfer::What;
-use crate::sync::stats::EpStats;
+use crate::domain_state::TxOp;
+use crate::srx::Envelope;
+use abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM, fi_ep_type};
+use object::ops::transfer::What;
+use sync::stats::EpStats;
 
 /// The report of a domain.
 pub struct DomainReport {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The rule by which peers share memory that has a limit.
-#![forbid(unsafe_code)]
 
 /// Whether a peer that uses `own` of the `used` bytes may use `cost` bytes more, if all peers together may use `limit`.
 /// A peer may use `SHARE` times what it leaves to the others. Alone it can use nearly everything, and a later peer

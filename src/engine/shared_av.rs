@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Applies changes of named address vectors by other processes, and makes changes there: fi_av(3).
-#![forbid(unsafe_code)]
 
-use crate::base::{Error, Result};
-use crate::engine::named_av::{Change, NamedAv};
-use crate::engine::transport::{DomainStateOf, Transport};
+use crate::named_av::{Change, NamedAv};
+use crate::transport::{DomainStateOf, Transport};
+use base::{Error, Result};
 
 /// Applies what other processes have inserted and removed. Does nothing if the vector is not shared.
 pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av: usize) -> Result {

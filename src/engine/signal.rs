@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_cq_signal: determines which threads a signal unblocks. `wait` does the wake-up itself.
-#![forbid(unsafe_code)]
 
 /// fi_cq_signal: ends the wait of all threads that wait. If no thread waits, it ends the next wait.
 #[derive(Default)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A receive context: posted receives, unexpected messages, and their matching (fi_msg(3), fi_tagged(3)). This file
 //! handles messages; `post` handles receives.
-#![forbid(unsafe_code)]
 
 mod arrivals;
 mod budget;
@@ -22,14 +21,14 @@ pub use self::post::{Claimed, Outcome};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
 pub use self::watch::WaitingReceive;
-use crate::base::grow::heap_cost;
-use crate::base::{CompFlags, IoVec};
-use crate::engine::ages::Ages;
-use crate::engine::matching::{Matcher, MsgId};
-use crate::ffi::ops::transfer::What;
-use crate::hmem::{Host, Memory};
-use crate::sync::stats::{Count, EpStats};
-use crate::sys::probe;
+use crate::ages::Ages;
+use crate::matching::{Matcher, MsgId};
+use base::grow::heap_cost;
+use base::{CompFlags, IoVec};
+use hmem::{Host, Memory};
+use object::ops::transfer::What;
+use sync::stats::{Count, EpStats};
+use sys::probe;
 
 /// Room that must be left in a multi-receive buffer to keep it posted, unless FI_OPT_MIN_MULTI_RECV says otherwise.
 pub const MIN_MULTI_RECV: usize = 16384;

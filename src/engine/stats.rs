@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The statistics of this process, for its endpoints of all domains: whether they are enabled (FI_STATS), and where
 //! they are. `sync::stats` defines them.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
@@ -11,11 +10,11 @@ use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::thread::yield_now;
 use std::time::Instant;
 
-use crate::base::identity;
-use crate::base::log::{CORE, Subsys, log_info};
-use crate::base::settings::Settings;
-use crate::sync::stats::{Block, EpStats, Owner};
-use crate::sys::fork::Birth;
+use base::identity;
+use base::log::{CORE, Subsys, log_info};
+use base::settings::Settings;
+use sync::stats::{Block, EpStats, Owner};
+use sys::fork::Birth;
 
 /// The statistics of one domain.
 #[derive(Default)]
@@ -127,7 +126,7 @@ fn block_of_process() -> Option<Arc<Block>> {
         return Some(block);
     }
     let made =
-        started().and_then(|started| Block::new(std::process::id(), started, identity::TEXT));
+        started().and_then(|started| Block::new(std::process::id(), started, identity::text()));
     match made {
         Ok(block) => {
             *known = Some((Birth::here(), Arc::downgrade(&block)));

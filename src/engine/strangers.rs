@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Numbers for senders in no address vector. Matching identifies such a sender by a number that is no fi_addr. If the
 //! sender is inserted before the receive is posted, the completion can therefore report its fi_addr.
-#![forbid(unsafe_code)]
 
 use core::hash::Hash;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashMap;
 
-use crate::abi::FI_ADDR_NOTAVAIL;
+use abi::FI_ADDR_NOTAVAIL;
 
 /// Senders of kept messages that are in no address vector so far.
 ///

@@ -4,7 +4,6 @@
 //! `Transport` has the methods that every transport must have; `parts` has optional ones, with defaults.
 //!
 //! `transport/tests.rs` contains a minimal transport.
-#![forbid(unsafe_code)]
 
 mod parts;
 #[cfg(test)]
@@ -14,21 +13,21 @@ use std::ffi::CStr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::base::info::Info;
-use crate::base::log::Source;
-use crate::base::{Caps, Error, Result};
-use crate::engine::auth::Key;
-use crate::engine::cntr::Counter;
-use crate::engine::domain_state::DomainState;
-use crate::engine::mr::Region;
-use crate::engine::report::Peer;
-use crate::engine::srx::{Claimed, Envelope};
-use crate::ffi::ops::mr::MrRequest;
-use crate::ffi::ops::transfer::{OneTx, OneWrite, Tx};
-use crate::hmem::Memory;
-use crate::sync::Children;
+use crate::auth::Key;
+use crate::cntr::Counter;
+use crate::domain_state::DomainState;
+use crate::mr::Region;
+use crate::report::Peer;
+use crate::srx::{Claimed, Envelope};
+use base::info::Info;
+use base::log::Source;
+use base::{Caps, Error, Result};
+use hmem::Memory;
+use object::ops::mr::MrRequest;
+use object::ops::transfer::{OneTx, OneWrite, Tx};
+use sync::Children;
 
-pub use crate::engine::address::{Address, AddressFormat};
+pub use crate::address::{Address, AddressFormat};
 
 pub use self::parts::{
     Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast, Prepares,

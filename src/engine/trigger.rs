@@ -3,7 +3,6 @@
 //! start. A counter for which operations wait is *watched*, and code that changes it calls `changed`. Operations that
 //! are due start when the call that changed the counter has done everything else. They start in a loop, because an
 //! operation that completes at once may trigger the next.
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -11,12 +10,12 @@ use std::sync::Arc;
 use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::cntr::{Counter, Edit};
-use crate::ffi::ops::transfer::Rx;
-use crate::ffi::ops::work::{Outgoing, OutgoingAtomic};
-use crate::hmem::{Host, Memory};
-use crate::sync::{Use, Uses};
+use crate::cntr::{Counter, Edit};
+use base::{Error, OpFlags, Result};
+use hmem::{Host, Memory};
+use object::ops::transfer::Rx;
+use object::ops::work::{Outgoing, OutgoingAtomic};
+use sync::{Use, Uses};
 
 /// The waiting operations of one domain, and its deferred work in flight.
 #[derive(Default)]

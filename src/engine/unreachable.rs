@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Peers to which a connection failed while no operation was pending that could report the error. The next operation
 //! for the peer reports it, if it comes soon; otherwise that operation connects again.
-#![forbid(unsafe_code)]
 
 use core::hash::Hash;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::time::Instant;
 
-use crate::base::Error;
+use base::Error;
 
 /// The errors of an endpoint's failed connections.
 pub struct Unreachable<A> {

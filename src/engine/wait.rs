@@ -8,7 +8,6 @@
 //! One descriptor wakes all blocked threads. A thread that arms again must not clear it for threads that have not
 //! noticed the wake-up yet. So a thread counts as a `Sleeper` from its first check to its last, and each wake-up must
 //! be noticed by all sleepers.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use core::time::Duration;
@@ -17,13 +16,13 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::abi::*;
-use crate::base::log::{CORE, Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::cond_watch::CondWatch;
-use crate::ffi::WaitHandle;
-use crate::sys::cond::Cond;
-use crate::sys::event::{Epoll, EventFd, sleep_on};
+use crate::cond_watch::CondWatch;
+use abi::*;
+use base::log::{CORE, Subsys, log_warn};
+use base::{Error, Result};
+use object::WaitHandle;
+use sys::cond::Cond;
+use sys::event::{Epoll, EventFd, sleep_on};
 
 /// The wait object of one queue or counter.
 pub struct Wait {
@@ -365,7 +364,7 @@ pub struct WaitSet {
     epoll: Epoll,
     obj: fi_wait_obj,
     members: Mutex<Vec<std::sync::Weak<dyn Member>>>,
-    pub uses: crate::sync::Uses,
+    pub uses: sync::Uses,
 }
 
 impl WaitSet {

@@ -5,9 +5,8 @@
 //!
 //! Trusted with: an entry of that section.
 
-use crate::base::log;
-use crate::engine::domain::registered;
-use crate::registry;
+use base::log;
+use engine::domain::registered;
 
 #[used]
 // SAFETY: the section holds functions without arguments.

@@ -3,13 +3,12 @@
 
 use core::ffi::{c_int, c_void};
 
-use crate::abi::{fi_fabric_attr, fi_info, fid_fabric};
-use crate::base::info::{FabricAttr, Info, Layout};
-use crate::base::{Error, Result};
-use crate::ffi::ops::status;
-use crate::ffi::user::store;
-use crate::ffi::wrap::Fabric;
-use crate::registry;
+use abi::{fi_fabric_attr, fi_info, fid_fabric};
+use base::info::{FabricAttr, Info, Layout};
+use base::{Error, Result};
+use client::wrap::Fabric;
+use object::ops::status;
+use object::user::store;
 
 /// # Safety
 /// fi_fabric(3): `attr` is null or valid with terminated strings, `fabric` is null or writable.

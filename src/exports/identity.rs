@@ -3,9 +3,20 @@
 //!
 //! In C: `extern const char ironfabric_version[];`. Owner of the note: `ironfabric`, type 1; `readelf -n` prints it.
 
-use crate::base::identity::TEXT;
+/// `ironfabric VERSION (COMMIT), libfabric INTERFACE API`. `fi_info --version` prints it.
+pub const TEXT: &str = concat!(
+    "ironfabric ",
+    env!("IRONFABRIC_VERSION"),
+    " (",
+    env!("IRONFABRIC_COMMIT"),
+    "), libfabric ",
+    env!("CARGO_PKG_VERSION_MAJOR"),
+    ".",
+    env!("CARGO_PKG_VERSION_MINOR"),
+    " API"
+);
 
-/// `identity::TEXT`, with a zero at the end.
+/// [`TEXT`], with a zero at the end.
 #[repr(C)]
 pub struct Text([u8; TEXT.len() + 1]);
 

@@ -5,10 +5,9 @@
 use core::ffi::{CStr, c_char, c_int};
 use core::ptr::null_mut;
 
-use crate::abi::fi_info;
-use crate::base::info::{Hints, Layout, Query, duplicate, release, write_all};
-use crate::base::{Error, Result};
-use crate::registry;
+use abi::fi_info;
+use base::info::{Hints, Layout, Query, duplicate, release, write_all};
+use base::{Error, Result};
 
 /// # Safety
 /// fi_getinfo(3): `node` and `service` are null or terminated, `hints` is null or from fi_allocinfo or fi_dupinfo,

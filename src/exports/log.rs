@@ -4,9 +4,9 @@
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::AtomicU64;
 
-use crate::abi::{fi_log_level, fi_log_subsys, fi_provider};
-use crate::base::log::{self, Origin};
-use crate::sys::cformat;
+use abi::{fi_log_level, fi_log_subsys, fi_provider};
+use base::log::{self, Origin};
+use sys::cformat;
 
 /// Returns whether a line is wanted. Lines without a provider (NULL), or with numbers outside the enumerations, are
 /// not.
@@ -59,7 +59,8 @@ symver!(fi_log_ready @@ "FABRIC_1.6");
 /// Writes a line: `fmt` and the arguments after it are as for printf.
 ///
 /// # Safety
-/// `prov` is NULL or a provider; `func` and `fmt` are NULL or end with a zero; the arguments are those that `fmt` names.
+/// `prov` is NULL or a provider; `func` and `fmt` are NULL or end with a zero; the arguments are those that `fmt`
+/// names.
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_log(

@@ -21,5 +21,6 @@ mod open;
 mod params;
 #[cfg(feature = "plugin")]
 mod plugin;
+mod start;
 mod text;
 mod version;

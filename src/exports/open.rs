@@ -10,12 +10,12 @@ use core::mem::size_of;
 use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::abi::*;
-use crate::base::log::{self, Callbacks};
-use crate::base::{Error, Result};
-use crate::engine::domain::registered;
-use crate::ffi::object::{self, Kind};
-use crate::ffi::ops::missing::Missing;
+use abi::*;
+use base::log::{self, Callbacks};
+use base::{Error, Result};
+use engine::domain::registered;
+use object::handle::{self, Kind};
+use object::ops::missing::Missing;
 
 /// Opens a service of the library. Names are compared without regard to case.
 ///
@@ -66,14 +66,14 @@ fn open(
         return Err(Error::BADFLAGS);
     }
     if !is_log {
-        return Ok(object::open(MrCache, FI_CLASS_MR_CACHE, context, |head| {
+        return Ok(handle::open(MrCache, FI_CLASS_MR_CACHE, context, |head| {
             head
         }));
     }
     if imported().log.is_some() {
         return Err(Error::ALREADY);
     }
-    Ok(object::open(Logging, FI_CLASS_LOG, context, |head| head))
+    Ok(handle::open(Logging, FI_CLASS_LOG, context, |head| head))
 }
 
 /// The service `logging`.

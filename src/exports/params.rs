@@ -8,15 +8,14 @@ use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::{fi_param, fi_param_type, fi_provider};
-use crate::base::log::{CORE, Origin};
-use crate::base::params::{self, Definition, Kind, Value};
-use crate::base::settings::Settings;
-use crate::base::{Error, Result};
 use crate::exports::log::origin;
-use crate::ffi::ops::status;
-use crate::registry;
-use crate::sys::{cformat, heap};
+use abi::{fi_param, fi_param_type, fi_provider};
+use base::log::{CORE, Origin};
+use base::params::{self, Definition, Kind, Value};
+use base::settings::Settings;
+use base::{Error, Result};
+use object::ops::status;
+use sys::{cformat, heap};
 
 /// Declares a variable: `FI_` + provider + `_` + parameter, all upper case. A NULL provider is the library itself.
 ///

@@ -10,14 +10,14 @@ use core::ptr::null_mut;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use super::info::text;
-use crate::abi::*;
-use crate::base::info::{FabricAttr, Hints, Layout, Query, write_all};
-use crate::base::log::{CORE, Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::ffi::ops::status;
-use crate::ffi::user::store;
-use crate::registry::lent;
-use crate::sys::shared_object;
+use abi::*;
+use base::info::{FabricAttr, Hints, Layout, Query, write_all};
+use base::log::{CORE, Subsys, log_warn};
+use base::{Error, Result};
+use object::ops::status;
+use object::user::store;
+use registry::lent;
+use sys::shared_object;
 
 /// Version of these providers. It is higher than any libfabric's, so they replace its providers of the same names.
 const VERSION: u32 = 1000 << 16;

@@ -5,8 +5,8 @@ use core::cell::UnsafeCell;
 use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 
-use crate::abi::*;
-use crate::base::text::{self, Text};
+use abi::*;
+use base::text::{self, Text};
 
 /// Returns the text of `data`, valid until the next call of the same thread. NULL without data, unless the type needs
 /// none.

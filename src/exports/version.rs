@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! `fi_version`: fi_version(3).
 
-use crate::abi::release;
+use abi::release;
 
 /// Returns the interface version of the library, major in the upper and minor in the lower 16 bits.
 #[unsafe(no_mangle)]

@@ -10,7 +10,7 @@ use core::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::sys::shared_object::SharedObject;
+use sys::shared_object::SharedObject;
 
 /// The driver. Several threads may call it at the same time.
 pub struct Cuda {

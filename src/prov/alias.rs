@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One transport under the names of two providers. The second provider has a name and attributes but no data path. The
 //! registry connects the two, because providers never name each other.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use core::time::Duration;
 
-use crate::abi;
-use crate::base::Result;
-use crate::base::info::FabricAttr;
-use crate::base::log::Source;
+use base::Result;
+use base::info::FabricAttr;
+use base::log::Source;
 
 /// Properties of a fabric that the transport opens for the second provider.
 pub struct Alias {

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Helpers of layered providers, which make their entries from the entries of the providers below: fi_getinfo(3).
-#![forbid(unsafe_code)]
 
 use std::ffi::{CStr, CString};
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 
-use crate::abi::FI_SOURCE;
-use crate::base::info::{
+use abi::FI_SOURCE;
+use base::info::{
     Answer, FabricAttr, Hints, Info, Prototype, Query, Reason, Refusal, Value, check,
 };
-use crate::base::log::Source;
-use crate::sys::addr;
+use base::log::Source;
+use sys::addr;
 
 /// The interface version that layered providers use towards the providers below. Plug-ins that were built for an
 /// earlier version are not found, so this number follows the needs of the layers and not the release.
@@ -152,7 +151,7 @@ pub fn same_place(a: &Info, b: &Info) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM};
+    use abi::{FI_EP_DGRAM, FI_EP_MSG, FI_EP_RDM};
 
     fn reason(ep_type: u32) -> Reason {
         let text = || Value::Text(String::new());

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The interface between the registry and each provider.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::path::Path;
 
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::ffi::wrap;
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
+use client::wrap;
 
 /// The other providers, as a layered provider sees them.
 pub trait Below {

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The providers that answer a query: all of them for an application, those below it for a layered provider.
-#![forbid(unsafe_code)]
 
 use super::filter::{CORE_ONLY, Filter, HIDDEN, OFFLOAD, PRIVATE};
 use super::kind::Kind;
 use super::registered::Registered;
-use crate::base::info::{Answer, Query};
-use crate::prov::{Below, Provider};
+use base::info::{Answer, Query};
+use prov::{Below, Provider};
 
 /// The providers as seen by an application, or by a layered provider. The latter does not see itself or the providers
 /// that queried it, so that layering ends.
@@ -88,10 +87,9 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
-    use crate::abi;
-    use crate::base::info::{FabricAttr, Hints, Info};
-    use crate::base::log::Source;
-    use crate::base::{Error, Result};
+    use base::info::{FabricAttr, Hints, Info};
+    use base::log::Source;
+    use base::{Error, Result};
 
     /// A provider with one entry, or with one for each entry below it.
     struct Fake {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Selects the providers that may answer a query, by the names in FI_PROVIDER and in the hints.
-#![forbid(unsafe_code)]
 
 use std::ffi::CString;
 
 use super::kind::Kind;
 use super::names::{Allowed, Wanted};
 use super::registered::Registered;
-use crate::base::Caps;
-use crate::base::info::{Answer, Info, Query, Refusal, Value};
-use crate::prov::Below;
+use base::Caps;
+use base::info::{Answer, Info, Query, Refusal, Value};
+use prov::Below;
 
 /// Bits of fi_getinfo's flags that libraries use among themselves; loadable providers get them unchanged.
 pub const INTERNAL: u64 = 1 << 58;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_getinfo(3): queries every provider that may answer, and puts the answers in order.
-#![forbid(unsafe_code)]
 
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
@@ -9,13 +8,13 @@ use super::below::View;
 use super::filter::{Filter, UNFILTERED};
 use super::registered::Registered;
 use super::{hooks, open, order, providers};
-use crate::abi::{FI_PROV_ATTR_ONLY, release};
-use crate::base::info::{Info, Query, Reason, Refusal, Value};
-use crate::base::log::{CORE, Source, Subsys, log_info};
-use crate::base::settings::Settings;
-use crate::base::{Error, Result};
-use crate::prov::Below;
-use crate::sys::netif::OneLook;
+use abi::{FI_PROV_ATTR_ONLY, release};
+use base::info::{Info, Query, Reason, Refusal, Value};
+use base::log::{CORE, Source, Subsys, log_info};
+use base::settings::Settings;
+use base::{Error, Result};
+use prov::Below;
+use sys::netif::OneLook;
 
 /// Returns the entries for a query, at least one. The log gets the reasons why others are missing.
 pub fn getinfo(query: &Query) -> Result<Vec<Info>> {
@@ -94,7 +93,7 @@ fn log_reason(source: &'static Source, reason: &Reason) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::info::{FabricAttr, Hints};
+    use base::info::{FabricAttr, Hints};
 
     fn query<'a>(hints: Option<&'a Hints>, version: u32, flags: u64) -> Query<'a> {
         Query {

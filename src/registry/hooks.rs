@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! FI_HOOK: fabric(7), fi_hook(7). Hooks wrap every fabric that is opened, also those that a layered provider opens
 //! below itself.
-#![forbid(unsafe_code)]
 
 use super::kind::Kind;
 use super::registered::Registered;
-use crate::base::Result;
-use crate::base::info::Info;
-use crate::base::log::{CORE, Subsys, log_trace, log_warn};
-use crate::base::settings::Settings;
-use crate::ffi::wrap::{Fabric, outermost};
-use crate::prov::Provider;
+use base::Result;
+use base::info::Info;
+use base::log::{CORE, Subsys, log_trace, log_warn};
+use base::settings::Settings;
+use client::wrap::{Fabric, outermost};
+use prov::Provider;
 
 /// Wraps a fabric of `hooked` into the hooks that FI_HOOK names; the first is innermost. Unknown hooks, and hooks that
 /// decline, are skipped.

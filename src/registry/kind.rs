@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Kinds of providers by their names: fi_provider(7).
-#![forbid(unsafe_code)]
 
 /// Kind of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One of this library's providers as a plug-in for another libfabric. The registry of that library handles names,
 //! FI_PROVIDER and the order.
-#![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_void};
 
@@ -9,11 +8,11 @@ use super::below::View;
 use super::filter::PRIVATE;
 use super::registered::Registered;
 use super::{open, providers};
-use crate::abi::fid_fabric;
-use crate::base::info::{FabricAttr, Info, Query};
-use crate::base::log::{Subsys, log_info};
-use crate::base::{Error, Result};
-use crate::prov::Provider;
+use abi::fid_fabric;
+use base::info::{FabricAttr, Info, Query};
+use base::log::{Subsys, log_info};
+use base::{Error, Result};
+use prov::Provider;
 
 /// Returns the names of this library's providers, in order.
 pub fn names() -> Vec<&'static CStr> {

@@ -3,7 +3,6 @@
 //!
 //! A name is that of a core provider, or of a layering one and its core, joined by `;`. Letter case does not matter,
 //! spaces do.
-#![forbid(unsafe_code)]
 
 /// FI_PROVIDER: a list `a,b` of names, or `^a,b` for all others.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! fi_fabric(3): opens fabrics, and finds fabrics and domains that are open already.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::ffi::{CStr, CString};
@@ -9,13 +8,12 @@ use super::below::View;
 use super::kind::Kind;
 use super::providers;
 use super::registered::Registered;
-use crate::abi;
-use crate::base::info::{FabricAttr, Hints, Info};
-use crate::base::log::{CORE, Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::ffi::live;
-use crate::ffi::wrap::innermost;
-use crate::prov::Provider;
+use base::info::{FabricAttr, Hints, Info};
+use base::log::{CORE, Subsys, log_warn};
+use base::{Error, Result};
+use client::wrap::innermost;
+use object::live;
+use prov::Provider;
 
 /// Opens the fabric that `attr` names with the provider that it names; returns both.
 pub fn open_fabric(

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The order of a result: an application without preferences takes the first entry.
-#![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 
-use crate::abi::FI_EP_RDM;
-use crate::base::info::Info;
+use abi::FI_EP_RDM;
+use base::info::Info;
 
 /// Puts tcp's own unconnected endpoints before those that `ofi_rxm` layers upon its connected ones. If `ofi_rxm` is
 /// excluded (`layered` is false), they go to the end, as in earlier releases, because a program that excludes it may
@@ -44,7 +43,7 @@ const ALIAS: &CStr = c"sockets";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::{FI_EP_DGRAM, FI_EP_MSG, fi_ep_type};
+    use abi::{FI_EP_DGRAM, FI_EP_MSG, fi_ep_type};
 
     fn entry(provider: &CStr, ep_type: fi_ep_type) -> Info {
         let mut info = Info::default();

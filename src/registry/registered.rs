@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The list of providers, including loadable ones: its order, and which of several with the same name is used.
 //! fi_provider(7).
-#![forbid(unsafe_code)]
 
 use super::kind::{KNOWN, Kind};
-use crate::prov::Provider;
+use prov::Provider;
 
 /// Providers on which no other provider is layered unless both are named.
 const UPPERMOST: [&str; 6] = ["sockets", "shm", "efa", "psm3", "ucx", "cxi"];
@@ -109,11 +108,11 @@ mod tests {
     use std::ffi::CStr;
 
     use super::*;
-    use crate::abi::fid_fabric;
-    use crate::base::info::{Answer, FabricAttr, Query};
-    use crate::base::log::Source;
-    use crate::base::{Error, Result};
-    use crate::prov::Below;
+    use abi::fid_fabric;
+    use base::info::{Answer, FabricAttr, Query};
+    use base::log::Source;
+    use base::{Error, Result};
+    use prov::Below;
 
     struct Fake(&'static Source, u32);
 

@@ -23,8 +23,8 @@ mod words;
 #[cfg(target_arch = "x86_64")]
 use core::arch::x86_64::__m128i as Words;
 
-use crate::sys::io_list::GatherList;
-use crate::sys::memory;
+use sys::io_list::GatherList;
+use sys::memory;
 
 /// 16 bytes that are moved as one value.
 #[cfg(not(target_arch = "x86_64"))]
@@ -227,7 +227,7 @@ impl Ways {
         self.costs[THROUGH] > NEAR_COST
     }
 
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn of_cost(ticks: u64) -> Ways {
         Ways {
             costs: [ticks, 0],
@@ -265,12 +265,12 @@ impl Ways {
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod words {
-    pub use crate::sys::memory::{copy as copy_ends_8, copy as copy_ends_16};
+    pub use sys::memory::{copy as copy_ends_8, copy as copy_ends_16};
 }
 
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod lines {
-    use crate::sys::memory;
+    use sys::memory;
 
     pub const CAN_PASS: bool = false;
 

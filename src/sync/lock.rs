@@ -38,8 +38,8 @@ use std::time::Instant;
 use crossbeam_utils::Backoff;
 
 use super::inside::Inside;
-use crate::sys::barrier;
-use crate::sys::fork::{Birth, Mark};
+use sys::barrier;
+use sys::fork::{Birth, Mark};
 
 /// Which threads may call at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

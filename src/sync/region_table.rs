@@ -14,7 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::atomic::Atomic;
-use crate::sys::mapping::{Mapping, Shared};
+use sys::mapping::{Mapping, Shared};
 
 /// One region; an entry without access rights is empty.
 #[repr(C, align(64))]

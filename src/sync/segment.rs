@@ -17,7 +17,7 @@ use super::doorbell::Doorbell;
 use super::region_table::InUse;
 use super::ring::{Consumer, ConsumerLine, Memory, Producer, ProducerLine, first_lap};
 use super::split_copy::{SplitCopy, SplitWord};
-use crate::sys::mapping::{self, Mapping, Shared};
+use sys::mapping::{self, Mapping, Shared};
 
 /// One side of such memory. Each ring keeps its memory mapped, even after it was moved out of the segment.
 pub struct Segment {

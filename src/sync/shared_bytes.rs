@@ -7,7 +7,7 @@
 use core::marker::PhantomData;
 
 use super::copy::{Ways, copy_from_shared};
-use crate::sys::io_list::GatherList;
+use sys::io_list::GatherList;
 
 /// Room that only this side writes for now.
 pub struct SharedRoom<'a> {

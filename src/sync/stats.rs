@@ -22,7 +22,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use self::layout::{HEAD, RECORD, RECORDS, SHIFT, SIZE, head, record};
-use crate::sys::mapping::Mapping;
+use sys::mapping::Mapping;
 
 /// Operations that are counted with their bytes; an index of `layout::TALLIES`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

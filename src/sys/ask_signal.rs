@@ -82,7 +82,7 @@ pub fn keep_loaded() -> bool {
     let file = shared_object::file_of(told as *const ());
     let opened = file.and_then(|file| SharedObject::open(&file).ok());
     // If the library is linked into the program, it cannot be unloaded.
-    opened.map(SharedObject::keep).is_some() || cfg!(test)
+    opened.map(SharedObject::keep).is_some() || cfg!(any(test, feature = "testing"))
 }
 
 extern "C" fn told(_signal: libc::c_int) {
@@ -107,7 +107,7 @@ mod tests {
     use core::time::Duration;
 
     use super::*;
-    use crate::sys::event::sleep_on;
+    use crate::event::sleep_on;
 
     #[test]
     fn signals_have_names_and_numbers() {

@@ -145,8 +145,8 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::*;
-    use crate::sys::event::sleep_on;
-    use crate::sys::io_list::{GatherList, ScatterList};
+    use crate::event::sleep_on;
+    use crate::io_list::{GatherList, ScatterList};
 
     fn pair(addr: &str) -> [DatagramSocket; 2] {
         [(); 2].map(|()| DatagramSocket::bound(addr.parse().unwrap()).unwrap())

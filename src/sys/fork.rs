@@ -125,7 +125,7 @@ fn wiped_page() -> Option<&'static AtomicU64> {
 ///
 /// # Safety
 /// `run` does only what is async-signal-safe.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub unsafe fn fork_for_test(run: &dyn Fn() -> i32) -> i32 {
     let flags = libc::CLONE_FILES | libc::SIGCHLD;
     // SAFETY: without CLONE_VM the child has its own memory, and continues on a copy of this stack; it exits without
@@ -144,7 +144,7 @@ pub unsafe fn fork_for_test(run: &dyn Fn() -> i32) -> i32 {
 ///
 /// # Safety
 /// As for `fork_for_test`.
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub unsafe fn run_in_child(run: &dyn Fn() -> i32) -> i32 {
     use nix::sys::wait::{WaitStatus, waitpid};
     use nix::unistd::Pid;

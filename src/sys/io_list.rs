@@ -102,7 +102,7 @@ impl<'a> ScatterList<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl GatherList<'_> {
     /// Returns the first `most` bytes, as a call would take them.
     pub fn gather(&self, most: usize) -> Vec<u8> {
@@ -116,7 +116,7 @@ impl GatherList<'_> {
     }
 }
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 impl ScatterList<'_> {
     /// Fills the pieces in order, as a call would.
     pub fn scatter(&self, mut bytes: &[u8]) {

@@ -88,9 +88,9 @@ mod tests {
     use nix::unistd::{Pid, pause};
 
     use super::*;
-    use crate::sys::fork::fork_for_test;
-    use crate::sys::mapping::Mapping;
-    use crate::sys::memory::page_size;
+    use crate::fork::fork_for_test;
+    use crate::mapping::Mapping;
+    use crate::memory::page_size;
 
     fn me() -> i32 {
         std::process::id() as i32

@@ -145,7 +145,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
-    use crate::sys::retry::interrupt;
+    use crate::retry::interrupt;
 
     fn unique(what: &str) -> String {
         format!("ironfabric-test-{what}-{}", std::process::id())

@@ -45,7 +45,6 @@ impl SharedObject {
 ///
 /// # Safety
 /// As for [`SharedObject::function`].
-#[cfg(feature = "plugin")]
 pub unsafe fn global<F: Copy>(name: &CStr) -> Option<F> {
     // SAFETY: promised by the caller.
     unsafe { Library::this().get::<F>(name.to_bytes_with_nul()) }

@@ -45,7 +45,7 @@ impl Socket {
     }
 
     /// Makes two sockets that are connected to each other.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn pair() -> io::Result<(Socket, Socket)> {
         let (one, other) = Raw::pair(Domain::UNIX, Type::STREAM.nonblocking().cloexec(), None)?;
         Ok((Socket(one), Socket(other)))
@@ -397,7 +397,7 @@ pub(super) fn is_gone(error: &io::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::retry::interrupt;
+    use crate::retry::interrupt;
 
     #[test]
     fn signals_do_not_end_a_wait_for_bytes() {

@@ -5,9 +5,9 @@
 
 use super::caps::{RX, TX};
 use super::{ALL_TAG_BITS, EpAttr, Hints, Info, Query, since};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::{Caps, CompOrder, MsgOrder, OpFlags};
+use crate::flags::flags;
+use crate::{Caps, CompOrder, MsgOrder, OpFlags};
+use abi::*;
 
 /// The attributes that the hints request.
 #[derive(Default)]

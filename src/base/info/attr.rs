@@ -8,7 +8,7 @@
 use std::ffi::CString;
 
 use super::{Made, Nic};
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
+use crate::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
 /// One entry of a result, or an entry that an application passes to fi_domain(3), fi_endpoint(3) and similar calls.
 #[derive(Clone, Debug, Default, PartialEq)]

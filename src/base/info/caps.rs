@@ -4,8 +4,8 @@
 //! If hints have any capabilities, a result has only the primary ones among them; a provider also adds secondary ones.
 #![forbid(unsafe_code)]
 
-use crate::base::Caps;
-use crate::base::flags::flags;
+use crate::Caps;
+use crate::flags::flags;
 
 pub const TX_PRIMARY: Caps = flags!(Caps:
     MSG | RMA | TAGGED | ATOMIC | MULTICAST | COLLECTIVE | READ | WRITE | SEND | NAMED_RX_CTX | HMEM

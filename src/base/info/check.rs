@@ -13,7 +13,7 @@ use super::check_domain::check_domain;
 use super::check_ep::check_ep;
 use super::reason::{Refusal, Value};
 use super::{Prototype, Query};
-use crate::base::{Caps, Mode};
+use crate::{Caps, Mode};
 
 /// Returns all reasons why `offer` does not satisfy the query; empty if it does.
 pub fn check(offer: &Prototype, query: &Query) -> Vec<Refusal> {

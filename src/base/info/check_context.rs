@@ -7,7 +7,7 @@ use super::caps::{RX_ONLY, TX_ONLY};
 use super::check::Verdict;
 use super::reason::Value;
 use super::{RxAttr, TxAttr};
-use crate::base::Mode;
+use crate::Mode;
 
 pub(super) fn check_tx(verdict: &mut Verdict, offered: &TxAttr, mode: Mode, wanted: &TxAttr) {
     verdict.subset(

@@ -7,8 +7,8 @@ use super::check_context::own_or;
 use super::prototype::since;
 use super::reason::Value;
 use super::{DomainAttr, Hints, mr};
-use crate::abi::*;
-use crate::base::Mode;
+use crate::Mode;
+use abi::*;
 
 pub(super) fn check_domain(
     verdict: &mut Verdict,

@@ -6,8 +6,8 @@ use super::check::Verdict;
 use super::prototype::since;
 use super::reason::Value;
 use super::{EpAttr, Prototype};
-use crate::abi::FI_SHARED_CONTEXT;
-use crate::base::Caps;
+use crate::Caps;
+use abi::FI_SHARED_CONTEXT;
 
 pub(super) fn check_ep(
     verdict: &mut Verdict,

@@ -6,8 +6,8 @@
 use super::caps::{Offered, granted, granted_domain, granted_rx, granted_tx};
 use super::prototype::since;
 use super::{DomainAttr, EpAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, mr};
-use crate::abi::FI_SHARED_CONTEXT;
-use crate::base::Caps;
+use crate::Caps;
+use abi::FI_SHARED_CONTEXT;
 
 pub fn fill(offer: &Prototype, query: &Query) -> Info {
     let mut info = offer.info.clone();

@@ -10,12 +10,12 @@ use std::sync::{Mutex, PoisonError};
 
 use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
-use crate::abi::*;
-use crate::base::Caps;
-use crate::base::log::{Source, Subsys, log_warn};
-use crate::sys::addr;
-use crate::sys::netif::{self, Address};
-use crate::sys::resolve::{self, Family, Question};
+use crate::Caps;
+use crate::log::{Source, Subsys, log_warn};
+use abi::*;
+use sys::addr;
+use sys::netif::{self, Address};
+use sys::resolve::{self, Family, Question};
 
 /// Queries of the system's network configuration; tests replace them.
 pub trait Network {

@@ -7,8 +7,6 @@
 
 use core::mem::offset_of;
 
-use crate::abi;
-
 /// Sizes in bytes, as measured for each symbol version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {

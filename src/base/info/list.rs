@@ -8,8 +8,7 @@ use core::ptr::null_mut;
 use super::read::grown;
 use super::release::{close_nic, release};
 use super::{Hints, Info, Layout};
-use crate::abi;
-use crate::base::Result;
+use crate::Result;
 
 /// fi_dupinfo: copies one entry that was written with headers of `layout`. For null it makes an empty entry with all
 /// its parts (fi_allocinfo). Parts that are null stay null; members that the caller's headers lack become zero.
@@ -77,6 +76,6 @@ pub unsafe fn duplicate_nic(nic: *mut abi::fid_nic) -> Result<*mut abi::fid_nic>
     };
     match status {
         0 => Ok(copy),
-        error => Err(crate::base::Error::new(-error)),
+        error => Err(crate::Error::new(-error)),
     }
 }

@@ -7,7 +7,7 @@ use std::ffi::CStr;
 
 use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
-use crate::abi::*;
+use abi::*;
 
 /// Attributes in which the providers within a host differ.
 #[derive(Clone, Copy)]

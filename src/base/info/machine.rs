@@ -5,8 +5,8 @@ use std::ffi::CString;
 use std::net::{IpAddr, SocketAddr};
 
 use super::ip;
-use crate::sys::netif::Address;
-use crate::sys::resolve::{Family, Question};
+use sys::netif::Address;
+use sys::resolve::{Family, Question};
 
 /// eth0 with one IPv4 and two IPv6 addresses, lo with one each; one name, and routes that lead through eth0.
 pub struct Machine;

@@ -11,9 +11,8 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::layout::Layout;
 use super::release::release;
-use crate::abi;
-use crate::base::{Error, Result};
-use crate::sys::heap;
+use crate::{Error, Result};
+use sys::heap;
 
 /// One C entry, not linked to a list. `take` returns it only once.
 pub struct Made(AtomicPtr<abi::fi_info>);

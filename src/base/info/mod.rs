@@ -17,7 +17,7 @@ pub mod ip;
 mod layout;
 mod list;
 pub mod local;
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod machine;
 mod made;
 mod mr;

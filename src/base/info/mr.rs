@@ -8,8 +8,8 @@
 
 use super::Hints;
 use super::prototype::since;
-use crate::base::flags::flags;
-use crate::base::{Caps, Mode, MrMode};
+use crate::flags::flags;
+use crate::{Caps, Mode, MrMode};
 
 /// Returns the `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the
 /// domain; `required` is a set of new bits.

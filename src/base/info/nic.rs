@@ -5,8 +5,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::abi;
-use crate::base::Result;
+use crate::Result;
 
 /// An open NIC object.
 pub trait Card: Send + Sync {

@@ -3,8 +3,8 @@
 #![forbid(unsafe_code)]
 
 use super::{Info, Layout, Query};
-use crate::abi::FI_SHARED_CONTEXT;
-use crate::base::Caps;
+use crate::Caps;
+use abi::FI_SHARED_CONTEXT;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prototype {

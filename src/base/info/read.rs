@@ -8,8 +8,7 @@ use core::slice;
 
 use super::layout::LONGEST;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
-use crate::abi;
-use crate::base::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
+use crate::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
 /// A C struct of numbers and pointers.
 ///

@@ -6,8 +6,8 @@ use core::fmt;
 use std::ffi::CString;
 
 use super::Prototype;
-use crate::base::text::{flags, names};
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
+use crate::text::{flags, names};
+use crate::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags};
 
 /// A hint of the application that a provider cannot satisfy.
 #[derive(Clone, Debug, PartialEq)]
@@ -143,7 +143,7 @@ impl fmt::Display for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::*;
+    use abi::*;
 
     #[test]
     fn a_reason_is_one_line_with_all_there_is_to_know() {

@@ -2,8 +2,7 @@
 //! Frees C entries: fi_freeinfo of fi_getinfo(3). Trusted with the structs that C passes back.
 
 use super::layout::LONGEST;
-use crate::abi;
-use crate::sys::heap;
+use sys::heap;
 
 /// fi_freeinfo: frees every entry of the list and every piece of each. Null is allowed.
 ///

@@ -5,8 +5,7 @@ use core::ptr::{null, null_mut};
 use std::sync::Arc;
 
 use super::*;
-use crate::abi;
-use crate::base::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
+use crate::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
 
 /// Bits without a name and one with a name; all are returned.
 const UNNAMED_MODE: Mode = Mode::from_bits_retain(1 << 63 | 1 << 59 | 1);
@@ -243,15 +242,15 @@ fn the_nic_is_copied_and_closed_by_its_maker() {
 fn parts_of_a_plug_in_become_as_long_as_now() {
     let sizes = |caps: u64, len: usize| {
         let entry = full().write().unwrap();
-        let part = crate::sys::heap::copy(&vec![7; len]).unwrap();
+        let part = sys::heap::copy(&vec![7; len]).unwrap();
         // SAFETY: the entry belongs to this test, its parts are from the heap; `Made` releases all.
         unsafe {
-            crate::sys::heap::release((*entry).ep_attr);
+            sys::heap::release((*entry).ep_attr);
             (*entry).ep_attr = part.as_ptr().cast();
             (*(*entry).ep_attr).auth_key = null_mut();
             (*entry).caps = caps;
             let _made = Made::new(entry, Layout::FABRIC_1_10).unwrap();
-            assert!(crate::sys::heap::room((*entry).ep_attr) >= Layout::CURRENT.ep);
+            assert!(sys::heap::room((*entry).ep_attr) >= Layout::CURRENT.ep);
             let attr = &*(*entry).ep_attr;
             assert_eq!(attr.xpu_ctx.addr(), 0x0707_0707_0707_0707);
             (attr.max_tx_wr_size, attr.max_rx_wr_size)

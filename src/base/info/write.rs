@@ -10,9 +10,8 @@ use super::made::Given;
 use super::read::Plain;
 use super::release::release;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, Nic, RxAttr, TxAttr};
-use crate::abi;
-use crate::base::{Caps, Error, Mode, Result};
-use crate::sys::heap;
+use crate::{Caps, Error, Mode, Result};
+use sys::heap;
 
 impl Info {
     /// Returns a new C entry. The caller frees it with [`release`], or passes it to the application, which frees it.
@@ -112,7 +111,8 @@ unsafe fn shrunk<T: Plain>(value: &T, out: *mut T, size: usize) {
         return;
     }
     let known = size.min(size_of::<T>());
-    // SAFETY: the caller promises the destination; `value` has at least as many bytes; the byte copy needs no alignment.
+    // SAFETY: the caller promises the destination; `value` has at least as many bytes; the byte copy needs no
+    // alignment.
     unsafe {
         let from = ptr::from_ref(value).cast::<u8>();
         out.cast::<u8>().copy_from_nonoverlapping(from, known);

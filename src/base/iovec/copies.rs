@@ -4,8 +4,8 @@
 //! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
 use super::IoVec;
-use crate::hmem::{self, Kind, Memory};
-use crate::sync::copy::Ways;
+use hmem::{self, Kind, Memory};
+use sync::copy::Ways;
 
 impl<M: Memory> IoVec<M> {
     /// Copies bytes into the pieces. Returns how many there was room for.

@@ -7,7 +7,7 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 
 use super::IoVec;
-use crate::hmem::{Host, Memory};
+use hmem::{Host, Memory};
 
 pub struct Cursor<'a, M = Host> {
     iov: IoVec<M>,

@@ -117,8 +117,8 @@ unsafe fn update<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Piece;
-    use crate::hmem::Host;
+    use crate::Piece;
+    use hmem::Host;
 
     #[repr(align(16))]
     struct Memory([u8; 64]);

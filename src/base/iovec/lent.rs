@@ -6,7 +6,7 @@
 use core::cell::UnsafeCell;
 
 use super::{IoVec, Piece, Registered};
-use crate::hmem::Host;
+use hmem::Host;
 
 /// Memory that a test lends to operations. It must outlive them.
 pub struct TestMemory(UnsafeCell<Box<[u8]>>);

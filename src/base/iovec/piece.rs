@@ -8,7 +8,7 @@
 //! Only pieces of host memory have methods that pass addresses to the kernel or use atomic instructions.
 
 use super::{Cursor, IoVec, Span};
-use crate::hmem::{self, Host, Memory};
+use hmem::{self, Host, Memory};
 
 /// Memory that the application leaves to the library: its address, its length, and its description for the transport.
 #[derive(Debug)]

@@ -5,9 +5,9 @@
 //! Trusted with: that the two never overlap. Addresses of shared memory are not given to applications.
 
 use super::{IoVec, Piece};
-use crate::hmem::Memory;
-use crate::sync::copy::Ways;
-use crate::sync::shared_bytes::{SharedBytes, SharedRoom};
+use hmem::Memory;
+use sync::copy::Ways;
+use sync::shared_bytes::{SharedBytes, SharedRoom};
 
 impl<M: Memory> Piece<M> {
     /// # Panics
@@ -68,7 +68,7 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hmem::Host;
+    use hmem::Host;
 
     fn piece_of(memory: &mut [u8]) -> Piece {
         // SAFETY: the arrays of the tests outlive these pieces.

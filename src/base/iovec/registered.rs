@@ -4,7 +4,7 @@
 //! Trusted with: the promise given to `Registered::new`, which each part inherits.
 
 use super::{Piece, Span};
-use crate::hmem::Host;
+use hmem::Host;
 
 /// A piece of a region. Peers access parts of it.
 pub struct Registered(Piece);
@@ -18,7 +18,7 @@ impl Registered {
     }
 
     /// Memory that is never freed.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn leaked(bytes: Vec<u8>) -> Registered {
         let bytes = bytes.leak();
         // SAFETY: leaked, and without other references.

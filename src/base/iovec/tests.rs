@@ -2,7 +2,7 @@
 //! Tests the pieces, and the cursor over them.
 
 use super::*;
-use crate::sys::io_list::GatherList;
+use sys::io_list::GatherList;
 
 fn over(parts: &mut [&mut [u8]]) -> IoVec {
     let mut iov = IoVec::empty();

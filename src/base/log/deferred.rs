@@ -15,8 +15,8 @@ use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError, Weak};
 
 use super::settings::settings;
 use super::{Origin, emit, is_wanted, ready};
-use crate::abi::fi_provider;
-use crate::sync::inside::{self, Inside};
+use abi::fi_provider;
+use sync::inside::{self, Inside};
 
 /// The guard of a lock that is not a `sync::Lock`. While it exists, lines of its thread are deferred.
 pub struct Deferring<G> {

@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{PoisonError, RwLock};
 
 use super::deferred;
-use crate::abi::{FI_LOG_PROV_FILTERED, fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
+use abi::{FI_LOG_PROV_FILTERED, fi_log_level, fi_log_subsys, fi_ops_log, fi_provider};
 
 /// The application's functions, copied from its table. A missing function counts as "not wanted".
 #[derive(Clone, Copy)]

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use super::filter::{self, Filter};
 use super::sink::Sink;
 use super::{CORE, LIMIT, Level, Subsys, import, text_to_c};
-use crate::base::escape;
-use crate::base::params::{self, Kind, Value};
+use crate::escape;
+use crate::params::{self, Kind, Value};
 
 /// The variables of the log, read once.
 pub(super) struct Settings {

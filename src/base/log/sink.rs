@@ -10,8 +10,8 @@ use std::path::Path;
 use std::process;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::base::escape;
-use crate::sys::limits::check_file_size;
+use crate::escape;
+use sys::limits::check_file_size;
 
 /// An open destination for log lines.
 #[derive(Debug)]

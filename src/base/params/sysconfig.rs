@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use super::value::{Kind, Value};
-use crate::sys::regular_file;
+use sys::regular_file;
 
 /// The entries of the file, in its order.
 #[derive(Default)]

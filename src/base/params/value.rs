@@ -4,8 +4,8 @@
 
 use core::fmt;
 
-use crate::abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING, fi_param_type};
-use crate::base::Error;
+use crate::Error;
+use abi::{FI_PARAM_BOOL, FI_PARAM_INT, FI_PARAM_SIZE_T, FI_PARAM_STRING, fi_param_type};
 
 /// The type of a variable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

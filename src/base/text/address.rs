@@ -7,7 +7,7 @@
 use core::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::abi::*;
+use abi::*;
 
 /// Returns the text of an address; empty for formats without one, and for addresses that are too short for their
 /// format.

@@ -9,7 +9,7 @@ use super::flags::{self, Headers};
 use super::known::Known;
 use super::names::{AV_TYPE, EP_TYPE, PROGRESS, PROTOCOL, RESOURCE_MGMT, THREADING};
 use super::writer::{Pointer, Text};
-use crate::abi::*;
+use abi::*;
 
 pub fn tx_attr(text: &mut Text, depth: usize, attr: Option<&fi_tx_attr>) {
     let Some(attr) = heading(text, depth, "fi_tx_attr", attr) else {

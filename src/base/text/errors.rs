@@ -4,8 +4,8 @@
 
 use core::ffi::{CStr, c_char, c_int};
 
-use crate::abi::{FI_ERRNO_MAX, FI_ERRNO_OFFSET};
-use crate::sys::cformat;
+use abi::{FI_ERRNO_MAX, FI_ERRNO_OFFSET};
+use sys::cformat;
 
 /// Returns the description of an error number, with or without its minus sign.
 pub fn strerror(errnum: c_int) -> *const c_char {

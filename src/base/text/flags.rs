@@ -5,7 +5,7 @@
 #![forbid(unsafe_code)]
 
 use super::writer::Text;
-use crate::abi::*;
+use abi::*;
 
 /// Headers of a program, as far as the flags in its structs prove them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -13,8 +13,8 @@ use super::flags;
 use super::known;
 use super::names::ADDR_FORMAT;
 use super::writer::{Pointer, Text};
-use crate::abi::*;
-use crate::base::info::LONGEST;
+use crate::info::LONGEST;
+use abi::*;
 
 /// # Safety
 /// Each pointer in `info` is NULL or valid as in fi_getinfo(3); addresses have the size that is given beside them.

@@ -6,8 +6,8 @@
 //! Trusted with: reading that much of a struct from a C caller.
 
 use super::flags::{self, Headers};
-use crate::abi::*;
-use crate::base::info::{Layout, Plain, grown};
+use crate::info::{Layout, Plain, grown};
+use abi::*;
 
 /// A struct, and the headers that its caller was built with.
 pub struct Known<T> {

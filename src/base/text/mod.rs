@@ -17,8 +17,8 @@ mod writer;
 use core::ffi::c_void;
 
 use self::names::{Names, UNKNOWN};
-use crate::abi::*;
-use crate::base::log;
+use crate::log;
+use abi::*;
 
 pub use self::errors::{error_words, strerror};
 pub use self::writer::Text;
@@ -109,4 +109,4 @@ fn word(text: &mut Text, name: Option<&str>) {
 }
 
 /// The version of the library, not that of the interface.
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+const VERSION: &str = abi::release::DEFAULT.release;

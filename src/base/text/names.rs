@@ -4,7 +4,7 @@
 //! Numbers outside an enumeration are possible everywhere, because C may store any integer in an enum field.
 #![forbid(unsafe_code)]
 
-use crate::abi::*;
+use abi::*;
 
 /// The names of one enumeration.
 pub struct Names(&'static [(u32, &'static str)]);

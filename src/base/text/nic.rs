@@ -6,7 +6,7 @@
 use super::attr::string;
 use super::names::{BUS_TYPE, LINK_STATE};
 use super::writer::Text;
-use crate::abi::*;
+use abi::*;
 
 /// # Safety
 /// Each pointer in `nic` is NULL or valid as in fi_nic(3); strings end with a zero.

@@ -8,7 +8,7 @@ use super::flags::{self, Headers};
 use super::known::Known;
 use super::names::{AV_TYPE, CNTR_EVENTS, CQ_FORMAT, CQ_WAIT_COND, HMEM_IFACE, WAIT_OBJ};
 use super::writer::{Pointer, Text};
-use crate::abi::*;
+use abi::*;
 
 /// # Safety
 /// `attr.name` is NULL or ends with a zero.

@@ -4,7 +4,7 @@
 
 use core::fmt::{self, Display, Write};
 
-use crate::base::escape;
+use crate::escape;
 
 /// Bytes instead of `str`: names from C programs need not be UTF-8.
 pub struct Text {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of endpoints over IP: IPv4 and IPv6 socket addresses.
-#![forbid(unsafe_code)]
 
 use std::ffi::CString;
 use std::net::SocketAddr;
 
 use super::{Address, AddressFormat};
-use crate::base::{Error, Result};
-use crate::ffi::AddrForm;
-use crate::sys::addr;
-use crate::sys::resolve::{Family, Question, resolve};
+use base::{Error, Result};
+use object::AddrForm;
+use sys::addr;
+use sys::resolve::{Family, Question, resolve};
 
 /// Where an endpoint takes connections or datagrams, in canonical form.
 pub type Addr = SocketAddr;

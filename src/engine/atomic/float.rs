@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Floating point values: the types of Rust, small types that Rust lacks, and complex numbers of both.
-#![forbid(unsafe_code)]
 
 use super::{Element, Number, Real};
-use crate::sys::long_double::LongDouble;
+use sys::long_double::LongDouble;
 
 macro_rules! floats {
     ($($float:ty)*) => {$(

@@ -3,8 +3,8 @@
 #![allow(unsafe_code)]
 
 use super::*;
-use crate::base::Piece;
-use crate::hmem::Host;
+use base::Piece;
+use hmem::Host;
 
 const TYPES: u32 = 20;
 const OPS: u32 = 20;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The table of an address vector.
-#![forbid(unsafe_code)]
 
 use std::net::{Ipv4Addr, SocketAddr};
 

@@ -6,7 +6,6 @@
 //! was closed here. The peer sends no more frames of the first kind once it has received the error. Frames of the
 //! second kind are an error of the application. So it is enough to remember the groups that were closed last. A frame
 //! for an older one is saved like an early frame, within the limit on saved bytes, until its connection ends.
-#![forbid(unsafe_code)]
 
 use std::collections::{HashSet, VecDeque};
 

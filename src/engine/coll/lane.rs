@@ -3,18 +3,17 @@
 //! independent of the application's receives.
 //!
 //! `P` identifies a peer. `K` is the caller's token, which is returned with the result.
-#![forbid(unsafe_code)]
 
 use core::hash::Hash;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::Range;
 
-use crate::abi::{FI_BARRIER, fi_collective_op};
-use crate::base::{Error, Result};
-use crate::engine::atomic::Combine;
-use crate::engine::coll::closed::Closed;
-use crate::engine::coll::plan::Shape;
-use crate::engine::coll::running::Running;
+use crate::atomic::Combine;
+use crate::coll::closed::Closed;
+use crate::coll::plan::Shape;
+use crate::coll::running::Running;
+use abi::{FI_BARRIER, fi_collective_op};
+use base::{Error, Result};
 
 /// The header of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //!
 //! All members compute the number of a group from its addresses, so a join is only a barrier. A member that fails
 //! notifies the members that wait for its data, and these do the same, so that no member hangs.
-#![forbid(unsafe_code)]
 
 mod closed;
 mod lane;
@@ -20,9 +19,9 @@ mod tests;
 pub use lane::{Action, Frame, Lane, Outcome, Part, Place};
 pub use plan::Shape;
 
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::atomic::{self, Combine};
+use crate::atomic::{self, Combine};
+use abi::*;
+use base::{Error, Result};
 
 /// Returns true for calls that combine the data of the members.
 pub fn reduces(what: fi_collective_op) -> bool {

@@ -3,11 +3,10 @@
 //!
 //! Sends never block, so a member can execute its steps one after the other. Round numbers only distinguish the frames
 //! from one member to another.
-#![forbid(unsafe_code)]
 
 use std::ops::Range;
 
-use crate::abi::*;
+use abi::*;
 
 /// One collective, seen by one member.
 #[derive(Clone, Copy, Debug)]

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One collective in progress at one member.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::abi::fi_collective_op;
-use crate::base::{Error, Result};
-use crate::engine::atomic::Combine;
-use crate::engine::coll::plan::{How, Plan, Shape, Step};
+use crate::atomic::Combine;
+use crate::coll::plan::{How, Plan, Shape, Step};
+use abi::fi_collective_op;
+use base::{Error, Result};
 
 pub struct Running<K> {
     pub what: fi_collective_op,

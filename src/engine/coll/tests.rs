@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Groups of 1 to 17 members on a simulated network: frames of a pair keep their order, otherwise the order is random.
-#![forbid(unsafe_code)]
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::*;
-use crate::abi::*;
+use abi::*;
 
 const GROUP: u64 = 0x1234_5678_9abc_def0;
 const HEADROOM: usize = 3;

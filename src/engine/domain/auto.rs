@@ -8,12 +8,12 @@ use std::os::fd::AsRawFd;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
-use crate::base::Result;
-use crate::engine::domain::Engine;
-use crate::engine::transport::Transport;
-use crate::sys::event::{EventFd, sleep_on};
-use crate::sys::fork::Birth;
-use crate::sys::thread::spawn;
+use crate::domain::Engine;
+use crate::transport::Transport;
+use base::Result;
+use sys::event::{EventFd, sleep_on};
+use sys::fork::Birth;
+use sys::thread::spawn;
 
 /// The progress thread. It runs until this is dropped.
 pub struct Thread {

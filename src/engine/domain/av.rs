@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of an address vector: fi_av(3). The table is in `domain_state`.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::*;
-use crate::base::log::{Subsys, log_warn};
-use crate::base::{Caps, Error, Result, Secret};
-use crate::engine::auth::Key;
-use crate::engine::av::AvTable;
-use crate::engine::domain::av_set::AvSet;
-use crate::engine::domain::{Engine, Locked, State};
-use crate::engine::eq::{Eq, EventQueue};
-use crate::engine::named_av::{Change, NamedAv};
-use crate::engine::shared_av;
-use crate::engine::transport::{Address, AddressFormat, DomainStateOf, Transport};
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::av::{AvCalls, Inserted, Insertion};
-use crate::ffi::ops::av_set::SetRequest;
-use crate::ffi::ops::domain::{AvRequest, OpenedAv};
-use crate::ffi::{AddrForm, Kind, Other};
-use crate::sync::{Use, Uses};
+use crate::auth::Key;
+use crate::av::AvTable;
+use crate::domain::av_set::AvSet;
+use crate::domain::{Engine, Locked, State};
+use crate::eq::{Eq, EventQueue};
+use crate::named_av::{Change, NamedAv};
+use crate::shared_av;
+use crate::transport::{Address, AddressFormat, DomainStateOf, Transport};
+use abi::*;
+use base::log::{Subsys, log_warn};
+use base::{Caps, Error, Result, Secret};
+use object::handle;
+use object::ops;
+use object::ops::av::{AvCalls, Inserted, Insertion};
+use object::ops::av_set::SetRequest;
+use object::ops::domain::{AvRequest, OpenedAv};
+use object::{AddrForm, Kind, Other};
+use sync::{Use, Uses};
 
 pub struct Av<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -100,7 +99,7 @@ impl<T: Transport> Av<T> {
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
-        let handle = object::open(av, FI_CLASS_AV, context, |fid| fid_av {
+        let handle = handle::open(av, FI_CLASS_AV, context, |fid| fid_av {
             fid,
             ops: core::ptr::from_ref(ops::av::table::<Av<T>>()).cast_mut(),
         });
@@ -227,7 +226,7 @@ impl<T: Transport> Av<T> {
     }
 
     fn handle(&self) -> usize {
-        object::handle_of(self) as usize
+        handle::handle_of(self) as usize
     }
 }
 

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A set of addresses of a vector: fi_av_set(3). Sets are local; `ep::coll` makes groups of them.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain::{Engine, State};
-use crate::engine::shared_av;
-use crate::engine::transport::Transport;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::av_set::{Merge, SetCalls, SetRequest};
-use crate::ffi::{Kind, Other};
-use crate::sync::Use;
+use crate::domain::{Engine, State};
+use crate::shared_av;
+use crate::transport::Transport;
+use abi::*;
+use base::{Error, Result};
+use object::handle;
+use object::ops;
+use object::ops::av_set::{Merge, SetCalls, SetRequest};
+use object::{Kind, Other};
+use sync::Use;
 
 pub struct AvSet<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -69,7 +68,7 @@ impl<T: Transport> AvSet<T> {
             address: SET | LAST.fetch_add(1, Ordering::Relaxed),
             _av: kept,
         };
-        Ok(object::open(set, FI_CLASS_AV_SET, context, |fid| {
+        Ok(handle::open(set, FI_CLASS_AV_SET, context, |fid| {
             fid_av_set {
                 fid,
                 ops: core::ptr::from_ref(ops::av_set::table::<AvSet<T>>()).cast_mut(),

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a counter: fi_cntr(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
 use std::sync::{Arc, Weak};
 
-use crate::abi::*;
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::cntr::{Counter, Edit};
-use crate::engine::domain::Engine;
-use crate::engine::fabric::wait_set;
-use crate::engine::transport::Transport;
-use crate::engine::wait::{Deadline, Member, Wait};
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::cntr::CntrCalls;
-use crate::ffi::ops::domain::CntrRequest;
-use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Backoff, Use, Uses};
-use crate::sys::event::sleep_on;
+use crate::cntr::{Counter, Edit};
+use crate::domain::Engine;
+use crate::fabric::wait_set;
+use crate::transport::Transport;
+use crate::wait::{Deadline, Member, Wait};
+use abi::*;
+use base::{Error, OpFlags, Result};
+use object::handle;
+use object::ops;
+use object::ops::cntr::CntrCalls;
+use object::ops::domain::CntrRequest;
+use object::{Kind, WaitHandle};
+use sync::{Backoff, Use, Uses};
+use sys::event::sleep_on;
 
 struct Shared<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -69,7 +68,7 @@ impl<T: Transport> Cntr<T> {
             _domain: engine.uses.take(),
             _set: set_use,
         };
-        Ok(object::open(cntr, FI_CLASS_CNTR, context, |fid| fid_cntr {
+        Ok(handle::open(cntr, FI_CLASS_CNTR, context, |fid| fid_cntr {
             fid,
             ops: core::ptr::from_ref(ops::cntr::table::<Cntr<T>>()).cast_mut(),
         }))

@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a completion queue: fi_cq(3). The entries are in `domain_state`, under the domain's lock.
-#![forbid(unsafe_code)]
 
 use core::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, Weak};
 
-use crate::abi::*;
-use crate::base::{Caps, Error, Result};
-use crate::engine::cq_ring::{Head, Ring};
-use crate::engine::domain::peers::Caller;
-use crate::engine::domain::{Engine, State};
-use crate::engine::domain_state::CqState;
-use crate::engine::fabric::wait_set;
-use crate::engine::signal::{Signal, Waiting};
-use crate::engine::transport::Transport;
-use crate::engine::wait::{Deadline, Member, Wait};
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::cq::{CqCalls, CqErr};
-use crate::ffi::ops::domain::CqRequest;
-use crate::ffi::user::Words;
-use crate::ffi::{Kind, WaitHandle};
-use crate::sync::{Backoff, Use, Uses};
+use crate::cq_ring::{Head, Ring};
+use crate::domain::peers::Caller;
+use crate::domain::{Engine, State};
+use crate::domain_state::CqState;
+use crate::fabric::wait_set;
+use crate::signal::{Signal, Waiting};
+use crate::transport::Transport;
+use crate::wait::{Deadline, Member, Wait};
+use abi::*;
+use base::{Caps, Error, Result};
+use object::handle;
+use object::ops;
+use object::ops::cq::{CqCalls, CqErr};
+use object::ops::domain::CqRequest;
+use object::user::Words;
+use object::{Kind, WaitHandle};
+use sync::{Backoff, Use, Uses};
 
 /// Shared by the handle and the wait set that may contain the queue.
 struct Shared<T: Transport> {
@@ -116,7 +115,7 @@ impl<T: Transport> Cq<T> {
             _domain: engine.uses.take(),
             _set: set_use,
         };
-        Ok(object::open(cq, FI_CLASS_CQ, context, |fid| fid_cq {
+        Ok(handle::open(cq, FI_CLASS_CQ, context, |fid| fid_cq {
             fid,
             ops: core::ptr::from_ref(table).cast_mut(),
         }))

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Delivers accepted operations whose failure can no longer be reported before an endpoint, or the process, ends.
 //! Progress continues until they have left, for a limited time.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
 
 use super::{Engine, Locked};
-use crate::base::log::{Subsys, log_info};
-use crate::engine::transport::Transport;
-use crate::sys::event::sleep_on;
+use crate::transport::Transport;
+use base::log::{Subsys, log_info};
+use sys::event::sleep_on;
 
 /// How long data is waited for that the kernel has not sent. The kernel goes on sending after the close, unless the
 /// peer sends something.

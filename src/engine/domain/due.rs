@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Starts operations whose counter has reached its threshold: fi_trigger(3).
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
 use super::State;
-use crate::base::Error;
-use crate::engine::transport::Transport;
-use crate::engine::trigger::{Action, Pending};
+use crate::transport::Transport;
+use crate::trigger::{Action, Pending};
+use base::Error;
 
 impl<T: Transport> State<T> {
     /// Must be called after a call that may have changed counters, when the transport is not in use any more.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of an endpoint: fi_endpoint(3). `domain_state` keeps the objects that are bound to it; the transport
 //! moves the bytes.
-#![forbid(unsafe_code)]
 
 mod bind;
 mod cm;
@@ -20,24 +19,24 @@ use std::sync::{Arc, Mutex};
 
 pub use self::cm::{CM_DATA_SIZE, cut};
 use self::limits::Limits;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::Info;
-use crate::base::{Caps, Error, MsgOrder, OpFlags, Result};
-use crate::engine::domain::peers::Caller;
-use crate::engine::domain::profile::Profile;
-use crate::engine::domain::sep::{Member, Side};
-use crate::engine::domain::{Engine, Locked, State};
-use crate::engine::ep_state::{EpState, Role};
-use crate::engine::srx::Srx;
-use crate::engine::transport::Transport;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::transfer::Tx;
-use crate::ffi::ops::wr::record::new_stamp;
-use crate::ffi::{Kind, Other, WaitHandle};
-use crate::sync::stats::EpStats;
-use crate::sync::{Use, Uses};
+use crate::domain::peers::Caller;
+use crate::domain::profile::Profile;
+use crate::domain::sep::{Member, Side};
+use crate::domain::{Engine, Locked, State};
+use crate::ep_state::{EpState, Role};
+use crate::srx::Srx;
+use crate::transport::Transport;
+use abi::*;
+use base::flags::flags;
+use base::info::Info;
+use base::{Caps, Error, MsgOrder, OpFlags, Result};
+use object::handle;
+use object::ops;
+use object::ops::transfer::Tx;
+use object::ops::wr::record::new_stamp;
+use object::{Kind, Other, WaitHandle};
+use sync::stats::EpStats;
+use sync::{Use, Uses};
 
 /// Shared by an endpoint's handle and its aliases.
 struct Shared<T: Transport> {
@@ -236,7 +235,7 @@ impl<T: Transport> Ep<T> {
             rx_flags: AtomicU64::new(rx_flags.bits()),
             alias,
         };
-        object::open(ep, class, context, |fid| fid_ep {
+        handle::open(ep, class, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<Ep<T>>()).cast_mut(),
             cm: core::ptr::from_ref(cm).cast_mut(),

@@ -27,30 +27,30 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use crate::abi::*;
-use crate::base::info::{DomainAttr, Info, RxAttr, TxAttr};
-use crate::base::log::{Source, Subsys, log_info};
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::atomic::element_size;
-use crate::engine::auth::Key;
-use crate::engine::coll;
-use crate::engine::domain_state::{DomainState, Regions};
-use crate::engine::eq::{Driver, Eq, EventQueue};
-use crate::engine::fabric::FabricShared;
-use crate::engine::flusher::Flusher;
-use crate::engine::mr::{KeyPolicy, map_raw_key};
-use crate::engine::report::dump;
-use crate::engine::stats::Stats;
-use crate::engine::transport::{DomainStateOf, Transport};
-use crate::ffi::object::{self, Kind, Other};
-use crate::ffi::ops;
-use crate::ffi::ops::atomic::{Elements, Family};
-use crate::ffi::ops::domain::*;
-use crate::ffi::ops::transfer::Rx;
-use crate::ffi::ops::work::WorkRequest;
-use crate::ffi::peer::PeerSrx;
-use crate::sync::{Callers, Children, Guard, Lock, Refused, Serialized, Use, Uses};
-use crate::sys::fork::Birth;
+use crate::atomic::element_size;
+use crate::auth::Key;
+use crate::coll;
+use crate::domain_state::{DomainState, Regions};
+use crate::eq::{Driver, Eq, EventQueue};
+use crate::fabric::FabricShared;
+use crate::flusher::Flusher;
+use crate::mr::{KeyPolicy, map_raw_key};
+use crate::report::dump;
+use crate::stats::Stats;
+use crate::transport::{DomainStateOf, Transport};
+use abi::*;
+use base::info::{DomainAttr, Info, RxAttr, TxAttr};
+use base::log::{Source, Subsys, log_info};
+use base::{Caps, Error, OpFlags, Result};
+use object::handle::{self, Kind, Other};
+use object::ops;
+use object::ops::atomic::{Elements, Family};
+use object::ops::domain::*;
+use object::ops::transfer::Rx;
+use object::ops::work::WorkRequest;
+use object::peer::PeerSrx;
+use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Use, Uses};
+use sys::fork::Birth;
 
 /// State protected by the domain lock.
 pub struct State<T: Transport> {
@@ -347,7 +347,7 @@ impl<T: Transport> Domain<T> {
             eq: Mutex::default(),
             engine,
         };
-        Ok(object::open(domain, FI_CLASS_DOMAIN, context, |fid| {
+        Ok(handle::open(domain, FI_CLASS_DOMAIN, context, |fid| {
             fid_domain {
                 fid,
                 ops: core::ptr::from_ref(ops::domain::table::<Domain<T>>()).cast_mut(),

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a memory region: fi_mr(3). The table of keys is in `domain_state`.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::*;
-use crate::base::{Caps, Error, Registered, Result, Span};
-use crate::engine::auth::Key;
-use crate::engine::cntr::Counter;
-use crate::engine::domain::av::Av;
-use crate::engine::domain::cntr::Cntr;
-use crate::engine::domain::ep::Ep;
-use crate::engine::domain::{Domain, Engine, State};
-use crate::engine::mr::Region;
-use crate::engine::transport::{Registration, Transport};
-use crate::ffi::object;
-use crate::ffi::ops::mr::{MrCalls, MrRequest};
-use crate::ffi::{Kind, Other};
-use crate::sync::{Use, Uses};
+use crate::auth::Key;
+use crate::cntr::Counter;
+use crate::domain::av::Av;
+use crate::domain::cntr::Cntr;
+use crate::domain::ep::Ep;
+use crate::domain::{Domain, Engine, State};
+use crate::mr::Region;
+use crate::transport::{Registration, Transport};
+use abi::*;
+use base::{Caps, Error, Registered, Result, Span};
+use object::handle;
+use object::ops::mr::{MrCalls, MrRequest};
+use object::{Kind, Other};
+use sync::{Use, Uses};
 
 pub struct Mr<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -78,7 +77,7 @@ impl<T: Transport> Domain<T> {
             _domain: engine.uses.take(),
         };
         let context = context as *mut c_void;
-        Ok(object::open(mr, FI_CLASS_MR, context, |fid| fid_mr {
+        Ok(handle::open(mr, FI_CLASS_MR, context, |fid| fid_mr {
             fid,
             mem_desc: desc as *mut c_void,
             key,

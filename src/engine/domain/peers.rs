@@ -2,17 +2,16 @@
 //! Calls the owners of queues that this domain serves, with no lock held: fi_peer(3). The calling thread is always one
 //! that drives progress for the application, because the owner then holds its own locks. Threads of the library never
 //! call owners.
-#![forbid(unsafe_code)]
 
 use std::sync::{Arc, Weak};
 
 use super::{Engine, Locked, State};
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain_state::peers::{Arrival, Calls, Completion};
-use crate::engine::transport::{DomainStateOf, Transport};
-use crate::ffi::peer::{Entry, Got, Served};
-use crate::sync::Refused;
+use crate::domain_state::peers::{Arrival, Calls, Completion};
+use crate::transport::{DomainStateOf, Transport};
+use abi::*;
+use base::{Error, Result};
+use object::peer::{Entry, Got, Served};
+use sync::Refused;
 
 /// The kind of application call. Data-path calls are serialized if the application promised that.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Poll sets: fi_poll(3).
-#![forbid(unsafe_code)]
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain::Engine;
-use crate::engine::transport::Transport;
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::poll::PollCalls;
-use crate::sync::Use;
+use crate::domain::Engine;
+use crate::transport::Transport;
+use abi::*;
+use base::{Error, Result};
+use object::Kind;
+use object::handle;
+use object::ops;
+use object::ops::poll::PollCalls;
+use sync::Use;
 
 pub struct PollSet {
     /// Handles, in the order in which they were added.
@@ -27,7 +26,7 @@ impl PollSet {
             _domain: engine.uses.take(),
         };
         let none = core::ptr::null_mut();
-        Ok(object::open(set, FI_CLASS_POLL, none, |fid| fid_poll {
+        Ok(handle::open(set, FI_CLASS_POLL, none, |fid| fid_poll {
             fid,
             ops: core::ptr::from_ref(ops::poll::table::<PollSet>()).cast_mut(),
         }))

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Statistics of a domain or an endpoint: fi_profile(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain::Engine;
-use crate::engine::srx::Srx;
-use crate::engine::transport::Transport;
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::profile::{ProfileCalls, Variable};
-use crate::sync::Use;
+use crate::domain::Engine;
+use crate::srx::Srx;
+use crate::transport::Transport;
+use abi::*;
+use base::{Error, Result};
+use object::Kind;
+use object::handle;
+use object::ops;
+use object::ops::profile::{ProfileCalls, Variable};
+use sync::Use;
 
 pub struct Profile<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -39,7 +38,7 @@ impl<T: Transport> Profile<T> {
             kept: Mutex::default(),
             _of: of,
         };
-        object::open(profile, FI_CLASS_PROFILE, context, |fid| fid_profile {
+        handle::open(profile, FI_CLASS_PROFILE, context, |fid| fid_profile {
             fid,
             ops: core::ptr::from_ref(ops::profile::table::<Profile<T>>()).cast_mut(),
         })

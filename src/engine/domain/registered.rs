@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The list of all domains of the process, of all transports, for actions that concern every domain.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
@@ -8,10 +7,10 @@ use std::thread::sleep;
 use std::time::Instant;
 
 use super::Engine;
-use crate::engine::report::DomainReport;
-use crate::engine::report::gather::gather;
-use crate::engine::transport::Transport;
-use crate::sync::inside;
+use crate::report::DomainReport;
+use crate::report::gather::gather;
+use crate::transport::Transport;
+use sync::inside;
 
 /// How long to wait for a thread inside a call, which may never return, before log lines wait for it.
 const INSIDE: Duration = Duration::from_secs(1);

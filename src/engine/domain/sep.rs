@@ -8,7 +8,6 @@
 //! flight names a missing context. Closing a context detaches its buffers from operations in flight: receives are
 //! dropped, partly sent operations continue from a copy, and operations that wait for an answer move to a `successor`,
 //! an `EpState` to which nothing is bound. Peers that do not know contexts can use the port.
-#![forbid(unsafe_code)]
 
 mod attributes;
 mod member;
@@ -19,26 +18,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use self::attributes::{narrow_rx, narrow_tx, own_caps};
 pub use self::member::{Member, Side};
-use crate::abi::*;
-use crate::base::Caps;
-use crate::base::flags::flags;
-use crate::base::info::{Info, RxAttr, TxAttr};
-use crate::base::{Error, Result};
-use crate::engine::domain::av::Av;
-use crate::engine::domain::ep::Ep;
-use crate::engine::domain::{Engine, State};
-use crate::engine::domain_state::DomainState;
-use crate::engine::ep_state::Role;
-use crate::engine::srx::Srx;
-use crate::engine::transport::{Address, AddressFormat, DomainStateOf, Transport};
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::cm::CmCalls;
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::scalable::ScalableCalls;
-use crate::ffi::{AddrForm, Kind, Other};
-use crate::hmem::Memory;
-use crate::sync::{Use, Uses};
+use crate::domain::av::Av;
+use crate::domain::ep::Ep;
+use crate::domain::{Engine, State};
+use crate::domain_state::DomainState;
+use crate::ep_state::Role;
+use crate::srx::Srx;
+use crate::transport::{Address, AddressFormat, DomainStateOf, Transport};
+use abi::*;
+use base::Caps;
+use base::flags::flags;
+use base::info::{Info, RxAttr, TxAttr};
+use base::{Error, Result};
+use hmem::Memory;
+use object::handle;
+use object::ops;
+use object::ops::cm::CmCalls;
+use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::scalable::ScalableCalls;
+use object::{AddrForm, Kind, Other};
+use sync::{Use, Uses};
 
 /// State shared by the contexts of a scalable endpoint.
 pub struct Port<T: Transport> {
@@ -120,7 +119,7 @@ impl<T: Transport> ScalableEp<T> {
             _domain: engine.uses.take(),
         });
         let sep = ScalableEp { port };
-        Ok(object::open(sep, FI_CLASS_SEP, context, |fid| fid_ep {
+        Ok(handle::open(sep, FI_CLASS_SEP, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::scalable::table::<ScalableEp<T>>()).cast_mut(),
             cm: core::ptr::from_ref(ops::cm::table::<ScalableEp<T>>()).cast_mut(),

@@ -1,26 +1,25 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a shared receive context: fi_endpoint(3), fi_srx_context.
-#![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use std::sync::{Arc, Weak};
 
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::RxAttr;
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::domain::peers::{Caller, ServedSrx};
-use crate::engine::domain::{Engine, State};
-use crate::engine::ep_state::{check_source, directed, side_of, with_directed};
-use crate::engine::srx::{Arrivals, Srx};
-use crate::engine::transport::{DomainStateOf, Transport};
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::transfer::{DataPath, Rx, Tx};
-use crate::ffi::peer::{PeerSrx, Place};
-use crate::sync::{Use, Uses};
+use crate::domain::peers::{Caller, ServedSrx};
+use crate::domain::{Engine, State};
+use crate::ep_state::{check_source, directed, side_of, with_directed};
+use crate::srx::{Arrivals, Srx};
+use crate::transport::{DomainStateOf, Transport};
+use abi::*;
+use base::flags::flags;
+use base::info::RxAttr;
+use base::{Caps, Error, OpFlags, Result};
+use object::Kind;
+use object::handle;
+use object::ops;
+use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::transfer::{DataPath, Rx, Tx};
+use object::peer::{PeerSrx, Place};
+use sync::{Use, Uses};
 
 pub struct SharedRx<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -86,7 +85,7 @@ impl<T: Transport> SharedRx<T> {
             true => ops::tagged::receive_table::<SharedRx<T>>(),
             false => &ops::tagged::NONE,
         };
-        Ok(object::open(srx, FI_CLASS_SRX_CTX, context, |fid| fid_ep {
+        Ok(handle::open(srx, FI_CLASS_SRX_CTX, context, |fid| fid_ep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),
             cm: core::ptr::from_ref(&ops::cm::NONE).cast_mut(),
@@ -115,7 +114,7 @@ impl<T: Transport> SharedRx<T> {
         drop(state);
         self.served = Some(served);
         let context = core::ptr::null_mut();
-        Ok(object::open(self, FI_CLASS_SRX_CTX, context, |fid| {
+        Ok(handle::open(self, FI_CLASS_SRX_CTX, context, |fid| {
             fid_ep {
                 fid,
                 ops: core::ptr::from_ref(ops::ep::table::<SharedRx<T>>()).cast_mut(),

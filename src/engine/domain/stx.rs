@@ -2,21 +2,20 @@
 //! The handle of a shared transmit context: fi_endpoint(3), fi_stx_context. Operations are posted to the endpoints that
 //! share it, and complete at their queues. Connections have no queue that could be shared, so each endpoint has its own
 //! limit of pending operations.
-#![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use crate::abi::*;
-use crate::base::info::TxAttr;
-use crate::base::{Error, Result};
-use crate::engine::domain::Engine;
-use crate::engine::transport::Transport;
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::sync::{Use, Uses};
+use crate::domain::Engine;
+use crate::transport::Transport;
+use abi::*;
+use base::info::TxAttr;
+use base::{Error, Result};
+use object::Kind;
+use object::handle;
+use object::ops;
+use object::ops::ep::{EpCalls, OptKind, OptValue};
+use sync::{Use, Uses};
 
 pub struct SharedTx<T: Transport> {
     engine: Arc<Engine<T>>,
@@ -40,7 +39,7 @@ impl<T: Transport> SharedTx<T> {
             uses: Uses::default(),
             _domain: engine.uses.take(),
         };
-        Ok(object::open(stx, FI_CLASS_STX_CTX, context, |fid| {
+        Ok(handle::open(stx, FI_CLASS_STX_CTX, context, |fid| {
             fid_stx {
                 fid,
                 ops: core::ptr::from_ref(ops::ep::table::<SharedTx<T>>()).cast_mut(),

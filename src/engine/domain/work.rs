@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The deferred work of a domain: FI_QUEUE_WORK, FI_CANCEL_WORK, FI_FLUSH_WORK (fi_trigger(3)).
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use crate::base::{Caps, Error, Result};
-use crate::engine::cntr::Edit;
-use crate::engine::domain::Engine;
-use crate::engine::domain::cntr::Cntr;
-use crate::engine::domain::ep::Ep;
-use crate::engine::ep_state::EpState;
-use crate::engine::transport::Transport;
-use crate::engine::trigger::{Action, Condition, Held, Measure, Place, Work};
-use crate::ffi::Other;
-use crate::ffi::ops::transfer::What;
-use crate::ffi::ops::work::{WorkOp, WorkRequest};
+use crate::cntr::Edit;
+use crate::domain::Engine;
+use crate::domain::cntr::Cntr;
+use crate::domain::ep::Ep;
+use crate::ep_state::EpState;
+use crate::transport::Transport;
+use crate::trigger::{Action, Condition, Held, Measure, Place, Work};
+use base::{Caps, Error, Result};
+use object::Other;
+use object::ops::transfer::What;
+use object::ops::work::{WorkOp, WorkRequest};
 
 pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) -> Result {
     let completion = match request.completion {

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of collectives: fi_collective(3).
-#![forbid(unsafe_code)]
 
-use crate::abi::*;
-use crate::base::{CompFlags, OpFlags, Result};
-use crate::engine::domain_state::DomainState;
-use crate::engine::ep_state::Event;
-use crate::engine::transport::Address;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::eq::EqErr;
-use crate::hmem::Memory;
+use crate::domain_state::DomainState;
+use crate::ep_state::Event;
+use crate::transport::Address;
+use abi::*;
+use base::{CompFlags, OpFlags, Result};
+use hmem::Memory;
+use object::ops::cq::CqErr;
+use object::ops::eq::EqErr;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// Completes a collective of this endpoint. It counts like the atomic operations that implement it.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Counts operations, and starts deferred work that waits for counters: fi_cntr(3), fi_trigger(3).
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::{DomainState, TxOp};
-use crate::base::{Error, IoVec, OpFlags};
-use crate::engine::cntr::{Counter, Edit};
-use crate::engine::ep_state::Event;
-use crate::engine::srx::RecvOp;
-use crate::engine::transport::Address;
-use crate::engine::trigger::{Action, Held, Place};
-use crate::hmem::Memory;
+use crate::cntr::{Counter, Edit};
+use crate::ep_state::Event;
+use crate::srx::RecvOp;
+use crate::transport::Address;
+use crate::trigger::{Action, Held, Place};
+use base::{Error, IoVec, OpFlags};
+use hmem::Memory;
 
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// Counts an event of an endpoint.

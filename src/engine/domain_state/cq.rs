@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The state of one completion queue: fi_cq(3).
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use crate::engine::cq_ring::Ring;
-use crate::engine::signal::Signal;
-use crate::engine::wait::Wait;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::peer::PeerCq;
-use crate::sys::probe;
+use crate::cq_ring::Ring;
+use crate::signal::Signal;
+use crate::wait::Wait;
+use object::ops::cq::CqErr;
+use object::peer::PeerCq;
+use sys::probe;
 
 /// One completion queue.
 pub struct CqState {

@@ -3,20 +3,19 @@
 //!
 //! An entry of the owner is returned when its receive is over, however the receive ends: the receive holds a `Lent`,
 //! which records the entry when it is dropped. Entries are freed after the completions that were collected with them.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::{CqState, DomainState};
-use crate::abi::*;
-use crate::base::Result;
-use crate::engine::cq_ring::Head;
-use crate::engine::srx::{Claimed, Envelope, Outcome};
-use crate::engine::transport::Address;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::What;
-use crate::ffi::peer::{Entry, PeerCq, PeerSrx};
-use crate::hmem::Memory;
+use crate::cq_ring::Head;
+use crate::srx::{Claimed, Envelope, Outcome};
+use crate::transport::Address;
+use abi::*;
+use base::Result;
+use hmem::Memory;
+use object::ops::cq::CqErr;
+use object::ops::transfer::What;
+use object::peer::{Entry, PeerCq, PeerSrx};
 
 /// Objects of the domain that are stand-ins for those of other providers.
 #[derive(Default)]

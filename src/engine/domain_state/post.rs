@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posts receives and matches them with messages that are here: fi_msg(3), fi_tagged(3).
-#![forbid(unsafe_code)]
 
 use super::DomainState;
 use super::receive::{Sender, entry_of};
-use crate::abi::*;
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
-use crate::engine::transport::Address;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::{OneRx, Rx, What};
-use crate::hmem::Memory;
+use crate::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
+use crate::transport::Address;
+use abi::*;
+use base::{Error, OpFlags, Result};
+use hmem::Memory;
+use object::ops::cq::CqErr;
+use object::ops::transfer::{OneRx, Rx, What};
 
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// Calls `f` for each receive context where messages of the endpoint's peers may be: its own, and those of its

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of messages and of peers' memory accesses at the target: fi_cq(3), fi_cntr(3).
-#![forbid(unsafe_code)]
 
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::{Caps, CompFlags, Error, IoVec, OpFlags};
-use crate::engine::cntr::Counter;
-use crate::engine::ep_state::{EpState, Event};
-use crate::engine::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
-use crate::engine::transport::Address;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::What;
-use crate::hmem::{Host, Memory};
-use crate::sync::stats::{Count, EpStats, Tally};
+use crate::cntr::Counter;
+use crate::ep_state::{EpState, Event};
+use crate::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
+use crate::transport::Address;
+use abi::*;
+use base::{Caps, CompFlags, Error, IoVec, OpFlags};
+use hmem::{Host, Memory};
+use object::ops::cq::CqErr;
+use object::ops::transfer::What;
+use sync::stats::{Count, EpStats, Tally};
 
 use super::{CqState, DomainState};
 
@@ -77,15 +75,6 @@ impl<M: Memory> RxPath<'_, M> {
         }
         self.srx.keep_whole(envelope, copy);
         true
-    }
-}
-
-impl What {
-    pub(super) const fn received(self) -> CompFlags {
-        match self {
-            What::Tagged => flags!(CompFlags: TAGGED | RECV),
-            _ => flags!(CompFlags: MSG | RECV),
-        }
     }
 }
 

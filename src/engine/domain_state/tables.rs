@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The objects of a domain by index. Only the handle that added an object, and handles to which that handle was bound,
 //! use its index.
-#![forbid(unsafe_code)]
 
 use super::{CqState, DomainState};
-use crate::engine::av::AvTable;
-use crate::engine::ep_state::EpState;
-use crate::engine::srx::Srx;
-use crate::hmem::Memory;
+use crate::av::AvTable;
+use crate::ep_state::EpState;
+use crate::srx::Srx;
+use hmem::Memory;
 
 impl<A, M: Memory> DomainState<A, M> {
     /// An endpoint, or a context of one.

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of operations at the initiator: fi_cq(3), fi_cntr(3).
-#![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::DomainState;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::{CompFlags, Error, OpFlags, Result};
-use crate::engine::av::without_context;
-use crate::engine::ep_state::Event;
-use crate::engine::transport::Address;
-use crate::ffi::ops::cq::CqErr;
-use crate::ffi::ops::transfer::{Tx, What};
-use crate::hmem::Memory;
-use crate::sync::stats::Count;
+use crate::av::without_context;
+use crate::ep_state::Event;
+use crate::transport::Address;
+use abi::*;
+use base::flags::flags;
+use base::{CompFlags, Error, OpFlags, Result};
+use hmem::Memory;
+use object::ops::cq::CqErr;
+use object::ops::transfer::{Tx, What};
+use sync::stats::Count;
 
 /// An operation of the initiator that has not completed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -51,24 +50,22 @@ impl TxOp {
     }
 }
 
-impl What {
-    /// Completion flags at the initiator, and the counter.
-    const fn sent(self) -> (CompFlags, Event) {
-        match self {
-            What::Msg => (flags!(CompFlags: MSG | SEND), Event::Send),
-            What::Tagged => (flags!(CompFlags: TAGGED | SEND), Event::Send),
-            What::Write => (flags!(CompFlags: RMA | WRITE), Event::Write),
-            What::Read => (flags!(CompFlags: RMA | READ), Event::Read),
-            What::Atomic => (flags!(CompFlags: ATOMIC | WRITE), Event::Write),
-            What::AtomicFetch => (flags!(CompFlags: ATOMIC | READ), Event::Read),
-        }
+/// Completion flags at the initiator, and the counter.
+const fn sent(what: What) -> (CompFlags, Event) {
+    match what {
+        What::Msg => (flags!(CompFlags: MSG | SEND), Event::Send),
+        What::Tagged => (flags!(CompFlags: TAGGED | SEND), Event::Send),
+        What::Write => (flags!(CompFlags: RMA | WRITE), Event::Write),
+        What::Read => (flags!(CompFlags: RMA | READ), Event::Read),
+        What::Atomic => (flags!(CompFlags: ATOMIC | WRITE), Event::Write),
+        What::AtomicFetch => (flags!(CompFlags: ATOMIC | READ), Event::Read),
     }
 }
 
 impl<A: Address, M: Memory> DomainState<A, M> {
     /// Whether the application is notified of the operation's result, or the progress thread handles it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
-        let (_, event) = op.what.sent();
+        let (_, event) = sent(op.what);
         self.auto
             || op.flags.contains(OpFlags::COMPLETION)
             || self.eps[op.ep()].bound(event).is_some()
@@ -91,7 +88,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// Reports the success of an initiated operation.
     #[inline(always)]
     pub fn sent(&mut self, id: usize, op: &TxOp) {
-        let (flags, event) = op.what.sent();
+        let (flags, event) = sent(op.what);
         let ep = &self.eps[id];
         let cq = ep.tx_cq;
         ep.stats.add(op.what.tally(), op.len);
@@ -118,7 +115,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         let why = self.blame();
         let ep = &self.eps[id];
         ep.stats.count(Count::Failed);
-        let (flags, event) = op.what.sent();
+        let (flags, event) = sent(op.what);
         if let Some(cq) = ep.tx_cq {
             self.cqs[cq].push_error(CqErr {
                 context: op.context,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What a fabric's handle and the objects opened from it share.
-#![forbid(unsafe_code)]
 
 use std::ffi::CString;
 
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::engine::transport::Transport;
-use crate::sync::Uses;
+use crate::transport::Transport;
+use abi::*;
+use base::info::Info;
+use sync::Uses;
 
 /// Shared by a fabric's handle and its objects.
 pub struct FabricShared<T: Transport> {

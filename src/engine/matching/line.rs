@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A slab whose entries also form a queue, oldest first. An entry can be set aside: it keeps its id and its age, but
 //! moves to a second queue.
-#![forbid(unsafe_code)]
 
 use slab::Slab;
 

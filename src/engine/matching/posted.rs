@@ -4,7 +4,6 @@
 //! oldest candidate is the match. If messages arrive in the order of the receives, the oldest receive of all is the
 //! match. It is therefore tried first, and the receives behind it are put into the hash tables only if it does not
 //! match.
-#![forbid(unsafe_code)]
 
 use super::queues::{CLASSES, Key, Queues};
 use super::{ANY, Asked, Put, Wanted};

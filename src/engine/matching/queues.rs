@@ -4,7 +4,6 @@
 //! Ids name entries of a slab that lives elsewhere; here is one link per id. Queues of the same key are rings, and the
 //! first id of each queue stands in a bucket's chain. So an id leaves from anywhere in its queue at once, an empty
 //! queue leaves nothing behind, and nothing is allocated once the table has seen its largest load.
-#![forbid(unsafe_code)]
 
 use std::hash::{BuildHasher, RandomState};
 

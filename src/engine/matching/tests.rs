@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The matcher against a list that is searched from its front, and the orders in which deep queues are used up.
-#![forbid(unsafe_code)]
 
 use super::*;
 

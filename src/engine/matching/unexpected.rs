@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages that arrived before their receive. They form a queue. If a receive finds no match among the first messages,
 //! an index is built for its shape (ignore mask, any source or one), which lives until the queue is empty.
-#![forbid(unsafe_code)]
 
 use super::line::Line;
 use super::queues::{Key, Queues};

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Keys that the provider chooses (FI_MR_PROV_KEY). A peer needs only the key to access a region, so a key must not be
 //! predictable, even from all other keys. The key of a closed region must not be reused.
-#![forbid(unsafe_code)]
 
 use sha2::{Digest, Sha256};
 
-use crate::base::Result;
-use crate::base::rights::NO_KEY;
-use crate::sys::random::unpredictable;
+use base::Result;
+use base::rights::NO_KEY;
+use sys::random::unpredictable;
 
 /// Generates keys from one secret, which the kernel provides when the first key is needed: each hash of the secret and
 /// a counter yields four keys.

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One registered region: its place, its access rights, and the memory that an access to it covers.
-#![forbid(unsafe_code)]
 
 use std::ops::Deref;
 use std::sync::OnceLock;
 
-use crate::base::{Access, Error, IoVec, Piece, Registered, Result, Span};
-use crate::engine::auth::Key;
+use crate::auth::Key;
+use base::{Access, Error, IoVec, Piece, Registered, Result, Span};
 
 /// Memory that the application registered. Accesses in progress hold it; closing it ends them.
 pub struct Region<C> {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The memory that one access by a peer covers. A region of several buffers (fi_mr_regv) may have more pieces than one
 //! `IoVec` can hold.
-#![forbid(unsafe_code)]
 
-use crate::base::IoVec;
+use base::IoVec;
 
 /// Pieces of registered memory, in the order of the access.
 #[derive(Default)]
@@ -80,7 +79,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Registered;
+    use base::Registered;
 
     fn list(lens: &[usize]) -> IoVec {
         let mut iov = IoVec::empty();

@@ -5,9 +5,9 @@ use std::ops::{Deref, DerefMut};
 
 use super::region::*;
 use super::*;
-use crate::base::Span;
-use crate::base::flags::flags;
-use crate::base::rights::NO_KEY;
+use base::Span;
+use base::flags::flags;
+use base::rights::NO_KEY;
 
 const REMOTE: Access = Access::REMOTE;
 const REMOTE_READ: Access = Access::REMOTE_READ;

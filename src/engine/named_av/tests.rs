@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What is written into the file of a vector, and what cannot be in it.
-#![forbid(unsafe_code)]
 
 use super::*;
 

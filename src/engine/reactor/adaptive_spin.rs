@@ -7,7 +7,6 @@
 //! No poll spins if another thread may wait for the lock (FI_THREAD_SAFE, a progress thread), or if a thread may sleep.
 //! A spin that found an event earns one credit, and a spin without one costs four. Without credit one poll in 64 still
 //! spins, to find out whether it pays again.
-#![forbid(unsafe_code)]
 
 /// Credit for spinning.
 pub struct AdaptiveSpin {

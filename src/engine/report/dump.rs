@@ -8,7 +8,6 @@
 //!
 //! The thread takes each domain's lock as other threads of the library do, but waits only for a limited time; a domain
 //! whose lock is held longer is listed as busy.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -21,14 +20,14 @@ use std::sync::Once;
 use std::time::SystemTime;
 
 use super::{json, text};
-use crate::base::identity;
-use crate::base::log::{CORE, Subsys, log_info, log_warn};
-use crate::base::settings::Settings;
-use crate::engine::domain::registered;
-use crate::engine::stats;
-use crate::sys::event::{EventFd, sleep_on};
-use crate::sys::user::is_elevated;
-use crate::sys::{ask_signal, thread};
+use crate::domain::registered;
+use crate::stats;
+use base::identity;
+use base::log::{CORE, Subsys, log_info, log_warn};
+use base::settings::Settings;
+use sys::event::{EventFd, sleep_on};
+use sys::user::is_elevated;
+use sys::{ask_signal, thread};
 
 /// Time limit for the lock of a domain.
 const BUSY: Duration = Duration::from_secs(1);
@@ -121,7 +120,7 @@ fn write() {
     let title = format!(
         "what process {pid} ({}) waits for, dump {number}, {seconds} s after 1970, {}",
         program.display(),
-        identity::TEXT
+        identity::text()
     );
     let text = text::write(&title, &domains);
     let name = match place() {

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Collects the pending operations of endpoints from a domain and its transport.
-#![forbid(unsafe_code)]
 
 use std::time::Instant;
 
 use super::{EpReport, Kept, Listed, Part, Peer, Receive, Source};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::engine::address::AddressFormat;
-use crate::engine::domain_state::DomainState;
-use crate::engine::ep_state::Role;
-use crate::engine::srx::WaitingReceive;
-use crate::engine::transport::{Address, DomainStateOf, Transport};
-use crate::ffi::ops::transfer::What;
-use crate::hmem::Memory;
-use crate::sync::stats::{Gauges, Tally};
+use crate::address::AddressFormat;
+use crate::domain_state::DomainState;
+use crate::ep_state::Role;
+use crate::srx::WaitingReceive;
+use crate::transport::{Address, DomainStateOf, Transport};
+use abi::FI_ADDR_NOTAVAIL;
+use hmem::Memory;
+use object::ops::transfer::What;
+use sync::stats::{Gauges, Tally};
 
 /// Reports the pending operations of a domain's endpoints. Scalable endpoints are followed by their contexts.
 pub fn gather<T: Transport>(

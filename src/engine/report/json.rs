@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A report for programs. Ages are in milliseconds, and absent if unknown. Tags are texts, because they have 64 bits.
-#![forbid(unsafe_code)]
 
 use core::fmt::Write;
 use core::time::Duration;
 
 use super::{DomainReport, EpReport, Kept, Part, Peer, Receive, Source, Wait};
-use crate::sync::stats::EpStats;
+use sync::stats::EpStats;
 
 /// A JSON text in the making.
 #[derive(Default)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Records since when operations have been waiting, and warns of peers that stall them (FI_*_STALL_REPORT). For
 //! transports without ticks of their own; `stream::stall` is for the others.
-#![forbid(unsafe_code)]
 
 use core::mem;
 use core::time::Duration;
@@ -10,12 +9,12 @@ use std::time::Instant;
 
 use super::gather::attend;
 use super::{Peer, dump};
-use crate::base::log::{Subsys, log_warn};
-use crate::engine::ages::Ages;
-use crate::engine::domain_state::DomainState;
-use crate::engine::transport::{Address, DomainStateOf, Transport};
-use crate::hmem::Memory;
-use crate::sync::stats::Count;
+use crate::ages::Ages;
+use crate::domain_state::DomainState;
+use crate::transport::{Address, DomainStateOf, Transport};
+use base::log::{Subsys, log_warn};
+use hmem::Memory;
+use sync::stats::Count;
 
 pub struct Patience {
     /// Operations record the number of a tick instead of the time.
@@ -177,7 +176,7 @@ fn warn<T: Transport>(peer: &Peer) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::report::Wait;
+    use crate::report::Wait;
 
     const LIMIT: Duration = Duration::from_secs(8);
 

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A report for people.
-#![forbid(unsafe_code)]
 
 use core::fmt::{self, Write};
 use core::time::Duration;
 
 use super::{DomainReport, EpReport, Kept, Listed, Part, Peer, Receive, Source, Wait};
-use crate::sync::stats::EpStats;
+use sync::stats::EpStats;
 
 /// Returns the report, which ends with a line end.
 pub fn write(title: &str, domains: &[DomainReport]) -> String {
@@ -217,8 +216,8 @@ fn one_peer(out: &mut String, peer: &Peer) -> fmt::Result {
 #[cfg(test)]
 pub mod tests {
     use super::*;
-    use crate::abi::FI_EP_RDM;
-    use crate::sync::stats::{EpStats, Tally};
+    use abi::FI_EP_RDM;
+    use sync::stats::{EpStats, Tally};
 
     /// One domain with an endpoint, and one that is busy.
     pub fn sample() -> Vec<DomainReport> {

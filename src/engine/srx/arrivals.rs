@@ -4,17 +4,16 @@
 //!
 //! Transports see no posted receives in such a context. Messages whose bytes are here are copied once more; large
 //! ones stay with their sender until the receive is known, and are copied once.
-#![forbid(unsafe_code)]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Bytes, Lane, Multi, Outcome, RecvOp, Srx};
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::srx::Envelope;
-use crate::ffi::ops::transfer::What;
-use crate::ffi::peer::{Entry, PeerSrx, Place};
-use crate::hmem::Memory;
+use crate::srx::Envelope;
+use base::{Error, OpFlags, Result};
+use hmem::Memory;
+use object::ops::transfer::What;
+use object::peer::{Entry, PeerSrx, Place};
 
 /// The messages for which the owner was called, and those for which it was not called yet.
 pub struct Arrivals {

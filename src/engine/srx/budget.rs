@@ -3,10 +3,9 @@
 //!
 //! A message whose bytes stay with the sender counts, too. Connections that are not read are watched for their end:
 //! then sends to the peer fail, and messages that the peer has sent wait for their receives (see `ended_unread`).
-#![forbid(unsafe_code)]
 
 use super::Unexpected;
-use crate::engine::share::fits;
+use crate::share::fits;
 
 /// The memory used by unexpected messages, including the overhead of tables and heap.
 #[derive(Default)]

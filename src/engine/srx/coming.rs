@@ -6,12 +6,11 @@
 //! stops reading from the peer until `Srx::saved` has gone down or a receive has taken the message (`is_met`).
 //!
 //! A message that a receive has taken is not charged. Its bytes belong to the application, which has a buffer for them.
-#![forbid(unsafe_code)]
 
 use super::{Bytes, ENTRY, Envelope, RecvOp, Slot, Srx, Unexpected};
-use crate::base::Result;
-use crate::base::grow::{append, cost_of_append, heap_cost};
-use crate::hmem::Memory;
+use base::Result;
+use base::grow::{append, cost_of_append, heap_cost};
+use hmem::Memory;
 
 impl<M: Memory> Srx<M> {
     /// Whether the next `len` bytes of a message may be kept. Always true if a receive has taken the message.

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages: their attributes, and the location of their bytes until a receive takes them.
-#![forbid(unsafe_code)]
 
 use super::receive::RecvOp;
-use crate::ffi::ops::transfer::{Rx, What};
-use crate::hmem::Host;
+use hmem::Host;
+use object::ops::transfer::{Rx, What};
 
 /// The attributes of a message.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posts receives and removes them: a receive matches an unexpected message at once, looks for one (FI_PEEK), or is
 //! cancelled.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,12 +8,12 @@ use std::sync::atomic::Ordering;
 
 use super::receive::{Posted, RecvOp};
 use super::{Bytes, Envelope, Srx};
-use crate::base::flags::flags;
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::av::without_context;
-use crate::engine::matching::{ANY, MsgId};
-use crate::ffi::ops::transfer::{OneRx, Rx, What};
-use crate::hmem::{Host, Memory};
+use crate::av::without_context;
+use crate::matching::{ANY, MsgId};
+use base::flags::flags;
+use base::{Error, OpFlags, Result};
+use hmem::{Host, Memory};
+use object::ops::transfer::{OneRx, Rx, What};
 
 /// A receive and a message whose bytes the transport has to deliver. Without a receive the bytes are dropped.
 pub struct Claimed<M = Host> {

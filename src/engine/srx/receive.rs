@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Receives: posted ones, buffers for several messages, and receives that have a message.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::arrivals::Lent;
-use crate::base::{CompFlags, IoVec, OpFlags};
-use crate::engine::matching::Put;
-use crate::ffi::ops::transfer::OneRx;
-use crate::hmem::{Host, Memory};
+use crate::matching::Put;
+use base::{CompFlags, IoVec, OpFlags};
+use hmem::{Host, Memory};
+use object::ops::transfer::OneRx;
 
 /// A posted receive.
 #[derive(Default)]

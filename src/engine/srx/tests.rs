@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Tests of the memory charged for unexpected messages.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 
 use super::*;
-use crate::base::OpFlags;
-use crate::engine::matching::ANY;
-use crate::ffi::ops::transfer::{Context, Rx};
+use crate::matching::ANY;
+use base::OpFlags;
+use object::ops::transfer::{Context, Rx};
 
 fn envelope(token: u64, len: u64) -> Envelope {
     Envelope {
@@ -22,7 +21,7 @@ fn envelope(token: u64, len: u64) -> Envelope {
     }
 }
 
-fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> crate::base::Result {
+fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> base::Result {
     let mut rx = Rx {
         what: What::Tagged,
         iov: IoVec::empty(),

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Read-only snapshot of a receive context, used by reports.
-#![forbid(unsafe_code)]
 
 use std::time::Instant;
 
 use super::{Envelope, Srx};
-use crate::engine::matching::ANY;
-use crate::ffi::ops::transfer::What;
-use crate::hmem::Memory;
+use crate::matching::ANY;
+use hmem::Memory;
+use object::ops::transfer::What;
 
 /// A posted receive.
 pub struct WaitingReceive {
@@ -68,10 +67,10 @@ impl<M: Memory> Srx<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::{IoVec, OpFlags};
-    use crate::engine::srx::{Bytes, MessageInfo};
-    use crate::ffi::ops::transfer::{Context, Rx};
-    use crate::hmem::Host;
+    use crate::srx::{Bytes, MessageInfo};
+    use base::{IoVec, OpFlags};
+    use hmem::Host;
+    use object::ops::transfer::{Context, Rx};
 
     fn rx(what: What, src: u64, tag: u64, ignore: u64) -> Rx<Host> {
         Rx {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The parts of a transport that are optional. Each part has defaults for all of its calls, which return what the man
 //! pages require of a provider without it: `impl Groups for Udp {}` is a transport without collectives.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use core::time::Duration;
@@ -9,16 +8,16 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use super::{Addressing, DomainStateOf, Transport};
-use crate::abi::{fi_collective_op, fi_datatype, fi_op, fid_pep};
-use crate::base::info::Info;
-use crate::base::{Caps, Error, Result};
-use crate::engine::coll::Shape;
-use crate::engine::fabric::FabricShared;
-use crate::engine::flusher::Held;
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::collective::Collective;
-use crate::ffi::ops::transfer::{OneTx, Tx};
-use crate::ffi::ops::wr::record::Route;
+use crate::coll::Shape;
+use crate::fabric::FabricShared;
+use crate::flusher::Held;
+use abi::{fi_collective_op, fi_datatype, fi_op, fid_pep};
+use base::info::Info;
+use base::{Caps, Error, Result};
+use object::ops::atomic::{Atomic, Family};
+use object::ops::collective::Collective;
+use object::ops::transfer::{OneTx, Tx};
+use object::ops::wr::record::Route;
 
 /// State of the listener at the peer's address, as far as an endpoint that is not connected yet knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Tests a minimal transport: all optional calls return the defaults.
-#![forbid(unsafe_code)]
 
 use std::os::fd::AsRawFd;
 
 use super::*;
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
-use crate::base::rights::KeyPolicy;
-use crate::base::{Access, IoVec, OpFlags, Registered};
-use crate::engine::domain_state::Regions;
-use crate::engine::fabric::FabricShared;
-use crate::engine::reactor::Reactor;
-use crate::ffi::AddrForm;
-use crate::ffi::ops::transfer::What;
-use crate::hmem::Host;
-use crate::sync::Uses;
+use crate::domain_state::Regions;
+use crate::fabric::FabricShared;
+use crate::reactor::Reactor;
+use abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
+use base::rights::KeyPolicy;
+use base::{Access, IoVec, OpFlags, Registered};
+use hmem::Host;
+use object::AddrForm;
+use object::ops::transfer::What;
+use sync::Uses;
 
 /// A transport that accepts every operation of an endpoint and records it.
 struct Bare {
@@ -75,7 +74,7 @@ impl Transport for Bare {
 
     fn open(_fabric: &(), _info: &Info) -> Result<Bare> {
         Ok(Bare {
-            reactor: Reactor::new(crate::engine::clock::Monotonic)?,
+            reactor: Reactor::new(crate::clock::Monotonic)?,
             posted: Vec::new(),
         })
     }
@@ -166,7 +165,7 @@ fn operations_of_contexts_are_those_of_endpoints() {
         iov: IoVec::empty(),
         flags: OpFlags::empty(),
         dest: FI_ADDR_NOTAVAIL,
-        context: crate::ffi::ops::transfer::Context::default(),
+        context: object::ops::transfer::Context::default(),
         data: 0,
         tag: 0,
         target: &[],

@@ -4,9 +4,9 @@
 use core::ffi::{c_int, c_void};
 
 use super::super::fabric::open;
-use crate::abi::{fi_fabric_attr, fid_fabric};
-use crate::base::Error;
-use crate::base::info::FabricAttr;
+use abi::{fi_fabric_attr, fid_fabric};
+use base::Error;
+use base::info::FabricAttr;
 
 /// The old headers had padding in the place of `api_version`, so it is not read, and the API is 1.0.
 ///

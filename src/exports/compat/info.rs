@@ -4,8 +4,8 @@
 use core::ffi::{c_char, c_int};
 
 use super::super::info::{dupinfo, getinfo};
-use crate::abi::fi_info;
-use crate::base::info::{Layout, release};
+use abi::fi_info;
+use base::info::{Layout, release};
 
 /// Defines the two functions that read a caller's structs, for headers of one layout.
 macro_rules! node {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The inline functions of `<rdma/fi_cm.h>` as symbols: fi_cm(3).
 
-use crate::abi::{FI_ADDR_NOTAVAIL, fi_addr_t, fid_mc};
+use abi::{FI_ADDR_NOTAVAIL, fi_addr_t, fid_mc};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_mc_addr(mc: *mut fid_mc) -> fi_addr_t {

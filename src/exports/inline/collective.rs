@@ -4,10 +4,8 @@
 use core::ffi::{c_int, c_void};
 
 use super::slots::{fi_barrier, fi_join};
-use crate::abi::{
-    FI_COLLECTIVE, fi_addr_t, fi_collective_addr, fid_av_set, fid_ep, fid_mc, ssize_t,
-};
-use crate::ffi::slots::call_slot;
+use abi::{FI_COLLECTIVE, fi_addr_t, fi_collective_addr, fid_av_set, fid_ep, fid_mc, ssize_t};
+use object::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_join_collective(

@@ -8,12 +8,12 @@ use core::{
 };
 
 use super::slots::{fi_control, fi_domain};
-use crate::abi::{
+use abi::{
     FI_ENABLE, FI_GET_MR_XPU_DESC, FI_GET_RAW_MR, FI_KEY_NOTAVAIL, FI_MAP_RAW_MR, FI_REFRESH,
     FI_UNMAP_KEY, fi_addr_t, fi_info, fi_mr_map_raw, fi_mr_modify, fi_mr_raw_attr, fi_mr_xpu_desc,
     fid_domain, fid_fabric, fid_mr, fid_xpu_ctx, iovec,
 };
-use crate::ffi::slots::call_slot;
+use object::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_hmem_ze_device(driver_index: c_int, device_index: c_int) -> c_int {

@@ -8,8 +8,8 @@ use core::{
 
 use super::fabric::fi_alias;
 use super::slots::{fi_control, fi_endpoint};
-use crate::abi::{FI_ENABLE, fi_info, fid_domain, fid_ep};
-use crate::ffi::slots::call_slot;
+use abi::{FI_ENABLE, fi_info, fid_domain, fid_ep};
+use object::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_endpoint2(

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The inline functions of `<rdma/fi_eq.h>` as symbols: fi_eq(3), fi_cq(3), fi_cntr(3), fi_poll(3).
 
-use crate::abi::{FI_ADDR_NOTAVAIL, fi_cq_err_entry, fid_cq, ssize_t};
-use crate::ffi::slots::call_slot;
+use abi::{FI_ADDR_NOTAVAIL, fi_cq_err_entry, fid_cq, ssize_t};
+use object::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_cq_readerr(

@@ -7,10 +7,8 @@ use core::{
 };
 
 use super::slots::{fi_close, fi_control, fi_import_fid};
-use crate::abi::{
-    FI_CLASS_LOG, FI_EINVAL, FI_EXPORT_FID, fi_fid_export, fi_ops_log, fid, fid_logging,
-};
 use crate::exports::open::fi_open;
+use abi::{FI_CLASS_LOG, FI_EINVAL, FI_EXPORT_FID, fi_fid_export, fi_ops_log, fid, fid_logging};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_export_fid(

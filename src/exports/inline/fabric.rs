@@ -7,10 +7,8 @@ use core::{
 };
 
 use super::slots::fi_control;
-use crate::abi::{
-    FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fi_info, fid,
-};
 use crate::exports::info::fi_dupinfo;
+use abi::{FI_ALIAS, FI_GET_VAL, FI_SET_VAL, FI_TC_DSCP, fi_alias, fi_fid_var, fi_info, fid};
 
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_tc_dscp_set(dscp: u8) -> u32 {

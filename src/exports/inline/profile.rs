@@ -8,8 +8,8 @@ use core::{
 };
 
 use super::slots::{fi_close, fi_open_ops};
-use crate::abi::{fid, fid_profile, ssize_t};
-use crate::ffi::slots::call_slot;
+use abi::{fid, fid_profile, ssize_t};
+use object::slots::call_slot;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fi_profile_read_u64(

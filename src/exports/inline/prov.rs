@@ -3,8 +3,8 @@
 
 use core::ffi::{c_char, c_int};
 
-use crate::abi::fi_provider;
 use crate::exports::params::fi_param_get;
+use abi::fi_provider;
 
 /// fi_param_get with the type that the setting was declared with.
 macro_rules! typed {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The inline functions that call one slot of a table, as symbols: all of `ffi::slots`' list.
+//! The inline functions that call one slot of a table, as symbols: all of `object::slots`' list.
 
 use core::ffi::{c_char, c_int, c_void};
 
-use crate::abi::*;
-use crate::ffi::slots::{ProfileCallback, call_slot, each_table};
+use abi::*;
+use object::slots::{ProfileCallback, call_slot, each_table};
 
 macro_rules! exported {
     ($(

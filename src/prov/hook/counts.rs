@@ -3,9 +3,9 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use super::records::{BOUNDS, CLASSES, ENTRIES, READS, RECORDS, REGIONS};
-use crate::abi::*;
-use crate::ffi::wrap::{Call, Slot};
+use abi::*;
+use client::wrap::{Call, Slot};
+use sync::monitor::{BOUNDS, CLASSES, ENTRIES, READS, RECORDS, REGIONS};
 
 /// Number of calls and sum of bytes in each size class of one record.
 #[derive(Default)]

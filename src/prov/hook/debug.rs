@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{print, subsys_of};
-use crate::abi::*;
-use crate::base::log::{self, Level, Source};
-use crate::base::text::{error_words, flags};
-use crate::ffi::wrap::{Call, Completion, Name, Slot, Watch};
+use abi::*;
+use base::log::{self, Level, Source};
+use base::text::{error_words, flags};
+use client::wrap::{Call, Completion, Name, Slot, Watch};
 
 pub struct Debug {
     hooked: &'static Source,

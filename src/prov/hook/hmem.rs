@@ -16,12 +16,12 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::base::Error;
-use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::settings::Settings;
-use crate::base::text::error_words;
-use crate::ffi::wrap::{Call, Descriptor, Domain, Region, Slot, Watch};
-use crate::hmem::cuda::{Allocation, Cuda};
+use base::Error;
+use base::log::{Source, Subsys, log_info, log_warn};
+use base::settings::Settings;
+use base::text::error_words;
+use client::wrap::{Call, Descriptor, Domain, Region, Slot, Watch};
+use hmem::cuda::{Allocation, Cuda};
 
 /// Returns `None` if device memory cannot be detected: calls then go straight through.
 pub fn start(hooked: &'static Source) -> Option<Box<dyn Watch>> {

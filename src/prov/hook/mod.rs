@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Hooks, fi_hook(7): the layers that FI_HOOK puts around the fabrics of any provider.
 //!
-//! `ffi::wrap` makes the objects and forwards the calls. A hook here consists of a [`Watch`], which handles each call.
-//! All hooks except `hmem` only observe and change nothing.
-#![forbid(unsafe_code)]
+//! `client::wrap` makes the objects and forwards the calls. A hook here consists of a [`Watch`], which handles each
+//! call. All hooks except `hmem` only observe and change nothing.
 
 mod counts;
 mod debug;
@@ -11,17 +10,16 @@ mod hmem;
 mod monitor;
 mod perf;
 mod profile;
-mod records;
 mod trace;
 
 use core::ffi::c_void;
 
-use crate::abi::{fid_fabric, release};
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::{self, Level, Source, Subsys, log_trace};
-use crate::base::{Error, Result, params};
-use crate::ffi::wrap::{Call, Fabric, Watch, wrap_fabric};
-use crate::prov::{Below, Provider};
+use crate::{Below, Provider};
+use abi::{fid_fabric, release};
+use base::info::{Answer, FabricAttr, Query};
+use base::log::{self, Level, Source, Subsys, log_trace};
+use base::{Error, Result, params};
+use client::wrap::{Call, Fabric, Watch, wrap_fabric};
 
 /// A built-in hook.
 struct Hook {

@@ -17,14 +17,14 @@ use std::sync::{Mutex, PoisonError};
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 
 use super::counts::Counts;
-use super::records::{COUNTS, FINISHED, SIZE, WANTED};
-use crate::abi::FI_CLASS_FABRIC;
-use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::params::{Given, Kind};
-use crate::base::{Error, Result};
-use crate::ffi::wrap::{Call, Watch};
-use crate::sys::folder::Folder;
-use crate::sys::user;
+use abi::FI_CLASS_FABRIC;
+use base::log::{Source, Subsys, log_info, log_warn};
+use base::params::{Given, Kind};
+use base::{Error, Result};
+use client::wrap::{Call, Watch};
+use sync::monitor::{COUNTS, FINISHED, SIZE, WANTED};
+use sys::folder::Folder;
+use sys::user;
 
 pub static SOURCE: Source = Source::new(c"ofi_hook_monitor");
 

@@ -8,11 +8,11 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use super::print;
-use crate::abi::FI_CLASS_FABRIC;
-use crate::base::log::{Source, Subsys, log_warn};
-use crate::base::settings::Settings;
-use crate::ffi::wrap::{Call, Slot, Watch};
-use crate::sys::counter::{self, Event};
+use abi::FI_CLASS_FABRIC;
+use base::log::{Source, Subsys, log_warn};
+use base::settings::Settings;
+use client::wrap::{Call, Slot, Watch};
+use sys::counter::{self, Event};
 
 pub struct Perf {
     hooked: &'static Source,

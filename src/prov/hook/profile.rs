@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 
 use super::counts::Counts;
 use super::print;
-use super::records::{CLASS_NAMES, CLASSES, ENTRIES, READS, RECORDS, REGIONS};
-use crate::abi::FI_CLASS_FABRIC;
-use crate::base::log::Source;
-use crate::ffi::wrap::{Call, Watch};
+use abi::FI_CLASS_FABRIC;
+use base::log::Source;
+use client::wrap::{Call, Watch};
+use sync::monitor::{CLASS_NAMES, CLASSES, ENTRIES, READS, RECORDS, REGIONS};
 
 pub struct Profile {
     hooked: &'static Source,

@@ -5,10 +5,10 @@ use core::fmt::Arguments;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use super::subsys_of;
-use crate::abi::*;
-use crate::base::log::{self, Level, Source, Subsys};
-use crate::base::text::error_words;
-use crate::ffi::wrap::{Call, Completion, Name, Slot, Watch};
+use abi::*;
+use base::log::{self, Level, Source, Subsys};
+use base::text::error_words;
+use client::wrap::{Call, Completion, Name, Slot, Watch};
 
 pub struct Trace {
     hooked: &'static Source,

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of a domain, each over an endpoint of the provider below, and the loop that takes
 //! packets from that provider.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -17,25 +16,25 @@ use super::lower::{Arrived, Failure, Line, LowerDomain, LowerEp};
 use super::params::Params;
 use super::port::{Port, Routes};
 use super::session::{Cx, Ids, Session};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::Info;
-use crate::base::log::{Source, Subsys, log_info};
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::address::ip::{Addr, Format};
-use crate::engine::clock::Monotonic;
-use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::reactor::{Reactor, Token};
-use crate::engine::report::Peer;
-use crate::engine::report::patience::{Patience, attend_with};
-use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::strangers::fi_addr_of;
-use crate::engine::transport::*;
-use crate::ffi::client::Completion;
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::{Tx, What};
-use crate::hmem::Host;
-use crate::sys::random::unpredictable;
+use abi::*;
+use base::flags::flags;
+use base::info::Info;
+use base::log::{Source, Subsys, log_info};
+use base::{Error, OpFlags, Result};
+use client::Completion;
+use engine::address::ip::{Addr, Format};
+use engine::clock::Monotonic;
+use engine::domain_state::{DomainState, TxOp};
+use engine::reactor::{Reactor, Token};
+use engine::report::Peer;
+use engine::report::patience::{Patience, attend_with};
+use engine::srx::{Claimed, Envelope};
+use engine::strangers::fi_addr_of;
+use engine::transport::*;
+use hmem::Host;
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::{Tx, What};
+use sys::random::unpredictable;
 
 type State = DomainState<Addr>;
 

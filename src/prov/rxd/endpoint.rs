@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One endpoint: its sessions, over an endpoint of the provider below.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
@@ -8,12 +7,12 @@ use std::time::Instant;
 use super::lower::{Line, LowerDomain, LowerEp};
 use super::port::Port;
 use super::{SOURCE, info};
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain_state::DomainState;
+use abi::*;
+use base::info::Info;
+use base::log::{Subsys, log_warn};
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use engine::domain_state::DomainState;
 
 type State = DomainState<Addr>;
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The fabric of the provider below, and the `fi_info` entries that it offers: fi_fabric(3).
-#![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::info;
 use super::params::Params;
-use crate::base::info::{FabricAttr, Info};
-use crate::base::{Error, Result};
-use crate::ffi::{client, with_entry};
-use crate::prov::Below;
-use crate::prov::layered::{fabric_entries, kept};
+use crate::Below;
+use crate::layered::{fabric_entries, kept};
+use base::info::{FabricAttr, Info};
+use base::{Error, Result};
+use client::with_entry;
 
 /// A fabric of the provider below, on which domains are opened.
 pub struct LowerFabric {

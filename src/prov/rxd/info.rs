@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The entries of rxd: one for each DGRAM entry of another provider; fi_rxd(7), fi_getinfo(3).
-#![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod tests;
@@ -9,16 +8,16 @@ use std::ffi::{CStr, CString};
 
 use super::SOURCE;
 use super::proto::MAX_OP_HEADER;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use crate::Below;
+use crate::layered::{self, same_place, without_wildcard};
+use abi::*;
+use base::flags::flags;
+use base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     Reason, RxAttr, TxAttr, fill, ip, since,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
-use crate::prov::Below;
-use crate::prov::layered::{self, same_place, without_wildcard};
-use crate::sys::addr;
+use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use sys::addr;
 
 /// The entries that satisfy the query, in the order of those below.
 pub fn offers(query: &Query, below: &dyn Below) -> Answer {

@@ -3,7 +3,6 @@
 //!
 //! All endpoints below complete to one queue, because the kernel refuses more than a few levels of epoll sets that wait
 //! for epoll sets (epoll_ctl(2), EINVAL).
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,15 +11,15 @@ use super::fabric::LowerFabric;
 use super::info;
 use super::port::Routes;
 use super::session::{From, Wire};
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::{Caps, Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
-use crate::engine::transport::Address;
-use crate::ffi::client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
-use crate::ffi::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
-use crate::ffi::with_entry;
+use abi::*;
+use base::info::Info;
+use base::{Caps, Error, Result};
+use client::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
+use client::with_entry;
+use client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
+use engine::address::ip::Addr;
+use engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
+use engine::transport::Address;
 
 pub struct LowerDomain {
     pub fabric: Arc<Fabric>,
@@ -105,7 +104,7 @@ impl LowerDomain {
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
         let is_ours = entry.made.take().is_none();
-        let open = |below: crate::ffi::client::Info<'_>| {
+        let open = |below: client::Info<'_>| {
             let domain = Domain::open_thread_safe(&lower.fabric, below)?;
             Ok((
                 Registrar::new(&domain, below),

@@ -6,7 +6,6 @@
 //! `proto` encodes packets, `session` holds the protocol state between two endpoints, and `port` all sessions of one
 //! endpoint; these three do no I/O. `domain` is the transport and `endpoint` one endpoint of it, over the objects of
 //! the provider below in `fabric` and `lower`.
-#![forbid(unsafe_code)]
 
 mod domain;
 mod endpoint;
@@ -23,11 +22,10 @@ use std::sync::OnceLock;
 
 use self::params::Params;
 use super::{Below, Provider};
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::engine::fabric::Fabric;
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
+use engine::fabric::Fabric;
 
 /// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"ofi_rxd");

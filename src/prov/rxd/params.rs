@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The FI_OFI_RXD_ variables: fi_rxd(7).
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
 use super::SOURCE;
 use super::session::Settings;
-use crate::base::params::{self, Given, Kind};
+use base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -121,7 +120,7 @@ const VARIABLES: [(&str, Kind, &str); 8] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::params::tests::{print_report, report};
+    use base::params::testing::{print_report, report};
 
     #[test]
     #[ignore = "run by the other tests, in an environment of its own"]
@@ -134,7 +133,7 @@ mod tests {
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);
-        let found = report("prov::rxd::params::tests::child", environment);
+        let found = report("rxd::params::tests::child", environment);
         assert_eq!(found, format!("{expected:?}"), "{environment:?}");
     }
 

@@ -3,7 +3,6 @@
 //!
 //! A packet belongs to the session of its source address, if it carries the number that this session gave its peer. An
 //! unknown peer that sends a greeting gets a session; `strangers` limits how many of those there are.
-#![forbid(unsafe_code)]
 
 mod strangers;
 
@@ -17,10 +16,10 @@ use slab::Slab;
 use self::strangers::Strangers;
 use super::proto::{Cts, Packet, Rts};
 use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
-use crate::base::{Error, Result};
-use crate::engine::domain_state::DomainState;
-use crate::engine::strangers::new_source;
-use crate::engine::transport::Address;
+use base::{Error, Result};
+use engine::domain_state::DomainState;
+use engine::strangers::new_source;
+use engine::transport::Address;
 
 /// Handles of the provider below for addresses.
 pub trait Routes<A>: Wire {

@@ -3,7 +3,6 @@
 //! are in the byte order of the host, so peers of different byte order do not understand each other.
 //!
 //! Input is untrusted. The decoders check everything that can be checked without the state of the session.
-#![forbid(unsafe_code)]
 
 mod bytes;
 mod greet;
@@ -17,7 +16,7 @@ pub use greet::GREETING;
 pub use greet::{Cts, Rts};
 pub use op::{Iovs, Kind, MAX_IOVS, MAX_OP_HEADER, Op, RmaIov, Segments};
 
-use crate::base::Error;
+use base::Error;
 
 /// The header of every packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

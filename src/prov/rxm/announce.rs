@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Large messages at their sender: announces them; the receiver then reads them or returns addresses to write to.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -8,11 +7,11 @@ use super::flight::{Call, Cuts, Flight, Kind, Post, Send, iov_of};
 use super::proto::{Message, NO_KEY, Places};
 use super::send::take_back;
 use super::state::{Rxm, StateOf};
-use crate::abi::*;
-use crate::base::Result;
-use crate::engine::domain_state::TxOp;
-use crate::ffi::layer::Loan;
-use crate::ffi::ops::transfer::{RemoteSeg, Tx};
+use abi::*;
+use base::Result;
+use client::layer::Loan;
+use engine::domain_state::TxOp;
+use object::ops::transfer::{RemoteSeg, Tx};
 
 impl Rxm {
     /// Announces the message. The receiver then reads it, or returns addresses to write to.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Atomic operations at the initiator and at the target (fi_atomic(3)): each is a message with an answer. The target
 //! carries out all of them under the domain lock, in the order of their arrival.
-#![forbid(unsafe_code)]
 
 use super::flight::Asked;
 use super::proto::{
@@ -10,12 +9,12 @@ use super::proto::{
 use super::receive::Taken;
 use super::send::check_flags;
 use super::state::{Rxm, StateOf};
-use crate::abi::*;
-use crate::base::{Access, Caps, CompFlags, Error, IoVec, OpFlags, Result};
-use crate::engine::atomic::apply;
-use crate::engine::domain_state::{Sender, TxOp};
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::What;
+use abi::*;
+use base::{Access, Caps, CompFlags, Error, IoVec, OpFlags, Result};
+use engine::atomic::apply;
+use engine::domain_state::{Sender, TxOp};
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::What;
 
 /// Maximum of operand bytes in one operation: together with the values to compare they fit one packet of the usual
 /// size.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One peer of an endpoint: the connection below, and the operations and packets that wait for it.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::{HashMap, VecDeque};
@@ -9,14 +8,14 @@ use std::time::Instant;
 
 use super::flight::Post;
 use super::proto::{ConnId, Message};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::base::Error;
-use crate::engine::address::ip::Addr;
-use crate::engine::connect_clock::ConnectClock;
-use crate::engine::srx::{Envelope, RecvOp, Slot as Kept};
-use crate::engine::strangers::new_source;
-use crate::ffi::client::Ep;
-use crate::ffi::layer::Registrar;
+use abi::FI_ADDR_NOTAVAIL;
+use base::Error;
+use client::Ep;
+use client::layer::Registrar;
+use engine::address::ip::Addr;
+use engine::connect_clock::ConnectClock;
+use engine::srx::{Envelope, RecvOp, Slot as Kept};
+use engine::strangers::new_source;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {

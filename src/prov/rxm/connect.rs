@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connections below: local attempts, requests of peers, and their results; fi_cm(3).
-#![forbid(unsafe_code)]
 
 mod deadline;
 mod verdict;
@@ -15,13 +14,13 @@ use super::domain::random;
 use super::loss::{is_silence, loss_of};
 use super::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
 use super::state::{Due, Rxm, StateOf};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::base::log::{Subsys, log_debug, log_info, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
-use crate::engine::transport::Address;
-use crate::ffi::client::{EqError, Event, Info, InfoList};
+use abi::FI_ADDR_NOTAVAIL;
+use base::log::{Subsys, log_debug, log_info, log_warn};
+use base::{Error, Result};
+use client::{EqError, Event, Info, InfoList};
+use engine::address::ip::Addr;
+use engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
+use engine::transport::Address;
 
 /// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);
@@ -72,7 +71,7 @@ impl Rxm {
         from.set_port(0);
         let link = self
             .lower
-            .connecting(crate::sys::addr::to_bytes(&from), peer.to_bytes())?;
+            .connecting(sys::addr::to_bytes(&from), peer.to_bytes())?;
         self.set_up(id, link.clone())?;
         let request = Request {
             port: own.port(),
@@ -91,7 +90,7 @@ impl Rxm {
     }
 
     /// Binds an endpoint below and assigns it to the connection.
-    fn set_up(&mut self, id: usize, link: std::sync::Arc<crate::ffi::client::Ep>) -> Result {
+    fn set_up(&mut self, id: usize, link: std::sync::Arc<client::Ep>) -> Result {
         let ep = self.conns[id].ep;
         let arrival = self.next_arrival(id);
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
@@ -99,7 +98,7 @@ impl Rxm {
         if let Some(shared) = &endpoint.shared_rx {
             link.bind(shared, 0)?;
         }
-        link.bind(&endpoint.cq, crate::abi::FI_TRANSMIT | crate::abi::FI_RECV)?;
+        link.bind(&endpoint.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
         endpoint.accesses.bind_to(&link)?;
         link.enable()?;
         if self.lower.is_ours {
@@ -332,7 +331,7 @@ impl Rxm {
     }
 
     fn begin_accept(&mut self, id: usize, info: Info<'_>) -> Result {
-        let link = crate::ffi::client::Ep::open(&self.lower.domain, info)?;
+        let link = client::Ep::open(&self.lower.domain, info)?;
         self.set_up(id, link.clone())?;
         let response = Response {
             id: self.conn_id(id)?,

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The contexts of scalable endpoints (fi_endpoint(3)). All contexts share the connections of their endpoint, the port.
 //! An operation names its context for the completion; a packet names its receive context.
-#![forbid(unsafe_code)]
 
 use super::conn::Sink;
 use super::flight::Kind;
 use super::state::{Rxm, StateOf};
-use crate::base::Error;
-use crate::engine::domain_state::TxOp;
+use base::Error;
+use engine::domain_state::TxOp;
 
 impl Rxm {
     /// Closes a transmit context. Operations that have not started are dropped; copied data is sent and completes at

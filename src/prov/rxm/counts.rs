@@ -2,22 +2,21 @@
 //! Counters of peers' accesses to memory. The provider below handles those accesses, so its counters count them; they
 //! are bound to its regions and endpoints (fi_mr(3), FI_RMA_EVENT of fi_endpoint(3)). Progress copies their values to
 //! the application's counters. Atomic operations are messages, and counted where they are carried out.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::SOURCE;
 use super::state::{CNTR, Rxm, StateOf, watch};
 use super::tally::{RegionTally, Tally};
-use crate::abi::*;
-use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::cntr::Counter;
-use crate::engine::ep_state::Event;
-use crate::engine::reactor::Token;
-use crate::engine::transport::MrRegion;
-use crate::ffi::client::{AnyHandle, Cntr, CntrAttr};
-use crate::ffi::layer::with_descriptors;
+use abi::*;
+use base::log::{Subsys, log_warn};
+use base::{Error, Result};
+use client::layer::with_descriptors;
+use client::{AnyHandle, Cntr, CntrAttr};
+use engine::cntr::Counter;
+use engine::ep_state::Event;
+use engine::reactor::Token;
+use engine::transport::MrRegion;
 
 impl Rxm {
     fn open_tally(&self, bytes: bool) -> Result<Tally> {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport of a domain: what the engine calls.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -20,28 +19,28 @@ use super::send::FOR_ANSWERS;
 use super::state::{CQ, EQ, Rxm, StateOf, watch};
 use super::tally::Accesses;
 use super::{HEAD_SIZE, SOURCE};
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::log::Source;
-use crate::base::{Caps, Error, Result};
-use crate::engine::address::ip::{Addr, Format};
-use crate::engine::clock::Monotonic;
-use crate::engine::cntr::Counter;
-use crate::engine::reactor::{Reactor, Token};
-use crate::engine::report::Peer;
-use crate::engine::report::patience::Patience;
-use crate::engine::srx::{Claimed, Envelope};
-use crate::engine::strangers::{Strangers, fi_addr_of};
-use crate::engine::transport::*;
-use crate::engine::unreachable::Unreachable;
-use crate::ffi::client::Completion;
-use crate::ffi::layer::{Operations, Pool};
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::mr::MrRequest;
-use crate::ffi::ops::transfer::{OneTx, Tx};
-use crate::hmem::Host;
-use crate::sys::addr;
-use crate::sys::random::unpredictable;
+use abi::*;
+use base::info::Info;
+use base::log::Source;
+use base::{Caps, Error, Result};
+use client::Completion;
+use client::layer::{Operations, Pool};
+use engine::address::ip::{Addr, Format};
+use engine::clock::Monotonic;
+use engine::cntr::Counter;
+use engine::reactor::{Reactor, Token};
+use engine::report::Peer;
+use engine::report::patience::Patience;
+use engine::srx::{Claimed, Envelope};
+use engine::strangers::{Strangers, fi_addr_of};
+use engine::transport::*;
+use engine::unreachable::Unreachable;
+use hmem::Host;
+use object::ops::atomic::{Atomic, Family};
+use object::ops::mr::MrRequest;
+use object::ops::transfer::{OneTx, Tx};
+use sys::addr;
+use sys::random::unpredictable;
 
 impl Addressing for Rxm {
     type Addr = Addr;

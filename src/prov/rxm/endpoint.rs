@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: listener, receives, and the connection of each address.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::conn::LANES;
 use super::tally::Accesses;
-use crate::engine::address::ip::Addr;
-use crate::engine::strangers::Strangers;
-use crate::engine::unreachable::Unreachable;
-use crate::ffi::client::{Cq, Ep, PassiveEp};
-use crate::ffi::layer::Block;
+use client::layer::Block;
+use client::{Cq, Ep, PassiveEp};
+use engine::address::ip::Addr;
+use engine::strangers::Strangers;
+use engine::unreachable::Unreachable;
 
 pub struct Endpoint {
     pub listener: Arc<PassiveEp>,

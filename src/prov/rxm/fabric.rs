@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Opens the fabric below with the entries of its provider: fi_fabric(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::ffi::CString;
@@ -9,14 +8,13 @@ use super::lower::LowerFabric;
 use super::params::Params;
 use super::state::Rxm;
 use super::{SOURCE, info};
-use crate::abi;
-use crate::base::flags::flags;
-use crate::base::info::{FabricAttr, Hints, Query, TxAttr};
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::fabric::Fabric;
-use crate::ffi::{client, with_entry};
-use crate::prov::Below;
-use crate::prov::layered::{fabric_entries, fabric_query, kept};
+use crate::Below;
+use crate::layered::{fabric_entries, fabric_query, kept};
+use base::flags::flags;
+use base::info::{FabricAttr, Hints, Query, TxAttr};
+use base::{Error, OpFlags, Result};
+use client::with_entry;
+use engine::fabric::Fabric;
 
 pub fn open(
     attr: &FabricAttr,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Operations in flight below: their purpose and their memory. Also operations of rxm that need several below.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use super::proto::{MAX_PLACES, Message, Places};
-use crate::abi::fi_rma_iov;
-use crate::base::{Error, IoVec};
-use crate::engine::domain_state::TxOp;
-use crate::engine::srx::{Envelope, RecvOp};
-use crate::ffi::layer::{Lent, Loan};
-use crate::ffi::ops::transfer::RemoteSeg;
+use abi::fi_rma_iov;
+use base::{Error, IoVec};
+use client::layer::{Lent, Loan};
+use engine::domain_state::TxOp;
+use engine::srx::{Envelope, RecvOp};
+use object::ops::transfer::RemoteSeg;
 
 /// An operation below.
 pub struct Flight {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Entries of fi_getinfo for rxm: one for each suitable MSG entry below; fi_rxm(7), fi_getinfo(3).
-#![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod tests;
@@ -10,16 +9,16 @@ use std::ffi::{CStr, CString};
 use super::SOURCE;
 use super::params::Params;
 use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use crate::Below;
+use crate::layered::{self, same_place, without_wildcard};
+use abi::*;
+use base::flags::flags;
+use base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     Reason, RxAttr, TxAttr, fill, ip, offer_contexts, since,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
-use crate::prov::Below;
-use crate::prov::layered::{self, same_place, without_wildcard};
-use crate::sys::addr;
+use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use sys::addr;
 
 /// Returns the entries that satisfy the query, in the order of the entries below.
 pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {

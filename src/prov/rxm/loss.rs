@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The fate of operations when a connection ends or its endpoint is closed.
-#![forbid(unsafe_code)]
 
 use core::fmt;
 use std::ffi::CString;
@@ -9,13 +8,13 @@ use super::SOURCE;
 use super::conn::{Conn, Lane, Sink, State};
 use super::flight::{Asked, Flight, Group, Kind, Post, Send};
 use super::state::{Ending, Rxm, StateOf};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::base::log::{Subsys, log_info, log_warn};
-use crate::base::{Error, OpFlags};
-use crate::engine::domain_state::{Loss, TxOp};
-use crate::engine::srx::RecvOp;
-use crate::ffi::layer::close;
-use crate::ffi::ops::transfer::What;
+use abi::FI_ADDR_NOTAVAIL;
+use base::log::{Subsys, log_info, log_warn};
+use base::{Error, OpFlags};
+use client::layer::close;
+use engine::domain_state::{Loss, TxOp};
+use engine::srx::RecvOp;
+use object::ops::transfer::What;
 
 impl Rxm {
     /// Ends a connection after the packets that have already arrived are handled.
@@ -237,7 +236,7 @@ impl Rxm {
                         match (&flight.kind, loan) {
                             (
                                 Kind::Packet(_) | Kind::SharedPacket,
-                                crate::ffi::layer::Loan::Slot(slot, _),
+                                client::layer::Loan::Slot(slot, _),
                             ) => {
                                 self.packets.put(slot);
                             }

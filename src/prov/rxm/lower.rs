@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The objects of the provider below, and its limits and requirements.
-#![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::params::Params;
 use super::proto::HEADER;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::Info;
-use crate::base::{Caps, Error, Mode, MrMode, OpFlags, Result};
-use crate::ffi::client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
-use crate::ffi::layer::{Loan, Registrar, with_descriptors};
-use crate::ffi::with_entry;
+use abi::*;
+use base::flags::flags;
+use base::info::Info;
+use base::{Caps, Error, Mode, MrMode, OpFlags, Result};
+use client::layer::{Loan, Registrar, with_descriptors};
+use client::with_entry;
+use client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
 
 /// The fabric below, and the entries with which domains are opened.
 pub struct LowerFabric {
@@ -90,7 +89,7 @@ impl LowerDomain {
         {
             entry.domain.mr_mode = info.domain.mr_mode;
         }
-        let open = |below: crate::ffi::client::Info<'_>| {
+        let open = |below: client::Info<'_>| {
             let domain = Domain::open_thread_safe(&lower.fabric, below)?;
             Ok((Registrar::new(&domain, below), domain))
         };
@@ -132,10 +131,7 @@ impl LowerDomain {
     }
 
     /// Calls `open` with the entry for objects of this domain.
-    pub fn with<T>(
-        &self,
-        open: impl FnOnce(crate::ffi::client::Info<'_>) -> Result<T>,
-    ) -> Result<T> {
+    pub fn with<T>(&self, open: impl FnOnce(client::Info<'_>) -> Result<T>) -> Result<T> {
         with_entry(&self.entry, open)
     }
 

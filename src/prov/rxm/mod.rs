@@ -5,15 +5,14 @@
 //! - `info`: the entries that it offers over those of the provider below; `params`: the FI_OFI_RXM_ variables
 //! - `proto`: the bytes of packets
 //! - `fabric`, `lower`: the objects of the provider below; `state`: the state of a domain; `domain`: calls from the
-//! engine
+//!   engine
 //! - `endpoint`, `conn`: endpoints and their peers; `peers` looks peers up, `connect` connects and `loss` disconnects
-//! them
+//!   them
 //! - `send`, `announce`, `receive`, `rendezvous`, `rma`, `atomic`: the kinds of operations
 //! - `flight`: operations in flight below; `posted`: receives that are posted below; `progress`: completions from below
 //! - `waiting`: limits on the packets that wait here, for each peer
 //! - `counts`: accesses of peers to memory, from the counters of the provider below, which `tally` reads
 //! - `tell`: dumps and the counters of fi_top
-#![forbid(unsafe_code)]
 
 mod announce;
 mod atomic;
@@ -47,10 +46,9 @@ use std::sync::OnceLock;
 
 use self::params::Params;
 use super::{Below, Provider};
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
 
 /// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"ofi_rxm");

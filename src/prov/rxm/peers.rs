@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Lookup of the connection for an operation, and the numbers of peers.
-#![forbid(unsafe_code)]
 
 use super::conn::{Conn, State};
 use super::endpoint::{Endpoint, NONE};
 use super::state::{Rxm, StateOf};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::shared_av;
+use abi::FI_ADDR_NOTAVAIL;
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use engine::shared_av;
 
 impl Rxm {
     #[inline]

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Receives below for incoming packets: as many as needed, in a context that connections share or for each connection.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::flight::{Flight, Kind};
 use super::state::Rxm;
-use crate::abi::FI_ADDR_UNSPEC;
-use crate::base::{Error, Result};
-use crate::ffi::client::Ep;
-use crate::ffi::layer::{Block, Loan};
+use abi::FI_ADDR_UNSPEC;
+use base::{Error, Result};
+use client::Ep;
+use client::layer::{Block, Loan};
 
 /// For connections without a shared context: guaranteed number of receives, and maximum.
 const LEAST_OWN: usize = 2;

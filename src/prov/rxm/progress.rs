@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The progress loop: completions from below, operations that wait for them, connection events, deadlines.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
 use super::flight::{Call, Flight, Kind, Post};
 use super::state::{Due, Rxm, StateOf};
-use crate::abi::{FI_ADDR_NOTAVAIL, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
-use crate::base::{CompFlags, Error};
-use crate::engine::domain_state::Sender;
-use crate::ffi::client::{Completion, Cq, Done};
-use crate::ffi::layer::{Block, Failed, Lent, Loan};
+use abi::{FI_ADDR_NOTAVAIL, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
+use base::{CompFlags, Error};
+use client::layer::{Block, Failed, Lent, Loan};
+use client::{Completion, Cq, Done};
+use engine::domain_state::Sender;
 
 /// Maximum of completions that one poll takes from an endpoint.
 const MOST: usize = 64;
@@ -285,7 +284,7 @@ impl Rxm {
         }
     }
 
-    fn put(&mut self, slot: crate::ffi::layer::Slot) {
+    fn put(&mut self, slot: client::layer::Slot) {
         match slot.room() {
             super::HEAD_SIZE => self.heads.put(slot),
             _ => self.copies.put(slot),

@@ -2,7 +2,6 @@
 //! The wire format of rxm: connection messages, and the packets of a connection. docs/wire/rxm.md.
 //!
 //! All numbers are in the byte order of the host, unless stated otherwise: hosts that differ refuse each other.
-#![forbid(unsafe_code)]
 
 mod atomic;
 mod connect;

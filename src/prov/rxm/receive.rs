@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Incoming packets.
-#![forbid(unsafe_code)]
 
 use super::SOURCE;
 use super::conn::{Coming, Lane, Sink, State};
 use super::flight::Parked;
 use super::proto::{Body, Fault, Message, Packet, Part, Segment, decode};
 use super::state::{Rxm, StateOf};
-use crate::base::log::{Subsys, log_warn};
-use crate::base::{Caps, CompFlags, Error};
-use crate::engine::domain_state::{MessageInfo, Sender};
-use crate::engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
-use crate::engine::transport::Address;
+use base::log::{Subsys, log_warn};
+use base::{Caps, CompFlags, Error};
+use engine::domain_state::{MessageInfo, Sender};
+use engine::srx::{Bytes, Envelope, Slot as Kept, Srx, Unfilled};
+use engine::transport::Address;
 
 /// Result of handling a packet.
 pub enum Taken {
@@ -394,7 +393,7 @@ impl Rxm {
         &mut self,
         domain: &mut StateOf,
         id: usize,
-        recv: &crate::engine::srx::RecvOp,
+        recv: &engine::srx::RecvOp,
         envelope: &Envelope,
     ) {
         let (fi_addr, peer) = (self.conns[id].fi_addr, self.conns[id].peer);

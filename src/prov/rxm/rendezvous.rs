@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Messages that stay with their sender until they match a receive: they are then read from there, or the sender gets
 //! the addresses to write them to; docs/wire/rxm.md.
-#![forbid(unsafe_code)]
 
 use super::flight::{Call, Cuts, Fetch, Flight, Kind, Parked, Post, iov_of};
 use super::proto::{Fault, Places};
 use super::receive::Taken;
 use super::state::{Rxm, StateOf};
-use crate::abi::*;
-use crate::base::Error;
-use crate::engine::srx::{Bytes, Claimed, Envelope, RecvOp};
-use crate::ffi::layer::{Lent, Loan};
-use crate::ffi::ops::transfer::RemoteSeg;
+use abi::*;
+use base::Error;
+use client::layer::{Lent, Loan};
+use engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use object::ops::transfer::RemoteSeg;
 
 impl Rxm {
     /// Handles a peer's announcement of a message.

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Access to the peer's memory through the provider below (fi_rma(3)), and registration of local memory (fi_mr(3)).
-#![forbid(unsafe_code)]
 
 use super::flight::{Call, Cuts, Flight, Group, Kind, Post, Remotes, iov_of};
 use super::lower::SHORT;
 use super::state::{Rxm, StateOf};
-use crate::abi::*;
-use crate::base::{Access, Error, OpFlags, Result};
-use crate::engine::domain_state::TxOp;
-use crate::engine::transport::Registration;
-use crate::ffi::layer::{Lent, Loan};
-use crate::ffi::ops::mr::MrRequest;
-use crate::ffi::ops::transfer::{Tx, What};
+use abi::*;
+use base::{Access, Error, OpFlags, Result};
+use client::layer::{Lent, Loan};
+use engine::domain_state::TxOp;
+use engine::transport::Registration;
+use object::ops::mr::MrRequest;
+use object::ops::transfer::{Tx, What};
 
 impl Rxm {
     pub fn post_access(

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Outgoing messages: in one packet, in segments, or announced; docs/wire/rxm.md.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -10,13 +9,13 @@ use super::lower::SHORT;
 use super::params::MAX_SEGMENT;
 use super::proto::{HEADER, Message, Part, Segment, short};
 use super::state::{Rxm, StateOf};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::domain_state::TxOp;
-use crate::engine::ep_state::EpState;
-use crate::ffi::layer::{Lent, Loan, Slot};
-use crate::ffi::ops::transfer::{OneTx, RemoteSeg, Tx, What};
+use abi::*;
+use base::flags::flags;
+use base::{Caps, Error, OpFlags, Result};
+use client::layer::{Lent, Loan, Slot};
+use engine::domain_state::TxOp;
+use engine::ep_state::EpState;
+use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 
 /// Flags of messages that the fast path does not handle.
 const SPECIAL: OpFlags = flags!(OpFlags:

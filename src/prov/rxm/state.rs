@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The state of a domain: its tables, protected by the domain lock. The other files have the operations.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -15,13 +14,13 @@ use super::endpoint::Endpoint;
 use super::flight::{Asked, Fetch, Flight, Group, Parked, Send};
 use super::lower::LowerDomain;
 use super::tally::RegionTally;
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain_state::DomainState;
-use crate::engine::reactor::{Reactor, Token};
-use crate::engine::report::patience::Patience;
-use crate::ffi::client::{Completion, Ep, Mr};
-use crate::ffi::layer::{Operations, Pool};
+use base::{Error, Result};
+use client::layer::{Operations, Pool};
+use client::{Completion, Ep, Mr};
+use engine::address::ip::Addr;
+use engine::domain_state::DomainState;
+use engine::reactor::{Reactor, Token};
+use engine::report::patience::Patience;
 
 /// The engine's state of an rxm domain.
 pub type StateOf = DomainState<Addr>;

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Counters of the provider below, and the part of their values that was copied to the application's counters.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 
-use crate::abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
-use crate::base::Result;
-use crate::engine::cntr::Counter;
-use crate::ffi::client::{Cntr, Ep};
-use crate::ffi::layer::Registrar;
+use abi::{FI_REMOTE_READ, FI_REMOTE_WRITE};
+use base::Result;
+use client::layer::Registrar;
+use client::{Cntr, Ep};
+use engine::cntr::Counter;
 
 /// A counter below and the part of its value that was already seen.
 pub struct Tally {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Snapshots of connections for reports: see `engine::report`.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::{BTreeMap, HashSet};
@@ -8,11 +7,11 @@ use std::collections::{BTreeMap, HashSet};
 use super::conn::{Conn, State};
 use super::flight::{Flight, Kind};
 use super::state::{Due, Rxm, StateOf};
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::engine::domain_state::TxOp;
-use crate::engine::report::patience::attend_with;
-use crate::engine::report::{Peer, Stage, Wait};
-use crate::ffi::ops::transfer::What;
+use abi::FI_ADDR_NOTAVAIL;
+use engine::domain_state::TxOp;
+use engine::report::patience::attend_with;
+use engine::report::{Peer, Stage, Wait};
+use object::ops::transfer::What;
 
 impl Rxm {
     /// Describes the connections of an endpoint.

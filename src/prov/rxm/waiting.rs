@@ -2,11 +2,10 @@
 //! Limits on waiting packets in this process. Each peer has a share; only a peer that has used up its share is paused,
 //! and the provider below then reads nothing more from it. If the provider below cannot pause a connection, each
 //! connection has its own receives, and none are posted for a paused one.
-#![forbid(unsafe_code)]
 
 use super::conn::{Conn, LANES, Lane};
 use super::state::Rxm;
-use crate::engine::domain::ep::options::OPT_PAUSE;
+use engine::domain::ep::options::OPT_PAUSE;
 
 /// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
 /// flight cannot block the answers to local ones.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Names of endpoints: strings in the format FI_ADDR_STR, fi_shm(7), and the socket on which the endpoint of a name
 //! listens.
-#![forbid(unsafe_code)]
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
@@ -11,10 +10,10 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use super::kind::Kind;
-use crate::base::info::local::{MAX_NAME, SCHEME_END, bare, text_of};
-use crate::base::{Error, Result};
-use crate::engine::transport::{Address, AddressFormat};
-use crate::ffi::AddrForm;
+use base::info::local::{MAX_NAME, SCHEME_END, bare, text_of};
+use base::{Error, Result};
+use engine::transport::{Address, AddressFormat};
+use object::AddrForm;
 
 /// A name of less than 256 bytes. The part before `://` shows how the name was formed and does not distinguish names.
 #[derive(Clone, Debug)]

@@ -1,84 +1,81 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: opening and naming.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::log::{Subsys, log_info, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::strangers::Strangers;
-use crate::engine::stream::Stream;
-use crate::engine::stream::ep::Ep;
-use crate::engine::transport::Address;
-use crate::engine::unreachable::Unreachable;
-use crate::prov::shm::Shm;
-use crate::prov::shm::addr::Name;
-use crate::prov::shm::info::SHM_INJECT;
-use crate::prov::shm::kind::SHM as SOURCE;
-use crate::prov::shm::net::{ShmListener, Site};
-use crate::sys::local;
-use crate::sys::random::unpredictable;
-use crate::sys::socket::Socket;
+use crate::shm::Shm;
+use crate::shm::addr::Name;
+use crate::shm::info::SHM_INJECT;
+use crate::shm::kind::SHM as SOURCE;
+use crate::shm::net::{ShmListener, Site};
+use abi::*;
+use base::info::Info;
+use base::iovec::IOV_LIMIT;
+use base::log::{Subsys, log_info, log_warn};
+use base::{Error, Result};
+use engine::strangers::Strangers;
+use engine::transport::Address;
+use engine::unreachable::Unreachable;
+use stream::Stream;
+use stream::ep::Ep;
+use sys::local;
+use sys::random::unpredictable;
+use sys::socket::Socket;
 
 /// A queue with more operations than this is a caller's mistake.
 const MAX_QUEUE: usize = 1 << 24;
 
-impl Stream<Shm> {
-    pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result {
-        match fi_ep_type(info.ep.ep_type) {
-            FI_EP_RDM => {}
-            FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
-            _ => return Err(Error::INVAL),
-        }
-        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
-        if info.tx.size > MAX_QUEUE
-            || info.rx.size > MAX_QUEUE
-            || info.tx.inject_size > SHM_INJECT
-            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
-            || info.handle != 0
-        {
-            return Err(Error::INVAL);
-        }
-        let site = &self.params;
-        let given = match &info.src_addr {
-            Some(bytes) => Name::from_bytes(bytes).ok_or(Error::INVAL)?,
-            None => Name::of_process(site.kind, std::process::id()),
-        };
-        let name = given.of_endpoint(site.kind, site.uid, next_index())?;
-        let (listener, local) = listen(site, name)?;
-        log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
-        let endpoint = Ep {
-            own: ShmListener::new(site.shm_listener(&local)),
-            rdm: true,
-            local,
-            listener: Some(listener),
-            peers: Vec::new(),
-            by_addr: HashMap::new(),
-            receive_only: HashMap::new(),
-            unreachable: Unreachable::new(),
-            strangers: Strangers::new(),
-            conn: None,
-        };
-        self.eps.insert(ep, endpoint);
-        Ok(())
+pub(super) fn open_endpoint(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {
+    match fi_ep_type(info.ep.ep_type) {
+        FI_EP_RDM => {}
+        FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
+        _ => return Err(Error::INVAL),
     }
+    let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+    if info.tx.size > MAX_QUEUE
+        || info.rx.size > MAX_QUEUE
+        || info.tx.inject_size > SHM_INJECT
+        || iovs.iter().any(|&limit| limit > IOV_LIMIT)
+        || info.handle != 0
+    {
+        return Err(Error::INVAL);
+    }
+    let site = &stream.params;
+    let given = match &info.src_addr {
+        Some(bytes) => Name::from_bytes(bytes).ok_or(Error::INVAL)?,
+        None => Name::of_process(site.kind, std::process::id()),
+    };
+    let name = given.of_endpoint(site.kind, site.uid, next_index())?;
+    let (listener, local) = listen(site, name)?;
+    log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
+    let endpoint = Ep {
+        own: ShmListener::new(site.shm_listener(&local)),
+        rdm: true,
+        local,
+        listener: Some(listener),
+        peers: Vec::new(),
+        by_addr: HashMap::new(),
+        receive_only: HashMap::new(),
+        unreachable: Unreachable::new(),
+        strangers: Strangers::new(),
+        conn: None,
+    };
+    stream.eps.insert(ep, endpoint);
+    Ok(())
+}
 
-    pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
-        let name = Name::from_bytes(bytes).ok_or(Error::INVAL)?;
-        let shm_listener = self.params.shm_listener(&name);
-        let endpoint = self.ep_mut(ep)?;
-        if name != endpoint.local {
-            let listener = local::listen(&shm_listener)?;
-            endpoint.own = ShmListener::new(shm_listener);
-            endpoint.listener = Some(listener);
-            endpoint.local = name;
-        }
-        Ok(())
+pub(super) fn rename_endpoint(stream: &mut Stream<Shm>, ep: usize, bytes: &[u8]) -> Result {
+    let name = Name::from_bytes(bytes).ok_or(Error::INVAL)?;
+    let shm_listener = stream.params.shm_listener(&name);
+    let endpoint = stream.ep_mut(ep)?;
+    if name != endpoint.local {
+        let listener = local::listen(&shm_listener)?;
+        endpoint.own = ShmListener::new(shm_listener);
+        endpoint.listener = Some(listener);
+        endpoint.local = name;
     }
+    Ok(())
 }
 
 /// Opens the listener of an endpoint with this name, or with a similar one if it is in use.

@@ -3,18 +3,17 @@
 //!
 //! Each has a second kind of entry, for programs that name device memory (FI_HMEM). It supports only host memory,
 //! FI_HMEM_SYSTEM.
-#![forbid(unsafe_code)]
 
 use super::kind::Kind;
 use super::params::{Params, QUEUE};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use abi::*;
+use base::flags::flags;
+use base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query,
     RxAttr, TxAttr, local, offer_contexts, select, since, with_all,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
-use crate::ffi::ops::wr::record::set_sizes;
+use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use object::ops::wr::record::set_sizes;
 
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The two providers of this folder: they differ in their fi_getinfo(3) attributes and in the prefix of names.
-#![forbid(unsafe_code)]
 
 use std::ffi::CStr;
 
-use crate::base::log::Source;
+use base::log::Source;
 
 /// Log source and variable prefix of `shm`.
 pub static SHM: Source = Source::new(c"shm");

@@ -2,7 +2,7 @@
 //! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair
 //! shares; see fi_shm(7).
 //!
-//! `engine::stream` has the protocol over the memory. Here `net` connects the engine with the provider; `ep` opens and
+//! `stream` has the protocol over the memory. Here `net` connects the engine with the provider; `ep` opens and
 //! names endpoints; `listener` connects two processes. `kind` distinguishes the two providers; `info` has their
 //! attributes, `params` the FI_SHM_ variables, `addr` the names of endpoints.
 //!
@@ -24,12 +24,11 @@ use self::kind::{Kind, SHM, SM2};
 use self::net::Site;
 use self::params::Params;
 use super::{Below, Provider};
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::engine::fabric::Fabric;
-use crate::engine::stream::Stream;
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
+use engine::fabric::Fabric;
+use stream::Stream;
 
 /// The provider `shm` for the registry, and the transport of both providers.
 pub struct Shm;

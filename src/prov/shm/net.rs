@@ -1,27 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part of the stream transport that is specific to shm: see `engine::stream::net`.
-#![forbid(unsafe_code)]
+//! The part of the stream transport that is specific to shm: see `stream::net`.
 
 use core::time::Duration;
 
-use crate::base::info::Info;
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::pending_peer::PendingPeer;
-use crate::engine::stream::session::State;
-use crate::engine::stream::session::common::Limits;
-use crate::engine::stream::shm_connect::HelloExchange;
-use crate::engine::stream::transport::DomainOf;
-use crate::engine::stream::{Net, Stream};
-use crate::prov::shm::Shm;
-use crate::prov::shm::addr::{Format, Name};
-use crate::prov::shm::kind::{Kind, SHM as SOURCE};
-use crate::prov::shm::params::Params;
-use crate::sys::fork::Birth;
-use crate::sys::local::{self, LocalName};
-use crate::sys::socket::Socket;
-use crate::sys::user::effective_uid;
+use crate::shm::Shm;
+use crate::shm::addr::{Format, Name};
+use crate::shm::kind::{Kind, SHM as SOURCE};
+use crate::shm::params::Params;
+use base::info::Info;
+use base::log::Source;
+use base::{Error, Result};
+use stream::hello::{Hello, Verdict};
+use stream::pending_peer::PendingPeer;
+use stream::session::State;
+use stream::session::common::Limits;
+use stream::shm_connect::HelloExchange;
+use stream::transport::DomainOf;
+use stream::{Net, Stream};
+use sys::fork::Birth;
+use sys::local::{self, LocalName};
+use sys::socket::Socket;
+use sys::user::effective_uid;
 
 /// The provider that a fabric belongs to, and its settings.
 #[derive(Clone)]
@@ -109,17 +108,17 @@ impl Net for Shm {
     }
 
     fn open_ep(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {
-        stream.open_endpoint(ep, info)
+        super::ep::open_endpoint(stream, ep, info)
     }
 
     fn enable_ep(stream: &mut Stream<Shm>, ep: usize) -> Result {
-        stream.enable_endpoint(ep)
+        super::listener::enable_endpoint(stream, ep)
     }
 
     fn close_ep(_stream: &mut Stream<Shm>, _ep: usize) {}
 
     fn set_name(stream: &mut Stream<Shm>, ep: usize, addr: &[u8]) -> Result {
-        stream.rename_endpoint(ep, addr)
+        super::ep::rename_endpoint(stream, ep, addr)
     }
 
     fn looked_up(stream: &Stream<Shm>, addr: &Name) -> Vec<u8> {
@@ -137,12 +136,12 @@ impl Net for Shm {
     }
 
     fn begin_connect(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) -> Result {
-        stream.connect_to(domain, id)
+        super::listener::connect_to(stream, domain, id)
     }
 
     fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
         if stream.conns[id].session.state == State::Requested {
-            stream.answered(domain, id);
+            super::listener::answered(stream, domain, id);
         }
     }
 
@@ -152,7 +151,7 @@ impl Net for Shm {
         id: usize,
         error: Error,
     ) {
-        stream.shm_connect_failed(domain, id, error);
+        super::listener::shm_connect_failed(stream, domain, id, error);
     }
 
     fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
@@ -169,7 +168,7 @@ impl Net for Shm {
         pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.admit(domain, pending, hello);
+        super::listener::admit(stream, domain, pending, hello);
     }
 
     fn watch_peers(stream: &mut Stream<Shm>) {

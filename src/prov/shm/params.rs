@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The FI_SHM_ variables: fi_shm(7). sm2 has no variables; it uses those of shm except the queue sizes.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::path::PathBuf;
 
 use super::kind::SHM;
-use crate::base::params::{self, Given, Kind};
-use crate::sys::memory;
+use base::params::{self, Given, Kind};
+use sys::memory;
 
 /// The settings of both providers, read once.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -198,7 +197,7 @@ const VARIABLES: [(&str, Kind, &str); 17] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::params::tests::{print_report, report};
+    use base::params::testing::{print_report, report};
 
     #[test]
     #[ignore = "run by the other tests, in an environment of its own"]
@@ -211,7 +210,7 @@ mod tests {
     fn check(environment: &[(&str, &str)], change: impl FnOnce(&mut Params)) {
         let mut expected = Params::default();
         change(&mut expected);
-        let found = report("prov::shm::params::tests::child", environment);
+        let found = report("shm::params::tests::child", environment);
         assert_eq!(found, format!("{expected:?}"), "{environment:?}");
     }
 

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The entries of sockets: capabilities, limits and defaults of its endpoints, as data; fi_sockets(7). These entries
 //! have by default what other providers offer only on request.
-#![forbid(unsafe_code)]
 
 use super::SOURCE;
 use super::params::Params;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use crate::Backing;
+use abi::*;
+use base::flags::flags;
+use base::info::{
     ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr,
     TxAttr, ip, select,
 };
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Caps, MrMode, MsgOrder, OpFlags};
-use crate::prov::Backing;
+use base::iovec::IOV_LIMIT;
+use base::{Caps, MrMode, MsgOrder, OpFlags};
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,6 @@
 //! moves the bytes. So the wire protocol is tcp's, too, even between FI_EP_DGRAM endpoints, whose messages are never
 //! lost. Its endpoints and those of tcp can communicate. The wire protocol of upstream's provider of this name is not
 //! supported.
-#![forbid(unsafe_code)]
 
 mod info;
 mod params;
@@ -16,10 +15,9 @@ use std::sync::OnceLock;
 
 use self::params::Params;
 use super::{Alias, Backing, Below, Provider};
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
 
 /// Log source, and prefix of the FI_SOCKETS_ variables.
 pub static SOURCE: Source = Source::new(c"sockets");

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The FI_SOCKETS_ variables: fi_sockets(7). Variables for features that do not exist here are accepted and have no
 //! effect. The transport uses its own variables, FI_TCP_.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
 use super::SOURCE;
-use crate::base::params::{self, Given, Kind};
+use base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -112,7 +111,7 @@ const VARIABLES: [(&str, Kind, &str); 14] = [
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::params::tests::{print_report, report};
+    use base::params::testing::{print_report, report};
 
     #[test]
     #[ignore = "run by the other tests, in an environment of its own"]
@@ -122,7 +121,7 @@ mod tests {
     }
 
     fn check(environment: &[(&str, &str)], expected: &Params) {
-        let found = report("prov::sockets::params::tests::child", environment);
+        let found = report("sockets::params::tests::child", environment);
         assert_eq!(found, format!("{expected:?}"), "{environment:?}");
     }
 

@@ -5,7 +5,6 @@
 //! until the peer itself connects. A request of another process replaces a connection over TCP, because the peer's host
 //! may have restarted without closing it. If not all users of the hosts can be trusted, use keys or a private network
 //! for the job.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::cmp::Ordering;
@@ -13,21 +12,21 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use crate::abi::*;
-use crate::base::Error;
-use crate::base::log::{Subsys, log_debug, log_info, log_warn};
-use crate::engine::address::ip::Addr;
-use crate::engine::half_open::{ACCEPTS, is_reserved};
-use crate::engine::stream::conn::Watch;
-use crate::engine::stream::link::Link;
-use crate::engine::stream::progress::{conn_token, handshake_token};
-use crate::engine::stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
-use crate::engine::stream::session::State;
-use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
-use crate::prov::tcp::handshake::{Auth, Handshake, compare};
-use crate::sys::{addr, netif};
+use crate::tcp::Tcp;
+use crate::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
+use crate::tcp::handshake::{Auth, Handshake, compare};
+use abi::*;
+use base::Error;
+use base::log::{Subsys, log_debug, log_info, log_warn};
+use engine::address::ip::Addr;
+use engine::half_open::{ACCEPTS, is_reserved};
+use stream::conn::Watch;
+use stream::link::Link;
+use stream::progress::{conn_token, handshake_token};
+use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
+use stream::session::State;
+use stream::transport::{DomainOf, Due, Stream};
+use sys::{addr, netif};
 
 /// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
 /// know yet.
@@ -54,334 +53,350 @@ impl Crossing {
 /// How long a request waits for the answer to the local request, which should be in flight because the peer is alive.
 const CROSSING: Duration = Duration::from_secs(3);
 
-impl Stream<Tcp> {
-    /// Accepts up to `ACCEPTS` connections that wait at a listener.
-    pub(super) fn accept_waiting(&mut self, ep: usize) {
-        for _ in 0..ACCEPTS {
-            let Some(endpoint) = self.eps.get(ep) else {
-                return;
-            };
-            let Some(listener) = &endpoint.listener else {
-                return;
-            };
-            let at = listener.as_raw_fd();
-            match listener.accept() {
-                Ok(Some((socket, from))) => {
-                    let _ = socket.set_nodelay(endpoint.own.nodelay);
-                    let fd = socket.as_raw_fd();
-                    let limit = self.params.set.conn_timeout;
-                    let deadline = self.reactor.now() + limit;
-                    let id = self.own.handshakes.insert(Handshake {
-                        ep,
-                        socket,
-                        from,
-                        exchange: Vec::new(),
-                        deadline,
-                        pending: None,
-                        key: None,
-                    });
-                    if self
-                        .reactor
-                        .add(fd, handshake_token(id), true, false)
-                        .is_err()
-                    {
-                        self.own.handshakes.remove(id);
-                        continue;
-                    }
-                    self.schedule(deadline, Due::Handshake(id));
-                    if self.own.handshakes.is_crowded(id) {
-                        self.drop_silent(Some(id));
-                    }
-                }
-                Ok(None) => return,
-                // Out of descriptors: dropping a silent connection makes room.
-                Err(_) if self.drop_silent(None) => {}
-                Err(error) => {
-                    // Out of descriptors: leave the peers in the backlog for a moment.
-                    log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.reactor.remove(at);
-                    let pause = Duration::from_millis(100);
-                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
-                    return;
-                }
-            }
-        }
-    }
-
-    /// Closes the connection without a request that was silent the longest. Returns false if there is none.
-    fn drop_silent(&mut self, newest: Option<usize>) -> bool {
-        let Some(id) = self.own.handshakes.oldest_silent(newest) else {
-            return false;
-        };
-        let from = self.own.handshakes[id].from;
-        log_info!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{from} closed: it says nothing, and others come"
-        );
-        self.uninvite(id, "it says nothing, and others come");
-        true
-    }
-
-    /// Handles the deadline of a request that has not arrived.
-    pub(super) fn handshake_due(&mut self, id: usize) {
-        let now = self.reactor.now();
-        let late = |handshake: &Handshake| now >= handshake.deadline;
-        if self.own.handshakes.get(id).is_some_and(late) {
-            self.uninvite(id, "no proof of an authorization key in time");
-        }
-    }
-
-    pub(super) fn drop_handshake(&mut self, id: usize) {
-        if self.own.handshakes.contains(id) {
-            let handshake = self.own.handshakes.remove(id);
-            self.reactor.remove(handshake.socket.as_raw_fd());
-        }
-    }
-
-    /// Handles a request, or a part of it, at an RDM endpoint.
-    pub(super) fn requested(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let handshake = &mut self.own.handshakes[id];
-        if handshake.pending.is_some() {
-            return self.invited(domain, id);
-        }
-        let from = handshake.from;
-        let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
-            Exchange::Partial => return,
-            Exchange::Broken(why) => {
-                log_warn!(self.common.source, Subsys::EpCtrl, "{from} closed: {why}");
-                return self.drop_handshake(id);
-            }
-            Exchange::Whole(header) => header,
-        };
-        let private = RdmPrivate::decode(private_of(&handshake.exchange));
-        let (CmKind::Request, Some(private)) = (header.kind, private) else {
-            log_warn!(
-                self.common.source,
-                Subsys::EpCtrl,
-                "{from} closed: not a tcp RDM endpoint"
-            );
-            if header.kind == CmKind::Request {
-                let echo = private_of(&handshake.exchange);
-                write_exchange(&handshake.socket, CmKind::Reject, echo, false);
-            }
-            return self.drop_handshake(id);
-        };
-        let handshake = self.own.handshakes.remove(id);
-        self.reactor.remove(handshake.socket.as_raw_fd());
-        self.admit(domain, handshake, header, private);
-    }
-
-    /// Decides whether the peer's request becomes a connection: docs/wire/tcp.md, "Both sides connect".
-    pub(super) fn admit(
-        &mut self,
-        domain: &mut DomainOf<Tcp>,
-        from: Handshake,
-        header: CmHeader,
-        private: RdmPrivate,
-    ) {
-        if self.asks_for_key(&from, &header) {
-            return self.invite(domain, from, header, private);
-        }
-        let ep = from.ep;
-        let proved = from.key.is_some();
-        let Some((peer, own)) = self.names(&from, &private) else {
+/// Accepts up to `ACCEPTS` connections that wait at a listener.
+pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
+    for _ in 0..ACCEPTS {
+        let Some(endpoint) = stream.eps.get(ep) else {
             return;
         };
-        let existing = self
-            .eps
-            .get(ep)
-            .and_then(|ep| ep.by_addr.get(&peer).copied());
-        let known = existing.map(|id| self.conns[id].session.state);
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{peer} asks for a connection, which was {} so far",
-            known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
-        );
-        let reject = |why: &str| {
-            log_info!(
-                self.common.source,
-                Subsys::EpCtrl,
-                "{peer}: request rejected: {why}"
-            );
-            write_exchange(
-                &from.socket,
-                CmKind::Reject,
-                private_of(&from.exchange),
-                false,
-            );
+        let Some(listener) = &endpoint.listener else {
+            return;
         };
-        let is_last = is_reserved(from.socket.as_raw_fd());
-        let id = match existing {
-            None if is_last && self.number_of(domain, ep, &peer) == FI_ADDR_NOTAVAIL => {
-                log_warn!(
-                    self.common.source,
-                    Subsys::EpCtrl,
-                    "{peer}: request refused: the last descriptors are for peers of the address vector"
-                );
-                return reject("no descriptor");
-            }
-            None => self.new_peer(domain, ep, peer),
-            Some(id) => match self.conns[id].session.state {
-                State::Idle | State::Down => id,
-                _ if peer == own && self.conns[id].opened_here => {
-                    self.new_receive_only(domain, ep, peer)
-                }
-                // The peer has not seen the local attempt; queued operations use this connection.
-                State::Connecting | State::Proving => self.give_up_attempt(id),
-                State::Requested if proved => self.give_up_attempt(id),
-                State::Requested => match compare(&peer, &own) {
-                    Ordering::Less => return reject("both sides connect, ours counts"),
-                    _ => return self.cross(domain, id, from, header, private),
-                },
-                State::Up | State::Sharing
-                    if self.conns[id].opened_here
-                        && self.conns[id].own.peer_pid == private.pid
-                        && !proved =>
+        let at = listener.as_raw_fd();
+        match listener.accept() {
+            Ok(Some((socket, from))) => {
+                let _ = socket.set_nodelay(endpoint.own.nodelay);
+                let fd = socket.as_raw_fd();
+                let limit = stream.params.set.conn_timeout;
+                let deadline = stream.reactor.now() + limit;
+                let id = stream.own.handshakes.insert(Handshake {
+                    ep,
+                    socket,
+                    from,
+                    exchange: Vec::new(),
+                    deadline,
+                    pending: None,
+                    key: None,
+                });
+                if stream
+                    .reactor
+                    .add(fd, handshake_token(id), true, false)
+                    .is_err()
                 {
-                    return reject("already connected");
+                    stream.own.handshakes.remove(id);
+                    continue;
                 }
-                // Any process of the peer's host can claim a port.
-                State::Up if !proved && self.conns[id].link.shares_with_living() => {
-                    log_warn!(
-                        self.common.source,
-                        Subsys::EpCtrl,
-                        "{peer}: request of a second process refused: the first shares memory with us and is alive"
-                    );
-                    return reject("already connected");
+                stream.schedule(deadline, Due::Handshake(id));
+                if stream.own.handshakes.is_crowded(id) {
+                    drop_silent(stream, Some(id));
                 }
-                // No operation has used it yet.
-                State::Sharing => self.give_up_attempt(id),
-                State::Up => {
-                    // The peer has restarted, or given up the connection that it had opened.
-                    self.disconnect(domain, id, Error::CONNRESET);
-                    self.new_peer(domain, ep, peer)
-                }
-            },
-        };
-        let answer = self.answer_to(&from, &header, &private);
-        // A peer that has proved its key got the response before.
-        if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
-            return self.connect_failed(domain, id, Error::IO);
+            }
+            Ok(None) => return,
+            // Out of descriptors: dropping a silent connection makes room.
+            Err(_) if drop_silent(stream, None) => {}
+            Err(error) => {
+                // Out of descriptors: leave the peers in the backlog for a moment.
+                log_warn!(
+                    stream.common.source,
+                    Subsys::EpCtrl,
+                    "cannot accept: {error}"
+                );
+                stream.reactor.remove(at);
+                let pause = Duration::from_millis(100);
+                stream.schedule(stream.reactor.now() + pause, Due::Listener(ep));
+                return;
+            }
         }
-        if let (Some(key), Some(av)) = (&from.key, domain.ep(ep).av)
-            && self.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
-        {
-            domain.av_mut(av).keys.note_stranger(peer, key);
-        }
-        let (fd, now) = (from.socket.as_raw_fd(), self.reactor.now());
-        let conn = &mut self.conns[id];
-        conn.clock.stop(now);
-        conn.opened_here = false;
-        conn.own.peer_pid = private.pid;
-        conn.session.swap = header.swapped;
-        conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
-        conn.session.extended = answer.features & EXTENSIONS != 0;
-        conn.session.refuses = conn.session.extended && self.common.limits.answers_writes;
-        conn.link = Link::Socket(from.socket);
-        conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
-        conn.session.tx.counter = u8::from(proved);
-        conn.watch = Watch {
-            added: true,
-            read: true,
-            write: false,
-        };
-        if let Err(error) = self.reactor.add(fd, conn_token(id), true, false) {
-            return self.disconnect(domain, id, error.into());
-        }
-        self.settled(domain, id, answer.features);
     }
+}
 
-    /// Returns the private data of the response to a request.
-    pub(super) fn answer_to(
-        &self,
-        from: &Handshake,
-        header: &CmHeader,
-        private: &RdmPrivate,
-    ) -> RdmPrivate {
-        let mut known = FIREWALL | EXTENSIONS;
-        if !header.swapped && private.features & EXTENSIONS != 0 {
-            known |= self.shares(from.ep, &from.socket);
+/// Closes the connection without a request that was silent the longest. Returns false if there is none.
+pub(super) fn drop_silent(stream: &mut Stream<Tcp>, newest: Option<usize>) -> bool {
+    let Some(id) = stream.own.handshakes.oldest_silent(newest) else {
+        return false;
+    };
+    let from = stream.own.handshakes[id].from;
+    log_info!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{from} closed: it says nothing, and others come"
+    );
+    super::keyed::uninvite(stream, id, "it says nothing, and others come");
+    true
+}
+
+/// Handles the deadline of a request that has not arrived.
+pub(super) fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
+    let now = stream.reactor.now();
+    let late = |handshake: &Handshake| now >= handshake.deadline;
+    if stream.own.handshakes.get(id).is_some_and(late) {
+        super::keyed::uninvite(stream, id, "no proof of an authorization key in time");
+    }
+}
+
+pub(super) fn drop_handshake(stream: &mut Stream<Tcp>, id: usize) {
+    if stream.own.handshakes.contains(id) {
+        let handshake = stream.own.handshakes.remove(id);
+        stream.reactor.remove(handshake.socket.as_raw_fd());
+    }
+}
+
+/// Handles a request, or a part of it, at an RDM endpoint.
+pub(super) fn requested(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let handshake = &mut stream.own.handshakes[id];
+    if handshake.pending.is_some() {
+        return super::keyed::invited(stream, domain, id);
+    }
+    let from = handshake.from;
+    let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
+        Exchange::Partial => return,
+        Exchange::Broken(why) => {
+            log_warn!(stream.common.source, Subsys::EpCtrl, "{from} closed: {why}");
+            return drop_handshake(stream, id);
         }
-        private.answer(known, self.own.pid)
-    }
-
-    /// Returns the name of the peer that has sent a request, and the local name in the form that the peer sees.
-    pub(super) fn names(&self, from: &Handshake, private: &RdmPrivate) -> Option<(Addr, Addr)> {
-        let endpoint = self.eps.get(from.ep)?;
-        let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
-        let mut own = endpoint.local;
-        if own.ip().is_unspecified()
-            && let Ok(local) = from.socket.local()
-        {
-            own.set_ip(local.ip());
-        }
-        Some((with_scope(peer, from.from), addr::canonical(own)))
-    }
-
-    fn give_up_attempt(&mut self, id: usize) -> usize {
-        self.close_link(id);
-        self.conns[id].session.state = State::Idle;
-        self.conns[id].own.sharing = None;
-        id
-    }
-
-    /// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
-    /// after the peer has answered the local request. Some peers, when they find this request together with the answer
-    /// to their own, take it for a new connection and close the established one; data sent there would be lost.
-    pub(super) fn cross(
-        &mut self,
-        domain: &mut DomainOf<Tcp>,
-        id: usize,
-        from: Handshake,
-        header: CmHeader,
-        private: RdmPrivate,
-    ) {
-        log_debug!(
-            self.common.source,
+        Exchange::Whole(header) => header,
+    };
+    let private = RdmPrivate::decode(private_of(&handshake.exchange));
+    let (CmKind::Request, Some(private)) = (header.kind, private) else {
+        log_warn!(
+            stream.common.source,
             Subsys::EpCtrl,
-            "{}: both sides connect, and its request counts once ours is answered",
-            self.conns[id].session.peer
+            "{from} closed: not a tcp RDM endpoint"
         );
-        let until = self.reactor.now() + CROSSING;
-        let crossing = Crossing {
-            from,
-            header,
-            private,
-            until,
-        };
-        self.conns[id].own.crossing = Some(Box::new(crossing));
-        self.schedule(until, Due::Conn(id));
-        // The answer may have arrived already.
-        self.answered(domain, id);
-    }
-
-    /// Accepts the request that waited for the end of the local attempt. Returns false if there is none.
-    pub(super) fn admit_crossing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) -> bool {
-        let Some(crossing) = self.conns[id].own.crossing.take() else {
-            return false;
-        };
-        self.admit(domain, crossing.from, crossing.header, crossing.private);
-        true
-    }
-
-    /// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
-    pub(super) fn rank_among(&self, ep: usize, members: &[Addr]) -> crate::base::Result<usize> {
-        let own = crate::sys::addr::canonical(self.ep(ep)?.local);
-        if let Some(rank) = members.iter().position(|member| *member == own) {
-            return Ok(rank);
+        if header.kind == CmKind::Request {
+            let echo = private_of(&handshake.exchange);
+            write_exchange(&handshake.socket, CmKind::Reject, echo, false);
         }
-        let rank = own.ip().is_unspecified().then(|| {
-            let ours = netif::addresses();
-            let is_ours = |member: &Addr| {
-                let mut addresses = ours.iter().map(|address| address.addr.ip());
-                member.port() == own.port() && addresses.any(|ip| ip == member.ip())
-            };
-            members.iter().position(is_ours)
-        });
-        rank.flatten().ok_or(Error::INVAL)
+        return drop_handshake(stream, id);
+    };
+    let handshake = stream.own.handshakes.remove(id);
+    stream.reactor.remove(handshake.socket.as_raw_fd());
+    admit(stream, domain, handshake, header, private);
+}
+
+/// Decides whether the peer's request becomes a connection: docs/wire/tcp.md, "Both sides connect".
+pub(super) fn admit(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    from: Handshake,
+    header: CmHeader,
+    private: RdmPrivate,
+) {
+    if super::keyed::asks_for_key(stream, &from, &header) {
+        return super::keyed::invite(stream, domain, from, header, private);
     }
+    let ep = from.ep;
+    let proved = from.key.is_some();
+    let Some((peer, own)) = names(stream, &from, &private) else {
+        return;
+    };
+    let existing = stream
+        .eps
+        .get(ep)
+        .and_then(|ep| ep.by_addr.get(&peer).copied());
+    let known = existing.map(|id| stream.conns[id].session.state);
+    log_debug!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer} asks for a connection, which was {} so far",
+        known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
+    );
+    let reject = |why: &str| {
+        log_info!(
+            stream.common.source,
+            Subsys::EpCtrl,
+            "{peer}: request rejected: {why}"
+        );
+        write_exchange(
+            &from.socket,
+            CmKind::Reject,
+            private_of(&from.exchange),
+            false,
+        );
+    };
+    let is_last = is_reserved(from.socket.as_raw_fd());
+    let id = match existing {
+        None if is_last && stream.number_of(domain, ep, &peer) == FI_ADDR_NOTAVAIL => {
+            log_warn!(
+                stream.common.source,
+                Subsys::EpCtrl,
+                "{peer}: request refused: the last descriptors are for peers of the address vector"
+            );
+            return reject("no descriptor");
+        }
+        None => stream.new_peer(domain, ep, peer),
+        Some(id) => match stream.conns[id].session.state {
+            State::Idle | State::Down => id,
+            _ if peer == own && stream.conns[id].opened_here => {
+                stream.new_receive_only(domain, ep, peer)
+            }
+            // The peer has not seen the local attempt; queued operations use this connection.
+            State::Connecting | State::Proving => give_up_attempt(stream, id),
+            State::Requested if proved => give_up_attempt(stream, id),
+            State::Requested => match compare(&peer, &own) {
+                Ordering::Less => return reject("both sides connect, ours counts"),
+                _ => return cross(stream, domain, id, from, header, private),
+            },
+            State::Up | State::Sharing
+                if stream.conns[id].opened_here
+                    && stream.conns[id].own.peer_pid == private.pid
+                    && !proved =>
+            {
+                return reject("already connected");
+            }
+            // Any process of the peer's host can claim a port.
+            State::Up if !proved && stream.conns[id].link.shares_with_living() => {
+                log_warn!(
+                    stream.common.source,
+                    Subsys::EpCtrl,
+                    "{peer}: request of a second process refused: the first shares memory with us and is alive"
+                );
+                return reject("already connected");
+            }
+            // No operation has used it yet.
+            State::Sharing => give_up_attempt(stream, id),
+            State::Up => {
+                // The peer has restarted, or given up the connection that it had opened.
+                stream.disconnect(domain, id, Error::CONNRESET);
+                stream.new_peer(domain, ep, peer)
+            }
+        },
+    };
+    let answer = answer_to(stream, &from, &header, &private);
+    // A peer that has proved its key got the response before.
+    if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
+        return super::connect::connect_failed(stream, domain, id, Error::IO);
+    }
+    if let (Some(key), Some(av)) = (&from.key, domain.ep(ep).av)
+        && stream.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
+    {
+        domain.av_mut(av).keys.note_stranger(peer, key);
+    }
+    let (fd, now) = (from.socket.as_raw_fd(), stream.reactor.now());
+    let conn = &mut stream.conns[id];
+    conn.clock.stop(now);
+    conn.opened_here = false;
+    conn.own.peer_pid = private.pid;
+    conn.session.swap = header.swapped;
+    conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+    conn.session.extended = answer.features & EXTENSIONS != 0;
+    conn.session.refuses = conn.session.extended && stream.common.limits.answers_writes;
+    conn.link = Link::Socket(from.socket);
+    conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
+    conn.session.tx.counter = u8::from(proved);
+    conn.watch = Watch {
+        added: true,
+        read: true,
+        write: false,
+    };
+    if let Err(error) = stream.reactor.add(fd, conn_token(id), true, false) {
+        return stream.disconnect(domain, id, error.into());
+    }
+    super::same_host::settled(stream, domain, id, answer.features);
+}
+
+/// Returns the private data of the response to a request.
+pub(super) fn answer_to(
+    stream: &Stream<Tcp>,
+    from: &Handshake,
+    header: &CmHeader,
+    private: &RdmPrivate,
+) -> RdmPrivate {
+    let mut known = FIREWALL | EXTENSIONS;
+    if !header.swapped && private.features & EXTENSIONS != 0 {
+        known |= super::same_host::shares(stream, from.ep, &from.socket);
+    }
+    private.answer(known, stream.own.pid)
+}
+
+/// Returns the name of the peer that has sent a request, and the local name in the form that the peer sees.
+pub(super) fn names(
+    stream: &Stream<Tcp>,
+    from: &Handshake,
+    private: &RdmPrivate,
+) -> Option<(Addr, Addr)> {
+    let endpoint = stream.eps.get(from.ep)?;
+    let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
+    let mut own = endpoint.local;
+    if own.ip().is_unspecified()
+        && let Ok(local) = from.socket.local()
+    {
+        own.set_ip(local.ip());
+    }
+    Some((with_scope(peer, from.from), addr::canonical(own)))
+}
+
+fn give_up_attempt(stream: &mut Stream<Tcp>, id: usize) -> usize {
+    stream.close_link(id);
+    stream.conns[id].session.state = State::Idle;
+    stream.conns[id].own.sharing = None;
+    id
+}
+
+/// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
+/// after the peer has answered the local request. Some peers, when they find this request together with the answer
+/// to their own, take it for a new connection and close the established one; data sent there would be lost.
+pub(super) fn cross(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    id: usize,
+    from: Handshake,
+    header: CmHeader,
+    private: RdmPrivate,
+) {
+    log_debug!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{}: both sides connect, and its request counts once ours is answered",
+        stream.conns[id].session.peer
+    );
+    let until = stream.reactor.now() + CROSSING;
+    let crossing = Crossing {
+        from,
+        header,
+        private,
+        until,
+    };
+    stream.conns[id].own.crossing = Some(Box::new(crossing));
+    stream.schedule(until, Due::Conn(id));
+    // The answer may have arrived already.
+    super::connect::answered(stream, domain, id);
+}
+
+/// Accepts the request that waited for the end of the local attempt. Returns false if there is none.
+pub(super) fn admit_crossing(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    id: usize,
+) -> bool {
+    let Some(crossing) = stream.conns[id].own.crossing.take() else {
+        return false;
+    };
+    admit(
+        stream,
+        domain,
+        crossing.from,
+        crossing.header,
+        crossing.private,
+    );
+    true
+}
+
+/// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
+pub(super) fn rank_among(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> base::Result<usize> {
+    let own = sys::addr::canonical(stream.ep(ep)?.local);
+    if let Some(rank) = members.iter().position(|member| *member == own) {
+        return Ok(rank);
+    }
+    let rank = own.ip().is_unspecified().then(|| {
+        let ours = netif::addresses();
+        let is_ours = |member: &Addr| {
+            let mut addresses = ours.iter().map(|address| address.addr.ip());
+            member.port() == own.port() && addresses.any(|ip| ip == member.ip())
+        };
+        members.iter().position(is_ours)
+    });
+    rank.flatten().ok_or(Error::INVAL)
 }
 
 /// Adds the interface on which the peer connected to a link-local address.

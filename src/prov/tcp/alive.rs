@@ -5,17 +5,16 @@
 //! The kernel probes idle connections (SO_KEEPALIVE), but not while data is in flight. Therefore, from the first
 //! written byte until everything is acknowledged, a timer checks what the peer has acknowledged. TCP_USER_TIMEOUT is
 //! not suitable: it also ends connections whose peer answers but has no room for a while.
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::time::Duration;
 
-use crate::base::Error;
-use crate::base::log::{Subsys, log_warn};
-use crate::engine::stream::session::State;
-use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::Tcp;
-use crate::sys::socket::Socket;
+use crate::tcp::Tcp;
+use base::Error;
+use base::log::{Subsys, log_warn};
+use stream::session::State;
+use stream::transport::{DomainOf, Due, Stream};
+use sys::socket::Socket;
 
 /// Number of checks within the timeout.
 const LOOKS: u32 = 6;
@@ -29,61 +28,59 @@ pub fn probe_at_rest(socket: &Socket, timeout: Duration) -> io::Result<()> {
     }
 }
 
-impl Stream<Tcp> {
-    #[cold]
-    pub(super) fn watch_peers(&mut self) {
-        let timeout = self.params.set.peer_timeout;
-        // Without a timeout no check is ever due.
-        self.common.watches_peers = true;
-        if !timeout.is_zero() {
-            self.schedule(self.reactor.now() + timeout / LOOKS, Due::Peers);
+#[cold]
+pub(super) fn watch_peers(stream: &mut Stream<Tcp>) {
+    let timeout = stream.params.set.peer_timeout;
+    // Without a timeout no check is ever due.
+    stream.common.watches_peers = true;
+    if !timeout.is_zero() {
+        stream.schedule(stream.reactor.now() + timeout / LOOKS, Due::Peers);
+    }
+}
+
+/// Disconnects peers that have not acknowledged anything for too long.
+#[cold]
+pub(super) fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
+    let (now, timeout) = (stream.reactor.now(), stream.params.set.peer_timeout);
+    let (mut silent, mut any) = (Vec::new(), false);
+    for (id, conn) in &mut stream.conns {
+        let Some(socket) = conn
+            .link
+            .socket()
+            .filter(|_| conn.session.state == State::Up)
+        else {
+            continue;
+        };
+        let Some(since_answer) = socket.unanswered() else {
+            conn.unanswered = None;
+            continue;
+        };
+        any = true;
+        let first = *conn.unanswered.get_or_insert(now);
+        let waited = now.saturating_duration_since(first);
+        if since_answer < waited {
+            conn.unanswered = Some(now);
+        } else if waited >= timeout {
+            silent.push(id);
         }
     }
-
-    /// Disconnects peers that have not acknowledged anything for too long.
-    #[cold]
-    pub(super) fn check_peers(&mut self, domain: &mut DomainOf<Tcp>) {
-        let (now, timeout) = (self.reactor.now(), self.params.set.peer_timeout);
-        let (mut silent, mut any) = (Vec::new(), false);
-        for (id, conn) in &mut self.conns {
-            let Some(socket) = conn
-                .link
-                .socket()
-                .filter(|_| conn.session.state == State::Up)
-            else {
-                continue;
-            };
-            let Some(since_answer) = socket.unanswered() else {
-                conn.unanswered = None;
-                continue;
-            };
-            any = true;
-            let first = *conn.unanswered.get_or_insert(now);
-            let waited = now.saturating_duration_since(first);
-            if since_answer < waited {
-                conn.unanswered = Some(now);
-            } else if waited >= timeout {
-                silent.push(id);
-            }
-        }
-        for id in silent {
-            // The loss of one peer may have ended the connection to another.
-            let Some(conn) = self.conns.get_mut(id) else {
-                continue;
-            };
-            conn.session.is_reported = true;
-            log_warn!(
-                self.common.source,
-                Subsys::EpData,
-                "{}: nothing was acknowledged for {} s: the connection is given up",
-                conn.session.peer,
-                timeout.as_secs_f32()
-            );
-            self.disconnect(domain, id, Error::TIMEDOUT);
-        }
-        self.common.watches_peers = false;
-        if any {
-            self.watch_peers();
-        }
+    for id in silent {
+        // The loss of one peer may have ended the connection to another.
+        let Some(conn) = stream.conns.get_mut(id) else {
+            continue;
+        };
+        conn.session.is_reported = true;
+        log_warn!(
+            stream.common.source,
+            Subsys::EpData,
+            "{}: nothing was acknowledged for {} s: the connection is given up",
+            conn.session.peer,
+            timeout.as_secs_f32()
+        );
+        stream.disconnect(domain, id, Error::TIMEDOUT);
+    }
+    stream.common.watches_peers = false;
+    if any {
+        watch_peers(stream);
     }
 }

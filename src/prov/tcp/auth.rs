@@ -8,17 +8,14 @@
 //!
 //! HMAC and SHA-256 come from RustCrypto: pure Rust, tested against the standards' vectors, constant time. An endpoint
 //! without a key never uses this module.
-#![forbid(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-use crate::engine::auth::Key;
-use crate::engine::stream::proto::{
-    AuthOp, BASE_HEADER, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth,
-};
+use engine::auth::Key;
+use stream::proto::{AuthOp, BASE_HEADER, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth};
 
 /// 32 bytes that were never used before.
 pub type Nonce = [u8; PROOF];

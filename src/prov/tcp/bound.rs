@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Sockets bound to an address: those of listeners, and of endpoints that connect from it. fi_setname in fi_cm(3).
-#![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
 
-use crate::base::log::{Subsys, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::prov::tcp::exchange::process_id;
-use crate::prov::tcp::site::Site;
-use crate::sys::addr;
-use crate::sys::socket::Socket;
+use crate::tcp::exchange::process_id;
+use crate::tcp::site::Site;
+use base::log::{Subsys, log_warn};
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use sys::addr;
+use sys::socket::Socket;
 
 /// Returns a bound socket for a listener, with a port from the range of the settings.
 pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Runs jobs in a thread after a delay, because the application may never make another call. The thread ends when there
 //! are no jobs left.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::io;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::sys::ask_signal::keep_loaded;
-use crate::sys::fork::Birth;
-use crate::sys::thread;
+use sys::ask_signal::keep_loaded;
+use sys::fork::Birth;
+use sys::thread;
 
 type Run = Box<dyn FnOnce() + Send>;
 

@@ -1,29 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: opening, naming. No bytes of frames.
-#![forbid(unsafe_code)]
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 
-use crate::abi::*;
-use crate::base::info::{Info, ip};
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::log::{Subsys, log_info};
-use crate::base::{Caps, Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::auth::Key;
-use crate::engine::strangers::Strangers;
-use crate::engine::stream::ep::Ep;
-use crate::engine::stream::progress::listener_token;
-use crate::engine::stream::{Net, Stream};
-use crate::engine::unreachable::Unreachable;
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::pep::take_bound;
-use crate::prov::tcp::request::Claim;
-use crate::prov::tcp::site::Site;
-use crate::sys::addr;
-use crate::sys::socket::{BACKLOG, Socket};
+use crate::tcp::Tcp;
+use crate::tcp::bound::{any_address, bind, new_name, rebind};
+use crate::tcp::pep::take_bound;
+use crate::tcp::request::Claim;
+use crate::tcp::site::Site;
+use abi::*;
+use base::info::{Info, ip};
+use base::iovec::IOV_LIMIT;
+use base::log::{Subsys, log_info};
+use base::{Caps, Error, Result};
+use engine::address::ip::Addr;
+use engine::auth::Key;
+use engine::strangers::Strangers;
+use engine::unreachable::Unreachable;
+use stream::ep::Ep;
+use stream::progress::listener_token;
+use stream::{Net, Stream};
+use sys::addr;
+use sys::socket::{BACKLOG, Socket};
 
 /// State of an endpoint in addition to its peers.
 pub struct Own {
@@ -53,166 +52,165 @@ pub fn nodelay(site: &Site) -> bool {
     site.set.nodelay.unwrap_or(true)
 }
 
-impl Stream<Tcp> {
-    pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result {
-        let rdm = match fi_ep_type(info.ep.ep_type) {
-            FI_EP_RDM => true,
-            FI_EP_MSG => false,
-            FI_EP_DGRAM if self.params.datagrams => {
-                if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
-                    return Err(Error::INVAL);
-                }
-                true
+pub(super) fn open_endpoint(stream: &mut Stream<Tcp>, ep: usize, info: &Info) -> Result {
+    let rdm = match fi_ep_type(info.ep.ep_type) {
+        FI_EP_RDM => true,
+        FI_EP_MSG => false,
+        FI_EP_DGRAM if stream.params.datagrams => {
+            if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
+                return Err(Error::INVAL);
             }
-            FI_EP_DGRAM => return Err(Error::NOSYS),
-            _ => return Err(Error::INVAL),
-        };
-        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
-        if info.tx.size > MAX_QUEUE
-            || info.rx.size > MAX_QUEUE
-            || info.tx.inject_size > self.params.set.max_inject
-            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
-        {
-            return Err(Error::INVAL);
+            true
         }
-        let given = |bytes: &Option<Vec<u8>>| match bytes {
-            None => Ok(None),
-            Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
-        };
-        let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
-        let key = Key::given(size, key, None, <Tcp as Net>::AUTH_KEY_SIZE)?;
-        let v6 = info.addr_format == FI_SOCKADDR_IN6;
-        let mut local = given(&info.src_addr)?;
-        let dest = given(&info.dest_addr)?;
-        if rdm && local.is_none() {
-            local = ip::own_address(info, self.params.set.iface.as_deref());
+        FI_EP_DGRAM => return Err(Error::NOSYS),
+        _ => return Err(Error::INVAL),
+    };
+    let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+    if info.tx.size > MAX_QUEUE
+        || info.rx.size > MAX_QUEUE
+        || info.tx.inject_size > stream.params.set.max_inject
+        || iovs.iter().any(|&limit| limit > IOV_LIMIT)
+    {
+        return Err(Error::INVAL);
+    }
+    let given = |bytes: &Option<Vec<u8>>| match bytes {
+        None => Ok(None),
+        Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
+    };
+    let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
+    let key = Key::given(size, key, None, <Tcp as Net>::AUTH_KEY_SIZE)?;
+    let v6 = info.addr_format == FI_SOCKADDR_IN6;
+    let mut local = given(&info.src_addr)?;
+    let dest = given(&info.dest_addr)?;
+    if rdm && local.is_none() {
+        local = ip::own_address(info, stream.params.set.iface.as_deref());
+    }
+    let (mut request, mut bound) = (None, None);
+    match info.handle {
+        0 => {}
+        _ if rdm => return Err(Error::INVAL),
+        handle => match take_bound(handle) {
+            Some(socket) => bound = Some(socket?),
+            None => request = Some(Claim::new(handle)?),
+        },
+    }
+    let mut endpoint: Ep<Tcp> = Ep {
+        rdm,
+        local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
+        listener: None,
+        peers: Vec::new(),
+        by_addr: HashMap::new(),
+        receive_only: HashMap::new(),
+        unreachable: Unreachable::new(),
+        strangers: Strangers::new(),
+        conn: None,
+        own: Own {
+            dest,
+            nodelay: nodelay(&stream.params),
+            firewalled: stream.params.set.firewall_addr,
+            shares: stream.params.set.shared_memory,
+            request,
+            has_port: bound.is_some(),
+            bound,
+            keys: key.map(|key| vec![key]),
+            keys_of_av: false,
+        },
+    };
+    if rdm {
+        let listener = bind(&stream.params, endpoint.local)?;
+        // Listening reserves the port, so the name that peers get now stays valid.
+        listener.listen(BACKLOG)?;
+        endpoint.local = listener.local()?;
+        endpoint.listener = Some(listener);
+    } else if let Some(request) = &endpoint.own.request {
+        endpoint.local = request.local();
+    } else {
+        if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
+            endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
+            endpoint.own.has_port = true;
         }
-        let (mut request, mut bound) = (None, None);
-        match info.handle {
-            0 => {}
-            _ if rdm => return Err(Error::INVAL),
-            handle => match take_bound(handle) {
-                Some(socket) => bound = Some(socket?),
-                None => request = Some(Claim::new(handle)?),
-            },
+        if let Some(bound) = &endpoint.own.bound {
+            endpoint.local = bound.local()?;
         }
-        let mut endpoint: Ep<Tcp> = Ep {
-            rdm,
-            local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
-            listener: None,
-            peers: Vec::new(),
-            by_addr: HashMap::new(),
-            receive_only: HashMap::new(),
-            unreachable: Unreachable::new(),
-            strangers: Strangers::new(),
-            conn: None,
-            own: Own {
-                dest,
-                nodelay: nodelay(&self.params),
-                firewalled: self.params.set.firewall_addr,
-                shares: self.params.set.shared_memory,
-                request,
-                has_port: bound.is_some(),
-                bound,
-                keys: key.map(|key| vec![key]),
-                keys_of_av: false,
-            },
-        };
-        if rdm {
-            let listener = bind(&self.params, endpoint.local)?;
-            // Listening reserves the port, so the name that peers get now stays valid.
+    }
+    log_info!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{} endpoint {ep} on {}",
+        if rdm { "RDM" } else { "MSG" },
+        endpoint.local
+    );
+    stream.eps.insert(ep, endpoint);
+    Ok(())
+}
+
+pub(super) fn enable_endpoint(stream: &mut Stream<Tcp>, ep: usize) -> Result {
+    let endpoint = stream.eps.get(ep).ok_or(Error::INVAL)?;
+    if let Some(listener) = &endpoint.listener {
+        stream
+            .reactor
+            .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
+    }
+    Ok(())
+}
+
+pub(super) fn rename_endpoint(stream: &mut Stream<Tcp>, ep: usize, bytes: &[u8]) -> Result {
+    let site = stream.params.clone();
+    let endpoint = stream.ep_mut(ep)?;
+    let addr = new_name(bytes, &endpoint.local)?;
+    if endpoint.rdm {
+        let listen = |addr| {
+            let listener = bind(&site, addr)?;
             listener.listen(BACKLOG)?;
-            endpoint.local = listener.local()?;
-            endpoint.listener = Some(listener);
-        } else if let Some(request) = &endpoint.own.request {
-            endpoint.local = request.local();
-        } else {
-            if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
-                endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
-                endpoint.own.has_port = true;
-            }
-            if let Some(bound) = &endpoint.own.bound {
-                endpoint.local = bound.local()?;
-            }
-        }
-        log_info!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{} endpoint {ep} on {}",
-            if rdm { "RDM" } else { "MSG" },
-            endpoint.local
-        );
-        self.eps.insert(ep, endpoint);
-        Ok(())
+            Ok(listener)
+        };
+        return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
     }
-
-    pub(super) fn enable_endpoint(&mut self, ep: usize) -> Result {
-        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
-        if let Some(listener) = &endpoint.listener {
-            self.reactor
-                .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
-        }
-        Ok(())
+    // An endpoint that accepts a request has the address at which the request arrived.
+    if endpoint.own.request.is_some() || endpoint.conn.is_some() {
+        return Err(Error::OPBADSTATE);
     }
-
-    pub(super) fn rename_endpoint(&mut self, ep: usize, bytes: &[u8]) -> Result {
-        let site = self.params.clone();
-        let endpoint = self.ep_mut(ep)?;
-        let addr = new_name(bytes, &endpoint.local)?;
-        if endpoint.rdm {
-            let listen = |addr| {
-                let listener = bind(&site, addr)?;
-                listener.listen(BACKLOG)?;
-                Ok(listener)
-            };
-            return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
-        }
-        // An endpoint that accepts a request has the address at which the request arrived.
-        if endpoint.own.request.is_some() || endpoint.conn.is_some() {
-            return Err(Error::OPBADSTATE);
-        }
-        if addr.port() == 0 {
-            (endpoint.own.bound, endpoint.own.has_port) = (None, false);
-            endpoint.local = addr;
-            return Ok(());
-        }
-        let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
-        rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)?;
-        endpoint.own.has_port = true;
-        Ok(())
+    if addr.port() == 0 {
+        (endpoint.own.bound, endpoint.own.has_port) = (None, false);
+        endpoint.local = addr;
+        return Ok(());
     }
+    let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
+    rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)?;
+    endpoint.own.has_port = true;
+    Ok(())
+}
 
-    pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {
-        let endpoint = self.ep(ep)?;
-        if endpoint.rdm {
-            return Err(Error::NOSYS);
-        }
-        let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-        Ok(addr::to_bytes(&self.conns[conn].session.peer))
+pub(super) fn peer_name(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
+    let endpoint = stream.ep(ep)?;
+    if endpoint.rdm {
+        return Err(Error::NOSYS);
     }
+    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
+    Ok(addr::to_bytes(&stream.conns[conn].session.peer))
+}
 
-    /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and no socket of its own.
-    pub(super) fn socket_of(&self, ep: usize) -> Result<RawFd> {
-        let endpoint = self.ep(ep)?;
-        if endpoint.rdm {
-            return Err(Error::NOSYS);
-        }
-        let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-        self.conns[conn].link.fd().ok_or(Error::NOTCONN)
+/// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and no socket of its own.
+pub(super) fn socket_of(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
+    let endpoint = stream.ep(ep)?;
+    if endpoint.rdm {
+        return Err(Error::NOSYS);
     }
+    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
+    stream.conns[conn].link.fd().ok_or(Error::NOTCONN)
+}
 
-    /// Ends the handshakes that a closed endpoint has not finished.
-    pub(super) fn send_away(&mut self, ep: usize) {
-        let waiting: Vec<usize> = self
-            .own
-            .handshakes
-            .iter()
-            .filter(|(_, handshake)| handshake.ep == ep)
-            .map(|(id, _)| id)
-            .collect();
-        for id in waiting {
-            self.drop_handshake(id);
-        }
+/// Ends the handshakes that a closed endpoint has not finished.
+pub(super) fn send_away(stream: &mut Stream<Tcp>, ep: usize) {
+    let waiting: Vec<usize> = stream
+        .own
+        .handshakes
+        .iter()
+        .filter(|(_, handshake)| handshake.ep == ep)
+        .map(|(id, _)| id)
+        .collect();
+    for id in waiting {
+        super::accept::drop_handshake(stream, id);
     }
 }
 

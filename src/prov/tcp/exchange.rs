@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The connection messages at the start of each stream, read from and written to a socket: docs/wire/tcp.md.
-#![forbid(unsafe_code)]
 
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use crate::engine::stream::proto::{
-    CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, decode_cm, encode_cm,
-};
-use crate::sys::socket::{Moved, Socket};
+use stream::proto::{CM_HEADER, CmHeader, CmKind, MAX_PRIVATE, decode_cm, encode_cm};
+use sys::socket::{Moved, Socket};
 
 /// A connection message that is being read.
 pub enum Exchange {

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The fabric object of tcp, and of other providers over its transport: fi_fabric(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 
-use crate::abi;
-use crate::base::Result;
-use crate::base::info::FabricAttr;
-use crate::engine::fabric::Fabric;
-use crate::engine::stream::{Net, Stream};
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::site::Site;
-use crate::prov::{Alias, Backing};
+use crate::tcp::Tcp;
+use crate::tcp::site::Site;
+use crate::{Alias, Backing};
+use base::Result;
+use base::info::FabricAttr;
+use engine::fabric::Fabric;
+use stream::{Net, Stream};
 
 pub fn open(
     site: Site,

@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! State of a connection before it is up: an accepted socket whose request is arriving, and the proofs of authorization
 //! keys. docs/wire/tcp.md.
-#![forbid(unsafe_code)]
 
 use std::cmp::Ordering;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use crate::engine::address::ip::Addr;
-use crate::engine::auth::Key;
-use crate::engine::half_open::HasSocket;
-use crate::engine::stream::proto::{CmHeader, RdmPrivate};
-use crate::prov::tcp::auth::Prover;
-use crate::sys::socket::Socket;
+use crate::tcp::auth::Prover;
+use engine::address::ip::Addr;
+use engine::auth::Key;
+use engine::half_open::HasSocket;
+use stream::proto::{CmHeader, RdmPrivate};
+use sys::socket::Socket;
 
 /// An accepted socket whose request is arriving.
 pub struct Handshake {

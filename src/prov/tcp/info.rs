@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What tcp offers: capabilities, limits and defaults of its endpoints, as data; fi_tcp(7).
-#![forbid(unsafe_code)]
 
 use super::params::Params;
 use super::{SOURCE, Tcp};
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use abi::*;
+use base::flags::flags;
+use base::info::{
     AFTER_READS, ALL_TAG_BITS, Answer, Asked, DomainAttr, EpAttr, FabricAttr, Hints, Info,
     Prototype, Query, RxAttr, TxAttr, ip, offer_contexts, select, with_all,
 };
-use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
-use crate::engine::stream::Net;
-use crate::engine::stream::proto::MAX_CONTEXTS;
-use crate::ffi::ops::wr::record::set_sizes;
+use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use object::ops::wr::record::set_sizes;
+use stream::Net;
+use stream::proto::MAX_CONTEXTS;
 
 #[cfg(test)]
 mod tests;

@@ -4,30 +4,27 @@
 //! docs/wire/tcp.md.
 //!
 //! A connection that an RDM endpoint accepts replaces nothing before its proof: until then it is only a socket.
-#![forbid(unsafe_code)]
 
 use core::cmp::Ordering;
 use std::os::fd::AsRawFd;
 
-use crate::abi::FI_CONNECTED;
-use crate::base::log::{Subsys, log_info, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::auth::Key;
-use crate::engine::stream::ep::Ep;
-use crate::engine::stream::progress::handshake_token;
-use crate::engine::stream::proto::{
-    CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, private_of,
-};
-use crate::engine::stream::session::State;
-use crate::engine::stream::transport::{DomainOf, Due, Stream};
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::auth::{Context, Outcome, Prover};
-use crate::prov::tcp::exchange::{write_exchange, write_whole};
-use crate::prov::tcp::handshake::{Auth, Handshake, Pending, compare};
-use crate::prov::tcp::request::Accepted;
-use crate::sys::random::unpredictable;
-use crate::sys::socket::{Moved, Socket};
+use crate::tcp::Tcp;
+use crate::tcp::auth::{Context, Outcome, Prover};
+use crate::tcp::exchange::{write_exchange, write_whole};
+use crate::tcp::handshake::{Auth, Handshake, Pending, compare};
+use crate::tcp::request::Accepted;
+use abi::FI_CONNECTED;
+use base::log::{Subsys, log_info, log_warn};
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use engine::auth::Key;
+use stream::ep::Ep;
+use stream::progress::handshake_token;
+use stream::proto::{CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, private_of};
+use stream::session::State;
+use stream::transport::{DomainOf, Due, Stream};
+use sys::random::unpredictable;
+use sys::socket::{Moved, Socket};
 
 pub const REFUSED_FOR_KEYS: &str =
     "it refuses this endpoint's authorization key, or the want of one";
@@ -85,289 +82,291 @@ fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
     }
 }
 
-impl Stream<Tcp> {
-    /// Continues after the peer has accepted the request. `keyed`: the peer's endpoint has a key.
-    #[cold]
-    pub(super) fn prove(&mut self, domain: &mut DomainOf<Tcp>, id: usize, keyed: bool) {
-        let conn = &mut self.conns[id];
-        match &conn.own.auth {
-            None => return self.key_refused(domain, id, PEER_HAS_ONE),
-            Some(_) if !keyed || !conn.session.extended => {
-                return self.key_refused(domain, id, PEER_HAS_NONE);
-            }
-            Some(_) => {}
+/// Continues after the peer has accepted the request. `keyed`: the peer's endpoint has a key.
+#[cold]
+pub(super) fn prove(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, keyed: bool) {
+    let conn = &mut stream.conns[id];
+    match &conn.own.auth {
+        None => return key_refused(stream, domain, id, PEER_HAS_ONE),
+        Some(_) if !keyed || !conn.session.extended => {
+            return key_refused(stream, domain, id, PEER_HAS_NONE);
         }
-        match self.begin_proof(domain, id) {
-            Ok(()) => self.rewatch(id, true, false),
-            Err(Error::KEYREJECTED) => self.key_refused(domain, id, NO_KEY_FOR_IT),
-            Err(error) => self.connect_failed(domain, id, error),
-        }
+        Some(_) => {}
     }
-
-    fn begin_proof(&mut self, domain: &DomainOf<Tcp>, id: usize) -> Result {
-        let conn = &mut self.conns[id];
-        let endpoint = self.eps.get(conn.session.ep).ok_or(Error::INVAL)?;
-        let keys = keys_for(domain, conn.session.ep, endpoint, &conn.session.peer);
-        let key = keys.first().ok_or(Error::KEYREJECTED)?;
-        let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
-            return Err(Error::IO);
-        };
-        let request = std::mem::take(&mut auth.request);
-        let context = Context::new(
-            socket.local()?,
-            socket.peer()?,
-            &request,
-            &conn.own.exchange,
-        );
-        let nonce = unpredictable()?;
-        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.session.swap);
-        auth.prover = Some(prover);
-        conn.session.state = State::Proving;
-        match write_whole(socket, &hello) {
-            true => Ok(()),
-            false => Err(Error::IO),
-        }
+    match begin_proof(stream, domain, id) {
+        Ok(()) => stream.rewatch(id, true, false),
+        Err(Error::KEYREJECTED) => key_refused(stream, domain, id, NO_KEY_FOR_IT),
+        Err(error) => super::connect::connect_failed(stream, domain, id, error),
     }
+}
 
-    /// Handles an event of a connection whose peer has not proved its key yet.
-    #[cold]
-    pub(super) fn proving(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let conn = &mut self.conns[id];
-        let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
-        let (Some(socket), Some(prover)) = (conn.link.socket(), prover) else {
+fn begin_proof(stream: &mut Stream<Tcp>, domain: &DomainOf<Tcp>, id: usize) -> Result {
+    let conn = &mut stream.conns[id];
+    let endpoint = stream.eps.get(conn.session.ep).ok_or(Error::INVAL)?;
+    let keys = keys_for(domain, conn.session.ep, endpoint, &conn.session.peer);
+    let key = keys.first().ok_or(Error::KEYREJECTED)?;
+    let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
+        return Err(Error::IO);
+    };
+    let request = std::mem::take(&mut auth.request);
+    let context = Context::new(
+        socket.local()?,
+        socket.peer()?,
+        &request,
+        &conn.own.exchange,
+    );
+    let nonce = unpredictable()?;
+    let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.session.swap);
+    auth.prover = Some(prover);
+    conn.session.state = State::Proving;
+    match write_whole(socket, &hello) {
+        true => Ok(()),
+        false => Err(Error::IO),
+    }
+}
+
+/// Handles an event of a connection whose peer has not proved its key yet.
+#[cold]
+pub(super) fn proving(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let conn = &mut stream.conns[id];
+    let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
+    let (Some(socket), Some(prover)) = (conn.link.socket(), prover) else {
+        return;
+    };
+    match poll(socket, prover) {
+        Poll::Wait => {}
+        Poll::Ended => {
+            log_info!(
+                stream.common.source,
+                Subsys::EpCtrl,
+                "{} has gone without a proof of its authorization key",
+                conn.session.peer
+            );
+            super::connect::connect_failed(stream, domain, id, Error::CONNREFUSED);
+        }
+        Poll::Refused(why) => key_refused(stream, domain, id, why),
+        Poll::Proved(key) => proved(stream, domain, id, key),
+    }
+}
+
+fn proved(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, key: Key) {
+    let conn = &mut stream.conns[id];
+    let rdm = stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
+    conn.own.auth = Some(Box::new(Auth::proved(key)));
+    // Number of frames sent so far.
+    conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
+    let private = private_of(&conn.own.exchange).to_vec();
+    let agreed = super::connect::agreed(stream, id);
+    super::same_host::settled(stream, domain, id, agreed);
+    if !rdm {
+        super::msg::cm_event(stream, domain, id, FI_CONNECTED, &private);
+    }
+}
+
+/// Ends a connection because the two keys differ or one side has none: a later attempt would not succeed either.
+#[cold]
+pub(super) fn key_refused(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    id: usize,
+    why: &str,
+) {
+    let conn = &mut stream.conns[id];
+    let peer = conn.session.peer;
+    log_warn!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer}: no connection: {why}"
+    );
+    conn.own.auth = None;
+    if stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
+        return stream.disconnect(domain, id, Error::KEYREJECTED);
+    }
+    super::msg::msg_failed(
+        stream,
+        domain,
+        id,
+        Error::KEYREJECTED,
+        Error::KEYREJECTED,
+        Vec::new(),
+    );
+}
+
+/// MSG: checks whether a request fits the endpoint that accepts it, and refuses it if not.
+pub(super) fn check_key(stream: &Stream<Tcp>, ep: usize, request: &Accepted) -> Result {
+    let why = match (stream.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
+        (true, false) => PEER_HAS_NONE,
+        (false, true) => PEER_HAS_ONE,
+        _ => return Ok(()),
+    };
+    let peer = request.from();
+    log_warn!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer}: request refused: {why}"
+    );
+    request.refuse_key();
+    Err(Error::KEYREJECTED)
+}
+
+/// MSG: returns the prover that a keyed endpoint needs to accept this request with this response.
+pub(super) fn accept_proof(
+    stream: &Stream<Tcp>,
+    ep: usize,
+    request: &Accepted,
+    response: &[u8],
+) -> Result<Option<Box<Auth>>> {
+    let Some(keys) = &stream.ep(ep)?.own.keys else {
+        return Ok(None);
+    };
+    let prover = request.prover(keys, response)?;
+    Ok(Some(Box::new(Auth::by(prover))))
+}
+
+/// Whether a request at an RDM endpoint involves a key on either side.
+pub(super) fn asks_for_key(stream: &Stream<Tcp>, from: &Handshake, header: &CmHeader) -> bool {
+    let keyed = stream
+        .eps
+        .get(from.ep)
+        .is_some_and(|ep| ep.own.keys.is_some());
+    from.key.is_none() && (keyed || header.keyed)
+}
+
+/// RDM: answers a request that involves a key. `admit` continues after the peer has proved its key.
+#[cold]
+pub(super) fn invite(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    mut from: Handshake,
+    header: CmHeader,
+    private: RdmPrivate,
+) {
+    let Some((peer, own)) = super::accept::names(stream, &from, &private) else {
+        return;
+    };
+    let Some(endpoint) = stream.eps.get(from.ep) else {
+        return;
+    };
+    let echo = private_of(&from.exchange);
+    let keys = match (&endpoint.own.keys, header.keyed) {
+        (Some(_), true) if private.features & EXTENSIONS != 0 => {
+            keys_for(domain, from.ep, endpoint, &peer)
+        }
+        (keys, _) => {
+            let why = if keys.is_some() {
+                PEER_HAS_NONE
+            } else {
+                PEER_HAS_ONE
+            };
+            log_warn!(
+                stream.common.source,
+                Subsys::EpCtrl,
+                "{peer}: request refused: {why}"
+            );
+            write_whole(&from.socket, &encode_cm(CmKind::Reject, echo, false, true));
             return;
-        };
-        match poll(socket, prover) {
-            Poll::Wait => {}
-            Poll::Ended => {
-                log_info!(
-                    self.common.source,
-                    Subsys::EpCtrl,
-                    "{} has gone without a proof of its authorization key",
-                    conn.session.peer
-                );
-                self.connect_failed(domain, id, Error::CONNREFUSED);
-            }
-            Poll::Refused(why) => self.key_refused(domain, id, why),
-            Poll::Proved(key) => self.proved(domain, id, key),
         }
-    }
-
-    fn proved(&mut self, domain: &mut DomainOf<Tcp>, id: usize, key: Key) {
-        let conn = &mut self.conns[id];
-        let rdm = self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
-        conn.own.auth = Some(Box::new(Auth::proved(key)));
-        // Number of frames sent so far.
-        conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
-        let private = private_of(&conn.own.exchange).to_vec();
-        let agreed = self.agreed(id);
-        self.settled(domain, id, agreed);
-        if !rdm {
-            self.cm_event(domain, id, FI_CONNECTED, &private);
-        }
-    }
-
-    /// Ends a connection because the two keys differ or one side has none: a later attempt would not succeed either.
-    #[cold]
-    pub(super) fn key_refused(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-        let conn = &mut self.conns[id];
-        let peer = conn.session.peer;
-        log_warn!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{peer}: no connection: {why}"
-        );
-        conn.own.auth = None;
-        if self.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
-            return self.disconnect(domain, id, Error::KEYREJECTED);
-        }
-        self.msg_failed(
-            domain,
-            id,
-            Error::KEYREJECTED,
-            Error::KEYREJECTED,
-            Vec::new(),
-        );
-    }
-
-    /// MSG: checks whether a request fits the endpoint that accepts it, and refuses it if not.
-    pub(super) fn check_key(&self, ep: usize, request: &Accepted) -> Result {
-        let why = match (self.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
-            (true, false) => PEER_HAS_NONE,
-            (false, true) => PEER_HAS_ONE,
-            _ => return Ok(()),
-        };
-        let peer = request.from();
-        log_warn!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{peer}: request refused: {why}"
-        );
-        request.refuse_key();
-        Err(Error::KEYREJECTED)
-    }
-
-    /// MSG: returns the prover that a keyed endpoint needs to accept this request with this response.
-    pub(super) fn accept_proof(
-        &self,
-        ep: usize,
-        request: &Accepted,
-        response: &[u8],
-    ) -> Result<Option<Box<Auth>>> {
-        let Some(keys) = &self.ep(ep)?.own.keys else {
-            return Ok(None);
-        };
-        let prover = request.prover(keys, response)?;
-        Ok(Some(Box::new(Auth::by(prover))))
-    }
-
-    /// Whether a request at an RDM endpoint involves a key on either side.
-    pub(super) fn asks_for_key(&self, from: &Handshake, header: &CmHeader) -> bool {
-        let keyed = self
-            .eps
-            .get(from.ep)
-            .is_some_and(|ep| ep.own.keys.is_some());
-        from.key.is_none() && (keyed || header.keyed)
-    }
-
-    /// RDM: answers a request that involves a key. `admit` continues after the peer has proved its key.
-    #[cold]
-    pub(super) fn invite(
-        &mut self,
-        domain: &mut DomainOf<Tcp>,
-        mut from: Handshake,
-        header: CmHeader,
-        private: RdmPrivate,
-    ) {
-        let Some((peer, own)) = self.names(&from, &private) else {
+    };
+    if let Some(&id) = endpoint.by_addr.get(&peer)
+        && peer != own
+    {
+        let conn = &stream.conns[id];
+        let taken = matches!(
+            conn.session.state,
+            State::Proving | State::Sharing | State::Up
+        ) && conn.opened_here
+            && conn.own.peer_pid == private.pid;
+        // Any process can claim to be this peer, so even a request that takes precedence changes nothing before its
+        // proof. The proof may start at once: peers with a key can read the answer to their own request before the
+        // local request's.
+        let ours = conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
+        if ours || taken {
+            write_exchange(&from.socket, CmKind::Reject, echo, false);
             return;
-        };
-        let Some(endpoint) = self.eps.get(from.ep) else {
+        }
+    }
+    let answer = super::accept::answer_to(stream, &from, &header, &private);
+    let response = encode_cm(CmKind::Response, &answer.encode(), false, true);
+    match pending(&from, keys, header, private, &response) {
+        Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),
+        Ok(_) => return,
+        Err(error) => {
+            log_warn!(
+                stream.common.source,
+                Subsys::EpCtrl,
+                "{peer}: request dropped: {error:?}"
+            );
             return;
-        };
-        let echo = private_of(&from.exchange);
-        let keys = match (&endpoint.own.keys, header.keyed) {
-            (Some(_), true) if private.features & EXTENSIONS != 0 => {
-                keys_for(domain, from.ep, endpoint, &peer)
-            }
-            (keys, _) => {
-                let why = if keys.is_some() {
-                    PEER_HAS_NONE
-                } else {
-                    PEER_HAS_ONE
-                };
-                log_warn!(
-                    self.common.source,
-                    Subsys::EpCtrl,
-                    "{peer}: request refused: {why}"
-                );
-                write_whole(&from.socket, &encode_cm(CmKind::Reject, echo, false, true));
-                return;
-            }
-        };
-        if let Some(&id) = endpoint.by_addr.get(&peer)
-            && peer != own
-        {
-            let conn = &self.conns[id];
-            let taken = matches!(
-                conn.session.state,
-                State::Proving | State::Sharing | State::Up
-            ) && conn.opened_here
-                && conn.own.peer_pid == private.pid;
-            // Any process can claim to be this peer, so even a request that takes precedence changes nothing before its
-            // proof. The proof may start at once: peers with a key can read the answer to their own request before the
-            // local request's.
-            let ours =
-                conn.session.state == State::Requested && compare(&peer, &own) == Ordering::Less;
-            if ours || taken {
-                write_exchange(&from.socket, CmKind::Reject, echo, false);
-                return;
-            }
-        }
-        let answer = self.answer_to(&from, &header, &private);
-        let response = encode_cm(CmKind::Response, &answer.encode(), false, true);
-        match self.pending(&from, keys, header, private, &response) {
-            Ok(pending) if write_whole(&from.socket, &response) => from.pending = Some(pending),
-            Ok(_) => return,
-            Err(error) => {
-                log_warn!(
-                    self.common.source,
-                    Subsys::EpCtrl,
-                    "{peer}: request dropped: {error:?}"
-                );
-                return;
-            }
-        }
-        let limit = self.params.set.conn_timeout;
-        from.deadline = self.reactor.now() + limit;
-        let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
-        let id = self.own.handshakes.insert(from);
-        match self.reactor.add(fd, handshake_token(id), true, false) {
-            Ok(()) => self.schedule(deadline, Due::Handshake(id)),
-            Err(_) => drop(self.own.handshakes.remove(id)),
         }
     }
-
-    fn pending(
-        &self,
-        from: &Handshake,
-        keys: Vec<Key>,
-        header: CmHeader,
-        private: RdmPrivate,
-        response: &[u8],
-    ) -> Result<Box<Pending>> {
-        let local = from.socket.local()?;
-        let context = Context::new(from.from, local, &from.exchange, response);
-        let prover = Prover::accepting(keys, context, unpredictable()?, header.swapped);
-        Ok(Box::new(Pending {
-            header,
-            private,
-            prover,
-        }))
+    let limit = stream.params.set.conn_timeout;
+    from.deadline = stream.reactor.now() + limit;
+    let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
+    let id = stream.own.handshakes.insert(from);
+    match stream.reactor.add(fd, handshake_token(id), true, false) {
+        Ok(()) => stream.schedule(deadline, Due::Handshake(id)),
+        Err(_) => drop(stream.own.handshakes.remove(id)),
     }
+}
 
-    /// Handles an event of a socket whose peer has not proved its key yet.
-    #[cold]
-    pub(super) fn invited(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let handshake = &mut self.own.handshakes[id];
-        let Some(pending) = &mut handshake.pending else {
-            return;
-        };
-        match poll(&handshake.socket, &mut pending.prover) {
-            Poll::Wait => {}
-            Poll::Proved(key) => {
-                let (header, private) = (pending.header, pending.private);
-                let mut handshake = self.own.handshakes.remove(id);
-                self.reactor.remove(handshake.socket.as_raw_fd());
-                handshake.pending = None;
-                handshake.key = Some(key);
-                self.admit(domain, handshake, header, private);
-            }
-            Poll::Refused(why) => self.uninvite(id, why),
-            Poll::Ended => self.uninvite(id, "it has gone without a proof of its key"),
+fn pending(
+    from: &Handshake,
+    keys: Vec<Key>,
+    header: CmHeader,
+    private: RdmPrivate,
+    response: &[u8],
+) -> Result<Box<Pending>> {
+    let local = from.socket.local()?;
+    let context = Context::new(from.from, local, &from.exchange, response);
+    let prover = Prover::accepting(keys, context, unpredictable()?, header.swapped);
+    Ok(Box::new(Pending {
+        header,
+        private,
+        prover,
+    }))
+}
+
+/// Handles an event of a socket whose peer has not proved its key yet.
+#[cold]
+pub(super) fn invited(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let handshake = &mut stream.own.handshakes[id];
+    let Some(pending) = &mut handshake.pending else {
+        return;
+    };
+    match poll(&handshake.socket, &mut pending.prover) {
+        Poll::Wait => {}
+        Poll::Proved(key) => {
+            let (header, private) = (pending.header, pending.private);
+            let mut handshake = stream.own.handshakes.remove(id);
+            stream.reactor.remove(handshake.socket.as_raw_fd());
+            handshake.pending = None;
+            handshake.key = Some(key);
+            super::accept::admit(stream, domain, handshake, header, private);
         }
+        Poll::Refused(why) => uninvite(stream, id, why),
+        Poll::Ended => uninvite(stream, id, "it has gone without a proof of its key"),
     }
+}
 
-    /// Drops a connection without a valid proof. Operations queued for the peer start a local attempt.
-    pub(super) fn uninvite(&mut self, id: usize, why: &str) {
-        let handshake = &self.own.handshakes[id];
-        let Some(pending) = &handshake.pending else {
-            return self.drop_handshake(id);
-        };
-        let names = self.names(handshake, &pending.private);
-        let peer = names.map_or(handshake.from, |(peer, _)| peer);
-        log_warn!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{peer}: no connection: {why}"
-        );
-        let ep = handshake.ep;
-        self.drop_handshake(id);
-        let endpoint = self.eps.get(ep);
-        if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
-            && self.conns[conn].session.state == State::Idle
-        {
-            self.schedule(self.reactor.now(), Due::Conn(conn));
-        }
+/// Drops a connection without a valid proof. Operations queued for the peer start a local attempt.
+pub(super) fn uninvite(stream: &mut Stream<Tcp>, id: usize, why: &str) {
+    let handshake = &stream.own.handshakes[id];
+    let Some(pending) = &handshake.pending else {
+        return super::accept::drop_handshake(stream, id);
+    };
+    let names = super::accept::names(stream, handshake, &pending.private);
+    let peer = names.map_or(handshake.from, |(peer, _)| peer);
+    log_warn!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer}: no connection: {why}"
+    );
+    let ep = handshake.ep;
+    super::accept::drop_handshake(stream, id);
+    let endpoint = stream.eps.get(ep);
+    if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
+        && stream.conns[conn].session.state == State::Idle
+    {
+        stream.schedule(stream.reactor.now(), Due::Conn(conn));
     }
 }

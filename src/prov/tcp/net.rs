@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part of the stream transport that is specific to tcp: see `engine::stream::net`.
-#![forbid(unsafe_code)]
+//! The part of the stream transport that is specific to tcp: see `stream::net`.
 
 use core::ffi::c_void;
 use core::time::Duration;
@@ -10,30 +9,30 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::abi::{FI_SHUTDOWN, fid_pep};
-use crate::base::info::Info;
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::engine::address::ip::{Addr, Format};
-use crate::engine::auth::Key;
-use crate::engine::fabric::FabricShared;
-use crate::engine::half_open::HalfOpen;
-use crate::engine::stream::conn::Conn;
-use crate::engine::stream::ep::Ep;
-use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::pending_peer::PendingPeer;
-use crate::engine::stream::session::State;
-use crate::engine::stream::session::common::Limits;
-use crate::engine::stream::transport::DomainOf;
-use crate::engine::stream::{Net, Stream};
-use crate::prov::tcp::accept::Crossing;
-use crate::prov::tcp::handshake::{Auth, Handshake};
+use crate::tcp::accept::Crossing;
+use crate::tcp::handshake::{Auth, Handshake};
+use abi::{FI_SHUTDOWN, fid_pep};
+use base::info::Info;
+use base::log::Source;
+use base::{Error, Result};
+use engine::address::ip::{Addr, Format};
+use engine::auth::Key;
+use engine::fabric::FabricShared;
+use engine::half_open::HalfOpen;
+use stream::conn::Conn;
+use stream::ep::Ep;
+use stream::hello::{Hello, Verdict};
+use stream::pending_peer::PendingPeer;
+use stream::session::State;
+use stream::session::common::Limits;
+use stream::transport::DomainOf;
+use stream::{Net, Stream};
 
-use crate::prov::tcp::same_host::{Sharing, ShmListener, within_host};
-use crate::prov::tcp::site::Site;
-use crate::prov::tcp::{SOURCE, Tcp, ep, pep};
-use crate::sys::event::Ready;
-use crate::sys::socket::Socket;
+use crate::tcp::same_host::{Sharing, ShmListener, within_host};
+use crate::tcp::site::Site;
+use crate::tcp::{SOURCE, Tcp, ep, pep};
+use sys::event::Ready;
+use sys::socket::Socket;
 
 /// State of a domain besides its connections.
 pub struct Domain {
@@ -114,16 +113,16 @@ impl Net for Tcp {
     }
 
     fn open_ep(stream: &mut Stream<Tcp>, ep: usize, info: &Info) -> Result {
-        stream.open_endpoint(ep, info)
+        super::ep::open_endpoint(stream, ep, info)
     }
 
     fn enable_ep(stream: &mut Stream<Tcp>, ep: usize) -> Result {
-        stream.enable_endpoint(ep)
+        super::ep::enable_endpoint(stream, ep)
     }
 
     fn close_ep(stream: &mut Stream<Tcp>, ep: usize) {
-        stream.send_away(ep);
-        stream.close_shm_listener(ep);
+        super::ep::send_away(stream, ep);
+        super::same_host::close_shm_listener(stream, ep);
     }
 
     fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
@@ -134,7 +133,7 @@ impl Net for Tcp {
     }
 
     fn set_name(stream: &mut Stream<Tcp>, ep: usize, addr: &[u8]) -> Result {
-        stream.rename_endpoint(ep, addr)
+        super::ep::rename_endpoint(stream, ep, addr)
     }
 
     fn set_firewalled(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
@@ -149,7 +148,7 @@ impl Net for Tcp {
     }
 
     fn own_rank(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> Result<usize> {
-        stream.rank_among(ep, members)
+        super::accept::rank_among(stream, ep, members)
     }
 
     fn identity(addr: &Addr) -> Vec<u8> {
@@ -163,15 +162,15 @@ impl Net for Tcp {
     }
 
     fn begin_connect(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
-        stream.begin_connect(domain, id)
+        super::connect::begin_connect(stream, domain, id)
     }
 
     fn opening(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
         match stream.conns[id].session.state {
-            State::Connecting => stream.connected(domain, id),
-            State::Requested => stream.answered(domain, id),
-            State::Proving => stream.proving(domain, id),
-            State::Sharing => stream.sharing(domain, id),
+            State::Connecting => super::connect::connected(stream, domain, id),
+            State::Requested => super::connect::answered(stream, domain, id),
+            State::Proving => super::keyed::proving(stream, domain, id),
+            State::Sharing => super::same_host::sharing(stream, domain, id),
             State::Idle | State::Up | State::Down => {}
         }
     }
@@ -182,7 +181,7 @@ impl Net for Tcp {
         id: usize,
         error: Error,
     ) {
-        stream.connect_failed(domain, id, error);
+        super::connect::connect_failed(stream, domain, id, error);
     }
 
     fn has_attempt_limit(conn: &Conn<Tcp>) -> bool {
@@ -201,12 +200,12 @@ impl Net for Tcp {
     }
 
     fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
-        stream.accept_waiting(ep);
+        super::accept::accept_waiting(stream, ep);
         stream.let_in(ep);
     }
 
     fn shm_listener(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-        stream.shm_listener_socket(ep)
+        super::same_host::shm_listener_socket(stream, ep)
     }
 
     fn hello_received(
@@ -215,7 +214,7 @@ impl Net for Tcp {
         pending: PendingPeer,
         hello: core::result::Result<Hello, Verdict>,
     ) {
-        stream.peer_said_hello(domain, pending, hello);
+        super::same_host::peer_said_hello(stream, domain, pending, hello);
     }
 
     fn handshake_ready(
@@ -224,11 +223,11 @@ impl Net for Tcp {
         id: usize,
         _event: &Ready,
     ) {
-        stream.requested(domain, id);
+        super::accept::requested(stream, domain, id);
     }
 
     fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
-        stream.handshake_due(id);
+        super::accept::handshake_due(stream, id);
     }
 
     fn shakes_hands(stream: &Stream<Tcp>, id: usize) -> bool {
@@ -236,11 +235,11 @@ impl Net for Tcp {
     }
 
     fn watch_peers(stream: &mut Stream<Tcp>) {
-        stream.watch_peers();
+        super::alive::watch_peers(stream);
     }
 
     fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
-        stream.check_peers(domain);
+        super::alive::check_peers(stream, domain);
     }
 
     #[inline]
@@ -259,7 +258,7 @@ impl Net for Tcp {
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
-        stream.connect_msg(domain, ep, addr, param)
+        super::msg::connect_msg(stream, domain, ep, addr, param)
     }
 
     fn accept(
@@ -268,23 +267,23 @@ impl Net for Tcp {
         ep: usize,
         param: &[u8],
     ) -> Result {
-        stream.accept_msg(domain, ep, param)
+        super::msg::accept_msg(stream, domain, ep, param)
     }
 
     fn shutdown(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
-        stream.shutdown_msg(domain, ep)
+        super::msg::shutdown_msg(stream, domain, ep)
     }
 
     fn ended(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-        stream.cm_event(domain, id, FI_SHUTDOWN, &[]);
+        super::msg::cm_event(stream, domain, id, FI_SHUTDOWN, &[]);
     }
 
     fn peer(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
-        stream.peer_name(ep)
+        super::ep::peer_name(stream, ep)
     }
 
     fn socket(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
-        stream.socket_of(ep)
+        super::ep::socket_of(stream, ep)
     }
 }
 

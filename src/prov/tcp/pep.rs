@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Passive endpoints and connection requests: fi_endpoint(3), fi_cm(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
@@ -9,34 +8,34 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::log::{Deferring, Subsys, log_warn};
-use crate::base::params::NO_LIMIT;
-use crate::base::{Error, Result};
-use crate::engine::address::ip::{Addr, Format};
-use crate::engine::domain::ep::{CM_DATA_SIZE, cut};
-use crate::engine::eq::{Driver, Eq, EventQueue};
-use crate::engine::fabric::FabricShared;
-use crate::engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
-use crate::engine::stream::Stream;
-use crate::engine::stream::proto::{CmKind, private_of};
-use crate::engine::transport::AddressFormat;
-use crate::ffi::object;
-use crate::ffi::ops;
-use crate::ffi::ops::cm::CmCalls;
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
-use crate::ffi::ops::wr::record::set_sizes;
-use crate::ffi::{AddrForm, Kind, Other};
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::bound::{any_address, bind, new_name, rebind};
-use crate::prov::tcp::exchange::{Exchange, read_exchange};
-use crate::prov::tcp::request::{Accepted, Undecided};
-use crate::prov::tcp::site::Site;
-use crate::sync::Use;
-use crate::sys::addr;
-use crate::sys::event::{BATCH, Epoll, Ready, Timer};
-use crate::sys::socket::{BACKLOG, Socket};
+use crate::tcp::Tcp;
+use crate::tcp::bound::{any_address, bind, new_name, rebind};
+use crate::tcp::exchange::{Exchange, read_exchange};
+use crate::tcp::request::{Accepted, Undecided};
+use crate::tcp::site::Site;
+use abi::*;
+use base::info::Info;
+use base::log::{Deferring, Subsys, log_warn};
+use base::params::NO_LIMIT;
+use base::{Error, Result};
+use engine::address::ip::{Addr, Format};
+use engine::domain::ep::{CM_DATA_SIZE, cut};
+use engine::eq::{Driver, Eq, EventQueue};
+use engine::fabric::FabricShared;
+use engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
+use engine::transport::AddressFormat;
+use object::handle;
+use object::ops;
+use object::ops::cm::CmCalls;
+use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::wr::record::set_sizes;
+use object::{AddrForm, Kind, Other};
+use stream::Stream;
+use stream::proto::{CmKind, private_of};
+use sync::Use;
+use sys::addr;
+use sys::event::{BATCH, Epoll, Ready, Timer};
+use sys::socket::{BACKLOG, Socket};
 
 /// The handle.
 pub struct Pep {
@@ -128,7 +127,7 @@ impl Pep {
             shared: shared.clone(),
             _fabric: fabric.uses.take(),
         };
-        let handle = object::open(pep, FI_CLASS_PEP, context, |fid| fid_pep {
+        let handle = handle::open(pep, FI_CLASS_PEP, context, |fid| fid_pep {
             fid,
             ops: core::ptr::from_ref(ops::ep::table::<Pep>()).cast_mut(),
             cm: core::ptr::from_ref(ops::cm::table::<Pep>()).cast_mut(),
@@ -141,7 +140,7 @@ impl Pep {
 /// The bound socket of a passive endpoint that does not listen, for an endpoint that is opened with its handle: that
 /// endpoint connects from the socket's address (fi_endpoint(3)). Returns nothing if the handle is something else.
 pub fn take_bound(handle: usize) -> Option<Result<Socket>> {
-    object::with(handle, |pep: &Pep| {
+    handle::with(handle, |pep: &Pep| {
         let mut state = pep.shared.state();
         match state.listening {
             true => Err(Error::OPBADSTATE),

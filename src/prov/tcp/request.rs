@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connection requests between their event and fi_accept or fi_reject: fi_cm(3).
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
@@ -8,21 +7,22 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::abi::{FI_CLASS_CONNREQ, fid};
-use crate::base::log::{Source, Subsys, log_info};
-use crate::base::params::NO_LIMIT;
-use crate::base::{Error, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::auth::Key;
-use crate::engine::stream::proto::{CmHeader, CmKind, encode_cm};
-use crate::ffi::{Kind, object};
-use crate::prov::tcp::auth::{Context, Prover};
-use crate::prov::tcp::bound::any_address;
-use crate::prov::tcp::delayed::run_after;
-use crate::prov::tcp::exchange::{write_exchange, write_whole};
-use crate::sys::addr;
-use crate::sys::random::unpredictable;
-use crate::sys::socket::Socket;
+use crate::tcp::auth::{Context, Prover};
+use crate::tcp::bound::any_address;
+use crate::tcp::delayed::run_after;
+use crate::tcp::exchange::{write_exchange, write_whole};
+use abi::{FI_CLASS_CONNREQ, fid};
+use base::log::{Source, Subsys, log_info};
+use base::params::NO_LIMIT;
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use engine::auth::Key;
+use object::Kind;
+use object::handle;
+use stream::proto::{CmHeader, CmKind, encode_cm};
+use sys::addr;
+use sys::random::unpredictable;
+use sys::socket::Socket;
 
 /// A connection request that waits for fi_accept or fi_reject: the `handle` of its info.
 pub struct Accepted {
@@ -130,7 +130,7 @@ impl Claim {
                 local: request.local(),
             })
         };
-        object::with(handle, claim).flatten().ok_or(Error::INVAL)
+        handle::with(handle, claim).flatten().ok_or(Error::INVAL)
     }
 
     /// Returns the address at which the request arrived.
@@ -141,7 +141,7 @@ impl Claim {
     /// Takes the request out of its handle, which becomes invalid. Returns FI_EINVAL if the request was rejected; its
     /// number may belong to another request by now.
     pub fn take(&self) -> Result<Accepted> {
-        let is_ours = object::with(self.handle, |it: &Accepted| it.entry.serial == self.serial);
+        let is_ours = handle::with(self.handle, |it: &Accepted| it.entry.serial == self.serial);
         match is_ours {
             Some(true) => Accepted::take(self.handle),
             _ => Err(Error::INVAL),
@@ -165,7 +165,7 @@ impl Drop for Claim {
 impl Accepted {
     /// Takes the request out of its handle, which becomes invalid.
     pub fn take(handle: usize) -> Result<Accepted> {
-        object::take::<Accepted>(handle)
+        handle::take::<Accepted>(handle)
     }
 
     /// Creates a handle for a request. `exchange`: the complete request message with this header.
@@ -193,7 +193,7 @@ impl Accepted {
             exchange,
         };
         let none = core::ptr::null_mut();
-        let handle = object::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
+        let handle = handle::open(request, FI_CLASS_CONNREQ, none, |fid| fid) as usize;
         requests.handles().insert(serial, handle);
         handle
     }
@@ -204,7 +204,7 @@ impl Accepted {
             // Relaxed: as in `Claim`.
             request.entry.serial == serial && !request.is_claimed.load(Ordering::Relaxed)
         };
-        object::with(handle, is_unclaimed).unwrap_or(false)
+        handle::with(handle, is_unclaimed).unwrap_or(false)
     }
 
     /// Ends a request whose event was not read. The connection is closed without an answer, so that `ofi_rxm` can

@@ -11,32 +11,29 @@
 //! message some hundred microseconds. The TCP connection is closed, because the unix socket reports the peer's end as
 //! well; so no process holds twice as many descriptors. The price: both sides have to poll once more before the first
 //! message leaves.
-#![forbid(unsafe_code)]
 
 use core::fmt::Write;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-use crate::base::log::{Subsys, log_debug, log_info, log_warn};
-use crate::base::{Error, Result};
-use crate::engine::stream::conn::{Conn, Watch};
-use crate::engine::stream::hello::{Hello, Verdict};
-use crate::engine::stream::link::Link;
-use crate::engine::stream::pending_peer::PendingPeer;
-use crate::engine::stream::progress::listener_token;
-use crate::engine::stream::proto::{
-    Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token,
-};
-use crate::engine::stream::session::State;
-use crate::engine::stream::shm_channel::ShmChannel;
-use crate::engine::stream::shm_connect::{Heard, HelloExchange, connect_to};
-use crate::engine::stream::transport::{DomainOf, Stream};
-use crate::prov::tcp::Tcp;
-use crate::prov::tcp::exchange::write_whole;
-use crate::sys::local::{self, LocalName};
-use crate::sys::random::unpredictable;
-use crate::sys::socket::{Moved, Socket};
-use crate::sys::user::effective_uid;
+use crate::tcp::Tcp;
+use crate::tcp::exchange::write_whole;
+use base::log::{Subsys, log_debug, log_info, log_warn};
+use base::{Error, Result};
+use stream::conn::{Conn, Watch};
+use stream::hello::{Hello, Verdict};
+use stream::link::Link;
+use stream::pending_peer::PendingPeer;
+use stream::progress::listener_token;
+use stream::proto::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
+use stream::session::State;
+use stream::shm_channel::ShmChannel;
+use stream::shm_connect::{Heard, HelloExchange, connect_to};
+use stream::transport::{DomainOf, Stream};
+use sys::local::{self, LocalName};
+use sys::random::unpredictable;
+use sys::socket::{Moved, Socket};
+use sys::user::effective_uid;
 
 /// The listener of an endpoint for peers of this host; closed with the endpoint.
 pub struct ShmListener {
@@ -54,7 +51,7 @@ pub enum Sharing {
     Asking { frame: Vec<u8> },
     /// At the connecting side, connected to the peer's listener. The TCP connection is kept in case this fails.
     HelloExchange {
-        stream: Socket,
+        kept: Socket,
         exchange: HelloExchange,
     },
 }
@@ -114,285 +111,286 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
     }
 }
 
-impl Stream<Tcp> {
-    /// Returns the feature bit if the endpoint can share memory over this connection.
-    pub(super) fn shares(&self, ep: usize, socket: &Socket) -> u8 {
-        let permitted = self.eps.get(ep).is_some_and(|ep| ep.rdm && ep.own.shares);
-        match permitted && self.is_at_home() && is_within_host(socket) {
-            true => SHARES,
-            false => 0,
-        }
+/// Returns the feature bit if the endpoint can share memory over this connection.
+pub(super) fn shares(stream: &Stream<Tcp>, ep: usize, socket: &Socket) -> u8 {
+    let permitted = stream.eps.get(ep).is_some_and(|ep| ep.rdm && ep.own.shares);
+    match permitted && stream.is_at_home() && is_within_host(socket) {
+        true => SHARES,
+        false => 0,
     }
+}
 
-    /// Continues after the connection messages: tries what both sides have agreed to, or completes the connection.
-    pub(super) fn settled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, agreed: u8) {
-        if agreed & SHARES == 0 {
-            return self.up(domain, id);
-        }
-        let conn = &mut self.conns[id];
-        conn.session.state = State::Sharing;
-        let step = match conn.opened_here {
-            true => "asks the peer where",
-            false => "expects the peer",
-        };
-        let peer = conn.session.peer;
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{peer}: shared memory: {step}"
-        );
-        if let Some(crossing) = conn.own.crossing.take() {
-            crossing.reject();
-        }
-        match conn.opened_here {
-            true => {
-                let frame = Vec::new();
-                conn.own.sharing = Some(Box::new(Sharing::Asking { frame }));
-                self.rewatch(id, true, false);
-            }
-            false => self.direct(domain, id),
-        }
+/// Continues after the connection messages: tries what both sides have agreed to, or completes the connection.
+pub(super) fn settled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, agreed: u8) {
+    if agreed & SHARES == 0 {
+        return super::connect::up(stream, domain, id);
     }
-
-    /// Sends the name of the listener to the peer.
-    fn direct(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let ep = self.conns[id].session.ep;
-        let directions = self.directions(ep).unwrap_or_else(|error| {
-            log_info!(
-                self.common.source,
-                Subsys::EpCtrl,
-                "no listener for peers of this host: {error:?}"
-            );
-            NOWHERE
-        });
-        let conn = &mut self.conns[id];
-        let counter = conn.session.tx.next_counter();
-        let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
-        let Some(socket) = conn.link.socket() else {
-            return;
-        };
-        // The socket is new, so it has room for the frame.
-        if !write_whole(socket, &frame) {
-            return self.disconnect(domain, id, Error::CONNRESET);
+    let conn = &mut stream.conns[id];
+    conn.session.state = State::Sharing;
+    let step = match conn.opened_here {
+        true => "asks the peer where",
+        false => "expects the peer",
+    };
+    let peer = conn.session.peer;
+    log_debug!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer}: shared memory: {step}"
+    );
+    if let Some(crossing) = conn.own.crossing.take() {
+        crossing.reject();
+    }
+    match conn.opened_here {
+        true => {
+            let frame = Vec::new();
+            conn.own.sharing = Some(Box::new(Sharing::Asking { frame }));
+            stream.rewatch(id, true, false);
         }
-        if directions == NOWHERE {
-            return self.up(domain, id);
-        }
-        conn.own.sharing = Some(Box::new(Sharing::Expecting {
-            secret: directions.secret,
-            frame: Vec::new(),
-        }));
-        self.rewatch(id, true, false);
+        false => direct(stream, domain, id),
     }
+}
 
-    /// Returns the name of the listener and a secret for this peer alone.
-    fn directions(&mut self, ep: usize) -> Result<Directions> {
-        if !self.own.shm_listeners.contains_key(&ep) {
-            let name = token()?;
-            let socket = local::listen(&shm_listener_of(&name))?;
-            self.reactor
-                .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
-            self.own
-                .shm_listeners
-                .insert(ep, ShmListener { socket, name });
-        }
-        let shm_listener = self.own.shm_listeners[&ep].name;
-        let secret = token()?;
-        Ok(Directions {
-            shm_listener,
-            secret,
-        })
-    }
-
-    pub(super) fn shm_listener_socket(&self, ep: usize) -> Option<&Socket> {
-        self.own
-            .shm_listeners
-            .get(&ep)
-            .map(|shm_listener| &shm_listener.socket)
-    }
-
-    /// Closes the listener together with its endpoint.
-    pub(super) fn close_shm_listener(&mut self, ep: usize) {
-        if let Some(shm_listener) = self.own.shm_listeners.remove(&ep) {
-            self.reactor.remove(shm_listener.socket.as_raw_fd());
-            // A forked child may hold it, too: peers must not wait there.
-            shm_listener.socket.shutdown();
-        }
-    }
-
-    /// Handles a readable socket of a connection that will share memory.
-    pub(super) fn sharing(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let conn = &mut self.conns[id];
-        let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
-        else {
-            return;
-        };
-        match sharing {
-            Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
-                Poll::Wait => {}
-                Poll::Frame(SameHostFrame::Stay) => self.up(domain, id),
-                Poll::Frame(SameHostFrame::ShmListener(_)) => {
-                    self.misled(domain, id, "it is expected here")
-                }
-                Poll::Broken(why) => self.misled(domain, id, why),
-            },
-            Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
-                Poll::Wait => {}
-                Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(domain, id),
-                Poll::Frame(SameHostFrame::ShmListener(to)) => self.open_channel(domain, id, &to),
-                Poll::Frame(SameHostFrame::Stay) => {
-                    self.misled(domain, id, "it does not say where")
-                }
-                Poll::Broken(why) => self.misled(domain, id, why),
-            },
-            Sharing::HelloExchange { .. } => self.welcomed(domain, id),
-        }
-    }
-
-    /// Ends a connection whose peer is gone or violates the protocol.
-    fn misled(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-        let conn = &self.conns[id];
-        log_warn!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{}: no shared memory, and no connection: {why}",
-            conn.session.peer
-        );
-        match conn.opened_here {
-            // This counts as a request without an answer.
-            true => self.connect_failed(domain, id, Error::CONNREFUSED),
-            false => self.disconnect(domain, id, Error::CONNABORTED),
-        }
-    }
-
-    /// Connects to the peer's listener.
-    fn open_channel(&mut self, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
-        let ep = self.conns[id].session.ep;
-        let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
-            let exchange = self.send_hello(domain, ep, &socket, to.secret.to_vec())?;
-            Ok((socket, exchange))
-        });
-        let taken = exchange.and_then(|(socket, exchange)| {
-            let stream = self.set_aside(id).ok_or(Error::IO)?;
-            // From now on the state is found here, whatever happens to the exchange.
-            let aside = Box::new(Sharing::HelloExchange { stream, exchange });
-            self.conns[id].own.sharing = Some(aside);
-            self.take_socket(id, socket)
-        });
-        if let Err(error) = taken {
-            self.stay(domain, id, &text_of(error));
-        }
-    }
-
-    /// Removes the socket of a connection from epoll and returns it.
-    fn set_aside(&mut self, id: usize) -> Option<Socket> {
-        let conn = &mut self.conns[id];
-        let Link::Socket(socket) = conn.link.take() else {
-            return None;
-        };
-        self.reactor.remove(socket.as_raw_fd());
-        conn.watch = Watch::default();
-        Some(socket)
-    }
-
-    /// Handles the answer of the peer's listener, or a part of it.
-    fn welcomed(&mut self, domain: &mut DomainOf<Tcp>, id: usize) {
-        let Some(mut sharing) = self.conns[id].own.sharing.take() else {
-            return;
-        };
-        let conn = &self.conns[id];
-        let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
-            (conn.link.socket(), &mut *sharing)
-        else {
-            return;
-        };
-        match self.hear(socket, exchange) {
-            Heard::Wait => self.conns[id].own.sharing = Some(sharing),
-            // The TCP connection is not needed any more.
-            Heard::Welcome { shm, is_direct } => self.share(domain, id, shm, is_direct),
-            other => {
-                let why = match other {
-                    Heard::Refused(verdict) => verdict.to_string(),
-                    Heard::Failed(error) => text_of(error),
-                    _ => "it does not answer".to_owned(),
-                };
-                self.conns[id].own.sharing = Some(sharing);
-                self.stay(domain, id, &why);
-            }
-        }
-    }
-
-    /// Continues over the TCP connection.
-    fn stay(&mut self, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-        let peer = self.conns[id].session.peer;
+/// Sends the name of the listener to the peer.
+fn direct(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let ep = stream.conns[id].session.ep;
+    let directions = directions(stream, ep).unwrap_or_else(|error| {
         log_info!(
-            self.common.source,
+            stream.common.source,
             Subsys::EpCtrl,
-            "{peer}: no shared memory: {why}"
+            "no listener for peers of this host: {error:?}"
         );
-        let sharing = self.conns[id].own.sharing.take();
-        if let Some(Sharing::HelloExchange { stream, .. }) = sharing.map(|sharing| *sharing) {
-            drop(self.set_aside(id));
-            self.conns[id].link = Link::Socket(stream);
-        }
-        let conn = &mut self.conns[id];
-        let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
-        let written = conn
-            .link
-            .socket()
-            .is_some_and(|socket| write_whole(socket, &frame));
-        match written {
-            true => self.up(domain, id),
-            false => self.connect_failed(domain, id, Error::IO),
-        }
+        NOWHERE
+    });
+    let conn = &mut stream.conns[id];
+    let counter = conn.session.tx.next_counter();
+    let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
+    let Some(socket) = conn.link.socket() else {
+        return;
+    };
+    // The socket is new, so it has room for the frame.
+    if !write_whole(socket, &frame) {
+        return stream.disconnect(domain, id, Error::CONNRESET);
     }
+    if directions == NOWHERE {
+        return super::connect::up(stream, domain, id);
+    }
+    conn.own.sharing = Some(Box::new(Sharing::Expecting {
+        secret: directions.secret,
+        frame: Vec::new(),
+    }));
+    stream.rewatch(id, true, false);
+}
 
-    /// Handles the hello of a pending peer at the listener of an endpoint.
-    pub(super) fn peer_said_hello(
-        &mut self,
-        domain: &mut DomainOf<Tcp>,
-        pending: PendingPeer,
-        hello: core::result::Result<Hello, Verdict>,
-    ) {
-        let is_expected = |conn: &Conn<Tcp>, who: &[u8]| {
-            let sharing = conn.own.sharing.as_deref();
-            conn.session.ep == pending.ep
-                && conn.session.state == State::Sharing
-                && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
-        };
-        let known = hello.and_then(|hello| {
-            let mut conns = self.conns.iter();
-            let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
-            Ok((found.ok_or(Verdict::Version)?.0, hello))
-        });
-        let expected = match &known {
-            Ok((_, hello)) => Ok(hello),
-            Err(verdict) => Err(*verdict),
-        };
-        // A refused peer sends over TCP that the connection stays there.
-        let welcomed = self.welcome(domain, &pending, expected);
-        let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
-            return;
-        };
-        drop(self.set_aside(id));
-        match self.take_socket(id, pending.socket) {
-            Ok(()) => self.share(domain, id, shm, is_direct),
-            Err(error) => self.disconnect(domain, id, error),
+/// Returns the name of the listener and a secret for this peer alone.
+fn directions(stream: &mut Stream<Tcp>, ep: usize) -> Result<Directions> {
+    if !stream.own.shm_listeners.contains_key(&ep) {
+        let name = token()?;
+        let socket = local::listen(&shm_listener_of(&name))?;
+        stream
+            .reactor
+            .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
+        stream
+            .own
+            .shm_listeners
+            .insert(ep, ShmListener { socket, name });
+    }
+    let shm_listener = stream.own.shm_listeners[&ep].name;
+    let secret = token()?;
+    Ok(Directions {
+        shm_listener,
+        secret,
+    })
+}
+
+pub(super) fn shm_listener_socket(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
+    stream
+        .own
+        .shm_listeners
+        .get(&ep)
+        .map(|shm_listener| &shm_listener.socket)
+}
+
+/// Closes the listener together with its endpoint.
+pub(super) fn close_shm_listener(stream: &mut Stream<Tcp>, ep: usize) {
+    if let Some(shm_listener) = stream.own.shm_listeners.remove(&ep) {
+        stream.reactor.remove(shm_listener.socket.as_raw_fd());
+        // A forked child may hold it, too: peers must not wait there.
+        shm_listener.socket.shutdown();
+    }
+}
+
+/// Handles a readable socket of a connection that will share memory.
+pub(super) fn sharing(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let conn = &mut stream.conns[id];
+    let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
+    else {
+        return;
+    };
+    match sharing {
+        Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
+            Poll::Wait => {}
+            Poll::Frame(SameHostFrame::Stay) => super::connect::up(stream, domain, id),
+            Poll::Frame(SameHostFrame::ShmListener(_)) => {
+                misled(stream, domain, id, "it is expected here")
+            }
+            Poll::Broken(why) => misled(stream, domain, id, why),
+        },
+        Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
+            Poll::Wait => {}
+            Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => {
+                super::connect::up(stream, domain, id)
+            }
+            Poll::Frame(SameHostFrame::ShmListener(to)) => open_channel(stream, domain, id, &to),
+            Poll::Frame(SameHostFrame::Stay) => misled(stream, domain, id, "it does not say where"),
+            Poll::Broken(why) => misled(stream, domain, id, why),
+        },
+        Sharing::HelloExchange { .. } => welcomed(stream, domain, id),
+    }
+}
+
+/// Ends a connection whose peer is gone or violates the protocol.
+fn misled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
+    let conn = &stream.conns[id];
+    log_warn!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{}: no shared memory, and no connection: {why}",
+        conn.session.peer
+    );
+    match conn.opened_here {
+        // This counts as a request without an answer.
+        true => super::connect::connect_failed(stream, domain, id, Error::CONNREFUSED),
+        false => stream.disconnect(domain, id, Error::CONNABORTED),
+    }
+}
+
+/// Connects to the peer's listener.
+fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
+    let ep = stream.conns[id].session.ep;
+    let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
+        let exchange = stream.send_hello(domain, ep, &socket, to.secret.to_vec())?;
+        Ok((socket, exchange))
+    });
+    let taken = exchange.and_then(|(socket, exchange)| {
+        let kept = set_aside(stream, id).ok_or(Error::IO)?;
+        // From now on the state is found here, whatever happens to the exchange.
+        let aside = Box::new(Sharing::HelloExchange { kept, exchange });
+        stream.conns[id].own.sharing = Some(aside);
+        stream.take_socket(id, socket)
+    });
+    if let Err(error) = taken {
+        stay(stream, domain, id, &text_of(error));
+    }
+}
+
+/// Removes the socket of a connection from epoll and returns it.
+fn set_aside(stream: &mut Stream<Tcp>, id: usize) -> Option<Socket> {
+    let conn = &mut stream.conns[id];
+    let Link::Socket(socket) = conn.link.take() else {
+        return None;
+    };
+    stream.reactor.remove(socket.as_raw_fd());
+    conn.watch = Watch::default();
+    Some(socket)
+}
+
+/// Handles the answer of the peer's listener, or a part of it.
+fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
+    let Some(mut sharing) = stream.conns[id].own.sharing.take() else {
+        return;
+    };
+    let conn = &stream.conns[id];
+    let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
+        (conn.link.socket(), &mut *sharing)
+    else {
+        return;
+    };
+    match stream.hear(socket, exchange) {
+        Heard::Wait => stream.conns[id].own.sharing = Some(sharing),
+        // The TCP connection is not needed any more.
+        Heard::Welcome { shm, is_direct } => share(stream, domain, id, shm, is_direct),
+        other => {
+            let why = match other {
+                Heard::Refused(verdict) => verdict.to_string(),
+                Heard::Failed(error) => text_of(error),
+                _ => "it does not answer".to_owned(),
+            };
+            stream.conns[id].own.sharing = Some(sharing);
+            stay(stream, domain, id, &why);
         }
     }
+}
 
-    /// Completes the connection after both sides have mapped the memory.
-    fn share(
-        &mut self,
-        domain: &mut DomainOf<Tcp>,
-        id: usize,
-        shm: Box<ShmChannel>,
-        is_direct: bool,
-    ) {
-        self.conns[id].session.is_direct = is_direct;
-        self.use_shm(domain, id, shm);
-        self.up(domain, id);
+/// Continues over the TCP connection.
+fn stay(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
+    let peer = stream.conns[id].session.peer;
+    log_info!(
+        stream.common.source,
+        Subsys::EpCtrl,
+        "{peer}: no shared memory: {why}"
+    );
+    let sharing = stream.conns[id].own.sharing.take();
+    if let Some(Sharing::HelloExchange { kept, .. }) = sharing.map(|sharing| *sharing) {
+        drop(set_aside(stream, id));
+        stream.conns[id].link = Link::Socket(kept);
     }
+    let conn = &mut stream.conns[id];
+    let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
+    let written = conn
+        .link
+        .socket()
+        .is_some_and(|socket| write_whole(socket, &frame));
+    match written {
+        true => super::connect::up(stream, domain, id),
+        false => super::connect::connect_failed(stream, domain, id, Error::IO),
+    }
+}
+
+/// Handles the hello of a pending peer at the listener of an endpoint.
+pub(super) fn peer_said_hello(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    pending: PendingPeer,
+    hello: core::result::Result<Hello, Verdict>,
+) {
+    let is_expected = |conn: &Conn<Tcp>, who: &[u8]| {
+        let sharing = conn.own.sharing.as_deref();
+        conn.session.ep == pending.ep
+            && conn.session.state == State::Sharing
+            && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
+    };
+    let known = hello.and_then(|hello| {
+        let mut conns = stream.conns.iter();
+        let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
+        Ok((found.ok_or(Verdict::Version)?.0, hello))
+    });
+    let expected = match &known {
+        Ok((_, hello)) => Ok(hello),
+        Err(verdict) => Err(*verdict),
+    };
+    // A refused peer sends over TCP that the connection stays there.
+    let welcomed = stream.welcome(domain, &pending, expected);
+    let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
+        return;
+    };
+    drop(set_aside(stream, id));
+    match stream.take_socket(id, pending.socket) {
+        Ok(()) => share(stream, domain, id, shm, is_direct),
+        Err(error) => stream.disconnect(domain, id, error),
+    }
+}
+
+/// Completes the connection after both sides have mapped the memory.
+fn share(
+    stream: &mut Stream<Tcp>,
+    domain: &mut DomainOf<Tcp>,
+    id: usize,
+    shm: Box<ShmChannel>,
+    is_direct: bool,
+) {
+    stream.conns[id].session.is_direct = is_direct;
+    stream.use_shm(domain, id, shm);
+    super::connect::up(stream, domain, id);
 }
 
 /// Returns the system's text for the error.

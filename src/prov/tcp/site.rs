@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider of a fabric: tcp, or another one over this transport under its own name.
-#![forbid(unsafe_code)]
 
 use super::SOURCE;
 use super::params::Params;
-use crate::base::log::Source;
-use crate::prov::Alias;
+use crate::Alias;
+use base::log::Source;
 
 /// The provider and its settings.
 #[derive(Clone)]

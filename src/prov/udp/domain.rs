@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of one domain, and the loop that polls their sockets for datagrams.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -13,27 +12,27 @@ use super::group::{self, Group};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::rx::{Received, Spare};
-use crate::base::flags::flags;
-use crate::base::info::Info;
-use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::address::ip::{Addr, Format};
-use crate::engine::clock::Monotonic;
-use crate::engine::domain_state::{DomainState, TxOp};
-use crate::engine::flusher::Held;
-use crate::engine::reactor::{Reactor, Token};
-use crate::engine::report::dump;
-use crate::engine::report::gather::attend;
-use crate::engine::srx::Envelope;
-use crate::engine::strangers::fi_addr_of;
-use crate::engine::transport::{
+use base::flags::flags;
+use base::info::Info;
+use base::log::{Source, Subsys, log_info, log_warn};
+use base::{Caps, Error, OpFlags, Result};
+use engine::address::ip::{Addr, Format};
+use engine::clock::Monotonic;
+use engine::domain_state::{DomainState, TxOp};
+use engine::flusher::Held;
+use engine::reactor::{Reactor, Token};
+use engine::report::dump;
+use engine::report::gather::attend;
+use engine::srx::Envelope;
+use engine::strangers::fi_addr_of;
+use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
     Transport,
 };
-use crate::ffi::ops::transfer::{OneTx, Tx};
-use crate::hmem::Host;
-use crate::sys::event::{BATCH, Ready};
-use crate::sys::fork::Birth;
+use hmem::Host;
+use object::ops::transfer::{OneTx, Tx};
+use sys::event::{BATCH, Ready};
+use sys::fork::Birth;
 
 pub struct Domain {
     reactor: Reactor<()>,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One endpoint: its socket, the groups that it has joined, and the conversion of messages to datagrams.
-#![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,17 +11,17 @@ use super::outbox::Outbox;
 use super::params;
 use super::payload::Payload;
 use super::rx::{Received, Receiver, Spare, hear_complaints};
-use crate::abi::*;
-use crate::base::info::{Info, ip};
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain_state::DomainState;
-use crate::engine::pace::Pace;
-use crate::sys::addr;
-use crate::sys::datagram::DatagramSocket;
-use crate::sys::io_list::GatherList;
-use crate::sys::resolve::source_for;
+use abi::*;
+use base::info::{Info, ip};
+use base::iovec::IOV_LIMIT;
+use base::{Caps, Error, OpFlags, Result};
+use engine::address::ip::Addr;
+use engine::domain_state::DomainState;
+use engine::pace::Pace;
+use sys::addr;
+use sys::datagram::DatagramSocket;
+use sys::io_list::GatherList;
+use sys::resolve::source_for;
 
 pub struct Ep {
     /// The number in `domain.eps`.

@@ -3,14 +3,13 @@
 //!
 //! A socket of its own, bound to the group, receives messages to the group. The endpoint's socket is usually bound to
 //! an address of this host and does not get them. The group is joined on the interface of that address.
-#![forbid(unsafe_code)]
 
 use std::net::SocketAddr;
 
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::address::ip::Addr;
-use crate::sys::datagram::DatagramSocket;
-use crate::sys::netif::index_of;
+use base::{Caps, Error, OpFlags, Result};
+use engine::address::ip::Addr;
+use sys::datagram::DatagramSocket;
+use sys::netif::index_of;
 
 pub struct Group {
     addr: SocketAddr,

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The entries of udp: capabilities, limits and defaults of its endpoints, as data; fi_udp(7).
-#![forbid(unsafe_code)]
 
 use super::SOURCE;
 use super::params::Params;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::info::{
+use abi::*;
+use base::flags::flags;
+use base::info::{
     Answer, Asked, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr, ip,
     select,
 };
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Caps, OpFlags};
+use base::iovec::IOV_LIMIT;
+use base::{Caps, OpFlags};
 
 /// Returns the entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {

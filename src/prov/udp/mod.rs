@@ -26,11 +26,10 @@ use std::sync::OnceLock;
 use self::domain::Domain;
 use self::params::Params;
 use super::{Below, Provider};
-use crate::abi;
-use crate::base::info::{Answer, FabricAttr, Query};
-use crate::base::log::Source;
-use crate::base::{Error, Result};
-use crate::engine::fabric::Fabric;
+use base::info::{Answer, FabricAttr, Query};
+use base::log::Source;
+use base::{Error, Result};
+use engine::fabric::Fabric;
 
 /// Log source, and prefix of the FI_UDP_ variables.
 pub static SOURCE: Source = Source::new(c"udp");

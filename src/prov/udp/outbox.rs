@@ -2,7 +2,6 @@
 //! Datagrams of an endpoint that are held back for a moment, so that they leave together: one system call takes several
 //! of them, and those of one size for one peer pass through the kernel as one (UDP_SEGMENT). They keep their order and
 //! their boundaries.
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,8 +9,8 @@ use std::net::SocketAddr;
 use super::SOURCE;
 use super::payload::Payload;
 use super::rx::hear_complaints;
-use crate::base::log::{Subsys, log_info, log_misuse};
-use crate::sys::datagram::{DatagramSocket, Run};
+use base::log::{Subsys, log_info, log_misuse};
+use sys::datagram::{DatagramSocket, Run};
 
 #[derive(Default)]
 pub struct Outbox {
@@ -199,7 +198,7 @@ mod tests {
     use std::net::UdpSocket;
 
     use super::*;
-    use crate::base::iovec::lent::TestMemory;
+    use base::iovec::lent::TestMemory;
 
     fn peer() -> (UdpSocket, SocketAddr) {
         let peer = UdpSocket::bind("127.0.0.1:0").unwrap();

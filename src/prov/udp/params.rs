@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The FI_UDP_ variables.
-#![forbid(unsafe_code)]
 
 use super::SOURCE;
-use crate::base::params::{self, Given, Kind};
+use base::params::{self, Given, Kind};
 
 /// The settings of the provider, read once.
 pub struct Params {

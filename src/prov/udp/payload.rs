@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The bytes of a posted message: one piece in most cases, or several.
-#![forbid(unsafe_code)]
 
-use crate::base::{IoVec, Piece};
-use crate::sys::io_list::GatherList;
+use base::{IoVec, Piece};
+use sys::io_list::GatherList;
 
 pub trait Payload {
     fn len(&self) -> usize;

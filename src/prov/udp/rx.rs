@@ -9,22 +9,21 @@
 //! Datagrams without a matching receive are taken out of the socket. Otherwise the socket would be ready all the time,
 //! a sleeping thread would be woken for nothing, and posting a receive would have to notify the transport. When the
 //! limit on unexpected messages is reached, the socket is not watched until a receive has taken a message.
-#![forbid(unsafe_code)]
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use super::SOURCE;
-use crate::abi::*;
-use crate::base::log::{Subsys, log_misuse};
-use crate::engine::address::ip::Addr;
-use crate::engine::domain_state::{DomainState, MessageInfo, Sender};
-use crate::engine::srx::Envelope;
-use crate::engine::strangers::{Strangers, fi_addr_of};
-use crate::ffi::ops::transfer::What;
-use crate::sys::addr;
-use crate::sys::datagram::{Arrival, DatagramSocket, MAX_DATAGRAM, ROW};
-use crate::sys::io_list::ScatterList;
+use abi::*;
+use base::log::{Subsys, log_misuse};
+use engine::address::ip::Addr;
+use engine::domain_state::{DomainState, MessageInfo, Sender};
+use engine::srx::Envelope;
+use engine::strangers::{Strangers, fi_addr_of};
+use object::ops::transfer::What;
+use sys::addr;
+use sys::datagram::{Arrival, DatagramSocket, MAX_DATAGRAM, ROW};
+use sys::io_list::ScatterList;
 
 pub struct Receiver {
     /// The endpoint's number in `domain.eps`.
@@ -322,13 +321,6 @@ impl Receiver {
         self.last = None;
         let number = self.stranger(domain, addr);
         domain.forget_source(self.id, index, number, addr);
-    }
-}
-
-impl Arrival {
-    /// Returns true if it is one datagram.
-    fn is_single(&self) -> bool {
-        self.size == self.len
     }
 }
 

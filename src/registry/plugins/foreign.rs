@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A loadable provider in this library's list: fi_provider(7).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::ffi::{CStr, CString};
 use std::path::Path;
 
-use crate::abi::{fi_provider, fid_fabric};
-use crate::base::info::{Answer, FabricAttr, Info, Query};
-use crate::base::log::{Source, Subsys, log_info, log_warn};
-use crate::base::{Error, Result};
-use crate::ffi::plugin::Plugin;
-use crate::ffi::wrap;
-use crate::prov::{Below, Provider};
-use crate::registry::kind::Kind;
+use crate::kind::Kind;
+use abi::{fi_provider, fid_fabric};
+use base::info::{Answer, FabricAttr, Info, Query};
+use base::log::{Source, Subsys, log_info, log_warn};
+use base::{Error, Result};
+use client::plugin::Plugin;
+use client::wrap;
+use prov::{Below, Provider};
 
 pub struct Foreign {
     plugin: Plugin,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Loadable providers: fi_provider(7). `places` finds their files; this module opens them.
-#![forbid(unsafe_code)]
 
 mod foreign;
 mod places;
@@ -12,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 use super::kind::KNOWN;
 use super::names::Allowed;
-use crate::base::log::{CORE, Subsys, log_debug, log_info, log_warn};
-use crate::base::params;
-use crate::base::settings::Settings;
-use crate::ffi::plugin::{Plugin, Refused};
-use crate::sys::{regular_file, shared_object, user};
+use base::log::{CORE, Subsys, log_debug, log_info, log_warn};
+use base::params;
+use base::settings::Settings;
+use client::plugin::{Plugin, Refused};
+use sys::{regular_file, shared_object, user};
 
 pub use foreign::Foreign;
 use places::{Piece, Places, file_name, files_in, short_name};

@@ -6,8 +6,8 @@
 use core::arch::asm;
 use core::arch::x86_64::_mm_sfence;
 
-pub use crate::sys::clock::ticks;
-use crate::sys::memory;
+pub use sys::clock::ticks;
+use sys::memory;
 
 const LINE: usize = 64;
 pub const CAN_PASS: bool = true;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::*;
-use crate::sys::fork::run_in_child;
+use sys::fork::run_in_child;
 
 // SAFETY: the tests below have one owner each, and it stays on one thread.
 const SERIALIZED: Serialized = unsafe { Serialized::promise() };

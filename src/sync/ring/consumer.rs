@@ -11,10 +11,10 @@ use super::{
     AHEAD, Garbage, HEADER, KINDS, LAP, LEN_BITS, LEN_MASK, LINE, SKIP, first_lap, is_capacity,
     lap_at, longest_body, size_of_record,
 };
-use crate::sync::atomic::Atomic;
-use crate::sync::copy::copy_from_line;
-use crate::sync::prefetch::prefetch_read;
-use crate::sync::shared_bytes::SharedBytes;
+use crate::atomic::Atomic;
+use crate::copy::copy_from_line;
+use crate::prefetch::prefetch_read;
+use crate::shared_bytes::SharedBytes;
 
 /// The side that takes records.
 pub struct Consumer<M = Memory> {

@@ -9,7 +9,7 @@ use loom::thread;
 
 use super::memory::Cells;
 use super::*;
-use crate::sync::sleep_flag::SleepFlag;
+use crate::sleep_flag::SleepFlag;
 
 struct Model {
     words: Vec<AtomicU32>,

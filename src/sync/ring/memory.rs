@@ -10,10 +10,10 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::LINE;
-use crate::sync::atomic::Atomic;
-use crate::sync::prefetch::prefetch_write;
-use crate::sync::sleep_flag::SleepFlag;
-use crate::sys::mapping::{self, Mapping, Shared};
+use crate::atomic::Atomic;
+use crate::prefetch::prefetch_write;
+use crate::sleep_flag::SleepFlag;
+use sys::mapping::{self, Mapping, Shared};
 
 /// The line that only the producer writes. Its size is part of the format (docs/wire/shm.md); crossbeam's `CachePadded`
 /// would take two lines.

@@ -11,9 +11,9 @@ use super::{
     AHEAD, Garbage, HEADER, KINDS, LAPS, LEN_BITS, LINE, LONG, SKIP, first_lap, is_capacity,
     lap_at, longest_body, size_of_record,
 };
-use crate::sync::atomic::Atomic;
-use crate::sync::copy::{copy_to_line, copy_to_shared};
-use crate::sync::shared_bytes::SharedRoom;
+use crate::atomic::Atomic;
+use crate::copy::{copy_to_line, copy_to_shared};
+use crate::shared_bytes::SharedRoom;
 
 /// The side that writes records.
 pub struct Producer<M = Memory> {

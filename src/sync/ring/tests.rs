@@ -8,7 +8,7 @@ use std::thread;
 
 use super::memory::Cells;
 use super::*;
-use crate::sys::mapping::Mapping;
+use sys::mapping::Mapping;
 
 const CAPACITY: usize = 4096;
 
@@ -597,7 +597,7 @@ fn both_sides_sleep_and_are_woken() {
     const RECORDS: usize = if cfg!(miri) { 30 } else { 10_000 };
     let ring = Ring::new();
     let (mut producer, mut consumer) = ring.sides();
-    let flag = crate::sync::sleep_flag::SleepFlag::<core::sync::atomic::AtomicU32>::default();
+    let flag = crate::sleep_flag::SleepFlag::<core::sync::atomic::AtomicU32>::default();
     let flag = &flag;
     let limit = core::time::Duration::from_secs(20);
     let sleep = move || {

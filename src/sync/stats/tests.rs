@@ -136,7 +136,7 @@ fn a_child_that_leaves_the_block_writes_to_its_own_memory() {
         i32::from(counters.tally(SEND) != (1, 100))
     };
     // SAFETY: a mapping is replaced, and words are added to.
-    assert_eq!(unsafe { crate::sys::fork::run_in_child(&add) }, 0);
+    assert_eq!(unsafe { sys::fork::run_in_child(&add) }, 0);
     assert_eq!(counters.tally(SEND), (1, 1));
 }
 

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use super::DatagramSocket;
-use crate::sys::addr;
+use crate::addr;
 
 /// A datagram that was not delivered.
 #[derive(Debug)]

@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 
 use super::{DatagramSocket, later};
-use crate::sys::addr;
-use crate::sys::io_list::ScatterList;
+use crate::addr;
+use crate::io_list::ScatterList;
 
 /// Datagrams that were received into one buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +19,13 @@ pub struct Arrival {
     pub len: usize,
     /// Length of each datagram except the last, if the kernel has joined several.
     pub size: usize,
+}
+
+impl Arrival {
+    /// Returns true if it is one datagram.
+    pub fn is_single(&self) -> bool {
+        self.size == self.len
+    }
 }
 
 /// Limit on the buffers that one system call fills.

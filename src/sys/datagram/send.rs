@@ -9,8 +9,8 @@ use std::os::fd::AsRawFd;
 use socket2::SockAddr;
 
 use super::{DatagramSocket, later};
-use crate::sys::io_list::GatherList;
-use crate::sys::socket::send_message;
+use crate::io_list::GatherList;
+use crate::socket::send_message;
 
 /// Consecutive datagrams for one peer: all have `size` bytes, except the last, which may be shorter. More than one is
 /// allowed only if `DatagramSocket::cuts` returns true.

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Binds objects to an endpoint: fi_endpoint(3), fi_ep_bind.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
 use super::{Ep, current};
-use crate::abi::*;
-use crate::base::log::{Subsys, log_info, log_misuse};
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::domain::av::Av;
-use crate::engine::domain::cntr::Cntr;
-use crate::engine::domain::cq::Cq;
-use crate::engine::domain::driver;
-use crate::engine::domain::srx::SharedRx;
-use crate::engine::domain::stx::SharedTx;
-use crate::engine::ep_state::Event;
-use crate::engine::eq::Eq;
-use crate::engine::transport::Transport;
-use crate::ffi::Other;
-use crate::sync::Use;
+use crate::domain::av::Av;
+use crate::domain::cntr::Cntr;
+use crate::domain::cq::Cq;
+use crate::domain::driver;
+use crate::domain::srx::SharedRx;
+use crate::domain::stx::SharedTx;
+use crate::ep_state::Event;
+use crate::eq::Eq;
+use crate::transport::Transport;
+use abi::*;
+use base::log::{Subsys, log_info, log_misuse};
+use base::{Caps, Error, OpFlags, Result};
+use object::Other;
+use sync::Use;
 
 impl<T: Transport> Ep<T> {
     pub(super) fn try_bind(&self, other: Other<'_>, flags: u64) -> Result {

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The calls of fi_cm(3) of an endpoint.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 
 use super::Ep;
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain::State;
-use crate::engine::transport::{AddressFormat, Transport};
-use crate::ffi::AddrForm;
-use crate::ffi::ops::cm::{CmCalls, Join};
+use crate::domain::State;
+use crate::transport::{AddressFormat, Transport};
+use abi::*;
+use base::{Error, Result};
+use object::AddrForm;
+use object::ops::cm::{CmCalls, Join};
 
 /// Most bytes of private data in fi_connect and similar calls (FI_OPT_CM_DATA_SIZE).
 pub const CM_DATA_SIZE: usize = 256;

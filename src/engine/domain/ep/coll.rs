@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Collectives of an endpoint: joining groups, and the handle of a group. fi_collective(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::sync::Arc;
 
 use super::{Ep, Shared};
-use crate::abi::*;
-use crate::base::{Caps, Error, Result};
-use crate::engine::coll;
-use crate::engine::domain::State;
-use crate::engine::domain::av_set::AvSet;
-use crate::engine::transport::{Membership, Transport};
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::ffi::ops::cm::Join;
-use crate::ffi::ops::collective::{Collective, CollectiveCalls};
-use crate::sync::Use;
+use crate::coll;
+use crate::domain::State;
+use crate::domain::av_set::AvSet;
+use crate::transport::{Membership, Transport};
+use abi::*;
+use base::{Caps, Error, Result};
+use object::Kind;
+use object::handle;
+use object::ops::cm::Join;
+use object::ops::collective::{Collective, CollectiveCalls};
+use sync::Use;
 
 /// A group that the endpoint has joined, or is joining.
 struct Mc<T: Transport> {
@@ -72,7 +71,7 @@ impl<T: Transport> Ep<T> {
             address,
             _ep: shared.aliases.take(),
         };
-        let handle = object::open(mc, FI_CLASS_MC, context, |fid| fid_mc {
+        let handle = handle::open(mc, FI_CLASS_MC, context, |fid| fid_mc {
             fid,
             fi_addr: address,
         });
@@ -98,7 +97,7 @@ impl<T: Transport> Drop for Mc<T> {
         let eq = domain.ep(self.ep.id).eq.clone();
         drop(guard);
         if let Some(eq) = eq {
-            eq.forget(object::handle_of(self) as usize);
+            eq.forget(handle::handle_of(self) as usize);
         }
     }
 }

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The data path of an endpoint: sends, receives, RMA and atomic operations on their way to the transport.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
 use super::limits::{ATOMIC, Limits};
 use super::{Ep, LEVELS, current};
-use crate::abi::*;
-use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Caps, Error, IoVec, OpFlags, Result};
-use crate::engine::atomic::element_size;
-use crate::engine::domain::State;
-use crate::engine::ep_state::EpState;
-use crate::engine::transport::Transport;
-use crate::engine::trigger::{Action, Place};
-use crate::ffi::ops::atomic::{Atomic, AtomicPath, Elements, Family};
-use crate::ffi::ops::transfer::{DataPath, OneRx, OneTx, OneWrite, Rx, Tx, What};
-use crate::ffi::ops::work::OutgoingAtomic;
+use crate::atomic::element_size;
+use crate::domain::State;
+use crate::ep_state::EpState;
+use crate::transport::Transport;
+use crate::trigger::{Action, Place};
+use abi::*;
+use base::log::{Subsys, log_misuse};
+use base::{Caps, Error, IoVec, OpFlags, Result};
+use object::ops::atomic::{Atomic, AtomicPath, Elements, Family};
+use object::ops::transfer::{DataPath, OneRx, OneTx, OneWrite, Rx, Tx, What};
+use object::ops::work::OutgoingAtomic;
 
 impl<T: Transport> Ep<T> {
     /// Checks the limits of the endpoint. Returns the flags that its order adds to the operation.

@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Enables an endpoint after checking that everything it needs is bound: fi_endpoint(3), fi_enable.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
 use super::Ep;
-use crate::abi::*;
-use crate::base::log::{Subsys, log_misuse};
-use crate::base::{Caps, Error, Result};
-use crate::engine::ep_state::{EpState, INITIATES};
-use crate::engine::report::gather::address_of;
-use crate::engine::transport::{DomainStateOf, Transport};
+use crate::ep_state::{EpState, INITIATES};
+use crate::report::gather::address_of;
+use crate::transport::{DomainStateOf, Transport};
+use abi::*;
+use base::log::{Subsys, log_misuse};
+use base::{Caps, Error, Result};
 
 impl<T: Transport> Ep<T> {
     pub(super) fn try_enable(&self) -> Result {

@@ -6,17 +6,16 @@
 //! copy, and cannot be made to wait for a peer that itself waits for the target.
 //!
 //! A destination is split into address and context (FI_NAMED_RX_CTX) only on this path.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use crate::abi::*;
-use crate::base::info::Info;
-use crate::base::iovec::IOV_LIMIT;
-use crate::base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
-use crate::ffi::ops::transfer::{Tx, What};
-use crate::hmem::Memory;
+use abi::*;
+use base::info::Info;
+use base::iovec::IOV_LIMIT;
+use base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
+use hmem::Memory;
+use object::ops::transfer::{Tx, What};
 
 /// Most bytes of one operation, and of one with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the options
 /// FI_OPT_MAX_*_SIZE and FI_OPT_INJECT_*_SIZE). Relaxed: they are set under the domain lock, and sizes before the

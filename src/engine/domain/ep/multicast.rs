@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Multicast groups of an endpoint: joining them, and the handle of one. fi_cm(3), fi_join.
-#![forbid(unsafe_code)]
 
 use core::ffi::c_void;
 use std::sync::Arc;
 
 use super::{Ep, Shared};
-use crate::abi::*;
-use crate::base::log::{Subsys, log_info};
-use crate::base::{Caps, Error, Result};
-use crate::engine::domain::State;
-use crate::engine::ep_state::EpState;
-use crate::engine::transport::{Address, Transport};
-use crate::ffi::Kind;
-use crate::ffi::object;
-use crate::sync::Use;
+use crate::domain::State;
+use crate::ep_state::EpState;
+use crate::transport::{Address, Transport};
+use abi::*;
+use base::log::{Subsys, log_info};
+use base::{Caps, Error, Result};
+use object::Kind;
+use object::handle;
+use sync::Use;
 
 /// A group that the endpoint has joined, or failed to join.
 struct Mc<T: Transport> {
@@ -62,7 +61,7 @@ impl<T: Transport> Ep<T> {
             address: joined.ok(),
             _ep: shared.aliases.take(),
         };
-        let handle = object::open(mc, FI_CLASS_MC, context, |fid| fid_mc {
+        let handle = handle::open(mc, FI_CLASS_MC, context, |fid| fid_mc {
             fid,
             fi_addr: joined.unwrap_or(FI_ADDR_NOTAVAIL),
         });
@@ -105,7 +104,7 @@ impl<T: Transport> Drop for Mc<T> {
         let eq = domain.ep(self.ep.id).eq.clone();
         drop(guard);
         if let Some(eq) = eq {
-            eq.forget(object::handle_of(self) as usize);
+            eq.forget(handle::handle_of(self) as usize);
         }
     }
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Options of an endpoint, the room in its queues, and fi_cancel: fi_endpoint(3).
-#![forbid(unsafe_code)]
 
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
@@ -8,12 +7,12 @@ use core::sync::atomic::Ordering;
 use super::Ep;
 use super::cm::CM_DATA_SIZE;
 use super::limits::Limits;
-use crate::abi::*;
-use crate::base::{Error, Result};
-use crate::engine::domain::State;
-use crate::engine::ep_state::EpState;
-use crate::engine::transport::Transport;
-use crate::ffi::ops::ep::{EpCalls, OptKind, OptValue};
+use crate::domain::State;
+use crate::ep_state::EpState;
+use crate::transport::Transport;
+use abi::*;
+use base::{Error, Result};
+use object::ops::ep::{EpCalls, OptKind, OptValue};
 
 /// Private option for layered providers, a bool: operations that follow one with FI_MORE are posted within the same
 /// call of the application, so the one with FI_MORE may wait for them whatever its length.

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Uncommon calls of an endpoint: operations with FI_TRIGGER (fi_trigger(3)), operations for which others wait, reduced
 //! limits, peeks.
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use super::{Ep, Shared};
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::domain::cntr::Cntr;
-use crate::engine::domain::{Engine, State};
-use crate::engine::transport::{DomainStateOf, Transport};
-use crate::engine::trigger::{Action, Condition, Held, Measure, Place};
-use crate::ffi::ops::transfer::{Context, Rx, Tx};
-use crate::ffi::ops::work::{Outgoing, condition};
+use crate::domain::cntr::Cntr;
+use crate::domain::{Engine, State};
+use crate::transport::{DomainStateOf, Transport};
+use crate::trigger::{Action, Condition, Held, Measure, Place};
+use base::{Caps, Error, OpFlags, Result};
+use object::ops::transfer::{Context, Rx, Tx};
+use object::ops::work::{Outgoing, condition};
 
 impl<T: Transport> Shared<T> {
     /// From now on each operation checks whether others wait for it.

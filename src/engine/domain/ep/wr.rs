@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Prepared work requests of an endpoint (fi_wr(3)), and the calls that start deferred operations (fi_endpoint(3),
 //! fi_tx_flush).
-#![forbid(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
 use super::Ep;
-use crate::abi::FI_ADDR_UNSPEC;
-use crate::base::{Caps, Error, OpFlags, Result};
-use crate::engine::domain::State;
-use crate::engine::domain::sep::Side;
-use crate::engine::transport::Transport;
-use crate::ffi::ops::atomic::Atomic;
-use crate::ffi::ops::transfer::{OneTx, Rx, Tx, What};
-use crate::ffi::ops::wr::WorkPath;
-use crate::ffi::ops::wr::record::Route;
-use crate::hmem::Memory;
+use crate::domain::State;
+use crate::domain::sep::Side;
+use crate::transport::Transport;
+use abi::FI_ADDR_UNSPEC;
+use base::{Caps, Error, OpFlags, Result};
+use hmem::Memory;
+use object::ops::atomic::Atomic;
+use object::ops::transfer::{OneTx, Rx, Tx, What};
+use object::ops::wr::WorkPath;
+use object::ops::wr::record::Route;
 
 impl<T: Transport> Ep<T> {
     /// Whether the address at `dest` is still the one that a request was prepared for.

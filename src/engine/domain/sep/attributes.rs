@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Capabilities and limits of a context of a scalable endpoint: fi_endpoint(3), fi_tx_context, fi_rx_context.
-#![forbid(unsafe_code)]
 
-use crate::base::flags::flags;
-use crate::base::info::{RxAttr, TxAttr};
-use crate::base::{Caps, Error, Result};
+use base::flags::flags;
+use base::info::{RxAttr, TxAttr};
+use base::{Caps, Error, Result};
 
 /// The capabilities of a context: those of the endpoint, reduced to the kinds that the context's attributes name, if
 /// any.

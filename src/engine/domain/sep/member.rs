@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The link from a context to its scalable endpoint.
-#![forbid(unsafe_code)]
 
 use std::sync::{Arc, PoisonError};
 
 use super::Port;
-use crate::abi::*;
-use crate::base::{Caps, Error, Result};
-use crate::engine::domain::State;
-use crate::engine::ep_state::{EpState, INITIATES};
-use crate::engine::srx::MIN_MULTI_RECV;
-use crate::engine::transport::Transport;
-use crate::sync::Use;
+use crate::domain::State;
+use crate::ep_state::{EpState, INITIATES};
+use crate::srx::MIN_MULTI_RECV;
+use crate::transport::Transport;
+use abi::*;
+use base::{Caps, Error, Result};
+use sync::Use;
 
 /// The direction of a context.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Tests of the entries that result from entries below and from hints.
-#![forbid(unsafe_code)]
 
 use std::cell::RefCell;
 

@@ -9,16 +9,15 @@
 //!
 //! A stranger that has proved its address keeps its session while it is in use. Beyond `MANY` sessions the endpoint
 //! forgets those that were quiet for long, and beyond `MOST` any that is idle.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use super::{Port, Routes};
-use crate::engine::domain_state::DomainState;
-use crate::engine::transport::Address;
-use crate::prov::rxd::session::{From, GENERATION, Session};
+use crate::rxd::session::{From, GENERATION, Session};
+use engine::domain_state::DomainState;
+use engine::transport::Address;
 
 /// Sessions with strangers. A session may have been proved, or inserted into the vector, since it was listed.
 #[derive(Default)]

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Reads and writes consecutive numbers of a packet. Reading beyond the end is an error; the buffer for writing is
 //! always long enough.
-#![forbid(unsafe_code)]
 
 use super::{Decoded, Malformed};
 

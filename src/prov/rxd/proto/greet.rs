@@ -2,7 +2,6 @@
 //! The packets by which two endpoints exchange their numbers for each other.
 //!
 //! A peer of this library marks itself in the sequence number of these packets, which is unused otherwise.
-#![forbid(unsafe_code)]
 
 use super::{CTS, Decoded, Head, Malformed, RTS, Reader};
 

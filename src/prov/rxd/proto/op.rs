@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The first packet of an operation. An operation that fits into it is *inline*; otherwise the packet contains the
 //! number of packets.
-#![forbid(unsafe_code)]
 
 use super::{BASE, Decoded, Head, Malformed, Reader};
-use crate::abi::fi_rma_iov;
-use crate::base::iovec::IOV_LIMIT;
+use abi::fi_rma_iov;
+use base::iovec::IOV_LIMIT;
 
 /// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

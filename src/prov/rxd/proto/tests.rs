@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Decodes and encodes captured packets and compares them with expected values; decodes invalid packets and random
 //! bytes.
-#![forbid(unsafe_code)]
 
 use super::*;
 

@@ -5,7 +5,6 @@
 //! guessed, so a packet with the right number comes from a host that has received it. A greeting can be forged or be an
 //! old copy. It therefore changes nothing for a known peer, except that the peer gets a second number (`candidate`).
 //! The peer counts as restarted only when it uses that second number.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
@@ -14,11 +13,11 @@ use super::rtt::LONGEST;
 use super::silence::Silence;
 use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
-use crate::base::log::{Subsys, log_info};
-use crate::base::{Error, Result};
-use crate::engine::transport::Address;
-use crate::prov::rxd::SOURCE;
-use crate::prov::rxd::proto::{Cts, Rts};
+use crate::rxd::SOURCE;
+use crate::rxd::proto::{Cts, Rts};
+use base::log::{Subsys, log_info};
+use base::{Error, Result};
+use engine::transport::Address;
 
 pub struct Greeting {
     /// The number that the peer must put into its packets; the lower bits may be the session's index in the table.

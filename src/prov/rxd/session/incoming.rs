@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Processes packets in order, and stores the bytes of operations that arrive in several packets.
-#![forbid(unsafe_code)]
 
 use super::sink::{Incoming, Sink, Stall, Step};
 use super::{Cx, Session, Wire};
-use crate::base::{CompFlags, Error};
-use crate::engine::srx::{Bytes, MessageInfo, Slot};
-use crate::engine::strangers::fi_addr_of;
-use crate::engine::stream::session::rma::count_regions;
-use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::What;
-use crate::prov::rxd::proto::{Data, Kind, Op, Packet, Void, error_of};
+use crate::rxd::proto::{Data, Kind, Op, Packet, Void, error_of};
+use base::{CompFlags, Error};
+use engine::srx::{Bytes, MessageInfo, Slot};
+use engine::strangers::fi_addr_of;
+use engine::transport::Address;
+use object::ops::transfer::What;
+use stream::session::rma::count_regions;
 
 impl<A: Address> Session<A> {
     pub(super) fn step<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>) -> Step {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Ends operations when the peer is lost, or when the application cancels them.
-#![forbid(unsafe_code)]
 
 use core::ffi::CStr;
 
@@ -9,11 +8,11 @@ use super::receive::GONE;
 use super::send::SendState;
 use super::sink::Sink;
 use super::{Cx, Session, Wire};
-use crate::base::log::{Subsys, log_info, log_warn};
-use crate::base::{Error, IoVec, OpFlags};
-use crate::engine::domain_state::{Loss, TxOp};
-use crate::engine::transport::Address;
-use crate::prov::rxd::SOURCE;
+use crate::rxd::SOURCE;
+use base::log::{Subsys, log_info, log_warn};
+use base::{Error, IoVec, OpFlags};
+use engine::domain_state::{Loss, TxOp};
+use engine::transport::Address;
 
 impl<A: Address> Session<A> {
     /// The peer is lost: all operations in flight fail. The next operation starts a new handshake.

@@ -5,7 +5,6 @@
 //! `greet` is the handshake, `ids` the numbers that peers put into their packets. `send` sends packets, with `out` and
 //! `window`; `receive` puts arriving packets in order, and `incoming` and `target` process them. `loss` ends a session,
 //! and `tell` makes its snapshot for reports.
-#![forbid(unsafe_code)]
 
 mod greet;
 mod ids;
@@ -34,10 +33,10 @@ pub use self::ids::{GENERATION, Ids, PLACES};
 use self::receive::ReceiveState;
 use self::send::SendState;
 use self::silence::Silence;
-use crate::engine::domain_state::{DomainState, Sender};
-use crate::engine::strangers::fi_addr_of;
-use crate::engine::transport::Address;
-use crate::prov::rxd::proto::{Head, Packet};
+use crate::rxd::proto::{Head, Packet};
+use engine::domain_state::{DomainState, Sender};
+use engine::strangers::fi_addr_of;
+use engine::transport::Address;
 
 /// Sends packets to peers. Packets may get lost.
 pub trait Wire {

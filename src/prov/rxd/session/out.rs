@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Operations, and answers to the peer's operations, that are in flight. Each is a series of numbered packets. A packet
 //! can be encoded again until it is acknowledged, so its bytes must stay in place.
-#![forbid(unsafe_code)]
 
-use crate::base::IoVec;
-use crate::engine::domain_state::TxOp;
-use crate::engine::stream::session::receive_state::Regions;
-use crate::prov::rxd::proto::{DATA_HEADER, Data, Head, Kind, Op, Segments, Void};
+use crate::rxd::proto::{DATA_HEADER, Data, Head, Kind, Op, Segments, Void};
+use base::IoVec;
+use engine::domain_state::TxOp;
+use stream::session::receive_state::Regions;
 
 /// Location of the payload.
 pub enum Body {

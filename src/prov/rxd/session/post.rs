@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Turns posted operations into packets.
-#![forbid(unsafe_code)]
 
 use super::out::{Body, End, Out};
 use super::{Cx, Session, Wire};
-use crate::base::{Error, OpFlags, Result};
-use crate::engine::domain_state::TxOp;
-use crate::engine::transport::Address;
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
-use crate::prov::rxd::proto::{Iovs, Kind, Op, RmaIov};
+use crate::rxd::proto::{Iovs, Kind, Op, RmaIov};
+use base::{Error, OpFlags, Result};
+use engine::domain_state::TxOp;
+use engine::transport::Address;
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::{RemoteSeg, Tx, What};
 
 impl<A: Address> Session<A> {
     /// Posts a message, a write or a read. Takes over `tx`'s memory only on success.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Puts packets of the peer in order: early packets are kept, repeated ones acknowledged again. A packet that lacks a
 //! resource stops the peer until the resource is free.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -11,10 +10,10 @@ use super::rtt::LONGEST;
 use super::sink::{Incoming, Sink, Stall, Step};
 use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
-use crate::base::Error;
-use crate::engine::srx::Claimed;
-use crate::engine::transport::Address;
-use crate::prov::rxd::proto::{Ack, Head, Packet};
+use crate::rxd::proto::{Ack, Head, Packet};
+use base::Error;
+use engine::srx::Claimed;
+use engine::transport::Address;
 
 #[derive(Default)]
 pub struct ReceiveState {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Estimates the round-trip time and the retransmission timeout (as in RFC 6298).
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Sends packets as the window allows, retransmits lost ones, and completes operations when they are acknowledged.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -11,12 +10,12 @@ use super::out::{ANSWER_COST, Begin, Body, End, Out};
 use super::receive::GONE;
 use super::window::{News, Window};
 use super::{Cx, Session, Wire};
-use crate::base::{Error, IoVec};
-use crate::engine::domain_state::TxOp;
-use crate::engine::share::fits;
-use crate::engine::transport::Address;
-use crate::prov::rxd::info::ATOMIC_SIZE;
-use crate::prov::rxd::proto::{Ack, Void, error_of};
+use crate::rxd::info::ATOMIC_SIZE;
+use crate::rxd::proto::{Ack, Void, error_of};
+use base::{Error, IoVec};
+use engine::domain_state::TxOp;
+use engine::share::fits;
+use engine::transport::Address;
 
 /// An operation that waits for the peer's answer.
 pub struct ReadOp {

@@ -3,13 +3,12 @@
 //!
 //! A silent peer may be computing, so it has minutes (`MAX_TIMEOUTS`). If a host or router reports meanwhile that the
 //! peer is unreachable, its process or host is gone, and the limit is `UNREACHABLE`.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
 
 use super::{Cx, Session};
-use crate::engine::transport::Address;
+use engine::transport::Address;
 
 /// Evidence that a peer may be gone.
 #[derive(Default)]

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Data types: the result of processing a packet, and the destination of an operation's bytes.
-#![forbid(unsafe_code)]
 
-use crate::abi::{fi_datatype, fi_op};
-use crate::base::{Error, IoVec};
-use crate::engine::srx::{Envelope, RecvOp, Slot};
-use crate::engine::stream::session::receive_state::Regions;
-use crate::ffi::ops::atomic::Family;
-use crate::prov::rxd::proto::MAX_IOVS;
+use crate::rxd::proto::MAX_IOVS;
+use abi::{fi_datatype, fi_op};
+use base::{Error, IoVec};
+use engine::srx::{Envelope, RecvOp, Slot};
+use object::ops::atomic::Family;
+use stream::session::receive_state::Regions;
 
 /// Destination of received bytes.
 pub enum Sink {

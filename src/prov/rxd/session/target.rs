@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Memory accesses of a peer: fi_rma(3), fi_atomic(3). An access without permission is refused and changes nothing.
-#![forbid(unsafe_code)]
 
 use super::out::{ANSWER_COST, Body, Out};
 use super::sink::{Atomic, Sink, Stall, Step, Write};
 use super::{Cx, Session, Wire};
-use crate::abi::*;
-use crate::base::{Access, Caps, CompFlags, Error, IoVec, Result};
-use crate::engine::atomic::{apply, element_size};
-use crate::engine::stream::session::atomic::{access_of, payload_of};
-use crate::engine::stream::session::receive_state::Regions;
-use crate::engine::stream::session::rma::count_regions;
-use crate::engine::transport::Address;
-use crate::ffi::ops::atomic::Family;
-use crate::prov::rxd::info::ATOMIC_SIZE;
-use crate::prov::rxd::proto::{Kind, MAX_IOVS, Op};
+use crate::rxd::info::ATOMIC_SIZE;
+use crate::rxd::proto::{Kind, MAX_IOVS, Op};
+use abi::*;
+use base::{Access, Caps, CompFlags, Error, IoVec, Result};
+use engine::atomic::{apply, element_size};
+use engine::transport::Address;
+use object::ops::atomic::Family;
+use stream::session::atomic::{access_of, payload_of};
+use stream::session::receive_state::Regions;
+use stream::session::rma::count_regions;
 
 /// The memory that a request accesses.
 struct Named {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Snapshot of a peer for `engine::report`.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
@@ -8,10 +7,10 @@ use std::time::Instant;
 use super::Session;
 use super::out::End;
 use super::sink::Sink;
-use crate::abi::FI_ADDR_NOTAVAIL;
-use crate::engine::report::{Peer, Stage, Wait};
-use crate::engine::strangers::fi_addr_of;
-use crate::engine::transport::Address;
+use abi::FI_ADDR_NOTAVAIL;
+use engine::report::{Peer, Stage, Wait};
+use engine::strangers::fi_addr_of;
+use engine::transport::Address;
 
 impl<A: Address> Session<A> {
     /// Makes the snapshot. `age` converts the time stamp of an operation.

@@ -2,7 +2,6 @@
 //! Endpoints over a simulated network that loses, repeats and reorders packets, on simulated time. A seed determines
 //! each run and is printed on failure: `RXD_SEED=N cargo test rxd` replays it, `RXD_SEEDS=N` sets the number of seeds,
 //! `RXD_MESSAGES=N` the number of messages in the long run.
-#![forbid(unsafe_code)]
 
 mod hostile;
 mod mixed;

@@ -8,7 +8,6 @@
 //! The congestion window follows losses (as NewReno): it grows by one packet per full round trip, shrinks to 0.7 after
 //! a loss, and to nearly nothing after repeated timeouts. The first timeout only retransmits the oldest packet, because
 //! most timeouts are caused by peers that do not poll.
-#![forbid(unsafe_code)]
 
 use std::collections::VecDeque;
 use std::time::Instant;

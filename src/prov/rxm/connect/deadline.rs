@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Time limits of attempts to connect, for hosts and ports that do not answer (`ConnectClock`).
-#![forbid(unsafe_code)]
 
 use std::time::Instant;
 
-use crate::base::Error;
-use crate::base::log::{Subsys, log_warn};
-use crate::engine::domain::ep::options::OPT_LISTENER;
-use crate::engine::transport::Listener;
-use crate::prov::rxm::SOURCE;
-use crate::prov::rxm::conn::State;
-use crate::prov::rxm::state::{Due, Rxm, StateOf};
+use crate::rxm::SOURCE;
+use crate::rxm::conn::State;
+use crate::rxm::state::{Due, Rxm, StateOf};
+use base::Error;
+use base::log::{Subsys, log_warn};
+use engine::domain::ep::options::OPT_LISTENER;
+use engine::transport::Listener;
 
 impl Rxm {
     pub(super) fn schedule_deadline(&mut self, id: usize) {

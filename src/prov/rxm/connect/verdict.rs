@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Decides about a request to connect. Two peers may connect to each other at the same time: the one with the larger
 //! address then keeps its attempt. docs/wire/rxm.md.
-#![forbid(unsafe_code)]
 
 use core::cmp::Ordering;
 
-use crate::engine::address::ip::Addr;
+use engine::address::ip::Addr;
 
 /// The current state towards the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 
 use super::*;
-use crate::base::info::since;
+use base::info::since;
 
 const V2_6: u32 = 2 << 16 | 6;
 

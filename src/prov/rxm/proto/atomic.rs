@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Atomic operations and their answers.
-#![forbid(unsafe_code)]
 
 use super::fault::Fault;
 use super::header::{self, HEADER, OP_AT, SIZE_AT, TAG_AT};
 use super::rendezvous::Places;
 use super::{MAX_PLACES, take, u64_at};
-use crate::abi::{FI_ATOMIC_READ, fi_datatype, fi_op};
-use crate::engine::atomic::element_size;
-use crate::ffi::ops::atomic::Family;
-use crate::ffi::ops::transfer::RemoteSeg;
+use abi::{FI_ATOMIC_READ, fi_datatype, fi_op};
+use engine::atomic::element_size;
+use object::ops::atomic::Family;
+use object::ops::transfer::RemoteSeg;
 
 /// Bytes of the target list, before the operands.
 pub const ATOMIC_HEADER: usize = MAX_PLACES * PLACE;

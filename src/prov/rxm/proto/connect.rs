@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The private data of connection requests, answers and refusals.
-#![forbid(unsafe_code)]
 
 use super::{take, u16_at, u32_at, u64_at};
 

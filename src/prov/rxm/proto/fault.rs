@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The error of a malformed packet.
-#![forbid(unsafe_code)]
 
 /// The rule that a peer has violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

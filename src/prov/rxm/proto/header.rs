@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Offsets of the header fields, and headers with the fields that all packets have.
-#![forbid(unsafe_code)]
 
 pub const HEADER: usize = 64;
 pub const VERSION: u8 = 4;

@@ -3,14 +3,13 @@
 //! second half has the operation.
 //!
 //! Fields that a kind of packet does not use may hold anything; the decoder ignores them.
-#![forbid(unsafe_code)]
 
 use super::atomic::{AtomicRequest, AtomicResponse};
 use super::fault::Fault;
 use super::header::*;
 use super::rendezvous::{Places, RENDEZVOUS_SIZE};
 use super::{u16_at, u32_at, u64_at};
-use crate::ffi::ops::transfer::What;
+use object::ops::transfer::What;
 
 /// A message, independent of how its bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

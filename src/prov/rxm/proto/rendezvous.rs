@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of a message's bytes, at its sender or its receiver: at most four segments in the memory of the packet's
 //! sender.
-#![forbid(unsafe_code)]
 
 use super::fault::Fault;
 use super::{MAX_PLACES, u64_at};
-use crate::ffi::ops::transfer::RemoteSeg;
+use object::ops::transfer::RemoteSeg;
 
 /// Bytes of the list in a packet.
 pub const RENDEZVOUS_SIZE: usize = MAX_PLACES * PLACE + 8;

@@ -4,10 +4,10 @@
 //! between little-endian hosts, so these tests run only on such hosts.
 
 use super::*;
-use crate::abi::*;
-use crate::engine::stream::proto::{BASE_HEADER, CM_HEADER};
-use crate::ffi::ops::atomic::Family;
-use crate::ffi::ops::transfer::RemoteSeg;
+use abi::*;
+use object::ops::atomic::Family;
+use object::ops::transfer::RemoteSeg;
+use stream::proto::{BASE_HEADER, CM_HEADER};
 
 mod bad;
 mod streams;
@@ -18,7 +18,7 @@ const DATA: u64 = 0xa1a2_a3a4_a5a6_a7a8;
 const KEY: u64 = 0xc0_de01;
 
 fn directory() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/rxm")
+    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/rxm")
 }
 
 fn read_hex(file: &str) -> Vec<u8> {

@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 
 use super::*;
-use crate::base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 
 const PID: u32 = 77;
 
@@ -133,7 +133,7 @@ fn capabilities_filter() {
         for (caps, expected) in cases {
             let answer = ask(&asking_for(caps), kind);
             assert_eq!(found(&answer), expected, "{kind:?} {caps:#x}");
-            let named = |reason: &crate::base::info::Reason| reason.refusal.field == "caps";
+            let named = |reason: &base::info::Reason| reason.refusal.field == "caps";
             assert_eq!(expected == BOTH, !answer.reasons.iter().any(named));
         }
     }

@@ -2,9 +2,9 @@
 //! Tests the entries of sockets on a machine with two interfaces and five addresses.
 
 use super::*;
-use crate::base::info::Hints;
-use crate::base::info::machine::{A, Machine};
-use crate::base::{CompOrder, Error, Mode};
+use base::info::Hints;
+use base::info::machine::{A, Machine};
+use base::{CompOrder, Error, Mode};
 
 const BACKING: Backing = Backing {
     open: |_, _, _, _| Err(Error::NOSYS),

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Two provers, and changes that a third party may make to the bytes between them.
-#![forbid(unsafe_code)]
 
 use super::*;
 

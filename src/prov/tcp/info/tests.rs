@@ -8,9 +8,9 @@ mod places;
 use std::ffi::CStr;
 
 use super::*;
-use crate::base::info::Hints;
-use crate::base::info::machine::{A, Machine};
-use crate::sys::addr;
+use base::info::Hints;
+use base::info::machine::{A, Machine};
+use sys::addr;
 
 fn empty() -> Hints {
     Info::default().into()

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Peers that use the protocol to do harm: floods of greetings, announced messages that are never sent, reads that are
 //! never acknowledged, forged packets.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
@@ -9,15 +8,15 @@ use super::name::Name;
 use super::net::Links;
 use super::node::{KEY, Node};
 use super::world::{MTU, SETTINGS, World};
-use crate::base::Error;
-use crate::base::iovec::lent::TestMemory;
-use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
-use crate::prov::rxd::proto::{
+use crate::rxd::proto::{
     Ack, Cts, Data, GREETING, Head, Iovs, Kind, Op, Packet, RmaIov, Rts, Segments,
 };
-use crate::prov::rxd::session::send::MAX_ANSWER_BYTES;
-use crate::prov::rxd::session::{From, Settings};
+use crate::rxd::session::send::MAX_ANSWER_BYTES;
+use crate::rxd::session::{From, Settings};
+use base::Error;
+use base::iovec::lent::TestMemory;
+use engine::transport::Address;
+use object::ops::transfer::{RemoteSeg, Tx, What};
 
 /// A hand-made peer at a place of the world where there is no endpoint.
 struct Stranger {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Random operations among a few endpoints, determined by a seed: messages of all sizes with and without a receive,
 //! writes, reads, atomics; and packets with flipped bits, which may end operations but must do no other harm.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::collections::HashMap;
@@ -10,12 +9,12 @@ use super::net::{Links, Random};
 use super::node::KEY;
 use super::seeds;
 use super::world::{MEMORY, MTU, SETTINGS, World};
-use crate::abi::*;
-use crate::base::iovec::lent::TestMemory;
-use crate::base::{Error, IoVec, OpFlags};
-use crate::ffi::ops::atomic::{Atomic, Family};
-use crate::ffi::ops::transfer::{Context, RemoteSeg, Tx, What};
-use crate::prov::rxd::session::Settings;
+use crate::rxd::session::Settings;
+use abi::*;
+use base::iovec::lent::TestMemory;
+use base::{Error, IoVec, OpFlags};
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::{Context, RemoteSeg, Tx, What};
 
 /// The purpose of an operation.
 enum Job {

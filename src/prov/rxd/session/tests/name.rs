@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of the endpoints in tests.
-#![forbid(unsafe_code)]
 
 use core::fmt;
 
-use crate::engine::transport::Address;
+use engine::transport::Address;
 
 /// The endpoint at a place of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

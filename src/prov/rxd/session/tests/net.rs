@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A network that loses, repeats, delays and reorders packets, on simulated time. It may have one slow link that all
 //! endpoints share, with a queue that drops packets when it is full.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::base::Result;
-use crate::prov::rxd::port::Routes;
-use crate::prov::rxd::session::Wire;
-use crate::prov::rxd::session::tests::name::Name;
+use crate::rxd::port::Routes;
+use crate::rxd::session::Wire;
+use crate::rxd::session::tests::name::Name;
+use base::Result;
 
 /// Numbers that look random and are the same for the same seed (splitmix64).
 #[derive(Clone)]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! An endpoint with its queue and memory, and an application that records its posted operations.
-#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,21 +8,21 @@ use slab::Slab;
 
 use super::name::Name;
 use super::net::Socket;
-use crate::abi::*;
-use crate::base::flags::flags;
-use crate::base::iovec::lent::TestMemory;
-use crate::base::{Access, Caps, IoVec, OpFlags, Result};
-use crate::engine::cq_ring::Ring;
-use crate::engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use crate::engine::ep_state::{EpState, Role};
-use crate::engine::mr::KeyPolicy;
-use crate::engine::srx::{Claimed, Srx};
-use crate::engine::transport::Address;
-use crate::engine::wait::Wait;
-use crate::ffi::ops::atomic::Atomic;
-use crate::ffi::ops::transfer::{Context, Rx, Tx, What};
-use crate::prov::rxd::port::Port;
-use crate::prov::rxd::session::{Cx, From, Ids, Session, Settings};
+use crate::rxd::port::Port;
+use crate::rxd::session::{Cx, From, Ids, Session, Settings};
+use abi::*;
+use base::flags::flags;
+use base::iovec::lent::TestMemory;
+use base::{Access, Caps, IoVec, OpFlags, Result};
+use engine::cq_ring::Ring;
+use engine::domain_state::{CqState, DomainState, Regions, TxOp};
+use engine::ep_state::{EpState, Role};
+use engine::mr::KeyPolicy;
+use engine::srx::{Claimed, Srx};
+use engine::transport::Address;
+use engine::wait::Wait;
+use object::ops::atomic::Atomic;
+use object::ops::transfer::{Context, Rx, Tx, What};
 
 /// A completion or an error entry.
 #[derive(Clone, Debug)]

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Peers that die or restart, repeated packets, and packets of other hosts.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
@@ -8,12 +7,12 @@ use super::name::Name;
 use super::net::Links;
 use super::node::{Completion, KEY, Node};
 use super::world::{MEMORY, MTU, SETTINGS, World};
-use crate::base::Error;
-use crate::base::iovec::lent::TestMemory;
-use crate::engine::transport::Address;
-use crate::ffi::ops::transfer::{RemoteSeg, Tx, What};
-use crate::prov::rxd::proto::{Cts, GREETING, Packet, Rts};
-use crate::prov::rxd::session::{From, Settings};
+use crate::rxd::proto::{Cts, GREETING, Packet, Rts};
+use crate::rxd::session::{From, Settings};
+use base::Error;
+use base::iovec::lent::TestMemory;
+use engine::transport::Address;
+use object::ops::transfer::{RemoteSeg, Tx, What};
 
 type Pair = World<()>;
 

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Many senders share one slow link: the link carries few retransmissions, and each sender gets its share.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
 use super::net::Links;
 use super::seeds;
 use super::world::World;
-use crate::base::iovec::lent::TestMemory;
-use crate::ffi::ops::transfer::What;
+use base::iovec::lent::TestMemory;
+use object::ops::transfer::What;
 
 const SENDERS: usize = 16;
 const LEN: usize = 16 * 1024;
@@ -60,7 +59,7 @@ fn run(seed: u64) {
 
 fn send(world: &mut World<usize>, sender: usize) {
     let now = world.now();
-    let fill = |tx: &mut crate::ffi::ops::transfer::Tx<'_>| {
+    let fill = |tx: &mut object::ops::transfer::Tx<'_>| {
         tx.what = What::Tagged;
         tx.tag = sender as u64;
     };

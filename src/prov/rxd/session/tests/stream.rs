@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Very many small messages over a bad network: all arrive, once and in order.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 
 use super::net::Links;
 use super::world::{MTU, SETTINGS, World};
 use super::{number, seeds};
-use crate::base::Error;
-use crate::base::iovec::lent::TestMemory;
-use crate::prov::rxd::session::Settings;
+use crate::rxd::session::Settings;
+use base::Error;
+use base::iovec::lent::TestMemory;
 
 enum What {
     Send,

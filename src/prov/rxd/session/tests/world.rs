@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints on a network, and the time that passes for all of them.
-#![forbid(unsafe_code)]
 
 use core::time::Duration;
 use std::time::Instant;
@@ -8,7 +7,7 @@ use std::time::Instant;
 use super::name::Name;
 use super::net::{Links, Net};
 use super::node::Node;
-use crate::prov::rxd::session::{From, Settings};
+use crate::rxd::session::{From, Settings};
 
 pub struct World<T> {
     pub nodes: Vec<Node<T>>,

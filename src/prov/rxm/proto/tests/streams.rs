@@ -2,7 +2,7 @@
 //! Whole connections: each message of a direction is an rxm packet or an access to memory.
 
 use super::*;
-use crate::engine::stream::proto::{self as tcp, Decoded, Frame};
+use stream::proto::{self as tcp, Decoded, Frame};
 
 /// Returns the messages of one direction after the connection message.
 fn messages(file: &str) -> Vec<Vec<u8>> {

@@ -2,7 +2,7 @@
 //! Hints and the resulting entries.
 
 use super::*;
-use crate::base::{Caps, CompOrder, MrMode, MsgOrder, OpFlags};
+use base::{Caps, CompOrder, MrMode, MsgOrder, OpFlags};
 
 #[test]
 fn without_hints_all_is_shown() {

@@ -2,7 +2,7 @@
 //! Nodes, services, addresses and interfaces.
 
 use super::*;
-use crate::base::Caps;
+use base::Caps;
 
 #[test]
 fn every_address_has_its_entry() {

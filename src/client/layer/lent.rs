@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Application memory that operations below read or write.
+
+use core::ptr::{null_mut, with_exposed_provenance_mut};
+use std::sync::Arc;
+
+use super::registrar::Registrar;
+use crate::{Mr, Span};
+use abi::fi_rma_iov;
+use base::Error;
+use base::iovec::{IOV_LIMIT, IoVec};
+
+/// The memory of one application operation, registered below if that is required or peers have to access it. Operations
+/// below share it by an `Arc`.
+pub struct Lent {
+    // Declared before the memory, so that regions are closed first.
+    regions: [Option<Arc<Mr>>; IOV_LIMIT],
+    remote: [fi_rma_iov; IOV_LIMIT],
+    iov: IoVec,
+}
+
+// SAFETY: `IoVec` and the handles are Send and Sync; the rest is numbers.
+unsafe impl Send for Lent {}
+// SAFETY: the same.
+unsafe impl Sync for Lent {}
+
+impl Lent {
+    /// Lends the rest of `iov`. `access`: rights of local operations; with rights for peers the memory is registered in
+    /// any case.
+    pub fn new(
+        registrar: &Registrar,
+        iov: IoVec,
+        access: u64,
+    ) -> core::result::Result<Arc<Lent>, (IoVec, Error)> {
+        let nothing = fi_rma_iov {
+            addr: 0,
+            len: 0,
+            key: 0,
+        };
+        let mut lent = Lent {
+            regions: [const { None }; IOV_LIMIT],
+            remote: [nothing; IOV_LIMIT],
+            iov,
+        };
+        if registrar.wants_local() || access & PEERS != 0 {
+            match lent.register(registrar, access) {
+                Ok(()) => {}
+                Err(error) => {
+                    let Lent { regions, iov, .. } = lent;
+                    drop(regions);
+                    return Err((iov, error));
+                }
+            }
+        }
+        Ok(Arc::new(lent))
+    }
+
+    fn register(&mut self, registrar: &Registrar, access: u64) -> Result<(), Error> {
+        for (i, place) in self.iov.spans().enumerate().filter(|(_, p)| p.len > 0) {
+            // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
+            // dropped before that, outlives the region.
+            let region = unsafe { registrar.register_place(place, access) }?;
+            self.remote[i] = fi_rma_iov {
+                addr: registrar.remote_address(place.start),
+                len: place.len,
+                key: region.key(),
+            };
+            self.regions[i] = Some(region);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of bytes.
+    pub fn len(&self) -> usize {
+        self.iov.remaining()
+    }
+
+    /// Returns the segments for peers, if they were given rights: one for each piece that has bytes.
+    pub fn remote(&self) -> impl Iterator<Item = fi_rma_iov> + '_ {
+        self.remote.iter().filter(|iov| iov.len > 0).copied()
+    }
+
+    /// Returns the memory if no operation below has it any more.
+    pub fn take_back(self: Arc<Lent>) -> Option<IoVec> {
+        let Lent { regions, iov, .. } = Arc::try_unwrap(self).ok()?;
+        drop(regions);
+        Some(iov)
+    }
+
+    /// Returns the application's memory, for copies.
+    pub fn iov(&self) -> &IoVec {
+        &self.iov
+    }
+
+    /// Appends the `len` bytes from offset `at` to `out`; returns the number of pieces, or `None` if `out` is too
+    /// short.
+    pub(super) fn spans(&self, at: usize, len: usize, out: &mut [Span]) -> Option<usize> {
+        let (mut skip, mut left, mut count) = (at, len, 0);
+        for (place, region) in self.iov.spans().zip(&self.regions) {
+            let from = skip.min(place.len);
+            let here = (place.len - from).min(left);
+            skip -= from;
+            left -= here;
+            if here == 0 {
+                continue;
+            }
+            *out.get_mut(count)? = Span {
+                base: with_exposed_provenance_mut(place.start + from),
+                len: here,
+                desc: region.as_ref().map_or(null_mut(), |region| region.desc()),
+            };
+            count += 1;
+        }
+        (left == 0).then_some(count)
+    }
+}
+
+const PEERS: u64 = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Registers memory below, as the entry of the provider there requires: fi_mr(3).
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use crate::{Cntr, Domain, Ep, Info, Memory, Mr};
+use abi::*;
+use base::iovec::Span as Place;
+use base::{Error, Registered, Result};
+
+/// Registers memory in one domain below; clones share the sequence of keys.
+#[derive(Clone)]
+pub struct Registrar {
+    domain: Arc<Domain>,
+    /// Endpoint of the regions, if regions belong to endpoints (FI_MR_ENDPOINT).
+    ep: Option<Arc<Ep>>,
+    /// FI_MR_* bits of the entry.
+    mr_mode: u64,
+    local: bool,
+    prefix: usize,
+    keys: Arc<AtomicU64>,
+    /// Counts peers' writes to memory that is lent to them.
+    counter: Option<Arc<Cntr>>,
+}
+
+impl Registrar {
+    pub fn new(domain: &Arc<Domain>, info: Info<'_>) -> Registrar {
+        let mr_mode = info.domain().map_or(0, |attr| attr.mr_mode);
+        Registrar {
+            domain: domain.clone(),
+            ep: None,
+            mr_mode: u64::from(mr_mode.cast_unsigned()),
+            local: info.wants_local_mr(),
+            prefix: info.msg_prefix(),
+            keys: Arc::new(AtomicU64::new(FIRST_KEY)),
+            counter: None,
+        }
+    }
+
+    /// Returns a registrar for operations of one endpoint, if regions belong to endpoints. The endpoint stays open as
+    /// long as one of its regions: shut it down, and take the completions, before it is closed.
+    pub fn of_endpoint(&self, ep: &Arc<Ep>) -> Registrar {
+        let ep = self.has(FI_MR_ENDPOINT).then(|| ep.clone());
+        Registrar { ep, ..self.clone() }
+    }
+
+    /// Returns a clone whose counter counts peers' writes to lent memory.
+    pub fn counting(&self, counter: &Arc<Cntr>) -> Registrar {
+        let counter = Some(counter.clone());
+        Registrar {
+            counter,
+            ..self.clone()
+        }
+    }
+
+    /// Whether regions belong to endpoints (FI_MR_ENDPOINT).
+    pub fn of_endpoints(&self) -> bool {
+        self.has(FI_MR_ENDPOINT)
+    }
+
+    /// Whether local operations need registered memory.
+    pub fn wants_local(&self) -> bool {
+        self.local
+    }
+
+    /// Returns the number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
+    pub fn prefix(&self) -> usize {
+        self.prefix
+    }
+
+    /// Returns the address by which peers name the start of a region over memory that starts at `base`.
+    pub(super) fn remote_address(&self, base: usize) -> u64 {
+        match self.has(FI_MR_VIRT_ADDR) || self.is_basic() {
+            true => base as u64,
+            false => 0,
+        }
+    }
+
+    /// Registers memory of this library.
+    pub(super) fn register(&self, memory: &Arc<Memory>, access: u64) -> Result<Arc<Mr>> {
+        self.with_key(|key| Mr::register(&self.domain, memory, access, key))
+    }
+
+    /// Registers memory of the application.
+    ///
+    /// # Safety
+    /// It may be read and written, as the access rights say, until the region is closed.
+    pub(super) unsafe fn register_place(&self, place: Place, access: u64) -> Result<Arc<Mr>> {
+        let base: *mut c_void = core::ptr::with_exposed_provenance_mut(place.start);
+        let iov = iovec {
+            iov_base: base,
+            iov_len: place.len,
+        };
+        self.with_key(|key| {
+            // SAFETY: numbers and pointers, for which zeros are values.
+            let mut attr: fi_mr_attr = unsafe { core::mem::zeroed() };
+            attr.anonymous.mr_iov = &raw const iov;
+            (attr.iov_count, attr.access, attr.requested_key) = (1, access, key);
+            // SAFETY: one piece, whose struct is read during the call; the rest is promised by the caller.
+            let region = unsafe { Mr::register_attr(&self.domain, &attr, 0) }?;
+            match &self.counter {
+                Some(counter) if access & FI_REMOTE_WRITE != 0 => {
+                    region.bind(counter, FI_REMOTE_WRITE)?;
+                }
+                _ => {}
+            }
+            Ok(region)
+        })
+    }
+
+    /// Registers memory below that the application registers for peers, with the requested key if applications choose
+    /// keys, and with its usage flags (FI_MR_*).
+    pub fn register_application(
+        &self,
+        segments: &[Registered],
+        access: u64,
+        requested_key: u64,
+        flags: u64,
+    ) -> Result<Arc<Mr>> {
+        let piece = |segment: &Registered| {
+            let Place { start, len } = segment.span();
+            iovec {
+                iov_base: core::ptr::with_exposed_provenance_mut(start),
+                iov_len: len,
+            }
+        };
+        let pieces: Vec<iovec> = segments.iter().map(piece).collect();
+        // SAFETY: numbers and pointers, for which zeros are values.
+        let mut attr: fi_mr_attr = unsafe { core::mem::zeroed() };
+        attr.anonymous.mr_iov = pieces.as_ptr();
+        (attr.iov_count, attr.access) = (pieces.len(), access);
+        attr.requested_key = requested_key;
+        // SAFETY: the structs are read during the call. The creator of the segments (`Registered::new`) promised their
+        // memory until the application has closed its region; the owner drops this region before that.
+        let region = unsafe { Mr::register_attr(&self.domain, &attr, flags) }?;
+        if let Some(ep) = &self.ep {
+            region.bind(ep, 0)?;
+            region.enable()?;
+        }
+        Ok(region)
+    }
+
+    /// Registers with a free key, and enables the region if that is a separate step.
+    fn with_key(&self, register: impl Fn(u64) -> Result<Arc<Mr>>) -> Result<Arc<Mr>> {
+        for _ in 0..KEY_ATTEMPTS {
+            match register(self.keys.fetch_add(1, Ordering::Relaxed)) {
+                Err(Error::NOKEY) => {}
+                Err(error) => return Err(error),
+                Ok(region) => {
+                    if let Some(ep) = &self.ep {
+                        region.bind(ep, 0)?;
+                        region.enable()?;
+                    }
+                    return Ok(region);
+                }
+            }
+        }
+        Err(Error::NOKEY)
+    }
+
+    fn has(&self, bit: i32) -> bool {
+        self.mr_mode & u64::from(bit.cast_unsigned()) != 0
+    }
+
+    fn is_basic(&self) -> bool {
+        self.has(FI_MR_BASIC)
+    }
+}
+
+/// Applications choose their keys from 0 on, and use the same domain.
+const FIRST_KEY: u64 = 1 << 31;
+/// Number of keys to try: the application may have taken some.
+const KEY_ATTEMPTS: usize = 1024;

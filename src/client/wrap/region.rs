@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Regions that a hook registers with a domain inside, for memory of the application: fi_mr(3).
+
+use core::ffi::{c_int, c_void};
+use core::marker::PhantomData;
+use core::ptr::{NonNull, null_mut};
+
+use super::call::Call;
+use abi::*;
+use base::{Error, Result};
+use object::slots;
+
+/// A domain inside, during a call on one of its endpoints.
+#[derive(Clone, Copy)]
+pub struct Domain<'a> {
+    fid: NonNull<fid>,
+    call: PhantomData<&'a ()>,
+}
+
+impl<'a> Call<'a> {
+    /// Returns the domain of the endpoint of this call, or None if its regions have no kind of memory.
+    pub(super) fn domain(&self) -> Option<Domain<'a>> {
+        let fid = NonNull::new(core::ptr::with_exposed_provenance_mut(self.domain));
+        let fid = fid.filter(|_| self.has_iface())?;
+        Some(Domain {
+            fid,
+            call: PhantomData,
+        })
+    }
+}
+
+impl Domain<'_> {
+    /// Returns the domain as a number, the same as `Call::object` of a call on it.
+    pub fn object(self) -> usize {
+        self.fid.addr().get()
+    }
+
+    /// Registers memory of a CUDA device, for operations of this process.
+    pub fn register_cuda(
+        self,
+        base: usize,
+        len: usize,
+        ordinal: i32,
+        requested_key: u64,
+    ) -> Result<Region> {
+        let piece = iovec {
+            iov_base: core::ptr::with_exposed_provenance_mut(base),
+            iov_len: len,
+        };
+        let attr = fi_mr_attr {
+            anonymous: fi_mr_attr_anonymous {
+                mr_iov: &raw const piece,
+            },
+            iov_count: 1,
+            access: FI_SEND | FI_RECV | FI_READ | FI_WRITE,
+            offset: 0,
+            requested_key,
+            context: null_mut(),
+            auth_key_size: 0,
+            auth_key: null_mut(),
+            iface: FI_HMEM_CUDA,
+            device: device(ordinal),
+            hmem_data: null_mut(),
+            page_size: 0,
+            base_mr: null_mut(),
+            sub_mr_cnt: 0,
+        };
+        let mut mr = null_mut();
+        // SAFETY: fi_domain(3): the domain cannot be closed before its endpoints, and this value lives during a call on
+        // one of them. The attributes are read during the call. Only operations that name the memory access it.
+        let code =
+            unsafe { slots::mr::regattr(self.fid.as_ptr(), &raw const attr, 0, &raw mut mr) };
+        match NonNull::new(mr).filter(|_| code == 0) {
+            Some(mr) => Ok(Region(mr)),
+            None if code == 0 => Err(Error::OTHER),
+            None => Err(Error::new(code.saturating_abs())),
+        }
+    }
+}
+
+/// Sets all bytes of the union.
+fn device(ordinal: i32) -> fi_mr_attr_device {
+    let mut device = fi_mr_attr_device { reserved: 0 };
+    device.cuda = ordinal as c_int;
+    device
+}
+
+/// A region of a hook, which is closed on drop.
+pub struct Region(NonNull<fid_mr>);
+
+// SAFETY: the object inside is used through its tables only, by threads that call its domain anyway.
+unsafe impl Send for Region {}
+// SAFETY: only its descriptor is read through a shared reference, which does not change.
+unsafe impl Sync for Region {}
+
+/// The descriptor of a region in operations of its domain. It is valid while the region is open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Descriptor(pub(super) NonNull<c_void>);
+
+impl Region {
+    /// Returns the descriptor; `None` if operations on this memory need none.
+    pub fn descriptor(&self) -> Option<Descriptor> {
+        // SAFETY: open until `drop`.
+        NonNull::new(unsafe { self.0.as_ref() }.mem_desc).map(Descriptor)
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: the region is open, and only this value closes it. Its domain is open too, because a domain cannot be
+        // closed before its regions.
+        let _ = unsafe { slots::base::close(self.0.as_ptr().cast()) };
+    }
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Addresses in C's memory. No call gives their length: it follows from their bytes and format.
+
+use core::ffi::{CStr, c_void};
+use core::slice;
+
+use base::{Error, Result};
+use sys::addr::len_at;
+
+/// How to find the end of an address.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum AddrForm {
+    /// `struct sockaddr_in` or `struct sockaddr_in6`: the length follows from the family at the start.
+    Socket,
+    /// A string including its terminating zero (FI_ADDR_STR).
+    Text,
+}
+
+impl AddrForm {
+    /// Returns the bytes of one address, or none if its family is unknown.
+    ///
+    /// # Safety
+    /// `addr` must be NULL or an address of this form, readable and unchanged for `'a`.
+    pub unsafe fn read<'a>(self, addr: *const c_void) -> Result<&'a [u8]> {
+        if addr.is_null() {
+            return Err(Error::INVAL);
+        }
+        match self {
+            AddrForm::Socket => {
+                // SAFETY: promised by the caller: an address, which has as many bytes as its family says.
+                Ok(unsafe { slice::from_raw_parts(addr.cast(), len_at(addr.cast())) })
+            }
+            // SAFETY: promised by the caller: a terminated string.
+            AddrForm::Text => Ok(unsafe { CStr::from_ptr(addr.cast()) }.to_bytes_with_nul()),
+        }
+    }
+
+    /// Returns the addresses of an array: sockets of one family, or strings stored one directly after the other.
+    /// fi_av(3) describes pointers to strings, but programs and libfabric use this form.
+    ///
+    /// # Safety
+    /// `addrs` must be NULL or an array of `count` addresses of this form, readable and unchanged for `'a`.
+    pub unsafe fn read_array<'a>(
+        self,
+        addrs: *const c_void,
+        count: usize,
+    ) -> Result<Vec<&'a [u8]>> {
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        // SAFETY: promised by the caller: there is at least one.
+        let first = unsafe { self.read(addrs) }?;
+        // No array is longer than memory.
+        let most = isize::MAX as usize;
+        if first.len().checked_mul(count).is_none_or(|len| len > most) && self == AddrForm::Socket {
+            return Err(Error::INVAL);
+        }
+        let mut at = addrs;
+        let mut next = || {
+            let bytes = match self {
+                // SAFETY: promised by the caller: all addresses of the array are as long as the first.
+                AddrForm::Socket => unsafe { slice::from_raw_parts(at.cast(), first.len()) },
+                // SAFETY: promised by the caller: at most `count` addresses are read.
+                AddrForm::Text => unsafe { self.read(at) }?,
+            };
+            // SAFETY: not beyond the end of this address, which is in the array.
+            at = unsafe { at.byte_add(bytes.len()) };
+            Ok(bytes)
+        };
+        (0..count).map(|_| next()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::ptr::null;
+
+    use super::*;
+    use sys::addr::to_bytes;
+
+    #[test]
+    fn strings_follow_one_another() {
+        let array = b"fi_shm://a\0fi_shm://bbbb\0\0c\0further";
+        // SAFETY: four strings.
+        let found = unsafe { AddrForm::Text.read_array(array.as_ptr().cast(), 4) }.unwrap();
+        let expected: [&[u8]; 4] = [b"fi_shm://a\0", b"fi_shm://bbbb\0", b"\0", b"c\0"];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn sockets_are_as_long_as_the_first() {
+        let of = |text: &str| to_bytes(&text.parse().unwrap());
+        for (a, b) in [("10.0.0.1:1", "10.0.0.2:2"), ("[::1]:1", "[::2]:2")] {
+            let array = [of(a), of(b)].concat();
+            // SAFETY: two addresses of one family.
+            let found = unsafe { AddrForm::Socket.read_array(array.as_ptr().cast(), 2) }.unwrap();
+            assert_eq!(found, [of(a), of(b)]);
+            // SAFETY: as above.
+            let first = unsafe { AddrForm::Socket.read(array.as_ptr().cast()) };
+            assert_eq!(first, Ok(&*of(a)));
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let array = to_bytes(&"10.0.0.1:1".parse().unwrap());
+        for form in [AddrForm::Socket, AddrForm::Text] {
+            // SAFETY: NULL is allowed.
+            assert_eq!(unsafe { form.read(null()) }, Err(Error::INVAL));
+            // SAFETY: as above.
+            assert_eq!(unsafe { form.read_array(null(), 1) }, Err(Error::INVAL));
+            // SAFETY: as above.
+            assert_eq!(unsafe { form.read_array(null(), 0) }, Ok(Vec::new()));
+        }
+        // SAFETY: refused before more than the first is read.
+        let found = unsafe { AddrForm::Socket.read_array(array.as_ptr().cast(), usize::MAX / 2) };
+        assert_eq!(found, Err(Error::INVAL));
+        let unknown = [0; 16];
+        // SAFETY: of an unknown family only the family field is read.
+        let found = unsafe { AddrForm::Socket.read_array(unknown.as_ptr().cast(), 2) };
+        assert_eq!(found, Ok(vec![&[][..]; 2]));
+    }
+}

@@ -1,0 +1,383 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The peer side of fi_peer(3): completion queues and shared receive contexts that another provider (the owner) opened,
+//! and that endpoints of this library use. Calls from the peer to the owner and back.
+//!
+//! Trusted with: calling the owner's functions. The owner promises that its exported objects stay valid until the
+//! peer's own object is closed, and that it holds its locks around every call of the peer that leads here.
+
+use core::ffi::{c_int, c_void};
+use core::ptr;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use slab::Slab;
+
+use crate::ops::cq::CqErr;
+use crate::ops::status;
+use crate::ops::transfer::What;
+use abi::*;
+use base::{Error, IoVec, OpFlags, Result};
+use hmem::Memory;
+
+/// The owner's completion queue.
+pub struct PeerCq {
+    cq: *mut fid_peer_cq,
+    write: CqWrite,
+    write_err: CqWriteErr,
+}
+
+type CqWrite = unsafe extern "C" fn(
+    *mut fid_peer_cq,
+    *mut c_void,
+    u64,
+    usize,
+    *mut c_void,
+    u64,
+    u64,
+    fi_addr_t,
+) -> isize;
+type CqWriteErr = unsafe extern "C" fn(*mut fid_peer_cq, *const fi_cq_err_entry) -> isize;
+
+// SAFETY: fi_peer(3): the owner is responsible for locking, whichever thread calls.
+unsafe impl Send for PeerCq {}
+// SAFETY: as above.
+unsafe impl Sync for PeerCq {}
+
+impl PeerCq {
+    /// # Safety
+    /// fi_peer(3), fi_cq_open with FI_PEER: `context` is NULL or a `fi_peer_cq_context` whose queue outlives the opened
+    /// object.
+    pub unsafe fn import(context: *mut c_void) -> Result<PeerCq> {
+        let context = context.cast::<fi_peer_cq_context>();
+        // SAFETY: the caller's promise; each struct begins with its size, and is read only if it is complete.
+        unsafe {
+            let cq = whole(context)?.cq;
+            let ops = whole(cq.as_ref().ok_or(Error::INVAL)?.owner_ops)?;
+            Ok(PeerCq {
+                cq,
+                write: ops.write.ok_or(Error::INVAL)?,
+                write_err: ops.writeerr.ok_or(Error::INVAL)?,
+            })
+        }
+    }
+
+    /// Writes a completion, given as the words of `fi_cq_tagged_entry`.
+    pub fn write(&self, entry: &[u64; 6], src: u64) {
+        let [context, flags, len, buf, data, tag] = *entry;
+        let (context, buf) = (context as *mut c_void, buf as *mut c_void);
+        // SAFETY: `import`: the queue and its functions are valid until this object is dropped.
+        unsafe { (self.write)(self.cq, context, flags, len as usize, buf, data, tag, src) };
+    }
+
+    pub fn write_err(&self, error: &CqErr) {
+        let data = error.err_data.as_deref().unwrap_or(&[]);
+        let entry = fi_cq_err_entry {
+            op_context: error.context as *mut c_void,
+            flags: error.flags.bits(),
+            len: error.len,
+            buf: error.buf as *mut c_void,
+            data: error.data,
+            tag: error.tag,
+            olen: error.olen,
+            err: error.err,
+            prov_errno: error.prov_errno,
+            err_data: match data {
+                [] => ptr::null_mut(),
+                data => data.as_ptr().cast_mut().cast(),
+            },
+            err_data_size: data.len(),
+            src_addr: error.src_addr,
+        };
+        // SAFETY: as in `write`; the entry and its data live for the call.
+        unsafe { (self.write_err)(self.cq, &entry) };
+    }
+}
+
+/// The owner's receive context.
+pub struct PeerSrx {
+    srx: *mut fid_peer_srx,
+    get: [GetEntry; 2],
+    queue: [QueueEntry; 2],
+    free: unsafe extern "C" fn(*mut fi_peer_rx_entry),
+    each_unknown: EachUnknown,
+}
+
+type GetEntry = unsafe extern "C" fn(
+    *mut fid_peer_srx,
+    *mut fi_peer_match_attr,
+    *mut *mut fi_peer_rx_entry,
+) -> c_int;
+type QueueEntry = unsafe extern "C" fn(*mut fi_peer_rx_entry) -> c_int;
+type EachUnknown = unsafe extern "C" fn(
+    *mut fid_peer_srx,
+    Option<unsafe extern "C" fn(*mut fi_peer_rx_entry) -> fi_addr_t>,
+);
+
+// SAFETY: fi_peer(3): the owner acquires the locks it needs.
+unsafe impl Send for PeerSrx {}
+// SAFETY: as above.
+unsafe impl Sync for PeerSrx {}
+
+/// Result of a request for the receive of a message.
+pub enum Got {
+    /// The receive that matches the message.
+    Matched(Entry),
+    /// No receive matches; the caller queues the entry.
+    Unexpected(Entry),
+    /// The owner returned an error.
+    Failed,
+}
+
+impl PeerSrx {
+    /// # Safety
+    /// fi_peer(3), fi_srx_context with FI_PEER: `context` is NULL or a `fi_peer_srx_context` whose `fid_peer_srx` is
+    /// writable and outlives the opened object.
+    pub unsafe fn import(context: *mut c_void) -> Result<PeerSrx> {
+        let context = context.cast::<fi_peer_srx_context>();
+        // SAFETY: as in `PeerCq::import`.
+        unsafe {
+            let srx = whole(context)?.srx;
+            let ops = whole(*tables(srx)?.0)?;
+            Ok(PeerSrx {
+                srx,
+                get: [
+                    ops.get_msg.ok_or(Error::INVAL)?,
+                    ops.get_tag.ok_or(Error::INVAL)?,
+                ],
+                queue: [
+                    ops.queue_msg.ok_or(Error::INVAL)?,
+                    ops.queue_tag.ok_or(Error::INVAL)?,
+                ],
+                free: ops.free_entry.ok_or(Error::INVAL)?,
+                each_unknown: ops.foreach_unspec_addr.ok_or(Error::INVAL)?,
+            })
+        }
+    }
+
+    /// Installs the peer's functions. From now on the owner may start and discard messages.
+    pub fn serve(&self) {
+        // SAFETY: `import`: the struct is writable; fi_peer(3) leaves this member to the peer.
+        unsafe {
+            if let Ok((_, peer_ops)) = tables(self.srx) {
+                *peer_ops = (&raw const PEER_OPS).cast_mut();
+            }
+        }
+    }
+
+    /// Requests the receive for a message from the owner. `addr` is FI_ADDR_UNSPEC for an unknown sender.
+    pub fn get(&self, what: What, addr: u64, len: u64, tag: u64) -> Got {
+        let mut attr = fi_peer_match_attr {
+            addr,
+            msg_size: len as usize,
+            tag,
+        };
+        let mut entry = ptr::null_mut();
+        // SAFETY: `import`; the other arguments live for the call.
+        let code = unsafe { self.get[kind(what)](self.srx, &mut attr, &mut entry) };
+        let not_there = Error::NOENT.negative();
+        match (code, entry.is_null()) {
+            (0, false) => Got::Matched(Entry(entry)),
+            (code, false) if code == not_there => Got::Unexpected(Entry(entry)),
+            _ => Got::Failed,
+        }
+    }
+
+    /// Queues an unexpected message at the owner, which may call `start` and `discard` before this returns.
+    pub fn queue(&self, what: What, entry: &Entry) -> Result {
+        // SAFETY: `import`; `get` gave the entry, which is the owner's again from here on.
+        match unsafe { self.queue[kind(what)](entry.0) } {
+            0 => Ok(()),
+            code => Err(Error::new(code.saturating_neg())),
+        }
+    }
+
+    /// Releases an entry whose receive is finished.
+    pub fn free(&self, entry: Entry) {
+        // SAFETY: `import`; the entry is not used after this, which takes it.
+        unsafe { (self.free)(entry.0) };
+    }
+
+    /// Makes the owner look up the senders of its unexpected messages again, after addresses were inserted.
+    pub fn addresses_changed(&self) {
+        // SAFETY: `import`.
+        unsafe { (self.each_unknown)(self.srx, Some(address)) };
+    }
+}
+
+/// Returns the places of `owner_ops` and `peer_ops`. The struct begins with a `fid_ep`, to which release 2.8 added the
+/// member `wr`. An owner with older headers has `owner_ops` in the place of `wr`. The size of
+/// the table distinguishes the two; `wr` may be NULL.
+///
+/// # Safety
+/// NULL, or a struct of any release.
+unsafe fn tables(
+    srx: *mut fid_peer_srx,
+) -> Result<(*mut *mut fi_ops_srx_owner, *mut *mut fi_ops_srx_peer)> {
+    if srx.is_null() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: in every release this place holds NULL or a pointer to a table that begins with its size.
+    unsafe {
+        let place = &raw mut (*srx).ep_fid.wr;
+        let size = match (*place).is_null() {
+            true => size_of::<fi_ops_wr>(),
+            false => (**place).size,
+        };
+        Ok(match size >= size_of::<fi_ops_wr>() {
+            true => (&raw mut (*srx).owner_ops, &raw mut (*srx).peer_ops),
+            false => (place.cast(), place.add(1).cast()),
+        })
+    }
+}
+
+const _: () = assert!(size_of::<fi_ops_srx_owner>() < size_of::<fi_ops_wr>());
+
+const fn kind(what: What) -> usize {
+    match what {
+        What::Tagged => 1,
+        _ => 0,
+    }
+}
+
+/// A receive of the owner, or the owner's entry for an unexpected message.
+pub struct Entry(*mut fi_peer_rx_entry);
+
+// SAFETY: fi_peer(3): an entry belongs to the peer from `get` or `start` until it is queued or freed, in any thread.
+unsafe impl Send for Entry {}
+// SAFETY: shared references to an entry only compare it, or queue it.
+unsafe impl Sync for Entry {}
+
+/// Arguments of a receive that the owner posted.
+pub struct Receive<M> {
+    pub iov: IoVec<M>,
+    pub context: usize,
+    pub flags: OpFlags,
+}
+
+impl Entry {
+    /// Returns a second handle of the entry, for a call that does not release it.
+    pub fn alias(&self) -> Entry {
+        Entry(self.0)
+    }
+
+    /// Stores the token that the owner passes back for this message, and the remote CQ data of the message.
+    pub fn note(&self, token: usize, data: Option<u64>) {
+        // SAFETY: fi_peer(3): until it is queued the peer sets these members.
+        unsafe {
+            (*self.0).peer_context = token as *mut c_void;
+            if let Some(data) = data {
+                (*self.0).cq_data = data;
+                (*self.0).flags |= FI_REMOTE_CQ_DATA;
+            }
+        }
+    }
+
+    /// Returns None if the receive has more pieces than an operation can have.
+    pub fn receive<M: Memory>(&self) -> Option<Receive<M>> {
+        // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers belong to the peer until the
+        // message completes.
+        unsafe {
+            let entry = &*self.0;
+            Some(Receive {
+                iov: IoVec::new(entry.iov, entry.desc, entry.count)?,
+                context: entry.context as usize,
+                flags: OpFlags::from_bits_retain(entry.flags),
+            })
+        }
+    }
+}
+
+/// A receive context of this library that matches its messages through an owner.
+pub trait Served: Send + Sync {
+    /// Starts the transfer of a message for which a receive was posted.
+    fn start(&self, token: usize) -> Result;
+    /// Discards a message.
+    fn discard(&self, token: usize) -> Result;
+    /// Returns the address of the sender, or FI_ADDR_UNSPEC.
+    fn address(&self, token: usize) -> u64;
+}
+
+/// All served contexts of the process. A token contains the index here, so a token of a closed context finds nothing.
+static SERVED: Mutex<Slab<Weak<dyn Served>>> = Mutex::new(Slab::new());
+
+/// An index in `SERVED`.
+pub struct Place(usize);
+
+/// Number of low bits of a token that hold the index in `SERVED`; the serial number of the message is above them.
+const PLACES: u32 = 16;
+
+impl Place {
+    pub fn new(served: Weak<dyn Served>) -> Result<Place> {
+        let mut all = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.vacant_key() >> PLACES {
+            0 => Ok(Place(all.insert(served))),
+            _ => Err(Error::NOMEM),
+        }
+    }
+
+    /// Returns the token of a message; never 0.
+    pub fn token(&self, serial: usize) -> usize {
+        (serial + 1) << PLACES | self.0
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut all = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+        all.try_remove(self.0);
+    }
+}
+
+fn served(token: usize) -> Option<Arc<dyn Served>> {
+    let all = SERVED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.get(token & ((1 << PLACES) - 1))?.upgrade()
+}
+
+static PEER_OPS: fi_ops_srx_peer = fi_ops_srx_peer {
+    size: size_of::<fi_ops_srx_peer>(),
+    start_msg: Some(start),
+    start_tag: Some(start),
+    discard_msg: Some(discard),
+    discard_tag: Some(discard),
+};
+
+/// # Safety
+/// `entry` is NULL or an entry that was queued.
+unsafe fn told(entry: *mut fi_peer_rx_entry) -> Result<(Arc<dyn Served>, usize)> {
+    // SAFETY: promised by the caller.
+    let token = unsafe { entry.as_ref() }.ok_or(Error::INVAL)?.peer_context as usize;
+    served(token)
+        .map(|served| (served, token))
+        .ok_or(Error::INVAL)
+}
+
+unsafe extern "C" fn start(entry: *mut fi_peer_rx_entry) -> c_int {
+    // SAFETY: fi_peer(3): an entry that was queued.
+    let told = unsafe { told(entry) };
+    status(told.and_then(|(served, token)| served.start(token)))
+}
+
+unsafe extern "C" fn discard(entry: *mut fi_peer_rx_entry) -> c_int {
+    // SAFETY: fi_peer(3): an entry that was queued.
+    let told = unsafe { told(entry) };
+    status(told.and_then(|(served, token)| served.discard(token)))
+}
+
+unsafe extern "C" fn address(entry: *mut fi_peer_rx_entry) -> fi_addr_t {
+    // SAFETY: fi_peer(3): an entry that was queued.
+    let told = unsafe { told(entry) };
+    told.map_or(FI_ADDR_UNSPEC, |(served, token)| served.address(token))
+}
+
+/// Returns the struct, which begins with its size, if it is at least as long as ours.
+///
+/// # Safety
+/// `at` is NULL or points to such a struct, which is readable while the reference is used.
+unsafe fn whole<'a, S>(at: *const S) -> Result<&'a S> {
+    // SAFETY: promised by the caller; the size is read first and shows whether the rest is there.
+    unsafe {
+        match at.cast::<usize>().as_ref() {
+            Some(&size) if size >= size_of::<S>() => Ok(&*at),
+            _ => Err(Error::INVAL),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Attempts to connect. A failed attempt is repeated after a growing pause until the peer's time to accept a connection
+//! is over (`ConnectClock`). The provider defines an attempt.
+
+use core::time::Duration;
+
+use crate::net::Net;
+use crate::session::State;
+use crate::transport::{DomainOf, Due, Stream};
+use base::Error;
+use base::log::{Subsys, log_debug, log_warn};
+use sync::stats::Count;
+
+/// Number of times that the pause doubles. A pause never exceeds `LONGEST`.
+const DOUBLINGS: u32 = 8;
+const LONGEST: Duration = Duration::from_millis(500);
+/// If a listener of this host has not answered for this long, its queue is full.
+const FULL_QUEUE: Duration = Duration::from_millis(200);
+
+impl<N: Net> Stream<N> {
+    /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
+    pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
+        let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+        let clock = &mut self.conns[id].clock;
+        clock.resume(now);
+        if error == Error::AGAIN {
+            clock.restart(now, limit);
+        }
+        let refuses = matches!(error, Error::CONNREFUSED | Error::NOENT);
+        let is_over = !clock.is_started() || clock.is_over(now) || refuses && clock.is_gone(now);
+        if is_over || !passing {
+            return self.give_up(domain, id, error);
+        }
+        let conn = &mut self.conns[id];
+        conn.attempts += 1;
+        domain
+            .ep(conn.session.ep)
+            .stats
+            .count(Count::ConnectRetries);
+        conn.last_error = Some(error);
+        let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
+        let next = now + pause.min(LONGEST);
+        let next = conn.clock.deadline().map_or(next, |end| next.min(end));
+        log_debug!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{}: attempt {} failed: error {}; next attempt in {} ms",
+            conn.session.peer,
+            conn.attempts,
+            error.code(),
+            (next - now).as_millis()
+        );
+        self.schedule(next, Due::Conn(id));
+    }
+
+    /// Ends a connection that could not be established.
+    fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
+        log_warn!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "no connection from {} to {} after {} attempts: {:?}",
+            local.unwrap_or_default(),
+            conn.session.peer,
+            conn.attempts + 1,
+            std::io::Error::from_raw_os_error(error.code()).to_string(),
+        );
+        self.disconnect(domain, id, error);
+    }
+
+    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
+    pub fn log_protocol(&self, id: usize) {
+        let conn = &self.conns[id];
+        log_debug!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
+            conn.session.peer,
+            if conn.session.extended {
+                "with"
+            } else {
+                "without"
+            },
+            conn.link.words(),
+            self.common.limits.saved_size,
+            match conn.session.rendezvous {
+                true => "go by rendezvous",
+                false => "go like others, without rendezvous",
+            }
+        );
+    }
+
+    #[cold]
+    pub(super) fn log_end(&self, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        log_debug!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "connection to {} ends as {:?}: error {}",
+            conn.session.peer,
+            conn.session.state,
+            error.code()
+        );
+    }
+
+    /// Handles a deadline of a connection.
+    pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let now = self.reactor.now();
+        match conn.session.state {
+            State::Idle if !conn.has_work() => {
+                // No operation waits for the connection any more; the next one starts the clock again.
+                conn.clock.reset();
+                conn.attempts = 0;
+            }
+            State::Idle if conn.clock.is_over(now) => {
+                let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
+                N::attempt_failed(self, domain, id, error);
+            }
+            State::Idle => drop(N::begin_connect(self, domain, id)),
+            State::Connecting => self.connecting_due(domain, id),
+            State::Requested | State::Proving | State::Sharing if N::gives_up(conn, now) => {
+                N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+            }
+            _ => {}
+        }
+    }
+
+    /// Handles the deadline of an attempt that the kernel has had time to complete.
+    fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        // The application may not have polled since the peer's kernel answered.
+        N::opening(self, domain, id);
+        let now = self.reactor.now();
+        let conn = self.conns.get_mut(id);
+        let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
+            return;
+        };
+        if N::is_on_this_host(conn) {
+            // The queue of the listener is full. A new attempt finds room sooner than the kernel would, because the
+            // kernel doubles its pauses.
+            N::attempt_failed(self, domain, id, Error::AGAIN);
+        } else if conn.clock.is_over(now) {
+            N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+        } else if let Some(deadline) = conn.clock.deadline() {
+            self.schedule(deadline, Due::Conn(id));
+        }
+    }
+
+    /// Schedules the next check of an attempt that the kernel is working on.
+    pub fn schedule_attempt(&mut self, id: usize) {
+        let conn = &self.conns[id];
+        let at = match N::is_on_this_host(conn) {
+            true => Some(self.reactor.now() + FULL_QUEUE),
+            false => conn.clock.deadline(),
+        };
+        if let Some(at) = at {
+            self.schedule(at, Due::Conn(id));
+        }
+    }
+}

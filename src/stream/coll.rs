@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Frames of collectives: from the state machine in `engine::coll` to connections and back. docs/wire/tcp.md,
+//! "Extensions".
+
+use crate::conn::Conn;
+use crate::net::Net;
+use crate::session::State;
+use crate::session::groups::{HEADROOM, Token, header_of};
+use crate::transport::{DomainOf, Stream};
+use abi::*;
+use base::log::{Subsys, log_warn};
+use base::{Error, Result};
+use engine::coll::{self, Action, MAX_BYTES, MAX_MEMBERS, Shape};
+use engine::domain_state::DomainState;
+use engine::transport::{Address, Membership};
+use object::ops::collective::Collective;
+
+/// Marks the address of a group; no index of an address vector has this bit.
+const GROUP: u64 = 1 << 61;
+
+/// Returns the hash of a list of members: FNV-1a over their addresses.
+fn hash_of<N: Net>(members: &[N::Addr]) -> u64 {
+    let members = members.iter();
+    members.fold(START, |hash, member| hashed(hash, &N::identity(member)))
+}
+
+/// Returns the number that all members have for a group: it continues the hash of their list with how often they formed
+/// a group before.
+fn number_of(list: u64, before: u64) -> u64 {
+    hashed(list, &before.to_be_bytes())
+}
+
+/// The FNV-1a hash of no bytes.
+const START: u64 = 0xcbf2_9ce4_8422_2325;
+
+/// Continues a hash.
+fn hashed(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+impl<N: Net> Stream<N> {
+    pub(super) fn open_collective(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        membership: &Membership<'_>,
+    ) -> Result<u64> {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        let addr = |&index: &u64| domain.av(av).get(index).cloned().ok_or(Error::INVAL);
+        let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
+        if members.len() > MAX_MEMBERS {
+            return Err(Error::MSGSIZE);
+        }
+        let rank = N::own_rank(self, ep, &members)?;
+        if let Some(parent) = membership.parent {
+            let parent = self.common.groups.number(ep, parent)?;
+            let (theirs, _) = self.common.groups.lane(ep)?.membership(parent)?;
+            if members.iter().any(|member| !theirs.contains(member)) {
+                return Err(Error::INVAL);
+            }
+        }
+        let lane = self.common.lane_of(ep);
+        let list = hash_of::<N>(&members);
+        let number = number_of(list, lane.count_join(list));
+        lane.open(number, members, rank)?;
+        let address = GROUP | self.common.groups.given;
+        self.common.groups.given += 1;
+        self.common.groups.by_address.insert(address, (ep, number));
+        Ok(address)
+    }
+
+    pub(super) fn join_collective(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        address: u64,
+        (fid, context): (usize, usize),
+        alone: bool,
+    ) {
+        let number = self.common.groups.number(ep, address);
+        let token = Token::Join { fid, context };
+        let joined = number.and_then(|number| self.common.lane_of(ep).join(number, alone, token));
+        if let Err(error) = joined {
+            domain.joined(ep, fid, context, Err(error));
+        }
+        self.collectives_moved(domain, ep);
+    }
+
+    pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+        if let Ok(number) = self.common.groups.number(ep, address) {
+            self.common.groups.by_address.remove(&address);
+            self.common.lane_of(ep).leave(number);
+            self.collectives_moved(domain, ep);
+        }
+    }
+
+    pub(super) fn shape_of(
+        &self,
+        domain: &DomainOf<N>,
+        ep: usize,
+        what: fi_collective_op,
+        address: u64,
+        root: u64,
+    ) -> Result<Shape> {
+        let number = self.common.groups.number(ep, address)?;
+        let (members, rank) = self.common.groups.lane(ep)?.membership(number)?;
+        let root = match what {
+            FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
+                let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+                let root = domain.av(av).get(root).ok_or(Error::INVAL)?;
+                let root = members.iter().position(|member| member == root);
+                root.ok_or(Error::INVAL)?
+            }
+            _ => 0,
+        };
+        Ok(Shape {
+            what,
+            members: members.len(),
+            rank,
+            root,
+            slice: 0,
+            element: 0,
+        })
+    }
+
+    pub(super) fn start_collective(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        mut call: Collective,
+    ) -> Result {
+        let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
+        let shape = self.shape_of(domain, ep, call.what, call.group, call.root)?;
+        let total = call.slice.checked_mul(shape.members);
+        if total.is_none_or(|total| total > MAX_BYTES) {
+            return Err(Error::MSGSIZE);
+        }
+        let number = self.common.groups.number(ep, call.group)?;
+        let token = Token::Call {
+            flags: call.flags,
+            context: call.context,
+            output: call.output.take(),
+        };
+        let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
+        domain.ep_mut(ep).tx_pending += 1;
+        let started = self.common.lane_of(ep).start(
+            number,
+            call.what,
+            (shape.root, call.slice, element),
+            combine,
+            input,
+            token,
+        );
+        if started.is_err() {
+            domain.ep_mut(ep).tx_pending -= 1;
+        }
+        self.collectives_moved(domain, ep);
+        // A stalled stream may hold a frame of this collective.
+        if !self.common.stalled.is_empty() {
+            self.retry_stalled(domain);
+        }
+        started
+    }
+
+    /// Carries out the actions that the collectives of an endpoint have queued.
+    pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        let mut written = Vec::new();
+        while let Some(lane) = self.common.groups.lanes.get_mut(&ep)
+            && let Some(action) = lane.actions.pop_front()
+        {
+            match action {
+                Action::Ended(token, result) => ended(domain, ep, token, result),
+                Action::Watch(peer) => drop(self.member(domain, ep, peer)),
+                Action::Send { to, frame, bytes } => {
+                    let Some(id) = self.member(domain, ep, to) else {
+                        continue;
+                    };
+                    let header = header_of(&frame, bytes.len() - HEADROOM);
+                    match self.conns[id].session.state {
+                        State::Up => {
+                            let (session, mut cx) = self.at(domain, id);
+                            session.send_frame(&mut cx, &header, bytes);
+                            if !written.contains(&id) {
+                                written.push(id);
+                            }
+                        }
+                        _ => {
+                            let frames = self.conns[id].session.coll.get_or_insert_default();
+                            frames.0.push_back((header, bytes));
+                        }
+                    }
+                }
+            }
+        }
+        for id in written {
+            if self.conns.get(id).is_some_and(is_open) {
+                self.with(domain, id, |session, cx| session.flush_conn(cx));
+            }
+        }
+    }
+
+    /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
+    fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
+        let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
+        let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
+        let conn = &mut self.conns[id];
+        match conn.session.state {
+            State::Up if !speaks(conn) => {
+                self.mute(domain, id);
+                None
+            }
+            State::Up => Some(id),
+            _ => {
+                conn.session.coll.get_or_insert_default();
+                if conn.session.state == State::Idle
+                    && !conn.clock.is_started()
+                    && let Err(error) = N::begin_connect(self, domain, id)
+                {
+                    self.member_lost(domain, ep, &peer, error);
+                }
+                self.conns.contains(id).then_some(id)
+            }
+        }
+    }
+
+    /// Handles a peer that cannot take part, because it has no extensions or the other byte order.
+    #[cold]
+    fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = &mut self.conns[id];
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        conn.session.coll = None;
+        log_warn!(
+            self.common.source,
+            Subsys::EpData,
+            "{peer}: no collectives: not this library, or the other byte order"
+        );
+        self.member_lost(domain, ep, &peer, Error::OPNOTSUPP);
+    }
+
+    /// Handles a connection to a member that has come up.
+    pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let Some(conn) = self.conns.get_mut(id) else {
+            return;
+        };
+        let Some(frames) = conn.session.coll.take() else {
+            return;
+        };
+        if !speaks(conn) {
+            return self.mute(domain, id);
+        }
+        self.with(domain, id, |session, cx| {
+            for (header, bytes) in frames.0 {
+                session.send_frame(cx, &header, bytes);
+            }
+            session.flush_conn(cx);
+        });
+    }
+
+    /// Handles the loss of a peer.
+    pub(super) fn member_lost(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        peer: &N::Addr,
+        error: Error,
+    ) {
+        if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
+            lane.lost(peer, error);
+            self.collectives_moved(domain, ep);
+        }
+    }
+}
+
+/// Reports the end of a collective at this member.
+fn ended<A: Address>(
+    domain: &mut DomainState<A>,
+    ep: usize,
+    token: Token,
+    result: Result<coll::Outcome>,
+) {
+    match token {
+        Token::Join { fid, context } => domain.joined(ep, fid, context, result.map(drop)),
+        Token::Call {
+            flags,
+            context,
+            mut output,
+        } => {
+            let result = result.map(|(bytes, pieces)| {
+                for piece in pieces {
+                    output.copy_in(&bytes[piece]);
+                }
+            });
+            domain.collected(ep, flags, context, result);
+        }
+    }
+}
+
+fn is_open<N: Net>(conn: &Conn<N>) -> bool {
+    conn.session.state == State::Up && !conn.session.tx.blocked
+}
+
+/// Whether the peer takes extension frames and has the byte order of this host.
+fn speaks<N: Net>(conn: &Conn<N>) -> bool {
+    conn.session.extended && !conn.session.swap
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// docs/wire/tcp.md, "Collectives".
+    #[test]
+    fn a_group_is_numbered_by_fnv_1a_of_its_list_and_the_joins_before() {
+        let list = hashed(START, b"a");
+        assert_eq!(list, 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(
+            number_of(list, 0x0102),
+            hashed(START, b"a\0\0\0\0\0\0\x01\x02")
+        );
+    }
+}

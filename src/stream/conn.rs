@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One peer of an endpoint: its session, the link under it, and the state of the connection and of its polling.
+//!
+//! The queue of frames belongs to the peer and not to the socket, so it survives if this side loses a simultaneous
+//! connect. The first operation to a peer starts the connection and is queued; it does not return -FI_EAGAIN.
+
+use std::time::Instant;
+
+use crate::link::Link;
+use crate::net::Net;
+use crate::session::Session;
+use base::Error;
+use engine::connect_clock::ConnectClock;
+
+/// The connection to a peer. Posted operations outlive attempts to connect.
+pub struct Conn<N: Net> {
+    pub session: Session<N::Addr>,
+    pub link: Link,
+    /// We opened the connection that is up.
+    pub opened_here: bool,
+    /// Receives only: the second of two crossing connections, or the receiving half of one to this endpoint itself.
+    pub receive_only: bool,
+    /// Time that the peer has left to accept a connection.
+    pub clock: ConnectClock,
+    /// Attempts to connect that have failed.
+    pub attempts: u32,
+    /// An operation returned -FI_EAGAIN and waits for this connection.
+    pub is_wanted: bool,
+    /// Error of the last attempt that failed.
+    pub last_error: Option<Error>,
+    /// Whether the log has reported that operations wait for the peer.
+    pub is_stalled: bool,
+    /// Progress counter at the last tick; see `stall`.
+    pub transfer: u64,
+    /// Events that epoll watches for.
+    pub watch: Watch,
+    /// Whether the socket is read without a call of epoll first.
+    pub hot: bool,
+    /// Consecutive polls that found nothing.
+    pub misses: u32,
+    /// Predicted successor: the connection that last had an event after this one.
+    pub next: usize,
+    /// Polls that found something since the connection was last put into the epoll set.
+    pub hits: u32,
+    /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
+    pub unanswered: Option<Instant>,
+    /// State of the provider.
+    pub own: N::Conn,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Watch {
+    pub added: bool,
+    pub read: bool,
+    pub write: bool,
+}
+
+impl<N: Net> Conn<N> {
+    pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
+        Conn {
+            session: Session::new(ep, peer, fi_addr),
+            link: Link::Down,
+            opened_here: false,
+            receive_only: false,
+            clock: ConnectClock::default(),
+            attempts: 0,
+            is_wanted: false,
+            last_error: None,
+            is_stalled: false,
+            transfer: 0,
+            watch: Watch::default(),
+            hot: false,
+            misses: 0,
+            hits: 0,
+            unanswered: None,
+            next: usize::MAX,
+            own: N::Conn::default(),
+        }
+    }
+
+    /// Whether something posted still depends on this peer.
+    pub fn has_work(&self) -> bool {
+        self.session.has_work() || self.is_wanted
+    }
+}

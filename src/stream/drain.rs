@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Delivery of accepted data for which the application gets no completion: injected operations, operations without a
+//! completion, and frames that were reported as sent and are still queued here. They are delivered before an endpoint
+//! or the process ends. While a peer is not connected yet, such operations are refused if only the application drives
+//! the connection.
+
+use crate::net::Net;
+use crate::session::receive_state::{At, Sink};
+use crate::transport::{DomainOf, Stream};
+use base::log::{Subsys, log_warn};
+use base::{Error, IoVec};
+use engine::transport::Transport;
+
+impl<N: Net> Stream<N> {
+    /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
+    /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
+    pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
+        let mut conns = self.conns.iter().map(|(_, conn)| conn);
+        conns.any(|conn| {
+            ep.is_none_or(|ep| ep == conn.session.ep)
+                && (conn.session.owes() || patient && conn.link.unsent() > 0)
+        })
+    }
+
+    /// Logs which data is given up, and for which peers.
+    #[cold]
+    pub(super) fn tell_lost(&self, ep: Option<usize>) {
+        let conns = self.conns.iter().map(|(_, conn)| conn);
+        for conn in
+            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
+        {
+            let bytes =
+                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+            log_warn!(
+                self.common.source,
+                Subsys::EpData,
+                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
+                conn.session.promised().count(),
+                conn.session.peer,
+                self.common.limits.close.as_millis(),
+                conn.session.state,
+            );
+        }
+    }
+
+    /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
+    /// Data that is being received is discarded, and peers find no regions.
+    #[cold]
+    pub(super) fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+        for srx in domain.rx_queues_mut() {
+            drop(srx.drain_posted());
+        }
+        let regions: Vec<_> = domain.mrs.iter().cloned().collect();
+        for region in regions {
+            if let Some(directory) = &mut self.directory {
+                // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
+                let _ = directory.withdraw(&region);
+            }
+            domain.mrs.close(&region);
+        }
+        let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        for id in ids {
+            if !self.conns[id].session.rx.shared().is_empty() {
+                let conn = &self.conns[id];
+                conn.session
+                    .take_back(&conn.link, self.common.source, |_| true);
+            }
+            let conn = &mut self.conns[id];
+            if let At::Payload(incoming) = &mut conn.session.rx.at
+                && incoming.sink.memory().is_some()
+            {
+                incoming.sink = Sink::Drop;
+            }
+            for incoming in conn.session.rx.told.cleared_mut() {
+                incoming.recv = None;
+            }
+            for shared in conn.session.rx.shared_mut() {
+                shared.recv = None;
+            }
+            for read in &mut conn.session.tx.await_read {
+                read.iov = IoVec::empty();
+            }
+        }
+    }
+
+    /// Refuses an operation without a completion for a peer that is not connected, because only the application can
+    /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
+    #[cold]
+    pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
+        let conn = &mut self.conns[id];
+        conn.is_wanted = true;
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        // The program may do nothing but retry.
+        self.progress(domain);
+        let now = self.reactor.now();
+        let failed = self
+            .eps
+            .get_mut(ep)
+            .and_then(|ep| ep.unreachable.take(&peer, now));
+        failed.unwrap_or(Error::AGAIN)
+    }
+
+    /// Keeps the error of a failed connection for which no operation is pending that could report it.
+    pub(super) fn note_unreachable(&mut self, id: usize, error: Error) {
+        let conn = &self.conns[id];
+        if !conn.is_wanted {
+            return;
+        }
+        let peer = conn.session.peer.clone();
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+            let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+            endpoint.unreachable.insert(peer, error, now, limit);
+        }
+    }
+}

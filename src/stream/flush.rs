@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Writes queued frames: as much as the kernel takes now, and the rest when it has room again.
+
+use std::time::Instant;
+
+use crate::net::Net;
+use crate::session::State;
+use crate::transport::{DomainOf, Stream};
+
+impl<N: Net> Stream<N> {
+    /// The link takes no more for now; epoll or the peer signals when it does.
+    pub(super) fn link_is_full(&mut self, id: usize) {
+        let conn = &mut self.conns[id];
+        if !conn.session.tx.blocked {
+            return;
+        }
+        if conn.link.is_shm() {
+            return self.shm_full(id);
+        }
+        let read = conn.watch.read;
+        self.rewatch(id, read, true);
+    }
+
+    /// Continues after the kernel has room for bytes again.
+    pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        self.with(domain, id, |session, cx| session.unblocked(cx));
+        let Some(conn) = self.conns.get(id) else {
+            return;
+        };
+        if !conn.session.tx.blocked {
+            let read = conn.watch.read;
+            self.rewatch(id, read, false);
+        }
+    }
+
+    pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
+        let mut dirty = std::mem::take(&mut self.common.dirty);
+        for &id in &dirty {
+            if let Some(conn) = self.conns.get_mut(id) {
+                conn.session.tx.dirty = false;
+                let (session, mut cx) = self.at(domain, id);
+                if !session.tx.blocked {
+                    session.flush_conn(&mut cx);
+                }
+                cx.link.ring_if_parked();
+                session.go_on_helping(&mut cx);
+            }
+        }
+        self.settle(domain);
+        dirty.clear();
+        // Sessions that became dirty meanwhile stay on the list.
+        dirty.append(&mut self.common.dirty);
+        self.common.dirty = dirty;
+        if !self.holds_back_frames() {
+            self.common.held_back.end();
+        }
+    }
+
+    /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
+    /// on the list.)
+    pub(super) fn holds_back_frames(&self) -> bool {
+        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
+        self.common.dirty.iter().any(over_socket)
+    }
+
+    /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
+    pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
+        if self.conns[id].session.state != State::Up {
+            return;
+        }
+        if self.conns[id].link.is_shm() {
+            return self.last_flush_to_shm(domain, id, until);
+        }
+        self.with(domain, id, |session, cx| session.flush_conn(cx));
+        while let Some(conn) = self.conns.get(id)
+            && conn.session.tx.staged > 0
+            && conn
+                .link
+                .wait_writable(until.saturating_duration_since(self.reactor.now()))
+        {
+            let before = conn.session.tx.staged;
+            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            // A connection that is writable but takes nothing is broken.
+            if self
+                .conns
+                .get(id)
+                .is_none_or(|conn| conn.session.tx.staged == before)
+            {
+                break;
+            }
+        }
+    }
+}

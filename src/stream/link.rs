@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The link carries the bytes of one connection: over a socket, or over memory that two processes share. The kind is
+//! decided once for each connection; this module hides the difference.
+
+#[cfg(test)]
+pub mod sim;
+
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsRawFd, RawFd};
+
+use crate::shm_channel::ShmChannel;
+use base::Access;
+use object::ops::transfer::RemoteSeg;
+use sys::io_list::{GatherList, ScatterList};
+use sys::socket::{Moved, Socket};
+
+/// The link of a connection.
+#[derive(Default)]
+pub enum Link {
+    /// No link: the connection is not established yet, or has ended.
+    #[default]
+    Down,
+    /// Frames are bytes of a stream socket.
+    Socket(Socket),
+    /// Frames are records of a ring.
+    Shm(Box<ShmLink>),
+    /// Frames are bytes of a simulated stream (tests only).
+    #[cfg(test)]
+    Sim(Box<sim::SimLink>),
+}
+
+/// Shared memory, and the socket over which both processes agreed on it. The socket carries no frames, only doorbells
+/// and the end of the peer.
+pub struct ShmLink {
+    pub channel: ShmChannel,
+    pub doorbell: Socket,
+}
+
+impl Link {
+    #[inline(always)]
+    pub fn is_shm(&self) -> bool {
+        matches!(self, Link::Shm(_))
+    }
+
+    #[inline(always)]
+    pub fn shm(&self) -> Option<&ShmChannel> {
+        match self {
+            Link::Shm(link) => Some(&link.channel),
+            _ => None,
+        }
+    }
+
+    #[inline(always)]
+    pub fn shm_mut(&mut self) -> Option<&mut ShmChannel> {
+        match self {
+            Link::Shm(link) => Some(&mut link.channel),
+            _ => None,
+        }
+    }
+
+    /// Returns the socket that epoll watches: that of the stream, or the doorbell.
+    #[inline]
+    pub fn socket(&self) -> Option<&Socket> {
+        match self {
+            Link::Socket(socket) => Some(socket),
+            Link::Shm(link) => Some(&link.doorbell),
+            Link::Down => None,
+            #[cfg(test)]
+            Link::Sim(_) => None,
+        }
+    }
+
+    pub fn fd(&self) -> Option<RawFd> {
+        self.socket().map(Socket::as_raw_fd)
+    }
+
+    /// Whether the peer's region directory allows this access to its memory.
+    #[inline]
+    pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
+        self.shm().is_some_and(|shm| shm.allows(seg, need))
+    }
+
+    /// Names the transport of the connection for the log.
+    pub fn words(&self) -> &'static str {
+        self.shm().map_or("TCP", ShmChannel::words)
+    }
+
+    pub fn take(&mut self) -> Link {
+        std::mem::take(self)
+    }
+
+    /// Switches to frames over `channel`; the socket becomes its doorbell if it is still open.
+    pub fn upgrade(&mut self, channel: ShmChannel) {
+        if let Link::Socket(doorbell) = self.take() {
+            *self = Link::Shm(Box::new(ShmLink { channel, doorbell }));
+        }
+    }
+
+    /// Reads bytes of the stream. `shm_poll` takes the records of a ring one by one.
+    #[inline]
+    pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
+        match self {
+            Link::Socket(socket) => socket.read(room),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.read(room),
+            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+        }
+    }
+
+    /// Reads like `read`, into the pieces of `list` in order.
+    #[inline]
+    pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
+        match self {
+            Link::Socket(socket) => socket.read_list(list),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.read_list(list),
+            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+        }
+    }
+
+    /// Hands bytes of the stream over to the kernel.
+    #[inline(always)]
+    pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
+        match self {
+            Link::Socket(socket) => socket.write(bytes),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.write(bytes),
+            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+        }
+    }
+
+    /// Sends bytes over either kind of link. If the peer has corrupted the ring, the read side detects it.
+    #[inline]
+    pub fn write_list(&mut self, list: &GatherList<'_>) -> io::Result<Moved> {
+        match self {
+            Link::Socket(socket) => socket.write_list(list),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.write_list(list),
+            Link::Shm(link) => Ok(match link.channel.write_list(list) {
+                Ok(0) => Moved::Later,
+                Ok(n) => Moved::Bytes(n),
+                Err(_) => {
+                    link.channel.broken = true;
+                    Moved::Later
+                }
+            }),
+            Link::Down => Ok(Moved::Later),
+        }
+    }
+
+    /// Wakes the peer if it sleeps, after something was written for it.
+    #[inline(always)]
+    pub fn ring_if_parked(&mut self) {
+        if let Link::Shm(link) = self
+            && link.channel.must_ring()
+        {
+            self.ring();
+        }
+    }
+
+    /// Wakes a peer that sleeps on its doorbell.
+    #[cold]
+    pub fn ring(&self) {
+        if let Link::Shm(link) = self {
+            link.doorbell.ring();
+        }
+    }
+
+    /// Ends both directions; the peer sees the end of the stream.
+    pub fn shutdown(&self) {
+        #[cfg(test)]
+        if let Link::Sim(sim) = self {
+            sim.shutdown();
+        }
+        if let Some(socket) = self.socket() {
+            socket.shutdown();
+        }
+    }
+
+    /// Makes the close drop unsent data; the peer sees the connection end at once.
+    pub fn close_at_once(&self) {
+        if let Some(socket) = self.socket() {
+            socket.close_at_once();
+        }
+    }
+
+    /// Bytes of the stream that can be read now.
+    pub fn unread(&self) -> usize {
+        match self {
+            Link::Socket(socket) => socket.unread(),
+            #[cfg(test)]
+            Link::Sim(sim) => sim.unread(),
+            Link::Shm(_) | Link::Down => 0,
+        }
+    }
+
+    /// Returns the bytes that the kernel has not sent yet. They are lost if the socket is closed while data comes in.
+    pub fn unsent(&self) -> usize {
+        match self {
+            Link::Socket(socket) => socket.unsent(),
+            _ => 0,
+        }
+    }
+
+    /// Returns the bytes of the stream that were sent and received so far, if known. Over TCP the first number counts
+    /// bytes that the peer's kernel has.
+    pub fn moved(&self) -> (Option<u64>, Option<u64>) {
+        match self {
+            Link::Socket(socket) => socket.moved().unzip(),
+            Link::Shm(link) => {
+                let (sent, received) = link.channel.moved();
+                (Some(sent), Some(received))
+            }
+            _ => (None, None),
+        }
+    }
+
+    /// Blocks until the stream has room; returns false on a timeout.
+    pub fn wait_writable(&self, timeout: Duration) -> bool {
+        match self {
+            Link::Socket(socket) => socket.wait_writable(timeout),
+            _ => false,
+        }
+    }
+
+    /// Whether memory is shared with a living process. The doorbell reports its end; if a forked child holds the
+    /// doorbell too, the shared memory does.
+    pub fn shares_with_living(&self) -> bool {
+        let Link::Shm(link) = self else {
+            return false;
+        };
+        !link.doorbell.has_ended() && (!link.channel.reaches() || link.channel.is_alive())
+    }
+}
+
+/// Whether this is the kernel's error for a host that does not answer.
+pub fn is_silence(error: &io::Error) -> bool {
+    use io::ErrorKind::{HostUnreachable, NetworkDown, NetworkUnreachable, TimedOut};
+    matches!(
+        error.kind(),
+        TimedOut | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
+}

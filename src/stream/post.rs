@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Passes the operations that endpoints post to the sessions of their peers.
+
+use crate::conn::Conn;
+use crate::ep::NONE;
+use crate::net::Net;
+use crate::proto::MAX_CONTEXTS;
+use crate::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
+use crate::session::State;
+use crate::session::direct::SMALL_WRITE;
+use crate::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
+use crate::session::rma::{ASKED, check_target};
+use crate::session::send::{PLAIN, STAGE_HIGH_WATER, check_flags};
+use crate::shm_channel::RECORD;
+use crate::transport::{DomainOf, Stream};
+use abi::FI_ATOMIC_READ;
+use base::flags::flags;
+use base::{Access, Caps, Error, OpFlags, Result};
+use engine::domain_state::TxOp;
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::{OneTx, OneWrite, Tx, What};
+
+impl<N: Net> Stream<N> {
+    /// Posts an operation of an endpoint.
+    #[inline]
+    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let len = tx.iov.remaining();
+        if tx
+            .flags
+            .intersects(flags!(OpFlags: MATCH_COMPLETE | FENCE | TRIGGER))
+        {
+            check_flags(tx.what, tx.flags, state)?;
+        }
+        domain.may_post(ep)?;
+        let id = self.connection(domain, ep, tx.dest)?;
+        let op = TxOp {
+            since: 0,
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len,
+        };
+        self.post_to(domain, id, tx, op, 0)
+    }
+
+    /// Passes an operation to the session of a peer; a message may be addressed to one of the peer's receive contexts.
+    #[inline(always)]
+    pub(super) fn post_to(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        if matches!(op.what, What::Write | What::Read) {
+            check_target(tx, op.len)?;
+        }
+        let (session, mut cx) = self.at(domain, id);
+        // Does the same check as `check_heard`, but with the session that is already borrowed.
+        if session.state != State::Up && !cx.domain.hears_of(&op) {
+            return Err(self.refuse_unheard(domain, id));
+        }
+        let result = match op.what {
+            What::Msg | What::Tagged if context == 0 => session.post_message(&mut cx, tx, op),
+            What::Msg | What::Tagged => session.post_message_to(&mut cx, tx, op, context),
+            // Memory belongs to the endpoint, so the receive context in the address does not matter.
+            What::Write => {
+                if cx.common.limits.answers_writes && session.may_answer_writes() {
+                    tx.flags |= OpFlags::TRANSMIT_COMPLETE;
+                }
+                let flags = tx.flags;
+                session.post_write(&mut cx, tx, TxOp { flags, ..op })
+            }
+            What::Read => session.post_read(&mut cx, tx, op),
+            // Atomic operations are passed as `Atomic`, not as `Tx`.
+            What::Atomic | What::AtomicFetch => Err(Error::OPNOTSUPP),
+        };
+        self.settle(domain);
+        result
+    }
+
+    /// Tries to write a message of one buffer into the shared memory ring of the peer. Works only if no earlier
+    /// operation is waiting, no read is outstanding that the message would have to stay behind, and no answer is
+    /// needed. Returns false without side effects if `post` has to send it.
+    #[inline(always)]
+    pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
+        let len = tx.piece.len();
+        // Longer messages, which a peer does not keep as unexpected, are held back by the general path.
+        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
+        if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
+            return false;
+        }
+        let conn = self.conn_of_one(domain, ep, tx.dest);
+        if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
+            return false;
+        }
+        let op = TxOp {
+            since: 0,
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len,
+        };
+        domain.sent(ep, &op);
+        true
+    }
+
+    /// Does the same for a write of one buffer to one remote segment.
+    #[inline(always)]
+    pub(super) fn post_one_write(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        write: &OneWrite,
+    ) -> bool {
+        let len = write.piece.len();
+        if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
+            return false;
+        }
+        let answers_writes = self.common.limits.answers_writes;
+        let conn = self.conn_of_one(domain, ep, write.dest);
+        // A write without an answer is sent only if the target certainly allows the access.
+        let may = |conn: &Conn<N>| {
+            !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
+        };
+        if !conn.is_some_and(|conn| may(conn) && conn.session.write_one(&mut conn.link, write)) {
+            return false;
+        }
+        let op = TxOp {
+            since: 0,
+            what: What::Write,
+            ep: ep as u32,
+            flags: write.flags,
+            context: write.context.number(),
+            len,
+        };
+        domain.sent(ep, &op);
+        true
+    }
+
+    /// Returns the connection to a peer if there is one and the endpoint may post.
+    #[inline(always)]
+    fn conn_of_one(&mut self, domain: &DomainOf<N>, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
+        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
+        if !enabled || domain.may_post(ep).is_err() {
+            return None;
+        }
+        let slot = self.eps.get(ep)?.peers.get(dest as usize)?;
+        self.conns.get_mut(slot.conn as usize)
+    }
+
+    /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
+    /// path of every message and a call would cost several instructions.
+    #[inline(always)]
+    pub(super) fn connection(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
+        if !endpoint.rdm {
+            let id = endpoint.conn.ok_or(Error::NOTCONN)?;
+            return match self.conns[id].session.state {
+                State::Up => Ok(id),
+                State::Down => Err(Error::SHUTDOWN),
+                _ => Err(Error::NOTCONN),
+            };
+        }
+        let id = match endpoint.peers.get(dest as usize) {
+            Some(slot) if slot.conn != NONE => slot.conn as usize,
+            _ => self.find_peer(domain, ep, dest)?,
+        };
+        if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
+            N::begin_connect(self, domain, id)?;
+            // An attempt that fails at once also removes the connection.
+            if !self.conns.contains(id) {
+                return Err(Error::CONNREFUSED);
+            }
+        }
+        Ok(id)
+    }
+
+    /// Refuses an operation that would report no result while the peer is not connected, unless the progress thread
+    /// drives the connection.
+    fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
+        match self.conns[id].session.state == State::Up || domain.hears_of(op) {
+            true => Ok(()),
+            false => Err(self.refuse_unheard(domain, id)),
+        }
+    }
+
+    /// Minimum of operations that any connection of the endpoint accepts now: announced large messages, or injected
+    /// messages, which are copied into a ring or a staging buffer, or reads.
+    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
+        let frame = MAX_HEADER + inject;
+        // Memory that a read or a fetching atomic operation costs the peer.
+        let asks_most = match caps.contains(Caps::READ) {
+            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
+            true => Some(size_of::<OutFrame>()),
+            false => None,
+        };
+        let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
+            true => RENDEZVOUS_LIMIT,
+            false => usize::MAX,
+        };
+        let conns = self.conns.iter_mut().map(|(_, conn)| conn);
+        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
+        up.fold(most, |least, conn| {
+            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
+            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
+                (None, _) => most,
+                (_, None) => 0,
+                (Some(cost), Some(left)) => 1 + left / cost,
+            };
+            let copied = match conn.link.shm_mut() {
+                Some(_) if !conn.session.tx.queue.is_empty() => 0,
+                Some(shm) => shm.room_for(frame),
+                None if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
+                None => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
+            };
+            least.min(told).min(copied).min(asked)
+        })
+    }
+
+    /// Retries held operations after a poll, because the operations that they wait for may have completed.
+    #[cold]
+    pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
+        for id in std::mem::take(&mut self.common.held) {
+            let up = |conn: &Conn<N>| conn.session.state == State::Up;
+            if self.conns.get(id).is_some_and(up) {
+                self.with(domain, id, |session, cx| session.send_waiting(cx));
+            }
+        }
+    }
+
+    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
+    /// endpoint, so the receive context in the address does not matter.
+    pub(super) fn post_atomic(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let what = match atomic.family {
+            Family::Base => What::Atomic,
+            Family::Fetch | Family::Compare => What::AtomicFetch,
+        };
+        check_flags(what, atomic.flags, state)?;
+        domain.may_post(ep)?;
+        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
+        let id = self.connection(domain, port, dest)?;
+        let len = match atomic.family {
+            Family::Base => atomic.operands.remaining(),
+            _ => atomic.result.remaining(),
+        };
+        let mut op = TxOp {
+            since: 0,
+            what,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
+        };
+        self.check_heard(domain, id, &op)?;
+        let (session, mut cx) = self.at(domain, id);
+        // An atomic read changes nothing, so it need not wait for earlier reads.
+        if atomic.op == FI_ATOMIC_READ {
+            op.flags &= !OpFlags::AFTER_READS;
+        }
+        let answers_writes = cx.common.limits.answers_writes && session.may_answer_writes();
+        if what == What::Atomic && answers_writes {
+            op.flags |= OpFlags::TRANSMIT_COMPLETE;
+        }
+        atomic.flags = op.flags;
+        let result = session.post_atomic(&mut cx, atomic, op);
+        self.settle(domain);
+        result
+    }
+}

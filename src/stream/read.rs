@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight
+//! into its buffer.
+
+use crate::net::Net;
+use crate::session::read::Read;
+use crate::session::receive::Fault;
+use crate::session::{Cx, State};
+use crate::transport::{DomainOf, Stream};
+use base::Error;
+use base::log::{Subsys, log_warn};
+use engine::srx::Claimed;
+
+/// Consecutive reads of one connection before the others get their turn.
+const TURNS: usize = 8;
+
+impl<N: Net> Stream<N> {
+    /// Reads from a connection; returns whether there was data.
+    pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+        debug_assert!(!self.conns[id].link.is_shm());
+        let mut scratch = std::mem::take(&mut self.common.scratch);
+        self.common.is_reading = true;
+        let mut any = false;
+        for _ in 0..TURNS {
+            let Some(conn) = self.conns.get_mut(id) else {
+                break;
+            };
+            if conn.session.state != State::Up || conn.session.rx.at.waits() {
+                break;
+            }
+            if !domain.may_receive(conn.session.ep) {
+                self.hold(id);
+                break;
+            }
+            // The same as `at`, for the connection that is already borrowed.
+            let cx = Cx {
+                id,
+                domain: &mut *domain,
+                link: &mut conn.link,
+                common: &mut self.common,
+            };
+            let read = conn.session.read_once(cx, &mut scratch);
+            match read {
+                Read::Nothing => break,
+                Read::Some => {
+                    any = true;
+                    self.settle(domain);
+                }
+                Read::All => {
+                    any = true;
+                    self.settle(domain);
+                    break;
+                }
+                Read::Ended => {
+                    any = true;
+                    if let Some(ending) = self.conns[id].session.ending.take() {
+                        self.end_session(domain, id, *ending);
+                    }
+                    self.settle(domain);
+                    break;
+                }
+            }
+        }
+        self.common.scratch = scratch;
+        self.common.is_reading = false;
+        any
+    }
+
+    /// Ends a connection whose peer violates the protocol or names memory that it must not access.
+    #[cold]
+    pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
+        let conn = &mut self.conns[id];
+        let peer = &conn.session.peer;
+        log_warn!(
+            self.common.source,
+            Subsys::EpData,
+            "{peer}: connection ended: {fault}"
+        );
+        conn.session.is_reported = true;
+        conn.link.shutdown();
+        let why = format_args!("was disconnected: {fault}");
+        self.disconnect_because(domain, id, Error::CONNABORTED, &why);
+    }
+
+    /// Passes on a receive that has matched a message whose bytes are not here.
+    pub(super) fn deliver(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
+        let id = claimed.envelope.token as usize;
+        if self.conns.contains(id) {
+            self.with(domain, id, |session, cx| session.deliver(cx, claimed));
+        }
+    }
+
+    /// Continues sessions that waited for room for unexpected messages or in a queue.
+    #[cold]
+    pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
+        let waiting = self.common.stalled.clone();
+        for id in waiting {
+            if self.conns.contains(id) {
+                self.with(domain, id, |session, cx| session.retry_read(cx));
+            }
+        }
+    }
+
+    /// Stops reading because the endpoint's queue has overflowed, until the application drains it.
+    #[cold]
+    pub(super) fn hold(&mut self, id: usize) {
+        if !self.common.stalled.contains(&id) {
+            self.common.stalled.push(id);
+        }
+        self.pause_read(id);
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Closing of registered memory, and withdrawal from peers: waits for its users, or ends their connections.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::net::Net;
+use crate::session::receive::Fault;
+use crate::shm_channel::ShmChannel;
+use crate::transport::{DomainOf, Stream};
+use base::Caps;
+use base::flags::flags;
+use engine::ep_state::Event;
+use engine::transport::MrRegion;
+
+impl<N: Net> Stream<N> {
+    /// Handles the close of a region (fi_mr(3), fi_close). Accesses in progress end with their connections, because no
+    /// frame reports a failed access to a peer.
+    #[cold]
+    pub(super) fn end_accesses(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
+        // Besides the handle, only accesses hold a reference; the table has released its own.
+        if Arc::strong_count(region) == 1 {
+            return;
+        }
+        let conns = self.conns.iter();
+        let accessing: Vec<usize> = conns
+            .filter(|(_, conn)| conn.session.accesses(region))
+            .map(|(id, _)| id)
+            .collect();
+        for id in accessing {
+            // The loss of one peer may have ended the connection to another.
+            if self.conns.contains(id) {
+                const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
+                self.fault(domain, id, &CLOSED);
+            }
+        }
+    }
+
+    /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
+    /// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
+    pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
+        let ep = domain.ep(ep);
+        let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
+        let counts = [Event::RemoteRead, Event::RemoteWrite];
+        ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
+    }
+
+    /// Withdraws the domain's regions from the peers that see them, because one of its endpoints counts accesses from
+    /// now on. Later peers get a new directory if the endpoint that they connect to counts none.
+    pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
+        if self.is_inherited() {
+            return;
+        }
+        let Some(mut directory) = self.directory.take() else {
+            return;
+        };
+        for at in directory.withdraw_all() {
+            self.wait_for_users(domain, at);
+        }
+    }
+
+    /// Waits up to `CLOSE_TIMEOUT` for the users of a region that was withdrawn from this place of the directory, and
+    /// then ends the connections of those that still use it.
+    #[cold]
+    pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
+        let until = self.reactor.now() + CLOSE_TIMEOUT;
+        let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        for id in polled {
+            while let Some(shm) = self.conns.get(id).and_then(|conn| conn.link.shm())
+                && shm.is_using(at)
+                && shm.is_alive()
+            {
+                if self.reactor.now() < until {
+                    std::thread::yield_now();
+                    continue;
+                }
+                shm.leave();
+                const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
+                self.fault(domain, id, &HELD);
+            }
+        }
+    }
+}
+
+/// Ends the direct copies of a connection that is over: waits up to `CLOSE_TIMEOUT` for a copy in progress and permits
+/// no new one, because closing a region would not wait for it.
+#[cold]
+pub(super) fn end_copies(shm: &ShmChannel) {
+    // Do not wait a second time for the same peer.
+    if shm.has_left() {
+        return;
+    }
+    shm.leave();
+    let until = Instant::now() + CLOSE_TIMEOUT;
+    while shm.is_using_any() && shm.is_alive() && Instant::now() < until {
+        std::thread::yield_now();
+    }
+}
+
+/// Time limit for a peer to finish a copy from or to a region that is being closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! State that the sessions of a domain share: limits, the tick counter, buffers, and lists of sessions that need
+//! another visit.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::session::groups::Groups;
+use crate::session::waits::Waits;
+use base::log::Source;
+use engine::flusher::Held;
+use engine::transport::Address;
+
+/// Limits from the provider's settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The largest unexpected tagged message that is kept.
+    pub saved_size: usize,
+    /// Total bytes of such messages for each receive context.
+    pub saved_bytes: usize,
+    /// Set if there is no progress thread although progress is automatic.
+    pub no_progress_thread: bool,
+    /// A message that the receiver can fetch stays with its sender until it matches a receive, so that its completion
+    /// reports the match.
+    pub keeps_offers: bool,
+    /// Writes and atomic operations complete after the target has carried them out or refused them.
+    pub answers_writes: bool,
+    /// The kernel may copy between processes.
+    pub copies: bool,
+    /// Time limit for a peer to accept a connection, and to identify itself after it has connected; `NO_LIMIT` for
+    /// none.
+    pub connect: Duration,
+    /// Time that closing an endpoint, or the end of the process, waits for peers to take accepted data.
+    pub close: Duration,
+    /// Time after which an operation that waits for its peer fails and is reported; zero: never.
+    pub op_timeout: Duration,
+    pub stall_report: Duration,
+    /// Bytes of each ring with a peer; `None` derives it from the number of peers.
+    pub ring_size: Option<usize>,
+}
+
+/// State that all sessions share, protected by the domain lock.
+pub struct Common<A> {
+    /// Log source of the provider.
+    pub source: &'static Source,
+    pub limits: Limits,
+    /// Sessions with frames to write.
+    pub dirty: Vec<usize>,
+    /// Time since which such sessions exist, for the thread that flushes them; and whether there is no such thread.
+    pub held_back: Arc<Held>,
+    pub is_unserved: bool,
+    /// A socket is being read: the poller flushes the answers afterwards or leaves them to the thread
+    /// (`Batches::hold`).
+    pub is_reading: bool,
+    /// Sessions with operations that wait for earlier ones to complete.
+    pub held: Vec<usize>,
+    /// Sessions that do not read, because the unexpected messages reached their limit or the queue its high-water mark.
+    pub stalled: Vec<usize>,
+    /// Buffer for reads from sockets; small messages are taken from it.
+    pub scratch: Box<[u8]>,
+    /// Staging buffers not in use.
+    pub buffers: Vec<Vec<u8>>,
+    /// Groups that endpoints have joined, and their collectives.
+    pub groups: Groups<A>,
+    /// Counts calls of `progress`.
+    pub polls: u64,
+    /// Operations that wait for a peer.
+    pub waits: Waits,
+    /// A check of what peers have acknowledged is due.
+    pub watches_peers: bool,
+    /// Requests of sessions to the stream, in order.
+    pub todo: VecDeque<(usize, Todo)>,
+}
+
+/// A request of a session to the stream.
+pub enum Todo {
+    /// The link has no room: resume the session when it has.
+    Blocked,
+    /// Do not read until `ResumeRead`.
+    PauseRead,
+    ResumeRead,
+    /// Poll the ring; its read side detects the fault.
+    Poll,
+    /// Data is being sent to peers: check that they are alive.
+    WatchPeers,
+    /// An operation waits for a peer: start the ticks.
+    WatchWaits,
+    /// The collectives of this endpoint have queued actions.
+    Collectives(usize),
+    /// The session has an `Ending`.
+    End,
+}
+
+/// Maximum of bytes that one read takes from a socket.
+const SCRATCH: usize = 64 * 1024;
+
+impl<A: Address> Common<A> {
+    pub fn new(source: &'static Source, limits: Limits) -> Common<A> {
+        Common {
+            source,
+            waits: Waits::new(limits.op_timeout, limits.stall_report),
+            limits,
+            dirty: Vec::new(),
+            held_back: Held::new(),
+            is_unserved: false,
+            is_reading: false,
+            held: Vec::new(),
+            stalled: Vec::new(),
+            scratch: vec![0; SCRATCH].into_boxed_slice(),
+            buffers: Vec::new(),
+            groups: Groups::default(),
+            polls: 1,
+            watches_peers: false,
+            todo: VecDeque::new(),
+        }
+    }
+
+    /// Holds back frames, and notifies the thread that flushes them.
+    #[inline]
+    pub fn hold(&mut self) {
+        if !self.held_back.has_begun() {
+            self.begin_to_hold();
+        }
+    }
+
+    #[cold]
+    fn begin_to_hold(&mut self) {
+        if !self.held_back.begin() {
+            self.is_unserved = true;
+        }
+    }
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Direct reads and writes of registered memory by the initiator, between processes of one host: fi_rma(3). Operations
+//! that the target must see, or that must stay in order with messages in the ring, go through the ring.
+
+use crate::session::send::WANTS_ACK;
+use crate::session::{Cx, Session};
+use base::OpFlags;
+use base::flags::flags;
+use engine::domain_state::TxOp;
+use engine::transport::Address;
+use object::ops::transfer::{Tx, What};
+
+/// Writes up to this size go through the ring, which costs less than a system call; except writes that must be complete
+/// at the target, because a direct write does not depend on the target's polls.
+pub const SMALL_WRITE: usize = 4096;
+
+impl<A: Address> Session<A> {
+    /// Executes a read or write directly. False leaves it to messages; a partial execution before that does no harm.
+    pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
+        const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
+        let Some(shm) = cx.link.shm_mut() else {
+            return false;
+        };
+        if self.writes_by_ring {
+            if !shm.is_drained() {
+                return false;
+            }
+            self.writes_by_ring = false;
+        }
+        let write = op.what == What::Write;
+        let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
+        let waits = !self.tx.queue.is_empty()
+            || !self.tx.waiting.is_empty()
+            || tx.flags.contains(OpFlags::AFTER_READS) && self.holds(tx.what, tx.flags);
+        if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
+            return false;
+        }
+        let mut local = tx.iov.cursor();
+        let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
+        if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
+            return false;
+        }
+        cx.domain.sent(op.ep(), op);
+        true
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Sessions: the protocol state between two peers. Order, matching, rendezvous, acknowledgements, reads, atomic
+//! operations, frames of collectives, limits on memory.
+//!
+//! A session is a state machine. Its inputs are posts, bytes, ticks and the loss of the peer. Frames leave through the
+//! link, completions go to the state of the domain, and requests that concern more than the session (epoll, other
+//! sessions, its own end) are put into `Common::todo` for the stream. A session has no clock, no file descriptor and no
+//! provider, so tests can run two of them against each other in one process.
+
+pub mod atomic;
+mod coll;
+pub mod common;
+pub mod direct;
+mod flush;
+pub mod groups;
+pub mod loss;
+pub mod offers;
+mod output;
+pub mod queue;
+pub mod read;
+pub mod receive;
+pub mod receive_state;
+pub mod records;
+mod refusal;
+mod rendezvous;
+pub mod rma;
+pub mod send;
+mod split_copy;
+#[cfg(test)]
+mod tests;
+pub mod waits;
+mod whole;
+
+use std::io;
+use std::sync::Arc;
+
+use crate::link::{Link, is_silence};
+use crate::session::common::{Common, Todo};
+use crate::session::groups::Frames;
+use crate::session::queue::{After, Out, OutFrame, SendQueue};
+use crate::session::receive::Fault;
+use crate::session::receive_state::{At, ReceiveState, Regions, Sink};
+use abi::FI_ADDR_NOTAVAIL;
+use base::log::{Subsys, log_warn};
+use base::{Error, OpFlags};
+use engine::auth::Key;
+use engine::cntr::Counter;
+use engine::domain_state::{DomainState, Sender};
+use engine::mr::Region;
+use engine::strangers::new_source;
+use engine::transport::Address;
+use object::ops::transfer::What;
+
+/// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
+pub struct Session<A> {
+    /// The endpoint's number in `domain.eps`.
+    pub ep: usize,
+    pub state: State,
+    /// RDM: the address of the peer's listener; MSG: the address of the other end.
+    pub peer: A,
+    /// The peer's index in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
+    pub fi_addr: u64,
+    /// Source number for matching while the peer is in no address vector.
+    unnamed: u64,
+    /// The peer has the other byte order.
+    pub swap: bool,
+    /// Rendezvous frames may be sent.
+    pub rendezvous: bool,
+    /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
+    pub extended: bool,
+    /// This side answers a refused access to memory with `Frame::Refused`, if the peer waits for an answer.
+    pub refuses: bool,
+    /// The peer's registered memory can be accessed without involving the peer.
+    pub is_direct: bool,
+    /// Messages wrote to this peer; direct RMA must not overtake them.
+    pub writes_by_ring: bool,
+    pub tx: SendQueue,
+    pub rx: ReceiveState,
+    /// Frames of collectives that wait for the connection.
+    pub coll: Option<Box<Frames>>,
+    /// Why the established connection is at its end, if the write side found out before the read side did.
+    pub cause: Option<Error>,
+    /// Whether the log names the peer already.
+    pub is_reported: bool,
+    /// MSG: the attempt started by fi_connect or fi_accept.
+    pub attempt: Option<Attempt>,
+    /// The authorization key that the peer has proved.
+    pub key: Option<Key>,
+    /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
+    pub ending: Option<Box<Ending>>,
+}
+
+/// A connection attempt that the application waits for.
+#[derive(Clone, Copy)]
+pub struct Attempt {
+    /// Tick at which it began.
+    pub since: u16,
+    /// Bytes of the application's private data, 256 at most.
+    pub len: u16,
+}
+
+/// Why a session ended itself.
+pub enum Ending {
+    /// The peer violated the protocol.
+    Fault(Fault),
+    Lost(Error),
+}
+
+/// The parts of the domain that a session uses during one call.
+pub struct Cx<'a, A> {
+    /// Number of the session, used in `Common` and in matching.
+    pub id: usize,
+    pub domain: &'a mut DomainState<A>,
+    pub link: &'a mut Link,
+    pub common: &'a mut Common<A>,
+}
+
+impl<A> Cx<'_, A> {
+    /// Requests a check that peers are alive, because data goes to the peer.
+    #[inline]
+    pub fn watch(&mut self) {
+        if !self.common.watches_peers {
+            self.common.watches_peers = true;
+            self.todo(Todo::WatchPeers);
+        }
+    }
+
+    /// Requests ticks, because an operation waits for the peer from now on.
+    #[inline]
+    pub fn watch_waits(&mut self) {
+        if !self.common.waits.armed {
+            self.common.waits.armed = true;
+            self.todo(Todo::WatchWaits);
+        }
+    }
+
+    /// Queues a request for the stream.
+    #[cold]
+    pub fn todo(&mut self, todo: Todo) {
+        self.common.todo.push_back((self.id, todo));
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// No attempt is in progress; one may be scheduled.
+    Idle,
+    /// The kernel is connecting.
+    Connecting,
+    /// The request was sent.
+    Requested,
+    /// The connection messages were exchanged; each side proves its authorization key.
+    Proving,
+    /// Both sides are identified and try to share memory. This side waits for a peer that was asked to, or that has
+    /// connected to shared memory already.
+    Sharing,
+    Up,
+    /// MSG: over for good.
+    Down,
+}
+
+impl<A: Address> Session<A> {
+    pub fn new(ep: usize, peer: A, fi_addr: u64) -> Session<A> {
+        Session {
+            ep,
+            state: State::Idle,
+            peer,
+            fi_addr,
+            unnamed: new_source(),
+            swap: false,
+            rendezvous: false,
+            extended: false,
+            refuses: false,
+            is_direct: false,
+            writes_by_ring: false,
+            tx: SendQueue::default(),
+            rx: ReceiveState::new(),
+            coll: None,
+            cause: None,
+            is_reported: false,
+            attempt: None,
+            key: None,
+            ending: None,
+        }
+    }
+
+    /// Whether the session has ended; the stream tears it down after the call.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.ending.is_some()
+    }
+
+    /// Ends the session.
+    #[cold]
+    pub(super) fn end(&mut self, cx: &mut Cx<'_, A>, ending: Ending) {
+        if self.ending.is_none() {
+            self.ending = Some(Box::new(ending));
+            cx.todo(Todo::End);
+        }
+    }
+
+    /// Stops writing because the link has no room.
+    #[cold]
+    pub(super) fn blocked(&mut self, cx: &mut Cx<'_, A>) {
+        self.tx.blocked = true;
+        // The peer has to take the records in the ring.
+        cx.link.ring_if_parked();
+        cx.todo(Todo::Blocked);
+    }
+
+    /// Handles a failed write to the socket. The kernel reports the error only once, so it is kept until the read side
+    /// finds the end. After an error that does not end the stream (such as unmapped memory) this shuts the link down.
+    #[cold]
+    pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
+        let cause = match error.kind() {
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Error::CONNRESET,
+            _ if is_silence(error) => Error::TIMEDOUT,
+            _ => {
+                log_warn!(
+                    cx.common.source,
+                    Subsys::EpData,
+                    "{}: connection ended: cannot send: {error}",
+                    self.peer
+                );
+                self.is_reported = true;
+                cx.link.shutdown();
+                error.raw_os_error().map_or(Error::IO, Error::new)
+            }
+        };
+        self.cause.get_or_insert(cause);
+    }
+
+    /// Returns the source number by which matching identifies the peer.
+    #[inline]
+    pub fn source(&self) -> u64 {
+        match self.fi_addr {
+            FI_ADDR_NOTAVAIL => self.unnamed,
+            known => known,
+        }
+    }
+
+    /// Returns the sender for completions of its messages.
+    #[inline]
+    pub fn sender(&self) -> Sender<'_, A> {
+        Sender {
+            fi_addr: self.fi_addr,
+            addr: Some(&self.peer),
+        }
+    }
+
+    /// Whether an operation that was sent has not completed; a fence waits for those (fi_msg(3), FI_FENCE).
+    pub fn is_busy(&self) -> bool {
+        let completes =
+            |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
+        self.is_reading()
+            || !self.tx.await_ack.is_empty()
+            || !self.tx.rendezvous.is_empty()
+            || self.tx.queue.iter().any(completes)
+    }
+
+    /// Whether a read has not completed.
+    #[inline]
+    pub(super) fn is_reading(&self) -> bool {
+        let coming =
+            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
+        coming || !self.tx.await_read.is_empty()
+    }
+
+    /// Returns the queued bytes that answer requests of the peer. An answer that is sent without a copy counts with the
+    /// size of its frame. Operations of this side do not count: two peers that wait for each other to take those would
+    /// both stop reading.
+    #[inline]
+    pub(super) fn answers(&self) -> usize {
+        self.tx.owed + self.tx.answers * size_of::<OutFrame>()
+    }
+
+    /// Whether an operation with one of the `HELD` flags has to wait for earlier operations.
+    pub fn holds(&self, what: What, flags: OpFlags) -> bool {
+        let after_reads = flags.contains(OpFlags::AFTER_READS) && what != What::Read;
+        after_reads && self.is_reading() || flags.contains(OpFlags::FENCE) && self.is_busy()
+    }
+
+    /// Whether an access of the peer to this region is in progress.
+    pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
+        let writes = match &self.rx.at {
+            At::Payload(incoming) => match &incoming.sink {
+                Sink::Write { regions, .. } => names(regions, region),
+                Sink::Atomic(request) => names(request.regions(), region),
+                _ => false,
+            },
+            _ => false,
+        };
+        let reads = |out: &Out| match out {
+            Out::Frame(frame) => match &frame.after {
+                After::Answered(regions, _) => names(regions, region),
+                After::Nothing | After::Complete(_) | After::Acknowledged(_) => false,
+            },
+            Out::Staged { .. } => false,
+        };
+        writes || self.tx.queue.iter().any(reads)
+    }
+
+    /// Whether a posted operation still depends on this peer.
+    pub fn has_work(&self) -> bool {
+        !self.tx.queue.is_empty()
+            || !self.tx.waiting.is_empty()
+            || !self.tx.await_ack.is_empty()
+            || !self.tx.await_read.is_empty()
+            || !self.tx.rendezvous.is_empty()
+            || self.coll.is_some()
+    }
+}
+
+/// Whether the list contains the region.
+fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
+    let mut regions = regions.iter().flatten();
+    regions.any(|other| Arc::ptr_eq(other, region))
+}

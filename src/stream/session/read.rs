@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Passes bytes from the link to the parser, and reads the payload of a large frame straight into its buffer. Also
+//! resumes sessions that had stopped reading.
+
+use crate::link::is_silence;
+use crate::session::common::Todo;
+use crate::session::receive_state::{At, Sink};
+use crate::session::{Cx, Ending, Session};
+use base::Error;
+use engine::srx::Claimed;
+use engine::transport::Address;
+use sys::io_list::ScatterList;
+use sys::socket::Moved;
+
+/// A payload with at least this many missing bytes is read into its buffer, not through the scratch buffer.
+const DIRECT: u64 = 4096;
+/// Bytes behind such a payload that are read in the same call: the start of the next frame.
+const ALONG: usize = 4096;
+
+/// Result of one read.
+pub enum Read {
+    Nothing,
+    /// There may be more.
+    Some,
+    /// There is no more for now.
+    All,
+    /// The session has ended; `ending` has the reason.
+    Ended,
+}
+
+impl<A: Address> Session<A> {
+    /// Reads from the link once.
+    #[inline(always)]
+    pub fn read_once(&mut self, cx: Cx<'_, A>, scratch: &mut [u8]) -> Read {
+        // The parts are put together again after the read, so that an empty read needs no memory for them.
+        let Cx {
+            id,
+            domain,
+            link,
+            common,
+        } = cx;
+        let (moved, asked, direct) = match &mut self.rx.at {
+            At::Payload(incoming) if incoming.remaining >= DIRECT => {
+                let mut list = ScatterList::new();
+                let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
+                let placed = match incoming.sink.memory() {
+                    Some(iov) => iov.append_to(&mut list, wanted),
+                    None => 0,
+                };
+                if placed == 0 {
+                    (link.read(scratch), scratch.len(), 0)
+                } else {
+                    if placed == wanted {
+                        list.push(&mut scratch[..ALONG]);
+                    }
+                    (link.read_list(&list), list.bytes(), placed)
+                }
+            }
+            _ => (link.read(scratch), scratch.len(), 0),
+        };
+        let n = match moved {
+            Ok(Moved::Bytes(n)) => n,
+            Ok(Moved::Later) => return Read::Nothing,
+            Ok(Moved::End) => return self.read_ended(Ending::Lost(Error::CONNRESET)),
+            Err(error) if is_silence(&error) => {
+                return self.read_ended(Ending::Lost(Error::TIMEDOUT));
+            }
+            Err(error) => return self.read_ended(Ending::Lost(error.into())),
+        };
+        let mut cx = Cx {
+            id,
+            domain,
+            link,
+            common,
+        };
+        let taken = match direct {
+            0 => self.take(&mut cx, &scratch[..n]),
+            placed => {
+                let own = n.min(placed);
+                self.placed(&mut cx, own);
+                self.take(&mut cx, &scratch[..n - own])
+            }
+        };
+        match taken {
+            Ok(()) if n < asked => Read::All,
+            Ok(()) => Read::Some,
+            Err(fault) => self.read_ended(Ending::Fault(fault)),
+        }
+    }
+
+    /// Ends reading; the caller tears the session down.
+    #[cold]
+    fn read_ended(&mut self, ending: Ending) -> Read {
+        self.ending = Some(Box::new(ending));
+        Read::Ended
+    }
+
+    /// Handles a receive that has matched a message whose bytes are not here.
+    pub fn deliver(&mut self, cx: &mut Cx<'_, A>, claimed: Claimed) {
+        if claimed.envelope.note != 0 {
+            return self.get(cx, claimed.recv, claimed.envelope);
+        }
+        let At::Stalled(stalled) = &self.rx.at else {
+            return;
+        };
+        let (ack, len) = (stalled.ack, stalled.envelope.len);
+        let sink = match claimed.recv {
+            Some(recv) => Sink::Recv(recv, claimed.envelope),
+            None => Sink::Drop,
+        };
+        self.resume(cx, sink, len, ack);
+    }
+
+    /// Resumes a session that waited for room, for its next frame or in the endpoint's queue.
+    pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
+        let stalled = match &self.rx.at {
+            At::Held(_) => return self.retry_frame(cx),
+            At::Stopped(_) => return self.retry_payload(cx),
+            At::Stalled(stalled) => stalled,
+            At::Header | At::Payload(_) => {
+                // The session was held because of a full queue.
+                if cx.domain.may_receive(self.ep) {
+                    cx.common.stalled.retain(|&stalled| stalled != cx.id);
+                    cx.todo(Todo::ResumeRead);
+                }
+                return;
+            }
+        };
+        let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
+        let limit = cx.common.limits.saved_bytes;
+        // Its entry is counted against the limit already.
+        if cx.domain.rx_queue(srx).has_room(cx.id as u64, len, limit) {
+            cx.domain.rx_queue_mut(srx).begin_coming(slot);
+            self.resume(cx, Sink::Slot(srx, slot), len, ack);
+        }
+    }
+
+    /// Resumes the rest of an unexpected message, if there is room now or a receive has taken it.
+    fn retry_payload(&mut self, cx: &mut Cx<'_, A>) {
+        let At::Stopped(incoming) = &self.rx.at else {
+            return;
+        };
+        let Sink::Slot(srx, slot) = incoming.sink else {
+            return;
+        };
+        let (remaining, ack) = (incoming.remaining, incoming.ack);
+        let next = self.rx.leftover.len() as u64;
+        let queue = cx.domain.rx_queue_mut(srx);
+        let sink = if queue.is_met(slot) {
+            // The rest goes straight to the receive without an extra copy.
+            match queue.take_met(slot) {
+                Some((recv, envelope)) => Sink::Recv(recv, envelope),
+                None => Sink::Drop,
+            }
+        } else if queue.may_grow(
+            slot,
+            next.min(remaining) as usize,
+            cx.common.limits.saved_bytes,
+        ) {
+            Sink::Slot(srx, slot)
+        } else {
+            return;
+        };
+        self.resume(cx, sink, remaining, ack);
+    }
+
+    /// Continues after the link has room again.
+    pub fn unblocked(&mut self, cx: &mut Cx<'_, A>) {
+        self.tx.blocked = false;
+        self.flush_conn(cx);
+        self.retry_frame(cx);
+    }
+}

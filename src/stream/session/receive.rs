@@ -1,0 +1,573 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Incoming data: a parser extracts the frames of the stream, and each is handled here.
+
+use core::fmt;
+
+use crate::proto::{Decoded, Frame, Message, WireError, decode};
+use crate::session::Ending;
+use crate::session::common::Todo;
+use crate::session::receive_state::{At, Incoming, Sink, Stalled};
+use crate::session::rma::{ANSWERS, count_regions};
+use crate::session::{Cx, Session};
+use abi::FI_ADDR_NOTAVAIL;
+use base::log::{Subsys, log_warn};
+use base::{Caps, CompFlags, Error, Span};
+use engine::domain_state::DomainState;
+use engine::domain_state::MessageInfo;
+use engine::srx::{Bytes, Envelope, RecvOp, Slot, Unfilled};
+use engine::transport::Address;
+use object::ops::transfer::What;
+use sys::memory;
+
+/// Size limit for messages that are gathered before they take a receive.
+const GATHERED: u64 = 1 << 17;
+
+/// Why the read side ends a connection.
+pub enum Fault {
+    Wire(WireError),
+    Rule(&'static str),
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Fault::Wire(error) => write!(f, "{error:?}"),
+            Fault::Rule(why) => f.write_str(why),
+        }
+    }
+}
+
+impl<A: Address> Session<A> {
+    /// Accounts for `n` bytes of the payload that were read straight into its buffer.
+    pub(super) fn placed(&mut self, cx: &mut Cx<'_, A>, n: usize) {
+        if let At::Payload(incoming) = &mut self.rx.at {
+            if let Some(iov) = incoming.sink.memory() {
+                iov.advance(n);
+            }
+            incoming.remaining -= n as u64;
+            if incoming.remaining == 0 {
+                self.finish(cx);
+            }
+        }
+    }
+
+    /// Handles bytes of the stream.
+    #[inline(never)]
+    pub fn take(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        mut bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        while !bytes.is_empty() {
+            match &mut self.rx.at {
+                At::Header => {
+                    if self.rx.header_have == 0
+                        && !self.swap
+                        && let Some((message, payload, frame)) = Message::whole(bytes)
+                        && self.whole(cx, &message, payload)
+                    {
+                        bytes = &bytes[frame..];
+                        continue;
+                    }
+                    if let Some(frame) = self.take_whole(cx, bytes) {
+                        bytes = &bytes[frame..];
+                        // Sending the answer may have ended the session.
+                        if self.is_over() {
+                            return Ok(());
+                        }
+                        continue;
+                    }
+                    let Some((frame, used)) = self.next_frame(bytes)? else {
+                        return Ok(());
+                    };
+                    bytes = &bytes[used..];
+                    let used = self.begin(cx, &frame, bytes)?;
+                    bytes = &bytes[used..];
+                    // The frame may have ended the session.
+                    if self.is_over() {
+                        return Ok(());
+                    }
+                }
+                At::Payload(incoming) => {
+                    let n = incoming.part(bytes.len());
+                    let (part, rest) = bytes.split_at(n);
+                    match &mut incoming.sink {
+                        Sink::Slot(srx, slot) => {
+                            let srx = cx.domain.rx_queue_mut(*srx);
+                            if !srx.may_grow(*slot, n, cx.common.limits.saved_bytes) {
+                                self.stop(cx, bytes);
+                                return Ok(());
+                            }
+                            srx.coming(*slot, part).map_err(no_memory)?;
+                        }
+                        Sink::Coll(coming) => coming.take(part).map_err(no_memory)?,
+                        Sink::Atomic(request) => request.take(part).map_err(no_memory)?,
+                        Sink::Gathered(gathered) => gathered.1.extend_from_slice(part),
+                        sink => {
+                            if let Some(iov) = sink.memory() {
+                                iov.copy_in(part);
+                            }
+                        }
+                    }
+                    incoming.remaining -= n as u64;
+                    bytes = rest;
+                    if incoming.remaining == 0 {
+                        self.finish(cx);
+                        // Ending a refused access may have ended the session.
+                        if self.is_over() {
+                            return Ok(());
+                        }
+                    }
+                }
+                At::Stalled(_) | At::Stopped(_) | At::Held(_) => {
+                    self.rx.leftover.extend_from_slice(bytes);
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Delivers a complete message to its receive or keeps it. Returns false if the general path has to handle it.
+    #[inline(always)]
+    fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
+        let Some(srx) = self.taker(cx.domain, message.tagged) else {
+            return false;
+        };
+        if message.ack && self.answers() > ANSWERS {
+            return false;
+        }
+        let info = message_info(message);
+        let srx = cx.domain.rx_queue_mut(srx);
+        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
+            Ok(filled) => {
+                cx.domain
+                    .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+                if message.ack {
+                    self.send_ack(cx);
+                }
+                return true;
+            }
+            Err(unfilled) => unfilled,
+        };
+        let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
+        let recv = match unfilled {
+            Unfilled::Special => {
+                let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
+                if let Some((filled, release)) = filled {
+                    cx.domain
+                        .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
+                    if message.ack {
+                        self.send_ack(cx);
+                    }
+                    return true;
+                }
+                srx.accept(&envelope)
+            }
+            Unfilled::Unexpected => None,
+        };
+        match recv {
+            Some(mut recv) => {
+                recv.iov.copy_in(payload);
+                cx.domain
+                    .received(envelope.ep, &recv, &envelope, &self.sender());
+            }
+            None if !srx.has_room(envelope.token, envelope.len, cx.common.limits.saved_bytes) => {
+                return false;
+            }
+            None => {
+                srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
+            }
+        }
+        if message.ack {
+            self.send_ack(cx);
+        }
+        true
+    }
+
+    /// Handles bytes that are likely to be exactly one message, the usual case if messages arrive one by one.
+    #[inline]
+    pub fn take_one(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        bytes: &[u8],
+    ) -> core::result::Result<(), Fault> {
+        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        if between
+            && let Some((message, payload, frame)) = Message::whole(bytes)
+            && frame == bytes.len()
+            && self.whole(cx, &message, payload)
+        {
+            return Ok(());
+        }
+        self.take(cx, bytes)
+    }
+
+    /// Handles the header of a frame. `bytes` follow it; returns how many of them were consumed.
+    #[inline(never)]
+    fn begin(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        frame: &Frame,
+        bytes: &[u8],
+    ) -> core::result::Result<usize, Fault> {
+        if self.owes_enough(frame) {
+            self.hold_frame(cx, frame);
+            return Ok(0);
+        }
+        let begun = match frame {
+            Frame::Message(message) => self.message(cx, message),
+            Frame::Ack => match self.acknowledged(cx) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
+            },
+            Frame::Write(write) => self.write_request(cx, write),
+            Frame::ReadRequest(read) => self.read_request(cx, read),
+            Frame::ReadResponse(response) => self.read_response(cx, response),
+            Frame::ReadyToSend(ready) => self.ready_to_send(cx, ready),
+            &Frame::ClearToSend { index } => match self.cleared(cx, index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
+            },
+            Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
+            Frame::Offer(offer) => self.offered(cx, offer),
+            &Frame::Taken { index } => match self.taken(cx, index) {
+                Ok(()) => Ok(()),
+                Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
+            },
+            Frame::Share(share) => self.asked_to_share(cx, share),
+            &Frame::Refused(answer) => self.refused(cx, answer),
+            &Frame::Done { index } => self.sender_done(cx, index),
+            Frame::Collective(data) => self.collective_data(cx, data),
+            Frame::CollectiveEnd(end) => self.collective_end(cx, end),
+            Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),
+        };
+        begun.map(|()| 0)
+    }
+
+    #[inline]
+    pub fn envelope(&self, cx: &Cx<'_, A>, info: &MessageInfo) -> Envelope {
+        info.envelope(self.source(), self.ep, cx.id as u64)
+    }
+
+    /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream.
+    #[inline]
+    fn message(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        message: &Message,
+    ) -> core::result::Result<(), Fault> {
+        let mut envelope = self.envelope(cx, &message_info(message));
+        if message.context != 0 {
+            envelope.ep = self.named_context(cx, message.context)?;
+        }
+        let state = cx.domain.ep(envelope.ep);
+        let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
+        if message.tagged && !tagged {
+            return Err(Fault::Rule("a tagged message for an endpoint without tags"));
+        }
+        if self.is_gathered(cx, message) {
+            let gathered = Box::new((*message, Vec::new()));
+            self.expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
+            return Ok(());
+        }
+        match cx.domain.rx_queue_mut(srx).accept(&envelope) {
+            Some(recv) => {
+                if message.payload == 0 {
+                    self.received(cx, &recv, &envelope);
+                    if message.ack {
+                        self.send_ack(cx);
+                    }
+                    return Ok(());
+                }
+                self.expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
+            }
+            None => self.unexpected(cx, srx, envelope, message.ack),
+        }
+        Ok(())
+    }
+
+    /// Whether a message takes a receive only when it is complete. An incomplete message would hold a buffer of a
+    /// context that connections of a layered provider share (`OPT_PEER_NUMBER`), so a few peers that send halves of
+    /// messages could occupy all buffers.
+    fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
+        let ep = cx.domain.ep(self.ep);
+        let srx = cx.domain.rx_queue(ep.srx);
+        let limit = cx.common.limits.saved_bytes;
+        ep.peer_number != FI_ADDR_NOTAVAIL
+            && ep.shares_receives
+            && (1..=GATHERED).contains(&message.payload)
+            && srx.has_room(cx.id as u64, message.payload, limit)
+    }
+
+    /// Delivers a gathered message that is complete.
+    fn gathered(&mut self, cx: &mut Cx<'_, A>, message: &Message, bytes: Vec<u8>) {
+        if self.whole(cx, message, &bytes) {
+            return;
+        }
+        let srx = cx.domain.ep(self.ep).srx;
+        let envelope = self.envelope(cx, &message_info(message));
+        self.keep(cx, srx, envelope, Bytes::Here(bytes));
+        if message.ack {
+            self.send_ack(cx);
+        }
+    }
+
+    pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
+        cx.watch_waits();
+        let rx = &mut self.rx;
+        rx.since = cx.common.waits.now;
+        rx.at = At::Payload(Incoming {
+            sink,
+            remaining,
+            ack,
+        });
+    }
+
+    /// Keeps a message that matches no receive, within the limits.
+    fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
+        let len = envelope.len;
+        if !cx
+            .domain
+            .rx_queue(srx)
+            .has_room(envelope.token, len, cx.common.limits.saved_bytes)
+        {
+            let slot = self.keep(cx, srx, envelope, Bytes::There);
+            self.rx.at = At::Stalled(Stalled {
+                srx,
+                slot,
+                envelope,
+                ack,
+            });
+            cx.common.stalled.push(cx.id);
+            return cx.todo(Todo::PauseRead);
+        }
+        if len == 0 {
+            self.keep(cx, srx, envelope, Bytes::Here(Vec::new()));
+            if ack {
+                self.send_ack(cx);
+            }
+            return;
+        }
+        let slot = self.keep(cx, srx, envelope, Bytes::Coming(Vec::new()));
+        self.expect(cx, Sink::Slot(srx, slot), len, ack);
+    }
+
+    /// Keeps a message for a later receive, with its sender's address if that is to be reported.
+    pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
+        let slot = cx.domain.rx_queue_mut(srx).keep(envelope, bytes);
+        if cx.domain.reports_origin(self.ep, self.fi_addr) {
+            cx.domain
+                .rx_queue_mut(srx)
+                .note_origin(slot, self.peer.to_bytes());
+        }
+        slot
+    }
+
+    /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
+    #[cold]
+    fn stop(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
+        match std::mem::replace(&mut self.rx.at, At::Header) {
+            At::Payload(incoming) => self.rx.at = At::Stopped(incoming),
+            other => self.rx.at = other,
+        }
+        self.rx.leftover.extend_from_slice(bytes);
+        cx.common.stalled.push(cx.id);
+        cx.todo(Todo::PauseRead);
+    }
+
+    /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
+    pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        self.expect(cx, sink, len, ack);
+        if len == 0 {
+            self.finish(cx);
+        }
+        self.go_on(cx);
+    }
+
+    /// Leaves a frame and everything behind it in the stream.
+    #[cold]
+    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
+        self.rx.at = At::Held(Box::new(*frame));
+        cx.common.stalled.push(cx.id);
+        cx.todo(Todo::PauseRead);
+    }
+
+    /// Retries the frame that was left in the stream.
+    pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
+        match &self.rx.at {
+            At::Held(frame) if !frame.is_answered() || self.may_answer() => {}
+            _ => return,
+        }
+        let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
+            return;
+        };
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        match self.begin(cx, &frame, &[]) {
+            Err(fault) => self.end(cx, Ending::Fault(fault)),
+            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
+            Ok(_) => {}
+        }
+    }
+
+    /// Resumes the stream after the obstacle is gone.
+    pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
+        let leftover = std::mem::take(&mut self.rx.leftover);
+        if let Err(fault) = self.take(cx, &leftover) {
+            return self.end(cx, Ending::Fault(fault));
+        }
+        if !self.is_over() && !self.rx.at.waits() {
+            cx.todo(Todo::ResumeRead);
+        }
+    }
+
+    fn received(&mut self, cx: &mut Cx<'_, A>, recv: &RecvOp, envelope: &Envelope) {
+        cx.domain
+            .received(envelope.ep, recv, envelope, &self.sender());
+    }
+
+    /// Handles the end of a payload.
+    #[inline]
+    pub fn finish(&mut self, cx: &mut Cx<'_, A>) {
+        let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
+            return;
+        };
+        let (ep, sender) = (self.ep, self.sender());
+        match incoming.sink {
+            Sink::Recv(recv, envelope) => {
+                cx.domain.received(envelope.ep, &recv, &envelope, &sender)
+            }
+            Sink::Slot(srx, slot) => {
+                if let Some((recv, envelope)) = cx.domain.rx_queue_mut(srx).arrived(slot) {
+                    cx.domain.received(envelope.ep, &recv, &envelope, &sender);
+                }
+            }
+            Sink::Write {
+                data,
+                regions,
+                lens,
+                durable,
+                ..
+            } => {
+                if let Some(info) = durable
+                    && !self.commit(cx, &info)
+                {
+                    return;
+                }
+                count_regions(cx.domain, &regions, &lens);
+                let len = lens.iter().sum();
+                cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
+            }
+            Sink::Read(read) => {
+                cx.domain.complete_tx(&read.op);
+            }
+            Sink::Coll(part) => return self.part_arrived(cx, *part),
+            Sink::Gathered(gathered) => {
+                let (message, bytes) = *gathered;
+                return self.gathered(cx, &message, bytes);
+            }
+            Sink::Atomic(request) => self.arrived(cx, *request),
+            Sink::Drop => {}
+            Sink::Refused(answer) => return self.send_refusal(cx, answer),
+        }
+        if incoming.ack {
+            self.send_ack(cx);
+        }
+    }
+}
+
+#[cold]
+fn no_memory(_: Error) -> Fault {
+    Fault::Rule("there is no memory for what it sends")
+}
+
+/// Returns the message data for matching and completion.
+#[inline(always)]
+pub fn message_info(message: &Message) -> MessageInfo {
+    MessageInfo {
+        what: match message.tagged {
+            true => What::Tagged,
+            false => What::Msg,
+        },
+        len: message.payload,
+        tag: message.tag,
+        data: message.data,
+    }
+}
+
+impl<A: Address> Session<A> {
+    /// Returns the receive context that a frame names, as an index of `cx.domain.eps`.
+    #[cold]
+    pub fn named_context(
+        &self,
+        cx: &mut Cx<'_, A>,
+        context: u8,
+    ) -> core::result::Result<usize, Fault> {
+        if !self.extended {
+            return Err(Fault::Rule(
+                "a frame of an extension that was not agreed on",
+            ));
+        }
+        let beyond_first = usize::from(context) - 1;
+        let context = cx.domain.ep(self.ep).contexts.get(beyond_first);
+        let missing =
+            Fault::Rule("a message for a receive context that the endpoint does not have");
+        context.copied().ok_or(missing)
+    }
+
+    /// Returns the receive context for the fast path, or `None` if the general path has to handle the message.
+    #[inline(always)]
+    fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
+        let ep = domain.find_ep(self.ep)?;
+        let refused = tagged && !ep.caps.contains(Caps::TAGGED);
+        (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
+    }
+
+    /// Makes written data durable. On failure it shuts the link down, so that the peer's operation fails.
+    #[cold]
+    pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
+        let mut parts = parts.iter();
+        let result = parts.try_for_each(|part| memory::make_durable(part.start, part.len));
+        if let Err(error) = &result {
+            log_warn!(
+                cx.common.source,
+                Subsys::EpData,
+                "{}: connection ended: a write could not be made durable: {error}",
+                self.peer
+            );
+            cx.link.shutdown();
+        }
+        result.is_ok()
+    }
+
+    /// Returns the next frame of the stream, with its header from `bytes` and earlier bytes, and how many of `bytes`
+    /// were consumed.
+    #[inline]
+    fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
+        let (rx, swap) = (&mut self.rx, self.swap);
+        if rx.header_have == 0
+            && let Decoded::Frame(frame, len) = decode(bytes, swap).map_err(Fault::Wire)?
+        {
+            return Ok(Some((frame, len)));
+        }
+        let mut used = 0;
+        loop {
+            let have = &rx.header[..rx.header_have];
+            let want = match decode(have, swap).map_err(Fault::Wire)? {
+                Decoded::Frame(frame, _) => {
+                    rx.header_have = 0;
+                    return Ok(Some((frame, used)));
+                }
+                Decoded::Needs(want) => want,
+            };
+            let n = (want - rx.header_have).min(bytes.len() - used);
+            if n == 0 {
+                return Ok(None);
+            }
+            rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
+            rx.header_have += n;
+            used += n;
+        }
+    }
+}

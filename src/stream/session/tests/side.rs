@@ -1,0 +1,430 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One of two sessions, with its domain and the few services of a stream that it needs.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::link::Link;
+use crate::session::common::{Common, Limits, Todo};
+use crate::session::read::Read;
+use crate::session::{Cx, Ending, Session, State};
+use abi::*;
+use base::flags::flags;
+use base::iovec::lent::TestMemory;
+use base::log::Source;
+use base::{Access, Caps, Error, OpFlags, Result};
+use engine::cq_ring::Ring;
+use engine::domain_state::{CqState, DomainState, Regions, TxOp};
+use engine::ep_state::{EpState, Role};
+use engine::mr::KeyPolicy;
+use engine::srx::{Claimed, Srx};
+use engine::transport::Address;
+use engine::wait::Wait;
+use object::ops::atomic::Atomic;
+use object::ops::transfer::{Rx, Tx, What};
+use sync::stats::EpStats;
+
+static SOURCE: Source = Source::new(c"test");
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Name(u8);
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "side {}", self.0)
+    }
+}
+
+impl Address for Name {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        bytes.first().map(|&name| Name(name))
+    }
+    fn to_bytes(&self) -> Vec<u8> {
+        vec![self.0]
+    }
+}
+
+/// A completion as read from the queue.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub flags: u64,
+    pub len: usize,
+    pub data: u64,
+    pub tag: u64,
+    /// 0 if it has succeeded.
+    pub error: i32,
+    pub olen: usize,
+}
+
+/// Features that both sessions and both ends of the link share.
+#[derive(Clone, Copy, Debug)]
+pub struct Agreed {
+    pub swap: bool,
+    pub rendezvous: bool,
+    pub extended: bool,
+    pub saved_size: usize,
+    pub saved_bytes: usize,
+    pub keeps_offers: bool,
+}
+
+pub struct Side {
+    pub domain: DomainState<Name>,
+    pub session: Session<Name>,
+    pub link: Link,
+    pub common: Common<Name>,
+    pub ep: usize,
+    pub srx: usize,
+    cq: usize,
+    /// Why the session is over.
+    pub lost: Option<String>,
+    pub is_faulty: bool,
+    is_read_paused: bool,
+    /// Completions in the order of the queue, each with its context.
+    pub completions: Vec<(usize, Completion)>,
+    pub by_context: HashMap<usize, usize>,
+    /// Memory for the peer's reads, writes and atomic operations; its key is `KEY`, its first address 0.
+    pub memory: TestMemory,
+}
+
+pub const KEY: u64 = 7;
+/// Number of the session in the lists of `Common`.
+const ID: usize = 0;
+const CAPS: Caps = flags!(Caps:
+    MSG | TAGGED | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE | FENCE
+);
+
+impl Side {
+    pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {
+        let memory = TestMemory::new(memory);
+        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let access = Access::REMOTE;
+        let segments = vec![memory.registered()];
+        domain.mrs.register(segments, access, 0, KEY, 0).unwrap();
+        let cq = domain.add_cq(CqState {
+            ring: Ring::new(6, 64, false),
+            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
+            signal: Default::default(),
+            last_error: None,
+            owner: None,
+        });
+        let srx = domain.add_rx_queue(Srx::new());
+        let ep = domain.add_ep(EpState {
+            role: Role::Endpoint,
+            fid: 0,
+            context: 0,
+            ep_type: FI_EP_RDM.0,
+            caps: CAPS,
+            tx_cq: Some(cq),
+            rx_cq: Some(cq),
+            rx_implied: OpFlags::empty(),
+            cntrs: Default::default(),
+            behind: None,
+            av: None,
+            hides_source: false,
+            user_ids: false,
+            eq: None,
+            srx,
+            shares_receives: false,
+            checks_receives: false,
+            ended: None,
+            contexts: Vec::new(),
+            more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
+            enabled: true,
+            orders_access: false,
+            tx_size: 1024,
+            tx_pending: 0,
+            stats: EpStats::hidden(),
+        });
+        let limits = Limits {
+            saved_size: agreed.saved_size,
+            saved_bytes: agreed.saved_bytes,
+            no_progress_thread: true,
+            keeps_offers: agreed.keeps_offers,
+            answers_writes: false,
+            copies: true,
+            connect: Duration::ZERO,
+            close: Duration::ZERO,
+            op_timeout: Duration::ZERO,
+            stall_report: Duration::ZERO,
+            ring_size: None,
+        };
+        let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));
+        session.state = State::Up;
+        session.swap = agreed.swap;
+        session.rendezvous = agreed.rendezvous;
+        session.extended = agreed.extended;
+        session.refuses = agreed.extended;
+        Side {
+            domain,
+            session,
+            link,
+            common: Common::new(&SOURCE, limits),
+            ep,
+            srx,
+            cq,
+            lost: None,
+            is_faulty: false,
+            is_read_paused: false,
+            completions: Vec::new(),
+            by_context: HashMap::new(),
+            memory,
+        }
+    }
+
+    /// Calls the session, then carries out the requests that it left for a stream.
+    pub fn with<R>(&mut self, call: impl FnOnce(&mut Session<Name>, &mut Cx<'_, Name>) -> R) -> R {
+        let mut cx = Cx {
+            id: ID,
+            domain: &mut self.domain,
+            link: &mut self.link,
+            common: &mut self.common,
+        };
+        let result = call(&mut self.session, &mut cx);
+        self.settle();
+        result
+    }
+
+    fn settle(&mut self) {
+        while let Some((_, todo)) = self.common.todo.pop_front() {
+            match todo {
+                Todo::PauseRead => self.is_read_paused = true,
+                Todo::ResumeRead if !self.session.rx.at.waits() => self.is_read_paused = false,
+                Todo::End => {
+                    if let Some(ending) = self.session.ending.take() {
+                        self.end(*ending);
+                    }
+                }
+                // The test polls and ticks by itself and has no collectives.
+                Todo::ResumeRead
+                | Todo::Poll
+                | Todo::Blocked
+                | Todo::WatchPeers
+                | Todo::WatchWaits
+                | Todo::Collectives(_) => {}
+            }
+        }
+    }
+
+    /// Ends the session: its peer is gone or violates the protocol.
+    pub fn end(&mut self, ending: Ending) {
+        if self.lost.is_some() {
+            return;
+        }
+        self.lost = Some(match &ending {
+            Ending::Fault(fault) => format!("{fault}"),
+            Ending::Lost(error) => format!("{error:?}"),
+        });
+        self.is_faulty = matches!(ending, Ending::Fault(_));
+        self.link.shutdown();
+        self.session.state = State::Down;
+        self.with(|session, cx| {
+            if let Some(shm) = cx.link.shm() {
+                shm.revoke();
+            }
+            session.fail_operations(cx, Error::CONNRESET);
+        });
+    }
+
+    pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
+        TxOp {
+            since: 0,
+            what,
+            ep: self.ep as u32,
+            flags,
+            context,
+            len,
+        }
+    }
+
+    pub fn post(&mut self, mut tx: Tx<'_>) -> Result {
+        let op = self.op(tx.what, tx.flags, tx.context.number(), tx.iov.remaining());
+        self.with(|session, cx| match tx.what {
+            What::Write => session.post_write(cx, &mut tx, op),
+            What::Read => session.post_read(cx, &mut tx, op),
+            _ => session.post_message(cx, &mut tx, op),
+        })
+    }
+
+    pub fn post_atomic(&mut self, atomic: &mut Atomic<'_>, what: What, len: usize) -> Result {
+        let op = self.op(what, atomic.flags, atomic.context.number(), len);
+        self.with(|session, cx| session.post_atomic(cx, atomic, op))
+    }
+
+    pub fn post_receive(&mut self, rx: &mut Rx) {
+        let mut claims: Vec<Claimed> = Vec::new();
+        let source = |_: &_| FI_ADDR_NOTAVAIL;
+        self.domain
+            .post_receive(self.ep, rx, source, |_, claimed| claims.push(claimed))
+            .unwrap();
+        for claimed in claims {
+            self.with(|session, cx| session.deliver(cx, claimed));
+        }
+        if !self.common.stalled.is_empty() {
+            self.with(|session, cx| session.retry_read(cx));
+        }
+    }
+
+    /// Does the work of one poll of a stream; returns whether anything arrived.
+    pub fn poll(&mut self) -> bool {
+        self.common.polls += 1;
+        if self.lost.is_some() {
+            return false;
+        }
+        self.flush();
+        if !self.common.stalled.is_empty() {
+            self.with(|session, cx| session.retry_read(cx));
+        }
+        if self.session.tx.blocked {
+            self.with(
+                |session, cx| match cx.link.shm_mut().map(|shm| shm.has_room()) {
+                    Some(Ok(false)) => {}
+                    _ => session.unblocked(cx),
+                },
+            );
+        }
+        let any = match self.link.is_shm() {
+            true => self.read_ring(),
+            false => self.read_stream(),
+        };
+        if !std::mem::take(&mut self.common.held).is_empty() && self.lost.is_none() {
+            self.with(|session, cx| session.send_waiting(cx));
+        }
+        self.read_queue();
+        any
+    }
+
+    /// Writes frames that were held back.
+    pub fn flush(&mut self) {
+        if std::mem::take(&mut self.common.dirty).is_empty() || self.lost.is_some() {
+            return;
+        }
+        self.session.tx.dirty = false;
+        self.with(|session, cx| {
+            if !session.tx.blocked {
+                session.flush_conn(cx);
+            }
+            session.go_on_helping(cx);
+        });
+    }
+
+    fn read_stream(&mut self) -> bool {
+        let mut any = false;
+        let mut scratch = std::mem::take(&mut self.common.scratch);
+        while self.lost.is_none() && !self.session.rx.at.waits() && !self.is_read_paused {
+            let mut read = Read::Nothing;
+            self.with(|session, cx| {
+                let cx = Cx {
+                    id: cx.id,
+                    domain: cx.domain,
+                    link: cx.link,
+                    common: cx.common,
+                };
+                read = session.read_once(cx, &mut scratch);
+            });
+            match read {
+                Read::Nothing => break,
+                Read::Some | Read::All => any = true,
+                Read::Ended => {
+                    any = true;
+                    if let Some(ending) = self.session.ending.take() {
+                        self.end(*ending);
+                    }
+                }
+            }
+        }
+        self.common.scratch = scratch;
+        any
+    }
+
+    fn read_ring(&mut self) -> bool {
+        let mut any = false;
+        while self.lost.is_none() {
+            if self.with(|session, cx| session.waits_for_sender(cx)) {
+                break;
+            }
+            let left = self.with(|session, cx| session.take_messages(cx, 64));
+            any |= left.taken > 0;
+            let waits = self.session.rx.at.waits() || self.is_read_paused;
+            let Some(shm) = self.link.shm_mut() else {
+                break;
+            };
+            let Some(record) = shm.peek().unwrap() else {
+                let is_due = std::mem::take(&mut self.session.rx.was_written) | shm.is_due();
+                let _ = is_due && shm.release();
+                if shm.ended {
+                    self.end(Ending::Lost(Error::CONNRESET));
+                }
+                break;
+            };
+            if waits {
+                break;
+            }
+            any = true;
+            if let Err(fault) = self.with(|session, cx| session.take_record(cx, &record)) {
+                self.end(Ending::Fault(fault));
+                break;
+            }
+            if let Some(shm) = self.link.shm_mut().filter(|_| self.lost.is_none()) {
+                let _ = shm.advance(record);
+            }
+        }
+        any
+    }
+
+    /// Takes the entries of the completion queue.
+    pub fn read_queue(&mut self) {
+        loop {
+            let cq = self.domain.cq_mut(self.cq);
+            let mut entries: Vec<[u64; 6]> = Vec::new();
+            let n = cq.ring.read_into(
+                64,
+                &mut |words| entries.extend(words.as_chunks::<6>().0),
+                None,
+            );
+            for [context, flags, len, _, data, tag] in entries {
+                self.note(
+                    context as usize,
+                    Completion {
+                        flags,
+                        len: len as usize,
+                        data,
+                        tag,
+                        error: 0,
+                        olen: 0,
+                    },
+                );
+            }
+            if n > 0 {
+                continue;
+            }
+            let Some(error) = self.domain.cq_mut(self.cq).ring.pop_err() else {
+                return;
+            };
+            self.note(
+                error.context,
+                Completion {
+                    flags: error.flags.bits(),
+                    len: error.len,
+                    data: error.data,
+                    tag: error.tag,
+                    error: error.err,
+                    olen: error.olen,
+                },
+            );
+        }
+    }
+
+    fn note(&mut self, context: usize, completion: Completion) {
+        let at = self.completions.len();
+        let before = self.by_context.insert(context, at);
+        assert!(
+            before.is_none(),
+            "operation {context} completes twice: {completion:?}"
+        );
+        self.completions.push((context, completion));
+    }
+}

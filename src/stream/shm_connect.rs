@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Setup of shared memory between two processes: one connects to a unix socket at which the other listens, hands over
+//! the memory that it has created for both, and identifies itself; the other answers. The socket stays open: it wakes
+//! sleepers, and its end means that the peer is gone. docs/wire/shm.md. The provider defines the place of the listener,
+//! the expected peers, and the use of the connection.
+//!
+//! Each side announces how much of a ring the other may use: if 64 processes all have one server as their first peer,
+//! the server must not pay 64 times 2 MiB.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+use core::time::Duration;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use crate::conn::Watch;
+use crate::hello::{Answer, HELLO, Hello, Verdict};
+use crate::link::Link;
+use crate::net::Net;
+use crate::pending_peer::PendingPeer;
+use crate::process_probe::ProcessProbe;
+use crate::progress::{conn_token, pending_token};
+use crate::region_directory::RegionDirectory;
+use crate::shm_channel::ShmChannel;
+use crate::transport::{DomainOf, Due, Stream};
+use base::log::{Source, Subsys, log_debug, log_info, log_warn};
+use base::{Error, Result};
+use engine::half_open::ACCEPTS;
+use sync::ring::FIRST_LAP;
+use sys::local::{self, LocalName};
+use sys::socket::{Moved, Socket};
+use sys::user::is_ours;
+
+/// State of the connecting side until the answer arrives.
+#[derive(Default)]
+pub struct HelloExchange {
+    /// The memory for both sides.
+    shm: Option<Box<ShmChannel>>,
+    /// The part of the answer that has arrived.
+    answer: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+/// Result of a read from the connecting side's socket.
+pub enum Heard {
+    Wait,
+    /// Both sides share the memory now.
+    Welcome {
+        shm: Box<ShmChannel>,
+        /// The peer's registered memory can be accessed directly.
+        is_direct: bool,
+    },
+    Refused(Verdict),
+    /// The bytes are not an answer.
+    Nonsense,
+    /// The peer has gone.
+    Ended,
+    /// The answer cannot be accepted by this side.
+    Failed(Error),
+}
+
+/// Connects to a listener. Returns `ACCES` if it belongs to another user.
+pub fn connect_to(listener: &LocalName) -> Result<Socket> {
+    let socket = local::connect(listener)?;
+    match is_ours(local::credentials(&socket)?.uid) {
+        true => Ok(socket),
+        false => Err(Error::ACCES),
+    }
+}
+
+/// Limits of the ring size: for the first peer, and for each of many peers.
+const LARGEST_RING: usize = 2 << 20;
+const SMALLEST_RING: usize = FIRST_LAP;
+
+impl<N: Net> Stream<N> {
+    /// Returns the bytes that each ring with the next peer may use. Cache lines that the other processor still holds
+    /// are slow to write again, so streams of larger messages need more than its cache can hold. With many peers that
+    /// would be much memory, and few of them stream at a time.
+    fn ring_size(&self) -> usize {
+        let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
+        self.common
+            .limits
+            .ring_size
+            .unwrap_or(share.max(SMALLEST_RING))
+    }
+
+    /// Sends the hello to the peer at `socket`, with the memory for both sides.
+    pub fn send_hello(
+        &mut self,
+        domain: &DomainOf<N>,
+        ep: usize,
+        socket: &Socket,
+        who: Vec<u8>,
+    ) -> Result<HelloExchange> {
+        let is_open = self.shows_regions(domain, ep);
+        let ring = self.ring_size();
+        let (shm, fd) = ShmChannel::make(ring)
+            .inspect_err(|error| warn_of_memory(self.common.source, error))?;
+        let hello = Hello {
+            ring,
+            probe: ProcessProbe::own(),
+            is_open,
+            who,
+        };
+        let directory = self
+            .directory
+            .as_ref()
+            .filter(|_| is_open)
+            .map(RegionDirectory::fd);
+        let fds: Vec<BorrowedFd<'_>> = [fd.as_fd()].into_iter().chain(directory).collect();
+        match local::send_with(socket, &hello.encode(), &fds)? {
+            Moved::Bytes(n) if n == HELLO => Ok(HelloExchange {
+                shm: Some(Box::new(shm)),
+                ..HelloExchange::default()
+            }),
+            _ => Err(Error::IO),
+        }
+    }
+
+    /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint.
+    pub fn let_in(&mut self, ep: usize) {
+        for _ in 0..ACCEPTS {
+            let Some(shm_listener) = N::shm_listener(self, ep) else {
+                return;
+            };
+            let at = shm_listener.as_raw_fd();
+            match local::accept(shm_listener) {
+                Ok(Some(socket)) => self.receive_pending(ep, socket),
+                Ok(None) => return,
+                // Out of descriptors: dropping a peer that has sent nothing makes room.
+                Err(_) if self.drop_silent_peer(None) => {}
+                Err(error) => {
+                    // Out of descriptors: leave the peers in the backlog for a moment.
+                    log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
+                    self.reactor.remove(at);
+                    let pause = Duration::from_millis(100);
+                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
+                    return;
+                }
+            }
+        }
+    }
+
+    fn receive_pending(&mut self, ep: usize, socket: Socket) {
+        let fd = socket.as_raw_fd();
+        let deadline = self.reactor.now() + self.common.limits.connect;
+        let id = self.pending_peers.insert(PendingPeer {
+            ep,
+            deadline,
+            socket,
+            bytes: Vec::new(),
+            fds: Vec::new(),
+        });
+        match self.reactor.add(fd, pending_token(id), true, false) {
+            Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
+            Err(_) => return drop(self.pending_peers.remove(id)),
+        }
+        if self.pending_peers.is_crowded(id) {
+            self.drop_silent_peer(Some(id));
+        }
+    }
+
+    /// Drops the pending peer that was silent the longest. Returns false if there is none.
+    fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
+        let silent = self.pending_peers.oldest_silent(newest);
+        silent.map(|id| self.drop_pending(id)).is_some()
+    }
+
+    pub(super) fn drop_pending(&mut self, id: usize) {
+        if self.pending_peers.contains(id) {
+            let pending = self.pending_peers.remove(id);
+            self.reactor.remove(pending.socket.as_raw_fd());
+        }
+    }
+
+    /// Handles the deadline of a pending peer, unless its number belongs to another peer by now.
+    pub(super) fn pending_due(&mut self, id: usize) {
+        let now = self.reactor.now();
+        let late = |pending: &PendingPeer| now >= pending.deadline;
+        if self.pending_peers.get(id).is_some_and(late) {
+            self.drop_pending(id);
+        }
+    }
+
+    /// Drops the pending peers of an endpoint that is being closed.
+    pub(super) fn drop_all_pending(&mut self, ep: usize) {
+        let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
+        let waiting: Vec<usize> = self
+            .pending_peers
+            .iter()
+            .filter(of_ep)
+            .map(|(id, _)| id)
+            .collect();
+        for id in waiting {
+            self.drop_pending(id);
+        }
+    }
+
+    /// Reads the hello of a pending peer, or a part of it.
+    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let PendingPeer {
+            socket, bytes, fds, ..
+        } = &mut self.pending_peers[id];
+        let mut room = [0; HELLO];
+        let wanted = HELLO - bytes.len();
+        match local::receive_with(socket, &mut room[..wanted], fds) {
+            Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
+            Ok(Moved::Later) => return,
+            // No descriptor is free for those of the hello: the answer reports the reason.
+            Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
+                return self.hello_received(domain, id, Err(Verdict::Descriptors));
+            }
+            Ok(Moved::End) | Err(_) => return self.drop_pending(id),
+        }
+        let Some(bytes) = bytes.first_chunk() else {
+            return;
+        };
+        let hello = Hello::decode(bytes);
+        self.hello_received(domain, id, hello);
+    }
+
+    fn hello_received(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        hello: core::result::Result<Hello, Verdict>,
+    ) {
+        let pending = self.pending_peers.remove(id);
+        self.reactor.remove(pending.socket.as_raw_fd());
+        N::hello_received(self, domain, pending, hello);
+    }
+
+    /// Maps the memory of a pending peer and answers. Returns `None` if the peer is refused or gone. The flag: its
+    /// registered memory can be accessed directly.
+    pub fn welcome(
+        &mut self,
+        domain: &DomainOf<N>,
+        pending: &PendingPeer,
+        hello: core::result::Result<&Hello, Verdict>,
+    ) -> Option<(Box<ShmChannel>, bool)> {
+        let most = self.ring_size();
+        // The user is checked first, so that another user does not learn about other errors.
+        let hello = is_of_our_user(&pending.socket).and(hello);
+        let taken = hello.and_then(|hello| {
+            Ok((
+                take_memory(self.common.source, pending, hello, most)?,
+                hello,
+            ))
+        });
+        let verdict = match &taken {
+            Ok(_) => Verdict::Welcome,
+            Err(verdict) => *verdict,
+        };
+        let is_open = taken.is_ok() && self.shows_regions(domain, pending.ep);
+        let answer = Answer {
+            verdict,
+            is_open,
+            // Addresses and bytes of this process are only for peers that share memory with it.
+            probe: match taken.is_ok() {
+                true => ProcessProbe::own(),
+                false => ProcessProbe::default(),
+            },
+        };
+        let bytes = answer.encode();
+        let directory = self
+            .directory
+            .as_ref()
+            .filter(|_| is_open)
+            .map(RegionDirectory::fd);
+        // The socket is new, so it has room for the answer.
+        let sent = match local::send_with(&pending.socket, &bytes, directory.as_slice()) {
+            Ok(Moved::Bytes(n)) => n == bytes.len(),
+            _ => false,
+        };
+        let Ok((mut shm, hello)) = taken else {
+            log_warn!(
+                self.common.source,
+                Subsys::EpCtrl,
+                "a peer is refused: {verdict}"
+            );
+            return None;
+        };
+        let directory = pending.fds.get(1).filter(|_| hello.is_open);
+        let is_direct = self.get_to_know(&pending.socket, &mut shm, &hello.probe, directory);
+        sent.then_some((shm, is_direct))
+    }
+
+    /// Reads the part of the peer's answer that has arrived.
+    pub fn hear(&self, socket: &Socket, exchange: &mut HelloExchange) -> Heard {
+        let HelloExchange { shm, answer, fds } = exchange;
+        let mut room = [0; Answer::LEN];
+        match local::receive_with(socket, &mut room[answer.len()..], fds) {
+            Ok(Moved::Bytes(n)) => {
+                let at = answer.len();
+                answer.extend_from_slice(&room[at..at + n]);
+            }
+            Ok(Moved::Later) => return Heard::Wait,
+            Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
+                return Heard::Failed(error.into());
+            }
+            Ok(Moved::End) | Err(_) => return Heard::Ended,
+        }
+        let Some(bytes) = answer.first_chunk() else {
+            return Heard::Wait;
+        };
+        match (Answer::decode(bytes), shm.take()) {
+            (Some(answer), Some(mut shm)) if answer.verdict == Verdict::Welcome => {
+                let directory = fds.first().filter(|_| answer.is_open);
+                let is_direct = self.get_to_know(socket, &mut shm, &answer.probe, directory);
+                Heard::Welcome { shm, is_direct }
+            }
+            (Some(answer), _) => Heard::Refused(answer.verdict),
+            (None, _) => Heard::Nonsense,
+        }
+    }
+
+    /// Makes the socket beside the memory the connection's doorbell.
+    pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
+        let conn = &mut self.conns[id];
+        self.reactor
+            .add(socket.as_raw_fd(), conn_token(id), true, false)?;
+        conn.link = Link::Socket(socket);
+        conn.watch = Watch {
+            added: true,
+            read: true,
+            write: false,
+        };
+        Ok(())
+    }
+
+    /// Whether peers of this endpoint see the domain's registered memory; creates the directory if necessary.
+    fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
+        if !self.common.limits.copies || !Self::may_be_reached(domain, ep) {
+            return false;
+        }
+        if self.directory.is_none() {
+            // Without a directory all accesses go by messages.
+            self.directory = RegionDirectory::new(domain.mrs.iter())
+                .inspect_err(|error| {
+                    log_info!(self.common.source, Subsys::Mr, "no directory: {error}")
+                })
+                .ok();
+        }
+        self.directory.is_some()
+    }
+
+    /// Tests how far the memory of the process at the other end can be reached; returns whether its registered memory
+    /// can.
+    fn get_to_know(
+        &self,
+        socket: &Socket,
+        shm: &mut ShmChannel,
+        probe: &ProcessProbe,
+        directory: Option<&OwnedFd>,
+    ) -> bool {
+        if !self.common.limits.copies {
+            return false;
+        }
+        shm.meet(process_of(socket), probe);
+        let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
+            && shm.reaches_regions();
+        log_debug!(
+            self.common.source,
+            Subsys::EpCtrl,
+            "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
+            process_of(socket).unwrap_or_default(),
+            self.ring_size(),
+            shm.words(),
+            if is_direct {
+                "used from here"
+            } else {
+                "asked for by messages"
+            }
+        );
+        is_direct
+    }
+}
+
+/// Warns once per process, because later connections fail for the same reason.
+fn warn_of_memory(source: &'static Source, error: &io::Error) {
+    static TOLD: AtomicBool = AtomicBool::new(false);
+    // Relaxed: a race only causes a second log line.
+    if !TOLD.swap(true, Ordering::Relaxed) {
+        log_warn!(
+            source,
+            Subsys::EpCtrl,
+            "no memory to share with a peer: {error}"
+        );
+    }
+}
+
+/// Maps the memory that a pending peer has created, if it can be used. `most` bytes of each ring are used.
+fn take_memory(
+    source: &'static Source,
+    pending: &PendingPeer,
+    hello: &Hello,
+    most: usize,
+) -> core::result::Result<Box<ShmChannel>, Verdict> {
+    let fd = pending.fds.first().ok_or(Verdict::Memory)?;
+    match ShmChannel::take(fd, hello.ring, most) {
+        Ok(shm) => Ok(Box::new(shm)),
+        Err(error) => {
+            log_warn!(
+                source,
+                Subsys::EpCtrl,
+                "the memory of a peer cannot be used: {error}"
+            );
+            Err(Verdict::of(&error))
+        }
+    }
+}
+
+/// Checks the user: memory is shared only between processes of the same user.
+fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
+    match local::credentials(pending) {
+        Ok(whom) if is_ours(whom.uid) => Ok(()),
+        _ => Err(Verdict::User),
+    }
+}
+
+/// Returns the process at the other end, if it has a number in this PID namespace.
+fn process_of(socket: &Socket) -> Option<i32> {
+    let whom = local::credentials(socket).ok()?;
+    (whom.pid > 0).then_some(whom.pid)
+}

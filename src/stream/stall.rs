@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Peers for which operations wait too long: after a time the log reports them, or the operations fail
+//! (FI_*_STALL_REPORT, FI_*_OP_TIMEOUT).
+//!
+//! An operation that fails ends its connection, because its buffer may be in the stream already. A domain without
+//! pending operations wakes once more at most.
+
+use crate::net::Net;
+use crate::session::Attempt;
+use crate::session::waits::Waits;
+use crate::transport::{DomainOf, Due, Stream};
+use base::Error;
+use base::log::{Subsys, log_warn};
+use engine::report::Waiter;
+use sync::stats::Count;
+
+impl<N: Net> Stream<N> {
+    #[cold]
+    pub(super) fn arm_waits(&mut self) {
+        self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
+    }
+
+    /// Records a connection attempt that the application waits for, with `len` bytes of private data.
+    pub fn watch_attempt(&mut self, id: usize, len: usize) {
+        let (since, len) = (self.common.waits.now, len as u16);
+        self.conns[id].session.attempt = Some(Attempt { since, len });
+        if !std::mem::replace(&mut self.common.waits.armed, true) {
+            self.arm_waits();
+        }
+    }
+
+    /// Handles a tick: reports or fails operations that have waited too long.
+    #[cold]
+    pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
+        self.common.waits.armed = false;
+        self.common.waits.now = self.common.waits.now.wrapping_add(1);
+        let (mut late, mut any) = (Vec::new(), false);
+        for (id, conn) in &mut self.conns {
+            let transfer = conn.session.transfer();
+            let is_moving = std::mem::replace(&mut conn.transfer, transfer) != transfer;
+            let Some(oldest) = conn.session.oldest(&self.common.waits) else {
+                conn.is_stalled = false;
+                continue;
+            };
+            any = true;
+            // fi_connect has its own time limit, for hosts and ports that do not answer.
+            let may_fail = !matches!(oldest.what, Waiter::Connection);
+            if may_fail && Waits::is_over(oldest.age, self.common.waits.fails) {
+                late.push((id, oldest.what));
+            }
+            let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
+            if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
+                domain.ep(conn.session.ep).stats.count(Count::Stalls);
+                log_warn!(
+                    self.common.source,
+                    Subsys::EpData,
+                    "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s",
+                    conn.session.peer,
+                    oldest.count,
+                    oldest.what,
+                    oldest.len,
+                    (self.common.waits.tick * (u32::from(oldest.age) - 1)).as_secs_f32()
+                );
+            } else if !stalls {
+                conn.is_stalled = false;
+            }
+        }
+        for (id, what) in late {
+            // The loss of one peer may have ended the connection to another.
+            if self.conns.contains(id) {
+                let limit = self.common.limits.op_timeout.as_millis();
+                let why = format_args!("did not let a {what} complete within {limit} ms");
+                self.disconnect_because(domain, id, Error::TIMEDOUT, &why);
+            }
+        }
+        if any {
+            self.common.waits.armed = true;
+            self.arm_waits();
+        }
+    }
+}

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The state of one domain, and the calls that the engine makes on it. Their work is in `ep`, `post`, `read`,
+//! `progress` and the provider.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::Arc;
+use std::time::Instant;
+
+use slab::Slab;
+
+use crate::conn::Conn;
+use crate::ep::{Ep, Eps};
+use crate::net::Net;
+use crate::pending_peer::PendingPeer;
+use crate::region_directory::RegionDirectory;
+use crate::session::common::Common;
+use crate::shm_poll::FastPoll;
+use base::info::Info;
+use base::log::Source;
+use base::{Caps, Error, Result};
+use engine::auth::Key;
+use engine::clock::Monotonic;
+use engine::domain_state::DomainState;
+use engine::half_open::HalfOpen;
+use engine::reactor::Reactor;
+use engine::report::Peer;
+use engine::srx::{Claimed, Envelope};
+use engine::strangers::fi_addr_of;
+use engine::transport::{Address, Addressing, MrRegion, Transport};
+use hmem::Host;
+use object::ops::transfer::{OneTx, OneWrite, Tx};
+use sync::Children;
+use sys::fork::Birth;
+
+pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
+
+/// The endpoints of one domain and their connections.
+pub struct Stream<N: Net> {
+    /// The process that opened the domain; a child must not use its rings and sockets.
+    birth: Birth,
+    /// State that the sessions of all peers share.
+    pub common: Common<N::Addr>,
+    pub params: N::Params,
+    /// State of the provider.
+    pub own: N::Domain,
+    pub reactor: Reactor<Due>,
+    /// Indexed by the endpoint's number in `domain.eps`.
+    pub eps: Eps<N>,
+    pub conns: Slab<Conn<N>>,
+    /// Connections that are read without a call of epoll.
+    pub hot: Vec<usize>,
+    /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
+    pub polled: Vec<usize>,
+    pub full: Vec<usize>,
+    /// Number of shared-memory connections.
+    pub shared: usize,
+    /// Shared-memory connections whose hello message has not arrived yet.
+    pub pending_peers: HalfOpen<PendingPeer>,
+    /// Directory of registered memory for peers that share memory; created for the first one.
+    pub directory: Option<RegionDirectory>,
+    /// Set while this process may sleep: peers must ring the doorbell after they write.
+    pub is_armed: bool,
+    /// Peers that share memory have seen that this side may sleep.
+    pub(super) expects_sleep: bool,
+    /// While above zero only epoll is called; see `progress`.
+    pub wide: u32,
+    /// Time of the last call of epoll, in ticks; see `progress`.
+    pub asked: u64,
+    /// The connection that had the last event, and the number of correct predictions in a row; see `progress`.
+    pub last: usize,
+    pub sure: u32,
+}
+
+/// The purpose of a deadline.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Due {
+    Conn(usize),
+    Handshake(usize),
+    PendingPeer(usize),
+    Listener(usize),
+    /// Peers that have not acknowledged sent data.
+    Peers,
+    /// Operations that wait.
+    Waits,
+}
+
+impl<N: Net> Stream<N> {
+    /// Schedules a deadline in the timer.
+    pub fn schedule(&mut self, at: Instant, due: Due) {
+        self.reactor.schedule(at, due);
+    }
+
+    /// Whether there are connections over shared memory.
+    #[inline(always)]
+    pub(super) fn has_shm(&self) -> bool {
+        N::ALL_SHM || N::MAY_SHARE && self.shared > 0
+    }
+
+    /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
+    /// sockets and epoll set but must only close them: `children_may`.
+    pub fn is_inherited(&self) -> bool {
+        self.has_shm() && !self.is_at_home()
+    }
+
+    /// Whether this is the process that opened the domain.
+    pub fn is_at_home(&self) -> bool {
+        self.birth.is_here()
+    }
+
+    pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
+        self.eps.get(ep).ok_or(Error::INVAL)
+    }
+
+    pub fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep<N>> {
+        self.eps.get_mut(ep).ok_or(Error::INVAL)
+    }
+}
+
+impl<N: Net> Addressing for Stream<N> {
+    type Addr = N::Addr;
+    type Format = N::Format;
+    type Memory = Host;
+}
+
+impl<N: Net> Transport for Stream<N> {
+    type Fabric = N::Params;
+
+    const SOURCE: &'static Source = N::SOURCE;
+    const CQ_SIZE: usize = N::CQ_SIZE;
+    const CQ_DATA_SIZE: usize = 8;
+    const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
+    const AUTH_KEYS: usize = N::AUTH_KEYS;
+    const SHARES_MEMORY: bool = N::MAY_SHARE;
+    const HMEM: bool = N::HMEM;
+
+    fn provider(params: &N::Params) -> &'static Source {
+        N::provider(params)
+    }
+
+    fn offers_auto_progress(params: &N::Params) -> bool {
+        !N::limits(params).no_progress_thread
+    }
+
+    fn format(&self) -> N::Format {
+        N::Format::default()
+    }
+
+    /// If a domain has only sockets, a child may continue to use it as far as that works.
+    fn children_may(&self) -> Children {
+        match self.has_shm() {
+            true => Children::Close,
+            false => Children::Go,
+        }
+    }
+
+    fn open(params: &N::Params, _info: &Info) -> Result<Stream<N>> {
+        let limits = N::limits(params);
+        Ok(Stream {
+            birth: Birth::here(),
+            common: Common::new(N::provider(params), limits),
+            params: params.clone(),
+            own: N::open(params)?,
+            reactor: Reactor::new(Monotonic)?,
+            eps: Eps::default(),
+            conns: Slab::new(),
+            hot: Vec::new(),
+            polled: Vec::new(),
+            full: Vec::new(),
+            shared: 0,
+            pending_peers: HalfOpen::default(),
+            directory: None,
+            is_armed: true,
+            expects_sleep: false,
+            wide: 0,
+            asked: 0,
+            last: usize::MAX,
+            sure: 0,
+        })
+    }
+
+    fn peers(&self, ep: usize) -> Vec<Peer> {
+        self.tell_peers(ep)
+    }
+
+    fn poll_fd(&self) -> RawFd {
+        self.reactor.as_raw_fd()
+    }
+
+    // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
+    #[inline(always)]
+    fn progress(&mut self, domain: &mut DomainOf<N>) {
+        if !self.has_shm() {
+            return self.poll_sockets(domain);
+        }
+        match self.poll_fast(domain) {
+            FastPoll::Nothing => {
+                self.common.polls = self.common.polls.wrapping_add(1);
+                if self.reactor.spin.is_due() {
+                    self.wait_a_moment(domain);
+                }
+            }
+            FastPoll::NewsOf(id) => {
+                self.common.polls = self.common.polls.wrapping_add(1);
+                self.reactor.spin.found();
+                self.read_shm(domain, id);
+            }
+            FastPoll::Unclear => self.poll(domain),
+        }
+    }
+
+    fn take_at_hand(&mut self, domain: &mut DomainOf<N>) {
+        if self.has_shm() {
+            self.read_all_shm(domain);
+        }
+    }
+
+    fn progress_all(&mut self, domain: &mut DomainOf<N>) {
+        self.poll_all(domain);
+        self.attend(domain);
+    }
+
+    fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
+        N::open_ep(self, ep, info)
+    }
+
+    fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
+        N::enable_ep(self, ep)
+    }
+
+    fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
+        N::set_keys(self, ep, keys)
+    }
+
+    fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        match self.is_inherited() {
+            false => self.close_endpoint(domain, ep),
+            true => self.leave_endpoint(ep),
+        }
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
+        self.post_one(domain, ep, tx)
+    }
+
+    #[inline]
+    fn write_one(&mut self, domain: &mut DomainOf<N>, ep: usize, write: &OneWrite) -> bool {
+        self.post_one_write(domain, ep, write)
+    }
+
+    #[inline]
+    fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
+        self.post(domain, ep, tx)
+    }
+
+    fn transmit_from(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        tx: &mut Tx<'_>,
+    ) -> Result {
+        self.post_from(domain, port, ep, tx)
+    }
+
+    fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
+        self.hide_regions(domain);
+    }
+
+    fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
+        self.deliver(domain, claimed);
+    }
+
+    #[inline]
+    fn source(envelope: &Envelope) -> u64 {
+        fi_addr_of(envelope.source)
+    }
+
+    fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
+        if let Some(directory) = &mut self.directory {
+            directory.publish(region);
+        }
+    }
+
+    fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
+        // The directory that peers see belongs to the parent.
+        if self.is_inherited() {
+            return;
+        }
+        let withdrawn = self
+            .directory
+            .as_mut()
+            .and_then(|directory| directory.withdraw(region));
+        if let Some(at) = withdrawn {
+            self.wait_for_users(domain, at);
+        }
+        if region.is_closed() {
+            self.end_accesses(domain, region);
+        }
+    }
+
+    fn looked_up(&self, addr: &N::Addr) -> Vec<u8> {
+        N::looked_up(self, addr)
+    }
+
+    fn room_again(&mut self, domain: &mut DomainOf<N>) {
+        self.retry_stalled(domain);
+    }
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        Ok(self.ep(ep)?.local.to_bytes())
+    }
+
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        N::set_name(self, ep, addr)
+    }
+
+    fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
+        self.room_of(ep, inject, caps)
+    }
+
+    fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
+        self.cancel_waiting(domain, ep, context);
+    }
+
+    fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
+        self.learn_address(domain, av, index);
+    }
+
+    fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
+        self.forget_address(domain, av, index, addr);
+    }
+
+    fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
+        N::set_firewalled(self, ep, on)
+    }
+
+    fn permit_sharing(&mut self, ep: usize, on: bool) -> Result {
+        N::permit_sharing(self, ep, on)
+    }
+}

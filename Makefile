@@ -172,7 +172,7 @@ define uninstall_headers
 endef
 # The licences of what is linked; see scripts/notices.py. cargo install cargo-about@0.9.3
 notices:
-	$(CARGO) about generate --locked --offline --fail -c about.toml -o NOTICES packaging/notices.hbs
+	$(CARGO) about generate --workspace --locked --offline --fail -c about.toml -o NOTICES packaging/notices.hbs
 # What a build consists of, for programs that look for holes: CycloneDX, into target/sbom.
 sbom:
 	packaging/sbom.sh $(TARGET)/sbom

@@ -25,13 +25,23 @@ mkdir -p "$folder"
 export SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
 (cd "$copy" && cargo cyclonedx --quiet --format json --spec-version 1.5 \
     --target x86_64-unknown-linux-gnu --no-build-deps --override-filename sbom)
-mv "$copy/sbom.json" "$folder/ironfabric.cdx.json"
+# There is a file for each crate of the workspace; those of the library and of the programs name all others.
+python3 - "$copy"/sbom.json "$copy"/src/tools/sbom.json >"$folder/ironfabric.cdx.json" <<'PY'
+import json
+import sys
+bom, programs = (json.load(open(name)) for name in sys.argv[1:])
+for key, name in (("components", "bom-ref"), ("dependencies", "ref")):
+    known = {part[name] for part in bom[key]}
+    bom[key] += [part for part in programs[key] if part[name] not in known]
+json.dump(bom, sys.stdout, indent=2)
+PY
 [ -z "$check" ] || python3 - "$folder/ironfabric.cdx.json" "$ROOT/NOTICES" <<'PY'
 import json
 import sys
 bom = json.load(open(sys.argv[1]))
 assert bom["bomFormat"] == "CycloneDX", bom.get("bomFormat")
-parts = {f"{part['name']} {part['version']}": part for part in bom["components"]}
+# The crates of this project lie in its folder.
+parts = {f"{part['name']} {part['version']}": part for part in bom["components"] if "path+file" not in part["bom-ref"]}
 wanted = {line[2:].split(":")[0] for line in open(sys.argv[2]) if line.startswith("* ")}
 faults = [f"the SBOM has no {name}" for name in sorted(wanted - set(parts))]
 faults += [f"the SBOM has {name}, which is not linked" for name in sorted(set(parts) - wanted)]

@@ -35,7 +35,7 @@ say "Library and unit tests for $triple"
 cd "$ROOT"
 CC= CXX= scripts/remapped.sh cargo build --release --locked --target "$triple" --lib
 CC= CXX= cargo test --no-run --locked --workspace --exclude tools --target "$triple" --lib --message-format=json >"$folder/tests.json"
-unit=$(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$folder/tests.json" | tail -n 1)
+mapfile -t units < <(sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' "$folder/tests.json")
 library=$folder/$triple/release
 ln -sf libfabric.so "$library/libfabric.so.1"
 make -C ctests/conformance --no-print-directory CC="$CC" BUILD="$folder/conformance" FABRIC_CFLAGS="-I$ROOT/include" \
@@ -46,4 +46,4 @@ file=$(readelf -h "$library/libfabric.so")
 
 say "Under qemu-aarch64"
 export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu LD_LIBRARY_PATH=$library CONFORMANCE_SLOWER=5
-exec unshare -Ur -m -n "$ROOT/ctests/cross/inside.sh" "$folder" "$unit"
+exec unshare -Ur -m -n "$ROOT/ctests/cross/inside.sh" "$folder" "${units[@]}"

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# inside.sh FOLDER UNIT_TESTS: the part of aarch64.sh that runs in separate namespaces, whose kernel starts aarch64
+# inside.sh FOLDER UNIT_TESTS...: the part of aarch64.sh that runs in separate namespaces, whose kernel starts aarch64
 # programs by qemu.
 set -euo pipefail
 . "$(dirname "$0")/../../scripts/steps.sh"
-folder=$1 unit=$2
+folder=$1
+shift
+units=("$@")
 ip link set lo up
 mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
 magic='\x7fELF\x02\x01\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x02\x00\xb7\x00'
@@ -47,6 +49,8 @@ left_out=(an_ended_connection_is_no_way_to_registered_memory an_ending_connectio
     a_child_that_leaves_the_block_writes_to_its_own_memory an_empty_datagram_is_one a_datagram_is_the_bytes_of_a_message
     a_datagram_for_nobody_is_complained_of a_datagram_that_is_cut_tells_its_length_and_is_over after_a_pause_a_frame_is_written_at_once)
 cd "$ROOT"
-attempt "unit tests" 1800 "$unit" --test-threads=2 "${left_out[@]/#/--skip=}"
+for unit in "${units[@]}"; do
+    attempt "unit tests, $(basename "$unit")" 1800 "$unit" --test-threads=2 "${left_out[@]/#/--skip=}"
+done
 echo "left out, see ctests/cross/aarch64.sh: ${left_out[*]} fi_shm:target_at_rest"
 [ $differ = 0 ] || fail "aarch64 under qemu"

@@ -34,7 +34,8 @@ use hmem::Memory;
 use object::handle;
 use object::ops;
 use object::ops::cm::CmCalls;
-use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::ep::EpCalls;
+use object::ops::options::{Opt, OptValue, Owner, Settable};
 use object::ops::scalable::ScalableCalls;
 use object::{AddrForm, Kind, Other};
 use sync::{Use, Uses};
@@ -292,35 +293,35 @@ impl<T: Transport> Kind for ScalableEp<T> {
 }
 
 impl<T: Transport> EpCalls for ScalableEp<T> {
-    fn get_opt(&self, name: c_int) -> Result<OptValue> {
-        match name {
-            FI_OPT_TX_SIZE => Ok(OptValue::Size(self.port.info.tx.size)),
-            FI_OPT_RX_SIZE => Ok(OptValue::Size(self.port.info.rx.size)),
+    fn is_owner(&self, owner: Owner) -> bool {
+        matches!(owner, Owner::Queue | Owner::Whole)
+    }
+
+    fn get_opt(&self, opt: Opt) -> Result<OptValue> {
+        match opt {
+            Opt::TxSize => Ok(OptValue::Size(self.port.info.tx.size)),
+            Opt::RxSize => Ok(OptValue::Size(self.port.info.rx.size)),
             _ => Err(Error::NOPROTOOPT),
         }
     }
 
-    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
-        match name {
-            FI_OPT_FIREWALL_ADDR => match value(OptKind::Bool)? {
-                OptValue::Bool(on) => {
-                    let mut state = self.port.engine.lock()?;
-                    state.transport.set_firewalled(self.port.id, on)
-                }
-                OptValue::Size(_) => Err(Error::INVAL),
-            },
-            FI_OPT_SHARED_MEMORY_PERMITTED if T::SHARES_MEMORY => match value(OptKind::Bool)? {
-                OptValue::Bool(on) => {
-                    let mut state = self.port.engine.lock()?;
-                    if state.domain.ep(self.port.id).enabled {
-                        return Err(Error::OPBADSTATE);
-                    }
-                    state.transport.permit_sharing(self.port.id, on)
-                }
-                OptValue::Size(_) => Err(Error::INVAL),
-            },
+    fn set_opt(&self, opt: Opt, value: OptValue) -> Result {
+        let mut state = self.port.engine.lock()?;
+        match (opt, value) {
+            (Opt::SharedMemoryPermitted, _) if !T::SHARES_MEMORY => Err(Error::NOPROTOOPT),
+            _ if opt.settable() == Settable::BeforeEnable
+                && state.domain.ep(self.port.id).enabled =>
+            {
+                Err(Error::OPBADSTATE)
+            }
+            (Opt::FirewallAddr, OptValue::Bool(on)) => {
+                state.transport.set_firewalled(self.port.id, on)
+            }
+            (Opt::SharedMemoryPermitted, OptValue::Bool(on)) => {
+                state.transport.permit_sharing(self.port.id, on)
+            }
             // The same error as for other endpoints.
-            FI_OPT_CUDA_API_PERMITTED if T::HMEM => Err(Error::INVAL),
+            (Opt::CudaApiPermitted, _) if T::HMEM => Err(Error::INVAL),
             _ => Err(Error::NOPROTOOPT),
         }
     }

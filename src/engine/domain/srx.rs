@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The handle of a shared receive context: fi_endpoint(3), fi_srx_context.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use std::sync::{Arc, Weak};
 
 use crate::domain::peers::{Caller, ServedSrx};
@@ -16,7 +16,8 @@ use base::{Caps, Error, OpFlags, Result};
 use object::Kind;
 use object::handle;
 use object::ops;
-use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::ep::EpCalls;
+use object::ops::options::{Opt, OptValue, Owner};
 use object::ops::transfer::{DataPath, Rx, Tx};
 use object::peer::{PeerSrx, Place};
 use sync::{Use, Uses};
@@ -192,26 +193,26 @@ impl<T: Transport> Kind for SharedRx<T> {
 }
 
 impl<T: Transport> EpCalls for SharedRx<T> {
-    fn get_opt(&self, name: c_int) -> Result<OptValue> {
-        match name {
-            FI_OPT_MIN_MULTI_RECV => Ok(OptValue::Size(
+    fn is_owner(&self, owner: Owner) -> bool {
+        owner == Owner::Receiver
+    }
+
+    fn get_opt(&self, opt: Opt) -> Result<OptValue> {
+        match opt {
+            Opt::MinMultiRecv => Ok(OptValue::Size(
                 self.engine.lock()?.domain.rx_queue(self.id).min_multi_recv,
             )),
             _ => Err(Error::NOPROTOOPT),
         }
     }
 
-    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
-        match (name, value(OptKind::Size)) {
-            (FI_OPT_MIN_MULTI_RECV, Ok(OptValue::Size(size))) => {
-                self.engine
-                    .lock()?
-                    .domain
-                    .rx_queue_mut(self.id)
-                    .min_multi_recv = size;
+    fn set_opt(&self, opt: Opt, value: OptValue) -> Result {
+        let mut state = self.engine.lock()?;
+        match (opt, value) {
+            (Opt::MinMultiRecv, OptValue::Size(size)) => {
+                state.domain.rx_queue_mut(self.id).min_multi_recv = size;
                 Ok(())
             }
-            (FI_OPT_MIN_MULTI_RECV, _) => Err(Error::INVAL),
             _ => Err(Error::NOPROTOOPT),
         }
     }

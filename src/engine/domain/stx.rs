@@ -3,7 +3,7 @@
 //! share it, and complete at their queues. Connections have no queue that could be shared, so each endpoint has its own
 //! limit of pending operations.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::c_void;
 use std::sync::Arc;
 
 use crate::domain::Engine;
@@ -14,7 +14,8 @@ use base::{Error, Result};
 use object::Kind;
 use object::handle;
 use object::ops;
-use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::ep::EpCalls;
+use object::ops::options::{Opt, OptValue, Owner};
 use sync::{Use, Uses};
 
 pub struct SharedTx<T: Transport> {
@@ -87,11 +88,11 @@ impl<T: Transport> Kind for SharedTx<T> {
 }
 
 impl<T: Transport> EpCalls for SharedTx<T> {
-    fn get_opt(&self, _name: c_int) -> Result<OptValue> {
-        Err(Error::NOPROTOOPT)
+    fn is_owner(&self, _owner: Owner) -> bool {
+        false
     }
 
-    fn set_opt(&self, _name: c_int, _value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
+    fn get_opt(&self, _opt: Opt) -> Result<OptValue> {
         Err(Error::NOPROTOOPT)
     }
 }

@@ -5,22 +5,21 @@ use core::ffi::{c_int, c_void};
 
 use crate::handle::{self, Kind};
 use crate::ops::missing::Missing;
+use crate::ops::options::{Opt, OptKind, OptValue, Owner, Settable};
 use crate::ops::{answer, object, status};
 use crate::user;
 use abi::*;
 use base::{Error, Result};
 
-/// The value of an option; its kind determines the size that C must pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptValue {
-    Size(usize),
-    Bool(bool),
-}
-
 pub trait EpCalls: Kind {
-    fn get_opt(&self, name: c_int) -> Result<OptValue>;
-    /// `value` reads the caller's memory as the kind of the option.
-    fn set_opt(&self, name: c_int, value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result;
+    /// Whether this is one of the endpoints that `owner` describes.
+    fn is_owner(&self, owner: Owner) -> bool;
+    /// Returns the value of an option that the endpoint has.
+    fn get_opt(&self, opt: Opt) -> Result<OptValue>;
+    /// Sets an option that the endpoint has. The value is of the option's kind.
+    fn set_opt(&self, _opt: Opt, _value: OptValue) -> Result {
+        Err(Error::NOPROTOOPT)
+    }
     fn cancel(&self, _context: usize) -> Result {
         Err(Error::NOSYS)
     }
@@ -34,13 +33,6 @@ pub trait EpCalls: Kind {
     fn tx_size_left(&self) -> Result<usize> {
         Err(Error::NOSYS)
     }
-}
-
-/// How an option is stored by the caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OptKind {
-    Size,
-    Bool,
 }
 
 pub const fn table<T: EpCalls>() -> &'static fi_ops_ep {
@@ -75,7 +67,7 @@ unsafe extern "C" fn getopt<T: EpCalls>(
         if optval.is_null() || optlen.is_null() {
             return Err(Error::INVAL);
         }
-        let value = ep.get_opt(name)?;
+        let value = ep.get_opt(option_of(ep, name)?)?;
         // SAFETY: fi_endpoint(3): `optlen` is the size of the buffer at `optval`.
         unsafe { write_value(value, optval, optlen) }
     });
@@ -115,9 +107,22 @@ unsafe extern "C" fn setopt<T: EpCalls>(
         }
         // SAFETY: fi_endpoint(3): `optval` has `optlen` bytes.
         let bytes = unsafe { user::bytes(optval, optlen) }?;
-        ep.set_opt(name, &|kind| read_value(kind, bytes))
+        let opt = option_of(ep, name)?;
+        match opt.settable() {
+            Settable::Never => Err(Error::NOPROTOOPT),
+            _ => ep.set_opt(opt, read_value(opt.kind(), bytes)?),
+        }
     });
     status(result)
+}
+
+/// Returns the option with this number if the endpoint has it.
+fn option_of<T: EpCalls>(ep: &T, number: c_int) -> Result<Opt> {
+    let opt = Opt::of(number)?;
+    match ep.is_owner(opt.owner()) {
+        true => Ok(opt),
+        false => Err(Error::NOPROTOOPT),
+    }
 }
 
 fn read_value(kind: OptKind, bytes: &[u8]) -> Result<OptValue> {

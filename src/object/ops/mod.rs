@@ -19,6 +19,7 @@ mod message;
 pub mod missing;
 pub mod mr;
 pub mod msg;
+pub mod options;
 pub mod poll;
 pub mod profile;
 pub mod rma;

@@ -18,8 +18,8 @@ use client::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_
 use client::with_entry;
 use client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
 use engine::address::ip::Addr;
-use engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
 use engine::transport::Address;
+use object::ops::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
 
 pub struct LowerDomain {
     pub fabric: Arc<Fabric>,

@@ -19,8 +19,8 @@ use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use client::{EqError, Event, Info, InfoList};
 use engine::address::ip::Addr;
-use engine::domain::ep::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 use engine::transport::Address;
+use object::ops::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
 
 /// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);

@@ -5,7 +5,7 @@
 
 use super::conn::{Conn, LANES, Lane};
 use super::state::Rxm;
-use engine::domain::ep::options::OPT_PAUSE;
+use object::ops::options::OPT_PAUSE;
 
 /// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
 /// flight cannot block the answers to local ones.

@@ -27,7 +27,8 @@ use engine::transport::AddressFormat;
 use object::handle;
 use object::ops;
 use object::ops::cm::CmCalls;
-use object::ops::ep::{EpCalls, OptKind, OptValue};
+use object::ops::ep::EpCalls;
+use object::ops::options::{Opt, OptValue, Owner};
 use object::ops::wr::record::set_sizes;
 use object::{AddrForm, Kind, Other};
 use stream::Stream;
@@ -374,15 +375,15 @@ impl Kind for Pep {
 }
 
 impl EpCalls for Pep {
-    fn get_opt(&self, name: c_int) -> Result<OptValue> {
-        match name {
-            FI_OPT_CM_DATA_SIZE => Ok(OptValue::Size(CM_DATA_SIZE)),
-            _ => Err(Error::NOPROTOOPT),
-        }
+    fn is_owner(&self, owner: Owner) -> bool {
+        owner == Owner::Connected
     }
 
-    fn set_opt(&self, _name: c_int, _value: &dyn Fn(OptKind) -> Result<OptValue>) -> Result {
-        Err(Error::NOPROTOOPT)
+    fn get_opt(&self, opt: Opt) -> Result<OptValue> {
+        match opt {
+            Opt::CmDataSize => Ok(OptValue::Size(CM_DATA_SIZE)),
+            _ => Err(Error::NOPROTOOPT),
+        }
     }
 }
 

@@ -7,14 +7,13 @@
 //!
 //! A destination is split into address and context (FI_NAMED_RX_CTX) only on this path.
 
-use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use abi::*;
 use base::info::Info;
 use base::iovec::IOV_LIMIT;
-use base::{Caps, CompOrder, Error, MsgOrder, OpFlags, Result};
+use base::{CompOrder, Error, MsgOrder, OpFlags, Result};
 use hmem::Memory;
+use object::ops::options::Opt;
 use object::ops::transfer::{Tx, What};
 
 /// Most bytes of one operation, and of one with FI_INJECT: untagged, tagged, RMA, atomic (fi_endpoint(3), the options
@@ -142,30 +141,27 @@ impl Limits {
         }
     }
 
-    /// The limit that an option sets, if the endpoint has that kind of operation.
-    pub(super) fn named(&self, option: c_int, caps: Caps) -> Option<&AtomicUsize> {
-        let (limit, needed) = match option {
-            FI_OPT_MAX_MSG_SIZE => (&self.size[0], Caps::MSG),
-            FI_OPT_MAX_TAGGED_SIZE => (&self.size[1], Caps::TAGGED),
-            FI_OPT_MAX_RMA_SIZE => (&self.size[2], Caps::RMA),
-            FI_OPT_MAX_ATOMIC_SIZE => (&self.size[ATOMIC], Caps::ATOMIC),
-            FI_OPT_INJECT_MSG_SIZE => (&self.inject[0], Caps::MSG),
-            FI_OPT_INJECT_TAGGED_SIZE => (&self.inject[1], Caps::TAGGED),
-            FI_OPT_INJECT_RMA_SIZE => (&self.inject[2], Caps::RMA),
-            FI_OPT_INJECT_ATOMIC_SIZE => (&self.inject[ATOMIC], Caps::ATOMIC),
+    /// Returns the limit that an option sets.
+    pub(super) fn named(&self, option: Opt) -> Option<&AtomicUsize> {
+        Some(match option {
+            Opt::MaxMsgSize => &self.size[0],
+            Opt::MaxTaggedSize => &self.size[1],
+            Opt::MaxRmaSize => &self.size[2],
+            Opt::MaxAtomicSize => &self.size[ATOMIC],
+            Opt::InjectMsgSize => &self.inject[0],
+            Opt::InjectTaggedSize => &self.inject[1],
+            Opt::InjectRmaSize => &self.inject[2],
+            Opt::InjectAtomicSize => &self.inject[ATOMIC],
             _ => return None,
-        };
-        caps.contains(needed).then_some(limit)
+        })
     }
 
-    /// The highest value of this limit.
-    pub(super) fn most(option: c_int, info: &Info, atomic: usize) -> usize {
+    /// Returns the highest value of this limit.
+    pub(super) fn most(option: Opt, info: &Info, atomic: usize) -> usize {
         match option {
-            FI_OPT_INJECT_MSG_SIZE | FI_OPT_INJECT_TAGGED_SIZE | FI_OPT_INJECT_RMA_SIZE => {
-                info.tx.inject_size
-            }
-            FI_OPT_INJECT_ATOMIC_SIZE => info.tx.inject_size.min(atomic),
-            FI_OPT_MAX_ATOMIC_SIZE => info.ep.max_msg_size.min(atomic),
+            Opt::InjectMsgSize | Opt::InjectTaggedSize | Opt::InjectRmaSize => info.tx.inject_size,
+            Opt::InjectAtomicSize => info.tx.inject_size.min(atomic),
+            Opt::MaxAtomicSize => info.ep.max_msg_size.min(atomic),
             _ => info.ep.max_msg_size,
         }
     }

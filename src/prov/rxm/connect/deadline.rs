@@ -8,8 +8,8 @@ use crate::rxm::conn::State;
 use crate::rxm::state::{Due, Rxm, StateOf};
 use base::Error;
 use base::log::{Subsys, log_warn};
-use engine::domain::ep::options::OPT_LISTENER;
 use engine::transport::Listener;
+use object::ops::options::OPT_LISTENER;
 
 impl Rxm {
     pub(super) fn schedule_deadline(&mut self, id: usize) {

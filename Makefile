@@ -114,7 +114,7 @@ try-named:
 
 # What a user or a lawyer may ask for. The notices of Rust's std come from the compiler that built the library.
 DOCUMENTS := LICENSE $(wildcard LICENSES/*) NOTICES README.md ARCHITECTURE.md CHANGELOG.md MATRIX.md SECURITY.md \
-    $(wildcard docs/*.md docs/wire/*.md)
+    $(wildcard docs/*.md docs/decisions/*.md docs/wire/*.md)
 STD_NOTICES = $(BUILT)/NOTICES-std.html
 
 # For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
@@ -163,7 +163,7 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
 	$(call remove_empty,$(SETS:%=$(DESTDIR)$(OTHER_INCLUDEDIR)-%) $(SETS:%=$(DESTDIR)$(LIBDIR)/libfabric-%) \
 	    $(DESTDIR)$(LIBEXECDIR)/ironfabric \
-	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/wire /docs) $(DESTDIR)$(DOCDIR))
+	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/decisions /docs/wire /docs) $(DESTDIR)$(DOCDIR))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
 define uninstall_headers

@@ -3,23 +3,23 @@
 # make plugin          our providers for another libfabric, into target/plugin/libexec
 # make static          libfabric.a for `pkg-config --static`, into target/static
 # make try K=fi_tagged the conformance tests whose page:rule contains K, on a debug build: seconds after an edit
-# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.6: those of that release in include
+# make install         PREFIX=/usr/local LIBDIR=$(PREFIX)/lib DESTDIR=; HEADERS=2.6: headers of that release in include
 # make install-strip   the same without symbols and line tables
 # make install-static  libfabric.a alone, into LIBDIR
-# make install-built   what is built, without cargo; BUILT= and PLUGIN= say where it is
-# make notices         NOTICES, the licences of what is linked; make sbom: what that is, as CycloneDX, into target/sbom
+# make install-built   installs an existing build, without cargo; BUILT= and PLUGIN= are its folders
+# make notices         NOTICES, the licences of linked code; make sbom: a list of it as CycloneDX, into target/sbom
 # make deb             packages for Debian, into target/deb; make rpm: RPM packages, into target/rpm
 # make wheel           a Python wheel of the library for glibc 2.28, into target/wheel/dist
-# make uninstall       takes away what these put there, if it gets the same variables
+# make uninstall       removes what the install targets have installed; give it the same variables
 # make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
-# make bench           side by side with another libfabric; make budget writes down instruction counts
+# make bench           measures beside another libfabric; make budget records instruction counts
 # make matrix          MATRIX.md
-# make man             the manual pages, into target/man; MANDIR=$(PREFIX)/share/man: where `make install` puts them
+# make man             the manual pages, into target/man; MANDIR=$(PREFIX)/share/man: where `make install` installs them
 # make book            the manual as a searchable book, target/book/index.html
 # make help            these lines
 #
-# SYSCONFDIR=/etc: where the library looks for libfabric.conf. It is compiled in: give it to every call of make, or none
+# SYSCONFDIR=/etc: the folder of libfabric.conf. It is compiled in, so give it to every call of make, or to none
 CARGO ?= cargo
 INSTALL ?= install
 # INSTALL=0 is for the checks, which then fetch nothing; scripts read FETCH.
@@ -64,7 +64,7 @@ TARGET := $(or $(shell $(metadata) | sed -n 's/.*"target_directory":"\([^"]*\)".
 BUILT := $(TARGET)/release
 DEBUG := $(TARGET)/debug
 
-# The same bytes wherever the source and the crates lie.
+# Builds the same bytes in every folder.
 release = scripts/remapped.sh $(CARGO)
 
 # The programs link to the shared library as any program does, so it comes first.
@@ -76,11 +76,12 @@ all:
 	@cp -f "$$(rustc --print sysroot)/share/doc/rust/COPYRIGHT-library.html" $(BUILT)/NOTICES-std.html 2>/dev/null || \
 	    echo "this compiler brings no notices of Rust's std along; none will be installed"
 
-# Our providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a name for each of them.
+# This library's providers for another libfabric: FI_PROVIDER_PATH names the folder. One file, with a link for each
+# provider.
 PLUGIN := $(TARGET)/plugin
 PLUGIN_NAMES = libironfabric-fi.so libironfabric-2-fi.so libironfabric-3-fi.so libironfabric-4-fi.so \
     libironfabric-5-fi.so
-# Cargo calls this archive and that of `static` by one name, so that only one at a time may be made and used.
+# Cargo gives this archive and that of `static` the same name, so a lock lets only one at a time be built and used.
 archive = @mkdir -p $(TARGET) && flock $(TARGET)/archive.lock $(MAKE) --no-print-directory
 plugin:
 	$(archive) plugin-alone
@@ -101,8 +102,8 @@ debug:
 	$(CARGO) build --locked --lib
 	ln -sf libfabric.so $(DEBUG)/libfabric.so.1
 
-# The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. Only what changed is built:
-# the library incrementally, the C suite not at all when it and the headers are as they were.
+# The inner loop. K: words, each a part of page:rule; P: providers (tcp, shm, core); E: rdm or msg. The library is built
+# incrementally, and the C suite only if it or the headers have changed.
 TRY = $(TARGET)/try
 try: try-named debug
 	@$(MAKE) -C ctests/conformance --no-print-directory BUILD=$(TRY) FABRIC_CFLAGS=-I$(CURDIR)/include \
@@ -112,12 +113,13 @@ try: try-named debug
 try-named:
 	$(if $(K),@:,$(error say which tests: make try K=fi_tagged or K=fi_cq:read, and P=tcp E=rdm to narrow them))
 
-# What a user or a lawyer may ask for. The notices of Rust's std come from the compiler that built the library.
+# Installed documents. The notices of Rust's std come from the compiler that built the library.
 DOCUMENTS := LICENSE $(wildcard LICENSES/*) NOTICES README.md ARCHITECTURE.md CHANGELOG.md MATRIX.md SECURITY.md \
-    $(wildcard docs/*.md docs/wire/*.md)
+    $(wildcard docs/*.md docs/decisions/*.md docs/wire/*.md)
 STD_NOTICES = $(BUILT)/NOTICES-std.html
 
-# For `pkg-config --static`. A folder of its own: with -lfabric a linker prefers a shared library that lies beside it.
+# For `pkg-config --static`. The archive is in its own folder, because with -lfabric a linker prefers a shared library
+# in the same folder.
 STATIC := $(TARGET)/static
 static:
 	$(archive) static-alone
@@ -126,7 +128,7 @@ static-alone:
 	@mkdir -p $(STATIC)
 	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
 
-# Root often has no cargo: `make && sudo make install` installs what is built.
+# Root often has no cargo, so `make && sudo make install` installs the existing build.
 install: $(if $(shell command -v $(CARGO)),all plugin)
 install install-built:
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)/pkgconfig $(DESTDIR)$(BINDIR) $(DESTDIR)$(LIBEXECDIR)/ironfabric
@@ -151,7 +153,8 @@ install-static: $(if $(shell command -v $(CARGO)),static)
 	$(INSTALL) -d $(DESTDIR)$(LIBDIR)
 	$(INSTALL) -m 644 $(STATIC)/libfabric.a $(DESTDIR)$(LIBDIR)
 
-# Folders that other packages use stay. Any HEADERS may have been installed.
+# Keeps folders that contain files of other packages. Removes the headers of each release, because any value of HEADERS
+# may have been installed.
 header_names = $(notdir $(patsubst %.h.in,%.h,$(wildcard src/abi/*.h.in)))
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(LIBDIR)/,libfabric.so.$(SOVERSION) libfabric.so.1 libfabric.so libfabric.a) \
@@ -163,21 +166,21 @@ uninstall:
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
 	$(call remove_empty,$(SETS:%=$(DESTDIR)$(OTHER_INCLUDEDIR)-%) $(SETS:%=$(DESTDIR)$(LIBDIR)/libfabric-%) \
 	    $(DESTDIR)$(LIBEXECDIR)/ironfabric \
-	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/wire /docs) $(DESTDIR)$(DOCDIR))
+	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/decisions /docs/wire /docs) $(DESTDIR)$(DOCDIR))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done
 define uninstall_headers
 	rm -f $(addprefix $1/rdma/,$(header_names)) $(addprefix $1/rdma/providers/,$(header_names))
 	$(call remove_empty,$1/rdma/providers $1/rdma)
 endef
-# The licences of what is linked; see scripts/notices.py. cargo install cargo-about@0.9.3
+# Writes the licences of all linked code: scripts/notices.py. Needs `cargo install cargo-about@0.9.3`.
 notices:
 	$(CARGO) about generate --workspace --locked --offline --fail -c about.toml -o NOTICES packaging/notices.hbs
-# What a build consists of, for programs that look for holes: CycloneDX, into target/sbom.
+# Lists the components of a build as CycloneDX, for vulnerability scanners, into target/sbom.
 sbom:
 	packaging/sbom.sh $(TARGET)/sbom
 
-# Packages, into target/deb and target/rpm. With BUILT= (and PLUGIN=, STATIC=) of what is built there.
+# Packages, into target/deb and target/rpm. BUILT= (and PLUGIN=, STATIC=) are the folders of an existing build.
 NEEDS_BUILD = $(if $(findstring command,$(origin BUILT)),,all plugin static)
 deb: $(NEEDS_BUILD)
 	rm -rf $(TARGET)/deb && mkdir -p $(TARGET)/deb/ironfabric
@@ -190,10 +193,11 @@ rpm: $(NEEDS_BUILD)
 	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
 	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D 'sover $(SOVERSION)' -D '_buildhost reproducible' \
 	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
-# Where distributions that have RPM keep libraries; Debian's rpmbuild does not know.
+# The library folder of distributions with RPM, which Debian's rpmbuild does not define.
 RPM_LIBDIR ?= /usr/lib64
 
-# Rendered beside target/man, which root should not write to. Without pandoc what is there is taken. $1: for each page.
+# Runs the command $1 for each manual page. The pages are rendered into a temporary folder, because root should not
+# write to target/man. Without pandoc the pages in target/man are used.
 define each_page
 	@pages=$$(mktemp -d) && trap 'rm -rf "$$pages"' EXIT && { [ ! -d $(MAN) ] || cp -Rp $(MAN)/. $$pages; } && \
 	    { scripts/man.sh $$pages || [ -d $$pages/man3 ] || echo "NOT RENDERED: the manual pages"; } && \
@@ -206,7 +210,7 @@ define newline
 
 
 endef
-# A set of headers beside the default one. Programs are linked with a stub whose newest node is that of the set.
+# A set of headers beside the default one. Its programs are linked with a stub whose newest node is that of the set.
 STUBS := $(call releases,6,kept|alpha,2)
 link_folder = $(LIBDIR)$(if $(filter $(STUBS),$1),/libfabric-$1)
 define install_set
@@ -229,20 +233,21 @@ define pkgconfig
 	    pkgconfig/libfabric.pc.in >$(DESTDIR)$(LIBDIR)/pkgconfig/$1.pc
 endef
 
-# The manual: docs/man, as pages for man(1).
+# The manual pages for man(1), from docs/man.
 MAN := $(TARGET)/man
 man:
 	scripts/man.sh $(MAN)
-# Tables of settings in it, asked of the library.
+# Writes the tables of settings in docs/man, which the library lists.
 man-settings: all
 	ctests/man.py $(BUILT) $(MAN) --write
 
 demo:
 	scripts/demo.sh
 
-# The same programs on this library and on others: OTHER, folders of libfabrics, and BESIDE: what the MPICH wheel brings along,
-# and the system's. Half an hour; FULL=1: all sizes, hours. PROVIDER=shm: only the tables of that one. Then one report of all that
-# was measured last. ARGS: see benches/run.py --help; with it nothing is written.
+# Runs the same programs on this library and on others: OTHER lists folders with libfabrics; BESIDE defaults to the
+# libfabric of the MPICH wheel and that of the system. Takes half an hour; with FULL=1, for all sizes, some hours.
+# PROVIDER=shm measures only that provider. At the end a report of the latest results of all providers is written. With
+# ARGS (benches/run.py --help) no file is written.
 OTHER ?=
 system_libfabric = $(patsubst %/,%,$(dir $(firstword $(wildcard /usr/lib/*-linux-gnu/libfabric.so.1 /usr/lib64/libfabric.so.1))))
 BESIDE ?= $(TARGET)/python/lib/mpich $(system_libfabric)
@@ -255,22 +260,22 @@ bench: all
 	    $(foreach provider,$(or $(PROVIDER),tcp shm sockets udp rxm rxd),$(BENCH) $(call published,$(provider)) &&) \
 	    benches/page.py benches/results $(TARGET)/bench/report.html)
 
-# The report, of the numbers in benches/results.
+# Writes the report from the numbers in benches/results.
 bench-report:
 	benches/page.py benches/results $(TARGET)/bench/report.html
 
-# shm alone, sorted by how far apart the two processors are, which a virtual machine changes. Six minutes; prints a table.
-# ARGS: see benches/distances.py --help.
+# Measures shm and sorts the results by the distance between the two processors, which a virtual machine changes. Takes
+# six minutes and prints a table. ARGS: see benches/distances.py --help.
 bench-distances: all
 	benches/distances.py $(BUILT) $(firstword $(others)) --build $(TARGET)/bench $(ARGS)
 
-# What MPI programs see, as OSU's benchmarks measure it: MPICH, and Open MPI where `make check-programs` has put it, on this library
-# and on another. ARGS: see benches/mpi.py --help.
+# Runs OSU's MPI benchmarks on this library and on another, with MPICH, and with Open MPI if `make check-programs` has
+# installed it. ARGS: see benches/mpi.py --help.
 bench-mpi: all
 	scripts/python_env.sh $(TARGET)/python
 	benches/mpi.py $(BUILT) $(firstword $(others)) --python $(TARGET)/python/bin --build $(TARGET)/bench $(ARGS)
 
-# What hooks cost a call, in nanoseconds.
+# Measures the cost of hooks in nanoseconds per call.
 bench-hooks: all
 	@mkdir -p $(TARGET)/bench
 	$(CC) -O2 -Iinclude -o $(TARGET)/bench/hook_cost benches/hook_cost.c -L$(BUILT) -lfabric
@@ -278,12 +283,12 @@ bench-hooks: all
 	@for hook in noop 'noop;noop' hmem perf profile monitor; do printf '%-12s' "$$hook" && \
 	    FI_HOOK="$$hook" LD_LIBRARY_PATH=$(BUILT) $(TARGET)/bench/hook_cost 2>/dev/null; done
 
-# Writes down how many instructions the calls of the data path take now.
+# Records the current instruction counts of the calls of the data path.
 budget: all
 	scripts/python_env.sh $(TARGET)/python
 	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
-# In order of speed. Each runs alone too, and exits with 77 where it could not run here; scripts/checks.sh tells.
+# In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
 CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
     examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
     threads memory
@@ -301,12 +306,13 @@ check-format:
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
-# The licences that go along with the library, and all crates of Cargo.lock: their licences, known holes, doubles.
+# check-notices compares the installed licences with the linked crates. check-deny checks all crates of Cargo.lock for
+# licences, known vulnerabilities and duplicates.
 check-notices:
 	scripts/notices.py
 check-deny:
 	scripts/deny.sh $(TARGET)/tools
-# The versions that are written down in more than one place.
+# Compares versions that are stated in several files.
 check-packaging:
 	head -n 1 packaging/debian/changelog | grep '^ironfabric ($(VERSION)[-)]'
 	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
@@ -318,7 +324,7 @@ check-clippy:
 	$(CARGO) check --locked --manifest-path fuzz/Cargo.toml --target-dir $(TARGET)
 check-unit: debug
 	$(CARGO) test --locked --workspace
-# The build writes the headers; they are committed, so nothing may differ after it.
+# The build writes the headers, and they are committed, so a build must not change them.
 check-drift: debug
 	ctests/drift.sh
 check-symbols: all debug
@@ -335,7 +341,7 @@ check-install: all plugin
 check-static: all plugin static
 	ctests/static.sh CARGO=
 
-# In C, and in other languages over the C ABI.
+# Builds and runs the examples in C, and those in other languages over the C ABI.
 check-examples: all
 	examples/c/run.sh $(BUILT) $(TARGET)/examples/c
 	examples/python/roundtrip.py $(BUILT)/libfabric.so
@@ -343,36 +349,37 @@ check-examples: all
 	rustfmt --check --edition 2024 examples/rust/roundtrip.rs
 	rustc --edition 2024 -D warnings -L $(BUILT) -o $(TARGET)/examples/roundtrip examples/rust/roundtrip.rs
 	LD_LIBRARY_PATH=$(BUILT) $(TARGET)/examples/roundtrip
-# The manual pages: rendered, linted, against headers and library; their examples run.
+# Renders and lints the manual pages, compares them with headers and library, and runs their examples.
 check-man: all
 	scripts/man.sh $(MAN)
 	ctests/man.py $(BUILT) $(MAN)
-# The manual, from docs/guide and docs/man; scripts/book.sh tells what it takes.
+# The manual as a book, from docs/guide and docs/man; scripts/book.sh describes its requirements.
 book:
 	scripts/book.sh build $(TARGET)
 check-book: all
 	scripts/python_env.sh $(TARGET)/python || true
 	scripts/book.sh check $(TARGET) $(BUILT)
-# What works, asked of the library.
+# Writes MATRIX.md from the answers of the library.
 matrix: all
 	scripts/matrix.py $(BUILT) --write
 check-matrix: all
 	scripts/matrix.py $(BUILT) --check
 check-c: all
 	ctests/c.sh $(BUILT)
-# Programs of every release whose ABI the library has.
+# Runs programs that are built with the headers of each supported release.
 check-releases: all
 	ctests/releases/run.sh $(BUILT) $(TARGET)/releases/conformance
-# Random address vectors against a model, on all RDM providers: SEEDS of each. A failure prints its seed.
+# Compares random address vectors with a model, on all RDM providers, with SEEDS seeds for each. A failure prints its
+# seed.
 SEEDS ?= 8
 check-addresses: all
 	ctests/addresses/run.sh $(BUILT) $(TARGET)/addresses --seeds $(SEEDS)
 # Loadable providers. UPSTREAM_PLUGINS may name a folder with those of the original library.
-# Without PyPI ours are in no other library, and that is said.
+# Without PyPI this library's providers are not tested in another library, and the output reports that.
 check-plugins: all plugin
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/plugins/run.py $(BUILT) --plugin $(PLUGIN)/libexec --other $(firstword $(others))
-# Hooks. UPSTREAM_PLUGINS as above, MON_SAMPLER another fi_mon_sampler. The long one takes ten minutes.
+# Hooks. UPSTREAM_PLUGINS: as above; MON_SAMPLER: another fi_mon_sampler. check-hooks-long takes ten minutes.
 check-hooks check-hooks-long: conformance
 	ctests/hooks/run.py $(BUILT)
 	ctests/hooks/test_hmem.py $(BUILT)
@@ -386,22 +393,23 @@ conformance: all
 check-conformance: conformance
 	LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2
 	FI_TCP_SHARED_MEMORY=0 LD_LIBRARY_PATH=$(BUILT) $(CONFORMANCE) -j 2 -p tcp -e rdm
-# In C and Rust: wrong accesses, leaks, what Rust asserts in a debug build.
+# AddressSanitizer in C and Rust: invalid accesses, leaks, and failed assertions of a debug build.
 check-asan:
 	ctests/asan.sh $(TARGET)/asan
 build-asan:
 	ctests/asan.sh --build $(TARGET)/asan
-# Accesses of several threads that nothing orders.
+# ThreadSanitizer: unordered accesses of several threads.
 check-threads check-threads-long:
 	ctests/tsan.sh $(TARGET)/tsan $(if $(findstring long,$@),long)
 build-threads:
 	ctests/tsan.sh --build $(TARGET)/tsan
-# What the long checks are built from; scripts/checks.sh has it made beside the short ones.
+# The builds for slow checks. scripts/checks.sh starts them while short checks run.
 build-ahead: all plugin build-threads build-asan
-# Under valgrind: wrong accesses and leaks. It is slow, so a test may take longer, and those that watch the clock are left
-# out: they belong to no provider. Of tcp the pages that move bytes, and those of bad input; check-memory-long has all. Of its
-# way over shared memory, and of shm, which is the same engine, those that put all kinds of bytes through rings, wake, and lose
-# peers. Valgrind's own shared memory (vgdb) is not to be taken for the library's.
+# Runs the conformance suite under valgrind, which finds invalid accesses and leaks. Valgrind is slow, so tests get more
+# time, and tests that belong to no provider, which measure time, are left out. For tcp over sockets the pages that
+# transfer data and those with invalid input run; for shared memory the tests of rings, wake-ups and lost peers.
+# check-memory-long runs all of them. `--vgdb=no`, because valgrind's own shared memory must not be mistaken for the
+# library's.
 MEMORY = CONFORMANCE_SLOWER=3 LD_LIBRARY_PATH=$(BUILT) valgrind --quiet --vgdb=no --error-exitcode=99 --leak-check=full \
     --show-leak-kinds=definite --errors-for-leak-kinds=definite $(CONFORMANCE) -j 3 -t 120
 BYTES = wire_tcp: fi_msg: fi_rma: fi_atomic: fi_tcp:
@@ -417,7 +425,8 @@ check-memory-long: conformance
 # UPSTREAM_TOOLS may name a folder with another build of the programs; it must print the same on this library.
 check-tools: all
 	ctests/tools.sh $(BUILT)
-# Counters of running processes, and what they say they wait for. Without PyPI the MPI job that hangs is left out.
+# Counters and reports of pending operations of running processes. Without PyPI the test of a hanging MPI job is left
+# out.
 check-top: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/top/run.py $(BUILT) --python-env $(TARGET)/python
@@ -426,7 +435,7 @@ check-doctor: all
 	ctests/doctor.sh $(BUILT)
 check-budget: all
 	benches/budget.py $(BUILT) --build $(TARGET)/bench
-# Without PyPI the comparison with upstream is left out, and says so.
+# Without PyPI the comparison with upstream is left out, and the output reports that.
 check-debian: all
 	scripts/python_env.sh $(TARGET)/python || true
 	scripts/debian_tools.sh $(BUILT)
@@ -443,42 +452,44 @@ check-mpi: all
 	    --provider sockets --variants plain atomics
 	$(SHORT_LIVES) --ranks 5 8 --variants plain sockets -- short_lives
 	$(SHORT_LIVES) --ranks 5 8 --provider shm -- short_lives
-# Jobs that end as soon as they have begun, with each number of ranks to 10, 20 times each; half an hour.
+# Starts MPI jobs that end at once, with each number of ranks up to 10, 20 times each. Takes half an hour.
 check-mpi-long: all
 	scripts/python_env.sh $(TARGET)/python
 	$(SHORT_LIVES) --long --variants plain sockets
 	$(SHORT_LIVES) --long --provider shm
 SHORT_LIVES = $(TARGET)/python/bin/python ctests/mpi/run.py --python-env $(TARGET)/python --library $(BUILT)
-# MPI over several hosts, which are network namespaces: those cases that take no minute.
+# MPI over several hosts, which are network namespaces: the cases that take less than a minute.
 check-hosts: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/hosts/run.py --python-env $(TARGET)/python --library $(BUILT) plain clutter cut
-# Two processes, one on this library and one on the other. Without PyPI only this one talks to itself: exit code 77.
+# Communication between a process with this library and one with another. Without PyPI both use this library, and the
+# exit code is 77.
 check-mixed: all
 	scripts/python_env.sh $(TARGET)/python || true
 	ctests/mixed/run.py $(BUILT) $(firstword $(others)) --build $(TARGET)/mixed $(if $(FULL),--long)
 
-# Processes that share memory: killed, hostile, of other users, forked, in namespaces, without what they need.
+# Processes that share memory: killed, hostile, of other users, forked, in namespaces, and without features they need.
 SHM_SAFETY = ctests/shm/run.py $(BUILT) --build $(TARGET)/shm-safety
 check-shm: all
 	$(SHM_SAFETY)
 
-# What takes longer than a check may: not among those above, and to be run before a release.
+# Checks that are too slow for `make check`. Run them before a release.
 LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs fuzz hooks-long shm-long mpi-long memory-long threads-long
-# Programs that people run, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. What was run is
-# written into MATRIX.md. A selection of them is in check-mpi.
+# Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
+# results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/programs/run.py --library $(BUILT) --python-env $(TARGET)/python --build $(TARGET)/programs \
 	    --record ctests/programs/results.tsv $(ARGS); code=$$?; scripts/matrix.py $(BUILT) --write && exit $$code
-# The official Rust bindings with every header set. UPSTREAM_2_6 may name a folder with upstream's libfabric 2.6: what is built
-# with the set of 2.6 runs there too. Three minutes at first, then one.
+# The official Rust bindings with every header set. UPSTREAM_2_6 may name a folder with upstream's libfabric 2.6, on
+# which programs that are built with the 2.6 set run, too. Takes three minutes at first, then one.
 check-bindings: all plugin
 	ctests/bindings/run.sh $(BUILT) $(PLUGIN) $(TARGET)/bindings
-# Programs of each header set and of Debian's libfabric-dev, on this library and on their own upstream: UPSTREAM_2_6 as above.
+# Programs of each header set and of Debian's libfabric-dev, on this library and on the upstream release of the set.
+# UPSTREAM_2_6: as above.
 check-release-programs: all
 	ctests/releases/programs.sh $(BUILT) $(TARGET)/releases
-# The libfabric plug-in of NIXL's wheel, which asks for FABRIC_1.10, over tcp and sockets. It is also among the programs.
+# The libfabric plug-in of NIXL's wheel, which requires FABRIC_1.10, over tcp and sockets. check-programs runs it, too.
 check-nixl: all
 	scripts/python_env.sh $(TARGET)/python
 	ctests/nixl/run.sh $(BUILT) $(TARGET)/python/bin/python $(TARGET)/nixl
@@ -487,22 +498,24 @@ check-wheel:
 	packaging/wheel/build.sh $(TARGET)/wheel
 	ctests/symbols.sh $(TARGET)/wheel/stage/lib/libfabric.so.1
 	ctests/wheel/run.py $(TARGET)/wheel/dist/ironfabric-*.whl $(ARGS)
-# Any bytes for everything that decodes bytes: fuzz/src/lib.rs. FUZZ_SECONDS for each target.
+# Passes random bytes to all decoders: fuzz/src/lib.rs. FUZZ_SECONDS is the time for each target.
 FUZZ_SECONDS ?= 60
 check-fuzz:
 	ctests/fuzz.sh $(TARGET)/fuzz $(FUZZ_SECONDS) $(ARGS)
-# Every order that a few steps of two sides of src/sync can have; half a minute.
+# Runs src/sync in every order of a few steps of two sides. Takes half a minute.
 check-loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p sync --lib --target-dir $(TARGET)/loom loom_
-# What copies bytes between memory of two sides, by Rust's interpreter, which sees undefined behaviour; some minutes. It knows neither
-# membarrier(2) nor fork(2), so it has no word on locks; and addresses that came from C are numbers to it.
+# Runs the code that copies bytes between memory of two sides in Rust's interpreter, which detects undefined behaviour.
+# Takes some minutes. Miri supports neither membarrier(2) nor fork(2), so it does not test locks, and it treats
+# addresses from C as numbers.
 check-miri:
 	@$(CARGO) +nightly miri --version >/dev/null 2>&1 || { echo "NOT RUN: no miri (rustup +nightly component add miri)"; exit 77; }
 	$(miri) -p sync -p hmem -- --skip lock::
 	$(miri) -p base -- iovec::
 miri = MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO) +nightly miri test --locked --lib \
     --target-dir $(TARGET)/miri
-# The packages on a fresh root of Debian; five minutes beside the build, two once the root is there.
+# Installs the packages into a fresh Debian root. Takes five minutes after the build, and two if the root already
+# exists.
 check-deb:
 	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
 	$(MAKE) --no-print-directory deb
@@ -511,14 +524,15 @@ check-rpm:
 	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
 	$(MAKE) --no-print-directory rpm
 	ctests/rpm.sh $(TARGET)/rpm
-# Two clones of this commit in different folders; two full builds each, a quarter of an hour on two idle cores.
+# Builds this commit in two different folders and compares the results. Takes a quarter of an hour on two idle cores.
 # ARGS=--wheel: the wheel as well.
 check-reproducible:
 	ctests/reproducible.sh $(TARGET)/reproducible $(ARGS)
-# On a kernel that lacks system calls: the oldest that README.md names, and one after the other refused. ARGS=--long: all tests.
+# Runs without some system calls: those that the oldest kernel in README.md lacks, and then each one alone. ARGS=--long:
+# all tests.
 check-kernel: conformance
 	ctests/kernel/run.sh $(BUILT) $(CONFORMANCE) $(ARGS)
-# Built for other machines and C libraries: aarch64 under qemu-user, musl.
+# Builds and tests for other machines and C libraries: aarch64 under qemu-user, musl.
 check-aarch64:
 	ctests/cross/aarch64.sh $(TARGET)/aarch64
 check-musl:

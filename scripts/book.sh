@@ -69,8 +69,8 @@ END
 spelling() {
     local pages=("$ROOT"/docs/guide/*.md) unknown
     [ ! -x "$target/book-tools/bin/codespell" ] || "$target/book-tools/bin/codespell" "${pages[@]}" \
-        "$ROOT/docs/differences.md" "$ROOT/docs/wire" "$ROOT/docs/programs.md" "$ROOT/ARCHITECTURE.md" \
-        "$ROOT/examples" || fail "spelling"
+        "$ROOT/docs/differences.md" "$ROOT/docs/wire" "$ROOT/docs/programs.md" "$ROOT/docs/decisions" \
+        "$ROOT/ARCHITECTURE.md" "$ROOT/examples" || fail "spelling"
     if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then
         ! may || install_packages hunspell hunspell-en-us >/dev/null 2>&1 || true
         if ! echo word | hunspell -d en_US -l >/dev/null 2>&1; then

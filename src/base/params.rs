@@ -6,6 +6,7 @@
 //! parses its text.
 #![forbid(unsafe_code)]
 
+pub mod row;
 mod sysconfig;
 mod value;
 
@@ -20,6 +21,7 @@ use crate::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
 use crate::{Error, Result};
 use sys::user;
 
+pub use self::row::variables;
 pub use self::value::{Kind, Value};
 
 /// One defined variable.
@@ -102,18 +104,10 @@ impl Given {
             .map(|number| usize::try_from(number).unwrap_or(0))
     }
 
-    /// Returns an int of milliseconds as a time limit; 0 or less means no limit.
-    pub fn time_limit(self, name: &str, default: Duration) -> Duration {
-        match self.milliseconds(name, default) {
-            Duration::ZERO => NO_LIMIT,
-            limit => limit,
-        }
-    }
-
-    /// Returns an int of milliseconds.
-    pub fn milliseconds(self, name: &str, default: Duration) -> Duration {
-        let given = self.count(name);
-        given.map_or(default, |number| Duration::from_millis(number as u64))
+    /// Returns an int of milliseconds; a negative value means 0.
+    pub fn milliseconds(self, name: &str) -> Option<Duration> {
+        self.count(name)
+            .map(|number| Duration::from_millis(number as u64))
     }
 
     pub fn size(self, name: &str) -> Option<usize> {

@@ -5,64 +5,50 @@ use core::time::Duration;
 
 use super::SOURCE;
 use super::session::Settings;
-use base::params::{self, Given, Kind};
+use base::params::Kind;
 
-/// The settings of the provider, read once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Whether lost packets are sent again.
-    pub retry: bool,
-    /// Packets that may be in flight to a peer, and from a peer.
-    pub window: u32,
-    /// How long closing an endpoint waits for accepted operations to leave.
-    pub close_timeout: Duration,
-    /// Time after which operations that wait for a peer are logged; zero: never.
-    pub stall_report: Duration,
-    /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
-    pub max_saved_bytes: usize,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            retry: true,
-            window: 128,
-            close_timeout: Duration::from_secs(5),
-            stall_report: Duration::from_secs(60),
-            max_saved_bytes: 64 << 20,
-        }
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        = ignored(Kind::Int), "spin_count",
+            "accepted and ignored: packets taken by one call that makes progress (default: 1000)";
+        /// Whether lost packets are sent again.
+        retry: bool = flag(true), "retry",
+            "whether packets that are lost are sent again (default: yes)";
+        = ignored(Kind::Int), "max_peers",
+            "accepted and ignored: peers of an endpoint (default: 1024)";
+        /// Packets that may be in flight to a peer, and from a peer.
+        window: usize = count(WINDOW), "max_unacked",
+            "packets that may be under way to a peer at a time, and from it (default: 128)";
+        = ignored(Kind::Bool), "rescan",
+            "accepted and ignored: fi_getinfo looks for new interfaces";
+        /// How long closing an endpoint waits for accepted operations to leave.
+        close_timeout: Duration = time_limit(Duration::from_secs(5)), "close_timeout",
+            "milliseconds for which fi_close and exit(3) wait for peers to take what was injected, 0 for no limit \
+             (default: 5000)";
+        /// Time after which operations that wait for a peer are logged; zero: never.
+        stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+        /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
+        max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
+            "most bytes of messages without a receive that an endpoint keeps (default: 67108864)";
     }
 }
 
 impl Params {
-    /// Registers the variables, in the order in which `fi_getparams` shows them.
-    pub fn define() {
-        params::define_all(&SOURCE, &VARIABLES);
-    }
-
-    /// Reads the variables from the environment. Call `define` first.
+    /// Returns the settings of the environment. A window of 0 packets is none.
     pub fn read() -> Params {
-        let (given, default) = (Given(&SOURCE), Params::default());
-        let window = given
-            .int("max_unacked")
-            .and_then(|packets| u32::try_from(packets).ok());
-        Params {
-            retry: given.flag("retry").unwrap_or(default.retry),
-            window: window
-                .filter(|&packets| packets > 0)
-                .unwrap_or(default.window)
-                .min(MOST),
-            close_timeout: given.time_limit("close_timeout", default.close_timeout),
-            stall_report: given.milliseconds("stall_report", default.stall_report),
-            max_saved_bytes: given
-                .size("max_saved_bytes")
-                .unwrap_or(default.max_saved_bytes),
-        }
+        let mut params = Params::given();
+        params.window = match params.window {
+            0 => WINDOW,
+            window => window.min(MOST),
+        };
+        params
     }
 
     pub fn settings(&self) -> Settings {
         Settings {
-            window: self.window,
+            window: self.window as u32,
             retry: self.retry,
             saved: self.max_saved_bytes,
             extended: true,
@@ -70,52 +56,10 @@ impl Params {
     }
 }
 
+/// Window without a variable.
+const WINDOW: usize = 128;
 /// Largest window that is announced to a peer.
-const MOST: u32 = 4096;
-
-const VARIABLES: [(&str, Kind, &str); 8] = [
-    (
-        "spin_count",
-        Kind::Int,
-        "accepted and ignored: packets taken by one call that makes progress (default: 1000)",
-    ),
-    (
-        "retry",
-        Kind::Bool,
-        "whether packets that are lost are sent again (default: yes)",
-    ),
-    (
-        "max_peers",
-        Kind::Int,
-        "accepted and ignored: peers of an endpoint (default: 1024)",
-    ),
-    (
-        "max_unacked",
-        Kind::Int,
-        "packets that may be under way to a peer at a time, and from it (default: 128)",
-    ),
-    (
-        "rescan",
-        Kind::Bool,
-        "accepted and ignored: fi_getinfo looks for new interfaces",
-    ),
-    (
-        "close_timeout",
-        Kind::Int,
-        "milliseconds for which fi_close and exit(3) wait for peers to take what was injected, 0 for no limit \
-         (default: 5000)",
-    ),
-    (
-        "stall_report",
-        Kind::Int,
-        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
-    ),
-    (
-        "max_saved_bytes",
-        Kind::Size,
-        "most bytes of messages without a receive that an endpoint keeps (default: 67108864)",
-    ),
-];
+const MOST: usize = 4096;
 
 #[cfg(test)]
 mod tests {

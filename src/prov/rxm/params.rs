@@ -4,91 +4,85 @@
 use core::time::Duration;
 
 use super::SOURCE;
-use base::params::{self, Given, Kind};
+use base::params::Kind;
 
-/// The settings of the provider, read once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Maximum size of a message in one packet; both sides must have the same.
-    pub eager: usize,
-    /// Maximum size of a message in segments.
-    pub segmented: usize,
-    /// Whether longer messages are written by the sender instead of read by the receiver.
-    pub rendezvous_write: bool,
-    /// Whether connections receive into a shared context; by default, over providers named tcp.
-    pub shared_rx: Option<bool>,
-    /// Queue sizes if the hints have none.
-    pub tx_size: usize,
-    pub rx_size: usize,
-    /// Queue sizes for the provider below.
-    pub msg_tx_size: Option<usize>,
-    pub msg_rx_size: Option<usize>,
-    /// A thread makes progress even if the application did not request that.
-    pub auto_progress: bool,
-    /// Time limit to connect before operations to the peer fail.
-    pub conn_timeout: Duration,
-    /// Time that closing waits for accepted operations.
-    pub close_timeout: Duration,
-    /// Time after which the log reports operations that wait for a peer; zero: never.
-    pub stall_report: Duration,
-    /// Limit on unexpected messages kept per endpoint, in bytes.
-    pub max_saved_bytes: usize,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            eager: 16384,
-            segmented: 131_072,
-            rendezvous_write: false,
-            shared_rx: None,
-            tx_size: 2048,
-            rx_size: 2048,
-            msg_tx_size: None,
-            msg_rx_size: None,
-            auto_progress: false,
-            conn_timeout: Duration::from_secs(15),
-            close_timeout: Duration::from_secs(5),
-            stall_report: Duration::from_secs(60),
-            max_saved_bytes: 64 << 20,
-        }
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        /// Maximum size of a message in one packet; both sides must have the same.
+        eager: usize = size(16384), "buffer_size",
+            "longest message that goes in one packet; must be the same in all processes (default: 16384)";
+        /// The longest message that is sent in several packets, if it is set.
+        sar_limit: Option<usize> = any_size(), "sar_limit",
+            "longest message that goes in several packets, no more than buffer_size for none (default: 8 x buffer_size)";
+        /// Whether longer messages are written by the sender instead of read by the receiver.
+        rendezvous_write: bool = flag(false), "use_rndv_write",
+            "longer messages are written by the sender, not read by the receiver (default: no)";
+        /// Whether connections receive into a shared context; by default, over providers named tcp.
+        shared_rx: Option<bool> = any_flag(), "use_srx",
+            "connections receive into one context that they share; only over tcp and sockets (default: over tcp)";
+        /// Queue sizes if the hints have none.
+        tx_size: usize = size(2048), "tx_size",
+            "transmit queue size when the application names none (default: 2048)";
+        rx_size: usize = size(2048), "rx_size",
+            "receive queue size when the application names none (default: 2048)";
+        /// Queue sizes for the provider below.
+        msg_tx_size: Option<usize> = any_size(), "msg_tx_size",
+            "transmit queue size asked of the provider below, for each connection (default: its own)";
+        msg_rx_size: Option<usize> = any_size(), "msg_rx_size",
+            "receive queue size asked of the provider below (default: its own)";
+        /// A thread makes progress even if the application did not request that.
+        auto_progress: bool = flag(false), "data_auto_progress",
+            "a thread makes progress although the application asks for none (default: no)";
+        /// Time limit to connect before operations to the peer fail.
+        conn_timeout: Duration = time_limit(Duration::from_secs(15)), "conn_timeout",
+            "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+             (default: 15000)";
+        /// Time that closing waits for accepted operations.
+        close_timeout: Duration = time_limit(Duration::from_secs(5)), "close_timeout",
+            "milliseconds for which fi_close waits for what was accepted to leave, 0 for no limit (default: 5000)";
+        /// Time after which the log reports operations that wait for a peer; zero: never.
+        stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+        /// Limit on unexpected messages kept per endpoint, in bytes.
+        max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
+            "bytes of memory for unexpected messages kept per endpoint (default: 67108864)";
+        = ignored(Kind::Bool), "enable_passthru",
+            "accepted and ignored: data calls without packets of rxm (default: no)";
+        = ignored(Kind::Int), "comp_per_progress",
+            "accepted and ignored: completions taken at a time";
+        = ignored(Kind::Int), "cm_progress_interval",
+            "accepted and ignored: microseconds between looks for connections";
+        = ignored(Kind::Int), "cq_eq_fairness",
+            "accepted and ignored: completions between looks for connections";
+        = ignored(Kind::Bool), "enable_direct_send",
+            "accepted and ignored: buffers of the application are sent without a copy";
+        = ignored(Kind::Bool), "detect_hmem_iface",
+            "accepted and ignored: finds out what memory of the application is of a device";
+        = ignored(Kind::Bool), "rescan",
+            "accepted and ignored: fi_getinfo looks for new interfaces";
+        = ignored(Kind::String), "def_wait_obj",
+            "accepted and ignored: default wait object, fd or pollfd";
+        = ignored(Kind::String), "def_tcp_wait_obj",
+            "accepted and ignored: the same over tcp";
     }
 }
 
 impl Params {
-    /// Defines the variables in the order in which `fi_getparams` lists them.
-    pub fn define() {
-        params::define_all(&SOURCE, &VARIABLES);
+    /// Returns the settings of the environment, within their bounds.
+    pub fn read() -> Params {
+        let mut params = Params::given();
+        // The length field of a packet has 32 bits, and the answer to an atomic operation needs room in any case.
+        params.eager = params.eager.clamp(MIN_EAGER, MAX_EAGER);
+        params
     }
 
-    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
-    pub fn read() -> Params {
-        let default = Params::default();
-        let given = Given(&SOURCE);
-        let size = |name| given.size(name);
-        let eager = size("buffer_size").unwrap_or(default.eager);
-        // The length field of a packet has 32 bits, and the answer to an atomic operation needs room in any case.
-        let eager = eager.clamp(MIN_EAGER, MAX_EAGER);
-        let segmented = size("sar_limit").unwrap_or(eager * SEGMENTS);
-        Params {
-            eager,
-            // The length of a segment has to fit its field.
-            segmented: if eager > MAX_SEGMENT { 0 } else { segmented },
-            rendezvous_write: given
-                .flag("use_rndv_write")
-                .unwrap_or(default.rendezvous_write),
-            shared_rx: given.flag("use_srx"),
-            tx_size: size("tx_size").unwrap_or(default.tx_size),
-            rx_size: size("rx_size").unwrap_or(default.rx_size),
-            msg_tx_size: size("msg_tx_size"),
-            msg_rx_size: size("msg_rx_size"),
-            auto_progress: given
-                .flag("data_auto_progress")
-                .unwrap_or(default.auto_progress),
-            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
-            close_timeout: given.time_limit("close_timeout", default.close_timeout),
-            stall_report: given.milliseconds("stall_report", default.stall_report),
-            max_saved_bytes: size("max_saved_bytes").unwrap_or(default.max_saved_bytes),
+    /// Returns the length of the longest message that is sent in several packets.
+    pub fn segmented(&self) -> usize {
+        // The length of a segment has to fit its field.
+        match self.eager > MAX_SEGMENT {
+            true => 0,
+            false => self.sar_limit.unwrap_or(self.eager * SEGMENTS),
         }
     }
 }
@@ -97,120 +91,6 @@ const SEGMENTS: usize = 8;
 const MIN_EAGER: usize = 128;
 const MAX_EAGER: usize = 1 << 30;
 pub const MAX_SEGMENT: usize = 65535;
-
-const VARIABLES: [(&str, Kind, &str); 22] = [
-    (
-        "buffer_size",
-        Kind::Size,
-        "longest message that goes in one packet; must be the same in all processes (default: 16384)",
-    ),
-    (
-        "sar_limit",
-        Kind::Size,
-        "longest message that goes in several packets, no more than buffer_size for none (default: 8 x buffer_size)",
-    ),
-    (
-        "use_rndv_write",
-        Kind::Bool,
-        "longer messages are written by the sender, not read by the receiver (default: no)",
-    ),
-    (
-        "use_srx",
-        Kind::Bool,
-        "connections receive into one context that they share; only over tcp and sockets (default: over tcp)",
-    ),
-    (
-        "tx_size",
-        Kind::Size,
-        "transmit queue size when the application names none (default: 2048)",
-    ),
-    (
-        "rx_size",
-        Kind::Size,
-        "receive queue size when the application names none (default: 2048)",
-    ),
-    (
-        "msg_tx_size",
-        Kind::Size,
-        "transmit queue size asked of the provider below, for each connection (default: its own)",
-    ),
-    (
-        "msg_rx_size",
-        Kind::Size,
-        "receive queue size asked of the provider below (default: its own)",
-    ),
-    (
-        "data_auto_progress",
-        Kind::Bool,
-        "a thread makes progress although the application asks for none (default: no)",
-    ),
-    (
-        "conn_timeout",
-        Kind::Int,
-        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
-         (default: 15000)",
-    ),
-    (
-        "close_timeout",
-        Kind::Int,
-        "milliseconds for which fi_close waits for what was accepted to leave, 0 for no limit (default: 5000)",
-    ),
-    (
-        "stall_report",
-        Kind::Int,
-        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
-    ),
-    (
-        "max_saved_bytes",
-        Kind::Size,
-        "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
-    ),
-    (
-        "enable_passthru",
-        Kind::Bool,
-        "accepted and ignored: data calls without packets of rxm (default: no)",
-    ),
-    (
-        "comp_per_progress",
-        Kind::Int,
-        "accepted and ignored: completions taken at a time",
-    ),
-    (
-        "cm_progress_interval",
-        Kind::Int,
-        "accepted and ignored: microseconds between looks for connections",
-    ),
-    (
-        "cq_eq_fairness",
-        Kind::Int,
-        "accepted and ignored: completions between looks for connections",
-    ),
-    (
-        "enable_direct_send",
-        Kind::Bool,
-        "accepted and ignored: buffers of the application are sent without a copy",
-    ),
-    (
-        "detect_hmem_iface",
-        Kind::Bool,
-        "accepted and ignored: finds out what memory of the application is of a device",
-    ),
-    (
-        "rescan",
-        Kind::Bool,
-        "accepted and ignored: fi_getinfo looks for new interfaces",
-    ),
-    (
-        "def_wait_obj",
-        Kind::String,
-        "accepted and ignored: default wait object, fd or pollfd",
-    ),
-    (
-        "def_tcp_wait_obj",
-        Kind::String,
-        "accepted and ignored: the same over tcp",
-    ),
-];
 
 #[cfg(test)]
 mod tests {
@@ -253,7 +133,7 @@ mod tests {
         check(&environment, |params| {
             *params = Params {
                 eager: 1000,
-                segmented: 2000,
+                sar_limit: Some(2000),
                 rendezvous_write: true,
                 shared_rx: Some(false),
                 tx_size: 3,
@@ -272,10 +152,10 @@ mod tests {
     #[test]
     fn the_limit_of_segments_follows_that_of_packets() {
         check(&[("FI_OFI_RXM_BUFFER_SIZE", "300")], |params| {
-            (params.eager, params.segmented) = (300, 2400);
+            params.eager = 300;
         });
         check(&[("FI_OFI_RXM_BUFFER_SIZE", "1")], |params| {
-            (params.eager, params.segmented) = (128, 1024);
+            params.eager = 128;
         });
         // The length of such a segment would not fit its field.
         let long = [
@@ -283,7 +163,7 @@ mod tests {
             ("FI_OFI_RXM_SAR_LIMIT", "9999999"),
         ];
         check(&long, |params| {
-            (params.eager, params.segmented) = (65536, 0);
+            (params.eager, params.sar_limit) = (65536, Some(9_999_999));
         });
     }
 }

@@ -133,7 +133,7 @@ impl Rxm {
         let injected = tx.flags.contains(OpFlags::INJECT);
         if op.len <= params.eager {
             self.send_whole(domain, id, tx, op, &message)
-        } else if op.len <= params.segmented || injected && params.eager <= MAX_SEGMENT {
+        } else if op.len <= params.segmented() || injected && params.eager <= MAX_SEGMENT {
             self.send_segments(domain, id, tx, op, &message)
         } else if injected {
             Err(Error::MSGSIZE)

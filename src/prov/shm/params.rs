@@ -5,92 +5,70 @@ use core::time::Duration;
 use std::path::PathBuf;
 
 use super::kind::SHM;
-use base::params::{self, Given, Kind};
+use base::params::Kind;
 use sys::memory;
 
-/// The settings of both providers, read once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Queue sizes of shm: default and maximum.
-    pub tx_size: usize,
-    pub rx_size: usize,
-    /// Whether copies between processes by the kernel are disabled.
-    pub disable_cma: bool,
-    /// Bytes of the ring of a pair of endpoints for each direction; a power of two. If not set, the size depends on the
-    /// number of peers: `Stream::ring_size`.
-    pub ring_size: Option<usize>,
-    /// Folder of sockets, for processes that do not share a network namespace; if not set, sockets are abstract.
-    pub folder: Option<PathBuf>,
-    /// The largest unexpected tagged message that is kept.
-    pub max_saved_size: usize,
-    /// Limit on unexpected messages kept per endpoint, in bytes.
-    pub max_saved_bytes: usize,
-    /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
-    pub conn_timeout: Duration,
-    /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
-    pub close_timeout: Duration,
-    /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
-    pub op_timeout: Duration,
-    pub stall_report: Duration,
-    /// No progress thread, even if automatic progress was requested.
-    pub disable_auto_progress: bool,
-    /// Whether a query without hints also returns the entries that are otherwise offered only on request.
-    pub offer_all: bool,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            tx_size: QUEUE,
-            rx_size: QUEUE,
-            disable_cma: false,
-            ring_size: None,
-            folder: None,
-            max_saved_size: usize::MAX,
-            max_saved_bytes: 64 << 20,
-            conn_timeout: Duration::from_secs(15),
-            close_timeout: Duration::from_secs(5),
-            op_timeout: Duration::ZERO,
-            stall_report: Duration::from_secs(60),
-            disable_auto_progress: false,
-            offer_all: false,
-        }
+base::params::variables! {
+    /// The settings of both providers, read once.
+    pub struct Params of SHM {
+        /// Queue sizes of shm: default and maximum.
+        tx_size: usize = size(QUEUE), "tx_size",
+            "transmit queue size, and the largest that an application may ask for (default: 1024)";
+        rx_size: usize = size(QUEUE), "rx_size",
+            "receive queue size, and the largest that an application may ask for (default: 1024)";
+        /// Whether copies between processes by the kernel are disabled.
+        disable_cma: bool = flag(false), "disable_cma",
+            "copy nothing from process to process through the kernel (default: no)";
+        = ignored(Kind::Bool), "use_dsa_sar",
+            "accepted and ignored: let Intel DSA copy (default: no)";
+        = ignored(Kind::Size), "max_gdrcopy_size",
+            "accepted and ignored: largest message that gdrcopy copies from or to a device, in bytes";
+        = ignored(Kind::Bool), "use_xpmem",
+            "accepted and ignored: prefer XPMEM where processes copy from each other (default: no)";
+        = ignored(Kind::Size), "buffer_threshold",
+            "accepted and ignored: unexpected messages from which on the receiver is asked to copy them (default: 1)";
+        /// Bytes of the ring of a pair of endpoints for each direction; a power of two. If not set, the size depends on the
+        /// number of peers: `Stream::ring_size`.
+        ring_size: Option<usize> = any_size(), "ring_size",
+            "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 2 MiB with the first peer, less with each further one, down to 32 KiB)";
+        /// Folder of sockets, for processes that do not share a network namespace; if not set, sockets are abstract.
+        folder: Option<PathBuf> = path(), "folder",
+            "folder in which processes of several network namespaces find each other, not writable by other users (default: none)";
+        /// The largest unexpected tagged message that is kept.
+        max_saved_size: usize = size(usize::MAX), "max_saved_size",
+            "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)";
+        /// Limit on unexpected messages kept per endpoint, in bytes.
+        max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
+            "bytes of memory for unexpected messages kept per endpoint (default: 67108864)";
+        /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
+        conn_timeout: Duration = time_limit(Duration::from_secs(15)), "conn_timeout",
+            "milliseconds after which operations that wait for a peer to appear fail, 0 for no limit (default: 15000)";
+        /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
+        close_timeout: Duration = time_limit(Duration::from_secs(5)), "close_timeout",
+            "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+             no limit (default: 5000)";
+        /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
+        op_timeout: Duration = milliseconds(Duration::ZERO), "op_timeout",
+            "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)";
+        stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+        /// No progress thread, even if automatic progress was requested.
+        disable_auto_progress: bool = flag(false), "disable_auto_progress",
+            "start no progress thread (default: no)";
+        /// Whether a query without hints also returns the entries that are otherwise offered only on request.
+        offer_all: bool = flag(false), "offer_all",
+            "fi_getinfo without hints shows entries with all that is there on request, too (default: no)";
     }
 }
 
 impl Params {
-    /// Defines the variables in the order in which `fi_getparams` lists them.
-    pub fn define() {
-        params::define_all(&SHM, &VARIABLES);
-    }
-
-    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
+    /// Returns the settings of the environment, within their bounds.
     pub fn read() -> Params {
-        let default = Params::default();
-        let given = Given(&SHM);
-        let queue = |name, default| given.size(name).unwrap_or(default).clamp(1, MAX_QUEUE);
-        let folder = given.text("folder").filter(|folder| !folder.is_empty());
-        Params {
-            tx_size: queue("tx_size", default.tx_size),
-            rx_size: queue("rx_size", default.rx_size),
-            disable_cma: given.flag("disable_cma").unwrap_or(default.disable_cma),
-            ring_size: given.size("ring_size").map(ring_size),
-            folder: folder.map(PathBuf::from),
-            max_saved_size: given
-                .size("max_saved_size")
-                .unwrap_or(default.max_saved_size),
-            max_saved_bytes: given
-                .size("max_saved_bytes")
-                .unwrap_or(default.max_saved_bytes),
-            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
-            close_timeout: given.time_limit("close_timeout", default.close_timeout),
-            op_timeout: given.milliseconds("op_timeout", default.op_timeout),
-            stall_report: given.milliseconds("stall_report", default.stall_report),
-            disable_auto_progress: given
-                .flag("disable_auto_progress")
-                .unwrap_or(default.disable_auto_progress),
-            offer_all: given.flag("offer_all").unwrap_or(default.offer_all),
-        }
+        let mut params = Params::given();
+        params.tx_size = params.tx_size.clamp(1, MAX_QUEUE);
+        params.rx_size = params.rx_size.clamp(1, MAX_QUEUE);
+        params.ring_size = params.ring_size.map(ring_size);
+        params
     }
 }
 
@@ -104,95 +82,6 @@ const MAX_RING: usize = 16 << 20;
 /// Queue entries if no variable is set.
 pub const QUEUE: usize = 1024;
 const MAX_QUEUE: usize = 1 << 20;
-
-const VARIABLES: [(&str, Kind, &str); 17] = [
-    (
-        "tx_size",
-        Kind::Size,
-        "transmit queue size, and the largest that an application may ask for (default: 1024)",
-    ),
-    (
-        "rx_size",
-        Kind::Size,
-        "receive queue size, and the largest that an application may ask for (default: 1024)",
-    ),
-    (
-        "disable_cma",
-        Kind::Bool,
-        "copy nothing from process to process through the kernel (default: no)",
-    ),
-    (
-        "use_dsa_sar",
-        Kind::Bool,
-        "accepted and ignored: let Intel DSA copy (default: no)",
-    ),
-    (
-        "max_gdrcopy_size",
-        Kind::Size,
-        "accepted and ignored: largest message that gdrcopy copies from or to a device, in bytes",
-    ),
-    (
-        "use_xpmem",
-        Kind::Bool,
-        "accepted and ignored: prefer XPMEM where processes copy from each other (default: no)",
-    ),
-    (
-        "buffer_threshold",
-        Kind::Size,
-        "accepted and ignored: unexpected messages from which on the receiver is asked to copy them (default: 1)",
-    ),
-    (
-        "ring_size",
-        Kind::Size,
-        "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 2 MiB with the first peer, less with each further one, down to 32 KiB)",
-    ),
-    (
-        "folder",
-        Kind::Path,
-        "folder in which processes of several network namespaces find each other, not writable by other users (default: none)",
-    ),
-    (
-        "max_saved_size",
-        Kind::Size,
-        "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)",
-    ),
-    (
-        "max_saved_bytes",
-        Kind::Size,
-        "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
-    ),
-    (
-        "conn_timeout",
-        Kind::Int,
-        "milliseconds after which operations that wait for a peer to appear fail, 0 for no limit (default: 15000)",
-    ),
-    (
-        "close_timeout",
-        Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
-         no limit (default: 5000)",
-    ),
-    (
-        "op_timeout",
-        Kind::Int,
-        "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)",
-    ),
-    (
-        "stall_report",
-        Kind::Int,
-        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
-    ),
-    (
-        "disable_auto_progress",
-        Kind::Bool,
-        "start no progress thread (default: no)",
-    ),
-    (
-        "offer_all",
-        Kind::Bool,
-        "fi_getinfo without hints shows entries with all that is there on request, too (default: no)",
-    ),
-];
 
 #[cfg(test)]
 mod tests {
@@ -279,7 +168,7 @@ mod tests {
         check(&none, |params| {
             params.tx_size = 1;
             params.rx_size = MAX_QUEUE;
-            params.conn_timeout = params::NO_LIMIT;
+            params.conn_timeout = base::params::NO_LIMIT;
         });
         assert_eq!(ring_size(0), memory::page_size());
         assert_eq!(ring_size(65535), 65536);

@@ -5,108 +5,51 @@
 use core::time::Duration;
 
 use super::SOURCE;
-use base::params::{self, Given, Kind};
+use base::params::Kind;
 
-/// The settings of the provider, read once.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Params {
-    /// The only interface whose addresses are offered, if it is set.
-    pub iface: Option<String>,
-    /// Time for a peer to accept a connection, if the variable is set.
-    pub conn_timeout: Option<Duration>,
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        = ignored(Kind::Int), "pe_waittime",
+            "accepted and ignored: milliseconds for which a progress thread spins";
+        /// Time for a peer to accept a connection, if the variable is set.
+        conn_timeout: Option<Duration> = any_time_limit(), "conn_timeout",
+            "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+             (default: 15000)";
+        = ignored(Kind::Int), "max_conn_retry",
+            "accepted and ignored: attempts to connect; they go on until the time is over";
+        = ignored(Kind::Int), "def_conn_map_sz",
+            "accepted and ignored: connections expected; the table grows";
+        = ignored(Kind::Int), "def_av_sz",
+            "accepted and ignored: addresses expected; vectors grow";
+        = ignored(Kind::Int), "def_cq_sz",
+            "accepted and ignored: entries of a completion queue that names no size";
+        = ignored(Kind::Int), "def_eq_sz",
+            "accepted and ignored: entries of an event queue that names no size";
+        = ignored(Kind::String), "pe_affinity",
+            "accepted and ignored: processors of the progress thread";
+        = ignored(Kind::Bool), "keepalive_enable",
+            "accepted and ignored: silent peers are always probed, see FI_TCP_PEER_TIMEOUT";
+        = ignored(Kind::Int), "keepalive_time",
+            "accepted and ignored: seconds of silence before the first probe";
+        = ignored(Kind::Int), "keepalive_intvl",
+            "accepted and ignored: seconds between probes";
+        = ignored(Kind::Int), "keepalive_probes",
+            "accepted and ignored: probes before a peer is given up";
+        /// The only interface whose addresses are offered, if it is set.
+        iface: Option<String> = text(), "iface",
+            "name of the only network interface to use (default: all)";
+        = ignored(Kind::Int), "max_buf_sz",
+            "accepted and ignored: bytes of the kernel's buffers of a connection";
+    }
 }
 
 impl Params {
-    /// Defines the variables, in the order in which `fi_getparams` lists them.
-    pub fn define() {
-        params::define_all(&SOURCE, &VARIABLES);
-    }
-
-    /// Reads the settings from the environment. `define` must come first.
+    /// Reads the settings from the environment.
     pub fn read() -> Params {
-        let given = Given(&SOURCE);
-        Params {
-            iface: given.text("iface").filter(|iface| !iface.is_empty()),
-            conn_timeout: given
-                .int("conn_timeout")
-                .map(|_| given.time_limit("conn_timeout", params::NO_LIMIT)),
-        }
+        Params::given()
     }
 }
-
-const VARIABLES: [(&str, Kind, &str); 14] = [
-    (
-        "pe_waittime",
-        Kind::Int,
-        "accepted and ignored: milliseconds for which a progress thread spins",
-    ),
-    (
-        "conn_timeout",
-        Kind::Int,
-        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
-         (default: 15000)",
-    ),
-    (
-        "max_conn_retry",
-        Kind::Int,
-        "accepted and ignored: attempts to connect; they go on until the time is over",
-    ),
-    (
-        "def_conn_map_sz",
-        Kind::Int,
-        "accepted and ignored: connections expected; the table grows",
-    ),
-    (
-        "def_av_sz",
-        Kind::Int,
-        "accepted and ignored: addresses expected; vectors grow",
-    ),
-    (
-        "def_cq_sz",
-        Kind::Int,
-        "accepted and ignored: entries of a completion queue that names no size",
-    ),
-    (
-        "def_eq_sz",
-        Kind::Int,
-        "accepted and ignored: entries of an event queue that names no size",
-    ),
-    (
-        "pe_affinity",
-        Kind::String,
-        "accepted and ignored: processors of the progress thread",
-    ),
-    (
-        "keepalive_enable",
-        Kind::Bool,
-        "accepted and ignored: silent peers are always probed, see FI_TCP_PEER_TIMEOUT",
-    ),
-    (
-        "keepalive_time",
-        Kind::Int,
-        "accepted and ignored: seconds of silence before the first probe",
-    ),
-    (
-        "keepalive_intvl",
-        Kind::Int,
-        "accepted and ignored: seconds between probes",
-    ),
-    (
-        "keepalive_probes",
-        Kind::Int,
-        "accepted and ignored: probes before a peer is given up",
-    ),
-    (
-        "iface",
-        Kind::String,
-        "name of the only network interface to use (default: all)",
-    ),
-    (
-        "max_buf_sz",
-        Kind::Int,
-        "accepted and ignored: bytes of the kernel's buffers of a connection",
-    ),
-];
 
 #[cfg(test)]
 mod tests {
@@ -145,7 +88,7 @@ mod tests {
         };
         check(&environment, &expected);
         let negative = Params {
-            conn_timeout: Some(params::NO_LIMIT),
+            conn_timeout: Some(base::params::NO_LIMIT),
             ..Params::default()
         };
         check(&[("FI_SOCKETS_CONN_TIMEOUT", "-1")], &negative);

@@ -14,8 +14,7 @@ use sys::socket::Socket;
 /// Returns a bound socket for a listener, with a port from the range of the settings.
 pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {
     let params = &site.set;
-    let ports = (params.port_low > 0 || params.port_high > 0)
-        .then_some((params.port_low, params.port_high));
+    let ports = params.ports();
     let start = std::process::id() ^ (process_id() >> 7);
     Socket::bound(addr, ports, start).map_err(|error| {
         log_warn!(

@@ -5,297 +5,122 @@ use core::time::Duration;
 
 use super::SOURCE;
 use base::log::{Subsys, log_warn};
-use base::params::{self, Given, Kind};
+use base::params::Kind;
 
-/// The settings of the provider, read once.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Params {
-    /// Offer only addresses of this interface.
-    pub iface: Option<String>,
-    /// Port range of listeners without a fixed port; both 0: chosen by the kernel.
-    pub port_low: u16,
-    pub port_high: u16,
-    /// Queue sizes if the hints have none.
-    pub tx_size: usize,
-    pub rx_size: usize,
-    /// The offered inject limit.
-    pub max_inject: usize,
-    /// Number of unexpected tagged messages kept per known peer before reading from it stops.
-    pub max_saved: usize,
-    /// The largest unexpected tagged message that is kept.
-    pub max_saved_size: usize,
-    /// Size of the internal receive buffers.
-    pub max_rx_size: usize,
-    /// Forces TCP_NODELAY on or off.
-    pub nodelay: Option<bool>,
-    /// Size of the buffer that collects small sends; 0: none.
-    pub staging_size: usize,
-    /// Size of the buffer for reading ahead from the socket; 0: none.
-    pub prefetch_size: usize,
-    /// From this size on, the kernel sends without copying.
-    pub zerocopy_size: usize,
-    /// No progress thread, although automatic progress is offered.
-    pub disable_auto_progress: bool,
-    /// Ask peers not to connect to this endpoint.
-    pub firewall_addr: bool,
-    /// Whether a query without hints also returns the entries that are otherwise offered only on request.
-    pub offer_all: bool,
-    /// Log every frame header.
-    pub trace_msg: bool,
-    /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
-    pub conn_timeout: Duration,
-    /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
-    pub close_timeout: Duration,
-    /// Time without any acknowledgement after which a peer is given up; zero: never.
-    pub peer_timeout: Duration,
-    /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
-    pub op_timeout: Duration,
-    pub stall_report: Duration,
-    /// Limit on unexpected messages kept per endpoint, in bytes.
-    pub max_saved_bytes: usize,
-    /// Whether RDM endpoints share memory with peers of this host.
-    pub shared_memory: bool,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params {
-            iface: None,
-            port_low: 0,
-            port_high: 0,
-            tx_size: 256,
-            rx_size: 256,
-            max_inject: 128,
-            max_saved: 64,
-            max_saved_size: usize::MAX,
-            max_rx_size: 16384,
-            nodelay: None,
-            staging_size: 9000,
-            prefetch_size: 9000,
-            zerocopy_size: usize::MAX,
-            disable_auto_progress: false,
-            firewall_addr: false,
-            offer_all: false,
-            trace_msg: false,
-            conn_timeout: Duration::from_secs(15),
-            close_timeout: Duration::from_secs(5),
-            peer_timeout: Duration::from_secs(60),
-            op_timeout: Duration::ZERO,
-            stall_report: Duration::from_secs(60),
-            max_saved_bytes: 64 << 20,
-            shared_memory: true,
-        }
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        = ignored(Kind::String), "prov_name",
+            "accepted and ignored: another name for the provider";
+        /// Offer only addresses of this interface.
+        iface: Option<String> = text(), "iface",
+            "name of the only network interface to use (default: all)";
+        /// Port range of listeners without a fixed port; both 0: chosen by the kernel.
+        port_low: i32 = int(0), "port_low_range",
+            "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored \
+             (default: the kernel chooses)";
+        port_high: i32 = int(0), "port_high_range",
+            "highest port for listeners without a fixed one (default: the kernel chooses)";
+        /// Queue sizes if the hints have none.
+        tx_size: usize = size(256), "tx_size",
+            "transmit queue size when the application names none (default: 256)";
+        rx_size: usize = size(256), "rx_size",
+            "receive queue size when the application names none (default: 256)";
+        /// The offered inject limit.
+        max_inject: usize = size(128), "max_inject",
+            "largest message that may be injected, in bytes (default: 128)";
+        /// Number of unexpected tagged messages kept per known peer before reading from it stops.
+        max_saved: usize = count(64), "max_saved",
+            "unexpected tagged messages kept per peer before its connection is stopped (default: 64)";
+        /// The largest unexpected tagged message that is kept.
+        max_saved_size: usize = size(usize::MAX), "max_saved_size",
+            "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)";
+        /// Size of the internal receive buffers.
+        max_rx_size: usize = size(16384), "max_rx_size",
+            "size of internal receive buffers in bytes (default: 16384)";
+        /// Forces TCP_NODELAY on or off.
+        nodelay: Option<bool> = any_flag(), "nodelay",
+            "forces TCP_NODELAY on or off (default: on)";
+        /// Size of the buffer that collects small sends; 0: none.
+        staging_size: usize = count(9000), "staging_sbuf_size",
+            "bytes per connection in which small sends gather, 0 for none (default: 9000)";
+        /// Size of the buffer for reading ahead from the socket; 0: none.
+        prefetch_size: usize = count(9000), "prefetch_rbuf_size",
+            "bytes per connection to read ahead into, 0 for none (default: 9000)";
+        /// From this size on, the kernel sends without copying.
+        zerocopy_size: usize = size(usize::MAX), "zerocopy_size",
+            "from this many bytes on the kernel sends without copying (default: never)";
+        /// Log every frame header.
+        trace_msg: bool = flag(false), "trace_msg",
+            "log the header of every message at level trace (default: no)";
+        /// No progress thread, although automatic progress is offered.
+        disable_auto_progress: bool = flag(false), "disable_auto_progress",
+            "start no progress thread (default: no)";
+        = ignored(Kind::Bool), "io_uring",
+            "accepted and ignored: use io_uring (default: no)";
+        /// Ask peers not to connect to this endpoint.
+        firewall_addr: bool = flag(false), "firewall_addr",
+            "tell peers that they cannot connect to this process (default: no)";
+        /// Whether a query without hints also returns the entries that are otherwise offered only on request.
+        offer_all: bool = flag(false), "offer_all",
+            "fi_getinfo without hints shows entries with all that is there on request, too (default: no)";
+        /// Time limit for a peer to accept a connection; `NO_LIMIT` for none.
+        conn_timeout: Duration = time_limit(Duration::from_secs(15)), "conn_timeout",
+            "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
+             (default: 15000)";
+        /// Time that closing waits for peers to take accepted data; `NO_LIMIT` for no limit.
+        close_timeout: Duration = time_limit(Duration::from_secs(5)), "close_timeout",
+            "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
+             no limit (default: 5000)";
+        /// Time without any acknowledgement after which a peer is given up; zero: never.
+        peer_timeout: Duration = milliseconds(Duration::from_secs(60)), "peer_timeout",
+            "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)";
+        /// Time after which an operation that waits for its peer fails, or is reported; zero: never.
+        op_timeout: Duration = milliseconds(Duration::ZERO), "op_timeout",
+            "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)";
+        stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+        /// Limit on unexpected messages kept per endpoint, in bytes.
+        max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
+            "bytes of memory for unexpected messages kept per endpoint (default: 67108864)";
+        /// Whether RDM endpoints share memory with peers of this host.
+        shared_memory: bool = flag(true), "shared_memory",
+            "RDM endpoints go over shared memory to peers of the same host and user (default: yes)";
     }
 }
 
 impl Params {
-    /// Defines the variables in the order in which `fi_getparams` lists them.
-    pub fn define() {
-        params::define_all(&SOURCE, &VARIABLES);
+    /// Returns the settings of the environment. A limit raises those that must not be below it.
+    pub fn read() -> Params {
+        let mut params = Params::given();
+        (params.port_low, params.port_high) = port_range(params.port_low, params.port_high);
+        params.max_rx_size = params.max_rx_size.max(params.max_inject);
+        params.max_saved_size = params.max_saved_size.max(params.max_rx_size);
+        params
     }
 
-    /// Returns the settings of the environment, with defaults for the others. Call `define` first.
-    pub fn read() -> Params {
-        let default = Params::default();
-        let given = Given(&SOURCE);
-        let (port_low, port_high) = port_range(
-            given.int("port_low_range").unwrap_or(0),
-            given.int("port_high_range").unwrap_or(0),
-        );
-        let max_inject = given.size("max_inject").unwrap_or(default.max_inject);
-        let max_rx_size = given
-            .size("max_rx_size")
-            .unwrap_or(default.max_rx_size)
-            .max(max_inject);
-        Params {
-            iface: given.text("iface").filter(|iface| !iface.is_empty()),
-            port_low,
-            port_high,
-            tx_size: given.size("tx_size").unwrap_or(default.tx_size),
-            rx_size: given.size("rx_size").unwrap_or(default.rx_size),
-            max_inject,
-            max_saved: given.count("max_saved").unwrap_or(default.max_saved),
-            max_saved_size: given
-                .size("max_saved_size")
-                .unwrap_or(default.max_saved_size)
-                .max(max_rx_size),
-            max_rx_size,
-            nodelay: given.flag("nodelay"),
-            staging_size: given
-                .count("staging_sbuf_size")
-                .unwrap_or(default.staging_size),
-            prefetch_size: given
-                .count("prefetch_rbuf_size")
-                .unwrap_or(default.prefetch_size),
-            zerocopy_size: given.size("zerocopy_size").unwrap_or(default.zerocopy_size),
-            disable_auto_progress: given
-                .flag("disable_auto_progress")
-                .unwrap_or(default.disable_auto_progress),
-            firewall_addr: given.flag("firewall_addr").unwrap_or(default.firewall_addr),
-            offer_all: given.flag("offer_all").unwrap_or(default.offer_all),
-            trace_msg: given.flag("trace_msg").unwrap_or(default.trace_msg),
-            conn_timeout: given.time_limit("conn_timeout", default.conn_timeout),
-            close_timeout: given.time_limit("close_timeout", default.close_timeout),
-            peer_timeout: given.milliseconds("peer_timeout", default.peer_timeout),
-            op_timeout: given.milliseconds("op_timeout", default.op_timeout),
-            stall_report: given.milliseconds("stall_report", default.stall_report),
-            max_saved_bytes: given
-                .size("max_saved_bytes")
-                .unwrap_or(default.max_saved_bytes),
-            shared_memory: given.flag("shared_memory").unwrap_or(default.shared_memory),
-        }
+    /// Returns the port range of listeners without a fixed port; `None`: the kernel chooses.
+    pub fn ports(&self) -> Option<(u16, u16)> {
+        let port = |number| u16::try_from(number).ok();
+        let range = port(self.port_low).zip(port(self.port_high));
+        range.filter(|range| *range != (0, 0))
     }
 }
 
 /// Returns the port range. Ignores it if it is negative, reversed or beyond the largest port.
-fn port_range(low: i32, high: i32) -> (u16, u16) {
-    let port = |number| u16::try_from(number).ok();
-    let range = port(low).zip(port(high)).filter(|(low, high)| low <= high);
-    range.unwrap_or_else(|| {
-        log_warn!(
-            &SOURCE,
-            Subsys::Core,
-            "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range of ports: ignored, the kernel chooses ports"
-        );
-        (0, 0)
-    })
+fn port_range(low: i32, high: i32) -> (i32, i32) {
+    let last = i32::from(u16::MAX);
+    if 0 <= low && low <= high && high <= last {
+        return (low, high);
+    }
+    log_warn!(
+        &SOURCE,
+        Subsys::Core,
+        "FI_TCP_PORT_LOW_RANGE={low} and FI_TCP_PORT_HIGH_RANGE={high} are no range of ports: ignored, the kernel \
+         chooses ports"
+    );
+    (0, 0)
 }
-
-const VARIABLES: [(&str, Kind, &str); 26] = [
-    (
-        "prov_name",
-        Kind::String,
-        "accepted and ignored: another name for the provider",
-    ),
-    (
-        "iface",
-        Kind::String,
-        "name of the only network interface to use (default: all)",
-    ),
-    (
-        "port_low_range",
-        Kind::Int,
-        "lowest port for listeners without a fixed one; a range with ports above 65535 is ignored \
-         (default: the kernel chooses)",
-    ),
-    (
-        "port_high_range",
-        Kind::Int,
-        "highest port for listeners without a fixed one (default: the kernel chooses)",
-    ),
-    (
-        "tx_size",
-        Kind::Size,
-        "transmit queue size when the application names none (default: 256)",
-    ),
-    (
-        "rx_size",
-        Kind::Size,
-        "receive queue size when the application names none (default: 256)",
-    ),
-    (
-        "max_inject",
-        Kind::Size,
-        "largest message that may be injected, in bytes (default: 128)",
-    ),
-    (
-        "max_saved",
-        Kind::Int,
-        "unexpected tagged messages kept per peer before its connection is stopped (default: 64)",
-    ),
-    (
-        "max_saved_size",
-        Kind::Size,
-        "largest unexpected tagged message that is kept; the sender offers larger ones first (default: no limit)",
-    ),
-    (
-        "max_rx_size",
-        Kind::Size,
-        "size of internal receive buffers in bytes (default: 16384)",
-    ),
-    (
-        "nodelay",
-        Kind::Bool,
-        "forces TCP_NODELAY on or off (default: on)",
-    ),
-    (
-        "staging_sbuf_size",
-        Kind::Int,
-        "bytes per connection in which small sends gather, 0 for none (default: 9000)",
-    ),
-    (
-        "prefetch_rbuf_size",
-        Kind::Int,
-        "bytes per connection to read ahead into, 0 for none (default: 9000)",
-    ),
-    (
-        "zerocopy_size",
-        Kind::Size,
-        "from this many bytes on the kernel sends without copying (default: never)",
-    ),
-    (
-        "trace_msg",
-        Kind::Bool,
-        "log the header of every message at level trace (default: no)",
-    ),
-    (
-        "disable_auto_progress",
-        Kind::Bool,
-        "start no progress thread (default: no)",
-    ),
-    (
-        "io_uring",
-        Kind::Bool,
-        "accepted and ignored: use io_uring (default: no)",
-    ),
-    (
-        "firewall_addr",
-        Kind::Bool,
-        "tell peers that they cannot connect to this process (default: no)",
-    ),
-    (
-        "offer_all",
-        Kind::Bool,
-        "fi_getinfo without hints shows entries with all that is there on request, too (default: no)",
-    ),
-    (
-        "conn_timeout",
-        Kind::Int,
-        "milliseconds that a host or port has to accept a connection before operations for it fail, 0 for no limit \
-         (default: 15000)",
-    ),
-    (
-        "close_timeout",
-        Kind::Int,
-        "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
-         no limit (default: 5000)",
-    ),
-    (
-        "peer_timeout",
-        Kind::Int,
-        "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)",
-    ),
-    (
-        "op_timeout",
-        Kind::Int,
-        "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)",
-    ),
-    (
-        "stall_report",
-        Kind::Int,
-        "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)",
-    ),
-    (
-        "max_saved_bytes",
-        Kind::Size,
-        "bytes of memory for unexpected messages kept per endpoint (default: 67108864)",
-    ),
-    (
-        "shared_memory",
-        Kind::Bool,
-        "RDM endpoints go over shared memory to peers of the same host and user (default: yes)",
-    ),
-];
 
 #[cfg(test)]
 mod tests {

@@ -2,31 +2,19 @@
 //! The FI_UDP_ variables.
 
 use super::SOURCE;
-use base::params::{self, Given, Kind};
 
-/// The settings of the provider, read once.
-pub struct Params {
-    /// The only interface whose addresses are offered, if it is set.
-    pub iface: Option<String>,
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        /// The only interface whose addresses are offered, if it is set.
+        iface: Option<String> = text(), "iface",
+            "name of the only network interface to use (default: all)";
+    }
 }
 
 impl Params {
-    /// Defines the variables, in the order in which `fi_getparams` lists them.
-    pub fn define() {
-        params::define_all(&SOURCE, &VARIABLES);
-    }
-
-    /// Reads the settings from the environment. `define` must come first.
+    /// Reads the settings from the environment.
     pub fn read() -> Params {
-        let iface = Given(&SOURCE).text("iface");
-        Params {
-            iface: iface.filter(|iface| !iface.is_empty()),
-        }
+        Params::given()
     }
 }
-
-const VARIABLES: [(&str, Kind, &str); 1] = [(
-    "iface",
-    Kind::String,
-    "name of the only network interface to use (default: all)",
-)];

@@ -7,6 +7,7 @@
 
 use std::ffi::CString;
 
+use super::fields::each_attr;
 use super::{Made, Nic};
 use crate::{Caps, CompOrder, Mode, MrMode, MsgOrder, OpFlags, Secret};
 
@@ -48,101 +49,17 @@ pub struct Hints {
     pub fabric: Option<FabricAttr>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct TxAttr {
-    pub caps: Caps,
-    pub mode: Mode,
-    pub op_flags: OpFlags,
-    pub msg_order: MsgOrder,
-    pub comp_order: CompOrder,
-    pub inject_size: usize,
-    pub size: usize,
-    pub iov_limit: usize,
-    pub rma_iov_limit: usize,
-    pub tclass: u32,
+macro_rules! structs {
+    ($($name:ident of $raw:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty = $place:tt $(with $len:ident)?, $show:ident $how:tt $label:literal $(since $since:ident)?;)*
+    })*) => { $(
+        #[doc = concat!("`struct ", stringify!($raw), "`.")]
+        #[derive(Clone, Debug, Default, PartialEq)]
+        pub struct $name { $($(#[$doc])* pub $field: $type,)* }
+    )* };
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct RxAttr {
-    pub caps: Caps,
-    pub mode: Mode,
-    pub op_flags: OpFlags,
-    pub msg_order: MsgOrder,
-    pub comp_order: CompOrder,
-    pub total_buffered_recv: usize,
-    pub size: usize,
-    pub iov_limit: usize,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct EpAttr {
-    pub ep_type: u32,
-    pub protocol: u32,
-    pub protocol_version: u32,
-    pub max_msg_size: usize,
-    pub msg_prefix_size: usize,
-    pub max_order_raw_size: usize,
-    pub max_order_war_size: usize,
-    pub max_order_waw_size: usize,
-    pub mem_tag_format: u64,
-    pub tx_ctx_cnt: usize,
-    pub rx_ctx_cnt: usize,
-    /// Not the length of `auth_key`: it may be `FI_AV_AUTH_KEY`, or be set without a key.
-    pub auth_key_size: usize,
-    pub auth_key: Option<Secret>,
-    /// A `fid_xpu_ctx` as a number, which the library does not use; 0 is none.
-    pub xpu_ctx: usize,
-    pub max_tx_wr_size: usize,
-    pub max_rx_wr_size: usize,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct DomainAttr {
-    /// An open `fid_domain` as a number; 0 is none.
-    pub domain: usize,
-    pub name: Option<CString>,
-    pub threading: u32,
-    /// Set in results for programs of the 1.x headers; ignored in hints.
-    pub control_progress: u32,
-    pub progress: u32,
-    pub resource_mgmt: u32,
-    pub av_type: u32,
-    pub mr_mode: MrMode,
-    pub mr_key_size: usize,
-    pub cq_data_size: usize,
-    pub cq_cnt: usize,
-    pub ep_cnt: usize,
-    pub tx_ctx_cnt: usize,
-    pub rx_ctx_cnt: usize,
-    pub max_ep_tx_ctx: usize,
-    pub max_ep_rx_ctx: usize,
-    pub max_ep_stx_ctx: usize,
-    pub max_ep_srx_ctx: usize,
-    pub cntr_cnt: usize,
-    pub mr_iov_limit: usize,
-    pub caps: Caps,
-    pub mode: Mode,
-    pub auth_key_size: usize,
-    pub auth_key: Option<Secret>,
-    pub max_err_data: usize,
-    pub mr_cnt: usize,
-    pub tclass: u32,
-    pub max_ep_auth_key: usize,
-    pub max_group_id: u32,
-    pub max_cntr_value: u64,
-    pub max_err_cntr_value: u64,
-    pub max_xpu_ctx_cnt: usize,
-}
-
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct FabricAttr {
-    /// An open `fid_fabric` as a number; 0 is none.
-    pub fabric: usize,
-    pub name: Option<CString>,
-    pub prov_name: Option<CString>,
-    pub prov_version: u32,
-    pub api_version: u32,
-}
+each_attr!(structs);
 
 impl From<Hints> for Info {
     fn from(hints: Hints) -> Info {

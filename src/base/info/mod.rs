@@ -12,6 +12,7 @@ mod check;
 mod check_context;
 mod check_domain;
 mod check_ep;
+pub(crate) mod fields;
 mod fill;
 pub mod ip;
 mod layout;
@@ -20,6 +21,7 @@ pub mod local;
 #[cfg(any(test, feature = "testing"))]
 pub mod machine;
 mod made;
+mod member;
 mod mr;
 mod nic;
 mod prototype;

@@ -2,13 +2,12 @@
 //! Converts a caller's `fi_info` from C to Rust. Trusted with the caller's pointers; only the bytes of each struct
 //! that the caller's headers have are read.
 
-use core::ffi::{CStr, c_char};
 use core::mem::MaybeUninit;
 use core::slice;
 
-use super::layout::LONGEST;
+use super::member::check_length;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, RxAttr, TxAttr};
-use crate::{Caps, CompOrder, Error, Mode, MrMode, MsgOrder, OpFlags, Result, Secret};
+use crate::{Caps, Error, Mode, Result};
 
 /// A C struct of numbers and pointers.
 ///
@@ -54,6 +53,19 @@ pub unsafe fn grown<T: Plain>(ptr: *const T, size: usize) -> Option<T> {
     Some(unsafe { value.assume_init() })
 }
 
+/// Reads an attribute of which the caller has the first `size` bytes; `None` for null.
+///
+/// # Safety
+/// As [`grown`].
+unsafe fn part<T: Plain, U>(
+    ptr: *const T,
+    size: usize,
+    read: impl FnOnce(&T) -> Result<U>,
+) -> Result<Option<U>> {
+    // SAFETY: passed on from the caller.
+    unsafe { grown(ptr, size) }.as_ref().map(read).transpose()
+}
+
 impl Hints {
     /// Reads hints written by a program with headers of `layout`.
     ///
@@ -73,15 +85,15 @@ impl Hints {
                 src_addr: bytes(info.src_addr.cast(), info.src_addrlen)?,
                 dest_addr: bytes(info.dest_addr.cast(), info.dest_addrlen)?,
                 handle: info.handle.addr(),
-                tx: grown(info.tx_attr, layout.tx).map(TxAttr::from),
-                rx: grown(info.rx_attr, layout.rx).map(RxAttr::from),
-                ep: grown(info.ep_attr, layout.ep)
-                    .map(|attr| ep_attr(&attr))
-                    .transpose()?,
-                domain: grown(info.domain_attr, layout.domain)
-                    .map(|attr| domain_attr(&attr))
-                    .transpose()?,
-                fabric: grown(info.fabric_attr, layout.fabric).map(|attr| fabric_attr(&attr)),
+                tx: part(info.tx_attr, layout.tx, |attr| TxAttr::of_raw(attr))?,
+                rx: part(info.rx_attr, layout.rx, |attr| RxAttr::of_raw(attr))?,
+                ep: part(info.ep_attr, layout.ep, |attr| EpAttr::of_raw(attr))?,
+                domain: part(info.domain_attr, layout.domain, |attr| {
+                    DomainAttr::of_raw(attr)
+                })?,
+                fabric: part(info.fabric_attr, layout.fabric, |attr| {
+                    FabricAttr::of_raw(attr)
+                })?,
             })
         }
     }
@@ -102,8 +114,8 @@ impl TxAttr {
     /// # Safety
     /// `ptr` is null or a `fi_tx_attr` of headers of `layout`.
     pub unsafe fn read(ptr: *const abi::fi_tx_attr, layout: Layout) -> Option<TxAttr> {
-        // SAFETY: passed on from the caller.
-        unsafe { grown(ptr, layout.tx) }.map(TxAttr::from)
+        // SAFETY: passed on from the caller; the struct points to nothing.
+        unsafe { TxAttr::of_raw(&grown(ptr, layout.tx)?) }.ok()
     }
 }
 
@@ -111,8 +123,8 @@ impl RxAttr {
     /// # Safety
     /// `ptr` is null or a `fi_rx_attr` of headers of `layout`.
     pub unsafe fn read(ptr: *const abi::fi_rx_attr, layout: Layout) -> Option<RxAttr> {
-        // SAFETY: passed on from the caller.
-        unsafe { grown(ptr, layout.rx) }.map(RxAttr::from)
+        // SAFETY: passed on from the caller; the struct points to nothing.
+        unsafe { RxAttr::of_raw(&grown(ptr, layout.rx)?) }.ok()
     }
 }
 
@@ -121,119 +133,7 @@ impl FabricAttr {
     /// `ptr` is null or a `fi_fabric_attr` whose strings are null or terminated.
     pub unsafe fn read(ptr: *const abi::fi_fabric_attr) -> Option<FabricAttr> {
         // SAFETY: passed on from the caller.
-        unsafe { grown(ptr, Layout::CURRENT.fabric).map(|attr| fabric_attr(&attr)) }
-    }
-}
-
-impl From<abi::fi_tx_attr> for TxAttr {
-    fn from(attr: abi::fi_tx_attr) -> TxAttr {
-        TxAttr {
-            caps: Caps::from_bits_retain(attr.caps),
-            mode: Mode::from_bits_retain(attr.mode),
-            op_flags: OpFlags::from_bits_retain(attr.op_flags),
-            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
-            comp_order: CompOrder::from_bits_retain(attr.comp_order),
-            inject_size: attr.inject_size,
-            size: attr.size,
-            iov_limit: attr.iov_limit,
-            rma_iov_limit: attr.rma_iov_limit,
-            tclass: attr.tclass,
-        }
-    }
-}
-
-impl From<abi::fi_rx_attr> for RxAttr {
-    fn from(attr: abi::fi_rx_attr) -> RxAttr {
-        RxAttr {
-            caps: Caps::from_bits_retain(attr.caps),
-            mode: Mode::from_bits_retain(attr.mode),
-            op_flags: OpFlags::from_bits_retain(attr.op_flags),
-            msg_order: MsgOrder::from_bits_retain(attr.msg_order),
-            comp_order: CompOrder::from_bits_retain(attr.comp_order),
-            total_buffered_recv: attr.total_buffered_recv,
-            size: attr.size,
-            iov_limit: attr.iov_limit,
-        }
-    }
-}
-
-/// # Safety
-/// The key is null or readable for the length beside it.
-unsafe fn ep_attr(attr: &abi::fi_ep_attr) -> Result<EpAttr> {
-    Ok(EpAttr {
-        ep_type: attr.r#type.0,
-        protocol: attr.protocol,
-        protocol_version: attr.protocol_version,
-        max_msg_size: attr.max_msg_size,
-        msg_prefix_size: attr.msg_prefix_size,
-        max_order_raw_size: attr.max_order_raw_size,
-        max_order_war_size: attr.max_order_war_size,
-        max_order_waw_size: attr.max_order_waw_size,
-        mem_tag_format: attr.mem_tag_format,
-        tx_ctx_cnt: attr.tx_ctx_cnt,
-        rx_ctx_cnt: attr.rx_ctx_cnt,
-        auth_key_size: attr.auth_key_size,
-        // SAFETY: passed on from the caller.
-        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) }?,
-        xpu_ctx: attr.xpu_ctx.expose_provenance(),
-        max_tx_wr_size: attr.max_tx_wr_size,
-        max_rx_wr_size: attr.max_rx_wr_size,
-    })
-}
-
-/// # Safety
-/// The name is null or terminated, the key null or readable for the length beside it.
-unsafe fn domain_attr(attr: &abi::fi_domain_attr) -> Result<DomainAttr> {
-    Ok(DomainAttr {
-        domain: attr.domain.addr(),
-        // SAFETY: passed on from the caller.
-        name: unsafe { string(attr.name) },
-        threading: attr.threading.0,
-        control_progress: attr.control_progress.0,
-        // SAFETY: both members of the union are the same integer type.
-        progress: unsafe { attr.anonymous.progress.0 },
-        resource_mgmt: attr.resource_mgmt.0,
-        av_type: attr.av_type.0,
-        mr_mode: MrMode::from_bits_retain(attr.mr_mode),
-        mr_key_size: attr.mr_key_size,
-        cq_data_size: attr.cq_data_size,
-        cq_cnt: attr.cq_cnt,
-        ep_cnt: attr.ep_cnt,
-        tx_ctx_cnt: attr.tx_ctx_cnt,
-        rx_ctx_cnt: attr.rx_ctx_cnt,
-        max_ep_tx_ctx: attr.max_ep_tx_ctx,
-        max_ep_rx_ctx: attr.max_ep_rx_ctx,
-        max_ep_stx_ctx: attr.max_ep_stx_ctx,
-        max_ep_srx_ctx: attr.max_ep_srx_ctx,
-        cntr_cnt: attr.cntr_cnt,
-        mr_iov_limit: attr.mr_iov_limit,
-        caps: Caps::from_bits_retain(attr.caps),
-        mode: Mode::from_bits_retain(attr.mode),
-        auth_key_size: attr.auth_key_size,
-        // SAFETY: passed on from the caller.
-        auth_key: unsafe { key(attr.auth_key, attr.auth_key_size) }?,
-        max_err_data: attr.max_err_data,
-        mr_cnt: attr.mr_cnt,
-        tclass: attr.tclass,
-        max_ep_auth_key: attr.max_ep_auth_key,
-        max_group_id: attr.max_group_id,
-        max_cntr_value: attr.max_cntr_value,
-        max_err_cntr_value: attr.max_err_cntr_value,
-        max_xpu_ctx_cnt: attr.max_xpu_ctx_cnt,
-    })
-}
-
-/// # Safety
-/// The strings are null or terminated.
-unsafe fn fabric_attr(attr: &abi::fi_fabric_attr) -> FabricAttr {
-    FabricAttr {
-        fabric: attr.fabric.addr(),
-        // SAFETY: passed on from the caller.
-        name: unsafe { string(attr.name) },
-        // SAFETY: passed on from the caller.
-        prov_name: unsafe { string(attr.prov_name) },
-        prov_version: attr.prov_version,
-        api_version: attr.api_version,
+        unsafe { FabricAttr::of_raw(&grown(ptr, Layout::CURRENT.fabric)?) }.ok()
     }
 }
 
@@ -243,36 +143,7 @@ unsafe fn bytes(ptr: *const u8, len: usize) -> Result<Option<Vec<u8>>> {
     if ptr.is_null() {
         return Ok(None);
     }
-    is_length(len)?;
+    check_length(len)?;
     // SAFETY: passed on from the caller.
     Ok(Some(unsafe { slice::from_raw_parts(ptr, len) }.to_vec()))
-}
-
-/// # Safety
-/// As [`bytes`], except that `len` may be `FI_AV_AUTH_KEY`, which means that the keys are in the address vector.
-unsafe fn key(ptr: *const u8, len: usize) -> Result<Option<Secret>> {
-    if ptr.is_null() || len == abi::FI_AV_AUTH_KEY {
-        return Ok(None);
-    }
-    is_length(len)?;
-    // SAFETY: passed on from the caller.
-    Ok(Some(unsafe { slice::from_raw_parts(ptr, len) }.into()))
-}
-
-/// Refuses lengths that no address or key has: a field that was never set, or an entry of a faulty plug-in.
-fn is_length(len: usize) -> Result<()> {
-    match len <= LONGEST {
-        true => Ok(()),
-        false => Err(Error::INVAL),
-    }
-}
-
-/// # Safety
-/// `ptr` is null or a terminated string.
-unsafe fn string(ptr: *const c_char) -> Option<std::ffi::CString> {
-    if ptr.is_null() {
-        return None;
-    }
-    // SAFETY: passed on from the caller.
-    Some(unsafe { CStr::from_ptr(ptr) }.to_owned())
 }

@@ -3,10 +3,10 @@
 //! programs free and replace pieces themselves (fi_getinfo(3), fi_freeinfo). Trusted with the pointers it has just
 //! made.
 
-use core::ffi::CStr;
 use core::ptr::{self, null_mut};
 
 use super::made::Given;
+use super::member::bytes;
 use super::read::Plain;
 use super::release::release;
 use super::{DomainAttr, EpAttr, FabricAttr, Hints, Info, Layout, Nic, RxAttr, TxAttr};
@@ -82,7 +82,8 @@ impl TxAttr {
     pub unsafe fn store(&self, out: *mut abi::fi_tx_attr, layout: Layout) {
         // SAFETY: all bytes zero are a value (`Plain`).
         let mut raw = unsafe { core::mem::zeroed() };
-        tx_attr(&mut raw, self);
+        // Nothing is allocated for these members, so nothing fails.
+        let _ = self.store_in(&mut raw);
         // SAFETY: passed on from the caller.
         unsafe { shrunk(&raw, out, layout.tx) }
     }
@@ -96,7 +97,8 @@ impl RxAttr {
     pub unsafe fn store(&self, out: *mut abi::fi_rx_attr, layout: Layout) {
         // SAFETY: all bytes zero are a value (`Plain`).
         let mut raw = unsafe { core::mem::zeroed() };
-        rx_attr(&mut raw, self);
+        // Nothing is allocated for these members, so nothing fails.
+        let _ = self.store_in(&mut raw);
         // SAFETY: passed on from the caller.
         unsafe { shrunk(&raw, out, layout.rx) }
     }
@@ -151,27 +153,19 @@ impl View<'_> {
         info.dest_addrlen = self.dest_addr.map_or(0, <[u8]>::len);
         info.dest_addr = bytes(self.dest_addr)?.cast();
         if let Some(attr) = self.tx {
-            tx_attr(place(&mut info.tx_attr)?, attr);
+            attr.store_in(place(&mut info.tx_attr)?)?;
         }
         if let Some(attr) = self.rx {
-            rx_attr(place(&mut info.rx_attr)?, attr);
+            attr.store_in(place(&mut info.rx_attr)?)?;
         }
         if let Some(attr) = self.ep {
-            let raw = place(&mut info.ep_attr)?;
-            ep_attr(raw, attr);
-            raw.auth_key = bytes(attr.auth_key.as_deref())?;
+            attr.store_in(place(&mut info.ep_attr)?)?;
         }
         if let Some(attr) = self.domain {
-            let raw = place(&mut info.domain_attr)?;
-            domain_attr(raw, attr);
-            raw.name = string(attr.name.as_deref())?;
-            raw.auth_key = bytes(attr.auth_key.as_deref())?;
+            attr.store_in(place(&mut info.domain_attr)?)?;
         }
         if let Some(attr) = self.fabric {
-            let raw = place(&mut info.fabric_attr)?;
-            fabric_attr(raw, attr);
-            raw.name = string(attr.name.as_deref())?;
-            raw.prov_name = string(attr.prov_name.as_deref())?;
+            attr.store_in(place(&mut info.fabric_attr)?)?;
         }
         Ok(entry.finish())
     }
@@ -209,98 +203,4 @@ fn place<T: Plain>(slot: &mut *mut T) -> Result<&mut T> {
     *slot = new_zeroed()?;
     // SAFETY: new, large enough, aligned, and zero is a valid value (`Plain`); the borrow ends with that of `slot`.
     Ok(unsafe { &mut **slot })
-}
-
-fn bytes(value: Option<&[u8]>) -> Result<*mut u8> {
-    match value {
-        None => Ok(null_mut()),
-        Some(value) => Ok(heap::copy(value).ok_or(Error::NOMEM)?.as_ptr().cast()),
-    }
-}
-
-fn string(value: Option<&CStr>) -> Result<*mut core::ffi::c_char> {
-    bytes(value.map(CStr::to_bytes_with_nul)).map(<*mut u8>::cast)
-}
-
-// Field by field, not struct by struct: the padding stays zero.
-
-fn tx_attr(raw: &mut abi::fi_tx_attr, attr: &TxAttr) {
-    raw.caps = attr.caps.bits();
-    raw.mode = attr.mode.bits();
-    raw.op_flags = attr.op_flags.bits();
-    raw.msg_order = attr.msg_order.bits();
-    raw.comp_order = attr.comp_order.bits();
-    raw.inject_size = attr.inject_size;
-    raw.size = attr.size;
-    raw.iov_limit = attr.iov_limit;
-    raw.rma_iov_limit = attr.rma_iov_limit;
-    raw.tclass = attr.tclass;
-}
-
-fn rx_attr(raw: &mut abi::fi_rx_attr, attr: &RxAttr) {
-    raw.caps = attr.caps.bits();
-    raw.mode = attr.mode.bits();
-    raw.op_flags = attr.op_flags.bits();
-    raw.msg_order = attr.msg_order.bits();
-    raw.comp_order = attr.comp_order.bits();
-    raw.total_buffered_recv = attr.total_buffered_recv;
-    raw.size = attr.size;
-    raw.iov_limit = attr.iov_limit;
-}
-
-fn ep_attr(raw: &mut abi::fi_ep_attr, attr: &EpAttr) {
-    raw.r#type = abi::fi_ep_type(attr.ep_type);
-    raw.protocol = attr.protocol;
-    raw.protocol_version = attr.protocol_version;
-    raw.max_msg_size = attr.max_msg_size;
-    raw.msg_prefix_size = attr.msg_prefix_size;
-    raw.max_order_raw_size = attr.max_order_raw_size;
-    raw.max_order_war_size = attr.max_order_war_size;
-    raw.max_order_waw_size = attr.max_order_waw_size;
-    raw.mem_tag_format = attr.mem_tag_format;
-    raw.tx_ctx_cnt = attr.tx_ctx_cnt;
-    raw.rx_ctx_cnt = attr.rx_ctx_cnt;
-    raw.auth_key_size = attr.auth_key_size;
-    raw.xpu_ctx = ptr::with_exposed_provenance_mut(attr.xpu_ctx);
-    raw.max_tx_wr_size = attr.max_tx_wr_size;
-    raw.max_rx_wr_size = attr.max_rx_wr_size;
-}
-
-fn domain_attr(raw: &mut abi::fi_domain_attr, attr: &DomainAttr) {
-    raw.domain = ptr::with_exposed_provenance_mut(attr.domain);
-    raw.threading = abi::fi_threading(attr.threading);
-    raw.control_progress = abi::fi_progress(attr.control_progress);
-    raw.anonymous.progress = abi::fi_progress(attr.progress);
-    raw.resource_mgmt = abi::fi_resource_mgmt(attr.resource_mgmt);
-    raw.av_type = abi::fi_av_type(attr.av_type);
-    raw.mr_mode = attr.mr_mode.bits();
-    raw.mr_key_size = attr.mr_key_size;
-    raw.cq_data_size = attr.cq_data_size;
-    raw.cq_cnt = attr.cq_cnt;
-    raw.ep_cnt = attr.ep_cnt;
-    raw.tx_ctx_cnt = attr.tx_ctx_cnt;
-    raw.rx_ctx_cnt = attr.rx_ctx_cnt;
-    raw.max_ep_tx_ctx = attr.max_ep_tx_ctx;
-    raw.max_ep_rx_ctx = attr.max_ep_rx_ctx;
-    raw.max_ep_stx_ctx = attr.max_ep_stx_ctx;
-    raw.max_ep_srx_ctx = attr.max_ep_srx_ctx;
-    raw.cntr_cnt = attr.cntr_cnt;
-    raw.mr_iov_limit = attr.mr_iov_limit;
-    raw.caps = attr.caps.bits();
-    raw.mode = attr.mode.bits();
-    raw.auth_key_size = attr.auth_key_size;
-    raw.max_err_data = attr.max_err_data;
-    raw.mr_cnt = attr.mr_cnt;
-    raw.tclass = attr.tclass;
-    raw.max_ep_auth_key = attr.max_ep_auth_key;
-    raw.max_group_id = attr.max_group_id;
-    raw.max_cntr_value = attr.max_cntr_value;
-    raw.max_err_cntr_value = attr.max_err_cntr_value;
-    raw.max_xpu_ctx_cnt = attr.max_xpu_ctx_cnt;
-}
-
-fn fabric_attr(raw: &mut abi::fi_fabric_attr, attr: &FabricAttr) {
-    raw.fabric = ptr::with_exposed_provenance_mut(attr.fabric);
-    raw.prov_version = attr.prov_version;
-    raw.api_version = attr.api_version;
 }

@@ -3,145 +3,61 @@
 //!
 //! Trusted with: following the strings in structs from C callers, which are NULL or end with a zero.
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
+use core::fmt::Display;
 
-use super::flags::{self, Headers};
-use super::known::Known;
+use super::flags::{CAPS, Headers, MODE, MR_MODE, MSG_ORDER, OP_FLAGS};
 use super::names::{AV_TYPE, EP_TYPE, PROGRESS, PROTOCOL, RESOURCE_MGMT, THREADING};
 use super::writer::{Pointer, Text};
+use crate::info::fields::each_attr;
 use abi::*;
 
-pub fn tx_attr(text: &mut Text, depth: usize, attr: Option<&fi_tx_attr>) {
-    let Some(attr) = heading(text, depth, "fi_tx_attr", attr) else {
-        return;
-    };
-    let depth = depth + 1;
-    text.list_field(depth, "caps", |text| flags::CAPS.write(text, attr.caps));
-    text.list_field(depth, "mode", |text| flags::MODE.write(text, attr.mode));
-    text.list_field(depth, "op_flags", |text| {
-        flags::OP_FLAGS.write(text, attr.op_flags)
-    });
-    text.list_field(depth, "msg_order", |text| {
-        flags::MSG_ORDER.write(text, attr.msg_order)
-    });
-    text.field(depth, "inject_size", attr.inject_size);
-    text.field(depth, "size", attr.size);
-    text.field(depth, "iov_limit", attr.iov_limit);
-    text.field(depth, "rma_iov_limit", attr.rma_iov_limit);
-    text.field(depth, "tclass", format_args!("{:#x}", attr.tclass));
+macro_rules! texts {
+    ($($name:ident of $raw:ident {
+        $($(#[$doc:meta])* $field:ident: $type:ty = [$($place:tt)+] $(with $len:ident)?,
+            $show:ident $how:tt $label:literal $(since $since:ident)?;)*
+    })*) => { $(
+        /// Writes the struct under a heading. Fields that the caller's headers lack are left out.
+        ///
+        /// # Safety
+        /// The strings in the struct are NULL or end with a zero.
+        #[allow(unused_unsafe, reason = "some of the structs have neither strings nor unions")]
+        pub unsafe fn $raw(text: &mut Text, depth: usize, attr: Option<&abi::$raw>, headers: Headers) {
+            let Some(attr) = heading(text, depth, stringify!($raw), attr) else {
+                return;
+            };
+            let at = depth + 1;
+            // SAFETY: promised by the caller; the members of unions are integers of one type.
+            unsafe { $(
+                if headers >= since!($($since)?) {
+                    show::$show(text, at, $label, attr.$($place)+, show!($how));
+                }
+            )* }
+        }
+    )* };
 }
 
-pub fn rx_attr(text: &mut Text, depth: usize, attr: Option<&fi_rx_attr>) {
-    let Some(attr) = heading(text, depth, "fi_rx_attr", attr) else {
-        return;
+/// The table of names or flags of a row; nothing for a row without one.
+macro_rules! show {
+    (()) => {
+        ()
     };
-    let depth = depth + 1;
-    text.list_field(depth, "caps", |text| flags::CAPS.write(text, attr.caps));
-    text.list_field(depth, "mode", |text| flags::MODE.write(text, attr.mode));
-    text.list_field(depth, "op_flags", |text| {
-        flags::OP_FLAGS.write(text, attr.op_flags)
-    });
-    text.list_field(depth, "msg_order", |text| {
-        flags::MSG_ORDER.write(text, attr.msg_order)
-    });
-    text.field(depth, "size", attr.size);
-    text.field(depth, "iov_limit", attr.iov_limit);
+    (($table:ident)) => {
+        &$table
+    };
 }
 
-pub fn ep_attr(text: &mut Text, depth: usize, known: &Known<fi_ep_attr>) {
-    let Some(attr) = heading(text, depth, "fi_ep_attr", known.attr.as_ref()) else {
-        return;
+/// The oldest headers that have a field.
+macro_rules! since {
+    () => {
+        Headers::Before27
     };
-    let depth = depth + 1;
-    text.field(depth, "type", EP_TYPE.of(attr.r#type.0));
-    text.field(depth, "protocol", PROTOCOL.of(attr.protocol));
-    text.field(depth, "protocol_version", attr.protocol_version as i32);
-    text.field(depth, "max_msg_size", attr.max_msg_size);
-    text.field(depth, "msg_prefix_size", attr.msg_prefix_size);
-    text.field(depth, "max_order_raw_size", attr.max_order_raw_size);
-    text.field(depth, "max_order_war_size", attr.max_order_war_size);
-    text.field(depth, "max_order_waw_size", attr.max_order_waw_size);
-    text.field(
-        depth,
-        "mem_tag_format",
-        format_args!("{:#018x}", attr.mem_tag_format),
-    );
-    context_count(text, depth, "tx_ctx_cnt", attr.tx_ctx_cnt);
-    context_count(text, depth, "rx_ctx_cnt", attr.rx_ctx_cnt);
-    text.field(depth, "auth_key_size", attr.auth_key_size);
-    if known.headers >= Headers::V27 {
-        text.field(depth, "xpu_ctx", Pointer::new(attr.xpu_ctx));
-    }
-    if known.headers >= Headers::V28 {
-        text.field(depth, "max_tx_wr_size", attr.max_tx_wr_size);
-        text.field(depth, "max_rx_wr_size", attr.max_rx_wr_size);
-    }
+    ($since:ident) => {
+        Headers::$since
+    };
 }
 
-/// # Safety
-/// The strings in the struct are NULL or end with a zero.
-pub unsafe fn domain_attr(text: &mut Text, depth: usize, known: &Known<fi_domain_attr>) {
-    let Some(attr) = heading(text, depth, "fi_domain_attr", known.attr.as_ref()) else {
-        return;
-    };
-    let depth = depth + 1;
-    text.field(depth, "domain", Pointer::new(attr.domain));
-    // SAFETY: this function's caller promises it.
-    text.c_field(depth, "name", unsafe { string(attr.name) });
-    text.field(depth, "threading", THREADING.of(attr.threading.0));
-    // SAFETY: both members of the union are the same enumeration, and any number is valid for it.
-    let progress = unsafe { attr.anonymous.progress };
-    text.field(depth, "progress", PROGRESS.of(progress.0));
-    text.field(
-        depth,
-        "resource_mgmt",
-        RESOURCE_MGMT.of(attr.resource_mgmt.0),
-    );
-    text.field(depth, "av_type", AV_TYPE.of(attr.av_type.0));
-    text.list_field(depth, "mr_mode", |text| {
-        flags::MR_MODE.write(text, u64::from(attr.mr_mode as u32))
-    });
-    text.field(depth, "mr_key_size", attr.mr_key_size);
-    text.field(depth, "cq_data_size", attr.cq_data_size);
-    text.field(depth, "cq_cnt", attr.cq_cnt);
-    text.field(depth, "ep_cnt", attr.ep_cnt);
-    text.field(depth, "tx_ctx_cnt", attr.tx_ctx_cnt);
-    text.field(depth, "rx_ctx_cnt", attr.rx_ctx_cnt);
-    text.field(depth, "max_ep_tx_ctx", attr.max_ep_tx_ctx);
-    text.field(depth, "max_ep_rx_ctx", attr.max_ep_rx_ctx);
-    text.field(depth, "max_ep_stx_ctx", attr.max_ep_stx_ctx);
-    text.field(depth, "max_ep_srx_ctx", attr.max_ep_srx_ctx);
-    text.field(depth, "cntr_cnt", attr.cntr_cnt);
-    text.field(depth, "mr_iov_limit", attr.mr_iov_limit);
-    text.list_field(depth, "caps", |text| flags::CAPS.write(text, attr.caps));
-    text.list_field(depth, "mode", |text| flags::MODE.write(text, attr.mode));
-    text.field(depth, "auth_key_size", attr.auth_key_size);
-    text.field(depth, "max_err_data", attr.max_err_data);
-    text.field(depth, "mr_cnt", attr.mr_cnt);
-    text.field(depth, "tclass", format_args!("{:#x}", attr.tclass));
-    text.field(depth, "max_ep_auth_key", attr.max_ep_auth_key);
-    text.field(depth, "max_group_id", attr.max_group_id);
-    text.field(depth, "max_cntr_value", attr.max_cntr_value);
-    text.field(depth, "max_err_cntr_value", attr.max_err_cntr_value);
-    if known.headers >= Headers::V27 {
-        text.field(depth, "max_xpu_ctx_cnt", attr.max_xpu_ctx_cnt);
-    }
-}
-
-/// # Safety
-/// The strings in `attr` are NULL or end with a zero.
-pub unsafe fn fabric_attr(text: &mut Text, depth: usize, attr: Option<&fi_fabric_attr>) {
-    let Some(attr) = heading(text, depth, "fi_fabric_attr", attr) else {
-        return;
-    };
-    let depth = depth + 1;
-    // SAFETY: this function's caller promises it.
-    text.c_field(depth, "name", unsafe { string(attr.name) });
-    // SAFETY: this function's caller promises it.
-    text.c_field(depth, "prov_name", unsafe { string(attr.prov_name) });
-    version(text, depth, "prov_version", attr.prov_version);
-    version(text, depth, "api_version", attr.api_version);
-}
+each_attr!(texts);
 
 /// Returns the bytes of a C string; `None` for NULL.
 ///
@@ -164,19 +80,76 @@ fn heading<'a, T>(text: &mut Text, depth: usize, name: &str, attr: Option<&'a T>
     attr
 }
 
-fn context_count(text: &mut Text, depth: usize, name: &str, count: usize) {
-    if count == FI_SHARED_CONTEXT {
-        text.field(depth, name, "FI_SHARED_CONTEXT");
-    } else {
-        text.field(depth, name, count);
-    }
-}
+/// The forms in which fields are printed.
+mod show {
+    use super::super::flags::Flags;
+    use super::super::names::Names;
+    use super::*;
 
-/// Writes major and minor number, as FI_VERSION packs them.
-fn version(text: &mut Text, depth: usize, name: &str, version: u32) {
-    text.field(
-        depth,
-        name,
-        format_args!("{}.{}", version >> 16, version & 0xffff),
-    );
+    pub fn hidden<T>(_text: &mut Text, _at: usize, _label: &str, _value: T, (): ()) {}
+
+    pub fn number(text: &mut Text, at: usize, label: &str, value: impl Display, (): ()) {
+        text.field(at, label, value);
+    }
+
+    pub fn signed(text: &mut Text, at: usize, label: &str, value: u32, (): ()) {
+        text.field(at, label, value as i32);
+    }
+
+    pub fn hex(text: &mut Text, at: usize, label: &str, value: u32, (): ()) {
+        text.field(at, label, format_args!("{value:#x}"));
+    }
+
+    pub fn long_hex(text: &mut Text, at: usize, label: &str, value: u64, (): ()) {
+        text.field(at, label, format_args!("{value:#018x}"));
+    }
+
+    pub fn contexts(text: &mut Text, at: usize, label: &str, value: usize, (): ()) {
+        match value == FI_SHARED_CONTEXT {
+            true => text.field(at, label, "FI_SHARED_CONTEXT"),
+            false => text.field(at, label, value),
+        }
+    }
+
+    /// Major and minor number, as FI_VERSION packs them.
+    pub fn version(text: &mut Text, at: usize, label: &str, value: u32, (): ()) {
+        let (major, minor) = (value >> 16, value & 0xffff);
+        text.field(at, label, format_args!("{major}.{minor}"));
+    }
+
+    pub fn pointer<T>(text: &mut Text, at: usize, label: &str, value: *mut T, (): ()) {
+        text.field(at, label, Pointer::new(value));
+    }
+
+    /// # Safety
+    /// The string is NULL or ends with a zero.
+    pub unsafe fn string(text: &mut Text, at: usize, label: &str, value: *mut c_char, (): ()) {
+        // SAFETY: promised by the caller.
+        text.c_field(at, label, unsafe { super::string(value) });
+    }
+
+    pub fn named(text: &mut Text, at: usize, label: &str, value: u32, names: &Names) {
+        text.field(at, label, names.of(value));
+    }
+
+    pub fn flags<T: Bits>(text: &mut Text, at: usize, label: &str, value: T, flags: &Flags) {
+        text.list_field(at, label, |text| flags.write(text, value.bits()));
+    }
+
+    /// The bits of a set of flags.
+    pub trait Bits {
+        fn bits(self) -> u64;
+    }
+
+    impl Bits for u64 {
+        fn bits(self) -> u64 {
+            self
+        }
+    }
+
+    impl Bits for c_int {
+        fn bits(self) -> u64 {
+            u64::from(self as u32)
+        }
+    }
 }

@@ -8,7 +8,7 @@ use core::mem::offset_of;
 use core::slice;
 
 use super::address::straddr;
-use super::attr::{domain_attr, ep_attr, fabric_attr, rx_attr, tx_attr};
+use super::attr;
 use super::flags;
 use super::known;
 use super::names::ADDR_FORMAT;
@@ -44,12 +44,14 @@ pub unsafe fn info(text: &mut Text, info: &fi_info) {
         // Only the address of the handle: an endpoint made from a connection request consumes the handle, and programs
         // print the info after that.
         text.field(1, "handle", Pointer::new(info.handle));
-        tx_attr(text, 1, info.tx_attr.as_ref());
-        rx_attr(text, 1, info.rx_attr.as_ref());
         let headers = flags::CAPS.headers(info.caps);
-        ep_attr(text, 1, &known::ep(info.ep_attr, headers));
-        domain_attr(text, 1, &known::domain(info.domain_attr, headers));
-        fabric_attr(text, 1, info.fabric_attr.as_ref());
+        attr::fi_tx_attr(text, 1, info.tx_attr.as_ref(), headers);
+        attr::fi_rx_attr(text, 1, info.rx_attr.as_ref(), headers);
+        let ep = known::ep(info.ep_attr, headers);
+        attr::fi_ep_attr(text, 1, ep.attr.as_ref(), ep.headers);
+        let domain = known::domain(info.domain_attr, headers);
+        attr::fi_domain_attr(text, 1, domain.attr.as_ref(), domain.headers);
+        attr::fi_fabric_attr(text, 1, info.fabric_attr.as_ref(), headers);
         object(text, 1, "nic", info.nic.cast());
     }
 }

@@ -64,12 +64,22 @@ unsafe fn structure(text: &mut Text, kind: fi_type, data: *const c_void) -> bool
     unsafe {
         match kind {
             FI_TYPE_INFO => info::info(text, &*data.cast()),
-            FI_TYPE_TX_ATTR => attr::tx_attr(text, 0, data.cast::<fi_tx_attr>().as_ref()),
-            FI_TYPE_RX_ATTR => attr::rx_attr(text, 0, data.cast::<fi_rx_attr>().as_ref()),
-            FI_TYPE_EP_ATTR => attr::ep_attr(text, 0, &known::ep(data.cast(), oldest)),
-            FI_TYPE_DOMAIN_ATTR => attr::domain_attr(text, 0, &known::domain(data.cast(), oldest)),
+            FI_TYPE_TX_ATTR => {
+                attr::fi_tx_attr(text, 0, data.cast::<fi_tx_attr>().as_ref(), oldest)
+            }
+            FI_TYPE_RX_ATTR => {
+                attr::fi_rx_attr(text, 0, data.cast::<fi_rx_attr>().as_ref(), oldest)
+            }
+            FI_TYPE_EP_ATTR => {
+                let known = known::ep(data.cast(), oldest);
+                attr::fi_ep_attr(text, 0, known.attr.as_ref(), known.headers);
+            }
+            FI_TYPE_DOMAIN_ATTR => {
+                let known = known::domain(data.cast(), oldest);
+                attr::fi_domain_attr(text, 0, known.attr.as_ref(), known.headers);
+            }
             FI_TYPE_FABRIC_ATTR => {
-                attr::fabric_attr(text, 0, data.cast::<fi_fabric_attr>().as_ref())
+                attr::fi_fabric_attr(text, 0, data.cast::<fi_fabric_attr>().as_ref(), oldest)
             }
             FI_TYPE_FID => info::object(text, 0, "fid", data.cast()),
             FI_TYPE_AV_ATTR => queue::av_attr(text, &*data.cast()),

@@ -103,7 +103,7 @@ for set in $(sets); do
 
     [ "$set" != "$(default_set)" ] || continue
     say "$set: conformance"
-    make -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$build-$set" FABRIC_CFLAGS="-I$include" \
+    make -j 2 -C "$ROOT/ctests/conformance" --no-print-directory BUILD="$build-$set" FABRIC_CFLAGS="-I$include" \
         FABRIC_LIBS="-L$library -lfabric" >"$folder/log" 2>&1 || { tail -n 20 "$folder/log"; fail "the suite does not build"; }
     # For an alpha only its additions and changes are tested; the rest is that of the release before.
     rules=(fi_peer: :entries fi_xpu:)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of one domain, and the loop that polls their sockets for datagrams.
 
+mod parts;
+
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
@@ -8,14 +10,13 @@ use std::sync::Arc;
 
 use super::SOURCE;
 use super::ep::{Ep, Sent};
-use super::group::{self, Group};
 use super::outbox::Outbox;
 use super::payload::Payload;
 use super::rx::{Received, Spare};
 use base::flags::flags;
 use base::info::Info;
 use base::log::{Source, Subsys, log_info, log_warn};
-use base::{Caps, Error, OpFlags, Result};
+use base::{Error, OpFlags, Result};
 use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
@@ -25,11 +26,7 @@ use engine::report::dump;
 use engine::report::gather::attend;
 use engine::srx::Envelope;
 use engine::strangers::fi_addr_of;
-use engine::transport::{
-    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
-    Transport,
-};
-use hmem::Host;
+use engine::transport::{Address, Transport};
 use object::ops::transfer::{OneTx, Tx};
 use sys::event::{BATCH, Ready};
 use sys::fork::Birth;
@@ -175,108 +172,6 @@ impl Domain {
             if let Err(error) = self.reactor.modify(socket.as_raw_fd(), token, on, false) {
                 log_warn!(&SOURCE, Subsys::EpData, "endpoint {id}: epoll: {error}");
             }
-        }
-    }
-}
-
-impl Addressing for Domain {
-    type Addr = Addr;
-    type Format = Format;
-    type Memory = Host;
-}
-
-impl Connects for Domain {}
-impl Contexts for Domain {}
-impl Groups for Domain {}
-impl Atomics for Domain {}
-
-impl Prepares for Domain {}
-
-impl Batches for Domain {
-    #[inline]
-    fn holds_back(&self) -> bool {
-        !self.holding.is_empty()
-    }
-
-    #[inline]
-    fn must_flush(&self) -> bool {
-        self.is_unserved && self.holds_back()
-    }
-
-    #[inline]
-    fn flush(&mut self, _domain: &mut DomainState<Addr>) {
-        if !self.holding.is_empty() && !self.birth.is_here() {
-            self.forget_inherited();
-        }
-        let eps = &mut self.eps;
-        self.holding.retain(|id| {
-            let ep = eps.get_mut(id);
-            ep.is_some_and(|ep| !ep.flush())
-        });
-        self.end_holding();
-    }
-
-    fn held_back(&self) -> Option<&Arc<Held>> {
-        Some(&self.held)
-    }
-
-    fn end_holding(&self) {
-        if !self.holds_back() {
-            self.held.end();
-        }
-    }
-}
-
-impl Drains for Domain {
-    fn close_limit(&self) -> Duration {
-        CLOSE_LIMIT
-    }
-
-    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
-        let is_meant = |id: &usize| ep.is_none_or(|ep| ep == *id);
-        self.birth.is_here() && self.holding.iter().any(is_meant)
-    }
-
-    fn tell_lost(&self, ep: Option<usize>) {
-        for (id, endpoint) in &self.eps {
-            let count = endpoint.outbox.len();
-            if count > 0 && ep.is_none_or(|ep| ep == *id) {
-                log_warn!(
-                    &SOURCE,
-                    Subsys::EpData,
-                    "endpoint {id}: {count} datagrams are lost, the kernel took none of them"
-                );
-            }
-        }
-    }
-}
-
-impl Multicast for Domain {
-    fn join_multicast(
-        &mut self,
-        _domain: &mut DomainState<Addr>,
-        ep: usize,
-        group: &Addr,
-        sides: Caps,
-    ) -> Result<u64> {
-        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
-        let address = group::address(self.joined);
-        self.joined += 1;
-        if let Some(socket) = endpoint.join(address, group, sides)? {
-            // If the endpoint is paused, none of its sockets is watched.
-            let is_watched = !self.paused.contains(&ep);
-            let token = Token::new(SOCKET, ep);
-            self.reactor
-                .add(socket.as_raw_fd(), token, is_watched, false)?;
-        }
-        Ok(address)
-    }
-
-    fn leave_multicast(&mut self, _domain: &mut DomainState<Addr>, ep: usize, group: u64) {
-        let endpoint = self.eps.get_mut(&ep);
-        let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
-        if let Some(socket) = left.as_ref().and_then(Group::socket) {
-            self.reactor.remove(socket.as_raw_fd());
         }
     }
 }

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The optional parts of a transport that rxd has: batches, atomic operations, drains.
+
+use core::time::Duration;
+
+use super::super::info::ATOMIC_SIZE;
+use super::{Rxd, State};
+use abi::*;
+use base::{Error, Result};
+use engine::address::ip::{Addr, Format};
+use engine::domain_state::TxOp;
+use engine::transport::*;
+use hmem::Host;
+use object::ops::atomic::{Atomic, Family};
+use object::ops::transfer::What;
+
+impl Addressing for Rxd {
+    type Addr = Addr;
+    type Format = Format;
+    type Memory = Host;
+}
+
+impl Connects for Rxd {}
+impl Contexts for Rxd {}
+impl Groups for Rxd {}
+impl Prepares for Rxd {}
+
+impl Batches for Rxd {
+    fn start_deferred(&mut self, _domain: &mut State, port: usize) {
+        if let Some(endpoint) = self.eps.get(&port) {
+            endpoint.below.start_deferred();
+        }
+    }
+}
+impl Multicast for Rxd {}
+
+impl Atomics for Rxd {
+    const ATOMIC_SIZE: usize = ATOMIC_SIZE;
+
+    /// Peers of other libfabrics do not implement elements of more than eight bytes, small floating-point types and
+    /// FI_DIFF, and crash if they receive such a request.
+    fn most_of(_family: Family, datatype: fi_datatype, op: fi_op) -> usize {
+        match datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 {
+            true => 0,
+            false => ATOMIC_SIZE,
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        domain: &mut State,
+        _port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        let (what, len) = match atomic.family {
+            Family::Base => (What::Atomic, atomic.operands.remaining()),
+            _ => (What::AtomicFetch, atomic.result.remaining()),
+        };
+        let op = TxOp {
+            what,
+            since: self.patience.stamp(),
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
+        };
+        let id = self.admit(domain, ep, atomic.dest, &op)?;
+        let posted = self.with(domain, ep, id, |session, cx| {
+            session.post_atomic(cx, atomic, op)
+        });
+        self.posted(domain);
+        posted.unwrap_or(Err(Error::INVAL))
+    }
+}
+
+impl Drains for Rxd {
+    fn close_limit(&self) -> Duration {
+        self.params.close_timeout
+    }
+
+    fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
+        let mut eps = self
+            .eps
+            .iter()
+            .filter(|(id, _)| ep.is_none_or(|ep| ep == **id));
+        eps.any(|(_, endpoint)| endpoint.owes())
+    }
+
+    fn leave_memory(&mut self, domain: &mut State) {
+        for srx in domain.rx_queues_mut() {
+            drop(srx.drain_posted());
+        }
+        let regions: Vec<_> = domain.mrs.iter().cloned().collect();
+        for region in regions {
+            domain.mrs.close(&region);
+        }
+        let eps = self.eps.values_mut();
+        eps.for_each(|endpoint| endpoint.port.leave_memory());
+    }
+
+    fn tell_lost(&self, ep: Option<usize>) {
+        let eps = self
+            .eps
+            .iter()
+            .filter(|(id, _)| ep.is_none_or(|ep| ep == **id));
+        eps.for_each(|(_, endpoint)| endpoint.tell_lost(self.params.close_timeout));
+    }
+}

@@ -21,7 +21,7 @@ impl<N: Net> Stream<N> {
     /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
     pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
         let (now, limit) = (self.reactor.now(), self.common.limits.connect);
-        let clock = &mut self.conns[id].clock;
+        let clock = &mut self.peers[id].clock;
         clock.resume(now);
         if error == Error::AGAIN {
             clock.restart(now, limit);
@@ -31,7 +31,7 @@ impl<N: Net> Stream<N> {
         if is_over || !passing {
             return self.give_up(domain, id, error);
         }
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         conn.attempts += 1;
         domain
             .ep(conn.session.ep)
@@ -55,8 +55,11 @@ impl<N: Net> Stream<N> {
 
     /// Ends a connection that could not be established.
     fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let conn = &self.conns[id];
-        let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
+        let conn = &self.peers[id];
+        let local = self
+            .peers
+            .find_ep(conn.session.ep)
+            .map(|ep| ep.local.to_string());
         log_warn!(
             self.common.source,
             Subsys::EpCtrl,
@@ -71,7 +74,7 @@ impl<N: Net> Stream<N> {
 
     /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
     pub fn log_protocol(&self, id: usize) {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         log_debug!(
             self.common.source,
             Subsys::EpCtrl,
@@ -93,7 +96,7 @@ impl<N: Net> Stream<N> {
 
     #[cold]
     pub(super) fn log_end(&self, id: usize, error: Error) {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         log_debug!(
             self.common.source,
             Subsys::EpCtrl,
@@ -106,7 +109,7 @@ impl<N: Net> Stream<N> {
 
     /// Handles a deadline of a connection.
     pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
         let now = self.reactor.now();
@@ -134,7 +137,7 @@ impl<N: Net> Stream<N> {
         // The application may not have polled since the peer's kernel answered.
         N::opening(self, domain, id);
         let now = self.reactor.now();
-        let conn = self.conns.get_mut(id);
+        let conn = self.peers.get_mut(id);
         let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
             return;
         };
@@ -151,7 +154,7 @@ impl<N: Net> Stream<N> {
 
     /// Schedules the next check of an attempt that the kernel is working on.
     pub fn schedule_attempt(&mut self, id: usize) {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         let at = match N::is_on_this_host(conn) {
             true => Some(self.reactor.now() + FULL_QUEUE),
             false => conn.clock.deadline(),

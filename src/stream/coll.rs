@@ -178,7 +178,7 @@ impl<N: Net> Stream<N> {
                         continue;
                     };
                     let header = header_of(&frame, bytes.len() - HEADROOM);
-                    match self.conns[id].session.state {
+                    match self.peers[id].session.state {
                         State::Up => {
                             let (session, mut cx) = self.at(domain, id);
                             session.send_frame(&mut cx, &header, bytes);
@@ -187,7 +187,7 @@ impl<N: Net> Stream<N> {
                             }
                         }
                         _ => {
-                            let frames = self.conns[id].session.coll.get_or_insert_default();
+                            let frames = self.peers[id].session.coll.get_or_insert_default();
                             frames.0.push_back((header, bytes));
                         }
                     }
@@ -195,7 +195,7 @@ impl<N: Net> Stream<N> {
             }
         }
         for id in written {
-            if self.conns.get(id).is_some_and(is_open) {
+            if self.peers.get(id).is_some_and(is_open) {
                 self.with(domain, id, |session, cx| session.flush_conn(cx));
             }
         }
@@ -203,9 +203,9 @@ impl<N: Net> Stream<N> {
 
     /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
     fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
-        let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
+        let known = self.peers.find_ep(ep)?.conn_to(&peer);
         let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         match conn.session.state {
             State::Up if !speaks(conn) => {
                 self.mute(domain, id);
@@ -220,7 +220,7 @@ impl<N: Net> Stream<N> {
                 {
                     self.member_lost(domain, ep, &peer, error);
                 }
-                self.conns.contains(id).then_some(id)
+                self.peers.contains(id).then_some(id)
             }
         }
     }
@@ -228,7 +228,7 @@ impl<N: Net> Stream<N> {
     /// Handles a peer that cannot take part, because it has no extensions or the other byte order.
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         conn.session.coll = None;
         log_warn!(
@@ -241,7 +241,7 @@ impl<N: Net> Stream<N> {
 
     /// Handles a connection to a member that has come up.
     pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
         let Some(frames) = conn.session.coll.take() else {

@@ -53,10 +53,10 @@ impl<N: Net> Stream<N> {
         ep: usize,
         successor: usize,
     ) {
-        for id in self.conns_of(port) {
+        for id in self.peers.ids(|conn| conn.session.ep == port) {
             // The session sends from copies what does not leave now.
             self.last_flush(domain, id, self.reactor.now());
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
             if let Some(shm) = conn.link.shm() {
@@ -71,9 +71,9 @@ impl<N: Net> Stream<N> {
     /// Closes a receive context: from now on nothing is written to its buffers.
     pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
         let own = domain.ep(ep).srx;
-        for id in self.conns_of(port) {
+        for id in self.peers.ids(|conn| conn.session.ep == port) {
             // A frame to one peer may have ended the connection to another.
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
             let rx = &mut conn.session.rx;
@@ -95,13 +95,5 @@ impl<N: Net> Stream<N> {
             }
             self.with(domain, id, |session, cx| session.leave_shared(cx, ep));
         }
-    }
-
-    fn conns_of(&self, port: usize) -> Vec<usize> {
-        let ours = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.session.ep == port);
-        ours.map(|(id, _)| id).collect()
     }
 }

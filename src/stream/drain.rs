@@ -15,7 +15,7 @@ impl<N: Net> Stream<N> {
     /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
     /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
     pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
-        let mut conns = self.conns.iter().map(|(_, conn)| conn);
+        let mut conns = self.peers.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
             ep.is_none_or(|ep| ep == conn.session.ep)
                 && (conn.session.owes() || patient && conn.link.unsent() > 0)
@@ -25,7 +25,7 @@ impl<N: Net> Stream<N> {
     /// Logs which data is given up, and for which peers.
     #[cold]
     pub(super) fn tell_lost(&self, ep: Option<usize>) {
-        let conns = self.conns.iter().map(|(_, conn)| conn);
+        let conns = self.peers.iter().map(|(_, conn)| conn);
         for conn in
             conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
         {
@@ -58,14 +58,14 @@ impl<N: Net> Stream<N> {
             }
             domain.mrs.close(&region);
         }
-        let ids: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        let ids = self.peers.ids(|_| true);
         for id in ids {
-            if !self.conns[id].session.rx.shared().is_empty() {
-                let conn = &self.conns[id];
+            if !self.peers[id].session.rx.shared().is_empty() {
+                let conn = &self.peers[id];
                 conn.session
                     .take_back(&conn.link, self.common.source, |_| true);
             }
-            let conn = &mut self.conns[id];
+            let conn = &mut self.peers[id];
             if let At::Payload(incoming) = &mut conn.session.rx.at
                 && incoming.sink.memory().is_some()
             {
@@ -87,27 +87,27 @@ impl<N: Net> Stream<N> {
     /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         conn.is_wanted = true;
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // The program may do nothing but retry.
         self.progress(domain);
         let now = self.reactor.now();
         let failed = self
-            .eps
-            .get_mut(ep)
+            .peers
+            .find_ep_mut(ep)
             .and_then(|ep| ep.unreachable.take(&peer, now));
         failed.unwrap_or(Error::AGAIN)
     }
 
     /// Keeps the error of a failed connection for which no operation is pending that could report it.
     pub(super) fn note_unreachable(&mut self, id: usize, error: Error) {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         if !conn.is_wanted {
             return;
         }
         let peer = conn.session.peer.clone();
-        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+        if let Some(endpoint) = self.peers.find_ep_mut(conn.session.ep) {
             let (now, limit) = (self.reactor.now(), self.common.limits.connect);
             endpoint.unreachable.insert(peer, error, now, limit);
         }

@@ -10,7 +10,7 @@ use crate::transport::{DomainOf, Stream};
 impl<N: Net> Stream<N> {
     /// The link takes no more for now; epoll or the peer signals when it does.
     pub(super) fn link_is_full(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         if !conn.session.tx.blocked {
             return;
         }
@@ -24,7 +24,7 @@ impl<N: Net> Stream<N> {
     /// Continues after the kernel has room for bytes again.
     pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.with(domain, id, |session, cx| session.unblocked(cx));
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.get(id) else {
             return;
         };
         if !conn.session.tx.blocked {
@@ -36,7 +36,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
-            if let Some(conn) = self.conns.get_mut(id) {
+            if let Some(conn) = self.peers.get_mut(id) {
                 conn.session.tx.dirty = false;
                 let (session, mut cx) = self.at(domain, id);
                 if !session.tx.blocked {
@@ -59,20 +59,20 @@ impl<N: Net> Stream<N> {
     /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
     /// on the list.)
     pub(super) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
+        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| !conn.link.is_shm());
         self.common.dirty.iter().any(over_socket)
     }
 
     /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
     pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
-        if self.conns[id].session.state != State::Up {
+        if self.peers[id].session.state != State::Up {
             return;
         }
-        if self.conns[id].link.is_shm() {
+        if self.peers[id].link.is_shm() {
             return self.last_flush_to_shm(domain, id, until);
         }
         self.with(domain, id, |session, cx| session.flush_conn(cx));
-        while let Some(conn) = self.conns.get(id)
+        while let Some(conn) = self.peers.get(id)
             && conn.session.tx.staged > 0
             && conn
                 .link
@@ -82,7 +82,7 @@ impl<N: Net> Stream<N> {
             self.with(domain, id, |session, cx| session.flush_conn(cx));
             // A connection that is writable but takes nothing is broken.
             if self
-                .conns
+                .peers
                 .get(id)
                 .is_none_or(|conn| conn.session.tx.staged == before)
             {

@@ -47,8 +47,8 @@ impl<N: Net> Connects for Stream<N> {
     }
 
     fn listener(&self, ep: usize) -> Listener {
-        let conn = self.eps.get(ep).and_then(|endpoint| endpoint.conn);
-        let Some(conn) = conn.and_then(|id| self.conns.get(id)) else {
+        let conn = self.peers.find_ep(ep).and_then(|endpoint| endpoint.conn);
+        let Some(conn) = conn.and_then(|id| self.peers.get(id)) else {
             return Listener::Unknown;
         };
         match conn.session.state {

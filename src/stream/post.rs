@@ -2,7 +2,7 @@
 //! Passes the operations that endpoints post to the sessions of their peers.
 
 use crate::conn::Conn;
-use crate::ep::NONE;
+use crate::ep::PeerSlot;
 use crate::net::Net;
 use crate::proto::MAX_CONTEXTS;
 use crate::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
@@ -152,8 +152,7 @@ impl<N: Net> Stream<N> {
         if !enabled || domain.may_post(ep).is_err() {
             return None;
         }
-        let slot = self.eps.get(ep)?.peers.get(dest as usize)?;
-        self.conns.get_mut(slot.conn as usize)
+        self.peers.conn_at(ep, dest)
     }
 
     /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
@@ -165,23 +164,23 @@ impl<N: Net> Stream<N> {
         ep: usize,
         dest: u64,
     ) -> Result<usize> {
-        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
+        let endpoint = self.peers.find_ep(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
-            return match self.conns[id].session.state {
+            return match self.peers[id].session.state {
                 State::Up => Ok(id),
                 State::Down => Err(Error::SHUTDOWN),
                 _ => Err(Error::NOTCONN),
             };
         }
-        let id = match endpoint.peers.get(dest as usize) {
-            Some(slot) if slot.conn != NONE => slot.conn as usize,
-            _ => self.find_peer(domain, ep, dest)?,
+        let id = match endpoint.slot(dest).and_then(PeerSlot::conn) {
+            Some(id) => id,
+            None => self.find_peer(domain, ep, dest)?,
         };
-        if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
+        if self.peers[id].session.state == State::Idle && !self.peers[id].clock.is_started() {
             N::begin_connect(self, domain, id)?;
             // An attempt that fails at once also removes the connection.
-            if !self.conns.contains(id) {
+            if !self.peers.contains(id) {
                 return Err(Error::CONNREFUSED);
             }
         }
@@ -191,7 +190,7 @@ impl<N: Net> Stream<N> {
     /// Refuses an operation that would report no result while the peer is not connected, unless the progress thread
     /// drives the connection.
     fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
-        match self.conns[id].session.state == State::Up || domain.hears_of(op) {
+        match self.peers[id].session.state == State::Up || domain.hears_of(op) {
             true => Ok(()),
             false => Err(self.refuse_unheard(domain, id)),
         }
@@ -207,11 +206,11 @@ impl<N: Net> Stream<N> {
             true => Some(size_of::<OutFrame>()),
             false => None,
         };
-        let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
+        let most = match self.peers.find_ep(ep).is_some_and(|ep| ep.rdm) {
             true => RENDEZVOUS_LIMIT,
             false => usize::MAX,
         };
-        let conns = self.conns.iter_mut().map(|(_, conn)| conn);
+        let conns = self.peers.iter_mut().map(|(_, conn)| conn);
         let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
         up.fold(most, |least, conn| {
             let told = most.saturating_sub(conn.session.tx.rendezvous.len());
@@ -235,7 +234,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
         for id in std::mem::take(&mut self.common.held) {
             let up = |conn: &Conn<N>| conn.session.state == State::Up;
-            if self.conns.get(id).is_some_and(up) {
+            if self.peers.get(id).is_some_and(up) {
                 self.with(domain, id, |session, cx| session.send_waiting(cx));
             }
         }

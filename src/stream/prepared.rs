@@ -47,7 +47,7 @@ impl<N: Net> Prepares for Stream<N> {
     }
 
     fn generation(&mut self, domain: &mut DomainOf<N>, port: usize, addr: u64) -> Result<u32> {
-        if !self.ep(port)?.rdm {
+        if !self.peers.ep(port)?.rdm {
             return Ok(0);
         }
         let (index, _) = domain.destination(port, addr, MAX_CONTEXTS)?;
@@ -56,18 +56,18 @@ impl<N: Net> Prepares for Stream<N> {
             shared_av::renew(self, domain, av)?;
         }
         domain.av(av).get(index).ok_or(Error::INVAL)?;
-        Ok(self.ep_mut(port)?.peer_slot(index).generation)
+        Ok(self.peers.ep_mut(port)?.slot_mut(index).generation())
     }
 
     fn is_current(&self, domain: &DomainOf<N>, port: usize, addr: u64, generation: u32) -> bool {
-        let Some(endpoint) = self.eps.get(port) else {
+        let Some(endpoint) = self.peers.find_ep(port) else {
             return false;
         };
         let Ok((index, _)) = domain.destination(port, addr, MAX_CONTEXTS) else {
             return false;
         };
-        let slot = endpoint.peers.get(index as usize);
-        !endpoint.rdm || slot.is_some_and(|slot| slot.generation == generation)
+        let slot = endpoint.slot(index);
+        !endpoint.rdm || slot.is_some_and(|slot| slot.generation() == generation)
     }
 
     #[inline(always)]
@@ -81,18 +81,18 @@ impl<N: Net> Prepares for Stream<N> {
         if domain.may_post(ep).is_err() {
             return false;
         }
-        let Some(endpoint) = self.eps.get(ep) else {
+        let Some(endpoint) = self.peers.find_ep(ep) else {
             return false;
         };
-        let id = match endpoint.peers.get(tx.dest as usize) {
-            Some(slot) if slot.generation == route.generation => slot.conn as usize,
+        let id = match endpoint.slot(tx.dest) {
+            Some(slot) if slot.generation() == route.generation => slot.conn_number(),
             None if !endpoint.rdm => match endpoint.conn {
                 Some(id) => id,
                 None => return false,
             },
             _ => return false,
         };
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.get_mut(id) else {
             return false;
         };
         let op = TxOp {

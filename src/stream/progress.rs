@@ -117,10 +117,10 @@ impl<N: Net> Stream<N> {
     fn poll_next(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
         let next = self
-            .conns
+            .peers
             .get(self.last)
             .map_or(self.last, |conn| conn.next);
-        if self.conns.contains(next) && self.read_conn(domain, next) {
+        if self.peers.contains(next) && self.read_conn(domain, next) {
             self.news(next);
         } else if self.is_late() {
             self.ask_epoll(domain);
@@ -149,7 +149,7 @@ impl<N: Net> Stream<N> {
     fn news(&mut self, id: usize) {
         let last = std::mem::replace(&mut self.last, id);
         if last != id
-            && let Some(conn) = self.conns.get_mut(last)
+            && let Some(conn) = self.peers.get_mut(last)
         {
             self.sure = match std::mem::replace(&mut conn.next, id) == id {
                 true => (self.sure + 1).min(SURE),
@@ -210,7 +210,7 @@ impl<N: Net> Stream<N> {
     fn is_awaited(&self, due: Due) -> bool {
         match due {
             Due::Conn(id) => self
-                .conns
+                .peers
                 .get(id)
                 .is_some_and(|conn| match conn.session.state {
                     State::Connecting => true,
@@ -223,14 +223,14 @@ impl<N: Net> Stream<N> {
                 }),
             Due::Handshake(id) => N::shakes_hands(self, id),
             Due::PendingPeer(id) => self.pending_peers.contains(id),
-            Due::Listener(ep) => self.eps.get(ep).is_some(),
+            Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits => true,
         }
     }
 
     #[inline]
     fn note(&mut self, domain: &DomainOf<N>, id: usize, any: bool) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         if any {
             conn.misses = 0;
             conn.hits = conn.hits.wrapping_add(1);
@@ -248,7 +248,7 @@ impl<N: Net> Stream<N> {
     /// Leaves a connection to epoll.
     #[cold]
     pub(super) fn demote(&mut self, id: usize) {
-        self.conns[id].hot = false;
+        self.peers[id].hot = false;
         self.hot.retain(|&hot| hot != id);
         self.watch_again(id);
     }
@@ -256,7 +256,7 @@ impl<N: Net> Stream<N> {
     /// Takes a connection that is read directly out of the epoll set.
     #[cold]
     fn detach(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         // Epoll has to report when the kernel has room again.
         if let (false, Some(socket)) = (conn.watch.write, conn.link.socket()) {
             self.reactor.remove(socket.as_raw_fd());
@@ -272,7 +272,7 @@ impl<N: Net> Stream<N> {
     }
 
     fn watch_again(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         conn.hits = 0;
         if !conn.watch.added {
             let Watch { read, write, .. } = conn.watch;
@@ -296,7 +296,7 @@ impl<N: Net> Stream<N> {
             match token.kind() {
                 Token::TIMER => self.timer_due(domain),
                 CONN => {
-                    self.wide = match self.conns.get(id) {
+                    self.wide = match self.peers.get(id) {
                         Some(conn) if conn.hot => self.wide.saturating_sub(1),
                         _ if self.hot.is_empty() => 0,
                         _ => WIDE,
@@ -320,7 +320,7 @@ impl<N: Net> Stream<N> {
     }
 
     fn conn_ready(&mut self, domain: &mut DomainOf<N>, id: usize, event: &Ready) {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.get(id) else {
             return;
         };
         match conn.session.state {
@@ -331,12 +331,12 @@ impl<N: Net> Stream<N> {
             }
             State::Up if event.ended && !conn.watch.read => self.ended_unread(domain, id),
             State::Up => {
-                if event.readable && self.read_conn(domain, id) && self.conns.contains(id) {
+                if event.readable && self.read_conn(domain, id) && self.peers.contains(id) {
                     self.news(id);
                     self.promote(id);
                 }
                 let blocked = |conn: &Conn<N>| conn.session.tx.blocked;
-                if event.writable && self.conns.get(id).is_some_and(blocked) {
+                if event.writable && self.peers.get(id).is_some_and(blocked) {
                     self.unblocked(domain, id);
                 }
             }
@@ -349,7 +349,7 @@ impl<N: Net> Stream<N> {
 
     /// Reads the connection directly for a while, after an event. The one that was quiet the longest makes room for it.
     pub fn promote(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         if conn.link.is_shm() {
             return self.promote_shm(id);
         }
@@ -361,7 +361,7 @@ impl<N: Net> Stream<N> {
         conn.hot = true;
         self.hot.push(id);
         if self.hot.len() > HOT {
-            let quietest = (0..self.hot.len()).max_by_key(|&i| self.conns[self.hot[i]].misses);
+            let quietest = (0..self.hot.len()).max_by_key(|&i| self.peers[self.hot[i]].misses);
             if let Some(i) = quietest {
                 self.demote(self.hot[i]);
             }
@@ -370,20 +370,20 @@ impl<N: Net> Stream<N> {
 
     /// Stops reading from the connection until reading is requested again.
     pub(super) fn pause_read(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         if conn.link.is_shm() {
             return self.polled.retain(|&other| other != id);
         }
         if std::mem::take(&mut conn.hot) {
             self.hot.retain(|&hot| hot != id);
         }
-        let write = self.conns[id].watch.write;
+        let write = self.peers[id].watch.write;
         self.rewatch(id, false, write);
     }
 
     /// Sets the events that epoll watches for.
     pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let Some(socket) = conn.link.socket() else {
             return;
         };
@@ -427,7 +427,7 @@ impl<N: Net> Stream<N> {
                 Due::Peers => N::check_peers(self, domain),
                 Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
-                    let listener = self.eps.get(ep).and_then(|ep| ep.listener.as_ref());
+                    let listener = self.peers.find_ep(ep).and_then(|ep| ep.listener.as_ref());
                     // A descriptor that is already in the set stays.
                     for shm_listener in listener.into_iter().chain(N::shm_listener(self, ep)) {
                         let fd = shm_listener.as_raw_fd();

@@ -22,14 +22,10 @@ impl<N: Net> Stream<N> {
         if Arc::strong_count(region) == 1 {
             return;
         }
-        let conns = self.conns.iter();
-        let accessing: Vec<usize> = conns
-            .filter(|(_, conn)| conn.session.accesses(region))
-            .map(|(id, _)| id)
-            .collect();
+        let accessing = self.peers.ids(|conn| conn.session.accesses(region));
         for id in accessing {
             // The loss of one peer may have ended the connection to another.
-            if self.conns.contains(id) {
+            if self.peers.contains(id) {
                 const CLOSED: Fault = Fault::Rule("a memory region was closed under its access");
                 self.fault(domain, id, &CLOSED);
             }
@@ -64,9 +60,9 @@ impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
         let until = self.reactor.now() + CLOSE_TIMEOUT;
-        let polled: Vec<usize> = self.conns.iter().map(|(id, _)| id).collect();
+        let polled = self.peers.ids(|_| true);
         for id in polled {
-            while let Some(shm) = self.conns.get(id).and_then(|conn| conn.link.shm())
+            while let Some(shm) = self.peers.get(id).and_then(|conn| conn.link.shm())
                 && shm.is_using(at)
                 && shm.is_alive()
             {

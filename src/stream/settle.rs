@@ -16,7 +16,7 @@ impl<N: Net> Stream<N> {
         domain: &'a mut DomainOf<N>,
         id: usize,
     ) -> (&'a mut Session<N::Addr>, Cx<'a, N::Addr>) {
-        let Conn { session, link, .. } = &mut self.conns[id];
+        let Conn { session, link, .. } = &mut self.peers[id];
         let cx = Cx {
             id,
             domain,
@@ -56,18 +56,18 @@ impl<N: Net> Stream<N> {
                 Todo::WatchWaits => self.arm_waits(),
                 Todo::Collectives(ep) => self.collectives_moved(domain, ep),
                 // The loss of one peer may have ended the session of another.
-                _ if !self.conns.contains(id) => {}
+                _ if !self.peers.contains(id) => {}
                 Todo::Blocked => self.link_is_full(id),
                 Todo::PauseRead => self.pause_read(id),
                 Todo::ResumeRead => {
-                    if !self.conns[id].session.rx.at.waits() {
-                        self.rewatch(id, true, self.conns[id].watch.write);
+                    if !self.peers[id].session.rx.at.waits() {
+                        self.rewatch(id, true, self.peers[id].watch.write);
                         self.promote(id);
                     }
                 }
                 Todo::Poll => self.promote_shm(id),
                 Todo::End => {
-                    if let Some(ending) = self.conns[id].session.ending.take() {
+                    if let Some(ending) = self.peers[id].session.ending.take() {
                         self.end_session(domain, id, *ending);
                     }
                 }

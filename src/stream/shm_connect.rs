@@ -315,7 +315,7 @@ impl<N: Net> Stream<N> {
 
     /// Makes the socket beside the memory the connection's doorbell.
     pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         self.reactor
             .add(socket.as_raw_fd(), conn_token(id), true, false)?;
         conn.link = Link::Socket(socket);

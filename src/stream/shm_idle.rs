@@ -24,7 +24,7 @@ impl<N: Net> Stream<N> {
     /// Starts to poll the peer.
     pub(super) fn begin_polling(&mut self, id: usize) {
         let poll = self.poll_number();
-        if let Some(shm) = self.conns[id].link.shm_mut() {
+        if let Some(shm) = self.peers[id].link.shm_mut() {
             shm.idle.begin(poll);
         }
     }
@@ -37,7 +37,7 @@ impl<N: Net> Stream<N> {
         let poll = self.poll_number();
         let mut quiet = Vec::new();
         for &id in &self.polled {
-            if let Some(shm) = self.conns[id].link.shm_mut() {
+            if let Some(shm) = self.peers[id].link.shm_mut() {
                 let (_, taken) = shm.moved();
                 shm.idle.update(taken, poll);
                 if shm.idle.is_quiet(poll) {
@@ -60,7 +60,7 @@ impl<N: Net> Stream<N> {
     fn leave_to_doorbells(&mut self, quiet: &[(u32, usize)]) {
         self.expect_sleep();
         for &(_, id) in quiet {
-            let Some(shm) = self.conns[id].link.shm_mut() else {
+            let Some(shm) = self.peers[id].link.shm_mut() else {
                 continue;
             };
             shm.idle.is_left = shm.leave_to_doorbell();
@@ -69,7 +69,7 @@ impl<N: Net> Stream<N> {
                 self.arm_where_asleep(id);
             }
         }
-        let conns = &self.conns;
+        let conns = &self.peers;
         self.polled.retain(|&id| {
             let shm = conns[id].link.shm();
             shm.is_none_or(|shm| !shm.idle.is_left)
@@ -87,7 +87,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn announce_sleep(&mut self) {
         self.expects_sleep = true;
-        let polled = self.conns.iter().filter_map(|(_, conn)| conn.link.shm());
+        let polled = self.peers.iter().filter_map(|(_, conn)| conn.link.shm());
         let mut any = false;
         for shm in polled {
             shm.expect_sleep();

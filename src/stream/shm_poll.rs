@@ -59,7 +59,7 @@ impl<N: Net> Stream<N> {
         if !self.is_armed {
             shm.disarm(self.expects_sleep);
         }
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         conn.link.upgrade(*shm);
         self.begin_polling(id);
         self.polled.push(id);
@@ -95,7 +95,7 @@ impl<N: Net> Stream<N> {
         }
         let mut news = FastPoll::Nothing;
         for &id in &self.polled {
-            let conn = self.conns.get(id);
+            let conn = self.peers.get(id);
             let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.shm()?))) else {
                 return FastPoll::Unclear;
             };
@@ -123,7 +123,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         for &id in &self.polled {
-            if let Some(shm) = self.conns[id].link.shm_mut() {
+            if let Some(shm) = self.peers[id].link.shm_mut() {
                 shm.prefetch_next();
             }
         }
@@ -137,7 +137,7 @@ impl<N: Net> Stream<N> {
     /// Returns the first peer from which a record arrives within `MOMENT`.
     fn next_news(&self) -> Option<usize> {
         let has_news = |&&id: &&usize| {
-            let shm = self.conns[id].link.shm();
+            let shm = self.peers[id].link.shm();
             shm.is_some_and(|shm| shm.has_news())
         };
         let mut end = None;
@@ -157,7 +157,7 @@ impl<N: Net> Stream<N> {
 
     #[inline(always)]
     fn epoll_every(&self) -> u64 {
-        match self.shared == self.conns.len() {
+        match self.shared == self.peers.len() {
             true => EPOLL_EVERY,
             false => EPOLL_EVERY_BOTH,
         }
@@ -201,12 +201,12 @@ impl<N: Net> Stream<N> {
         self.expect_sleep();
         self.is_armed = true;
         for &id in &self.polled {
-            if let Some(shm) = self.conns[id].link.shm() {
+            if let Some(shm) = self.peers[id].link.shm() {
                 shm.arm();
             }
         }
         for &id in &self.full {
-            if let Some(shm) = self.conns[id].link.shm() {
+            if let Some(shm) = self.peers[id].link.shm() {
                 shm.set_waiting(true);
             }
         }
@@ -218,12 +218,12 @@ impl<N: Net> Stream<N> {
     /// Finding the room while epoll is being called would stop the timer of that sleep.
     pub(super) fn stay_awake(&mut self) {
         let has_more = |&id: &usize| {
-            let shm = self.conns[id].link.shm();
+            let shm = self.peers[id].link.shm();
             shm.is_some_and(|shm| shm.has_news())
         };
         let mut any = self.polled.iter().any(has_more);
         for &id in &self.full {
-            let shm = self.conns.get_mut(id).and_then(|conn| conn.link.shm_mut());
+            let shm = self.peers.get_mut(id).and_then(|conn| conn.link.shm_mut());
             any |= shm.is_some_and(|shm| !matches!(shm.has_room(), Ok(false)));
         }
         if any {
@@ -243,7 +243,7 @@ impl<N: Net> Stream<N> {
     fn disarm_shm(&mut self) {
         self.is_armed = false;
         for &id in &self.polled {
-            if let Some(shm) = self.conns[id].link.shm() {
+            if let Some(shm) = self.peers[id].link.shm() {
                 shm.disarm(self.expects_sleep);
             }
         }
@@ -252,7 +252,7 @@ impl<N: Net> Stream<N> {
     /// Polls the peer directly.
     pub(super) fn promote_shm(&mut self, id: usize) {
         if !self.polled.contains(&id) {
-            if let (false, Some(shm)) = (self.is_armed, self.conns[id].link.shm()) {
+            if let (false, Some(shm)) = (self.is_armed, self.peers[id].link.shm()) {
                 shm.disarm(self.expects_sleep);
             }
             self.begin_polling(id);
@@ -264,7 +264,7 @@ impl<N: Net> Stream<N> {
     /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
     /// record is in the ring.
     pub(super) fn arm_where_asleep(&mut self, id: usize) {
-        let shm = self.conns[id].link.shm().filter(|_| self.is_armed);
+        let shm = self.peers[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
             shm.arm();
             if shm.has_news() {
@@ -282,7 +282,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         if self
-            .conns
+            .peers
             .get(id)
             .is_none_or(|conn| conn.session.rx.shared().is_empty())
         {
@@ -290,14 +290,14 @@ impl<N: Net> Stream<N> {
         }
         let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
         // If the answer could not be sent, the connection may have ended.
-        waits || !self.conns.contains(id)
+        waits || !self.peers.contains(id)
     }
 
     /// Handles a ring that has no room for all queued frames.
     #[cold]
     pub(super) fn shm_full(&mut self, id: usize) {
         self.full.push(id);
-        let Some(shm) = self.conns[id].link.shm_mut() else {
+        let Some(shm) = self.peers[id].link.shm_mut() else {
             return;
         };
         if self.is_armed {
@@ -313,7 +313,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
         let waiting = std::mem::take(&mut self.full);
         for id in waiting {
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
             let Some(shm) = conn.link.shm_mut() else {
@@ -349,7 +349,7 @@ impl<N: Net> Stream<N> {
 
     /// Handles an event of the socket beside the memory.
     pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let Link::Shm(link) = &mut conn.link else {
             return;
         };
@@ -362,7 +362,7 @@ impl<N: Net> Stream<N> {
             self.retry_full(domain);
         }
         if self
-            .conns
+            .peers
             .get(id)
             .is_some_and(|conn| !conn.session.rx.at.waits())
         {
@@ -375,7 +375,7 @@ impl<N: Net> Stream<N> {
     /// can never be complete, all operations fail.
     #[cold]
     fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.get(id) else {
             return;
         };
         let Some(shm) = conn.link.shm().filter(|_| conn.session.rx.at.waits()) else {
@@ -399,7 +399,7 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
-        let shm = self.conns.get(id).and_then(|conn| conn.link.shm());
+        let shm = self.peers.get(id).and_then(|conn| conn.link.shm());
         if shm.is_some_and(|shm| shm.is_past_end()) {
             self.fault(domain, id, &GARBAGE);
             return true;
@@ -426,7 +426,7 @@ impl<N: Net> Stream<N> {
                 is_other = false;
                 continue;
             }
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
             let Some(shm) = conn.link.shm_mut() else {
@@ -462,7 +462,7 @@ impl<N: Net> Stream<N> {
                 }
             }
             self.settle(domain);
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
             let Some(shm) = conn.link.shm_mut() else {
@@ -482,7 +482,7 @@ impl<N: Net> Stream<N> {
     /// Handles an empty ring after all records were taken.
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let Some(shm) = conn.link.shm_mut() else {
             return;
         };
@@ -510,7 +510,7 @@ impl<N: Net> Stream<N> {
     ) {
         loop {
             self.with(domain, id, |session, cx| session.flush_conn(cx));
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 return;
             };
             conn.link.ring_if_parked();
@@ -537,7 +537,7 @@ impl<N: Net> Stream<N> {
                 // Another thread may sleep on the doorbell that rang.
                 self.end_sleep();
             }
-            let conn = &mut self.conns[id];
+            let conn = &mut self.peers[id];
             conn.session.tx.blocked = false;
         }
     }

@@ -6,11 +6,8 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 use std::time::Instant;
 
-use slab::Slab;
-
-use crate::conn::Conn;
-use crate::ep::{Ep, Eps};
 use crate::net::Net;
+use crate::peers::Peers;
 use crate::pending_peer::PendingPeer;
 use crate::region_directory::RegionDirectory;
 use crate::session::common::Common;
@@ -44,9 +41,7 @@ pub struct Stream<N: Net> {
     /// State of the provider.
     pub own: N::Domain,
     pub reactor: Reactor<Due>,
-    /// Indexed by the endpoint's number in `domain.eps`.
-    pub eps: Eps<N>,
-    pub conns: Slab<Conn<N>>,
+    pub peers: Peers<N>,
     /// Connections that are read without a call of epoll.
     pub hot: Vec<usize>,
     /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
@@ -106,14 +101,6 @@ impl<N: Net> Stream<N> {
     pub fn is_at_home(&self) -> bool {
         self.birth.is_here()
     }
-
-    pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
-        self.eps.get(ep).ok_or(Error::INVAL)
-    }
-
-    pub fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep<N>> {
-        self.eps.get_mut(ep).ok_or(Error::INVAL)
-    }
 }
 
 impl<N: Net> Addressing for Stream<N> {
@@ -161,8 +148,7 @@ impl<N: Net> Transport for Stream<N> {
             params: params.clone(),
             own: N::open(params)?,
             reactor: Reactor::new(Monotonic)?,
-            eps: Eps::default(),
-            conns: Slab::new(),
+            peers: Peers::default(),
             hot: Vec::new(),
             polled: Vec::new(),
             full: Vec::new(),
@@ -308,7 +294,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.ep(ep)?.local.to_bytes())
+        Ok(self.peers.ep(ep)?.local.to_bytes())
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
@@ -324,7 +310,9 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
-        self.learn_address(domain, av, index);
+        for id in self.peers.learn_address(domain, av, index) {
+            self.disconnect(domain, id, Error::KEYREJECTED);
+        }
     }
 
     fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {

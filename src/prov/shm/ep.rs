@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: opening and naming.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::shm::Shm;
@@ -14,9 +13,7 @@ use base::info::Info;
 use base::iovec::IOV_LIMIT;
 use base::log::{Subsys, log_info, log_warn};
 use base::{Error, Result};
-use engine::strangers::Strangers;
 use engine::transport::Address;
-use engine::unreachable::Unreachable;
 use stream::Stream;
 use stream::ep::Ep;
 use sys::local;
@@ -49,26 +46,16 @@ pub(super) fn open_endpoint(stream: &mut Stream<Shm>, ep: usize, info: &Info) ->
     let name = given.of_endpoint(site.kind, site.uid, next_index())?;
     let (listener, local) = listen(site, name)?;
     log_info!(&SOURCE, Subsys::EpCtrl, "RDM endpoint {ep} on {local}");
-    let endpoint = Ep {
-        own: ShmListener::new(site.shm_listener(&local)),
-        rdm: true,
-        local,
-        listener: Some(listener),
-        peers: Vec::new(),
-        by_addr: HashMap::new(),
-        receive_only: HashMap::new(),
-        unreachable: Unreachable::new(),
-        strangers: Strangers::new(),
-        conn: None,
-    };
-    stream.eps.insert(ep, endpoint);
+    let own = ShmListener::new(site.shm_listener(&local));
+    let endpoint = Ep::new(own, true, local, Some(listener));
+    stream.peers.insert_ep(ep, endpoint);
     Ok(())
 }
 
 pub(super) fn rename_endpoint(stream: &mut Stream<Shm>, ep: usize, bytes: &[u8]) -> Result {
     let name = Name::from_bytes(bytes).ok_or(Error::INVAL)?;
     let shm_listener = stream.params.shm_listener(&name);
-    let endpoint = stream.ep_mut(ep)?;
+    let endpoint = stream.peers.ep_mut(ep)?;
     if name != endpoint.local {
         let listener = local::listen(&shm_listener)?;
         endpoint.own = ShmListener::new(shm_listener);

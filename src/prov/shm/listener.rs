@@ -29,7 +29,7 @@ pub(super) fn connect_to(
     domain: &mut DomainOf<Shm>,
     id: usize,
 ) -> Result {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     if conn.session.state != State::Idle {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub(super) fn connect_to(
     conn.clock.start(now, stream.params.set.conn_timeout);
     if let Err(error) = open_channel(stream, domain, id) {
         shm_connect_failed(stream, domain, id, error);
-        if !stream.conns.contains(id) {
+        if !stream.peers.contains(id) {
             return Err(error);
         }
     }
@@ -46,9 +46,9 @@ pub(super) fn connect_to(
 
 /// Sends the hello, with memory for both sides.
 fn open_channel(stream: &mut Stream<Shm>, domain: &DomainOf<Shm>, id: usize) -> Result {
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     let ep = conn.session.ep;
-    let endpoint = stream.eps.get(ep).ok_or(Error::INVAL)?;
+    let endpoint = stream.peers.find_ep(ep).ok_or(Error::INVAL)?;
     let who = endpoint.local.as_str().as_bytes().to_vec();
     log_debug!(
         &SOURCE,
@@ -71,7 +71,7 @@ fn open_channel(stream: &mut Stream<Shm>, domain: &DomainOf<Shm>, id: usize) -> 
         })?;
     let exchange = stream.send_hello(domain, ep, &socket, who)?;
     let now = stream.reactor.now();
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     // The peer's process exists and answers when it polls, however long that takes.
     conn.clock.stop(now);
     conn.opened_here = true;
@@ -84,18 +84,18 @@ fn open_channel(stream: &mut Stream<Shm>, domain: &DomainOf<Shm>, id: usize) -> 
 
 /// Handles the peer's answer, or a part of it.
 pub(super) fn answered(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let mut exchange = std::mem::take(&mut conn.own);
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     let Some(socket) = conn.link.socket() else {
         return;
     };
     match stream.hear(socket, &mut exchange) {
-        Heard::Wait => stream.conns[id].own = exchange,
+        Heard::Wait => stream.peers[id].own = exchange,
         Heard::Ended => shm_connect_failed(stream, domain, id, Error::CONNREFUSED),
         Heard::Failed(error) => shm_connect_failed(stream, domain, id, error),
         Heard::Welcome { shm, is_direct } => {
-            stream.conns[id].session.is_direct = is_direct;
+            stream.peers[id].session.is_direct = is_direct;
             established(stream, domain, id, shm);
         }
         Heard::Refused(verdict) => {
@@ -126,7 +126,7 @@ fn established(
     id: usize,
     shm: Box<ShmChannel>,
 ) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.session.state = State::Up;
     domain.ep(conn.session.ep).stats.count(Count::Connected);
     probe::connect(conn.session.ep, id, conn.session.fi_addr);
@@ -157,7 +157,7 @@ pub(super) fn shm_connect_failed(
     error: Error,
 ) {
     stream.close_link(id);
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.session.state = State::Idle;
     conn.own = HelloExchange::default();
     stream.try_later(domain, id, error, is_passing(error));
@@ -181,7 +181,7 @@ pub(super) fn admit(
     };
     log_debug!(&SOURCE, Subsys::EpCtrl, "{name} has opened a connection");
     let id = admit_peer(stream, domain, pending.ep, name);
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.opened_here = false;
     conn.session.is_direct = is_direct;
     match stream.take_socket(id, pending.socket) {
@@ -198,20 +198,20 @@ fn admit_peer(
     ep: usize,
     peer: Name,
 ) -> usize {
-    let endpoint = stream.eps.get(ep);
-    let known = endpoint.and_then(|ep| ep.by_addr.get(&peer).copied());
+    let endpoint = stream.peers.find_ep(ep);
+    let known = endpoint.and_then(|ep| ep.conn_to(&peer));
     let to_self = endpoint.is_some_and(|ep| ep.local == peer);
     match known {
         None => stream.new_peer(domain, ep, peer),
         // The last attempt has failed and the next is not due yet: queued operations use this connection.
-        Some(id) if stream.conns[id].session.state == State::Idle && !to_self => id,
+        Some(id) if stream.peers[id].session.state == State::Idle && !to_self => id,
         Some(_) => stream.new_receive_only(domain, ep, peer),
     }
 }
 
 /// Starts to accept peers.
 pub(super) fn enable_endpoint(stream: &mut Stream<Shm>, ep: usize) -> Result {
-    let endpoint = stream.eps.get(ep).ok_or(Error::INVAL)?;
+    let endpoint = stream.peers.find_ep(ep).ok_or(Error::INVAL)?;
     if let Some(listener) = &endpoint.listener {
         stream
             .reactor

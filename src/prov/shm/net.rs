@@ -126,7 +126,7 @@ impl Net for Shm {
     }
 
     fn own_rank(stream: &Stream<Shm>, ep: usize, members: &[Name]) -> Result<usize> {
-        let own = &stream.ep(ep)?.local;
+        let own = &stream.peers.ep(ep)?.local;
         let rank = members.iter().position(|member| member == own);
         rank.ok_or(Error::INVAL)
     }
@@ -140,7 +140,7 @@ impl Net for Shm {
     }
 
     fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
-        if stream.conns[id].session.state == State::Requested {
+        if stream.peers[id].session.state == State::Requested {
             super::listener::answered(stream, domain, id);
         }
     }
@@ -159,7 +159,7 @@ impl Net for Shm {
     }
 
     fn shm_listener(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
-        stream.eps.get(ep)?.listener.as_ref()
+        stream.peers.find_ep(ep)?.listener.as_ref()
     }
 
     fn hello_received(

@@ -56,7 +56,7 @@ const CROSSING: Duration = Duration::from_secs(3);
 /// Accepts up to `ACCEPTS` connections that wait at a listener.
 pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
     for _ in 0..ACCEPTS {
-        let Some(endpoint) = stream.eps.get(ep) else {
+        let Some(endpoint) = stream.peers.find_ep(ep) else {
             return;
         };
         let Some(listener) = &endpoint.listener else {
@@ -190,11 +190,8 @@ pub(super) fn admit(
     let Some((peer, own)) = names(stream, &from, &private) else {
         return;
     };
-    let existing = stream
-        .eps
-        .get(ep)
-        .and_then(|ep| ep.by_addr.get(&peer).copied());
-    let known = existing.map(|id| stream.conns[id].session.state);
+    let existing = stream.peers.conn_to(ep, &peer);
+    let known = existing.map(|id| stream.peers[id].session.state);
     log_debug!(
         stream.common.source,
         Subsys::EpCtrl,
@@ -225,9 +222,9 @@ pub(super) fn admit(
             return reject("no descriptor");
         }
         None => stream.new_peer(domain, ep, peer),
-        Some(id) => match stream.conns[id].session.state {
+        Some(id) => match stream.peers[id].session.state {
             State::Idle | State::Down => id,
-            _ if peer == own && stream.conns[id].opened_here => {
+            _ if peer == own && stream.peers[id].opened_here => {
                 stream.new_receive_only(domain, ep, peer)
             }
             // The peer has not seen the local attempt; queued operations use this connection.
@@ -238,14 +235,14 @@ pub(super) fn admit(
                 _ => return cross(stream, domain, id, from, header, private),
             },
             State::Up | State::Sharing
-                if stream.conns[id].opened_here
-                    && stream.conns[id].own.peer_pid == private.pid
+                if stream.peers[id].opened_here
+                    && stream.peers[id].own.peer_pid == private.pid
                     && !proved =>
             {
                 return reject("already connected");
             }
             // Any process of the peer's host can claim a port.
-            State::Up if !proved && stream.conns[id].link.shares_with_living() => {
+            State::Up if !proved && stream.peers[id].link.shares_with_living() => {
                 log_warn!(
                     stream.common.source,
                     Subsys::EpCtrl,
@@ -268,12 +265,12 @@ pub(super) fn admit(
         return super::connect::connect_failed(stream, domain, id, Error::IO);
     }
     if let (Some(key), Some(av)) = (&from.key, domain.ep(ep).av)
-        && stream.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
+        && stream.peers[id].session.fi_addr == FI_ADDR_NOTAVAIL
     {
         domain.av_mut(av).keys.note_stranger(peer, key);
     }
     let (fd, now) = (from.socket.as_raw_fd(), stream.reactor.now());
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.clock.stop(now);
     conn.opened_here = false;
     conn.own.peer_pid = private.pid;
@@ -315,7 +312,7 @@ pub(super) fn names(
     from: &Handshake,
     private: &RdmPrivate,
 ) -> Option<(Addr, Addr)> {
-    let endpoint = stream.eps.get(from.ep)?;
+    let endpoint = stream.peers.find_ep(from.ep)?;
     let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
     let mut own = endpoint.local;
     if own.ip().is_unspecified()
@@ -328,8 +325,8 @@ pub(super) fn names(
 
 fn give_up_attempt(stream: &mut Stream<Tcp>, id: usize) -> usize {
     stream.close_link(id);
-    stream.conns[id].session.state = State::Idle;
-    stream.conns[id].own.sharing = None;
+    stream.peers[id].session.state = State::Idle;
+    stream.peers[id].own.sharing = None;
     id
 }
 
@@ -348,7 +345,7 @@ pub(super) fn cross(
         stream.common.source,
         Subsys::EpCtrl,
         "{}: both sides connect, and its request counts once ours is answered",
-        stream.conns[id].session.peer
+        stream.peers[id].session.peer
     );
     let until = stream.reactor.now() + CROSSING;
     let crossing = Crossing {
@@ -357,7 +354,7 @@ pub(super) fn cross(
         private,
         until,
     };
-    stream.conns[id].own.crossing = Some(Box::new(crossing));
+    stream.peers[id].own.crossing = Some(Box::new(crossing));
     stream.schedule(until, Due::Conn(id));
     // The answer may have arrived already.
     super::connect::answered(stream, domain, id);
@@ -369,7 +366,7 @@ pub(super) fn admit_crossing(
     domain: &mut DomainOf<Tcp>,
     id: usize,
 ) -> bool {
-    let Some(crossing) = stream.conns[id].own.crossing.take() else {
+    let Some(crossing) = stream.peers[id].own.crossing.take() else {
         return false;
     };
     admit(
@@ -384,7 +381,7 @@ pub(super) fn admit_crossing(
 
 /// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
 pub(super) fn rank_among(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> base::Result<usize> {
-    let own = sys::addr::canonical(stream.ep(ep)?.local);
+    let own = sys::addr::canonical(stream.peers.ep(ep)?.local);
     if let Some(rank) = members.iter().position(|member| *member == own) {
         return Ok(rank);
     }

@@ -43,7 +43,7 @@ pub(super) fn watch_peers(stream: &mut Stream<Tcp>) {
 pub(super) fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
     let (now, timeout) = (stream.reactor.now(), stream.params.set.peer_timeout);
     let (mut silent, mut any) = (Vec::new(), false);
-    for (id, conn) in &mut stream.conns {
+    for (id, conn) in stream.peers.iter_mut() {
         let Some(socket) = conn
             .link
             .socket()
@@ -66,7 +66,7 @@ pub(super) fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) 
     }
     for id in silent {
         // The loss of one peer may have ended the connection to another.
-        let Some(conn) = stream.conns.get_mut(id) else {
+        let Some(conn) = stream.peers.get_mut(id) else {
             continue;
         };
         conn.session.is_reported = true;

@@ -33,14 +33,14 @@ pub(super) fn begin_connect(
     domain: &mut DomainOf<Tcp>,
     id: usize,
 ) -> Result {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     if conn.session.state != State::Idle {
         return Ok(());
     }
     conn.clock
         .start(stream.reactor.now(), stream.params.set.conn_timeout);
-    let (peer, ep) = (conn.session.peer, conn.session.ep);
-    let endpoint = stream.eps.get_mut(ep).ok_or(Error::INVAL)?;
+    let peer = conn.session.peer;
+    let (endpoint, conn) = stream.peers.with_ep(id)?;
     log_debug!(
         stream.common.source,
         Subsys::EpCtrl,
@@ -58,7 +58,7 @@ pub(super) fn begin_connect(
     match started {
         Ok((socket, up)) => {
             let _ = socket.set_nodelay(endpoint.own.nodelay);
-            let conn = &mut stream.conns[id];
+            let conn = &mut stream.peers[id];
             conn.session.state = State::Connecting;
             conn.opened_here = true;
             conn.own.exchange.clear();
@@ -85,7 +85,7 @@ pub(super) fn begin_connect(
                 error => error,
             };
             connect_failed(stream, domain, id, error);
-            if !stream.conns.contains(id) {
+            if !stream.peers.contains(id) {
                 return Err(error);
             }
         }
@@ -95,7 +95,7 @@ pub(super) fn begin_connect(
 
 /// Handles the end of the kernel's attempt to connect.
 pub(super) fn connected(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     let Some(socket) = conn.link.socket() else {
         return;
     };
@@ -105,7 +105,7 @@ pub(super) fn connected(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id
         Ok(None) => {
             // From now on the name of an active endpoint is known.
             let (local, ep) = (socket.local(), conn.session.ep);
-            if let (Ok(local), Some(endpoint)) = (local, stream.eps.get_mut(ep))
+            if let (Ok(local), Some(endpoint)) = (local, stream.peers.find_ep_mut(ep))
                 && !endpoint.rdm
             {
                 endpoint.local = local;
@@ -117,8 +117,9 @@ pub(super) fn connected(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id
 }
 
 fn send_request(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &stream.conns[id];
-    let (Some(endpoint), Some(socket)) = (stream.eps.get(conn.session.ep), conn.link.socket())
+    let conn = &stream.peers[id];
+    let (Some(endpoint), Some(socket)) =
+        (stream.peers.find_ep(conn.session.ep), conn.link.socket())
     else {
         return;
     };
@@ -148,7 +149,7 @@ fn send_request(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize)
         return connect_failed(stream, domain, id, Error::IO);
     }
     let now = stream.reactor.now();
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     // The peer answers when it polls, however long that takes.
     conn.clock.stop(now);
     conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
@@ -159,7 +160,7 @@ fn send_request(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize)
 
 /// Handles the answer to the local request, or a part of it.
 pub(super) fn answered(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let Some(socket) = conn.link.socket() else {
         return;
     };
@@ -199,9 +200,9 @@ fn established(
     header: &CmHeader,
     private: &[u8],
 ) {
-    let conn = &mut stream.conns[id];
+    let rdm = stream.peers.is_of_rdm(id);
+    let conn = &mut stream.peers[id];
     conn.session.swap = header.swapped;
-    let rdm = stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
     if rdm {
         let Some(answer) = RdmPrivate::decode(private) else {
             log_warn!(
@@ -231,7 +232,7 @@ fn established(
 
 /// Returns the features that the peer's response has agreed to.
 pub(super) fn agreed(stream: &Stream<Tcp>, id: usize) -> u8 {
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     let private = private_of(&conn.own.exchange);
     match (RdmPrivate::decode(private), conn.link.socket()) {
         (Some(answer), Some(socket)) if conn.session.extended && !conn.session.swap => {
@@ -243,8 +244,7 @@ pub(super) fn agreed(stream: &Stream<Tcp>, id: usize) -> u8 {
 
 /// Handles a rejected request.
 fn rejected(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, private: Vec<u8>) {
-    let ep = stream.conns[id].session.ep;
-    if stream.eps.get(ep).is_some_and(|ep| ep.rdm) {
+    if stream.peers.is_of_rdm(id) {
         // The peer has started its own attempt, or has not noticed the end of the last connection. Its request or
         // the next attempt resolves both cases.
         return connect_failed(stream, domain, id, Error::CONNREFUSED);
@@ -261,7 +261,7 @@ fn rejected(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, pri
 
 /// Completes the connection: queued operations are sent.
 pub(super) fn up(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     if let Some(socket) = conn.link.socket() {
         // Without keepalive the peer is only checked while data is in flight.
         let _ = probe_at_rest(socket, stream.params.set.peer_timeout);
@@ -304,10 +304,8 @@ pub(super) fn connect_failed(
     id: usize,
     error: Error,
 ) {
-    let conn = &mut stream.conns[id];
-    let rdm = stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
-    if !rdm {
-        return match (error, stream.conns[id].session.state) {
+    if !stream.peers.is_of_rdm(id) {
+        return match (error, stream.peers[id].session.state) {
             (Error::AGAIN, State::Connecting) => super::msg::connect_again(stream, domain, id),
             // The listener had accepted the connection.
             (Error::CONNREFUSED, State::Requested | State::Proving) => {
@@ -317,8 +315,8 @@ pub(super) fn connect_failed(
         };
     }
     stream.close_link(id);
-    stream.conns[id].session.state = State::Idle;
-    stream.conns[id].own.sharing = None;
+    stream.peers[id].session.state = State::Idle;
+    stream.peers[id].own.sharing = None;
     if super::accept::admit_crossing(stream, domain, id) {
         return;
     }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: opening, naming. No bytes of frames.
 
-use std::collections::HashMap;
 use std::os::fd::{AsRawFd, RawFd};
 
 use crate::tcp::Tcp;
@@ -16,8 +15,6 @@ use base::log::{Subsys, log_info};
 use base::{Caps, Error, Result};
 use engine::address::ip::Addr;
 use engine::auth::Key;
-use engine::strangers::Strangers;
-use engine::unreachable::Unreachable;
 use stream::ep::Ep;
 use stream::progress::listener_token;
 use stream::{Net, Stream};
@@ -94,28 +91,19 @@ pub(super) fn open_endpoint(stream: &mut Stream<Tcp>, ep: usize, info: &Info) ->
             None => request = Some(Claim::new(handle)?),
         },
     }
-    let mut endpoint: Ep<Tcp> = Ep {
-        rdm,
-        local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
-        listener: None,
-        peers: Vec::new(),
-        by_addr: HashMap::new(),
-        receive_only: HashMap::new(),
-        unreachable: Unreachable::new(),
-        strangers: Strangers::new(),
-        conn: None,
-        own: Own {
-            dest,
-            nodelay: nodelay(&stream.params),
-            firewalled: stream.params.set.firewall_addr,
-            shares: stream.params.set.shared_memory,
-            request,
-            has_port: bound.is_some(),
-            bound,
-            keys: key.map(|key| vec![key]),
-            keys_of_av: false,
-        },
+    let own = Own {
+        dest,
+        nodelay: nodelay(&stream.params),
+        firewalled: stream.params.set.firewall_addr,
+        shares: stream.params.set.shared_memory,
+        request,
+        has_port: bound.is_some(),
+        bound,
+        keys: key.map(|key| vec![key]),
+        keys_of_av: false,
     };
+    let local = local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6())));
+    let mut endpoint: Ep<Tcp> = Ep::new(own, rdm, local, None);
     if rdm {
         let listener = bind(&stream.params, endpoint.local)?;
         // Listening reserves the port, so the name that peers get now stays valid.
@@ -140,12 +128,12 @@ pub(super) fn open_endpoint(stream: &mut Stream<Tcp>, ep: usize, info: &Info) ->
         if rdm { "RDM" } else { "MSG" },
         endpoint.local
     );
-    stream.eps.insert(ep, endpoint);
+    stream.peers.insert_ep(ep, endpoint);
     Ok(())
 }
 
 pub(super) fn enable_endpoint(stream: &mut Stream<Tcp>, ep: usize) -> Result {
-    let endpoint = stream.eps.get(ep).ok_or(Error::INVAL)?;
+    let endpoint = stream.peers.find_ep(ep).ok_or(Error::INVAL)?;
     if let Some(listener) = &endpoint.listener {
         stream
             .reactor
@@ -156,7 +144,7 @@ pub(super) fn enable_endpoint(stream: &mut Stream<Tcp>, ep: usize) -> Result {
 
 pub(super) fn rename_endpoint(stream: &mut Stream<Tcp>, ep: usize, bytes: &[u8]) -> Result {
     let site = stream.params.clone();
-    let endpoint = stream.ep_mut(ep)?;
+    let endpoint = stream.peers.ep_mut(ep)?;
     let addr = new_name(bytes, &endpoint.local)?;
     if endpoint.rdm {
         let listen = |addr| {
@@ -167,7 +155,7 @@ pub(super) fn rename_endpoint(stream: &mut Stream<Tcp>, ep: usize, bytes: &[u8])
         return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
     }
     // An endpoint that accepts a request has the address at which the request arrived.
-    if endpoint.own.request.is_some() || endpoint.conn.is_some() {
+    if endpoint.own.request.is_some() || endpoint.conn().is_some() {
         return Err(Error::OPBADSTATE);
     }
     if addr.port() == 0 {
@@ -182,22 +170,22 @@ pub(super) fn rename_endpoint(stream: &mut Stream<Tcp>, ep: usize, bytes: &[u8])
 }
 
 pub(super) fn peer_name(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
-    let endpoint = stream.ep(ep)?;
+    let endpoint = stream.peers.ep(ep)?;
     if endpoint.rdm {
         return Err(Error::NOSYS);
     }
-    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-    Ok(addr::to_bytes(&stream.conns[conn].session.peer))
+    let conn = endpoint.conn().ok_or(Error::NOTCONN)?;
+    Ok(addr::to_bytes(&stream.peers[conn].session.peer))
 }
 
 /// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and no socket of its own.
 pub(super) fn socket_of(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
-    let endpoint = stream.ep(ep)?;
+    let endpoint = stream.peers.ep(ep)?;
     if endpoint.rdm {
         return Err(Error::NOSYS);
     }
-    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-    stream.conns[conn].link.fd().ok_or(Error::NOTCONN)
+    let conn = endpoint.conn().ok_or(Error::NOTCONN)?;
+    stream.peers[conn].link.fd().ok_or(Error::NOTCONN)
 }
 
 /// Ends the handshakes that a closed endpoint has not finished.

@@ -85,7 +85,7 @@ fn poll(socket: &Socket, prover: &mut Prover) -> Poll {
 /// Continues after the peer has accepted the request. `keyed`: the peer's endpoint has a key.
 #[cold]
 pub(super) fn prove(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, keyed: bool) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     match &conn.own.auth {
         None => return key_refused(stream, domain, id, PEER_HAS_ONE),
         Some(_) if !keyed || !conn.session.extended => {
@@ -101,8 +101,7 @@ pub(super) fn prove(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: us
 }
 
 fn begin_proof(stream: &mut Stream<Tcp>, domain: &DomainOf<Tcp>, id: usize) -> Result {
-    let conn = &mut stream.conns[id];
-    let endpoint = stream.eps.get(conn.session.ep).ok_or(Error::INVAL)?;
+    let (endpoint, conn) = stream.peers.with_ep(id)?;
     let keys = keys_for(domain, conn.session.ep, endpoint, &conn.session.peer);
     let key = keys.first().ok_or(Error::KEYREJECTED)?;
     let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
@@ -128,7 +127,7 @@ fn begin_proof(stream: &mut Stream<Tcp>, domain: &DomainOf<Tcp>, id: usize) -> R
 /// Handles an event of a connection whose peer has not proved its key yet.
 #[cold]
 pub(super) fn proving(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let prover = conn.own.auth.as_mut().and_then(|auth| auth.prover.as_mut());
     let (Some(socket), Some(prover)) = (conn.link.socket(), prover) else {
         return;
@@ -150,8 +149,8 @@ pub(super) fn proving(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: 
 }
 
 fn proved(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, key: Key) {
-    let conn = &mut stream.conns[id];
-    let rdm = stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm);
+    let rdm = stream.peers.is_of_rdm(id);
+    let conn = &mut stream.peers[id];
     conn.own.auth = Some(Box::new(Auth::proved(key)));
     // Number of frames sent so far.
     conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
@@ -171,7 +170,7 @@ pub(super) fn key_refused(
     id: usize,
     why: &str,
 ) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let peer = conn.session.peer;
     log_warn!(
         stream.common.source,
@@ -179,7 +178,7 @@ pub(super) fn key_refused(
         "{peer}: no connection: {why}"
     );
     conn.own.auth = None;
-    if stream.eps.get(conn.session.ep).is_some_and(|ep| ep.rdm) {
+    if stream.peers.is_of_rdm(id) {
         return stream.disconnect(domain, id, Error::KEYREJECTED);
     }
     super::msg::msg_failed(
@@ -194,7 +193,7 @@ pub(super) fn key_refused(
 
 /// MSG: checks whether a request fits the endpoint that accepts it, and refuses it if not.
 pub(super) fn check_key(stream: &Stream<Tcp>, ep: usize, request: &Accepted) -> Result {
-    let why = match (stream.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
+    let why = match (stream.peers.ep(ep)?.own.keys.is_some(), request.is_keyed()) {
         (true, false) => PEER_HAS_NONE,
         (false, true) => PEER_HAS_ONE,
         _ => return Ok(()),
@@ -216,7 +215,7 @@ pub(super) fn accept_proof(
     request: &Accepted,
     response: &[u8],
 ) -> Result<Option<Box<Auth>>> {
-    let Some(keys) = &stream.ep(ep)?.own.keys else {
+    let Some(keys) = &stream.peers.ep(ep)?.own.keys else {
         return Ok(None);
     };
     let prover = request.prover(keys, response)?;
@@ -226,8 +225,8 @@ pub(super) fn accept_proof(
 /// Whether a request at an RDM endpoint involves a key on either side.
 pub(super) fn asks_for_key(stream: &Stream<Tcp>, from: &Handshake, header: &CmHeader) -> bool {
     let keyed = stream
-        .eps
-        .get(from.ep)
+        .peers
+        .find_ep(from.ep)
         .is_some_and(|ep| ep.own.keys.is_some());
     from.key.is_none() && (keyed || header.keyed)
 }
@@ -244,7 +243,7 @@ pub(super) fn invite(
     let Some((peer, own)) = super::accept::names(stream, &from, &private) else {
         return;
     };
-    let Some(endpoint) = stream.eps.get(from.ep) else {
+    let Some(endpoint) = stream.peers.find_ep(from.ep) else {
         return;
     };
     let echo = private_of(&from.exchange);
@@ -267,10 +266,10 @@ pub(super) fn invite(
             return;
         }
     };
-    if let Some(&id) = endpoint.by_addr.get(&peer)
+    if let Some(id) = endpoint.conn_to(&peer)
         && peer != own
     {
-        let conn = &stream.conns[id];
+        let conn = &stream.peers[id];
         let taken = matches!(
             conn.session.state,
             State::Proving | State::Sharing | State::Up
@@ -363,9 +362,8 @@ pub(super) fn uninvite(stream: &mut Stream<Tcp>, id: usize, why: &str) {
     );
     let ep = handshake.ep;
     super::accept::drop_handshake(stream, id);
-    let endpoint = stream.eps.get(ep);
-    if let Some(&conn) = endpoint.and_then(|ep| ep.by_addr.get(&peer))
-        && stream.conns[conn].session.state == State::Idle
+    if let Some(conn) = stream.peers.conn_to(ep, &peer)
+        && stream.peers[conn].session.state == State::Idle
     {
         stream.schedule(stream.reactor.now(), Due::Conn(conn));
     }

@@ -25,8 +25,8 @@ pub(super) fn connect_msg(
     addr: Option<&[u8]>,
     param: &[u8],
 ) -> Result {
-    let endpoint = stream.ep_mut(ep)?;
-    if endpoint.conn.is_some() {
+    let endpoint = stream.peers.ep_mut(ep)?;
+    if endpoint.conn().is_some() {
         return Err(Error::ISCONN);
     }
     if endpoint.own.request.is_some() {
@@ -41,8 +41,7 @@ pub(super) fn connect_msg(
     let mut conn = Conn::<Tcp>::new(ep, addr::canonical(peer), number);
     // Kept until the request is written.
     conn.session.rx.leftover = param.to_vec();
-    let id = stream.conns.insert(conn);
-    stream.ep_mut(ep)?.conn = Some(id);
+    let id = stream.peers.insert_only(ep, conn)?;
     stream.watch_attempt(id, param.len());
     super::connect::begin_connect(stream, domain, id)
 }
@@ -53,8 +52,8 @@ pub(super) fn accept_msg(
     ep: usize,
     param: &[u8],
 ) -> Result {
-    let endpoint = stream.ep_mut(ep)?;
-    if endpoint.conn.is_some() {
+    let endpoint = stream.peers.ep_mut(ep)?;
+    if endpoint.conn().is_some() {
         return Err(Error::ISCONN);
     }
     let claim = endpoint.own.request.take().ok_or(Error::INVAL)?;
@@ -90,8 +89,7 @@ pub(super) fn accept_msg(
     if proves {
         conn.session.state = State::Proving;
     }
-    let id = stream.conns.insert(conn);
-    stream.ep_mut(ep)?.conn = Some(id);
+    let id = stream.peers.insert_only(ep, conn)?;
     stream.reactor.add(fd, conn_token(id), true, false)?;
     if proves {
         stream.watch_attempt(id, param.len());
@@ -111,7 +109,7 @@ pub(super) fn accept_msg(
 pub(super) fn connect_again(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
     stream.close_link(id);
     let now = stream.reactor.now();
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.session.state = State::Idle;
     if conn.clock.is_over(now) {
         return msg_failed(
@@ -132,12 +130,12 @@ pub(super) fn shutdown_msg(
     domain: &mut DomainOf<Tcp>,
     ep: usize,
 ) -> Result {
-    let id = stream.ep(ep)?.conn.ok_or(Error::NOTCONN)?;
-    match stream.conns[id].session.state {
+    let id = stream.peers.ep(ep)?.conn().ok_or(Error::NOTCONN)?;
+    match stream.peers[id].session.state {
         State::Up => {
             // The caller has waited for frames that were reported as sent; this flushes the rest.
             stream.last_flush(domain, id, stream.reactor.now());
-            if let Some(socket) = stream.conns[id].link.socket() {
+            if let Some(socket) = stream.peers[id].link.socket() {
                 socket.shutdown();
             }
             stream.disconnect(domain, id, Error::CANCELED);
@@ -146,7 +144,7 @@ pub(super) fn shutdown_msg(
         State::Down => Ok(()),
         _ => {
             stream.close_link(id);
-            stream.conns[id].session.state = State::Down;
+            stream.peers[id].session.state = State::Down;
             Ok(())
         }
     }
@@ -160,7 +158,7 @@ pub(super) fn cm_event(
     number: u32,
     data: &[u8],
 ) {
-    let state = domain.ep(stream.conns[id].session.ep);
+    let state = domain.ep(stream.peers[id].session.ep);
     if let Some(eq) = &state.eq {
         eq.cm_event(number, state.fid, 0, data, None);
     }
@@ -176,17 +174,17 @@ pub(super) fn msg_failed(
     cause: Error,
     private: Vec<u8>,
 ) {
-    let ep = stream.conns[id].session.ep;
+    let ep = stream.peers[id].session.ep;
     log_info!(
         stream.common.source,
         Subsys::EpCtrl,
         "no connection to {}: error {}",
-        stream.conns[id].session.peer,
+        stream.peers[id].session.peer,
         error.code()
     );
     stream.close_link(id);
     stream.with(domain, id, |session, cx| session.fail_operations(cx, error));
-    stream.conns[id].session.state = State::Down;
+    stream.peers[id].session.state = State::Down;
     let state = domain.ep(ep);
     if let Some(eq) = &state.eq {
         eq.error(EqErr {

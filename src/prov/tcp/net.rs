@@ -126,7 +126,7 @@ impl Net for Tcp {
     }
 
     fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
-        let own = &mut stream.ep_mut(ep)?.own;
+        let own = &mut stream.peers.ep_mut(ep)?.own;
         own.keys = Some(keys);
         own.keys_of_av = true;
         Ok(())
@@ -137,13 +137,13 @@ impl Net for Tcp {
     }
 
     fn set_firewalled(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
-        stream.ep_mut(ep)?.own.firewalled = on;
+        stream.peers.ep_mut(ep)?.own.firewalled = on;
         Ok(())
     }
 
     fn permit_sharing(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
         let shared_memory = stream.params.set.shared_memory;
-        stream.ep_mut(ep)?.own.shares = on && shared_memory;
+        stream.peers.ep_mut(ep)?.own.shares = on && shared_memory;
         Ok(())
     }
 
@@ -166,7 +166,7 @@ impl Net for Tcp {
     }
 
     fn opening(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-        match stream.conns[id].session.state {
+        match stream.peers[id].session.state {
             State::Connecting => super::connect::connected(stream, domain, id),
             State::Requested => super::connect::answered(stream, domain, id),
             State::Proving => super::keyed::proving(stream, domain, id),

@@ -113,7 +113,10 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
 
 /// Returns the feature bit if the endpoint can share memory over this connection.
 pub(super) fn shares(stream: &Stream<Tcp>, ep: usize, socket: &Socket) -> u8 {
-    let permitted = stream.eps.get(ep).is_some_and(|ep| ep.rdm && ep.own.shares);
+    let permitted = stream
+        .peers
+        .find_ep(ep)
+        .is_some_and(|ep| ep.rdm && ep.own.shares);
     match permitted && stream.is_at_home() && is_within_host(socket) {
         true => SHARES,
         false => 0,
@@ -125,7 +128,7 @@ pub(super) fn settled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: 
     if agreed & SHARES == 0 {
         return super::connect::up(stream, domain, id);
     }
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     conn.session.state = State::Sharing;
     let step = match conn.opened_here {
         true => "asks the peer where",
@@ -152,7 +155,7 @@ pub(super) fn settled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: 
 
 /// Sends the name of the listener to the peer.
 fn direct(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let ep = stream.conns[id].session.ep;
+    let ep = stream.peers[id].session.ep;
     let directions = directions(stream, ep).unwrap_or_else(|error| {
         log_info!(
             stream.common.source,
@@ -161,7 +164,7 @@ fn direct(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
         );
         NOWHERE
     });
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let counter = conn.session.tx.next_counter();
     let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
     let Some(socket) = conn.link.socket() else {
@@ -221,7 +224,7 @@ pub(super) fn close_shm_listener(stream: &mut Stream<Tcp>, ep: usize) {
 
 /// Handles a readable socket of a connection that will share memory.
 pub(super) fn sharing(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
     else {
         return;
@@ -250,7 +253,7 @@ pub(super) fn sharing(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: 
 
 /// Ends a connection whose peer is gone or violates the protocol.
 fn misled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     log_warn!(
         stream.common.source,
         Subsys::EpCtrl,
@@ -266,7 +269,7 @@ fn misled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: 
 
 /// Connects to the peer's listener.
 fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
-    let ep = stream.conns[id].session.ep;
+    let ep = stream.peers[id].session.ep;
     let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
         let exchange = stream.send_hello(domain, ep, &socket, to.secret.to_vec())?;
         Ok((socket, exchange))
@@ -275,7 +278,7 @@ fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize,
         let kept = set_aside(stream, id).ok_or(Error::IO)?;
         // From now on the state is found here, whatever happens to the exchange.
         let aside = Box::new(Sharing::HelloExchange { kept, exchange });
-        stream.conns[id].own.sharing = Some(aside);
+        stream.peers[id].own.sharing = Some(aside);
         stream.take_socket(id, socket)
     });
     if let Err(error) = taken {
@@ -285,7 +288,7 @@ fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize,
 
 /// Removes the socket of a connection from epoll and returns it.
 fn set_aside(stream: &mut Stream<Tcp>, id: usize) -> Option<Socket> {
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let Link::Socket(socket) = conn.link.take() else {
         return None;
     };
@@ -296,17 +299,17 @@ fn set_aside(stream: &mut Stream<Tcp>, id: usize) -> Option<Socket> {
 
 /// Handles the answer of the peer's listener, or a part of it.
 fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let Some(mut sharing) = stream.conns[id].own.sharing.take() else {
+    let Some(mut sharing) = stream.peers[id].own.sharing.take() else {
         return;
     };
-    let conn = &stream.conns[id];
+    let conn = &stream.peers[id];
     let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
         (conn.link.socket(), &mut *sharing)
     else {
         return;
     };
     match stream.hear(socket, exchange) {
-        Heard::Wait => stream.conns[id].own.sharing = Some(sharing),
+        Heard::Wait => stream.peers[id].own.sharing = Some(sharing),
         // The TCP connection is not needed any more.
         Heard::Welcome { shm, is_direct } => share(stream, domain, id, shm, is_direct),
         other => {
@@ -315,7 +318,7 @@ fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
                 Heard::Failed(error) => text_of(error),
                 _ => "it does not answer".to_owned(),
             };
-            stream.conns[id].own.sharing = Some(sharing);
+            stream.peers[id].own.sharing = Some(sharing);
             stay(stream, domain, id, &why);
         }
     }
@@ -323,18 +326,18 @@ fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
 
 /// Continues over the TCP connection.
 fn stay(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-    let peer = stream.conns[id].session.peer;
+    let peer = stream.peers[id].session.peer;
     log_info!(
         stream.common.source,
         Subsys::EpCtrl,
         "{peer}: no shared memory: {why}"
     );
-    let sharing = stream.conns[id].own.sharing.take();
+    let sharing = stream.peers[id].own.sharing.take();
     if let Some(Sharing::HelloExchange { kept, .. }) = sharing.map(|sharing| *sharing) {
         drop(set_aside(stream, id));
-        stream.conns[id].link = Link::Socket(kept);
+        stream.peers[id].link = Link::Socket(kept);
     }
-    let conn = &mut stream.conns[id];
+    let conn = &mut stream.peers[id];
     let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
     let written = conn
         .link
@@ -360,7 +363,7 @@ pub(super) fn peer_said_hello(
             && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
     };
     let known = hello.and_then(|hello| {
-        let mut conns = stream.conns.iter();
+        let mut conns = stream.peers.iter();
         let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
         Ok((found.ok_or(Verdict::Version)?.0, hello))
     });
@@ -388,7 +391,7 @@ fn share(
     shm: Box<ShmChannel>,
     is_direct: bool,
 ) {
-    stream.conns[id].session.is_direct = is_direct;
+    stream.peers[id].session.is_direct = is_direct;
     stream.use_shm(domain, id, shm);
     super::connect::up(stream, domain, id);
 }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Closing of endpoints, and connections by address where the address vector of other processes has to be read first.
+
+use std::os::fd::AsRawFd;
+
+use crate::net::Net;
+use crate::transport::{DomainOf, Stream};
+use abi::FI_ADDR_NOTAVAIL;
+use base::settings::Settings;
+use base::{Error, Result};
+use engine::shared_av;
+
+impl<N: Net> Stream<N> {
+    pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        let Some(endpoint) = self.peers.remove_ep(ep) else {
+            return;
+        };
+        self.common.groups.forget(ep);
+        if let Some(listener) = &endpoint.listener {
+            self.reactor.remove(listener.as_raw_fd());
+            if N::ALL_SHM {
+                // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
+                listener.shutdown();
+            }
+        }
+        drop(endpoint);
+        for id in self.peers.ids(|conn| conn.session.ep == ep) {
+            // fi_close has already waited for operations that were reported as sent; this writes the rest.
+            self.last_flush(domain, id, self.reactor.now());
+            self.discard_conn(domain, id);
+        }
+        self.drop_all_pending(ep);
+        N::close_ep(self, ep);
+    }
+
+    /// Drops an endpoint in a forked child, including this process's references to its memory and sockets. Sends
+    /// nothing to peers, and leaves the epoll set alone because the parent shares it.
+    #[cold]
+    pub(super) fn leave_endpoint(&mut self, ep: usize) {
+        self.common.groups.forget(ep);
+        self.peers.drop_ep(ep);
+    }
+
+    /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
+    #[cold]
+    pub(super) fn find_peer(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        if domain.av(av).get(dest).is_none() {
+            shared_av::renew(self, domain, av)?;
+        }
+        let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
+        self.peers.conn_for(ep, dest, peer)
+    }
+
+    /// Adds a connection for a peer that has begun to connect; its address may be in the vector.
+    pub fn new_peer(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
+        self.peers.insert(ep, peer, fi_addr)
+    }
+
+    /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
+    pub fn new_receive_only(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        peer: N::Addr,
+    ) -> usize {
+        let fi_addr = self.number_of(domain, ep, &peer);
+        self.peers.insert_receive_only(ep, peer, fi_addr)
+    }
+
+    /// The peer's index in the endpoint's vector, or FI_ADDR_NOTAVAIL.
+    pub fn number_of(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: &N::Addr) -> u64 {
+        let Some(av) = domain.ep(ep).av else {
+            return FI_ADDR_NOTAVAIL;
+        };
+        // If the vector cannot be read, the address counts as unknown.
+        if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
+            return FI_ADDR_NOTAVAIL;
+        }
+        domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
+    }
+
+    /// Applies the removal of an address from a vector. All connections with the peer stay open because the peer may
+    /// use them (unless FI_AV_REMOVE_CLEANUP is set, which ends them).
+    pub(super) fn forget_address(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        av: usize,
+        index: u64,
+        peer: &N::Addr,
+    ) {
+        let with_peer = self.peers.forget_address(domain, av, index, peer);
+        if Settings::get().av_remove_cleanup {
+            for id in with_peer {
+                // Does nothing if the end of one connection has ended another.
+                self.disconnect(domain, id, Error::CANCELED);
+            }
+        }
+    }
+}

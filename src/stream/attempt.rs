@@ -5,8 +5,9 @@
 use core::time::Duration;
 
 use crate::net::Net;
+use crate::poller::Due;
 use crate::session::State;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_debug, log_warn};
 use sync::stats::Count;
@@ -20,7 +21,7 @@ const FULL_QUEUE: Duration = Duration::from_millis(200);
 impl<N: Net> Stream<N> {
     /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
     pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
-        let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+        let (now, limit) = (self.poller.now(), self.common.limits.connect);
         let clock = &mut self.peers[id].clock;
         clock.resume(now);
         if error == Error::AGAIN {
@@ -50,7 +51,7 @@ impl<N: Net> Stream<N> {
             error.code(),
             (next - now).as_millis()
         );
-        self.schedule(next, Due::Conn(id));
+        self.poller.schedule(next, Due::Conn(id));
     }
 
     /// Ends a connection that could not be established.
@@ -112,7 +113,7 @@ impl<N: Net> Stream<N> {
         let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
-        let now = self.reactor.now();
+        let now = self.poller.now();
         match conn.session.state {
             State::Idle if !conn.has_work() => {
                 // No operation waits for the connection any more; the next one starts the clock again.
@@ -136,7 +137,7 @@ impl<N: Net> Stream<N> {
     fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         // The application may not have polled since the peer's kernel answered.
         N::opening(self, domain, id);
-        let now = self.reactor.now();
+        let now = self.poller.now();
         let conn = self.peers.get_mut(id);
         let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
             return;
@@ -148,7 +149,7 @@ impl<N: Net> Stream<N> {
         } else if conn.clock.is_over(now) {
             N::attempt_failed(self, domain, id, Error::TIMEDOUT);
         } else if let Some(deadline) = conn.clock.deadline() {
-            self.schedule(deadline, Due::Conn(id));
+            self.poller.schedule(deadline, Due::Conn(id));
         }
     }
 
@@ -156,11 +157,11 @@ impl<N: Net> Stream<N> {
     pub fn schedule_attempt(&mut self, id: usize) {
         let conn = &self.peers[id];
         let at = match N::is_on_this_host(conn) {
-            true => Some(self.reactor.now() + FULL_QUEUE),
+            true => Some(self.poller.now() + FULL_QUEUE),
             false => conn.clock.deadline(),
         };
         if let Some(at) = at {
-            self.schedule(at, Due::Conn(id));
+            self.poller.schedule(at, Due::Conn(id));
         }
     }
 }

@@ -32,27 +32,10 @@ pub struct Conn<N: Net> {
     pub is_stalled: bool,
     /// Progress counter at the last tick; see `stall`.
     pub transfer: u64,
-    /// Events that epoll watches for.
-    pub watch: Watch,
-    /// Whether the socket is read without a call of epoll first.
-    pub hot: bool,
-    /// Consecutive polls that found nothing.
-    pub misses: u32,
-    /// Predicted successor: the connection that last had an event after this one.
-    pub next: usize,
-    /// Polls that found something since the connection was last put into the epoll set.
-    pub hits: u32,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
     /// State of the provider.
     pub own: N::Conn,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Watch {
-    pub added: bool,
-    pub read: bool,
-    pub write: bool,
 }
 
 impl<N: Net> Conn<N> {
@@ -68,12 +51,7 @@ impl<N: Net> Conn<N> {
             last_error: None,
             is_stalled: false,
             transfer: 0,
-            watch: Watch::default(),
-            hot: false,
-            misses: 0,
-            hits: 0,
             unanswered: None,
-            next: usize::MAX,
             own: N::Conn::default(),
         }
     }

@@ -55,7 +55,7 @@ impl<N: Net> Stream<N> {
     ) {
         for id in self.peers.ids(|conn| conn.session.ep == port) {
             // The session sends from copies what does not leave now.
-            self.last_flush(domain, id, self.reactor.now());
+            self.last_flush(domain, id, self.poller.now());
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };

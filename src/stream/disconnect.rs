@@ -4,7 +4,6 @@
 use core::fmt;
 use std::ffi::CString;
 
-use crate::conn::Watch;
 use crate::link::Link;
 use crate::net::Net;
 use crate::regions::end_copies;
@@ -20,16 +19,10 @@ use sys::probe;
 impl<N: Net> Stream<N> {
     pub fn close_link(&mut self, id: usize) {
         let conn = &mut self.peers[id];
-        if let Some(fd) = conn.link.fd() {
-            self.reactor.remove(fd);
-            if N::ALL_SHM || conn.link.is_shm() {
-                // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
-                conn.link.shutdown();
-            }
-        }
-        conn.watch = Watch::default();
-        if std::mem::take(&mut conn.hot) {
-            self.hot.retain(|&hot| hot != id);
+        self.poller.remove(id);
+        if N::ALL_SHM || conn.link.is_shm() {
+            // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
+            conn.link.shutdown();
         }
         if !conn.session.rx.shared().is_empty() {
             conn.session
@@ -42,15 +35,6 @@ impl<N: Net> Stream<N> {
             self.polled.retain(|&other| other != id);
             self.full.retain(|&other| other != id);
         }
-    }
-
-    /// Removes the socket from the epoll set, because no further event is expected from it.
-    pub(super) fn epoll_forget(&mut self, id: usize) {
-        let conn = &mut self.peers[id];
-        if let (true, Some(fd)) = (conn.watch.added, conn.link.fd()) {
-            self.reactor.remove(fd);
-        }
-        conn.watch = Watch::default();
     }
 
     /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
@@ -185,7 +169,7 @@ impl<N: Net> Stream<N> {
         if hopeless {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
-        self.epoll_forget(id);
+        self.poller.expect_nothing(id);
         self.transmits_end(domain, id);
     }
 

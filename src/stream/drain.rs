@@ -92,7 +92,7 @@ impl<N: Net> Stream<N> {
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         // The program may do nothing but retry.
         self.progress(domain);
-        let now = self.reactor.now();
+        let now = self.poller.now();
         let failed = self
             .peers
             .find_ep_mut(ep)
@@ -108,7 +108,7 @@ impl<N: Net> Stream<N> {
         }
         let peer = conn.session.peer.clone();
         if let Some(endpoint) = self.peers.find_ep_mut(conn.session.ep) {
-            let (now, limit) = (self.reactor.now(), self.common.limits.connect);
+            let (now, limit) = (self.poller.now(), self.common.limits.connect);
             endpoint.unreachable.insert(peer, error, now, limit);
         }
     }

@@ -17,7 +17,7 @@ impl<N: Net> Stream<N> {
         };
         self.common.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
-            self.reactor.remove(listener.as_raw_fd());
+            self.poller.remove_fd(listener.as_raw_fd());
             if N::ALL_SHM {
                 // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
                 listener.shutdown();
@@ -26,7 +26,7 @@ impl<N: Net> Stream<N> {
         drop(endpoint);
         for id in self.peers.ids(|conn| conn.session.ep == ep) {
             // fi_close has already waited for operations that were reported as sent; this writes the rest.
-            self.last_flush(domain, id, self.reactor.now());
+            self.last_flush(domain, id, self.poller.now());
             self.discard_conn(domain, id);
         }
         self.drop_all_pending(ep);

@@ -17,7 +17,7 @@ impl<N: Net> Stream<N> {
         if conn.link.is_shm() {
             return self.shm_full(id);
         }
-        let read = conn.watch.read;
+        let (read, _) = self.poller.interest(id);
         self.rewatch(id, read, true);
     }
 
@@ -28,7 +28,7 @@ impl<N: Net> Stream<N> {
             return;
         };
         if !conn.session.tx.blocked {
-            let read = conn.watch.read;
+            let (read, _) = self.poller.interest(id);
             self.rewatch(id, read, false);
         }
     }
@@ -76,7 +76,7 @@ impl<N: Net> Stream<N> {
             && conn.session.tx.staged > 0
             && conn
                 .link
-                .wait_writable(until.saturating_duration_since(self.reactor.now()))
+                .wait_writable(until.saturating_duration_since(self.poller.now()))
         {
             let before = conn.session.tx.staged;
             self.with(domain, id, |session, cx| session.flush_conn(cx));

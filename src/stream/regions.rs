@@ -59,14 +59,14 @@ impl<N: Net> Stream<N> {
     /// then ends the connections of those that still use it.
     #[cold]
     pub(super) fn wait_for_users(&mut self, domain: &mut DomainOf<N>, at: usize) {
-        let until = self.reactor.now() + CLOSE_TIMEOUT;
+        let until = self.poller.now() + CLOSE_TIMEOUT;
         let polled = self.peers.ids(|_| true);
         for id in polled {
             while let Some(shm) = self.peers.get(id).and_then(|conn| conn.link.shm())
                 && shm.is_using(at)
                 && shm.is_alive()
             {
-                if self.reactor.now() < until {
+                if self.poller.now() < until {
                     std::thread::yield_now();
                     continue;
                 }

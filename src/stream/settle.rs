@@ -61,7 +61,8 @@ impl<N: Net> Stream<N> {
                 Todo::PauseRead => self.pause_read(id),
                 Todo::ResumeRead => {
                     if !self.peers[id].session.rx.at.waits() {
-                        self.rewatch(id, true, self.peers[id].watch.write);
+                        let (_, write) = self.poller.interest(id);
+                        self.rewatch(id, true, write);
                         self.promote(id);
                     }
                 }

@@ -12,16 +12,15 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::conn::Watch;
 use crate::hello::{Answer, HELLO, Hello, Verdict};
 use crate::link::Link;
 use crate::net::Net;
 use crate::pending_peer::PendingPeer;
+use crate::poller::Due;
 use crate::process_probe::ProcessProbe;
-use crate::progress::{conn_token, pending_token};
 use crate::region_directory::RegionDirectory;
 use crate::shm_channel::ShmChannel;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::transport::{DomainOf, Stream};
 use base::log::{Source, Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use engine::half_open::ACCEPTS;
@@ -131,9 +130,10 @@ impl<N: Net> Stream<N> {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.reactor.remove(at);
+                    self.poller.remove_fd(at);
                     let pause = Duration::from_millis(100);
-                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
+                    self.poller
+                        .schedule(self.poller.now() + pause, Due::Listener(ep));
                     return;
                 }
             }
@@ -142,7 +142,7 @@ impl<N: Net> Stream<N> {
 
     fn receive_pending(&mut self, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = self.reactor.now() + self.common.limits.connect;
+        let deadline = self.poller.now() + self.common.limits.connect;
         let id = self.pending_peers.insert(PendingPeer {
             ep,
             deadline,
@@ -150,8 +150,8 @@ impl<N: Net> Stream<N> {
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match self.reactor.add(fd, pending_token(id), true, false) {
-            Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
+        match self.poller.add_pending(fd, id) {
+            Ok(()) => self.poller.schedule(deadline, Due::PendingPeer(id)),
             Err(_) => return drop(self.pending_peers.remove(id)),
         }
         if self.pending_peers.is_crowded(id) {
@@ -168,13 +168,13 @@ impl<N: Net> Stream<N> {
     pub(super) fn drop_pending(&mut self, id: usize) {
         if self.pending_peers.contains(id) {
             let pending = self.pending_peers.remove(id);
-            self.reactor.remove(pending.socket.as_raw_fd());
+            self.poller.remove_fd(pending.socket.as_raw_fd());
         }
     }
 
     /// Handles the deadline of a pending peer, unless its number belongs to another peer by now.
     pub(super) fn pending_due(&mut self, id: usize) {
-        let now = self.reactor.now();
+        let now = self.poller.now();
         let late = |pending: &PendingPeer| now >= pending.deadline;
         if self.pending_peers.get(id).is_some_and(late) {
             self.drop_pending(id);
@@ -225,7 +225,7 @@ impl<N: Net> Stream<N> {
         hello: core::result::Result<Hello, Verdict>,
     ) {
         let pending = self.pending_peers.remove(id);
-        self.reactor.remove(pending.socket.as_raw_fd());
+        self.poller.remove_fd(pending.socket.as_raw_fd());
         N::hello_received(self, domain, pending, hello);
     }
 
@@ -315,15 +315,8 @@ impl<N: Net> Stream<N> {
 
     /// Makes the socket beside the memory the connection's doorbell.
     pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
-        let conn = &mut self.peers[id];
-        self.reactor
-            .add(socket.as_raw_fd(), conn_token(id), true, false)?;
-        conn.link = Link::Socket(socket);
-        conn.watch = Watch {
-            added: true,
-            read: true,
-            write: false,
-        };
+        self.poller.watch(id, socket.as_raw_fd(), true, false)?;
+        self.peers[id].link = Link::Socket(socket);
         Ok(())
     }
 

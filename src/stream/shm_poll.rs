@@ -70,10 +70,7 @@ impl<N: Net> Stream<N> {
     #[cold]
     fn begin_sharing(&mut self) {
         self.is_armed = true;
-        while let Some(&id) = self.hot.last() {
-            self.demote(id);
-        }
-        self.wide = 0;
+        self.poller.demote_all();
     }
 
     /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
@@ -119,7 +116,7 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // A thread that is about to sleep, or that waits for the lock, needs the processor.
-        if self.is_armed || domain.contended || !self.reactor.spin.take_turn() {
+        if self.is_armed || domain.contended || !self.poller.begin_spin() {
             return;
         }
         for &id in &self.polled {
@@ -128,7 +125,7 @@ impl<N: Net> Stream<N> {
             }
         }
         let news = self.next_news();
-        self.reactor.spin.note(news.is_some());
+        self.poller.end_spin(news.is_some());
         if let Some(id) = news {
             self.read_shm(domain, id);
         }
@@ -148,7 +145,7 @@ impl<N: Net> Stream<N> {
                 }
                 spin_loop();
             }
-            let now = self.reactor.now();
+            let now = self.poller.now();
             if now >= *end.get_or_insert(now + MOMENT) {
                 return None;
             }
@@ -191,7 +188,7 @@ impl<N: Net> Stream<N> {
             }
             i += 1;
             if any {
-                self.reactor.spin.found();
+                self.poller.spin_found();
             }
         }
     }
@@ -275,7 +272,7 @@ impl<N: Net> Stream<N> {
 
     /// Makes a thread that sleeps, or is about to, poll again at once.
     fn end_sleep(&mut self) {
-        self.reactor.wake();
+        self.poller.wake();
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
@@ -355,7 +352,7 @@ impl<N: Net> Stream<N> {
         };
         take_rings(link);
         if link.channel.ended {
-            self.epoll_forget(id);
+            self.poller.expect_nothing(id);
             self.left_waiting(domain, id);
         }
         if !self.full.is_empty() {
@@ -521,7 +518,7 @@ impl<N: Net> Stream<N> {
             if shm.ended || shm.broken {
                 return;
             }
-            let left = until.saturating_duration_since(self.reactor.now());
+            let left = until.saturating_duration_since(self.poller.now());
             if conn.session.tx.staged == 0 || left.is_zero() {
                 return;
             }

@@ -71,7 +71,7 @@ impl<N: Net> Stream<N> {
 
     /// See `gather::attend`.
     pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
-        if attend(self, domain, self.reactor.now()) {
+        if attend(self, domain, self.poller.now()) {
             dump::ask_from_inside();
         }
     }

@@ -6,9 +6,10 @@
 //! pending operations wakes once more at most.
 
 use crate::net::Net;
+use crate::poller::Due;
 use crate::session::Attempt;
 use crate::session::waits::Waits;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_warn};
 use engine::report::Waiter;
@@ -17,7 +18,8 @@ use sync::stats::Count;
 impl<N: Net> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
-        self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
+        self.poller
+            .schedule(self.poller.now() + self.common.waits.tick, Due::Waits);
     }
 
     /// Records a connection attempt that the application waits for, with `len` bytes of private data.

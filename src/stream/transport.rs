@@ -4,11 +4,11 @@
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::Instant;
 
 use crate::net::Net;
 use crate::peers::Peers;
 use crate::pending_peer::PendingPeer;
+use crate::poller::Poller;
 use crate::region_directory::RegionDirectory;
 use crate::session::common::Common;
 use crate::shm_poll::FastPoll;
@@ -16,10 +16,8 @@ use base::info::Info;
 use base::log::Source;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
-use engine::clock::Monotonic;
 use engine::domain_state::DomainState;
 use engine::half_open::HalfOpen;
-use engine::reactor::Reactor;
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
@@ -40,10 +38,8 @@ pub struct Stream<N: Net> {
     pub params: N::Params,
     /// State of the provider.
     pub own: N::Domain,
-    pub reactor: Reactor<Due>,
+    pub poller: Poller,
     pub peers: Peers<N>,
-    /// Connections that are read without a call of epoll.
-    pub hot: Vec<usize>,
     /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
     pub polled: Vec<usize>,
     pub full: Vec<usize>,
@@ -57,34 +53,9 @@ pub struct Stream<N: Net> {
     pub is_armed: bool,
     /// Peers that share memory have seen that this side may sleep.
     pub(super) expects_sleep: bool,
-    /// While above zero only epoll is called; see `progress`.
-    pub wide: u32,
-    /// Time of the last call of epoll, in ticks; see `progress`.
-    pub asked: u64,
-    /// The connection that had the last event, and the number of correct predictions in a row; see `progress`.
-    pub last: usize,
-    pub sure: u32,
-}
-
-/// The purpose of a deadline.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Due {
-    Conn(usize),
-    Handshake(usize),
-    PendingPeer(usize),
-    Listener(usize),
-    /// Peers that have not acknowledged sent data.
-    Peers,
-    /// Operations that wait.
-    Waits,
 }
 
 impl<N: Net> Stream<N> {
-    /// Schedules a deadline in the timer.
-    pub fn schedule(&mut self, at: Instant, due: Due) {
-        self.reactor.schedule(at, due);
-    }
-
     /// Whether there are connections over shared memory.
     #[inline(always)]
     pub(super) fn has_shm(&self) -> bool {
@@ -147,9 +118,8 @@ impl<N: Net> Transport for Stream<N> {
             common: Common::new(N::provider(params), limits),
             params: params.clone(),
             own: N::open(params)?,
-            reactor: Reactor::new(Monotonic)?,
+            poller: Poller::new()?,
             peers: Peers::default(),
-            hot: Vec::new(),
             polled: Vec::new(),
             full: Vec::new(),
             shared: 0,
@@ -157,10 +127,6 @@ impl<N: Net> Transport for Stream<N> {
             directory: None,
             is_armed: true,
             expects_sleep: false,
-            wide: 0,
-            asked: 0,
-            last: usize::MAX,
-            sure: 0,
         })
     }
 
@@ -169,7 +135,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn poll_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
+        self.poller.as_raw_fd()
     }
 
     // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
@@ -181,13 +147,13 @@ impl<N: Net> Transport for Stream<N> {
         match self.poll_fast(domain) {
             FastPoll::Nothing => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                if self.reactor.spin.is_due() {
+                if self.poller.is_spin_due() {
                     self.wait_a_moment(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                self.reactor.spin.found();
+                self.poller.spin_found();
                 self.read_shm(domain, id);
             }
             FastPoll::Unclear => self.poll(domain),

@@ -15,7 +15,6 @@ use stream::Stream;
 use stream::hello::{Hello, Verdict};
 use stream::link::Link;
 use stream::pending_peer::PendingPeer;
-use stream::progress::listener_token;
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
 use stream::shm_connect::{self, Heard, HelloExchange};
@@ -33,7 +32,7 @@ pub(super) fn connect_to(
     if conn.session.state != State::Idle {
         return Ok(());
     }
-    let now = stream.reactor.now();
+    let now = stream.poller.now();
     conn.clock.start(now, stream.params.set.conn_timeout);
     if let Err(error) = open_channel(stream, domain, id) {
         shm_connect_failed(stream, domain, id, error);
@@ -70,7 +69,7 @@ fn open_channel(stream: &mut Stream<Shm>, domain: &DomainOf<Shm>, id: usize) -> 
             }
         })?;
     let exchange = stream.send_hello(domain, ep, &socket, who)?;
-    let now = stream.reactor.now();
+    let now = stream.poller.now();
     let conn = &mut stream.peers[id];
     // The peer's process exists and answers when it polls, however long that takes.
     conn.clock.stop(now);
@@ -213,9 +212,7 @@ fn admit_peer(
 pub(super) fn enable_endpoint(stream: &mut Stream<Shm>, ep: usize) -> Result {
     let endpoint = stream.peers.find_ep(ep).ok_or(Error::INVAL)?;
     if let Some(listener) = &endpoint.listener {
-        stream
-            .reactor
-            .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
+        stream.poller.add_listener(listener.as_raw_fd(), ep)?;
     }
     Ok(())
 }

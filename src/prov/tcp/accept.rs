@@ -20,12 +20,11 @@ use base::Error;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use engine::address::ip::Addr;
 use engine::half_open::{ACCEPTS, is_reserved};
-use stream::conn::Watch;
 use stream::link::Link;
-use stream::progress::{conn_token, handshake_token};
+use stream::poller::Due;
 use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use stream::session::State;
-use stream::transport::{DomainOf, Due, Stream};
+use stream::transport::{DomainOf, Stream};
 use sys::{addr, netif};
 
 /// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
@@ -68,7 +67,7 @@ pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
                 let _ = socket.set_nodelay(endpoint.own.nodelay);
                 let fd = socket.as_raw_fd();
                 let limit = stream.params.set.conn_timeout;
-                let deadline = stream.reactor.now() + limit;
+                let deadline = stream.poller.now() + limit;
                 let id = stream.own.handshakes.insert(Handshake {
                     ep,
                     socket,
@@ -78,15 +77,11 @@ pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
                     pending: None,
                     key: None,
                 });
-                if stream
-                    .reactor
-                    .add(fd, handshake_token(id), true, false)
-                    .is_err()
-                {
+                if stream.poller.add_handshake(fd, id).is_err() {
                     stream.own.handshakes.remove(id);
                     continue;
                 }
-                stream.schedule(deadline, Due::Handshake(id));
+                stream.poller.schedule(deadline, Due::Handshake(id));
                 if stream.own.handshakes.is_crowded(id) {
                     drop_silent(stream, Some(id));
                 }
@@ -101,9 +96,11 @@ pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
                     Subsys::EpCtrl,
                     "cannot accept: {error}"
                 );
-                stream.reactor.remove(at);
+                stream.poller.remove_fd(at);
                 let pause = Duration::from_millis(100);
-                stream.schedule(stream.reactor.now() + pause, Due::Listener(ep));
+                stream
+                    .poller
+                    .schedule(stream.poller.now() + pause, Due::Listener(ep));
                 return;
             }
         }
@@ -127,7 +124,7 @@ pub(super) fn drop_silent(stream: &mut Stream<Tcp>, newest: Option<usize>) -> bo
 
 /// Handles the deadline of a request that has not arrived.
 pub(super) fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
-    let now = stream.reactor.now();
+    let now = stream.poller.now();
     let late = |handshake: &Handshake| now >= handshake.deadline;
     if stream.own.handshakes.get(id).is_some_and(late) {
         super::keyed::uninvite(stream, id, "no proof of an authorization key in time");
@@ -137,7 +134,7 @@ pub(super) fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
 pub(super) fn drop_handshake(stream: &mut Stream<Tcp>, id: usize) {
     if stream.own.handshakes.contains(id) {
         let handshake = stream.own.handshakes.remove(id);
-        stream.reactor.remove(handshake.socket.as_raw_fd());
+        stream.poller.remove_fd(handshake.socket.as_raw_fd());
     }
 }
 
@@ -170,7 +167,7 @@ pub(super) fn requested(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id
         return drop_handshake(stream, id);
     };
     let handshake = stream.own.handshakes.remove(id);
-    stream.reactor.remove(handshake.socket.as_raw_fd());
+    stream.poller.remove_fd(handshake.socket.as_raw_fd());
     admit(stream, domain, handshake, header, private);
 }
 
@@ -269,7 +266,7 @@ pub(super) fn admit(
     {
         domain.av_mut(av).keys.note_stranger(peer, key);
     }
-    let (fd, now) = (from.socket.as_raw_fd(), stream.reactor.now());
+    let (fd, now) = (from.socket.as_raw_fd(), stream.poller.now());
     let conn = &mut stream.peers[id];
     conn.clock.stop(now);
     conn.opened_here = false;
@@ -281,12 +278,7 @@ pub(super) fn admit(
     conn.link = Link::Socket(from.socket);
     conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
     conn.session.tx.counter = u8::from(proved);
-    conn.watch = Watch {
-        added: true,
-        read: true,
-        write: false,
-    };
-    if let Err(error) = stream.reactor.add(fd, conn_token(id), true, false) {
+    if let Err(error) = stream.poller.watch(id, fd, true, false) {
         return stream.disconnect(domain, id, error.into());
     }
     super::same_host::settled(stream, domain, id, answer.features);
@@ -347,7 +339,7 @@ pub(super) fn cross(
         "{}: both sides connect, and its request counts once ours is answered",
         stream.peers[id].session.peer
     );
-    let until = stream.reactor.now() + CROSSING;
+    let until = stream.poller.now() + CROSSING;
     let crossing = Crossing {
         from,
         header,
@@ -355,7 +347,7 @@ pub(super) fn cross(
         until,
     };
     stream.peers[id].own.crossing = Some(Box::new(crossing));
-    stream.schedule(until, Due::Conn(id));
+    stream.poller.schedule(until, Due::Conn(id));
     // The answer may have arrived already.
     super::connect::answered(stream, domain, id);
 }

@@ -12,8 +12,9 @@ use std::time::Duration;
 use crate::tcp::Tcp;
 use base::Error;
 use base::log::{Subsys, log_warn};
+use stream::poller::Due;
 use stream::session::State;
-use stream::transport::{DomainOf, Due, Stream};
+use stream::transport::{DomainOf, Stream};
 use sys::socket::Socket;
 
 /// Number of checks within the timeout.
@@ -34,14 +35,16 @@ pub(super) fn watch_peers(stream: &mut Stream<Tcp>) {
     // Without a timeout no check is ever due.
     stream.common.watches_peers = true;
     if !timeout.is_zero() {
-        stream.schedule(stream.reactor.now() + timeout / LOOKS, Due::Peers);
+        stream
+            .poller
+            .schedule(stream.poller.now() + timeout / LOOKS, Due::Peers);
     }
 }
 
 /// Disconnects peers that have not acknowledged anything for too long.
 #[cold]
 pub(super) fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
-    let (now, timeout) = (stream.reactor.now(), stream.params.set.peer_timeout);
+    let (now, timeout) = (stream.poller.now(), stream.params.set.peer_timeout);
     let (mut silent, mut any) = (Vec::new(), false);
     for (id, conn) in stream.peers.iter_mut() {
         let Some(socket) = conn

@@ -12,9 +12,7 @@ use crate::tcp::keyed::REFUSED_FOR_KEYS;
 use abi::*;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use stream::conn::Watch;
 use stream::link::Link;
-use stream::progress::conn_token;
 use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of};
 use stream::session::State;
 use stream::transport::{DomainOf, Stream};
@@ -38,7 +36,7 @@ pub(super) fn begin_connect(
         return Ok(());
     }
     conn.clock
-        .start(stream.reactor.now(), stream.params.set.conn_timeout);
+        .start(stream.poller.now(), stream.params.set.conn_timeout);
     let peer = conn.session.peer;
     let (endpoint, conn) = stream.peers.with_ep(id)?;
     log_debug!(
@@ -64,12 +62,7 @@ pub(super) fn begin_connect(
             conn.own.exchange.clear();
             let fd = socket.as_raw_fd();
             conn.link = Link::Socket(socket);
-            conn.watch = Watch {
-                added: true,
-                read: false,
-                write: true,
-            };
-            if let Err(error) = stream.reactor.add(fd, conn_token(id), false, true) {
+            if let Err(error) = stream.poller.watch(id, fd, false, true) {
                 connect_failed(stream, domain, id, error.into());
                 return Ok(());
             }
@@ -148,7 +141,7 @@ fn send_request(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize)
     if !write_whole(socket, &request) {
         return connect_failed(stream, domain, id, Error::IO);
     }
-    let now = stream.reactor.now();
+    let now = stream.poller.now();
     let conn = &mut stream.peers[id];
     // The peer answers when it polls, however long that takes.
     conn.clock.stop(now);

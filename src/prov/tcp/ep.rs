@@ -16,7 +16,6 @@ use base::{Caps, Error, Result};
 use engine::address::ip::Addr;
 use engine::auth::Key;
 use stream::ep::Ep;
-use stream::progress::listener_token;
 use stream::{Net, Stream};
 use sys::addr;
 use sys::socket::{BACKLOG, Socket};
@@ -135,9 +134,7 @@ pub(super) fn open_endpoint(stream: &mut Stream<Tcp>, ep: usize, info: &Info) ->
 pub(super) fn enable_endpoint(stream: &mut Stream<Tcp>, ep: usize) -> Result {
     let endpoint = stream.peers.find_ep(ep).ok_or(Error::INVAL)?;
     if let Some(listener) = &endpoint.listener {
-        stream
-            .reactor
-            .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
+        stream.poller.add_listener(listener.as_raw_fd(), ep)?;
     }
     Ok(())
 }

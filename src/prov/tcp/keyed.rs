@@ -19,10 +19,10 @@ use base::{Error, Result};
 use engine::address::ip::Addr;
 use engine::auth::Key;
 use stream::ep::Ep;
-use stream::progress::handshake_token;
+use stream::poller::Due;
 use stream::proto::{CmHeader, CmKind, EXTENSIONS, MAX_AUTH, RdmPrivate, encode_cm, private_of};
 use stream::session::State;
-use stream::transport::{DomainOf, Due, Stream};
+use stream::transport::{DomainOf, Stream};
 use sys::random::unpredictable;
 use sys::socket::{Moved, Socket};
 
@@ -299,11 +299,11 @@ pub(super) fn invite(
         }
     }
     let limit = stream.params.set.conn_timeout;
-    from.deadline = stream.reactor.now() + limit;
+    from.deadline = stream.poller.now() + limit;
     let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
     let id = stream.own.handshakes.insert(from);
-    match stream.reactor.add(fd, handshake_token(id), true, false) {
-        Ok(()) => stream.schedule(deadline, Due::Handshake(id)),
+    match stream.poller.add_handshake(fd, id) {
+        Ok(()) => stream.poller.schedule(deadline, Due::Handshake(id)),
         Err(_) => drop(stream.own.handshakes.remove(id)),
     }
 }
@@ -337,7 +337,7 @@ pub(super) fn invited(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: 
         Poll::Proved(key) => {
             let (header, private) = (pending.header, pending.private);
             let mut handshake = stream.own.handshakes.remove(id);
-            stream.reactor.remove(handshake.socket.as_raw_fd());
+            stream.poller.remove_fd(handshake.socket.as_raw_fd());
             handshake.pending = None;
             handshake.key = Some(key);
             super::accept::admit(stream, domain, handshake, header, private);
@@ -365,6 +365,6 @@ pub(super) fn uninvite(stream: &mut Stream<Tcp>, id: usize, why: &str) {
     if let Some(conn) = stream.peers.conn_to(ep, &peer)
         && stream.peers[conn].session.state == State::Idle
     {
-        stream.schedule(stream.reactor.now(), Due::Conn(conn));
+        stream.poller.schedule(stream.poller.now(), Due::Conn(conn));
     }
 }

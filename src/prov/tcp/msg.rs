@@ -10,9 +10,8 @@ use abi::*;
 use base::log::{Subsys, log_info};
 use base::{Error, Result};
 use object::ops::eq::EqErr;
-use stream::conn::{Conn, Watch};
+use stream::conn::Conn;
 use stream::link::Link;
-use stream::progress::conn_token;
 use stream::proto::{CmKind, encode_cm};
 use stream::session::State;
 use stream::transport::{DomainOf, Stream};
@@ -81,16 +80,11 @@ pub(super) fn accept_msg(
         let _ = socket.set_keepalive(Some(PROBES));
     }
     conn.link = Link::Socket(socket);
-    conn.watch = Watch {
-        added: true,
-        read: true,
-        write: false,
-    };
     if proves {
         conn.session.state = State::Proving;
     }
     let id = stream.peers.insert_only(ep, conn)?;
-    stream.reactor.add(fd, conn_token(id), true, false)?;
+    stream.poller.watch(id, fd, true, false)?;
     if proves {
         stream.watch_attempt(id, param.len());
         // An event reports the result. The peer proves its key when it polls, so there is no time limit.
@@ -108,7 +102,7 @@ pub(super) fn accept_msg(
 /// Restarts the attempt of fi_connect.
 pub(super) fn connect_again(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
     stream.close_link(id);
-    let now = stream.reactor.now();
+    let now = stream.poller.now();
     let conn = &mut stream.peers[id];
     conn.session.state = State::Idle;
     if conn.clock.is_over(now) {
@@ -134,7 +128,7 @@ pub(super) fn shutdown_msg(
     match stream.peers[id].session.state {
         State::Up => {
             // The caller has waited for frames that were reported as sent; this flushes the rest.
-            stream.last_flush(domain, id, stream.reactor.now());
+            stream.last_flush(domain, id, stream.poller.now());
             if let Some(socket) = stream.peers[id].link.socket() {
                 socket.shutdown();
             }

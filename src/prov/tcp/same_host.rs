@@ -20,11 +20,10 @@ use crate::tcp::Tcp;
 use crate::tcp::exchange::write_whole;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use stream::conn::{Conn, Watch};
+use stream::conn::Conn;
 use stream::hello::{Hello, Verdict};
 use stream::link::Link;
 use stream::pending_peer::PendingPeer;
-use stream::progress::listener_token;
 use stream::proto::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
@@ -189,9 +188,7 @@ fn directions(stream: &mut Stream<Tcp>, ep: usize) -> Result<Directions> {
     if !stream.own.shm_listeners.contains_key(&ep) {
         let name = token()?;
         let socket = local::listen(&shm_listener_of(&name))?;
-        stream
-            .reactor
-            .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
+        stream.poller.add_listener(socket.as_raw_fd(), ep)?;
         stream
             .own
             .shm_listeners
@@ -216,7 +213,7 @@ pub(super) fn shm_listener_socket(stream: &Stream<Tcp>, ep: usize) -> Option<&So
 /// Closes the listener together with its endpoint.
 pub(super) fn close_shm_listener(stream: &mut Stream<Tcp>, ep: usize) {
     if let Some(shm_listener) = stream.own.shm_listeners.remove(&ep) {
-        stream.reactor.remove(shm_listener.socket.as_raw_fd());
+        stream.poller.remove_fd(shm_listener.socket.as_raw_fd());
         // A forked child may hold it, too: peers must not wait there.
         shm_listener.socket.shutdown();
     }
@@ -292,8 +289,7 @@ fn set_aside(stream: &mut Stream<Tcp>, id: usize) -> Option<Socket> {
     let Link::Socket(socket) = conn.link.take() else {
         return None;
     };
-    stream.reactor.remove(socket.as_raw_fd());
-    conn.watch = Watch::default();
+    stream.poller.remove(id);
     Some(socket)
 }
 

@@ -31,9 +31,7 @@ impl<N: Net> Stream<N> {
         if let Link::Shm(link) = self.peers[id].link.take() {
             link.channel.revoke();
             end_copies(&link.channel);
-            self.shared -= 1;
-            self.polled.retain(|&other| other != id);
-            self.full.retain(|&other| other != id);
+            self.shm.remove(id);
         }
     }
 

@@ -52,10 +52,8 @@ impl<N: Net> Stream<N> {
         }
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
-            if let Some(directory) = &mut self.directory {
-                // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
-                let _ = directory.withdraw(&region);
-            }
+            // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
+            let _ = self.shm.withdraw(&region);
             domain.mrs.close(&region);
         }
         let ids = self.peers.ids(|_| true);

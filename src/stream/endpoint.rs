@@ -29,7 +29,7 @@ impl<N: Net> Stream<N> {
             self.last_flush(domain, id, self.poller.now());
             self.discard_conn(domain, id);
         }
-        self.drop_all_pending(ep);
+        self.shm.drop_all_pending(&mut self.poller, ep);
         N::close_ep(self, ep);
     }
 

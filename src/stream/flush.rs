@@ -15,7 +15,7 @@ impl<N: Net> Stream<N> {
             return;
         }
         if conn.link.is_shm() {
-            return self.shm_full(id);
+            return self.shm.ring_is_full(&mut self.peers, &mut self.poller, id);
         }
         let (read, _) = self.poller.interest(id);
         self.rewatch(id, read, true);

@@ -51,6 +51,7 @@ pub mod session;
 mod settle;
 pub mod shm_channel;
 pub mod shm_connect;
+pub mod shm_host;
 mod shm_idle;
 mod shm_poll;
 mod snapshot;

@@ -11,6 +11,7 @@ use std::time::Instant;
 use crate::conn::Conn;
 use crate::ep::Ep;
 use crate::hello::{Hello, Verdict};
+use crate::peers::Peers;
 use crate::pending_peer::PendingPeer;
 use crate::session::common::Limits;
 use crate::transport::{DomainOf, Stream};
@@ -117,7 +118,11 @@ pub trait Net: Sized + Send + 'static {
         false
     }
     /// Returns the listener for peers that will share memory with an endpoint.
-    fn shm_listener(_stream: &Stream<Self>, _ep: usize) -> Option<&Socket> {
+    fn shm_listener<'a>(
+        _own: &'a Self::Domain,
+        _peers: &'a Peers<Self>,
+        _ep: usize,
+    ) -> Option<&'a Socket> {
         None
     }
     /// Handles the hello of such a peer, or its rejection if the hello cannot be decoded.

@@ -84,7 +84,7 @@ impl<N: Net> Stream<N> {
         }
         self.ask_epoll(domain);
         if self.has_shm() {
-            self.stay_awake();
+            self.shm.stay_awake(&mut self.peers, &mut self.poller);
         }
         if !self.common.held.is_empty() {
             self.retry_held(domain);
@@ -101,7 +101,7 @@ impl<N: Net> Stream<N> {
         if !self.common.stalled.is_empty() {
             self.retry_stalled(domain);
         }
-        if !self.full.is_empty() {
+        if self.shm.has_full() {
             self.retry_full(domain);
         }
     }
@@ -122,7 +122,7 @@ impl<N: Net> Stream<N> {
                     State::Up | State::Down => false,
                 }),
             Due::Handshake(id) => N::shakes_hands(self, id),
-            Due::PendingPeer(id) => self.pending_peers.contains(id),
+            Due::PendingPeer(id) => self.shm.pending.contains(id),
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits => true,
         }
@@ -148,7 +148,7 @@ impl<N: Net> Stream<N> {
                 Event::Handshake(id) if N::shakes_hands(self, id) => {
                     N::handshake_ready(self, domain, id, ready)
                 }
-                Event::Pending(id) if self.pending_peers.contains(id) => {
+                Event::Pending(id) if self.shm.pending.contains(id) => {
                     self.pending_ready(domain, id)
                 }
                 _ => {}
@@ -196,10 +196,10 @@ impl<N: Net> Stream<N> {
     pub fn promote(&mut self, id: usize) {
         let conn = &self.peers[id];
         if conn.link.is_shm() {
-            return self.promote_shm(id);
+            return self.poll_ring(id);
         }
         // While memory is shared, epoll serves all sockets.
-        let shares = N::MAY_SHARE && self.shared > 0;
+        let shares = N::MAY_SHARE && self.shm.count() > 0;
         let is_allowed = conn.session.state == State::Up && !shares;
         self.poller.promote(id, is_allowed);
     }
@@ -207,7 +207,7 @@ impl<N: Net> Stream<N> {
     /// Stops reading from the connection until reading is requested again.
     pub(super) fn pause_read(&mut self, id: usize) {
         if self.peers[id].link.is_shm() {
-            return self.polled.retain(|&other| other != id);
+            return self.shm.stop_polling(id);
         }
         self.poller.stop_direct_reads(id);
         let (_, write) = self.poller.interest(id);
@@ -255,13 +255,17 @@ impl<N: Net> Stream<N> {
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
                 Due::Handshake(id) => N::handshake_due(self, id),
-                Due::PendingPeer(id) => self.pending_due(id),
+                Due::PendingPeer(id) => self.shm.pending_due(&mut self.poller, id),
                 Due::Peers => N::check_peers(self, domain),
                 Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
                     let listener = self.peers.find_ep(ep).and_then(|ep| ep.listener.as_ref());
                     // A descriptor that is already in the set stays.
-                    for shm_listener in listener.into_iter().chain(N::shm_listener(self, ep)) {
+                    for shm_listener in
+                        listener
+                            .into_iter()
+                            .chain(N::shm_listener(&self.own, &self.peers, ep))
+                    {
                         let fd = shm_listener.as_raw_fd();
                         let _ = self.poller.add_listener(fd, ep);
                     }

@@ -10,8 +10,9 @@ use crate::shm_channel::ShmChannel;
 use crate::transport::{DomainOf, Stream};
 use base::Caps;
 use base::flags::flags;
+use engine::domain_state::DomainState;
 use engine::ep_state::Event;
-use engine::transport::MrRegion;
+use engine::transport::{Address, MrRegion};
 
 impl<N: Net> Stream<N> {
     /// Handles the close of a region (fi_mr(3), fi_close). Accesses in progress end with their connections, because no
@@ -32,25 +33,13 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
-    /// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
-    pub fn may_be_reached(domain: &DomainOf<N>, ep: usize) -> bool {
-        let ep = domain.ep(ep);
-        let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
-        let counts = [Event::RemoteRead, Event::RemoteWrite];
-        ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
-    }
-
     /// Withdraws the domain's regions from the peers that see them, because one of its endpoints counts accesses from
     /// now on. Later peers get a new directory if the endpoint that they connect to counts none.
     pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
         if self.is_inherited() {
             return;
         }
-        let Some(mut directory) = self.directory.take() else {
-            return;
-        };
-        for at in directory.withdraw_all() {
+        for at in self.shm.withdraw_all() {
             self.wait_for_users(domain, at);
         }
     }
@@ -76,6 +65,15 @@ impl<N: Net> Stream<N> {
             }
         }
     }
+}
+
+/// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
+/// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
+pub(super) fn may_be_reached<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
+    let ep = domain.ep(ep);
+    let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
+    let counts = [Event::RemoteRead, Event::RemoteWrite];
+    ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
 }
 
 /// Ends the direct copies of a connection that is over: waits up to `CLOSE_TIMEOUT` for a copy in progress and permits

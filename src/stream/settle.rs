@@ -66,7 +66,7 @@ impl<N: Net> Stream<N> {
                         self.promote(id);
                     }
                 }
-                Todo::Poll => self.promote_shm(id),
+                Todo::Poll => self.poll_ring(id),
                 Todo::End => {
                     if let Some(ending) = self.peers[id].session.ending.take() {
                         self.end_session(domain, id, *ending);

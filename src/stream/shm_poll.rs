@@ -8,8 +8,8 @@
 //! No process number is watched and nothing has a time limit: this side waits for a peer that is stopped. Data that a
 //! dead peer had published is still delivered; then the operations that wait for it fail.
 
-use core::hint::spin_loop;
 use core::time::Duration;
+use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::link::{Link, ShmLink};
@@ -18,96 +18,56 @@ use crate::session::State;
 use crate::session::receive_state::At;
 use crate::session::records::GARBAGE;
 use crate::shm_channel::ShmChannel;
+use crate::shm_host::FastPoll;
 use crate::transport::{DomainOf, Stream};
-use base::Error;
-use sys::socket::Moved;
+use base::{Error, Result};
+use sys::socket::{Moved, Socket};
 
 /// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
-/// One poll in this many also calls epoll, to find new peers and the end of peers.
-const EPOLL_EVERY: u64 = 64;
-/// The same if some peers use sockets, or are still setting up shared memory: their data then waits no longer for epoll
-/// than a system call takes.
-const EPOLL_EVERY_BOTH: u64 = 8;
-
-/// How long a poll waits for a record that is likely to come at once: a peer that also waits for this side answers in
-/// half of it, even if it yields its processor in between. The clock is read after `LOOKS` polls.
-const MOMENT: Duration = Duration::from_micros(2);
-const LOOKS: usize = 16;
-
-/// Result of a preview of the next poll.
-pub(super) enum FastPoll {
-    Nothing,
-    /// Only this connection has records.
-    NewsOf(usize),
-    /// Only a full poll can find out.
-    Unclear,
-}
-
 impl<N: Net> Stream<N> {
     /// Switches the connection to shared memory.
     pub fn use_shm(&mut self, domain: &DomainOf<N>, id: usize, shm: Box<ShmChannel>) {
-        if !self.has_shm() {
-            self.begin_sharing();
-        }
-        if self.shared == 0 {
-            // No peer has seen the previous value.
-            self.expects_sleep |= domain.watchers > 0;
-        }
-        self.shared += 1;
-        // A new channel is armed.
-        if !self.is_armed {
-            shm.disarm(self.expects_sleep);
-        }
-        let conn = &mut self.peers[id];
-        conn.link.upgrade(*shm);
-        self.begin_polling(id);
-        self.polled.push(id);
+        let (peers, poller) = (&mut self.peers, &mut self.poller);
+        let has_watchers = domain.watchers > 0;
+        self.shm
+            .add(peers, poller, (id, *shm), has_watchers, self.common.polls);
     }
 
-    /// Prepares for the first connection of the domain over memory. It starts armed, because it is not known yet
-    /// whether a thread sleeps. Sockets are left to epoll, which some polls call as well.
-    #[cold]
-    fn begin_sharing(&mut self) {
-        self.is_armed = true;
-        self.poller.demote_all();
+    /// Accepts peers that wait at the listener of an endpoint.
+    pub fn let_in(&mut self, ep: usize) {
+        if let Some(listener) = N::shm_listener(&self.own, &self.peers, ep) {
+            self.shm.accept_waiting(&mut self.poller, listener, ep);
+        }
+    }
+
+    /// Reads the hello of a pending peer, or a part of it.
+    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        if let Some((pending, hello)) = self.shm.read_hello(&mut self.poller, id) {
+            N::hello_received(self, domain, pending, hello);
+        }
+    }
+
+    /// Makes the socket beside the memory the connection's doorbell.
+    pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
+        self.poller.watch(id, socket.as_raw_fd(), true, false)?;
+        self.peers[id].link = Link::Socket(socket);
+        Ok(())
     }
 
     /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
-        let left = self.common.dirty.len()
-            | self.common.stalled.len()
-            | self.full.len()
-            | self.common.held.len();
+        let left = self.common.dirty.len() | self.common.stalled.len() | self.common.held.len();
+        let next = self.common.polls.wrapping_add(1);
         let is_idle = left == 0
-            && self.is_armed == domain.may_sleep()
-            && !self
-                .common
-                .polls
-                .wrapping_add(1)
-                .is_multiple_of(self.epoll_every());
-        if !is_idle {
-            return FastPoll::Unclear;
+            && !self.shm.has_full()
+            && self.shm.is_armed() == domain.may_sleep()
+            && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
+        match is_idle {
+            true => self.shm.preview(&self.peers),
+            false => FastPoll::Unclear,
         }
-        let mut news = FastPoll::Nothing;
-        for &id in &self.polled {
-            let conn = self.peers.get(id);
-            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.shm()?))) else {
-                return FastPoll::Unclear;
-            };
-            if shm.has_news() {
-                news = match news {
-                    FastPoll::Nothing => FastPoll::NewsOf(id),
-                    // Several peers have records; each gets its turn in a full poll.
-                    _ => return FastPoll::Unclear,
-                };
-            } else if conn.session.rx.was_written || shm.ended || shm.broken {
-                // Room has to be returned to the peer, or its end has to be handled.
-                return FastPoll::Unclear;
-            }
-        }
-        news
     }
 
     /// Waits after an empty poll if the next record is likely to come at once, but no longer than a peer takes that
@@ -116,47 +76,14 @@ impl<N: Net> Stream<N> {
     #[inline(never)]
     pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // A thread that is about to sleep, or that waits for the lock, needs the processor.
-        if self.is_armed || domain.contended || !self.poller.begin_spin() {
+        if self.shm.is_armed() || domain.contended || !self.poller.begin_spin() {
             return;
         }
-        for &id in &self.polled {
-            if let Some(shm) = self.peers[id].link.shm_mut() {
-                shm.prefetch_next();
-            }
-        }
-        let news = self.next_news();
+        let poller = &self.poller;
+        let news = self.shm.wait_for_news(&mut self.peers, || poller.now());
         self.poller.end_spin(news.is_some());
         if let Some(id) = news {
             self.read_shm(domain, id);
-        }
-    }
-
-    /// Returns the first peer from which a record arrives within `MOMENT`.
-    fn next_news(&self) -> Option<usize> {
-        let has_news = |&&id: &&usize| {
-            let shm = self.peers[id].link.shm();
-            shm.is_some_and(|shm| shm.has_news())
-        };
-        let mut end = None;
-        loop {
-            for _ in 0..LOOKS {
-                if let Some(&id) = self.polled.iter().find(has_news) {
-                    return Some(id);
-                }
-                spin_loop();
-            }
-            let now = self.poller.now();
-            if now >= *end.get_or_insert(now + MOMENT) {
-                return None;
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn epoll_every(&self) -> u64 {
-        match self.shared == self.peers.len() {
-            true => EPOLL_EVERY,
-            false => EPOLL_EVERY_BOTH,
         }
     }
 
@@ -164,12 +91,17 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
-        if self.is_armed != domain.may_sleep() {
+        if self.shm.is_armed() != domain.may_sleep() {
             self.change_watch(domain);
         }
         self.read_all_shm(domain);
-        if self.common.polls.is_multiple_of(self.epoll_every()) {
-            self.leave_quiet_peers();
+        if self
+            .common
+            .polls
+            .is_multiple_of(self.shm.epoll_every(self.peers.len()))
+        {
+            let (peers, poller) = (&mut self.peers, &mut self.poller);
+            self.shm.leave_quiet_peers(peers, poller, self.common.polls);
             self.ask_epoll(domain);
         }
         if !self.common.held.is_empty() {
@@ -180,10 +112,10 @@ impl<N: Net> Stream<N> {
     #[inline]
     pub(super) fn read_all_shm(&mut self, domain: &mut DomainOf<N>) {
         let mut i = 0;
-        while let Some(&id) = self.polled.get(i) {
+        while let Some(id) = self.shm.polled(i) {
             let any = self.read_shm(domain, id);
             // The list changes if the connection ends or is held.
-            if self.polled.get(i) != Some(&id) {
+            if self.shm.polled(i) != Some(id) {
                 continue;
             }
             i += 1;
@@ -195,84 +127,24 @@ impl<N: Net> Stream<N> {
 
     /// Makes peers ring the doorbell after each write from now on. Polls all rings once more for earlier records.
     pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
-        self.expect_sleep();
-        self.is_armed = true;
-        for &id in &self.polled {
-            if let Some(shm) = self.peers[id].link.shm() {
-                shm.arm();
-            }
-        }
-        for &id in &self.full {
-            if let Some(shm) = self.peers[id].link.shm() {
-                shm.set_waiting(true);
-            }
-        }
+        self.shm.arm(&self.peers);
         self.retry_full(domain);
         self.read_all_shm(domain);
-    }
-
-    /// Ends a sleep that is starting if a peer has more records, or room for queued frames, after each had its turn.
-    /// Finding the room while epoll is being called would stop the timer of that sleep.
-    pub(super) fn stay_awake(&mut self) {
-        let has_more = |&id: &usize| {
-            let shm = self.peers[id].link.shm();
-            shm.is_some_and(|shm| shm.has_news())
-        };
-        let mut any = self.polled.iter().any(has_more);
-        for &id in &self.full {
-            let shm = self.peers.get_mut(id).and_then(|conn| conn.link.shm_mut());
-            any |= shm.is_some_and(|shm| !matches!(shm.has_room(), Ok(false)));
-        }
-        if any {
-            self.end_sleep();
-        }
     }
 
     /// Starts or ends the use of doorbells, when threads may start to sleep or no longer do.
     #[cold]
     fn change_watch(&mut self, domain: &mut DomainOf<N>) {
-        match self.is_armed {
-            true => self.disarm_shm(),
+        match self.shm.is_armed() {
+            true => self.shm.disarm(&self.peers),
             false => self.arm_shm(domain),
         }
     }
 
-    fn disarm_shm(&mut self) {
-        self.is_armed = false;
-        for &id in &self.polled {
-            if let Some(shm) = self.peers[id].link.shm() {
-                shm.disarm(self.expects_sleep);
-            }
-        }
-    }
-
-    /// Polls the peer directly.
-    pub(super) fn promote_shm(&mut self, id: usize) {
-        if !self.polled.contains(&id) {
-            if let (false, Some(shm)) = (self.is_armed, self.peers[id].link.shm()) {
-                shm.disarm(self.expects_sleep);
-            }
-            self.begin_polling(id);
-            self.polled.push(id);
-            self.arm_where_asleep(id);
-        }
-    }
-
-    /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
-    /// record is in the ring.
-    pub(super) fn arm_where_asleep(&mut self, id: usize) {
-        let shm = self.peers[id].link.shm().filter(|_| self.is_armed);
-        if let Some(shm) = shm {
-            shm.arm();
-            if shm.has_news() {
-                self.end_sleep();
-            }
-        }
-    }
-
-    /// Makes a thread that sleeps, or is about to, poll again at once.
-    fn end_sleep(&mut self) {
-        self.poller.wake();
+    /// Polls the ring of a connection directly.
+    pub(super) fn poll_ring(&mut self, id: usize) {
+        let (peers, poller) = (&mut self.peers, &mut self.poller);
+        self.shm.promote(peers, poller, id, self.common.polls);
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
@@ -290,26 +162,10 @@ impl<N: Net> Stream<N> {
         waits || !self.peers.contains(id)
     }
 
-    /// Handles a ring that has no room for all queued frames.
-    #[cold]
-    pub(super) fn shm_full(&mut self, id: usize) {
-        self.full.push(id);
-        let Some(shm) = self.peers[id].link.shm_mut() else {
-            return;
-        };
-        if self.is_armed {
-            shm.set_waiting(true);
-            if !matches!(shm.has_room(), Ok(false)) {
-                self.end_sleep();
-            }
-        }
-    }
-
     /// Retries connections whose ring may have room again.
     #[cold]
     pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
-        let waiting = std::mem::take(&mut self.full);
-        for id in waiting {
+        for id in self.shm.take_full() {
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
@@ -318,7 +174,7 @@ impl<N: Net> Stream<N> {
             };
             if shm.ended && conn.session.rx.at.waits() {
                 // The peer's data still waits for its receive, but operations to the peer can end now.
-                self.full.push(id);
+                self.shm.check_again(id);
                 self.transmits_end(domain, id);
                 continue;
             }
@@ -326,7 +182,7 @@ impl<N: Net> Stream<N> {
                 continue;
             }
             match shm.has_room() {
-                Ok(false) => self.full.push(id),
+                Ok(false) => self.shm.check_again(id),
                 // If the other side has corrupted the ring, the read side finds it.
                 Ok(true) => {
                     shm.set_waiting(false);
@@ -338,7 +194,7 @@ impl<N: Net> Stream<N> {
                 }
                 Err(_) => {
                     shm.broken = true;
-                    self.promote_shm(id);
+                    self.poll_ring(id);
                 }
             }
         }
@@ -355,7 +211,7 @@ impl<N: Net> Stream<N> {
             self.poller.expect_nothing(id);
             self.left_waiting(domain, id);
         }
-        if !self.full.is_empty() {
+        if self.shm.has_full() {
             self.retry_full(domain);
         }
         if self
@@ -363,7 +219,7 @@ impl<N: Net> Stream<N> {
             .get(id)
             .is_some_and(|conn| !conn.session.rx.at.waits())
         {
-            self.promote_shm(id);
+            self.poll_ring(id);
             self.read_shm(domain, id);
         }
     }
@@ -387,9 +243,7 @@ impl<N: Net> Stream<N> {
             // The held frame is a request, whose answer the peer cannot take any more.
             return self.disconnect(domain, id, Error::CONNRESET);
         }
-        if !self.full.contains(&id) {
-            self.full.push(id);
-        }
+        self.shm.check_again(id);
     }
 
     /// Takes the records that the peer has written; returns whether there were any.
@@ -532,7 +386,7 @@ impl<N: Net> Stream<N> {
             take_rings(link);
             if link.channel.has_news() && !conn.session.rx.at.waits() {
                 // Another thread may sleep on the doorbell that rang.
-                self.end_sleep();
+                self.poller.wake();
             }
             let conn = &mut self.peers[id];
             conn.session.tx.blocked = false;

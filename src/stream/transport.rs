@@ -7,17 +7,14 @@ use std::sync::Arc;
 
 use crate::net::Net;
 use crate::peers::Peers;
-use crate::pending_peer::PendingPeer;
 use crate::poller::Poller;
-use crate::region_directory::RegionDirectory;
 use crate::session::common::Common;
-use crate::shm_poll::FastPoll;
+use crate::shm_host::{FastPoll, ShmHost};
 use base::info::Info;
 use base::log::Source;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
 use engine::domain_state::DomainState;
-use engine::half_open::HalfOpen;
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
@@ -40,26 +37,14 @@ pub struct Stream<N: Net> {
     pub own: N::Domain,
     pub poller: Poller,
     pub peers: Peers<N>,
-    /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
-    pub polled: Vec<usize>,
-    pub full: Vec<usize>,
-    /// Number of shared-memory connections.
-    pub shared: usize,
-    /// Shared-memory connections whose hello message has not arrived yet.
-    pub pending_peers: HalfOpen<PendingPeer>,
-    /// Directory of registered memory for peers that share memory; created for the first one.
-    pub directory: Option<RegionDirectory>,
-    /// Set while this process may sleep: peers must ring the doorbell after they write.
-    pub is_armed: bool,
-    /// Peers that share memory have seen that this side may sleep.
-    pub(super) expects_sleep: bool,
+    pub shm: ShmHost,
 }
 
 impl<N: Net> Stream<N> {
     /// Whether there are connections over shared memory.
     #[inline(always)]
     pub(super) fn has_shm(&self) -> bool {
-        N::ALL_SHM || N::MAY_SHARE && self.shared > 0
+        N::ALL_SHM || N::MAY_SHARE && self.shm.count() > 0
     }
 
     /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
@@ -120,13 +105,7 @@ impl<N: Net> Transport for Stream<N> {
             own: N::open(params)?,
             poller: Poller::new()?,
             peers: Peers::default(),
-            polled: Vec::new(),
-            full: Vec::new(),
-            shared: 0,
-            pending_peers: HalfOpen::default(),
-            directory: None,
-            is_armed: true,
-            expects_sleep: false,
+            shm: ShmHost::new(N::provider(params), limits),
         })
     }
 
@@ -229,9 +208,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
-        if let Some(directory) = &mut self.directory {
-            directory.publish(region);
-        }
+        self.shm.region_opened(region);
     }
 
     fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
@@ -239,11 +216,7 @@ impl<N: Net> Transport for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        let withdrawn = self
-            .directory
-            .as_mut()
-            .and_then(|directory| directory.withdraw(region));
-        if let Some(at) = withdrawn {
+        if let Some(at) = self.shm.withdraw(region) {
             self.wait_for_users(domain, at);
         }
         if region.is_closed() {

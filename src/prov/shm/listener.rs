@@ -68,7 +68,7 @@ fn open_channel(stream: &mut Stream<Shm>, domain: &DomainOf<Shm>, id: usize) -> 
                 );
             }
         })?;
-    let exchange = stream.send_hello(domain, ep, &socket, who)?;
+    let exchange = stream.shm.send_hello(domain, ep, &socket, who)?;
     let now = stream.poller.now();
     let conn = &mut stream.peers[id];
     // The peer's process exists and answers when it polls, however long that takes.
@@ -89,7 +89,7 @@ pub(super) fn answered(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id:
     let Some(socket) = conn.link.socket() else {
         return;
     };
-    match stream.hear(socket, &mut exchange) {
+    match stream.shm.hear(socket, &mut exchange) {
         Heard::Wait => stream.peers[id].own = exchange,
         Heard::Ended => shm_connect_failed(stream, domain, id, Error::CONNREFUSED),
         Heard::Failed(error) => shm_connect_failed(stream, domain, id, error),
@@ -174,7 +174,7 @@ pub(super) fn admit(
         Ok((_, hello)) => Ok(hello),
         Err(verdict) => Err(*verdict),
     };
-    let welcomed = stream.welcome(domain, &pending, known);
+    let welcomed = stream.shm.welcome(domain, &pending, known);
     let (Some((shm, is_direct)), Ok((name, _))) = (welcomed, hello) else {
         return;
     };

@@ -11,6 +11,7 @@ use base::info::Info;
 use base::log::Source;
 use base::{Error, Result};
 use stream::hello::{Hello, Verdict};
+use stream::peers::Peers;
 use stream::pending_peer::PendingPeer;
 use stream::session::State;
 use stream::session::common::Limits;
@@ -158,8 +159,8 @@ impl Net for Shm {
         stream.let_in(ep);
     }
 
-    fn shm_listener(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
-        stream.peers.find_ep(ep)?.listener.as_ref()
+    fn shm_listener<'a>(_own: &'a (), peers: &'a Peers<Shm>, ep: usize) -> Option<&'a Socket> {
+        peers.find_ep(ep)?.listener.as_ref()
     }
 
     fn hello_received(

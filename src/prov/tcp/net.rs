@@ -22,6 +22,7 @@ use engine::half_open::HalfOpen;
 use stream::conn::Conn;
 use stream::ep::Ep;
 use stream::hello::{Hello, Verdict};
+use stream::peers::Peers;
 use stream::pending_peer::PendingPeer;
 use stream::session::State;
 use stream::session::common::Limits;
@@ -204,8 +205,8 @@ impl Net for Tcp {
         stream.let_in(ep);
     }
 
-    fn shm_listener(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-        super::same_host::shm_listener_socket(stream, ep)
+    fn shm_listener<'a>(own: &'a Domain, _peers: &'a Peers<Tcp>, ep: usize) -> Option<&'a Socket> {
+        super::same_host::shm_listener_socket(own, ep)
     }
 
     fn hello_received(

@@ -18,6 +18,7 @@ use std::os::fd::AsRawFd;
 
 use crate::tcp::Tcp;
 use crate::tcp::exchange::write_whole;
+use crate::tcp::net::Domain;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use stream::conn::Conn;
@@ -202,10 +203,8 @@ fn directions(stream: &mut Stream<Tcp>, ep: usize) -> Result<Directions> {
     })
 }
 
-pub(super) fn shm_listener_socket(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-    stream
-        .own
-        .shm_listeners
+pub(super) fn shm_listener_socket(own: &Domain, ep: usize) -> Option<&Socket> {
+    own.shm_listeners
         .get(&ep)
         .map(|shm_listener| &shm_listener.socket)
 }
@@ -268,7 +267,9 @@ fn misled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: 
 fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
     let ep = stream.peers[id].session.ep;
     let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
-        let exchange = stream.send_hello(domain, ep, &socket, to.secret.to_vec())?;
+        let exchange = stream
+            .shm
+            .send_hello(domain, ep, &socket, to.secret.to_vec())?;
         Ok((socket, exchange))
     });
     let taken = exchange.and_then(|(socket, exchange)| {
@@ -304,7 +305,7 @@ fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
     else {
         return;
     };
-    match stream.hear(socket, exchange) {
+    match stream.shm.hear(socket, exchange) {
         Heard::Wait => stream.peers[id].own.sharing = Some(sharing),
         // The TCP connection is not needed any more.
         Heard::Welcome { shm, is_direct } => share(stream, domain, id, shm, is_direct),
@@ -368,7 +369,7 @@ pub(super) fn peer_said_hello(
         Err(verdict) => Err(*verdict),
     };
     // A refused peer sends over TCP that the connection stays there.
-    let welcomed = stream.welcome(domain, &pending, expected);
+    let welcomed = stream.shm.welcome(domain, &pending, expected);
     let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
         return;
     };

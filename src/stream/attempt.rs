@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 
-use crate::net::Net;
+use crate::connector::{Connector, Event};
 use crate::poller::Due;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
@@ -15,12 +15,15 @@ use sync::stats::Count;
 /// Number of times that the pause doubles. A pause never exceeds `LONGEST`.
 const DOUBLINGS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(500);
-/// If a listener of this host has not answered for this long, its queue is full.
-const FULL_QUEUE: Duration = Duration::from_millis(200);
-
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
-    pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
+    pub(super) fn try_later(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        error: Error,
+        passing: bool,
+    ) {
         let (now, limit) = (self.poller.now(), self.common.limits.connect);
         let clock = &mut self.peers[id].clock;
         clock.resume(now);
@@ -74,7 +77,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
-    pub fn log_protocol(&self, id: usize) {
+    pub(super) fn log_protocol(&self, id: usize) {
         let conn = &self.peers[id];
         log_debug!(
             self.common.source,
@@ -122,12 +125,14 @@ impl<N: Net> Stream<N> {
             }
             State::Idle if conn.clock.is_over(now) => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
-                N::attempt_failed(self, domain, id, error);
+                self.connector_event(domain, Event::AttemptFailed(id, error));
             }
-            State::Idle => drop(N::begin_connect(self, domain, id)),
+            State::Idle => drop(self.begin_connect(domain, id)),
             State::Connecting => self.connecting_due(domain, id),
-            State::Requested | State::Proving | State::Sharing if N::gives_up(conn, now) => {
-                N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+            State::Requested | State::Proving | State::Sharing
+                if N::attempt_limit(&conn.own).is_some_and(|limit| now >= limit) =>
+            {
+                self.connector_event(domain, Event::AttemptFailed(id, Error::TIMEDOUT));
             }
             _ => {}
         }
@@ -136,7 +141,7 @@ impl<N: Net> Stream<N> {
     /// Handles the deadline of an attempt that the kernel has had time to complete.
     fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         // The application may not have polled since the peer's kernel answered.
-        N::opening(self, domain, id);
+        self.connector_event(domain, Event::Opening(id));
         let now = self.poller.now();
         let conn = self.peers.get_mut(id);
         let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
@@ -145,23 +150,11 @@ impl<N: Net> Stream<N> {
         if N::is_on_this_host(conn) {
             // The queue of the listener is full. A new attempt finds room sooner than the kernel would, because the
             // kernel doubles its pauses.
-            N::attempt_failed(self, domain, id, Error::AGAIN);
+            self.connector_event(domain, Event::AttemptFailed(id, Error::AGAIN));
         } else if conn.clock.is_over(now) {
-            N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+            self.connector_event(domain, Event::AttemptFailed(id, Error::TIMEDOUT));
         } else if let Some(deadline) = conn.clock.deadline() {
             self.poller.schedule(deadline, Due::Conn(id));
-        }
-    }
-
-    /// Schedules the next check of an attempt that the kernel is working on.
-    pub fn schedule_attempt(&mut self, id: usize) {
-        let conn = &self.peers[id];
-        let at = match N::is_on_this_host(conn) {
-            true => Some(self.poller.now() + FULL_QUEUE),
-            false => conn.clock.deadline(),
-        };
-        if let Some(at) = at {
-            self.poller.schedule(at, Due::Conn(id));
         }
     }
 }

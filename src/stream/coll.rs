@@ -3,7 +3,7 @@
 //! "Extensions".
 
 use crate::conn::Conn;
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::State;
 use crate::session::groups::{HEADROOM, Token, header_of};
 use crate::transport::{DomainOf, Stream};
@@ -19,7 +19,7 @@ use object::ops::collective::Collective;
 const GROUP: u64 = 1 << 61;
 
 /// Returns the hash of a list of members: FNV-1a over their addresses.
-fn hash_of<N: Net>(members: &[N::Addr]) -> u64 {
+fn hash_of<N: Connector>(members: &[N::Addr]) -> u64 {
     let members = members.iter();
     members.fold(START, |hash, member| hashed(hash, &N::identity(member)))
 }
@@ -40,7 +40,7 @@ fn hashed(hash: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     pub(super) fn open_collective(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
         }
-        let rank = N::own_rank(self, ep, &members)?;
+        let rank = N::own_rank(&self.peers.ep(ep)?.local, &members)?;
         if let Some(parent) = membership.parent {
             let parent = self.common.groups.number(ep, parent)?;
             let (theirs, _) = self.common.groups.lane(ep)?.membership(parent)?;
@@ -204,7 +204,9 @@ impl<N: Net> Stream<N> {
     /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
     fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
         let known = self.peers.find_ep(ep)?.conn_to(&peer);
-        let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
+        let id = known.unwrap_or_else(|| {
+            self.call_connector(domain, |_, desk| desk.new_peer(ep, peer.clone()))
+        });
         let conn = &mut self.peers[id];
         match conn.session.state {
             State::Up if !speaks(conn) => {
@@ -216,7 +218,7 @@ impl<N: Net> Stream<N> {
                 conn.session.coll.get_or_insert_default();
                 if conn.session.state == State::Idle
                     && !conn.clock.is_started()
-                    && let Err(error) = N::begin_connect(self, domain, id)
+                    && let Err(error) = self.begin_connect(domain, id)
                 {
                     self.member_lost(domain, ep, &peer, error);
                 }
@@ -240,7 +242,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Handles a connection to a member that has come up.
-    pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    pub(super) fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
@@ -297,12 +299,12 @@ fn ended<A: Address>(
     }
 }
 
-fn is_open<N: Net>(conn: &Conn<N>) -> bool {
+fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
     conn.session.state == State::Up && !conn.session.tx.blocked
 }
 
 /// Whether the peer takes extension frames and has the byte order of this host.
-fn speaks<N: Net>(conn: &Conn<N>) -> bool {
+fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
     conn.session.extended && !conn.session.swap
 }
 

@@ -6,14 +6,15 @@
 
 use std::time::Instant;
 
+use crate::connector::Connector;
 use crate::link::Link;
-use crate::net::Net;
+use crate::poller::Poller;
 use crate::session::Session;
 use base::Error;
 use engine::connect_clock::ConnectClock;
 
 /// The connection to a peer. Posted operations outlive attempts to connect.
-pub struct Conn<N: Net> {
+pub struct Conn<N: Connector> {
     pub session: Session<N::Addr>,
     pub link: Link,
     /// We opened the connection that is up.
@@ -38,7 +39,7 @@ pub struct Conn<N: Net> {
     pub own: N::Conn,
 }
 
-impl<N: Net> Conn<N> {
+impl<N: Connector> Conn<N> {
     pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
         Conn {
             session: Session::new(ep, peer, fi_addr),
@@ -54,6 +55,20 @@ impl<N: Net> Conn<N> {
             unanswered: None,
             own: N::Conn::default(),
         }
+    }
+
+    /// Sets the events of the link that epoll watches for.
+    pub(super) fn watch(&self, poller: &mut Poller, id: usize, read: bool, write: bool) {
+        let Some(fd) = self.link.fd() else {
+            return;
+        };
+        let (read, write) = match self.link {
+            // The socket is only the doorbell: it signals a ring or the end of the peer.
+            Link::Shm(_) => (true, false),
+            _ => (read && !self.session.rx.at.waits(), write),
+        };
+        // If the kernel has no memory, the connection keeps the events that it has.
+        let _ = poller.watch(id, fd, read, write);
     }
 
     /// Whether something posted still depends on this peer.

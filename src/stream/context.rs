@@ -6,7 +6,7 @@
 //! connections belong to an endpoint of the transport. For ordinary endpoints both are the same. A frame for another
 //! context than the first has an op of its own, which the path for whole messages leaves to the general one.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::proto::MAX_CONTEXTS;
 use crate::session::receive_state::{At, Sink};
 use crate::session::send::check_flags;
@@ -15,7 +15,7 @@ use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
 use object::ops::transfer::Tx;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Does the same as `post`, for a transmit context `ep` of the endpoint `port` or for an endpoint itself. The
     /// destination may name one of the peer's receive contexts.
     #[inline(never)]

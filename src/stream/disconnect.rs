@@ -4,40 +4,31 @@
 use core::fmt;
 use std::ffi::CString;
 
+use crate::connector::Connector;
 use crate::link::Link;
-use crate::net::Net;
+use crate::peers::Peers;
+use crate::poller::Poller;
 use crate::regions::end_copies;
 use crate::session::State;
 use crate::session::receive_state::At;
+use crate::shm_host::ShmHost;
 use crate::transport::{DomainOf, Stream};
+use abi::FI_SHUTDOWN;
 use base::Error;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Source, Subsys, log_info, log_warn};
 use engine::domain_state::{Loss, TxOp};
 use sync::stats::Count;
 use sys::probe;
 
-impl<N: Net> Stream<N> {
-    pub fn close_link(&mut self, id: usize) {
-        let conn = &mut self.peers[id];
-        self.poller.remove(id);
-        if N::ALL_SHM || conn.link.is_shm() {
-            // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
-            conn.link.shutdown();
-        }
-        if !conn.session.rx.shared().is_empty() {
-            conn.session
-                .take_back(&conn.link, self.common.source, |_| true);
-        }
-        if let Link::Shm(link) = self.peers[id].link.take() {
-            link.channel.revoke();
-            end_copies(&link.channel);
-            self.shm.remove(id);
-        }
+impl<N: Connector> Stream<N> {
+    pub(super) fn close_link(&mut self, id: usize) {
+        let (peers, poller) = (&mut self.peers, &mut self.poller);
+        close_link(peers, poller, &mut self.shm, self.common.source, id);
     }
 
     /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
     /// connection already.
-    pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+    pub(super) fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
@@ -54,7 +45,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Does the same as `disconnect`; `what` describes what the peer did, or what happened to it.
-    pub fn disconnect_because(
+    pub(super) fn disconnect_because(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -148,7 +139,7 @@ impl<N: Net> Stream<N> {
         }
         domain.end_receives(ep, error);
         if was_up {
-            N::ended(self, domain, id);
+            self.cm_event(domain, id, FI_SHUTDOWN, &[]);
         }
     }
 
@@ -211,5 +202,29 @@ impl<N: Net> Stream<N> {
         self.common.dirty.retain(|&dirty| dirty != id);
         self.common.stalled.retain(|&stalled| stalled != id);
         self.peers.remove(id);
+    }
+}
+
+/// Closes the link of a connection.
+pub(super) fn close_link<N: Connector>(
+    peers: &mut Peers<N>,
+    poller: &mut Poller,
+    host: &mut ShmHost,
+    source: &'static Source,
+    id: usize,
+) {
+    let conn = &mut peers[id];
+    poller.remove(id);
+    if N::ALL_SHM || conn.link.is_shm() {
+        // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
+        conn.link.shutdown();
+    }
+    if !conn.session.rx.shared().is_empty() {
+        conn.session.take_back(&conn.link, source, |_| true);
+    }
+    if let Link::Shm(link) = conn.link.take() {
+        link.channel.revoke();
+        end_copies(&link.channel);
+        host.remove(id);
     }
 }

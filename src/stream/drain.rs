@@ -4,14 +4,14 @@
 //! or the process ends. While a peer is not connected yet, such operations are refused if only the application drives
 //! the connection.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
 use base::log::{Subsys, log_warn};
 use base::{Error, IoVec};
 use engine::transport::Transport;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
     /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
     pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {

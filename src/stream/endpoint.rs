@@ -3,14 +3,13 @@
 
 use std::os::fd::AsRawFd;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::transport::{DomainOf, Stream};
-use abi::FI_ADDR_NOTAVAIL;
 use base::settings::Settings;
 use base::{Error, Result};
 use engine::shared_av;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let Some(endpoint) = self.peers.remove_ep(ep) else {
             return;
@@ -30,7 +29,7 @@ impl<N: Net> Stream<N> {
             self.discard_conn(domain, id);
         }
         self.shm.drop_all_pending(&mut self.poller, ep);
-        N::close_ep(self, ep);
+        self.connector.ep_closed(&mut self.poller, ep);
     }
 
     /// Drops an endpoint in a forked child, including this process's references to its memory and sockets. Sends
@@ -55,35 +54,6 @@ impl<N: Net> Stream<N> {
         }
         let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
         self.peers.conn_for(ep, dest, peer)
-    }
-
-    /// Adds a connection for a peer that has begun to connect; its address may be in the vector.
-    pub fn new_peer(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> usize {
-        let fi_addr = self.number_of(domain, ep, &peer);
-        self.peers.insert(ep, peer, fi_addr)
-    }
-
-    /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
-    pub fn new_receive_only(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        peer: N::Addr,
-    ) -> usize {
-        let fi_addr = self.number_of(domain, ep, &peer);
-        self.peers.insert_receive_only(ep, peer, fi_addr)
-    }
-
-    /// The peer's index in the endpoint's vector, or FI_ADDR_NOTAVAIL.
-    pub fn number_of(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: &N::Addr) -> u64 {
-        let Some(av) = domain.ep(ep).av else {
-            return FI_ADDR_NOTAVAIL;
-        };
-        // If the vector cannot be read, the address counts as unknown.
-        if domain.av(av).find(peer).is_none() && shared_av::renew(self, domain, av).is_err() {
-            return FI_ADDR_NOTAVAIL;
-        }
-        domain.av(av).find(peer).unwrap_or(FI_ADDR_NOTAVAIL)
     }
 
     /// Applies the removal of an address from a vector. All connections with the peer stay open because the peer may

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use engine::auth::Key;
 use engine::strangers::Strangers;
 use engine::unreachable::Unreachable;
@@ -48,7 +48,7 @@ impl PeerSlot {
 }
 
 /// An endpoint of either type.
-pub struct Ep<N: Net> {
+pub struct Ep<N: Connector> {
     /// State of the provider; dropped before the listener.
     pub own: N::Ep,
     pub rdm: bool,
@@ -71,7 +71,7 @@ pub struct Ep<N: Net> {
     pub(super) conn: Option<usize>,
 }
 
-impl<N: Net> Ep<N> {
+impl<N: Connector> Ep<N> {
     pub fn new(own: N::Ep, rdm: bool, local: N::Addr, listener: Option<Socket>) -> Ep<N> {
         Ep {
             own,
@@ -163,15 +163,15 @@ impl<N: Net> Ep<N> {
 }
 
 /// Endpoints by their number in `domain.eps`, because every operation looks up its endpoint.
-pub(super) struct Eps<N: Net>(Vec<Option<Box<Ep<N>>>>);
+pub(super) struct Eps<N: Connector>(Vec<Option<Box<Ep<N>>>>);
 
-impl<N: Net> Default for Eps<N> {
+impl<N: Connector> Default for Eps<N> {
     fn default() -> Self {
         Eps(Vec::new())
     }
 }
 
-impl<N: Net> Eps<N> {
+impl<N: Connector> Eps<N> {
     #[inline]
     pub fn get(&self, ep: usize) -> Option<&Ep<N>> {
         self.0.get(ep)?.as_deref()

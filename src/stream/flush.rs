@@ -3,11 +3,11 @@
 
 use std::time::Instant;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// The link takes no more for now; epoll or the peer signals when it does.
     pub(super) fn link_is_full(&mut self, id: usize) {
         let conn = &mut self.peers[id];
@@ -18,7 +18,7 @@ impl<N: Net> Stream<N> {
             return self.shm.ring_is_full(&mut self.peers, &mut self.poller, id);
         }
         let (read, _) = self.poller.interest(id);
-        self.rewatch(id, read, true);
+        conn.watch(&mut self.poller, id, read, true);
     }
 
     /// Continues after the kernel has room for bytes again.
@@ -29,7 +29,7 @@ impl<N: Net> Stream<N> {
         };
         if !conn.session.tx.blocked {
             let (read, _) = self.poller.interest(id);
-            self.rewatch(id, read, false);
+            conn.watch(&mut self.poller, id, read, false);
         }
     }
 
@@ -64,7 +64,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
-    pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
+    pub(super) fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
         if self.peers[id].session.state != State::Up {
             return;
         }

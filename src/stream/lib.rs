@@ -21,11 +21,15 @@
 //! read and write it by `session::direct`; `session::split_copy` has both ends copy a large message.
 #![forbid(unsafe_code)]
 
+mod alive;
 mod attempt;
 pub mod coll;
 pub mod conn;
+mod connected;
+pub mod connector;
 pub mod context;
 pub mod copy_mode;
+pub mod desk;
 mod disconnect;
 mod drain;
 mod endpoint;
@@ -34,7 +38,6 @@ mod flush;
 pub mod hello;
 mod idle;
 pub mod link;
-pub mod net;
 mod parts;
 pub mod peers;
 pub mod pending_peer;
@@ -58,5 +61,6 @@ mod snapshot;
 mod stall;
 pub mod transport;
 
-pub use net::Net;
+pub use connector::Connector;
+pub use desk::Desk;
 pub use transport::Stream;

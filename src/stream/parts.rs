@@ -7,7 +7,8 @@ use core::time::Duration;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use crate::net::Net;
+use crate::connector::Connector;
+use crate::ep::Ep;
 use crate::proto::MAX_ATOMIC;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
@@ -23,7 +24,7 @@ use engine::transport::{
 use object::ops::atomic::Atomic;
 use object::ops::collective::Collective;
 
-impl<N: Net> Connects for Stream<N> {
+impl<N: Connector> Connects for Stream<N> {
     fn open_pep(
         fabric: &Arc<FabricShared<Stream<N>>>,
         info: Info,
@@ -33,7 +34,7 @@ impl<N: Net> Connects for Stream<N> {
     }
 
     fn peer(&self, ep: usize) -> Result<Vec<u8>> {
-        N::peer(self, ep)
+        self.peer_name(ep)
     }
 
     fn connect(
@@ -43,11 +44,11 @@ impl<N: Net> Connects for Stream<N> {
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
-        N::connect(self, domain, ep, addr, param)
+        self.connect_msg(domain, ep, addr, param)
     }
 
     fn listener(&self, ep: usize) -> Listener {
-        let conn = self.peers.find_ep(ep).and_then(|endpoint| endpoint.conn);
+        let conn = self.peers.find_ep(ep).and_then(Ep::conn);
         let Some(conn) = conn.and_then(|id| self.peers.get(id)) else {
             return Listener::Unknown;
         };
@@ -59,19 +60,19 @@ impl<N: Net> Connects for Stream<N> {
     }
 
     fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {
-        N::accept(self, domain, ep, param)
+        self.call_connector(domain, |connector, desk| connector.accept(desk, ep, param))
     }
 
     fn shutdown(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
-        N::shutdown(self, domain, ep)
+        self.shutdown_msg(domain, ep)
     }
 
     fn socket(&self, ep: usize) -> Result<RawFd> {
-        N::socket(self, ep)
+        self.socket_of(ep)
     }
 }
 
-impl<N: Net> Contexts for Stream<N> {
+impl<N: Connector> Contexts for Stream<N> {
     const OF_DATAGRAMS: bool = true;
 
     fn close_tx_context(
@@ -95,9 +96,9 @@ impl<N: Net> Contexts for Stream<N> {
     }
 }
 
-impl<N: Net> Multicast for Stream<N> {}
+impl<N: Connector> Multicast for Stream<N> {}
 
-impl<N: Net> Groups for Stream<N> {
+impl<N: Connector> Groups for Stream<N> {
     const COLLECTIVES: bool = true;
 
     fn open_group(
@@ -143,7 +144,7 @@ impl<N: Net> Groups for Stream<N> {
     }
 }
 
-impl<N: Net> Atomics for Stream<N> {
+impl<N: Connector> Atomics for Stream<N> {
     const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     fn atomic(
@@ -157,7 +158,7 @@ impl<N: Net> Atomics for Stream<N> {
     }
 }
 
-impl<N: Net> Batches for Stream<N> {
+impl<N: Connector> Batches for Stream<N> {
     fn held_back(&self) -> Option<&Arc<Held>> {
         Some(&self.common.held_back)
     }
@@ -204,7 +205,7 @@ impl<N: Net> Batches for Stream<N> {
     }
 }
 
-impl<N: Net> Drains for Stream<N> {
+impl<N: Connector> Drains for Stream<N> {
     fn close_limit(&self) -> Duration {
         self.common.limits.close
     }

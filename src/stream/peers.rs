@@ -9,20 +9,21 @@ use std::ops::{Index, IndexMut};
 use slab::Slab;
 
 use crate::conn::Conn;
+use crate::connector::Connector;
 use crate::ep::{Ep, Eps};
-use crate::net::Net;
 use crate::transport::DomainOf;
 use abi::FI_ADDR_NOTAVAIL;
+use base::settings::Settings;
 use base::{Error, Result};
 
 /// The endpoints of one domain and their connections.
-pub struct Peers<N: Net> {
+pub struct Peers<N: Connector> {
     /// Indexed by the endpoint's number in `domain.eps`.
     eps: Eps<N>,
     conns: Slab<Conn<N>>,
 }
 
-impl<N: Net> Default for Peers<N> {
+impl<N: Connector> Default for Peers<N> {
     fn default() -> Self {
         Peers {
             eps: Eps::default(),
@@ -31,7 +32,7 @@ impl<N: Net> Default for Peers<N> {
     }
 }
 
-impl<N: Net> Index<usize> for Peers<N> {
+impl<N: Connector> Index<usize> for Peers<N> {
     type Output = Conn<N>;
 
     #[inline(always)]
@@ -40,7 +41,7 @@ impl<N: Net> Index<usize> for Peers<N> {
     }
 }
 
-impl<N: Net> IndexMut<usize> for Peers<N> {
+impl<N: Connector> IndexMut<usize> for Peers<N> {
     #[inline(always)]
     fn index_mut(&mut self, id: usize) -> &mut Conn<N> {
         &mut self.conns[id]
@@ -48,7 +49,7 @@ impl<N: Net> IndexMut<usize> for Peers<N> {
 }
 
 /// Connections by their number.
-impl<N: Net> Peers<N> {
+impl<N: Connector> Peers<N> {
     #[inline(always)]
     pub fn get(&self, id: usize) -> Option<&Conn<N>> {
         self.conns.get(id)
@@ -91,7 +92,7 @@ impl<N: Net> Peers<N> {
 }
 
 /// Endpoints.
-impl<N: Net> Peers<N> {
+impl<N: Connector> Peers<N> {
     #[inline(always)]
     pub fn find_ep(&self, ep: usize) -> Option<&Ep<N>> {
         self.eps.get(ep)
@@ -143,7 +144,7 @@ impl<N: Net> Peers<N> {
 }
 
 /// Connections by address.
-impl<N: Net> Peers<N> {
+impl<N: Connector> Peers<N> {
     /// Returns the connection to an index of the address vector, if there is one.
     #[inline(always)]
     pub(super) fn conn_at(&mut self, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
@@ -230,8 +231,8 @@ impl<N: Net> Peers<N> {
                 }
             }
             for id in endpoint.conns_with(&peer) {
-                let key = N::key(&self.conns[id]);
-                if N::keys_of_av(endpoint) && key.is_some() && key != wanted.as_ref() {
+                let key = N::key(&self.conns[id].own);
+                if N::keys_of_av(&endpoint.own) && key.is_some() && key != wanted.as_ref() {
                     others.push(id);
                     continue;
                 }
@@ -282,6 +283,27 @@ impl<N: Net> Peers<N> {
         cut
     }
 
+    /// Applies what other processes have changed in a named address vector. Returns the connections to end.
+    pub(super) fn renew(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        av: usize,
+    ) -> Result<Vec<(usize, Error)>> {
+        let news = domain.av_mut(av).read_news()?;
+        let mut ended = Vec::new();
+        for index in news.inserted {
+            let others = self.learn_address(domain, av, index);
+            ended.extend(others.into_iter().map(|id| (id, Error::KEYREJECTED)));
+        }
+        for (index, addr) in news.removed {
+            let with_peer = self.forget_address(domain, av, index, &addr);
+            if Settings::get().av_remove_cleanup {
+                ended.extend(with_peer.into_iter().map(|id| (id, Error::CANCELED)));
+            }
+        }
+        Ok(ended)
+    }
+
     /// Keeps the source number of a closed connection whose peer is in no vector, so that kept messages get their
     /// address if it is inserted later.
     pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
@@ -291,7 +313,7 @@ impl<N: Net> Peers<N> {
             return;
         };
         if session.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
-            let key = N::key(conn).filter(|_| N::keys_of_av(endpoint));
+            let key = N::key(&conn.own).filter(|_| N::keys_of_av(&endpoint.own));
             let sender = (session.peer.clone(), key.cloned());
             let unexpected = domain.unexpected_len(ep);
             let strangers = &mut endpoint.strangers;

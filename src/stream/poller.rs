@@ -62,7 +62,7 @@ pub enum Due {
 
 /// The descriptor that has an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Event {
+pub(super) enum Polled {
     Timer,
     Conn(usize),
     Listener(usize),
@@ -71,17 +71,17 @@ pub(super) enum Event {
     Unknown,
 }
 
-impl Event {
-    pub(super) fn of(ready: &Ready) -> Event {
+impl Polled {
+    pub(super) fn of(ready: &Ready) -> Polled {
         let token = Token::of(ready);
         let id = token.id();
         match token.kind() {
-            Token::TIMER => Event::Timer,
-            CONN => Event::Conn(id),
-            LISTENER => Event::Listener(id),
-            HANDSHAKE => Event::Handshake(id),
-            PENDING => Event::Pending(id),
-            _ => Event::Unknown,
+            Token::TIMER => Polled::Timer,
+            CONN => Polled::Conn(id),
+            LISTENER => Polled::Listener(id),
+            HANDSHAKE => Polled::Handshake(id),
+            PENDING => Polled::Pending(id),
+            _ => Polled::Unknown,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! Passes the operations that endpoints post to the sessions of their peers.
 
 use crate::conn::Conn;
+use crate::connector::Connector;
 use crate::ep::PeerSlot;
-use crate::net::Net;
 use crate::proto::MAX_CONTEXTS;
 use crate::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
 use crate::session::State;
@@ -20,7 +20,7 @@ use engine::domain_state::TxOp;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
     pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
@@ -178,7 +178,7 @@ impl<N: Net> Stream<N> {
             None => self.find_peer(domain, ep, dest)?,
         };
         if self.peers[id].session.state == State::Idle && !self.peers[id].clock.is_started() {
-            N::begin_connect(self, domain, id)?;
+            self.begin_connect(domain, id)?;
             // An attempt that fails at once also removes the connection.
             if !self.peers.contains(id) {
                 return Err(Error::CONNREFUSED);

@@ -2,7 +2,7 @@
 //! Prepared work requests (fi_wr(3)): which peer an index stands for, and messages whose header was encoded when they
 //! were prepared.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::proto::{MAX_CONTEXTS, MAX_MESSAGE_HEADER, Message, renumber};
 use crate::session::send::{PLAIN, TOGETHER, remote_data};
 use crate::shm_channel::RECORD;
@@ -16,7 +16,7 @@ use object::ops::wr::record::{ROUTE_HEADER, Route};
 
 const _: () = assert!(MAX_MESSAGE_HEADER == ROUTE_HEADER);
 
-impl<N: Net> Prepares for Stream<N> {
+impl<N: Connector> Prepares for Stream<N> {
     fn route(&mut self, domain: &mut DomainOf<N>, port: usize, tx: &Tx<'_>) -> Result<Route> {
         let mut route = Route::to(self.generation(domain, port, tx.dest)?);
         let (_, context) = domain.destination(port, tx.dest, MAX_CONTEXTS)?;

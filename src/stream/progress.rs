@@ -4,10 +4,9 @@
 use std::os::fd::AsRawFd;
 
 use crate::conn::Conn;
-use crate::link::Link;
-use crate::net::Net;
+use crate::connector::{Connector, Event};
 use crate::poller::Due;
-use crate::poller::{Event, Way};
+use crate::poller::{Polled, Way};
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
@@ -19,7 +18,7 @@ const ATTEND_EVERY: u64 = 256;
 /// Maximum of deadlines that one poll handles. The timer fires again at once for the others.
 const DUES: usize = 64;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Polls everything that may have an event.
     pub(super) fn poll(&mut self, domain: &mut DomainOf<N>) {
         match self.has_shm() {
@@ -115,13 +114,13 @@ impl<N: Net> Stream<N> {
                 .is_some_and(|conn| match conn.session.state {
                     State::Connecting => true,
                     State::Idle => conn.clock.is_started(),
-                    // The provider may give up an attempt before its end (`Net::gives_up`).
+                    // The provider may give up an attempt before its end (`Connector::attempt_limit`).
                     State::Requested | State::Proving | State::Sharing => {
-                        N::has_attempt_limit(conn)
+                        N::attempt_limit(&conn.own).is_some()
                     }
                     State::Up | State::Down => false,
                 }),
-            Due::Handshake(id) => N::shakes_hands(self, id),
+            Due::Handshake(id) => self.connector.has_handshake(id),
             Due::PendingPeer(id) => self.shm.pending.contains(id),
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits => true,
@@ -138,17 +137,17 @@ impl<N: Net> Stream<N> {
         }; BATCH];
         let n = self.poller.call_epoll(&mut ready);
         for ready in &ready[..n] {
-            match Event::of(ready) {
-                Event::Timer => self.timer_due(domain),
-                Event::Conn(id) => {
+            match Polled::of(ready) {
+                Polled::Timer => self.timer_due(domain),
+                Polled::Conn(id) => {
                     self.poller.reported(id);
                     self.conn_ready(domain, id, ready);
                 }
-                Event::Listener(ep) => N::accept_waiting(self, ep),
-                Event::Handshake(id) if N::shakes_hands(self, id) => {
-                    N::handshake_ready(self, domain, id, ready)
+                Polled::Listener(ep) => self.connector_event(domain, Event::Incoming(ep)),
+                Polled::Handshake(id) if self.connector.has_handshake(id) => {
+                    self.connector_event(domain, Event::Handshake(id));
                 }
-                Event::Pending(id) if self.shm.pending.contains(id) => {
+                Polled::Pending(id) if self.shm.pending.contains(id) => {
                     self.pending_ready(domain, id)
                 }
                 _ => {}
@@ -186,14 +185,14 @@ impl<N: Net> Stream<N> {
                 }
             }
             State::Connecting | State::Requested | State::Proving | State::Sharing => {
-                N::opening(self, domain, id);
+                self.connector_event(domain, Event::Opening(id));
             }
             State::Idle | State::Down => {}
         }
     }
 
     /// Reads the connection directly for a while, after an event.
-    pub fn promote(&mut self, id: usize) {
+    pub(super) fn promote(&mut self, id: usize) {
         let conn = &self.peers[id];
         if conn.link.is_shm() {
             return self.poll_ring(id);
@@ -211,22 +210,7 @@ impl<N: Net> Stream<N> {
         }
         self.poller.stop_direct_reads(id);
         let (_, write) = self.poller.interest(id);
-        self.rewatch(id, false, write);
-    }
-
-    /// Sets the events that epoll watches for.
-    pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
-        let conn = &self.peers[id];
-        let Some(fd) = conn.link.fd() else {
-            return;
-        };
-        let (read, write) = match conn.link {
-            // The socket is only the doorbell: it signals a ring or the end of the peer.
-            Link::Shm(_) => (true, false),
-            _ => (read && !conn.session.rx.at.waits(), write),
-        };
-        // The connection keeps its events if the kernel has no memory for others.
-        let _ = self.poller.watch(id, fd, read, write);
+        self.peers[id].watch(&mut self.poller, id, false, write);
     }
 
     /// Removes deadlines whose purpose is fulfilled.
@@ -254,17 +238,14 @@ impl<N: Net> Stream<N> {
             };
             match due {
                 Due::Conn(id) => self.conn_due(domain, id),
-                Due::Handshake(id) => N::handshake_due(self, id),
+                Due::Handshake(id) => self.connector_event(domain, Event::HandshakeDue(id)),
                 Due::PendingPeer(id) => self.shm.pending_due(&mut self.poller, id),
-                Due::Peers => N::check_peers(self, domain),
+                Due::Peers => self.check_peers(domain),
                 Due::Waits => self.check_waits(domain),
                 Due::Listener(ep) => {
                     let listener = self.peers.find_ep(ep).and_then(|ep| ep.listener.as_ref());
                     // A descriptor that is already in the set stays.
-                    for shm_listener in
-                        listener
-                            .into_iter()
-                            .chain(N::shm_listener(&self.own, &self.peers, ep))
+                    for shm_listener in listener.into_iter().chain(self.connector.shm_listener(ep))
                     {
                         let fd = shm_listener.as_raw_fd();
                         let _ = self.poller.add_listener(fd, ep);

@@ -2,7 +2,7 @@
 //! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight
 //! into its buffer.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::read::Read;
 use crate::session::receive::Fault;
 use crate::session::{Cx, State};
@@ -14,7 +14,7 @@ use engine::srx::Claimed;
 /// Consecutive reads of one connection before the others get their turn.
 const TURNS: usize = 8;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Reads from a connection; returns whether there was data.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(!self.peers[id].link.is_shm());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::receive::Fault;
 use crate::shm_channel::ShmChannel;
 use crate::transport::{DomainOf, Stream};
@@ -14,7 +14,7 @@ use engine::domain_state::DomainState;
 use engine::ep_state::Event;
 use engine::transport::{Address, MrRegion};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Handles the close of a region (fi_mr(3), fi_close). Accesses in progress end with their connections, because no
     /// frame reports a failed access to a peer.
     #[cold]

@@ -9,7 +9,7 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::peers::Peers;
 use crate::pending_peer::PendingPeer;
 use crate::poller::Poller;
@@ -83,7 +83,7 @@ impl ShmHost {
     }
 
     /// Switches a connection to shared memory. `has_watchers`: threads may sleep.
-    pub(super) fn add<N: Net>(
+    pub(super) fn add<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,
@@ -153,7 +153,7 @@ impl ShmHost {
     }
 
     /// Polls the ring directly.
-    pub(super) fn promote<N: Net>(
+    pub(super) fn promote<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,
@@ -172,7 +172,7 @@ impl ShmHost {
 
     /// Previews the next poll of the rings.
     #[inline(always)]
-    pub(super) fn preview<N: Net>(&self, peers: &Peers<N>) -> FastPoll {
+    pub(super) fn preview<N: Connector>(&self, peers: &Peers<N>) -> FastPoll {
         let mut news = FastPoll::Nothing;
         for &id in &self.polled {
             let conn = peers.get(id);
@@ -194,7 +194,7 @@ impl ShmHost {
     }
 
     /// Waits for a record for up to `MOMENT`. Returns the first peer with one.
-    pub(super) fn wait_for_news<N: Net>(
+    pub(super) fn wait_for_news<N: Connector>(
         &self,
         peers: &mut Peers<N>,
         now: impl Fn() -> Instant,
@@ -229,7 +229,7 @@ impl ShmHost {
 
     /// Makes peers ring the doorbell after each write from now on. The caller polls all rings once more for earlier
     /// records.
-    pub(super) fn arm<N: Net>(&mut self, peers: &Peers<N>) {
+    pub(super) fn arm<N: Connector>(&mut self, peers: &Peers<N>) {
         self.expect_sleep(peers);
         self.is_armed = true;
         for &id in &self.polled {
@@ -245,7 +245,7 @@ impl ShmHost {
     }
 
     /// Ends the use of doorbells, because no thread may sleep.
-    pub(super) fn disarm<N: Net>(&mut self, peers: &Peers<N>) {
+    pub(super) fn disarm<N: Connector>(&mut self, peers: &Peers<N>) {
         self.is_armed = false;
         for &id in &self.polled {
             if let Some(shm) = peers[id].link.shm() {
@@ -256,7 +256,7 @@ impl ShmHost {
 
     /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
     /// record is in the ring.
-    pub(super) fn arm_where_asleep<N: Net>(
+    pub(super) fn arm_where_asleep<N: Connector>(
         &self,
         peers: &Peers<N>,
         poller: &mut Poller,
@@ -273,7 +273,7 @@ impl ShmHost {
 
     /// Ends a sleep that is starting if a peer has more records, or room for queued frames, after each had its turn.
     /// Finding the room while epoll is being called would stop the timer of that sleep.
-    pub(super) fn stay_awake<N: Net>(&self, peers: &mut Peers<N>, poller: &mut Poller) {
+    pub(super) fn stay_awake<N: Connector>(&self, peers: &mut Peers<N>, poller: &mut Poller) {
         let mut any = self.polled.iter().any(|&id| has_news(peers, id));
         for &id in &self.full {
             let shm = peers.get_mut(id).and_then(|conn| conn.link.shm_mut());
@@ -286,14 +286,14 @@ impl ShmHost {
 
     /// Prepares for rings that are not polled: clears the word that tells peers that this side always polls.
     #[inline]
-    pub(super) fn expect_sleep<N: Net>(&mut self, peers: &Peers<N>) {
+    pub(super) fn expect_sleep<N: Connector>(&mut self, peers: &Peers<N>) {
         if !self.expects_sleep {
             self.announce_sleep(peers);
         }
     }
 
     #[cold]
-    fn announce_sleep<N: Net>(&mut self, peers: &Peers<N>) {
+    fn announce_sleep<N: Connector>(&mut self, peers: &Peers<N>) {
         self.expects_sleep = true;
         let mut any = false;
         for shm in peers.iter().filter_map(|(_, conn)| conn.link.shm()) {
@@ -313,9 +313,14 @@ impl ShmHost {
         !self.full.is_empty()
     }
 
+    #[inline(always)]
+    pub(super) fn full_len(&self) -> usize {
+        self.full.len()
+    }
+
     /// Handles a ring that has no room for all queued frames.
     #[cold]
-    pub(super) fn ring_is_full<N: Net>(
+    pub(super) fn ring_is_full<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,
@@ -368,14 +373,14 @@ impl ShmHost {
 }
 
 /// Starts to poll the peer with this poll.
-fn begin_polling<N: Net>(peers: &mut Peers<N>, id: usize, poll: u64) {
+fn begin_polling<N: Connector>(peers: &mut Peers<N>, id: usize, poll: u64) {
     if let Some(shm) = peers[id].link.shm_mut() {
         // The number of a poll wraps around after 2^32 polls.
         shm.idle.begin(poll as u32);
     }
 }
 
-fn has_news<N: Net>(peers: &Peers<N>, id: usize) -> bool {
+fn has_news<N: Connector>(peers: &Peers<N>, id: usize) -> bool {
     let shm = peers[id].link.shm();
     shm.is_some_and(|shm| shm.has_news())
 }

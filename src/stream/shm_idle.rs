@@ -6,7 +6,7 @@
 //! soon after it was left to its doorbell is polled eight times as long the next time. Reading messages counts nothing;
 //! instead the polls that call epoll compare the positions in the rings.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::peers::Peers;
 use crate::poller::Poller;
 use crate::shm_host::ShmHost;
@@ -18,7 +18,7 @@ const KEPT: usize = 8;
 
 impl ShmHost {
     /// Leaves peers that have been quiet for long to their doorbells. `poll` is the number of this poll.
-    pub(super) fn leave_quiet_peers<N: Net>(
+    pub(super) fn leave_quiet_peers<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,
@@ -51,7 +51,7 @@ impl ShmHost {
     }
 
     #[cold]
-    fn leave_to_doorbells<N: Net>(
+    fn leave_to_doorbells<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,

@@ -9,59 +9,37 @@
 //! dead peer had published is still delivered; then the operations that wait for it fail.
 
 use core::time::Duration;
-use std::os::fd::AsRawFd;
 use std::time::Instant;
 
+use crate::connector::{Connector, Event};
 use crate::link::{Link, ShmLink};
-use crate::net::Net;
 use crate::session::State;
 use crate::session::receive_state::At;
 use crate::session::records::GARBAGE;
-use crate::shm_channel::ShmChannel;
 use crate::shm_host::FastPoll;
 use crate::transport::{DomainOf, Stream};
-use base::{Error, Result};
-use sys::socket::{Moved, Socket};
+use base::Error;
+use sys::socket::Moved;
 
 /// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
-impl<N: Net> Stream<N> {
-    /// Switches the connection to shared memory.
-    pub fn use_shm(&mut self, domain: &DomainOf<N>, id: usize, shm: Box<ShmChannel>) {
-        let (peers, poller) = (&mut self.peers, &mut self.poller);
-        let has_watchers = domain.watchers > 0;
-        self.shm
-            .add(peers, poller, (id, *shm), has_watchers, self.common.polls);
-    }
-
-    /// Accepts peers that wait at the listener of an endpoint.
-    pub fn let_in(&mut self, ep: usize) {
-        if let Some(listener) = N::shm_listener(&self.own, &self.peers, ep) {
-            self.shm.accept_waiting(&mut self.poller, listener, ep);
-        }
-    }
-
+impl<N: Connector> Stream<N> {
     /// Reads the hello of a pending peer, or a part of it.
     pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        if let Some((pending, hello)) = self.shm.read_hello(&mut self.poller, id) {
-            N::hello_received(self, domain, pending, hello);
+        if let Some(hello) = self.shm.read_hello(&mut self.poller, id) {
+            self.connector_event(domain, Event::Hello(hello));
         }
-    }
-
-    /// Makes the socket beside the memory the connection's doorbell.
-    pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
-        self.poller.watch(id, socket.as_raw_fd(), true, false)?;
-        self.peers[id].link = Link::Socket(socket);
-        Ok(())
     }
 
     /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
-        let left = self.common.dirty.len() | self.common.stalled.len() | self.common.held.len();
+        let left = self.common.dirty.len()
+            | self.common.stalled.len()
+            | self.common.held.len()
+            | self.shm.full_len();
         let next = self.common.polls.wrapping_add(1);
         let is_idle = left == 0
-            && !self.shm.has_full()
             && self.shm.is_armed() == domain.may_sleep()
             && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
         match is_idle {

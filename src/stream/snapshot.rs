@@ -2,8 +2,8 @@
 //! Snapshots of connections for reports: see `engine::report`.
 
 use crate::conn::Conn;
+use crate::connector::Connector;
 use crate::link::Link;
-use crate::net::Net;
 use crate::session::State;
 use crate::session::receive_state::At;
 use crate::transport::{DomainOf, Stream};
@@ -12,7 +12,7 @@ use base::Error;
 use engine::report::gather::attend;
 use engine::report::{self, Peer, dump};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Describes the connections of an endpoint.
     pub(super) fn tell_peers(&self, ep: usize) -> Vec<Peer> {
         let own = self.peers.of_ep(ep);

@@ -5,9 +5,8 @@
 //! An operation that fails ends its connection, because its buffer may be in the stream already. A domain without
 //! pending operations wakes once more at most.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::poller::Due;
-use crate::session::Attempt;
 use crate::session::waits::Waits;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
@@ -15,20 +14,11 @@ use base::log::{Subsys, log_warn};
 use engine::report::Waiter;
 use sync::stats::Count;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
         self.poller
             .schedule(self.poller.now() + self.common.waits.tick, Due::Waits);
-    }
-
-    /// Records a connection attempt that the application waits for, with `len` bytes of private data.
-    pub fn watch_attempt(&mut self, id: usize, len: usize) {
-        let (since, len) = (self.common.waits.now, len as u16);
-        self.peers[id].session.attempt = Some(Attempt { since, len });
-        if !std::mem::replace(&mut self.common.waits.armed, true) {
-            self.arm_waits();
-        }
     }
 
     /// Handles a tick: reports or fails operations that have waited too long.

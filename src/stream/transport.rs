@@ -5,7 +5,7 @@
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::peers::Peers;
 use crate::poller::Poller;
 use crate::session::common::Common;
@@ -24,23 +24,21 @@ use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
 use sys::fork::Birth;
 
-pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
+pub type DomainOf<N> = DomainState<<N as Connector>::Addr>;
 
 /// The endpoints of one domain and their connections.
-pub struct Stream<N: Net> {
+pub struct Stream<N: Connector> {
     /// The process that opened the domain; a child must not use its rings and sockets.
-    birth: Birth,
+    pub(super) birth: Birth,
     /// State that the sessions of all peers share.
-    pub common: Common<N::Addr>,
-    pub params: N::Params,
-    /// State of the provider.
-    pub own: N::Domain,
-    pub poller: Poller,
-    pub peers: Peers<N>,
-    pub shm: ShmHost,
+    pub(super) common: Common<N::Addr>,
+    pub(super) connector: N,
+    pub(super) poller: Poller,
+    pub(super) peers: Peers<N>,
+    pub(super) shm: ShmHost,
 }
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Whether there are connections over shared memory.
     #[inline(always)]
     pub(super) fn has_shm(&self) -> bool {
@@ -49,23 +47,23 @@ impl<N: Net> Stream<N> {
 
     /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
     /// sockets and epoll set but must only close them: `children_may`.
-    pub fn is_inherited(&self) -> bool {
+    pub(super) fn is_inherited(&self) -> bool {
         self.has_shm() && !self.is_at_home()
     }
 
     /// Whether this is the process that opened the domain.
-    pub fn is_at_home(&self) -> bool {
+    pub(super) fn is_at_home(&self) -> bool {
         self.birth.is_here()
     }
 }
 
-impl<N: Net> Addressing for Stream<N> {
+impl<N: Connector> Addressing for Stream<N> {
     type Addr = N::Addr;
     type Format = N::Format;
     type Memory = Host;
 }
 
-impl<N: Net> Transport for Stream<N> {
+impl<N: Connector> Transport for Stream<N> {
     type Fabric = N::Params;
 
     const SOURCE: &'static Source = N::SOURCE;
@@ -101,8 +99,7 @@ impl<N: Net> Transport for Stream<N> {
         Ok(Stream {
             birth: Birth::here(),
             common: Common::new(N::provider(params), limits),
-            params: params.clone(),
-            own: N::open(params)?,
+            connector: N::open(params)?,
             poller: Poller::new()?,
             peers: Peers::default(),
             shm: ShmHost::new(N::provider(params), limits),
@@ -151,15 +148,21 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
-        N::open_ep(self, ep, info)
+        let endpoint = self.connector.open_ep(ep, info)?;
+        self.peers.insert_ep(ep, endpoint);
+        Ok(())
     }
 
     fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
-        N::enable_ep(self, ep)
+        if let Some(listener) = &self.peers.ep(ep)?.listener {
+            self.poller.add_listener(listener.as_raw_fd(), ep)?;
+        }
+        Ok(())
     }
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
-        N::set_keys(self, ep, keys)
+        self.connector
+            .set_keys(&mut self.peers.ep_mut(ep)?.own, keys)
     }
 
     fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
@@ -225,7 +228,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn looked_up(&self, addr: &N::Addr) -> Vec<u8> {
-        N::looked_up(self, addr)
+        self.connector.looked_up(addr)
     }
 
     fn room_again(&mut self, domain: &mut DomainOf<N>) {
@@ -237,7 +240,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        N::set_name(self, ep, addr)
+        self.connector.rename_ep(self.peers.ep_mut(ep)?, addr)
     }
 
     fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
@@ -259,10 +262,12 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
-        N::set_firewalled(self, ep, on)
+        self.connector
+            .set_firewalled(&mut self.peers.ep_mut(ep)?.own, on)
     }
 
     fn permit_sharing(&mut self, ep: usize, on: bool) -> Result {
-        N::permit_sharing(self, ep, on)
+        self.connector
+            .permit_sharing(&mut self.peers.ep_mut(ep)?.own, on)
     }
 }

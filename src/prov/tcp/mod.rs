@@ -43,6 +43,9 @@ pub use self::fabric::BACKING;
 /// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"tcp");
 
+/// The parts of a domain that the connector uses during a call.
+type Desk<'a> = stream::Desk<'a, net::Connections>;
+
 /// The provider for the registry.
 pub struct Tcp;
 

@@ -149,6 +149,7 @@ impl Side {
             connect: Duration::ZERO,
             close: Duration::ZERO,
             op_timeout: Duration::ZERO,
+            peer_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,
             ring_size: None,
         };

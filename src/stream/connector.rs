@@ -16,7 +16,7 @@ use crate::desk::Desk;
 use crate::ep::Ep;
 use crate::poller::Poller;
 use crate::session::common::Limits;
-use crate::shm_connect::SaidHello;
+use crate::shm_host::connect::SaidHello;
 use abi::fid_pep;
 use base::info::Info;
 use base::log::Source;

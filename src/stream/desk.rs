@@ -6,7 +6,6 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crate::connector::Connector;
-use crate::disconnect::close_link;
 use crate::link::Link;
 use crate::peers::Peers;
 use crate::poller::{Due, Poller};
@@ -201,5 +200,29 @@ impl<N: Connector> Desk<'_, N> {
             let at = self.poller.now() + waits.tick;
             self.poller.schedule(at, Due::Waits);
         }
+    }
+}
+
+/// Closes the link of a connection.
+pub(super) fn close_link<N: Connector>(
+    peers: &mut Peers<N>,
+    poller: &mut Poller,
+    host: &mut ShmHost,
+    source: &'static Source,
+    id: usize,
+) {
+    let conn = &mut peers[id];
+    poller.remove(id);
+    if N::ALL_SHM || conn.link.is_shm() {
+        // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
+        conn.link.shutdown();
+    }
+    if !conn.session.rx.shared().is_empty() {
+        conn.session.take_back(&conn.link, source, |_| true);
+    }
+    if let Link::Shm(link) = conn.link.take() {
+        link.channel.revoke();
+        link.channel.end_copies();
+        host.remove(id);
     }
 }

@@ -21,44 +21,23 @@
 //! read and write it by `session::direct`; `session::split_copy` has both ends copy a large message.
 #![forbid(unsafe_code)]
 
-mod alive;
-mod attempt;
-pub mod coll;
 pub mod conn;
-mod connected;
 pub mod connector;
-pub mod context;
 pub mod copy_mode;
 pub mod desk;
-mod disconnect;
-mod drain;
-mod endpoint;
 pub mod ep;
-mod flush;
 pub mod hello;
 mod idle;
 pub mod link;
-mod parts;
 pub mod peers;
 pub mod pending_peer;
 pub mod poller;
-mod post;
-mod prepared;
 mod process_probe;
-mod progress;
 pub mod proto;
-mod read;
 pub mod region_directory;
-mod regions;
 pub mod session;
-mod settle;
 pub mod shm_channel;
-pub mod shm_connect;
 pub mod shm_host;
-mod shm_idle;
-mod shm_poll;
-mod snapshot;
-mod stall;
 pub mod transport;
 
 pub use connector::Connector;

@@ -4,6 +4,9 @@
 //!
 //! The channel itself is in the link of its connection, so the host names channels by the number of the connection.
 
+pub mod connect;
+mod quiet;
+
 use core::hint::spin_loop;
 use core::time::Duration;
 use std::sync::Arc;
@@ -43,8 +46,8 @@ pub(super) enum FastPoll {
 /// The part of a domain that serves peers over shared memory.
 pub struct ShmHost {
     /// Log source of the provider.
-    pub(super) source: &'static Source,
-    pub(super) limits: Limits,
+    source: &'static Source,
+    limits: Limits,
     /// Connections whose ring is polled directly.
     polled: Vec<usize>,
     /// Connections whose ring has no room for the queued frames.
@@ -52,9 +55,9 @@ pub struct ShmHost {
     /// Number of connections over shared memory.
     count: usize,
     /// Connections whose hello message has not arrived yet.
-    pub(super) pending: HalfOpen<PendingPeer>,
+    pending: HalfOpen<PendingPeer>,
     /// Directory of registered memory for peers; created for the first one.
-    pub(super) directory: Option<RegionDirectory>,
+    directory: Option<RegionDirectory>,
     /// Set while this process may sleep: peers must ring the doorbell after they write.
     is_armed: bool,
     /// Peers have seen that this side may sleep.
@@ -80,6 +83,10 @@ impl ShmHost {
     #[inline(always)]
     pub(super) fn count(&self) -> usize {
         self.count
+    }
+
+    pub(super) fn has_pending(&self, id: usize) -> bool {
+        self.pending.contains(id)
     }
 
     /// Switches a connection to shared memory. `has_watchers`: threads may sleep.
@@ -136,15 +143,15 @@ impl ShmHost {
         self.polled.get(at).copied()
     }
 
-    pub(super) fn polled_len(&self) -> usize {
+    fn polled_len(&self) -> usize {
         self.polled.len()
     }
 
-    pub(super) fn polled_ids(&self) -> impl Iterator<Item = usize> {
+    fn polled_ids(&self) -> impl Iterator<Item = usize> {
         self.polled.iter().copied()
     }
 
-    pub(super) fn retain_polled(&mut self, keeps: impl Fn(usize) -> bool) {
+    fn retain_polled(&mut self, keeps: impl Fn(usize) -> bool) {
         self.polled.retain(|&id| keeps(id));
     }
 
@@ -256,12 +263,7 @@ impl ShmHost {
 
     /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
     /// record is in the ring.
-    pub(super) fn arm_where_asleep<N: Connector>(
-        &self,
-        peers: &Peers<N>,
-        poller: &mut Poller,
-        id: usize,
-    ) {
+    fn arm_where_asleep<N: Connector>(&self, peers: &Peers<N>, poller: &mut Poller, id: usize) {
         let shm = peers[id].link.shm().filter(|_| self.is_armed);
         if let Some(shm) = shm {
             shm.arm();
@@ -286,7 +288,7 @@ impl ShmHost {
 
     /// Prepares for rings that are not polled: clears the word that tells peers that this side always polls.
     #[inline]
-    pub(super) fn expect_sleep<N: Connector>(&mut self, peers: &Peers<N>) {
+    fn expect_sleep<N: Connector>(&mut self, peers: &Peers<N>) {
         if !self.expects_sleep {
             self.announce_sleep(peers);
         }

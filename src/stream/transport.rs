@@ -2,6 +2,26 @@
 //! The state of one domain, and the calls that the engine makes on it. Their work is in `ep`, `post`, `read`,
 //! `progress` and the provider.
 
+mod alive;
+mod attempt;
+mod coll;
+mod connected;
+mod context;
+mod disconnect;
+mod drain;
+mod endpoint;
+mod flush;
+mod parts;
+mod post;
+mod prepared;
+mod progress;
+mod read;
+mod regions;
+mod settle;
+mod shm_poll;
+mod snapshot;
+mod stall;
+
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
@@ -29,30 +49,30 @@ pub type DomainOf<N> = DomainState<<N as Connector>::Addr>;
 /// The endpoints of one domain and their connections.
 pub struct Stream<N: Connector> {
     /// The process that opened the domain; a child must not use its rings and sockets.
-    pub(super) birth: Birth,
+    birth: Birth,
     /// State that the sessions of all peers share.
-    pub(super) common: Common<N::Addr>,
-    pub(super) connector: N,
-    pub(super) poller: Poller,
-    pub(super) peers: Peers<N>,
-    pub(super) shm: ShmHost,
+    common: Common<N::Addr>,
+    connector: N,
+    poller: Poller,
+    peers: Peers<N>,
+    shm: ShmHost,
 }
 
 impl<N: Connector> Stream<N> {
     /// Whether there are connections over shared memory.
     #[inline(always)]
-    pub(super) fn has_shm(&self) -> bool {
+    fn has_shm(&self) -> bool {
         N::ALL_SHM || N::MAY_SHARE && self.shm.count() > 0
     }
 
     /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
     /// sockets and epoll set but must only close them: `children_may`.
-    pub(super) fn is_inherited(&self) -> bool {
+    fn is_inherited(&self) -> bool {
         self.has_shm() && !self.is_at_home()
     }
 
     /// Whether this is the process that opened the domain.
-    pub(super) fn is_at_home(&self) -> bool {
+    fn is_at_home(&self) -> bool {
         self.birth.is_here()
     }
 }

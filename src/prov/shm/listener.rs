@@ -16,7 +16,7 @@ use stream::link::Link;
 use stream::pending_peer::PendingPeer;
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
-use stream::shm_connect::{self, Heard, HelloExchange};
+use stream::shm_host::connect::{self, Heard, HelloExchange};
 
 impl Connections {
     /// Starts to connect to the peer of `id`, unless an attempt is in progress.
@@ -48,8 +48,8 @@ impl Connections {
             endpoint.local,
             conn.attempts + 1
         );
-        let socket = shm_connect::connect_to(&self.site.shm_listener(&conn.session.peer))
-            .inspect_err(|&error| {
+        let socket = connect::connect_to(&self.site.shm_listener(&conn.session.peer)).inspect_err(
+            |&error| {
                 if error == Error::ACCES {
                     let peer = &conn.session.peer;
                     log_warn!(
@@ -58,7 +58,8 @@ impl Connections {
                         "{peer}: it belongs to another user, not to ours"
                     );
                 }
-            })?;
+            },
+        )?;
         let exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
         let now = desk.poller.now();
         let conn = &mut desk.peers[id];

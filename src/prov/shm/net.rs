@@ -16,7 +16,7 @@ use stream::connector::Event;
 use stream::ep::Ep;
 use stream::session::State;
 use stream::session::common::Limits;
-use stream::shm_connect::HelloExchange;
+use stream::shm_host::connect::HelloExchange;
 use sys::fork::Birth;
 use sys::local::{self, LocalName};
 use sys::user::effective_uid;

@@ -29,7 +29,7 @@ use stream::poller::Poller;
 use stream::proto::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
-use stream::shm_connect::{Heard, HelloExchange, connect_to};
+use stream::shm_host::connect::{Heard, HelloExchange, connect_to};
 use sys::local::{self, LocalName};
 use sys::random::unpredictable;
 use sys::socket::{Moved, Socket};

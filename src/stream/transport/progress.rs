@@ -121,7 +121,7 @@ impl<N: Connector> Stream<N> {
                     State::Up | State::Down => false,
                 }),
             Due::Handshake(id) => self.connector.has_handshake(id),
-            Due::PendingPeer(id) => self.shm.pending.contains(id),
+            Due::PendingPeer(id) => self.shm.has_pending(id),
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits => true,
         }
@@ -147,9 +147,7 @@ impl<N: Connector> Stream<N> {
                 Polled::Handshake(id) if self.connector.has_handshake(id) => {
                     self.connector_event(domain, Event::Handshake(id));
                 }
-                Polled::Pending(id) if self.shm.pending.contains(id) => {
-                    self.pending_ready(domain, id)
-                }
+                Polled::Pending(id) if self.shm.has_pending(id) => self.pending_ready(domain, id),
                 _ => {}
             }
         }

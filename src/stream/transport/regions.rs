@@ -2,17 +2,12 @@
 //! Closing of registered memory, and withdrawal from peers: waits for its users, or ends their connections.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use crate::connector::Connector;
 use crate::session::receive::Fault;
-use crate::shm_channel::ShmChannel;
+use crate::shm_channel::CLOSE_TIMEOUT;
 use crate::transport::{DomainOf, Stream};
-use base::Caps;
-use base::flags::flags;
-use engine::domain_state::DomainState;
-use engine::ep_state::Event;
-use engine::transport::{Address, MrRegion};
+use engine::transport::MrRegion;
 
 impl<N: Connector> Stream<N> {
     /// Handles the close of a region (fi_mr(3), fi_close). Accesses in progress end with their connections, because no
@@ -66,30 +61,3 @@ impl<N: Connector> Stream<N> {
         }
     }
 }
-
-/// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
-/// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
-pub(super) fn may_be_reached<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
-    let ep = domain.ep(ep);
-    let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
-    let counts = [Event::RemoteRead, Event::RemoteWrite];
-    ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
-}
-
-/// Ends the direct copies of a connection that is over: waits up to `CLOSE_TIMEOUT` for a copy in progress and permits
-/// no new one, because closing a region would not wait for it.
-#[cold]
-pub(super) fn end_copies(shm: &ShmChannel) {
-    // Do not wait a second time for the same peer.
-    if shm.has_left() {
-        return;
-    }
-    shm.leave();
-    let until = Instant::now() + CLOSE_TIMEOUT;
-    while shm.is_using_any() && shm.is_alive() && Instant::now() < until {
-        std::thread::yield_now();
-    }
-}
-
-/// Time limit for a peer to finish a copy from or to a region that is being closed.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);

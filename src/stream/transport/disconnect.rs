@@ -5,17 +5,13 @@ use core::fmt;
 use std::ffi::CString;
 
 use crate::connector::Connector;
-use crate::link::Link;
-use crate::peers::Peers;
-use crate::poller::Poller;
-use crate::regions::end_copies;
+use crate::desk::close_link;
 use crate::session::State;
 use crate::session::receive_state::At;
-use crate::shm_host::ShmHost;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_SHUTDOWN;
 use base::Error;
-use base::log::{Source, Subsys, log_info, log_warn};
+use base::log::{Subsys, log_info, log_warn};
 use engine::domain_state::{Loss, TxOp};
 use sync::stats::Count;
 use sys::probe;
@@ -202,29 +198,5 @@ impl<N: Connector> Stream<N> {
         self.common.dirty.retain(|&dirty| dirty != id);
         self.common.stalled.retain(|&stalled| stalled != id);
         self.peers.remove(id);
-    }
-}
-
-/// Closes the link of a connection.
-pub(super) fn close_link<N: Connector>(
-    peers: &mut Peers<N>,
-    poller: &mut Poller,
-    host: &mut ShmHost,
-    source: &'static Source,
-    id: usize,
-) {
-    let conn = &mut peers[id];
-    poller.remove(id);
-    if N::ALL_SHM || conn.link.is_shm() {
-        // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
-        conn.link.shutdown();
-    }
-    if !conn.session.rx.shared().is_empty() {
-        conn.session.take_back(&conn.link, source, |_| true);
-    }
-    if let Link::Shm(link) = conn.link.take() {
-        link.channel.revoke();
-        end_copies(&link.channel);
-        host.remove(id);
     }
 }

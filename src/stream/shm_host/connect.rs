@@ -17,12 +17,13 @@ use crate::pending_peer::PendingPeer;
 use crate::poller::{Due, Poller};
 use crate::process_probe::ProcessProbe;
 use crate::region_directory::RegionDirectory;
-use crate::regions::may_be_reached;
 use crate::shm_channel::ShmChannel;
 use crate::shm_host::ShmHost;
+use base::flags::flags;
 use base::log::{Source, Subsys, log_debug, log_info, log_warn};
-use base::{Error, Result};
+use base::{Caps, Error, Result};
 use engine::domain_state::DomainState;
+use engine::ep_state;
 use engine::half_open::ACCEPTS;
 use engine::transport::Address;
 use sync::ring::FIRST_LAP;
@@ -161,7 +162,7 @@ impl ShmHost {
         silent.map(|id| self.drop_pending(poller, id)).is_some()
     }
 
-    pub(super) fn drop_pending(&mut self, poller: &mut Poller, id: usize) {
+    fn drop_pending(&mut self, poller: &mut Poller, id: usize) {
         if self.pending.contains(id) {
             let pending = self.pending.remove(id);
             poller.remove_fd(pending.socket.as_raw_fd());
@@ -169,7 +170,7 @@ impl ShmHost {
     }
 
     /// Handles the deadline of a pending peer, unless its number belongs to another peer by now.
-    pub(super) fn pending_due(&mut self, poller: &mut Poller, id: usize) {
+    pub(crate) fn pending_due(&mut self, poller: &mut Poller, id: usize) {
         let now = poller.now();
         let late = |pending: &PendingPeer| now >= pending.deadline;
         if self.pending.get(id).is_some_and(late) {
@@ -178,7 +179,7 @@ impl ShmHost {
     }
 
     /// Drops the pending peers of an endpoint that is being closed.
-    pub(super) fn drop_all_pending(&mut self, poller: &mut Poller, ep: usize) {
+    pub(crate) fn drop_all_pending(&mut self, poller: &mut Poller, ep: usize) {
         let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
         let waiting: Vec<usize> = self
             .pending
@@ -193,7 +194,7 @@ impl ShmHost {
 
     /// Reads the hello of a pending peer, or a part of it. Returns the peer once its hello has arrived, or the rejection
     /// if the hello cannot be decoded.
-    pub(super) fn read_hello(&mut self, poller: &mut Poller, id: usize) -> Option<SaidHello> {
+    pub(crate) fn read_hello(&mut self, poller: &mut Poller, id: usize) -> Option<SaidHello> {
         let PendingPeer {
             socket, bytes, fds, ..
         } = &mut self.pending[id];
@@ -385,4 +386,13 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
 fn process_of(socket: &Socket) -> Option<i32> {
     let whom = local::credentials(socket).ok()?;
     (whom.pid > 0).then_some(whom.pid)
+}
+
+/// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
+/// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
+fn may_be_reached<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
+    let ep = domain.ep(ep);
+    let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
+    let counts = [ep_state::Event::RemoteRead, ep_state::Event::RemoteWrite];
+    ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
 }

@@ -18,7 +18,7 @@ const KEPT: usize = 8;
 
 impl ShmHost {
     /// Leaves peers that have been quiet for long to their doorbells. `poll` is the number of this poll.
-    pub(super) fn leave_quiet_peers<N: Connector>(
+    pub(crate) fn leave_quiet_peers<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,

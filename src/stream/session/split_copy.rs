@@ -6,8 +6,6 @@
 //! one in each poll. The receiver does not wait for a sender that sleeps or does not poll, unless the sender is copying
 //! a part.
 
-use std::time::Duration;
-
 use crate::link::Link;
 use crate::proto::{Frame, Share};
 use crate::session::common::Todo;
@@ -16,15 +14,12 @@ use crate::session::queue::Payload;
 use crate::session::receive::Fault;
 use crate::session::rendezvous::places_of;
 use crate::session::{Cx, Ending, Session};
-use crate::shm_channel::{Help, Helping};
+use crate::shm_channel::{CLOSE_TIMEOUT, Help, Helping};
 use base::log::{Source, Subsys, log_warn};
 use base::{Error, IoVec};
 use engine::transport::Address;
 use sync::split_copy::{Progress, SplitCopy};
 use sync::stats::Count;
-
-/// Time limit for a peer to finish a copy to memory that must not be written any more.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 

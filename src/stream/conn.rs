@@ -62,10 +62,10 @@ impl<N: Connector> Conn<N> {
         let Some(fd) = self.link.fd() else {
             return;
         };
-        let (read, write) = match self.link {
+        let (read, write) = match self.link.is_ring() {
             // The socket is only the doorbell: it signals a ring or the end of the peer.
-            Link::Shm(_) => (true, false),
-            _ => (read && !self.session.rx.at.waits(), write),
+            true => (true, false),
+            false => (read && !self.session.rx.at.waits(), write),
         };
         // If the kernel has no memory, the connection keeps the events that it has.
         let _ = poller.watch(id, fd, read, write);

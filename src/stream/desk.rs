@@ -213,16 +213,14 @@ pub(super) fn close_link<N: Connector>(
 ) {
     let conn = &mut peers[id];
     poller.remove(id);
-    if N::ALL_SHM || conn.link.is_shm() {
+    if N::ALL_SHM || conn.link.is_ring() {
         // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
         conn.link.shutdown();
     }
     if !conn.session.rx.shared().is_empty() {
         conn.session.take_back(&conn.link, source, |_| true);
     }
-    if let Link::Shm(link) = conn.link.take() {
-        link.channel.revoke();
-        link.channel.end_copies();
+    if conn.link.close() {
         host.remove(id);
     }
 }

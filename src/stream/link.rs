@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 pub mod sim;
+mod verbs;
 
 use core::time::Duration;
 use std::io;
@@ -37,14 +38,18 @@ pub struct ShmLink {
     pub doorbell: Socket,
 }
 
+pub use verbs::Whole;
+
 impl Link {
+    /// Whether the records of a ring are polled (by `ShmHost`), and not a socket (by `Poller`).
     #[inline(always)]
-    pub fn is_shm(&self) -> bool {
+    pub fn is_ring(&self) -> bool {
         matches!(self, Link::Shm(_))
     }
 
+    /// Returns the memory that is shared with the peer, for messages that are fetched, direct access, and records.
     #[inline(always)]
-    pub fn shm(&self) -> Option<&ShmChannel> {
+    pub fn memory(&self) -> Option<&ShmChannel> {
         match self {
             Link::Shm(link) => Some(&link.channel),
             _ => None,
@@ -52,7 +57,7 @@ impl Link {
     }
 
     #[inline(always)]
-    pub fn shm_mut(&mut self) -> Option<&mut ShmChannel> {
+    pub fn memory_mut(&mut self) -> Option<&mut ShmChannel> {
         match self {
             Link::Shm(link) => Some(&mut link.channel),
             _ => None,
@@ -78,12 +83,12 @@ impl Link {
     /// Whether the peer's region directory allows this access to its memory.
     #[inline]
     pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
-        self.shm().is_some_and(|shm| shm.allows(seg, need))
+        self.memory().is_some_and(|shm| shm.allows(seg, need))
     }
 
     /// Names the transport of the connection for the log.
     pub fn words(&self) -> &'static str {
-        self.shm().map_or("TCP", ShmChannel::words)
+        self.memory().map_or("TCP", ShmChannel::words)
     }
 
     pub fn take(&mut self) -> Link {

@@ -168,8 +168,8 @@ impl ShmHost {
         poll: u64,
     ) {
         if !self.polled.contains(&id) {
-            if let (false, Some(shm)) = (self.is_armed, peers[id].link.shm()) {
-                shm.disarm(self.expects_sleep);
+            if !self.is_armed {
+                peers[id].link.disarm(self.expects_sleep);
             }
             begin_polling(peers, id, poll);
             self.polled.push(id);
@@ -183,7 +183,7 @@ impl ShmHost {
         let mut news = FastPoll::Nothing;
         for &id in &self.polled {
             let conn = peers.get(id);
-            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.shm()?))) else {
+            let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.memory()?))) else {
                 return FastPoll::Unclear;
             };
             if shm.has_news() {
@@ -207,7 +207,7 @@ impl ShmHost {
         now: impl Fn() -> Instant,
     ) -> Option<usize> {
         for &id in &self.polled {
-            if let Some(shm) = peers[id].link.shm_mut() {
+            if let Some(shm) = peers[id].link.memory_mut() {
                 shm.prefetch_next();
             }
         }
@@ -240,14 +240,10 @@ impl ShmHost {
         self.expect_sleep(peers);
         self.is_armed = true;
         for &id in &self.polled {
-            if let Some(shm) = peers[id].link.shm() {
-                shm.arm();
-            }
+            peers[id].link.arm();
         }
         for &id in &self.full {
-            if let Some(shm) = peers[id].link.shm() {
-                shm.set_waiting(true);
-            }
+            peers[id].link.set_waiting(true);
         }
     }
 
@@ -255,19 +251,16 @@ impl ShmHost {
     pub(super) fn disarm<N: Connector>(&mut self, peers: &Peers<N>) {
         self.is_armed = false;
         for &id in &self.polled {
-            if let Some(shm) = peers[id].link.shm() {
-                shm.disarm(self.expects_sleep);
-            }
+            peers[id].link.disarm(self.expects_sleep);
         }
     }
 
     /// Arms a ring that is polled while another thread may be parked, as the other rings are, and ends that sleep if a
     /// record is in the ring.
     fn arm_where_asleep<N: Connector>(&self, peers: &Peers<N>, poller: &mut Poller, id: usize) {
-        let shm = peers[id].link.shm().filter(|_| self.is_armed);
-        if let Some(shm) = shm {
-            shm.arm();
-            if shm.has_news() {
+        if self.is_armed {
+            peers[id].link.arm();
+            if peers[id].link.has_record() {
                 poller.wake();
             }
         }
@@ -278,8 +271,8 @@ impl ShmHost {
     pub(super) fn stay_awake<N: Connector>(&self, peers: &mut Peers<N>, poller: &mut Poller) {
         let mut any = self.polled.iter().any(|&id| has_news(peers, id));
         for &id in &self.full {
-            let shm = peers.get_mut(id).and_then(|conn| conn.link.shm_mut());
-            any |= shm.is_some_and(|shm| !matches!(shm.has_room(), Ok(false)));
+            let conn = peers.get_mut(id);
+            any |= conn.is_some_and(|conn| conn.link.may_continue());
         }
         if any {
             poller.wake();
@@ -298,9 +291,8 @@ impl ShmHost {
     fn announce_sleep<N: Connector>(&mut self, peers: &Peers<N>) {
         self.expects_sleep = true;
         let mut any = false;
-        for shm in peers.iter().filter_map(|(_, conn)| conn.link.shm()) {
-            shm.expect_sleep();
-            any = true;
+        for (_, conn) in peers.iter() {
+            any |= conn.link.expect_sleep();
         }
         if any {
             sys::barrier::on_all_processes();
@@ -329,12 +321,9 @@ impl ShmHost {
         id: usize,
     ) {
         self.full.push(id);
-        let Some(shm) = peers[id].link.shm_mut() else {
-            return;
-        };
         if self.is_armed {
-            shm.set_waiting(true);
-            if !matches!(shm.has_room(), Ok(false)) {
+            peers[id].link.set_waiting(true);
+            if peers[id].link.may_continue() {
                 poller.wake();
             }
         }
@@ -376,13 +365,12 @@ impl ShmHost {
 
 /// Starts to poll the peer with this poll.
 fn begin_polling<N: Connector>(peers: &mut Peers<N>, id: usize, poll: u64) {
-    if let Some(shm) = peers[id].link.shm_mut() {
+    if let Some(shm) = peers[id].link.memory_mut() {
         // The number of a poll wraps around after 2^32 polls.
         shm.idle.begin(poll as u32);
     }
 }
 
 fn has_news<N: Connector>(peers: &Peers<N>, id: usize) -> bool {
-    let shm = peers[id].link.shm();
-    shm.is_some_and(|shm| shm.has_news())
+    peers[id].link.has_record()
 }

@@ -31,7 +31,7 @@ impl ShmHost {
         let poll = poll as u32;
         let mut quiet = Vec::new();
         for id in self.polled_ids() {
-            if let Some(shm) = peers[id].link.shm_mut() {
+            if let Some(shm) = peers[id].link.memory_mut() {
                 let (_, taken) = shm.moved();
                 shm.idle.update(taken, poll);
                 if shm.idle.is_quiet(poll) {
@@ -59,7 +59,7 @@ impl ShmHost {
     ) {
         self.expect_sleep(peers);
         for &(_, id) in quiet {
-            let Some(shm) = peers[id].link.shm_mut() else {
+            let Some(shm) = peers[id].link.memory_mut() else {
                 continue;
             };
             shm.idle.is_left = shm.leave_to_doorbell();
@@ -69,7 +69,7 @@ impl ShmHost {
             }
         }
         self.retain_polled(|id| {
-            let shm = peers[id].link.shm();
+            let shm = peers[id].link.memory();
             shm.is_none_or(|shm| !shm.idle.is_left)
         });
     }

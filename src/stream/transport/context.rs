@@ -59,9 +59,7 @@ impl<N: Connector> Stream<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
-            if let Some(shm) = conn.link.shm() {
-                shm.revoke();
-            }
+            conn.link.revoke();
             let (over, left) = conn.session.bequeath(ep, successor);
             domain.ep_mut(ep).tx_pending -= over + left;
             domain.ep_mut(successor).tx_pending += left;

@@ -14,7 +14,7 @@ impl<N: Connector> Stream<N> {
         if !conn.session.tx.blocked {
             return;
         }
-        if conn.link.is_shm() {
+        if conn.link.is_ring() {
             return self.shm.ring_is_full(&mut self.peers, &mut self.poller, id);
         }
         let (read, _) = self.poller.interest(id);
@@ -59,7 +59,7 @@ impl<N: Connector> Stream<N> {
     /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
     /// on the list.)
     pub(super) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| !conn.link.is_shm());
+        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| conn.link.gathers());
         self.common.dirty.iter().any(over_socket)
     }
 
@@ -68,7 +68,7 @@ impl<N: Connector> Stream<N> {
         if self.peers[id].session.state != State::Up {
             return;
         }
-        if self.peers[id].link.is_shm() {
+        if self.peers[id].link.is_ring() {
             return self.last_flush_to_shm(domain, id, until);
         }
         self.with(domain, id, |session, cx| session.flush_conn(cx));

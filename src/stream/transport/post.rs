@@ -219,11 +219,11 @@ impl<N: Connector> Stream<N> {
                 (_, None) => 0,
                 (Some(cost), Some(left)) => 1 + left / cost,
             };
-            let copied = match conn.link.shm_mut() {
-                Some(_) if !conn.session.tx.queue.is_empty() => 0,
-                Some(shm) => shm.room_for(frame),
-                None if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
-                None => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
+            let copied = match conn.link.gathers() {
+                false if !conn.session.tx.queue.is_empty() => 0,
+                false => conn.link.room_for(frame),
+                true if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
+                true => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
             };
             least.min(told).min(copied).min(asked)
         })

@@ -106,7 +106,7 @@ impl<N: Connector> Prepares for Stream<N> {
         let header_len = usize::from(route.header_len).min(ROUTE_HEADER);
         let mut header = route.header;
         // Lengths are checked again, because the caller can have overwritten the record.
-        if N::ALL_SHM || N::MAY_SHARE && conn.link.is_shm() {
+        if N::ALL_SHM || N::MAY_SHARE && conn.link.is_ring() {
             let posted = route.links & Route::SHARED_MEMORY != 0
                 && op.len <= RECORD - MAX_MESSAGE_HEADER
                 && conn

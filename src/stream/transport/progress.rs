@@ -164,7 +164,7 @@ impl<N: Connector> Stream<N> {
             return;
         };
         match conn.session.state {
-            State::Up if conn.link.is_shm() => self.doorbell_rung(domain, id),
+            State::Up if conn.link.is_ring() => self.doorbell_rung(domain, id),
             State::Up if event.broken && !self.poller.interest(id).0 => {
                 // Reading waited for room, and the rest of the data is not coming any more.
                 self.disconnect(domain, id, Error::CONNRESET);
@@ -192,7 +192,7 @@ impl<N: Connector> Stream<N> {
     /// Reads the connection directly for a while, after an event.
     pub(super) fn promote(&mut self, id: usize) {
         let conn = &self.peers[id];
-        if conn.link.is_shm() {
+        if conn.link.is_ring() {
             return self.poll_ring(id);
         }
         // While memory is shared, epoll serves all sockets.
@@ -203,7 +203,7 @@ impl<N: Connector> Stream<N> {
 
     /// Stops reading from the connection until reading is requested again.
     pub(super) fn pause_read(&mut self, id: usize) {
-        if self.peers[id].link.is_shm() {
+        if self.peers[id].link.is_ring() {
             return self.shm.stop_polling(id);
         }
         self.poller.stop_direct_reads(id);

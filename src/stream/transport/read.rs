@@ -17,7 +17,7 @@ const TURNS: usize = 8;
 impl<N: Connector> Stream<N> {
     /// Reads from a connection; returns whether there was data.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        debug_assert!(!self.peers[id].link.is_shm());
+        debug_assert!(!self.peers[id].link.is_ring());
         let mut scratch = std::mem::take(&mut self.common.scratch);
         self.common.is_reading = true;
         let mut any = false;

@@ -46,7 +46,7 @@ impl<N: Connector> Stream<N> {
         let until = self.poller.now() + CLOSE_TIMEOUT;
         let polled = self.peers.ids(|_| true);
         for id in polled {
-            while let Some(shm) = self.peers.get(id).and_then(|conn| conn.link.shm())
+            while let Some(shm) = self.peers.get(id).and_then(|conn| conn.link.memory())
                 && shm.is_using(at)
                 && shm.is_alive()
             {

@@ -147,7 +147,7 @@ impl<N: Connector> Stream<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
-            let Some(shm) = conn.link.shm_mut() else {
+            let Some(shm) = conn.link.memory_mut() else {
                 continue;
             };
             if shm.ended && conn.session.rx.at.waits() {
@@ -209,7 +209,7 @@ impl<N: Connector> Stream<N> {
         let Some(conn) = self.peers.get(id) else {
             return;
         };
-        let Some(shm) = conn.link.shm().filter(|_| conn.session.rx.at.waits()) else {
+        let Some(shm) = conn.link.memory().filter(|_| conn.session.rx.at.waits()) else {
             return;
         };
         let there = shm.longest_rest() + conn.session.rx.leftover.len();
@@ -228,7 +228,7 @@ impl<N: Connector> Stream<N> {
     #[inline]
     pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
-        let shm = self.peers.get(id).and_then(|conn| conn.link.shm());
+        let shm = self.peers.get(id).and_then(|conn| conn.link.memory());
         if shm.is_some_and(|shm| shm.is_past_end()) {
             self.fault(domain, id, &GARBAGE);
             return true;
@@ -258,7 +258,7 @@ impl<N: Connector> Stream<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
-            let Some(shm) = conn.link.shm_mut() else {
+            let Some(shm) = conn.link.memory_mut() else {
                 break;
             };
             let record = match shm.peek() {
@@ -294,7 +294,7 @@ impl<N: Connector> Stream<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
-            let Some(shm) = conn.link.shm_mut() else {
+            let Some(shm) = conn.link.memory_mut() else {
                 break;
             };
             let (wakes, ended) = (shm.advance(record), shm.ended);
@@ -312,7 +312,7 @@ impl<N: Connector> Stream<N> {
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
-        let Some(shm) = conn.link.shm_mut() else {
+        let Some(shm) = conn.link.memory_mut() else {
             return;
         };
         if shm.broken {

@@ -34,7 +34,7 @@ impl<N: Connector> Stream<N> {
                 Link::Down => "none",
                 _ => conn.link.words(),
             },
-            is_memory: conn.link.is_shm(),
+            is_memory: conn.link.is_ring(),
             sent,
             received,
             attempts: conn.attempts,
@@ -54,7 +54,7 @@ impl<N: Connector> Stream<N> {
             At::Held(_) => peer.notes.push("is not read: it owes answers"),
             At::Header | At::Payload(_) => {}
         }
-        if conn.link.shm().is_some_and(|shm| shm.ended) {
+        if conn.link.is_gone() {
             peer.notes.push("has ended");
         }
         session.each_wait(|wait| {

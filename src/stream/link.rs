@@ -38,7 +38,7 @@ pub struct ShmLink {
     pub doorbell: Socket,
 }
 
-pub use verbs::Whole;
+pub use verbs::{Emptied, Whole};
 
 impl Link {
     /// Whether the records of a ring are polled (by `ShmHost`), and not a socket (by `Poller`).
@@ -190,13 +190,14 @@ impl Link {
         }
     }
 
-    /// Bytes of the stream that can be read now.
+    /// Bytes that can be read now; of a ring, at most.
     pub fn unread(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unread(),
             #[cfg(test)]
             Link::Sim(sim) => sim.unread(),
-            Link::Shm(_) | Link::Down => 0,
+            Link::Shm(link) => link.channel.longest_rest(),
+            Link::Down => 0,
         }
     }
 

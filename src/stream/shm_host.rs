@@ -207,9 +207,7 @@ impl ShmHost {
         now: impl Fn() -> Instant,
     ) -> Option<usize> {
         for &id in &self.polled {
-            if let Some(shm) = peers[id].link.memory_mut() {
-                shm.prefetch_next();
-            }
+            peers[id].link.prefetch_record();
         }
         let mut end = None;
         loop {
@@ -365,10 +363,8 @@ impl ShmHost {
 
 /// Starts to poll the peer with this poll.
 fn begin_polling<N: Connector>(peers: &mut Peers<N>, id: usize, poll: u64) {
-    if let Some(shm) = peers[id].link.memory_mut() {
-        // The number of a poll wraps around after 2^32 polls.
-        shm.idle.begin(poll as u32);
-    }
+    // The number of a poll wraps around after 2^32 polls.
+    peers[id].link.begin_polling(poll as u32);
 }
 
 fn has_news<N: Connector>(peers: &Peers<N>, id: usize) -> bool {

@@ -2,6 +2,7 @@
 //! What sessions and pollers do with a link of either kind: send a frame, find out whether it has room, have the peer
 //! ring the doorbell.
 
+use core::time::Duration;
 use std::io;
 
 use super::Link;
@@ -16,6 +17,15 @@ pub enum Whole {
     Blocked,
     /// The link takes the frame in parts.
     Parts,
+}
+
+/// State of a ring that was read to its end.
+pub enum Emptied {
+    Open,
+    /// The peer is gone.
+    Ended,
+    /// The peer has corrupted the ring.
+    Garbage,
 }
 
 /// Sending.
@@ -188,6 +198,95 @@ impl Link {
         }
     }
 
+    /// Does the same as `may_continue`; `None` if the peer has corrupted the ring, which the read side will find.
+    pub fn returned_room(&mut self) -> Option<bool> {
+        let Link::Shm(link) = self else {
+            return Some(false);
+        };
+        let room = link.channel.has_room().ok();
+        link.channel.broken |= room.is_none();
+        room
+    }
+
+    /// Waits until the peer rings, or has made room, and takes its rings.
+    pub fn wait_for_ring(&mut self, timeout: Duration) {
+        if let Link::Shm(link) = self {
+            link.doorbell.wait_readable(timeout);
+        }
+        self.take_rings();
+    }
+
+    /// Takes the peer's doorbell rings. The peer rings once for a sleep, so a side that continues to sleep without
+    /// having polled arms the doorbell again. The caller has to poll the ring after this.
+    pub fn take_rings(&mut self) {
+        let Link::Shm(link) = self else {
+            return;
+        };
+        let (mut rings, mut any) = ([0; 256], false);
+        loop {
+            match link.doorbell.read(&mut rings) {
+                Ok(Moved::Bytes(n)) => {
+                    any = true;
+                    if n < rings.len() {
+                        break;
+                    }
+                }
+                Ok(Moved::Later) => break,
+                Ok(Moved::End) | Err(_) => {
+                    link.channel.end();
+                    break;
+                }
+            }
+        }
+        if any {
+            link.channel.arm_again();
+        }
+    }
+
+    /// Starts to poll the peer with this poll.
+    pub fn begin_polling(&mut self, poll: u32) {
+        if let Link::Shm(link) = self {
+            link.channel.idle.begin(poll);
+        }
+    }
+
+    /// Returns the number of polls since the last record, if the peer has been quiet for so long that it can be left
+    /// to its doorbell.
+    pub fn quiet_polls(&mut self, poll: u32) -> Option<u32> {
+        let Link::Shm(link) = self else {
+            return None;
+        };
+        let (_, taken) = link.channel.moved();
+        let idle = &mut link.channel.idle;
+        idle.update(taken, poll);
+        idle.is_quiet(poll).then(|| poll.wrapping_sub(idle.since))
+    }
+
+    /// Leaves the ring to its doorbell. Returns false if a record has come, so the ring is still polled.
+    pub fn leave_to_doorbell(&mut self) -> bool {
+        let Link::Shm(link) = self else {
+            return true;
+        };
+        let is_left = link.channel.leave_to_doorbell();
+        link.channel.idle.is_left = is_left;
+        is_left
+    }
+
+    /// Whether the ring is left to its doorbell.
+    pub fn is_left_to_doorbell(&self) -> bool {
+        match self {
+            Link::Shm(link) => link.channel.idle.is_left,
+            _ => false,
+        }
+    }
+
+    /// Has the processor fetch the place of the next record.
+    pub fn prefetch_record(&mut self) {
+        if let Link::Shm(link) = self {
+            link.channel.prefetch_next();
+        }
+    }
+
     /// Whether a record is there to be taken.
     #[inline(always)]
     pub fn has_record(&self) -> bool {
@@ -204,6 +303,60 @@ impl Link {
             Link::Shm(link) => link.channel.ended,
             _ => false,
         }
+    }
+
+    /// Whether nothing that is written reaches the peer, because it is gone or has corrupted the ring.
+    pub fn is_dead(&self) -> bool {
+        match self {
+            Link::Shm(link) => link.channel.ended || link.channel.broken,
+            _ => false,
+        }
+    }
+
+    /// Whether the peer has written more than it could before its end.
+    #[inline]
+    pub fn is_past_end(&self) -> bool {
+        match self {
+            Link::Shm(link) => link.channel.is_past_end(),
+            _ => false,
+        }
+    }
+
+    /// Whether a living peer uses the region that had this place in the directory.
+    pub fn is_using(&self, at: usize) -> bool {
+        match self {
+            Link::Shm(link) => link.channel.is_using(at) && link.channel.is_alive(),
+            _ => false,
+        }
+    }
+
+    /// Permits no more direct copies.
+    pub fn leave(&self) {
+        if let Link::Shm(link) = self {
+            link.channel.leave();
+        }
+    }
+
+    /// Handles an empty ring after all records were taken. `was_written`: the peer has written since the last time.
+    #[inline]
+    pub fn read_to_end(&mut self, was_written: bool) -> Emptied {
+        let Link::Shm(link) = self else {
+            return Emptied::Open;
+        };
+        if link.channel.broken {
+            return Emptied::Garbage;
+        }
+        // Otherwise no room has to be returned here: a peer that waits for room is notified after each quarter of a
+        // lap, and never needs more than one more.
+        let is_due = was_written | link.channel.is_due();
+        let wake = is_due && link.channel.release();
+        if link.channel.ended {
+            return Emptied::Ended;
+        }
+        if wake {
+            self.ring();
+        }
+        Emptied::Open
     }
 
     /// Marks what the peer has written as garbage; the read side ends the connection.

@@ -31,12 +31,8 @@ impl ShmHost {
         let poll = poll as u32;
         let mut quiet = Vec::new();
         for id in self.polled_ids() {
-            if let Some(shm) = peers[id].link.memory_mut() {
-                let (_, taken) = shm.moved();
-                shm.idle.update(taken, poll);
-                if shm.idle.is_quiet(poll) {
-                    quiet.push((poll.wrapping_sub(shm.idle.since), id));
-                }
+            if let Some(polls) = peers[id].link.quiet_polls(poll) {
+                quiet.push((polls, id));
             }
         }
         let busy = self.polled_len() - quiet.len();
@@ -59,18 +55,11 @@ impl ShmHost {
     ) {
         self.expect_sleep(peers);
         for &(_, id) in quiet {
-            let Some(shm) = peers[id].link.memory_mut() else {
-                continue;
-            };
-            shm.idle.is_left = shm.leave_to_doorbell();
-            if !shm.idle.is_left {
+            if !peers[id].link.leave_to_doorbell() {
                 // A record came before the peer saw the doorbell armed.
                 self.arm_where_asleep(peers, poller, id);
             }
         }
-        self.retain_polled(|id| {
-            let shm = peers[id].link.memory();
-            shm.is_none_or(|shm| !shm.idle.is_left)
-        });
+        self.retain_polled(|id| !peers[id].link.is_left_to_doorbell());
     }
 }

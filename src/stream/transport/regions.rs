@@ -46,15 +46,14 @@ impl<N: Connector> Stream<N> {
         let until = self.poller.now() + CLOSE_TIMEOUT;
         let polled = self.peers.ids(|_| true);
         for id in polled {
-            while let Some(shm) = self.peers.get(id).and_then(|conn| conn.link.memory())
-                && shm.is_using(at)
-                && shm.is_alive()
+            while let Some(conn) = self.peers.get(id)
+                && conn.link.is_using(at)
             {
                 if self.poller.now() < until {
                     std::thread::yield_now();
                     continue;
                 }
-                shm.leave();
+                conn.link.leave();
                 const HELD: Fault = Fault::Rule("it does not let go of a region that is closed");
                 self.fault(domain, id, &HELD);
             }

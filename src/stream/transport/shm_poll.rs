@@ -12,14 +12,13 @@ use core::time::Duration;
 use std::time::Instant;
 
 use crate::connector::{Connector, Event};
-use crate::link::{Link, ShmLink};
+use crate::link::Emptied;
 use crate::session::State;
 use crate::session::receive_state::At;
 use crate::session::records::GARBAGE;
 use crate::shm_host::FastPoll;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
-use sys::socket::Moved;
 
 /// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
@@ -147,10 +146,7 @@ impl<N: Connector> Stream<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
-            let Some(shm) = conn.link.memory_mut() else {
-                continue;
-            };
-            if shm.ended && conn.session.rx.at.waits() {
+            if conn.link.is_gone() && conn.session.rx.at.waits() {
                 // The peer's data still waits for its receive, but operations to the peer can end now.
                 self.shm.check_again(id);
                 self.transmits_end(domain, id);
@@ -159,21 +155,17 @@ impl<N: Connector> Stream<N> {
             if !conn.session.tx.blocked {
                 continue;
             }
-            match shm.has_room() {
-                Ok(false) => self.shm.check_again(id),
-                // If the other side has corrupted the ring, the read side finds it.
-                Ok(true) => {
-                    shm.set_waiting(false);
+            match conn.link.returned_room() {
+                Some(false) => self.shm.check_again(id),
+                Some(true) => {
+                    conn.link.set_waiting(false);
                     conn.session.tx.blocked = false;
                     self.with(domain, id, |session, cx| {
                         session.flush_conn(cx);
                         session.retry_frame(cx);
                     });
                 }
-                Err(_) => {
-                    shm.broken = true;
-                    self.poll_ring(id);
-                }
+                None => self.poll_ring(id),
             }
         }
     }
@@ -181,11 +173,8 @@ impl<N: Connector> Stream<N> {
     /// Handles an event of the socket beside the memory.
     pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
-        let Link::Shm(link) = &mut conn.link else {
-            return;
-        };
-        take_rings(link);
-        if link.channel.ended {
+        conn.link.take_rings();
+        if conn.link.is_gone() {
             self.poller.expect_nothing(id);
             self.left_waiting(domain, id);
         }
@@ -209,10 +198,10 @@ impl<N: Connector> Stream<N> {
         let Some(conn) = self.peers.get(id) else {
             return;
         };
-        let Some(shm) = conn.link.memory().filter(|_| conn.session.rx.at.waits()) else {
+        if !conn.session.rx.at.waits() {
             return;
-        };
-        let there = shm.longest_rest() + conn.session.rx.leftover.len();
+        }
+        let there = conn.link.unread() + conn.session.rx.leftover.len();
         let unread = conn.session.rx.at.unread();
         if unread.is_some_and(|unread| unread > there as u64) {
             return self.disconnect(domain, id, Error::CONNRESET);
@@ -228,8 +217,8 @@ impl<N: Connector> Stream<N> {
     #[inline]
     pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
-        let shm = self.peers.get(id).and_then(|conn| conn.link.memory());
-        if shm.is_some_and(|shm| shm.is_past_end()) {
+        let conn = self.peers.get(id);
+        if conn.is_some_and(|conn| conn.link.is_past_end()) {
             self.fault(domain, id, &GARBAGE);
             return true;
         }
@@ -312,20 +301,11 @@ impl<N: Connector> Stream<N> {
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
-        let Some(shm) = conn.link.memory_mut() else {
-            return;
-        };
-        if shm.broken {
-            return self.fault(domain, id, &GARBAGE);
-        }
-        // Otherwise no room has to be returned here: a peer that waits for room is notified after each quarter of a
-        // lap, and never needs more than one more.
-        let is_due = std::mem::take(&mut conn.session.rx.was_written) | shm.is_due();
-        let wake = is_due && shm.release();
-        if shm.ended {
-            self.disconnect(domain, id, Error::CONNRESET);
-        } else if wake {
-            conn.link.ring();
+        let was_written = std::mem::take(&mut conn.session.rx.was_written);
+        match conn.link.read_to_end(was_written) {
+            Emptied::Open => {}
+            Emptied::Ended => self.disconnect(domain, id, Error::CONNRESET),
+            Emptied::Garbage => self.fault(domain, id, &GARBAGE),
         }
     }
 
@@ -343,55 +323,25 @@ impl<N: Connector> Stream<N> {
                 return;
             };
             conn.link.ring_if_parked();
-            let Link::Shm(link) = &mut conn.link else {
-                return;
-            };
-            let shm = &mut link.channel;
-            if shm.ended || shm.broken {
+            if conn.link.is_dead() {
                 return;
             }
             let left = until.saturating_duration_since(self.poller.now());
             if conn.session.tx.staged == 0 || left.is_zero() {
                 return;
             }
-            shm.set_waiting(true);
-            if !matches!(shm.has_room(), Ok(false)) {
+            conn.link.set_waiting(true);
+            if conn.link.may_continue() {
                 conn.session.tx.blocked = false;
                 continue;
             }
-            link.doorbell
-                .wait_readable(left.min(Duration::from_millis(100)));
-            take_rings(link);
-            if link.channel.has_news() && !conn.session.rx.at.waits() {
+            conn.link
+                .wait_for_ring(left.min(Duration::from_millis(100)));
+            conn.session.tx.blocked = false;
+            if conn.link.has_record() && !conn.session.rx.at.waits() {
                 // Another thread may sleep on the doorbell that rang.
                 self.poller.wake();
             }
-            let conn = &mut self.peers[id];
-            conn.session.tx.blocked = false;
         }
-    }
-}
-
-/// Takes the peer's doorbell rings. The peer rings once for a sleep, so a side that continues to sleep without having
-/// polled arms the doorbell again. The caller has to poll the ring after this.
-fn take_rings(link: &mut ShmLink) {
-    let (mut rings, mut any) = ([0; 256], false);
-    loop {
-        match link.doorbell.read(&mut rings) {
-            Ok(Moved::Bytes(n)) => {
-                any = true;
-                if n < rings.len() {
-                    break;
-                }
-            }
-            Ok(Moved::Later) => break,
-            Ok(Moved::End) | Err(_) => {
-                link.channel.end();
-                break;
-            }
-        }
-    }
-    if any {
-        link.channel.arm_again();
     }
 }

@@ -10,7 +10,9 @@ use crate::connector::Connector;
 use crate::link::Link;
 use crate::poller::Poller;
 use crate::session::Session;
+use crate::transport::DomainOf;
 use base::Error;
+use base::log::{Source, Subsys, log_debug};
 use engine::connect_clock::ConnectClock;
 
 /// The connection to a peer. Posted operations outlive attempts to connect.
@@ -69,6 +71,47 @@ impl<N: Connector> Conn<N> {
         };
         // If the kernel has no memory, the connection keeps the events that it has.
         let _ = poller.watch(id, fd, read, write);
+    }
+
+    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
+    pub(super) fn log_protocol(&self, source: &'static Source, saved_size: usize) {
+        log_debug!(
+            source,
+            Subsys::EpCtrl,
+            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
+            self.session.peer,
+            if self.session.extended {
+                "with"
+            } else {
+                "without"
+            },
+            self.link.words(),
+            saved_size,
+            match self.session.rendezvous {
+                true => "go by rendezvous",
+                false => "go like others, without rendezvous",
+            }
+        );
+    }
+
+    #[cold]
+    pub(super) fn log_end(&self, source: &'static Source, error: Error) {
+        log_debug!(
+            source,
+            Subsys::EpCtrl,
+            "connection to {} ends as {:?}: error {}",
+            self.session.peer,
+            self.session.state,
+            error.code()
+        );
+    }
+
+    /// MSG: reports an event of the connection to the application.
+    pub(super) fn report(&self, domain: &DomainOf<N>, number: u32, data: &[u8]) {
+        let state = domain.ep(self.session.ep);
+        if let Some(eq) = &state.eq {
+            eq.cm_event(number, state.fid, 0, data, None);
+        }
     }
 
     /// Whether something posted still depends on this peer.

@@ -4,7 +4,12 @@
 //! A connection has a number, its id, which belongs to another connection once this one is removed. The number of an
 //! endpoint is the one in `domain.eps`.
 
+mod room;
+mod snapshot;
+
+use core::time::Duration;
 use std::ops::{Index, IndexMut};
+use std::time::Instant;
 
 use slab::Slab;
 
@@ -15,6 +20,7 @@ use crate::transport::DomainOf;
 use abi::FI_ADDR_NOTAVAIL;
 use base::settings::Settings;
 use base::{Error, Result};
+use engine::domain_state::TxOp;
 
 /// The endpoints of one domain and their connections.
 pub struct Peers<N: Connector> {
@@ -320,5 +326,35 @@ impl<N: Connector> Peers<N> {
             let source = strangers.disconnected(sender, session.source(), unexpected);
             domain.rename_source(ep, session.source(), source);
         }
+    }
+
+    /// Keeps the error of a failed connection for which no operation is pending that could report it.
+    pub(super) fn keep_error(&mut self, id: usize, error: Error, now: Instant, limit: Duration) {
+        let conn = &self.conns[id];
+        if !conn.is_wanted {
+            return;
+        }
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+            let peer = conn.session.peer.clone();
+            endpoint.unreachable.insert(peer, error, now, limit);
+        }
+    }
+
+    /// Removes an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
+    /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
+    /// it.
+    pub(super) fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
+        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        let mut conns = self.conns.iter_mut();
+        conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant))
+    }
+
+    /// Returns the connection of an MSG endpoint. RDM endpoints have one for each peer.
+    pub(super) fn only_conn(&self, ep: usize) -> Result<&Conn<N>> {
+        let endpoint = self.ep(ep)?;
+        if endpoint.rdm {
+            return Err(Error::NOSYS);
+        }
+        Ok(&self.conns[endpoint.conn().ok_or(Error::NOTCONN)?])
     }
 }

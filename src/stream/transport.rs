@@ -11,7 +11,6 @@ mod disconnect;
 mod drain;
 mod endpoint;
 mod flush;
-mod parts;
 mod post;
 mod prepared;
 mod progress;
@@ -19,7 +18,6 @@ mod read;
 mod regions;
 mod settle;
 mod shm_poll;
-mod snapshot;
 mod stall;
 
 use std::os::fd::{AsRawFd, RawFd};
@@ -32,13 +30,14 @@ use crate::session::common::Common;
 use crate::shm_host::{FastPoll, ShmHost};
 use base::info::Info;
 use base::log::Source;
+use base::settings::Settings;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
 use engine::domain_state::DomainState;
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
-use engine::transport::{Address, Addressing, MrRegion, Transport};
+use engine::transport::{Address, Addressing, MrRegion, Multicast, Transport};
 use hmem::Host;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
@@ -127,7 +126,7 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn peers(&self, ep: usize) -> Vec<Peer> {
-        self.tell_peers(ep)
+        self.peers.snapshot(ep, &self.common.waits)
     }
 
     fn poll_fd(&self) -> RawFd {
@@ -188,7 +187,11 @@ impl<N: Connector> Transport for Stream<N> {
     fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         match self.is_inherited() {
             false => self.close_endpoint(domain, ep),
-            true => self.leave_endpoint(ep),
+            // Sends nothing to peers, and leaves the epoll set alone because the parent shares it.
+            true => {
+                self.common.groups.forget(ep);
+                self.peers.drop_ep(ep);
+            }
         }
     }
 
@@ -218,7 +221,13 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
-        self.hide_regions(domain);
+        if self.is_inherited() {
+            return;
+        }
+        // Later peers get a new directory if the endpoint that they connect to counts no accesses.
+        for at in self.shm.withdraw_all() {
+            self.wait_for_users(domain, at);
+        }
     }
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
@@ -264,11 +273,17 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
-        self.room_of(ep, inject, caps)
+        self.peers.room_of(ep, inject, caps)
     }
 
     fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
-        self.cancel_waiting(domain, ep, context);
+        let unsent = match context {
+            0 => None,
+            _ => self.peers.take_unsent(ep, context),
+        };
+        if let Some(op) = unsent {
+            domain.fail_tx(&op, Error::CANCELED);
+        }
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
@@ -278,7 +293,14 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
-        self.forget_address(domain, av, index, addr);
+        // All connections with the peer stay open because the peer may use them.
+        let with_peer = self.peers.forget_address(domain, av, index, addr);
+        if Settings::get().av_remove_cleanup {
+            for id in with_peer {
+                // Does nothing if the end of one connection has ended another.
+                self.disconnect(domain, id, Error::CANCELED);
+            }
+        }
     }
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
@@ -291,3 +313,5 @@ impl<N: Connector> Transport for Stream<N> {
             .permit_sharing(&mut self.peers.ep_mut(ep)?.own, on)
     }
 }
+
+impl<N: Connector> Multicast for Stream<N> {}

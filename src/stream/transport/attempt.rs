@@ -76,41 +76,6 @@ impl<N: Connector> Stream<N> {
         self.disconnect(domain, id, error);
     }
 
-    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
-    pub(super) fn log_protocol(&self, id: usize) {
-        let conn = &self.peers[id];
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
-            conn.session.peer,
-            if conn.session.extended {
-                "with"
-            } else {
-                "without"
-            },
-            conn.link.words(),
-            self.common.limits.saved_size,
-            match conn.session.rendezvous {
-                true => "go by rendezvous",
-                false => "go like others, without rendezvous",
-            }
-        );
-    }
-
-    #[cold]
-    pub(super) fn log_end(&self, id: usize, error: Error) {
-        let conn = &self.peers[id];
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "connection to {} ends as {:?}: error {}",
-            conn.session.peer,
-            conn.session.state,
-            error.code()
-        );
-    }
-
     /// Handles a deadline of a connection.
     pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let Some(conn) = self.peers.get_mut(id) else {

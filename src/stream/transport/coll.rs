@@ -12,7 +12,7 @@ use base::log::{Subsys, log_warn};
 use base::{Error, Result};
 use engine::coll::{self, Action, MAX_BYTES, MAX_MEMBERS, Shape};
 use engine::domain_state::DomainState;
-use engine::transport::{Address, Membership};
+use engine::transport::{Address, Groups, Membership};
 use object::ops::collective::Collective;
 
 /// Marks the address of a group; no index of an address vector has this bit.
@@ -40,8 +40,10 @@ fn hashed(hash: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-impl<N: Connector> Stream<N> {
-    pub(super) fn open_collective(
+impl<N: Connector> Groups for Stream<N> {
+    const COLLECTIVES: bool = true;
+
+    fn open_group(
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
@@ -71,7 +73,7 @@ impl<N: Connector> Stream<N> {
         Ok(address)
     }
 
-    pub(super) fn join_collective(
+    fn join_group(
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
@@ -88,7 +90,10 @@ impl<N: Connector> Stream<N> {
         self.collectives_moved(domain, ep);
     }
 
-    pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+        if self.is_inherited() {
+            return;
+        }
         if let Ok(number) = self.common.groups.number(ep, address) {
             self.common.groups.by_address.remove(&address);
             self.common.lane_of(ep).leave(number);
@@ -96,7 +101,7 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    pub(super) fn shape_of(
+    fn shape(
         &self,
         domain: &DomainOf<N>,
         ep: usize,
@@ -125,14 +130,9 @@ impl<N: Connector> Stream<N> {
         })
     }
 
-    pub(super) fn start_collective(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        mut call: Collective,
-    ) -> Result {
+    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, mut call: Collective) -> Result {
         let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
-        let shape = self.shape_of(domain, ep, call.what, call.group, call.root)?;
+        let shape = self.shape(domain, ep, call.what, call.group, call.root)?;
         let total = call.slice.checked_mul(shape.members);
         if total.is_none_or(|total| total > MAX_BYTES) {
             return Err(Error::MSGSIZE);
@@ -163,7 +163,9 @@ impl<N: Connector> Stream<N> {
         }
         started
     }
+}
 
+impl<N: Connector> Stream<N> {
     /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();

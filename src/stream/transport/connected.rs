@@ -2,17 +2,23 @@
 //! Calls of the connector, and its actions. Connected endpoints: fi_connect, fi_accept, fi_shutdown and their events
 //! (fi_cm(3)).
 
+use core::ffi::c_void;
 use std::collections::VecDeque;
 use std::os::fd::RawFd;
+use std::sync::Arc;
 
 use crate::conn::Conn;
 use crate::connector::{Connector, Event};
 use crate::desk::{Action, Desk};
+use crate::ep::Ep;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
+use abi::fid_pep;
+use base::info::Info;
 use base::log::{Subsys, log_info};
 use base::{Error, Result};
-use engine::transport::Address;
+use engine::fabric::FabricShared;
+use engine::transport::{Address, Connects, Listener};
 use object::ops::eq::EqErr;
 
 impl<N: Connector> Stream<N> {
@@ -61,7 +67,8 @@ impl<N: Connector> Stream<N> {
             // An earlier action may have removed the connection.
             _ if action.conn().is_some_and(|id| !self.peers.contains(id)) => {}
             Action::Up(id) => {
-                self.log_protocol(id);
+                let limits = &self.common.limits;
+                self.peers[id].log_protocol(self.common.source, limits.saved_size);
                 self.peers[id].watch(&mut self.poller, id, true, false);
                 self.promote(id);
                 self.with(domain, id, |session, cx| session.send_waiting(cx));
@@ -79,16 +86,8 @@ impl<N: Connector> Stream<N> {
                 cause,
                 private,
             } => self.connect_failed(domain, id, (error, cause), private),
-            Action::Event(id, number, data) => self.cm_event(domain, id, number, &data),
+            Action::Event(id, number, data) => self.peers[id].report(domain, number, &data),
             Action::Readmit(request) => self.connector_event(domain, Event::Request(request)),
-        }
-    }
-
-    /// Reports an event of the endpoint's connection.
-    pub(super) fn cm_event(&self, domain: &DomainOf<N>, id: usize, number: u32, data: &[u8]) {
-        let state = domain.ep(self.peers[id].session.ep);
-        if let Some(eq) = &state.eq {
-            eq.cm_event(number, state.fid, 0, data, None);
         }
     }
 
@@ -108,7 +107,7 @@ impl<N: Connector> Stream<N> {
             self.peers[id].session.peer,
             error.code()
         );
-        self.close_link(id);
+        self.call_connector(domain, |_, desk| desk.close_link(id));
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         self.peers[id].session.state = State::Down;
         let state = domain.ep(ep);
@@ -123,8 +122,22 @@ impl<N: Connector> Stream<N> {
             });
         }
     }
+}
 
-    pub(super) fn connect_msg(
+impl<N: Connector> Connects for Stream<N> {
+    fn open_pep(
+        fabric: &Arc<FabricShared<Stream<N>>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        N::open_pep(fabric, info, context)
+    }
+
+    fn peer(&self, ep: usize) -> Result<Vec<u8>> {
+        Ok(self.peers.only_conn(ep)?.session.peer.to_bytes())
+    }
+
+    fn connect(
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
@@ -145,7 +158,23 @@ impl<N: Connector> Stream<N> {
         self.begin_connect(domain, id)
     }
 
-    pub(super) fn shutdown_msg(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
+    fn listener(&self, ep: usize) -> Listener {
+        let conn = self.peers.find_ep(ep).and_then(Ep::conn);
+        let Some(conn) = conn.and_then(|id| self.peers.get(id)) else {
+            return Listener::Unknown;
+        };
+        match conn.session.state {
+            State::Requested | State::Proving | State::Sharing => Listener::Accepted,
+            State::Connecting if N::is_on_this_host(conn) => Listener::Silent,
+            _ => Listener::Unknown,
+        }
+    }
+
+    fn accept(&mut self, domain: &mut DomainOf<N>, ep: usize, param: &[u8]) -> Result {
+        self.call_connector(domain, |connector, desk| connector.accept(desk, ep, param))
+    }
+
+    fn shutdown(&mut self, domain: &mut DomainOf<N>, ep: usize) -> Result {
         if !N::HAS_MSG {
             return Err(Error::NOSYS);
         }
@@ -161,28 +190,14 @@ impl<N: Connector> Stream<N> {
             }
             State::Down => {}
             _ => {
-                self.close_link(id);
+                self.call_connector(domain, |_, desk| desk.close_link(id));
                 self.peers[id].session.state = State::Down;
             }
         }
         Ok(())
     }
 
-    /// Returns the connection of an MSG endpoint. RDM endpoints have one for each peer.
-    fn only_conn(&self, ep: usize) -> Result<&Conn<N>> {
-        let endpoint = self.peers.ep(ep)?;
-        if endpoint.rdm {
-            return Err(Error::NOSYS);
-        }
-        Ok(&self.peers[endpoint.conn().ok_or(Error::NOTCONN)?])
-    }
-
-    pub(super) fn peer_name(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.only_conn(ep)?.session.peer.to_bytes())
-    }
-
-    /// fi_tcp(7), FI_GET_FD.
-    pub(super) fn socket_of(&self, ep: usize) -> Result<RawFd> {
-        self.only_conn(ep)?.link.fd().ok_or(Error::NOTCONN)
+    fn socket(&self, ep: usize) -> Result<RawFd> {
+        self.peers.only_conn(ep)?.link.fd().ok_or(Error::NOTCONN)
     }
 }

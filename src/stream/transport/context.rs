@@ -13,6 +13,7 @@ use crate::session::send::check_flags;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
+use engine::transport::Contexts;
 use object::ops::transfer::Tx;
 
 impl<N: Connector> Stream<N> {
@@ -42,17 +43,24 @@ impl<N: Connector> Stream<N> {
         let op = TxOp::of(ep, tx);
         self.post_to(domain, id, tx, op, context)
     }
+}
+
+impl<N: Connector> Contexts for Stream<N> {
+    const OF_DATAGRAMS: bool = true;
 
     /// Closes a transmit context. Drops operations that have not started and would report a completion. The others are
     /// sent, from copies if the kernel does not take them in time, because the stream has to continue; they then belong
     /// to `successor`.
-    pub(super) fn leave_transmits(
+    fn close_tx_context(
         &mut self,
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         successor: usize,
     ) {
+        if self.is_inherited() {
+            return;
+        }
         for id in self.peers.ids(|conn| conn.session.ep == port) {
             // The session sends from copies what does not leave now.
             self.last_flush(domain, id, self.poller.now());
@@ -67,7 +75,10 @@ impl<N: Connector> Stream<N> {
     }
 
     /// Closes a receive context: from now on nothing is written to its buffers.
-    pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+    fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+        if self.is_inherited() {
+            return;
+        }
         let own = domain.ep(ep).srx;
         for id in self.peers.ids(|conn| conn.session.ep == port) {
             // A frame to one peer may have ended the connection to another.

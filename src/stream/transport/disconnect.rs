@@ -5,23 +5,17 @@ use core::fmt;
 use std::ffi::CString;
 
 use crate::connector::Connector;
-use crate::desk::close_link;
 use crate::session::State;
 use crate::session::receive_state::At;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_SHUTDOWN;
 use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use engine::domain_state::{Loss, TxOp};
+use engine::domain_state::Loss;
 use sync::stats::Count;
 use sys::probe;
 
 impl<N: Connector> Stream<N> {
-    pub(super) fn close_link(&mut self, id: usize) {
-        let (peers, poller) = (&mut self.peers, &mut self.poller);
-        close_link(peers, poller, &mut self.shm, self.common.source, id);
-    }
-
     /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
     /// connection already.
     pub(super) fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
@@ -98,7 +92,7 @@ impl<N: Connector> Stream<N> {
         let ep = self.peers[id].session.ep;
         let rdm = self.peers.is_rdm(ep);
         let was_up = self.peers[id].session.state == State::Up;
-        self.log_end(id, error);
+        self.peers[id].log_end(self.common.source, error);
         if was_up {
             domain.ep(ep).stats.count(Count::Disconnected);
             let peer = self.peers[id].session.fi_addr;
@@ -108,7 +102,7 @@ impl<N: Connector> Stream<N> {
             // The peer is not reading, so a regular close would be queued behind unsent data and never reach it.
             self.peers[id].link.close_at_once();
         }
-        self.close_link(id);
+        self.call_connector(domain, |_, desk| desk.close_link(id));
         // Frames to other peers that follow from this loss must not end the session a second time and must not use it.
         let session = &mut self.peers[id].session;
         (session.state, session.ending) = (State::Down, None);
@@ -118,7 +112,8 @@ impl<N: Connector> Stream<N> {
                 return;
             }
             if !was_up {
-                self.note_unreachable(id, error);
+                let limit = self.common.limits.connect;
+                self.peers.keep_error(id, error, self.poller.now(), limit);
             }
             if was_up && error == Error::TIMEDOUT {
                 let fi_addr = self.peers[id].session.fi_addr;
@@ -135,7 +130,7 @@ impl<N: Connector> Stream<N> {
         }
         domain.end_receives(ep, error);
         if was_up {
-            self.cm_event(domain, id, FI_SHUTDOWN, &[]);
+            self.peers[id].report(domain, FI_SHUTDOWN, &[]);
         }
     }
 
@@ -170,25 +165,10 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    /// Cancels an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
-    /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
-    /// it.
-    pub(super) fn cancel_waiting(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
-        if context == 0 {
-            return;
-        }
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
-        let mut conns = self.peers.iter_mut();
-        let found = conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant));
-        if let Some(op) = found {
-            domain.fail_tx(&op, Error::CANCELED);
-        }
-    }
-
     /// Drops all operations of a connection without a completion, because the endpoint is closed: fi_endpoint(3),
     /// fi_close.
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.close_link(id);
+        self.call_connector(domain, |_, desk| desk.close_link(id));
         let conn = &mut self.peers[id];
         let ep = conn.session.ep;
         if let Some((srx, slot)) = conn.session.rx.at.slot() {

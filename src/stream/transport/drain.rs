@@ -4,49 +4,33 @@
 //! or the process ends. While a peer is not connected yet, such operations are refused if only the application drives
 //! the connection.
 
+use core::time::Duration;
+
 use crate::connector::Connector;
 use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
-use base::log::{Subsys, log_warn};
 use base::{Error, IoVec};
-use engine::transport::Transport;
+use engine::transport::{Drains, Transport};
 
-impl<N: Connector> Stream<N> {
-    /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
-    /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
-    pub(super) fn owes_peers(&self, ep: Option<usize>, patient: bool) -> bool {
-        let mut conns = self.peers.iter().map(|(_, conn)| conn);
-        conns.any(|conn| {
-            ep.is_none_or(|ep| ep == conn.session.ep)
-                && (conn.session.owes() || patient && conn.link.unsent() > 0)
-        })
+impl<N: Connector> Drains for Stream<N> {
+    fn close_limit(&self) -> Duration {
+        self.common.limits.close
     }
 
-    /// Logs which data is given up, and for which peers.
+    fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        self.is_at_home() && self.peers.owes(ep, patient)
+    }
+
     #[cold]
-    pub(super) fn tell_lost(&self, ep: Option<usize>) {
-        let conns = self.peers.iter().map(|(_, conn)| conn);
-        for conn in
-            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
-        {
-            let bytes =
-                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
-            log_warn!(
-                self.common.source,
-                Subsys::EpData,
-                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
-                conn.session.promised().count(),
-                conn.session.peer,
-                self.common.limits.close.as_millis(),
-                conn.session.state,
-            );
-        }
+    fn tell_lost(&self, ep: Option<usize>) {
+        let limit = self.common.limits.close;
+        self.peers.log_lost(self.common.source, limit, ep);
     }
 
     /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
     /// Data that is being received is discarded, and peers find no regions.
     #[cold]
-    pub(super) fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
         for srx in domain.rx_queues_mut() {
             drop(srx.drain_posted());
         }
@@ -80,7 +64,9 @@ impl<N: Connector> Stream<N> {
             }
         }
     }
+}
 
+impl<N: Connector> Stream<N> {
     /// Refuses an operation without a completion for a peer that is not connected, because only the application can
     /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
     #[cold]
@@ -96,18 +82,5 @@ impl<N: Connector> Stream<N> {
             .find_ep_mut(ep)
             .and_then(|ep| ep.unreachable.take(&peer, now));
         failed.unwrap_or(Error::AGAIN)
-    }
-
-    /// Keeps the error of a failed connection for which no operation is pending that could report it.
-    pub(super) fn note_unreachable(&mut self, id: usize, error: Error) {
-        let conn = &self.peers[id];
-        if !conn.is_wanted {
-            return;
-        }
-        let peer = conn.session.peer.clone();
-        if let Some(endpoint) = self.peers.find_ep_mut(conn.session.ep) {
-            let (now, limit) = (self.poller.now(), self.common.limits.connect);
-            endpoint.unreachable.insert(peer, error, now, limit);
-        }
     }
 }

@@ -5,7 +5,6 @@ use std::os::fd::AsRawFd;
 
 use crate::connector::Connector;
 use crate::transport::{DomainOf, Stream};
-use base::settings::Settings;
 use base::{Error, Result};
 use engine::shared_av;
 
@@ -32,14 +31,6 @@ impl<N: Connector> Stream<N> {
         self.connector.ep_closed(&mut self.poller, ep);
     }
 
-    /// Drops an endpoint in a forked child, including this process's references to its memory and sockets. Sends
-    /// nothing to peers, and leaves the epoll set alone because the parent shares it.
-    #[cold]
-    pub(super) fn leave_endpoint(&mut self, ep: usize) {
-        self.common.groups.forget(ep);
-        self.peers.drop_ep(ep);
-    }
-
     /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
     #[cold]
     pub(super) fn find_peer(
@@ -54,23 +45,5 @@ impl<N: Connector> Stream<N> {
         }
         let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
         self.peers.conn_for(ep, dest, peer)
-    }
-
-    /// Applies the removal of an address from a vector. All connections with the peer stay open because the peer may
-    /// use them (unless FI_AV_REMOVE_CLEANUP is set, which ends them).
-    pub(super) fn forget_address(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        av: usize,
-        index: u64,
-        peer: &N::Addr,
-    ) {
-        let with_peer = self.peers.forget_address(domain, av, index, peer);
-        if Settings::get().av_remove_cleanup {
-            for id in with_peer {
-                // Does nothing if the end of one connection has ended another.
-                self.disconnect(domain, id, Error::CANCELED);
-            }
-        }
     }
 }

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Writes queued frames: as much as the kernel takes now, and the rest when it has room again.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
+use engine::flusher::Held;
+use engine::transport::Batches;
 
 impl<N: Connector> Stream<N> {
     /// The link takes no more for now; epoll or the peer signals when it does.
@@ -89,5 +92,52 @@ impl<N: Connector> Stream<N> {
                 break;
             }
         }
+    }
+}
+
+impl<N: Connector> Batches for Stream<N> {
+    fn held_back(&self) -> Option<&Arc<Held>> {
+        Some(&self.common.held_back)
+    }
+
+    fn end_holding(&self) {
+        if !self.holds_back_frames() {
+            self.common.held_back.end();
+        }
+    }
+
+    #[inline]
+    fn hold(&mut self) {
+        if self.holds_back_frames() {
+            self.common.hold();
+        }
+    }
+
+    #[inline]
+    fn must_flush(&self) -> bool {
+        self.common.is_unserved && !self.common.dirty.is_empty()
+    }
+
+    #[inline]
+    fn flush(&mut self, domain: &mut DomainOf<N>) {
+        if !self.common.dirty.is_empty() {
+            self.flush_dirty(domain);
+            // A peer may have waited for this, and perhaps no event will make this side poll again.
+            while !self.common.stalled.is_empty() {
+                self.retry_stalled(domain);
+                if self.common.dirty.is_empty() {
+                    break;
+                }
+                self.flush_dirty(domain);
+            }
+            if !self.common.held.is_empty() {
+                self.retry_held(domain);
+            }
+        }
+    }
+
+    #[inline]
+    fn holds_back(&self) -> bool {
+        !self.common.dirty.is_empty()
     }
 }

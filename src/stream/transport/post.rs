@@ -5,18 +5,18 @@ use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::ep::PeerSlot;
 use crate::proto::MAX_CONTEXTS;
-use crate::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
+use crate::proto::{MAX_ATOMIC, MAX_MESSAGE_HEADER};
 use crate::session::State;
 use crate::session::direct::SMALL_WRITE;
-use crate::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
-use crate::session::rma::{ASKED, check_target};
-use crate::session::send::{PLAIN, STAGE_HIGH_WATER, check_flags};
+use crate::session::rma::check_target;
+use crate::session::send::{PLAIN, check_flags};
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_ATOMIC_READ;
 use base::flags::flags;
-use base::{Access, Caps, Error, OpFlags, Result};
-use engine::domain_state::TxOp;
+use base::{Access, Error, OpFlags, Result};
+use engine::domain_state::{DomainState, TxOp};
+use engine::transport::{Address, Atomics};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 
@@ -96,7 +96,8 @@ impl<N: Connector> Stream<N> {
         if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
             return false;
         }
-        let conn = self.conn_of_one(domain, ep, tx.dest);
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, tx.dest).filter(|_| is_usable);
         if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
             return false;
         }
@@ -125,7 +126,8 @@ impl<N: Connector> Stream<N> {
             return false;
         }
         let answers_writes = self.common.limits.answers_writes;
-        let conn = self.conn_of_one(domain, ep, write.dest);
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, write.dest).filter(|_| is_usable);
         // A write without an answer is sent only if the target certainly allows the access.
         let may = |conn: &Conn<N>| {
             !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
@@ -143,16 +145,6 @@ impl<N: Connector> Stream<N> {
         };
         domain.sent(ep, &op);
         true
-    }
-
-    /// Returns the connection to a peer if there is one and the endpoint may post.
-    #[inline(always)]
-    fn conn_of_one(&mut self, domain: &DomainOf<N>, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
-        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
-        if !enabled || domain.may_post(ep).is_err() {
-            return None;
-        }
-        self.peers.conn_at(ep, dest)
     }
 
     /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
@@ -196,39 +188,6 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    /// Minimum of operations that any connection of the endpoint accepts now: announced large messages, or injected
-    /// messages, which are copied into a ring or a staging buffer, or reads.
-    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
-        let frame = MAX_HEADER + inject;
-        // Memory that a read or a fetching atomic operation costs the peer.
-        let asks_most = match caps.contains(Caps::READ) {
-            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
-            true => Some(size_of::<OutFrame>()),
-            false => None,
-        };
-        let most = match self.peers.find_ep(ep).is_some_and(|ep| ep.rdm) {
-            true => RENDEZVOUS_LIMIT,
-            false => usize::MAX,
-        };
-        let conns = self.peers.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
-        up.fold(most, |least, conn| {
-            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
-            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
-                (None, _) => most,
-                (_, None) => 0,
-                (Some(cost), Some(left)) => 1 + left / cost,
-            };
-            let copied = match conn.link.gathers() {
-                false if !conn.session.tx.queue.is_empty() => 0,
-                false => conn.link.room_for(frame),
-                true if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
-                true => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
-            };
-            least.min(told).min(copied).min(asked)
-        })
-    }
-
     /// Retries held operations after a poll, because the operations that they wait for may have completed.
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
@@ -239,10 +198,21 @@ impl<N: Connector> Stream<N> {
             }
         }
     }
+}
+
+/// Whether the endpoint may post.
+#[inline(always)]
+fn may_post<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
+    let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
+    enabled && domain.may_post(ep).is_ok()
+}
+
+impl<N: Connector> Atomics for Stream<N> {
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
     /// endpoint, so the receive context in the address does not matter.
-    pub(super) fn post_atomic(
+    fn atomic(
         &mut self,
         domain: &mut DomainOf<N>,
         port: usize,

@@ -10,6 +10,8 @@ use crate::poller::{Polled, Way};
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
+use engine::report::dump;
+use engine::report::gather::attend;
 use sys::event::{BATCH, Ready};
 
 /// Number of polls between two checks for a pending report request. The check also calls epoll, which costs much more.
@@ -252,5 +254,12 @@ impl<N: Connector> Stream<N> {
             }
         }
         self.poller.set_timer();
+    }
+
+    /// See `gather::attend`.
+    pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
+        if attend(self, domain, self.poller.now()) {
+            dump::ask_from_inside();
+        }
     }
 }

@@ -28,17 +28,6 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    /// Withdraws the domain's regions from the peers that see them, because one of its endpoints counts accesses from
-    /// now on. Later peers get a new directory if the endpoint that they connect to counts none.
-    pub(super) fn hide_regions(&mut self, domain: &mut DomainOf<N>) {
-        if self.is_inherited() {
-            return;
-        }
-        for at in self.shm.withdraw_all() {
-            self.wait_for_users(domain, at);
-        }
-    }
-
     /// Waits up to `CLOSE_TIMEOUT` for the users of a region that was withdrawn from this place of the directory, and
     /// then ends the connections of those that still use it.
     #[cold]

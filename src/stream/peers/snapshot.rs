@@ -1,29 +1,31 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Snapshots of connections for reports: see `engine::report`.
+//! What connections report: snapshots (see `engine::report`), and data that is still owed to peers.
 
+use core::time::Duration;
+
+use super::Peers;
 use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::link::Link;
 use crate::session::State;
 use crate::session::receive_state::At;
-use crate::transport::{DomainOf, Stream};
+use crate::session::waits::Waits;
 use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
-use engine::report::gather::attend;
-use engine::report::{self, Peer, dump};
+use base::log::{Source, Subsys, log_warn};
+use engine::report::{self, Peer};
 
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Peers<N> {
     /// Describes the connections of an endpoint.
-    pub(super) fn tell_peers(&self, ep: usize) -> Vec<Peer> {
-        let own = self.peers.of_ep(ep);
-        own.map(|(_, conn)| self.tell(conn)).collect()
+    pub(crate) fn snapshot(&self, ep: usize, waits: &Waits) -> Vec<Peer> {
+        let own = self.of_ep(ep);
+        own.map(|(_, conn)| self.snapshot_of(conn, waits)).collect()
     }
 
-    fn tell(&self, conn: &Conn<N>) -> Peer {
+    fn snapshot_of(&self, conn: &Conn<N>, waits: &Waits) -> Peer {
         let session = &conn.session;
         let (sent, received) = conn.link.moved();
-        let known = session.fi_addr != FI_ADDR_NOTAVAIL
-            && self.peers.find_ep(session.ep).is_some_and(|ep| ep.rdm);
+        let known = session.fi_addr != FI_ADDR_NOTAVAIL && self.is_rdm(session.ep);
         let mut peer = Peer {
             address: session.peer.to_string(),
             fi_addr: known.then_some(session.fi_addr),
@@ -63,16 +65,40 @@ impl<N: Connector> Stream<N> {
                 len: wait.len,
                 tag: wait.tag,
                 stage: wait.stage.words(),
-                age: self.common.waits.time(wait.since),
+                age: waits.time(wait.since),
             });
         });
         peer
     }
 
-    /// See `gather::attend`.
-    pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
-        if attend(self, domain, self.poller.now()) {
-            dump::ask_from_inside();
+    /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
+    /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
+    pub(crate) fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        let mut conns = self.iter().map(|(_, conn)| conn);
+        conns.any(|conn| {
+            ep.is_none_or(|ep| ep == conn.session.ep)
+                && (conn.session.owes() || patient && conn.link.unsent() > 0)
+        })
+    }
+
+    /// Logs which data is given up, and for which peers.
+    #[cold]
+    pub(crate) fn log_lost(&self, source: &'static Source, limit: Duration, ep: Option<usize>) {
+        let conns = self.iter().map(|(_, conn)| conn);
+        for conn in
+            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
+        {
+            let bytes =
+                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+            log_warn!(
+                source,
+                Subsys::EpData,
+                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
+                conn.session.promised().count(),
+                conn.session.peer,
+                limit.as_millis(),
+                conn.session.state,
+            );
         }
     }
 }

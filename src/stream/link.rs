@@ -102,7 +102,7 @@ impl Link {
         }
     }
 
-    /// Reads bytes of the stream. `shm_poll` takes the records of a ring one by one.
+    /// Reads bytes of the stream. `Session::take_record` takes the records of a ring.
     #[inline]
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
         match self {

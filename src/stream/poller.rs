@@ -10,20 +10,22 @@
 //! the last time, and that connection is read without calling epoll, once such predictions were right eight times in a
 //! row.
 
+mod event;
+#[cfg(test)]
+mod tests;
+
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
+pub use self::event::Due;
+pub(crate) use self::event::Polled;
+
+use self::event::{CONN, HANDSHAKE, LISTENER, PENDING};
 use engine::clock::Monotonic;
 use engine::reactor::{Reactor, Token};
 use sys::clock::ticks;
 use sys::event::{BATCH, Ready};
-
-/// Kinds of reactor tokens.
-const CONN: u32 = 1;
-const LISTENER: u32 = 2;
-const HANDSHAKE: u32 = 3;
-const PENDING: u32 = 4;
 
 /// Maximum of connections that are read directly: an empty poll costs a system call for each of them, while epoll costs
 /// one for all.
@@ -46,45 +48,6 @@ const WIDE: u32 = 16;
 const SURE: u32 = 8;
 /// While predictions are trusted, one poll in this many still calls epoll.
 const GUESS_EVERY: u64 = 8;
-
-/// The purpose of a deadline.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Due {
-    Conn(usize),
-    Handshake(usize),
-    PendingPeer(usize),
-    Listener(usize),
-    /// Peers that have not acknowledged sent data.
-    Peers,
-    /// Operations that wait.
-    Waits,
-}
-
-/// The descriptor that has an event.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Polled {
-    Timer,
-    Conn(usize),
-    Listener(usize),
-    Handshake(usize),
-    Pending(usize),
-    Unknown,
-}
-
-impl Polled {
-    pub(super) fn of(ready: &Ready) -> Polled {
-        let token = Token::of(ready);
-        let id = token.id();
-        match token.kind() {
-            Token::TIMER => Polled::Timer,
-            CONN => Polled::Conn(id),
-            LISTENER => Polled::Listener(id),
-            HANDSHAKE => Polled::Handshake(id),
-            PENDING => Polled::Pending(id),
-            _ => Polled::Unknown,
-        }
-    }
-}
 
 /// How the next poll of sockets is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

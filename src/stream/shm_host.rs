@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The shared memory of a domain: which rings are polled, which have no room, and whether peers have to ring the
-//! doorbell. `shm_connect` adds peers, `shm_idle` leaves quiet peers to their doorbells.
+//! doorbell. `connect` adds peers, `quiet` leaves quiet peers to their doorbells.
 //!
 //! The channel itself is in the link of its connection, so the host names channels by the number of the connection.
 

@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The state of one domain, and the calls that the engine makes on it. Their work is in `ep`, `post`, `read`,
-//! `progress` and the provider.
+//! The state of one domain, and the calls that the engine makes on it.
+//!
+//! - `post` passes an operation to its session, `context` does so for contexts of scalable endpoints, `prepared` for
+//!   work requests. `settle` calls a session, and then does the work that the session leaves to the stream. `coll`
+//!   connects collectives with sessions.
+//! - `progress` polls sockets and `shm_poll` rings; `read` reads links, `flush` writes what is queued.
+//! - `connected` calls the connector and carries out its actions. `attempt` repeats attempts to connect. `endpoint`
+//!   closes endpoints.
+//! - `disconnect` ends connections, and `drain` delivers what is still owed before an endpoint ends. `alive` detects
+//!   silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes registered memory that
+//!   peers may be using.
 
 mod alive;
 mod attempt;

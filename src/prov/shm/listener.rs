@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connection setup between two processes: one connects to the unix socket of the other's endpoint and sends its name.
-//! `shm_connect` of the engine defines the messages. docs/wire/shm.md.
+//! `stream::shm_host::connect` defines the messages. docs/wire/shm.md.
 //!
 //! Two processes that start at the same time get two connections, each for the messages of the side that opened it.
 

@@ -2,7 +2,7 @@
 //! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair
 //! shares; see fi_shm(7).
 //!
-//! `stream` has the protocol over the memory. Here `net` connects the engine with the provider; `ep` opens and
+//! `stream` has the protocol over the memory. Here `net` is the connector; `ep` opens and
 //! names endpoints; `listener` connects two processes. `kind` distinguishes the two providers; `info` has their
 //! attributes, `params` the FI_SHM_ variables, `addr` the names of endpoints.
 //!

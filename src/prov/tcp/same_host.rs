@@ -4,7 +4,7 @@
 //!
 //! The decision comes before the first frame of an operation; posted operations wait for it. Frames therefore never
 //! change their link, and need no extra ordering. If shared memory fails, the connection is an ordinary one.
-//! `shm_connect` of the engine defines the messages at the listener for shared memory.
+//! `stream::shm_host::connect` defines the messages at the listener for shared memory.
 //!
 //! A later switch would need a mark in each direction of the stream and would hold back queued frames at it, and a
 //! direct write to the peer's memory could overtake messages that the peer has not read; all that would save the first

@@ -6,14 +6,17 @@
 
 use std::time::Instant;
 
+use crate::connector::Connector;
 use crate::link::Link;
-use crate::net::Net;
+use crate::poller::Poller;
 use crate::session::Session;
+use crate::transport::DomainOf;
 use base::Error;
+use base::log::{Source, Subsys, log_debug};
 use engine::connect_clock::ConnectClock;
 
 /// The connection to a peer. Posted operations outlive attempts to connect.
-pub struct Conn<N: Net> {
+pub struct Conn<N: Connector> {
     pub session: Session<N::Addr>,
     pub link: Link,
     /// We opened the connection that is up.
@@ -32,30 +35,13 @@ pub struct Conn<N: Net> {
     pub is_stalled: bool,
     /// Progress counter at the last tick; see `stall`.
     pub transfer: u64,
-    /// Events that epoll watches for.
-    pub watch: Watch,
-    /// Whether the socket is read without a call of epoll first.
-    pub hot: bool,
-    /// Consecutive polls that found nothing.
-    pub misses: u32,
-    /// Predicted successor: the connection that last had an event after this one.
-    pub next: usize,
-    /// Polls that found something since the connection was last put into the epoll set.
-    pub hits: u32,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
     /// State of the provider.
     pub own: N::Conn,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Watch {
-    pub added: bool,
-    pub read: bool,
-    pub write: bool,
-}
-
-impl<N: Net> Conn<N> {
+impl<N: Connector> Conn<N> {
     pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
         Conn {
             session: Session::new(ep, peer, fi_addr),
@@ -68,13 +54,63 @@ impl<N: Net> Conn<N> {
             last_error: None,
             is_stalled: false,
             transfer: 0,
-            watch: Watch::default(),
-            hot: false,
-            misses: 0,
-            hits: 0,
             unanswered: None,
-            next: usize::MAX,
             own: N::Conn::default(),
+        }
+    }
+
+    /// Sets the events of the link that epoll watches for.
+    pub(super) fn watch(&self, poller: &mut Poller, id: usize, read: bool, write: bool) {
+        let Some(fd) = self.link.fd() else {
+            return;
+        };
+        let (read, write) = match self.link.is_ring() {
+            // The socket is only the doorbell: it signals a ring or the end of the peer.
+            true => (true, false),
+            false => (read && !self.session.rx.at.waits(), write),
+        };
+        // If the kernel has no memory, the connection keeps the events that it has.
+        let _ = poller.watch(id, fd, read, write);
+    }
+
+    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
+    pub(super) fn log_protocol(&self, source: &'static Source, saved_size: usize) {
+        log_debug!(
+            source,
+            Subsys::EpCtrl,
+            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
+            self.session.peer,
+            if self.session.extended {
+                "with"
+            } else {
+                "without"
+            },
+            self.link.words(),
+            saved_size,
+            match self.session.rendezvous {
+                true => "go by rendezvous",
+                false => "go like others, without rendezvous",
+            }
+        );
+    }
+
+    #[cold]
+    pub(super) fn log_end(&self, source: &'static Source, error: Error) {
+        log_debug!(
+            source,
+            Subsys::EpCtrl,
+            "connection to {} ends as {:?}: error {}",
+            self.session.peer,
+            self.session.state,
+            error.code()
+        );
+    }
+
+    /// MSG: reports an event of the connection to the application.
+    pub(super) fn report(&self, domain: &DomainOf<N>, number: u32, data: &[u8]) {
+        let state = domain.ep(self.session.ep);
+        if let Some(eq) = &state.eq {
+            eq.cm_event(number, state.fid, 0, data, None);
         }
     }
 

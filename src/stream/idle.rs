@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Counts the polls since a peer that shares memory was last active, and how long it is still polled: see `shm_idle`.
+//! Counts the polls since a peer that shares memory was last active, and how long it is still polled: see
+//! `shm_host::quiet`.
 
 /// Polls without a record before a peer has to ring its doorbell: initial value and maximum (about 20 ms of empty
 /// polls).

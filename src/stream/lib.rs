@@ -1,58 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints that communicate over streams, one for each pair of peers: the protocol on a stream and its handling at
-//! both ends. The provider makes the streams (`net`).
+//! both ends. The provider establishes the streams.
 //!
-//! - `transport` is the state of a domain and what the engine calls first; `parts` has the other calls.
-//! - `ep` has endpoints and their peers, `context` the contexts of scalable endpoints. `conn` is one peer: a `session`
-//!   and the `link` under it.
+//! - `peers` owns the endpoints, their connections, and the index by address. `ep` is one endpoint, `conn` one peer: a
+//!   `session` and the `link` under it.
+//! - `poller` owns the epoll set, deadlines, and the list of sockets that are read directly. It knows no session.
+//! - `shm_host` does the same for rings in shared memory: which are polled, which have no room, and whether peers ring the doorbell.
+//!   Its `connect` brings two processes to shared memory by the messages of `hello`; its `quiet` leaves idle peers to
+//!   their doorbells.
+//! - `connector` is the provider's part: handshakes, listeners, addresses. Events go in, and actions come out through
+//!   the `desk`.
 //! - `session` is the protocol state between two peers, without epoll and without a clock: messages, rendezvous, remote
 //!   memory access, atomic operations, frames of collectives, loss. Its folder has a file for each.
-//! - `proto` encodes and decodes frames.
-//! - `post` passes an operation to its session. `settle` calls a session, and then does the work that the session
-//!   leaves to the stream. `coll` connects collectives with sessions.
-//! - `progress` decides which connections are polled, `read` reads their links, `flush` writes what is queued.
-//! - `attempt` repeats attempts to connect. `disconnect` ends connections, and `drain` delivers what is still owed
-//!   before an endpoint ends. `stall` reports operations that wait too long for a peer. `regions` closes registered
-//!   memory that peers may be using.
+//! - `link` carries the bytes of one connection, over a socket or over memory. `proto` encodes and decodes frames.
+//! - `transport` joins these parts: it implements the traits of the engine, and passes events to sessions and to the
+//!   connector. Its folder has a file for each task.
 //!
-//! Between processes of one host a stream may go over shared memory. `shm_channel` is that memory, `shm_connect` brings
-//! two processes to it by the messages of `hello`, and `shm_poll` polls it, sleeps and wakes. `copy_mode` chooses
-//! between the ring and a copy from the sender's memory. `region_directory` shows registered memory to peers, which
-//! read and write it by `session::direct`; `session::split_copy` has both ends copy a large message.
+//! `shm_channel` is the memory that two processes of one host share. `copy_mode` chooses between the ring and a copy
+//! from the sender's memory. `region_directory` shows registered memory to peers, which read and write it by
+//! `session::direct`; `session::split_copy` has both ends copy a large message.
 #![forbid(unsafe_code)]
 
-mod attempt;
-pub mod coll;
 pub mod conn;
-pub mod context;
+pub mod connector;
 pub mod copy_mode;
-mod disconnect;
-mod drain;
+pub mod desk;
 pub mod ep;
-mod flush;
 pub mod hello;
 mod idle;
 pub mod link;
-pub mod net;
-mod parts;
-mod peers;
+pub mod peers;
 pub mod pending_peer;
-mod post;
-mod prepared;
+pub mod poller;
 mod process_probe;
-pub mod progress;
 pub mod proto;
-mod read;
 pub mod region_directory;
-mod regions;
 pub mod session;
-mod settle;
 pub mod shm_channel;
-pub mod shm_connect;
-mod shm_idle;
-mod shm_poll;
-mod stall;
+pub mod shm_host;
 pub mod transport;
 
-pub use net::Net;
+pub use connector::Connector;
+pub use desk::Desk;
 pub use transport::Stream;

@@ -4,6 +4,7 @@
 
 #[cfg(test)]
 pub mod sim;
+mod verbs;
 
 use core::time::Duration;
 use std::io;
@@ -37,14 +38,18 @@ pub struct ShmLink {
     pub doorbell: Socket,
 }
 
+pub use verbs::{Emptied, Whole};
+
 impl Link {
+    /// Whether the records of a ring are polled (by `ShmHost`), and not a socket (by `Poller`).
     #[inline(always)]
-    pub fn is_shm(&self) -> bool {
+    pub fn is_ring(&self) -> bool {
         matches!(self, Link::Shm(_))
     }
 
+    /// Returns the memory that is shared with the peer, for messages that are fetched, direct access, and records.
     #[inline(always)]
-    pub fn shm(&self) -> Option<&ShmChannel> {
+    pub fn memory(&self) -> Option<&ShmChannel> {
         match self {
             Link::Shm(link) => Some(&link.channel),
             _ => None,
@@ -52,7 +57,7 @@ impl Link {
     }
 
     #[inline(always)]
-    pub fn shm_mut(&mut self) -> Option<&mut ShmChannel> {
+    pub fn memory_mut(&mut self) -> Option<&mut ShmChannel> {
         match self {
             Link::Shm(link) => Some(&mut link.channel),
             _ => None,
@@ -78,12 +83,12 @@ impl Link {
     /// Whether the peer's region directory allows this access to its memory.
     #[inline]
     pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
-        self.shm().is_some_and(|shm| shm.allows(seg, need))
+        self.memory().is_some_and(|shm| shm.allows(seg, need))
     }
 
     /// Names the transport of the connection for the log.
     pub fn words(&self) -> &'static str {
-        self.shm().map_or("TCP", ShmChannel::words)
+        self.memory().map_or("TCP", ShmChannel::words)
     }
 
     pub fn take(&mut self) -> Link {
@@ -97,7 +102,7 @@ impl Link {
         }
     }
 
-    /// Reads bytes of the stream. `shm_poll` takes the records of a ring one by one.
+    /// Reads bytes of the stream. `Session::take_record` takes the records of a ring.
     #[inline]
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
         match self {
@@ -185,13 +190,14 @@ impl Link {
         }
     }
 
-    /// Bytes of the stream that can be read now.
+    /// Bytes that can be read now; of a ring, at most.
     pub fn unread(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unread(),
             #[cfg(test)]
             Link::Sim(sim) => sim.unread(),
-            Link::Shm(_) | Link::Down => 0,
+            Link::Shm(link) => link.channel.longest_rest(),
+            Link::Down => 0,
         }
     }
 

@@ -1,91 +1,360 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Snapshots of connections for reports: see `engine::report`.
+//! The peers of a domain: endpoints, their connections, and the connections by address.
+//!
+//! A connection has a number, its id, which belongs to another connection once this one is removed. The number of an
+//! endpoint is the one in `domain.eps`.
+
+mod room;
+mod snapshot;
+
+use core::time::Duration;
+use std::ops::{Index, IndexMut};
+use std::time::Instant;
+
+use slab::Slab;
 
 use crate::conn::Conn;
-use crate::link::Link;
-use crate::net::Net;
-use crate::session::State;
-use crate::session::receive_state::At;
-use crate::transport::{DomainOf, Stream};
+use crate::connector::Connector;
+use crate::ep::{Ep, Eps};
+use crate::transport::DomainOf;
 use abi::FI_ADDR_NOTAVAIL;
-use base::Error;
-use engine::report::gather::attend;
-use engine::report::{self, Peer, dump};
+use base::settings::Settings;
+use base::{Error, Result};
+use engine::domain_state::TxOp;
 
-impl<N: Net> Stream<N> {
-    /// Describes the connections of an endpoint.
-    pub(super) fn tell_peers(&self, ep: usize) -> Vec<Peer> {
-        let all = self.conns.iter().map(|(_, conn)| conn);
-        let own = all.filter(|conn| conn.session.ep == ep);
-        own.map(|conn| self.tell(conn)).collect()
-    }
+/// The endpoints of one domain and their connections.
+pub struct Peers<N: Connector> {
+    /// Indexed by the endpoint's number in `domain.eps`.
+    eps: Eps<N>,
+    conns: Slab<Conn<N>>,
+}
 
-    fn tell(&self, conn: &Conn<N>) -> Peer {
-        let session = &conn.session;
-        let (sent, received) = conn.link.moved();
-        let known = session.fi_addr != FI_ADDR_NOTAVAIL
-            && self.eps.get(session.ep).is_some_and(|ep| ep.rdm);
-        let mut peer = Peer {
-            address: session.peer.to_string(),
-            fi_addr: known.then_some(session.fi_addr),
-            state: words(session.state),
-            is_up: session.state == State::Up,
-            is_opening: !matches!(session.state, State::Up | State::Down),
-            link: match conn.link {
-                Link::Down => "none",
-                _ => conn.link.words(),
-            },
-            is_memory: conn.link.is_shm(),
-            sent,
-            received,
-            attempts: conn.attempts,
-            last_error: conn.last_error.map(Error::code),
-            ..Peer::default()
-        };
-        if session.tx.blocked {
-            peer.notes.push("takes no bytes");
-        }
-        if conn.is_stalled {
-            peer.notes.push("reported as stalled");
-        }
-        match session.rx.at {
-            At::Stalled(_) | At::Stopped(_) => peer
-                .notes
-                .push("is not read: there is no room for its unexpected message"),
-            At::Held(_) => peer.notes.push("is not read: it owes answers"),
-            At::Header | At::Payload(_) => {}
-        }
-        if conn.link.shm().is_some_and(|shm| shm.ended) {
-            peer.notes.push("has ended");
-        }
-        session.each_wait(|wait| {
-            peer.add(report::Wait {
-                what: wait.what.to_string(),
-                len: wait.len,
-                tag: wait.tag,
-                stage: wait.stage.words(),
-                age: self.common.waits.time(wait.since),
-            });
-        });
-        peer
-    }
-
-    /// See `gather::attend`.
-    pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
-        if attend(self, domain, self.reactor.now()) {
-            dump::ask_from_inside();
+impl<N: Connector> Default for Peers<N> {
+    fn default() -> Self {
+        Peers {
+            eps: Eps::default(),
+            conns: Slab::new(),
         }
     }
 }
 
-fn words(state: State) -> &'static str {
-    match state {
-        State::Idle => "not connected",
-        State::Connecting => "connecting",
-        State::Requested => "waits for the answer to its connection request",
-        State::Proving => "proves its key",
-        State::Sharing => "agrees on shared memory",
-        State::Up => "connected",
-        State::Down => "over",
+impl<N: Connector> Index<usize> for Peers<N> {
+    type Output = Conn<N>;
+
+    #[inline(always)]
+    fn index(&self, id: usize) -> &Conn<N> {
+        &self.conns[id]
+    }
+}
+
+impl<N: Connector> IndexMut<usize> for Peers<N> {
+    #[inline(always)]
+    fn index_mut(&mut self, id: usize) -> &mut Conn<N> {
+        &mut self.conns[id]
+    }
+}
+
+/// Connections by their number.
+impl<N: Connector> Peers<N> {
+    #[inline(always)]
+    pub fn get(&self, id: usize) -> Option<&Conn<N>> {
+        self.conns.get(id)
+    }
+
+    #[inline(always)]
+    pub fn get_mut(&mut self, id: usize) -> Option<&mut Conn<N>> {
+        self.conns.get_mut(id)
+    }
+
+    #[inline]
+    pub fn contains(&self, id: usize) -> bool {
+        self.conns.contains(id)
+    }
+
+    /// Returns the number of connections.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.conns.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Conn<N>)> {
+        self.conns.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Conn<N>)> {
+        self.conns.iter_mut()
+    }
+
+    /// Iterates over the connections of an endpoint.
+    pub(super) fn of_ep(&self, ep: usize) -> impl Iterator<Item = (usize, &Conn<N>)> {
+        self.iter().filter(move |(_, conn)| conn.session.ep == ep)
+    }
+
+    /// Returns the numbers of the connections that fulfil a condition.
+    pub(super) fn ids(&self, is_meant: impl Fn(&Conn<N>) -> bool) -> Vec<usize> {
+        let meant = self.iter().filter(|(_, conn)| is_meant(conn));
+        meant.map(|(id, _)| id).collect()
+    }
+}
+
+/// Endpoints.
+impl<N: Connector> Peers<N> {
+    #[inline(always)]
+    pub fn find_ep(&self, ep: usize) -> Option<&Ep<N>> {
+        self.eps.get(ep)
+    }
+
+    pub fn find_ep_mut(&mut self, ep: usize) -> Option<&mut Ep<N>> {
+        self.eps.get_mut(ep)
+    }
+
+    #[inline]
+    pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
+        self.eps.get(ep).ok_or(Error::INVAL)
+    }
+
+    pub fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep<N>> {
+        self.eps.get_mut(ep).ok_or(Error::INVAL)
+    }
+
+    /// Returns the endpoint of a connection together with the connection.
+    pub fn with_ep(&mut self, id: usize) -> Result<(&mut Ep<N>, &mut Conn<N>)> {
+        let conn = &mut self.conns[id];
+        let endpoint = self.eps.get_mut(conn.session.ep).ok_or(Error::INVAL)?;
+        Ok((endpoint, conn))
+    }
+
+    pub fn insert_ep(&mut self, ep: usize, endpoint: Ep<N>) {
+        self.eps.insert(ep, endpoint);
+    }
+
+    pub(super) fn remove_ep(&mut self, ep: usize) -> Option<Box<Ep<N>>> {
+        self.eps.remove(ep)
+    }
+
+    /// Drops an endpoint and its connections without a word to anyone.
+    pub(super) fn drop_ep(&mut self, ep: usize) {
+        drop(self.eps.remove(ep));
+        self.conns.retain(|_, conn| conn.session.ep != ep);
+    }
+
+    /// Whether this is an RDM endpoint that exists.
+    pub(super) fn is_rdm(&self, ep: usize) -> bool {
+        self.eps.get(ep).is_some_and(|ep| ep.rdm)
+    }
+
+    /// Whether the connection belongs to an RDM endpoint that exists.
+    pub fn is_of_rdm(&self, id: usize) -> bool {
+        self.is_rdm(self.conns[id].session.ep)
+    }
+}
+
+/// Connections by address.
+impl<N: Connector> Peers<N> {
+    /// Returns the connection to an index of the address vector, if there is one.
+    #[inline(always)]
+    pub(super) fn conn_at(&mut self, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
+        let slot = self.eps.get(ep)?.slot(dest)?;
+        self.conns.get_mut(slot.conn_number())
+    }
+
+    /// Returns the connection that carries messages to the peer with this address.
+    pub fn conn_to(&self, ep: usize, peer: &N::Addr) -> Option<usize> {
+        self.eps.get(ep)?.conn_to(peer)
+    }
+
+    /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
+    pub(super) fn conn_for(&mut self, ep: usize, dest: u64, peer: N::Addr) -> Result<usize> {
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
+        let id = match endpoint.conn_to(&peer) {
+            Some(id) => id,
+            None => {
+                let id = self.conns.insert(Conn::new(ep, peer.clone(), dest));
+                endpoint.link(peer, id);
+                id
+            }
+        };
+        endpoint.assign(dest, id);
+        Ok(id)
+    }
+
+    /// Adds the connection that carries messages to a peer.
+    pub(super) fn insert(&mut self, ep: usize, peer: N::Addr, fi_addr: u64) -> usize {
+        let id = self.conns.insert(Conn::new(ep, peer.clone(), fi_addr));
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            endpoint.link(peer, id);
+        }
+        id
+    }
+
+    /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
+    pub(super) fn insert_receive_only(&mut self, ep: usize, peer: N::Addr, fi_addr: u64) -> usize {
+        let mut conn = Conn::new(ep, peer.clone(), fi_addr);
+        conn.receive_only = true;
+        let id = self.conns.insert(conn);
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            endpoint.link_receive_only(peer, id);
+        }
+        id
+    }
+
+    /// Adds the connection of an MSG endpoint.
+    pub fn insert_only(&mut self, ep: usize, conn: Conn<N>) -> Result<usize> {
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
+        let id = self.conns.insert(conn);
+        endpoint.conn = Some(id);
+        Ok(id)
+    }
+
+    /// Removes a connection from all tables.
+    pub(super) fn remove(&mut self, id: usize) {
+        let conn = self.conns.remove(id);
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+            endpoint.unlink(&conn.session.peer, id);
+        }
+    }
+
+    /// Applies an address that was inserted into a vector: connections from that address get its index, and so do kept
+    /// messages of earlier connections. Returns the connections that have proved another key than that of the address.
+    pub(super) fn learn_address(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        av: usize,
+        index: u64,
+    ) -> Vec<usize> {
+        let mut others = Vec::new();
+        let Some(peer) = domain.av(av).get(index).cloned() else {
+            return others;
+        };
+        for (ep, endpoint) in self.eps.iter_mut() {
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            let wanted = domain.av(av).keys.of(index).cloned();
+            for key in [None, wanted.clone()] {
+                if let Some(unnamed) = endpoint.strangers.inserted(&(peer.clone(), key)) {
+                    domain.rename_source(ep, unnamed, index);
+                }
+            }
+            for id in endpoint.conns_with(&peer) {
+                let key = N::key(&self.conns[id].own);
+                if N::keys_of_av(&endpoint.own) && key.is_some() && key != wanted.as_ref() {
+                    others.push(id);
+                    continue;
+                }
+                let session = &mut self.conns[id].session;
+                if session.fi_addr == FI_ADDR_NOTAVAIL {
+                    domain.rename_source(ep, session.source(), index);
+                    session.fi_addr = index;
+                }
+            }
+        }
+        others
+    }
+
+    /// Applies the removal of an address from a vector: messages that arrived from that peer have no source from now
+    /// on. Returns the connections with the peer.
+    pub(super) fn forget_address(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        av: usize,
+        index: u64,
+        peer: &N::Addr,
+    ) -> Vec<usize> {
+        let mut cut = Vec::new();
+        for (ep, endpoint) in self.eps.iter_mut() {
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            endpoint.address_removed(index);
+            let ids = endpoint.conns_with(peer);
+            let mut unnamed = None;
+            for &id in &ids {
+                let session = &mut self.conns[id].session;
+                if session.fi_addr == index {
+                    session.fi_addr = FI_ADDR_NOTAVAIL;
+                    unnamed.get_or_insert(session.source());
+                }
+            }
+            // There may be kept messages whose connection has ended, and the index may be given to another peer next.
+            let unnamed = unnamed.unwrap_or_else(|| {
+                let key = domain.av(av).keys.of(index).cloned();
+                let unexpected = domain.unexpected_len(ep);
+                let strangers = &mut endpoint.strangers;
+                strangers.number(&(peer.clone(), key), unexpected)
+            });
+            domain.forget_source(ep, index, unnamed, peer);
+            cut.extend(ids);
+        }
+        cut
+    }
+
+    /// Applies what other processes have changed in a named address vector. Returns the connections to end.
+    pub(super) fn renew(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        av: usize,
+    ) -> Result<Vec<(usize, Error)>> {
+        let news = domain.av_mut(av).read_news()?;
+        let mut ended = Vec::new();
+        for index in news.inserted {
+            let others = self.learn_address(domain, av, index);
+            ended.extend(others.into_iter().map(|id| (id, Error::KEYREJECTED)));
+        }
+        for (index, addr) in news.removed {
+            let with_peer = self.forget_address(domain, av, index, &addr);
+            if Settings::get().av_remove_cleanup {
+                ended.extend(with_peer.into_iter().map(|id| (id, Error::CANCELED)));
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Keeps the source number of a closed connection whose peer is in no vector, so that kept messages get their
+    /// address if it is inserted later.
+    pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = &self.conns[id];
+        let (ep, session) = (conn.session.ep, &conn.session);
+        let Some(endpoint) = self.eps.get_mut(ep) else {
+            return;
+        };
+        if session.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
+            let key = N::key(&conn.own).filter(|_| N::keys_of_av(&endpoint.own));
+            let sender = (session.peer.clone(), key.cloned());
+            let unexpected = domain.unexpected_len(ep);
+            let strangers = &mut endpoint.strangers;
+            let source = strangers.disconnected(sender, session.source(), unexpected);
+            domain.rename_source(ep, session.source(), source);
+        }
+    }
+
+    /// Keeps the error of a failed connection for which no operation is pending that could report it.
+    pub(super) fn keep_error(&mut self, id: usize, error: Error, now: Instant, limit: Duration) {
+        let conn = &self.conns[id];
+        if !conn.is_wanted {
+            return;
+        }
+        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
+            let peer = conn.session.peer.clone();
+            endpoint.unreachable.insert(peer, error, now, limit);
+        }
+    }
+
+    /// Removes an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
+    /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
+    /// it.
+    pub(super) fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
+        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        let mut conns = self.conns.iter_mut();
+        conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant))
+    }
+
+    /// Returns the connection of an MSG endpoint. RDM endpoints have one for each peer.
+    pub(super) fn only_conn(&self, ep: usize) -> Result<&Conn<N>> {
+        let endpoint = self.ep(ep)?;
+        if endpoint.rdm {
+            return Err(Error::NOSYS);
+        }
+        Ok(&self.conns[endpoint.conn().ok_or(Error::NOTCONN)?])
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A peer of this host that has connected and not identified itself yet: see `shm_connect`.
+//! A peer of this host that has connected and not identified itself yet: see `shm_host::connect`.
 
 use std::os::fd::OwnedFd;
 use std::time::Instant;

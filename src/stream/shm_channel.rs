@@ -12,8 +12,10 @@ mod peer_memory;
 mod receive;
 mod send;
 mod split;
+use core::time::Duration;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::time::Instant;
 
 use crate::copy_mode::CopyMode;
 use crate::idle::Idle;
@@ -158,6 +160,21 @@ impl ShmChannel {
         (self.tx.published(), self.rx.taken())
     }
 
+    /// Ends the direct copies of a connection that is over: waits up to `CLOSE_TIMEOUT` for a copy in progress and
+    /// permits no new one, because closing a region would not wait for it.
+    #[cold]
+    pub fn end_copies(&self) {
+        // Do not wait a second time for the same peer.
+        if self.has_left() {
+            return;
+        }
+        self.leave();
+        let until = Instant::now() + CLOSE_TIMEOUT;
+        while self.is_using_any() && self.is_alive() && Instant::now() < until {
+            std::thread::yield_now();
+        }
+    }
+
     /// Handles the end of the other side.
     pub fn end(&mut self) {
         if !self.ended {
@@ -169,6 +186,9 @@ impl ShmChannel {
         }
     }
 }
+
+/// Time limit for a peer to finish a copy from or to a region that is being closed.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// With less room than this, no part of a frame that needs several records is written.
 const MIN_SPLIT: usize = 2048;

@@ -1,128 +1,97 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The state of one domain, and the calls that the engine makes on it. Their work is in `ep`, `post`, `read`,
-//! `progress` and the provider.
+//! The state of one domain, and the calls that the engine makes on it.
+//!
+//! - `post` passes an operation to its session, `context` does so for contexts of scalable endpoints, `prepared` for
+//!   work requests. `settle` calls a session, and then does the work that the session leaves to the stream. `coll`
+//!   connects collectives with sessions.
+//! - `progress` polls sockets and `shm_poll` rings; `read` reads links, `flush` writes what is queued.
+//! - `connected` calls the connector and carries out its actions. `attempt` repeats attempts to connect. `endpoint`
+//!   closes endpoints.
+//! - `disconnect` ends connections, and `drain` delivers what is still owed before an endpoint ends. `alive` detects
+//!   silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes registered memory that
+//!   peers may be using.
+
+mod alive;
+mod attempt;
+mod coll;
+mod connected;
+mod context;
+mod disconnect;
+mod drain;
+mod endpoint;
+mod flush;
+mod post;
+mod prepared;
+mod progress;
+mod read;
+mod regions;
+mod settle;
+mod shm_poll;
+mod stall;
 
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
-use std::time::Instant;
 
-use slab::Slab;
-
-use crate::conn::Conn;
-use crate::ep::{Ep, Eps};
-use crate::net::Net;
-use crate::pending_peer::PendingPeer;
-use crate::region_directory::RegionDirectory;
+use crate::connector::Connector;
+use crate::peers::Peers;
+use crate::poller::Poller;
 use crate::session::common::Common;
-use crate::shm_poll::FastPoll;
+use crate::shm_host::{FastPoll, ShmHost};
 use base::info::Info;
 use base::log::Source;
+use base::settings::Settings;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
-use engine::clock::Monotonic;
 use engine::domain_state::DomainState;
-use engine::half_open::HalfOpen;
-use engine::reactor::Reactor;
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
-use engine::transport::{Address, Addressing, MrRegion, Transport};
+use engine::transport::{Address, Addressing, MrRegion, Multicast, Transport};
 use hmem::Host;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
 use sys::fork::Birth;
 
-pub type DomainOf<N> = DomainState<<N as Net>::Addr>;
+pub type DomainOf<N> = DomainState<<N as Connector>::Addr>;
 
 /// The endpoints of one domain and their connections.
-pub struct Stream<N: Net> {
+pub struct Stream<N: Connector> {
     /// The process that opened the domain; a child must not use its rings and sockets.
     birth: Birth,
     /// State that the sessions of all peers share.
-    pub common: Common<N::Addr>,
-    pub params: N::Params,
-    /// State of the provider.
-    pub own: N::Domain,
-    pub reactor: Reactor<Due>,
-    /// Indexed by the endpoint's number in `domain.eps`.
-    pub eps: Eps<N>,
-    pub conns: Slab<Conn<N>>,
-    /// Connections that are read without a call of epoll.
-    pub hot: Vec<usize>,
-    /// Shared-memory connections that are polled directly, and those whose ring has no room for the queued frames.
-    pub polled: Vec<usize>,
-    pub full: Vec<usize>,
-    /// Number of shared-memory connections.
-    pub shared: usize,
-    /// Shared-memory connections whose hello message has not arrived yet.
-    pub pending_peers: HalfOpen<PendingPeer>,
-    /// Directory of registered memory for peers that share memory; created for the first one.
-    pub directory: Option<RegionDirectory>,
-    /// Set while this process may sleep: peers must ring the doorbell after they write.
-    pub is_armed: bool,
-    /// Peers that share memory have seen that this side may sleep.
-    pub(super) expects_sleep: bool,
-    /// While above zero only epoll is called; see `progress`.
-    pub wide: u32,
-    /// Time of the last call of epoll, in ticks; see `progress`.
-    pub asked: u64,
-    /// The connection that had the last event, and the number of correct predictions in a row; see `progress`.
-    pub last: usize,
-    pub sure: u32,
+    common: Common<N::Addr>,
+    connector: N,
+    poller: Poller,
+    peers: Peers<N>,
+    shm: ShmHost,
 }
 
-/// The purpose of a deadline.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Due {
-    Conn(usize),
-    Handshake(usize),
-    PendingPeer(usize),
-    Listener(usize),
-    /// Peers that have not acknowledged sent data.
-    Peers,
-    /// Operations that wait.
-    Waits,
-}
-
-impl<N: Net> Stream<N> {
-    /// Schedules a deadline in the timer.
-    pub fn schedule(&mut self, at: Instant, due: Due) {
-        self.reactor.schedule(at, due);
-    }
-
+impl<N: Connector> Stream<N> {
     /// Whether there are connections over shared memory.
     #[inline(always)]
-    pub(super) fn has_shm(&self) -> bool {
-        N::ALL_SHM || N::MAY_SHARE && self.shared > 0
+    fn has_shm(&self) -> bool {
+        N::ALL_SHM || N::MAY_SHARE && self.shm.count() > 0
     }
 
     /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
     /// sockets and epoll set but must only close them: `children_may`.
-    pub fn is_inherited(&self) -> bool {
+    fn is_inherited(&self) -> bool {
         self.has_shm() && !self.is_at_home()
     }
 
     /// Whether this is the process that opened the domain.
-    pub fn is_at_home(&self) -> bool {
+    fn is_at_home(&self) -> bool {
         self.birth.is_here()
-    }
-
-    pub fn ep(&self, ep: usize) -> Result<&Ep<N>> {
-        self.eps.get(ep).ok_or(Error::INVAL)
-    }
-
-    pub fn ep_mut(&mut self, ep: usize) -> Result<&mut Ep<N>> {
-        self.eps.get_mut(ep).ok_or(Error::INVAL)
     }
 }
 
-impl<N: Net> Addressing for Stream<N> {
+impl<N: Connector> Addressing for Stream<N> {
     type Addr = N::Addr;
     type Format = N::Format;
     type Memory = Host;
 }
 
-impl<N: Net> Transport for Stream<N> {
+impl<N: Connector> Transport for Stream<N> {
     type Fabric = N::Params;
 
     const SOURCE: &'static Source = N::SOURCE;
@@ -158,32 +127,19 @@ impl<N: Net> Transport for Stream<N> {
         Ok(Stream {
             birth: Birth::here(),
             common: Common::new(N::provider(params), limits),
-            params: params.clone(),
-            own: N::open(params)?,
-            reactor: Reactor::new(Monotonic)?,
-            eps: Eps::default(),
-            conns: Slab::new(),
-            hot: Vec::new(),
-            polled: Vec::new(),
-            full: Vec::new(),
-            shared: 0,
-            pending_peers: HalfOpen::default(),
-            directory: None,
-            is_armed: true,
-            expects_sleep: false,
-            wide: 0,
-            asked: 0,
-            last: usize::MAX,
-            sure: 0,
+            connector: N::open(params)?,
+            poller: Poller::new()?,
+            peers: Peers::default(),
+            shm: ShmHost::new(N::provider(params), limits),
         })
     }
 
     fn peers(&self, ep: usize) -> Vec<Peer> {
-        self.tell_peers(ep)
+        self.peers.snapshot(ep, &self.common.waits)
     }
 
     fn poll_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
+        self.poller.as_raw_fd()
     }
 
     // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
@@ -195,13 +151,13 @@ impl<N: Net> Transport for Stream<N> {
         match self.poll_fast(domain) {
             FastPoll::Nothing => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                if self.reactor.spin.is_due() {
+                if self.poller.is_spin_due() {
                     self.wait_a_moment(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
                 self.common.polls = self.common.polls.wrapping_add(1);
-                self.reactor.spin.found();
+                self.poller.spin_found();
                 self.read_shm(domain, id);
             }
             FastPoll::Unclear => self.poll(domain),
@@ -220,21 +176,31 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
-        N::open_ep(self, ep, info)
+        let endpoint = self.connector.open_ep(ep, info)?;
+        self.peers.insert_ep(ep, endpoint);
+        Ok(())
     }
 
     fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
-        N::enable_ep(self, ep)
+        if let Some(listener) = &self.peers.ep(ep)?.listener {
+            self.poller.add_listener(listener.as_raw_fd(), ep)?;
+        }
+        Ok(())
     }
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
-        N::set_keys(self, ep, keys)
+        self.connector
+            .set_keys(&mut self.peers.ep_mut(ep)?.own, keys)
     }
 
     fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         match self.is_inherited() {
             false => self.close_endpoint(domain, ep),
-            true => self.leave_endpoint(ep),
+            // Sends nothing to peers, and leaves the epoll set alone because the parent shares it.
+            true => {
+                self.common.groups.forget(ep);
+                self.peers.drop_ep(ep);
+            }
         }
     }
 
@@ -264,7 +230,13 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
-        self.hide_regions(domain);
+        if self.is_inherited() {
+            return;
+        }
+        // Later peers get a new directory if the endpoint that they connect to counts no accesses.
+        for at in self.shm.withdraw_all() {
+            self.wait_for_users(domain, at);
+        }
     }
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
@@ -277,9 +249,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
-        if let Some(directory) = &mut self.directory {
-            directory.publish(region);
-        }
+        self.shm.region_opened(region);
     }
 
     fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
@@ -287,11 +257,7 @@ impl<N: Net> Transport for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        let withdrawn = self
-            .directory
-            .as_mut()
-            .and_then(|directory| directory.withdraw(region));
-        if let Some(at) = withdrawn {
+        if let Some(at) = self.shm.withdraw(region) {
             self.wait_for_users(domain, at);
         }
         if region.is_closed() {
@@ -300,7 +266,7 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn looked_up(&self, addr: &N::Addr) -> Vec<u8> {
-        N::looked_up(self, addr)
+        self.connector.looked_up(addr)
     }
 
     fn room_again(&mut self, domain: &mut DomainOf<N>) {
@@ -308,34 +274,53 @@ impl<N: Net> Transport for Stream<N> {
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.ep(ep)?.local.to_bytes())
+        Ok(self.peers.ep(ep)?.local.to_bytes())
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        N::set_name(self, ep, addr)
+        self.connector.rename_ep(self.peers.ep_mut(ep)?, addr)
     }
 
     fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
-        self.room_of(ep, inject, caps)
+        self.peers.room_of(ep, inject, caps)
     }
 
     fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
-        self.cancel_waiting(domain, ep, context);
+        let unsent = match context {
+            0 => None,
+            _ => self.peers.take_unsent(ep, context),
+        };
+        if let Some(op) = unsent {
+            domain.fail_tx(&op, Error::CANCELED);
+        }
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
-        self.learn_address(domain, av, index);
+        for id in self.peers.learn_address(domain, av, index) {
+            self.disconnect(domain, id, Error::KEYREJECTED);
+        }
     }
 
     fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
-        self.forget_address(domain, av, index, addr);
+        // All connections with the peer stay open because the peer may use them.
+        let with_peer = self.peers.forget_address(domain, av, index, addr);
+        if Settings::get().av_remove_cleanup {
+            for id in with_peer {
+                // Does nothing if the end of one connection has ended another.
+                self.disconnect(domain, id, Error::CANCELED);
+            }
+        }
     }
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
-        N::set_firewalled(self, ep, on)
+        self.connector
+            .set_firewalled(&mut self.peers.ep_mut(ep)?.own, on)
     }
 
     fn permit_sharing(&mut self, ep: usize, on: bool) -> Result {
-        N::permit_sharing(self, ep, on)
+        self.connector
+            .permit_sharing(&mut self.peers.ep_mut(ep)?.own, on)
     }
 }
+
+impl<N: Connector> Multicast for Stream<N> {}

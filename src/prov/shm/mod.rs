@@ -2,7 +2,7 @@
 //! The providers `shm` and `sm2`: RDM endpoints of processes of one host and one user, over memory that each pair
 //! shares; see fi_shm(7).
 //!
-//! `stream` has the protocol over the memory. Here `net` connects the engine with the provider; `ep` opens and
+//! `stream` has the protocol over the memory. Here `net` is the connector; `ep` opens and
 //! names endpoints; `listener` connects two processes. `kind` distinguishes the two providers; `info` has their
 //! attributes, `params` the FI_SHM_ variables, `addr` the names of endpoints.
 //!
@@ -21,7 +21,7 @@ use core::ffi::c_void;
 use std::sync::OnceLock;
 
 use self::kind::{Kind, SHM, SM2};
-use self::net::Site;
+use self::net::{Connections, Site};
 use self::params::Params;
 use super::{Below, Provider};
 use base::info::{Answer, FabricAttr, Query};
@@ -30,7 +30,10 @@ use base::{Error, Result};
 use engine::fabric::Fabric;
 use stream::Stream;
 
-/// The provider `shm` for the registry, and the transport of both providers.
+/// The parts of a domain that the connector uses during a call.
+type Desk<'a> = stream::Desk<'a, Connections>;
+
+/// The provider `shm` for the registry.
 pub struct Shm;
 
 /// The provider `sm2` for the registry.
@@ -54,7 +57,7 @@ fn open_fabric(
         return Err(Error::INVAL);
     }
     let site = Site::new(kind, params().clone());
-    Fabric::<Stream<Shm>>::open(site, attr, api_version, context)
+    Fabric::<Stream<Connections>>::open(site, attr, api_version, context)
 }
 
 impl Provider for Shm {

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part of the stream transport that is specific to shm: see `stream::net`.
+//! The connector of shm: see `stream::connector`.
 
+use core::convert::Infallible;
 use core::time::Duration;
 
-use crate::shm::Shm;
+use crate::shm::Desk;
 use crate::shm::addr::{Format, Name};
 use crate::shm::kind::{Kind, SHM as SOURCE};
 use crate::shm::params::Params;
 use base::info::Info;
 use base::log::Source;
 use base::{Error, Result};
-use stream::hello::{Hello, Verdict};
-use stream::pending_peer::PendingPeer;
+use stream::Connector;
+use stream::connector::Event;
+use stream::ep::Ep;
 use stream::session::State;
 use stream::session::common::Limits;
-use stream::shm_connect::HelloExchange;
-use stream::transport::DomainOf;
-use stream::{Net, Stream};
+use stream::shm_host::connect::HelloExchange;
 use sys::fork::Birth;
 use sys::local::{self, LocalName};
-use sys::socket::Socket;
 use sys::user::effective_uid;
 
 /// The provider that a fabric belongs to, and its settings.
@@ -68,13 +67,18 @@ impl Drop for ShmListener {
     }
 }
 
-impl Net for Shm {
+/// Establishes the connections of one domain.
+pub struct Connections {
+    pub(super) site: Site,
+}
+
+impl Connector for Connections {
     type Addr = Name;
     type Format = Format;
     type Params = Site;
-    type Domain = ();
     type Ep = ShmListener;
     type Conn = HelloExchange;
+    type Request = Infallible;
 
     const SOURCE: &'static Source = &SOURCE;
 
@@ -99,35 +103,30 @@ impl Net for Shm {
             close: site.set.close_timeout,
             op_timeout: site.set.op_timeout,
             stall_report: site.set.stall_report,
+            // The kernel closes the socket of a process that has ended.
+            peer_timeout: Duration::ZERO,
             ring_size: site.set.ring_size,
         }
     }
 
-    fn open(_site: &Site) -> Result {
-        Ok(())
+    fn open(site: &Site) -> Result<Connections> {
+        Ok(Connections { site: site.clone() })
     }
 
-    fn open_ep(stream: &mut Stream<Shm>, ep: usize, info: &Info) -> Result {
-        super::ep::open_endpoint(stream, ep, info)
+    fn open_ep(&mut self, ep: usize, info: &Info) -> Result<Ep<Connections>> {
+        self.open_endpoint(ep, info)
     }
 
-    fn enable_ep(stream: &mut Stream<Shm>, ep: usize) -> Result {
-        super::listener::enable_endpoint(stream, ep)
+    fn rename_ep(&mut self, endpoint: &mut Ep<Connections>, addr: &[u8]) -> Result {
+        self.rename_endpoint(endpoint, addr)
     }
 
-    fn close_ep(_stream: &mut Stream<Shm>, _ep: usize) {}
-
-    fn set_name(stream: &mut Stream<Shm>, ep: usize, addr: &[u8]) -> Result {
-        super::ep::rename_endpoint(stream, ep, addr)
+    fn looked_up(&self, addr: &Name) -> Vec<u8> {
+        addr.looked_up(self.site.kind)
     }
 
-    fn looked_up(stream: &Stream<Shm>, addr: &Name) -> Vec<u8> {
-        addr.looked_up(stream.params.kind)
-    }
-
-    fn own_rank(stream: &Stream<Shm>, ep: usize, members: &[Name]) -> Result<usize> {
-        let own = &stream.ep(ep)?.local;
-        let rank = members.iter().position(|member| member == own);
+    fn own_rank(local: &Name, members: &[Name]) -> Result<usize> {
+        let rank = members.iter().position(|member| member == local);
         rank.ok_or(Error::INVAL)
     }
 
@@ -135,46 +134,27 @@ impl Net for Shm {
         addr.bare().as_bytes().to_vec()
     }
 
-    fn begin_connect(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) -> Result {
-        super::listener::connect_to(stream, domain, id)
+    fn begin(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
+        self.connect_to(desk, id)
     }
 
-    fn opening(stream: &mut Stream<Shm>, domain: &mut DomainOf<Shm>, id: usize) {
-        if stream.conns[id].session.state == State::Requested {
-            super::listener::answered(stream, domain, id);
+    fn handle(&mut self, desk: &mut Desk<'_>, event: Event<Connections>) {
+        match event {
+            Event::Opening(id) => {
+                if desk.peers[id].session.state == State::Requested {
+                    self.answered(desk, id);
+                }
+            }
+            Event::AttemptFailed(id, error) => self.shm_connect_failed(desk, id, error),
+            Event::Incoming(ep) => {
+                let endpoint = desk.peers.find_ep(ep);
+                if let Some(listener) = endpoint.and_then(|ep| ep.listener.as_ref()) {
+                    desk.shm.accept_waiting(desk.poller, listener, ep);
+                }
+            }
+            Event::Hello((pending, hello)) => self.admit(desk, pending, hello),
+            // All peers connect to the listener for shared memory.
+            Event::Handshake(_) | Event::HandshakeDue(_) | Event::Request(_) => {}
         }
     }
-
-    fn attempt_failed(
-        stream: &mut Stream<Shm>,
-        domain: &mut DomainOf<Shm>,
-        id: usize,
-        error: Error,
-    ) {
-        super::listener::shm_connect_failed(stream, domain, id, error);
-    }
-
-    fn accept_waiting(stream: &mut Stream<Shm>, ep: usize) {
-        stream.let_in(ep);
-    }
-
-    fn shm_listener(stream: &Stream<Shm>, ep: usize) -> Option<&Socket> {
-        stream.eps.get(ep)?.listener.as_ref()
-    }
-
-    fn hello_received(
-        stream: &mut Stream<Shm>,
-        domain: &mut DomainOf<Shm>,
-        pending: PendingPeer,
-        hello: core::result::Result<Hello, Verdict>,
-    ) {
-        super::listener::admit(stream, domain, pending, hello);
-    }
-
-    fn watch_peers(stream: &mut Stream<Shm>) {
-        // The kernel closes the socket of a process that has ended.
-        stream.common.watches_peers = true;
-    }
-
-    fn check_peers(_stream: &mut Stream<Shm>, _core: &mut DomainOf<Shm>) {}
 }

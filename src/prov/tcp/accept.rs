@@ -12,20 +12,21 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::time::Instant;
 
-use crate::tcp::Tcp;
+use crate::tcp::Desk;
 use crate::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
 use crate::tcp::handshake::{Auth, Handshake, compare};
+use crate::tcp::net::Connections;
 use abi::*;
 use base::Error;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use engine::address::ip::Addr;
 use engine::half_open::{ACCEPTS, is_reserved};
-use stream::conn::Watch;
+use stream::desk::Action;
 use stream::link::Link;
-use stream::progress::{conn_token, handshake_token};
+use stream::poller::Due;
+use stream::poller::Poller;
 use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use stream::session::State;
-use stream::transport::{DomainOf, Due, Stream};
 use sys::{addr, netif};
 
 /// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
@@ -45,346 +46,353 @@ impl Crossing {
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
-    pub fn is_over(&self, now: Instant) -> bool {
-        now >= self.until
+    /// When to stop waiting.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+}
+
+/// A request that has arrived completely.
+pub struct Request {
+    pub(super) from: Handshake,
+    pub(super) header: CmHeader,
+    pub(super) private: RdmPrivate,
+    /// The request has ended an earlier connection of the peer.
+    pub(super) replaces: bool,
+}
+
+impl Request {
+    pub(super) fn new(from: Handshake, header: CmHeader, private: RdmPrivate) -> Request {
+        Request {
+            from,
+            header,
+            private,
+            replaces: false,
+        }
     }
 }
 
 /// How long a request waits for the answer to the local request, which should be in flight because the peer is alive.
 const CROSSING: Duration = Duration::from_secs(3);
 
-/// Accepts up to `ACCEPTS` connections that wait at a listener.
-pub(super) fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
-    for _ in 0..ACCEPTS {
-        let Some(endpoint) = stream.eps.get(ep) else {
-            return;
-        };
-        let Some(listener) = &endpoint.listener else {
-            return;
-        };
-        let at = listener.as_raw_fd();
-        match listener.accept() {
-            Ok(Some((socket, from))) => {
-                let _ = socket.set_nodelay(endpoint.own.nodelay);
-                let fd = socket.as_raw_fd();
-                let limit = stream.params.set.conn_timeout;
-                let deadline = stream.reactor.now() + limit;
-                let id = stream.own.handshakes.insert(Handshake {
-                    ep,
-                    socket,
-                    from,
-                    exchange: Vec::new(),
-                    deadline,
-                    pending: None,
-                    key: None,
-                });
-                if stream
-                    .reactor
-                    .add(fd, handshake_token(id), true, false)
-                    .is_err()
-                {
-                    stream.own.handshakes.remove(id);
-                    continue;
-                }
-                stream.schedule(deadline, Due::Handshake(id));
-                if stream.own.handshakes.is_crowded(id) {
-                    drop_silent(stream, Some(id));
-                }
-            }
-            Ok(None) => return,
-            // Out of descriptors: dropping a silent connection makes room.
-            Err(_) if drop_silent(stream, None) => {}
-            Err(error) => {
-                // Out of descriptors: leave the peers in the backlog for a moment.
-                log_warn!(
-                    stream.common.source,
-                    Subsys::EpCtrl,
-                    "cannot accept: {error}"
-                );
-                stream.reactor.remove(at);
-                let pause = Duration::from_millis(100);
-                stream.schedule(stream.reactor.now() + pause, Due::Listener(ep));
+impl Connections {
+    /// Accepts up to `ACCEPTS` connections that wait at a listener.
+    pub(super) fn accept_waiting(&mut self, desk: &mut Desk<'_>, ep: usize) {
+        for _ in 0..ACCEPTS {
+            let Some(endpoint) = desk.peers.find_ep(ep) else {
                 return;
+            };
+            let Some(listener) = &endpoint.listener else {
+                return;
+            };
+            let at = listener.as_raw_fd();
+            match listener.accept() {
+                Ok(Some((socket, from))) => {
+                    let _ = socket.set_nodelay(endpoint.own.nodelay);
+                    let fd = socket.as_raw_fd();
+                    let limit = self.site.set.conn_timeout;
+                    let deadline = desk.poller.now() + limit;
+                    let id = self.handshakes.insert(Handshake {
+                        ep,
+                        socket,
+                        from,
+                        exchange: Vec::new(),
+                        deadline,
+                        pending: None,
+                        key: None,
+                    });
+                    if desk.poller.add_handshake(fd, id).is_err() {
+                        self.handshakes.remove(id);
+                        continue;
+                    }
+                    desk.poller.schedule(deadline, Due::Handshake(id));
+                    if self.handshakes.is_crowded(id) {
+                        self.drop_silent(desk, Some(id));
+                    }
+                }
+                Ok(None) => return,
+                // Out of descriptors: dropping a silent connection makes room.
+                Err(_) if self.drop_silent(desk, None) => {}
+                Err(error) => {
+                    // Out of descriptors: leave the peers in the backlog for a moment.
+                    log_warn!(desk.source, Subsys::EpCtrl, "cannot accept: {error}");
+                    desk.poller.remove_fd(at);
+                    let pause = Duration::from_millis(100);
+                    desk.poller
+                        .schedule(desk.poller.now() + pause, Due::Listener(ep));
+                    return;
+                }
             }
         }
     }
-}
 
-/// Closes the connection without a request that was silent the longest. Returns false if there is none.
-pub(super) fn drop_silent(stream: &mut Stream<Tcp>, newest: Option<usize>) -> bool {
-    let Some(id) = stream.own.handshakes.oldest_silent(newest) else {
-        return false;
-    };
-    let from = stream.own.handshakes[id].from;
-    log_info!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{from} closed: it says nothing, and others come"
-    );
-    super::keyed::uninvite(stream, id, "it says nothing, and others come");
-    true
-}
-
-/// Handles the deadline of a request that has not arrived.
-pub(super) fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
-    let now = stream.reactor.now();
-    let late = |handshake: &Handshake| now >= handshake.deadline;
-    if stream.own.handshakes.get(id).is_some_and(late) {
-        super::keyed::uninvite(stream, id, "no proof of an authorization key in time");
-    }
-}
-
-pub(super) fn drop_handshake(stream: &mut Stream<Tcp>, id: usize) {
-    if stream.own.handshakes.contains(id) {
-        let handshake = stream.own.handshakes.remove(id);
-        stream.reactor.remove(handshake.socket.as_raw_fd());
-    }
-}
-
-/// Handles a request, or a part of it, at an RDM endpoint.
-pub(super) fn requested(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let handshake = &mut stream.own.handshakes[id];
-    if handshake.pending.is_some() {
-        return super::keyed::invited(stream, domain, id);
-    }
-    let from = handshake.from;
-    let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
-        Exchange::Partial => return,
-        Exchange::Broken(why) => {
-            log_warn!(stream.common.source, Subsys::EpCtrl, "{from} closed: {why}");
-            return drop_handshake(stream, id);
-        }
-        Exchange::Whole(header) => header,
-    };
-    let private = RdmPrivate::decode(private_of(&handshake.exchange));
-    let (CmKind::Request, Some(private)) = (header.kind, private) else {
-        log_warn!(
-            stream.common.source,
-            Subsys::EpCtrl,
-            "{from} closed: not a tcp RDM endpoint"
-        );
-        if header.kind == CmKind::Request {
-            let echo = private_of(&handshake.exchange);
-            write_exchange(&handshake.socket, CmKind::Reject, echo, false);
-        }
-        return drop_handshake(stream, id);
-    };
-    let handshake = stream.own.handshakes.remove(id);
-    stream.reactor.remove(handshake.socket.as_raw_fd());
-    admit(stream, domain, handshake, header, private);
-}
-
-/// Decides whether the peer's request becomes a connection: docs/wire/tcp.md, "Both sides connect".
-pub(super) fn admit(
-    stream: &mut Stream<Tcp>,
-    domain: &mut DomainOf<Tcp>,
-    from: Handshake,
-    header: CmHeader,
-    private: RdmPrivate,
-) {
-    if super::keyed::asks_for_key(stream, &from, &header) {
-        return super::keyed::invite(stream, domain, from, header, private);
-    }
-    let ep = from.ep;
-    let proved = from.key.is_some();
-    let Some((peer, own)) = names(stream, &from, &private) else {
-        return;
-    };
-    let existing = stream
-        .eps
-        .get(ep)
-        .and_then(|ep| ep.by_addr.get(&peer).copied());
-    let known = existing.map(|id| stream.conns[id].session.state);
-    log_debug!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{peer} asks for a connection, which was {} so far",
-        known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
-    );
-    let reject = |why: &str| {
+    /// Closes the connection without a request that was silent the longest. Returns false if there is none.
+    pub(super) fn drop_silent(&mut self, desk: &mut Desk<'_>, newest: Option<usize>) -> bool {
+        let Some(id) = self.handshakes.oldest_silent(newest) else {
+            return false;
+        };
+        let from = self.handshakes[id].from;
         log_info!(
-            stream.common.source,
+            desk.source,
             Subsys::EpCtrl,
-            "{peer}: request rejected: {why}"
+            "{from} closed: it says nothing, and others come"
         );
-        write_exchange(
-            &from.socket,
-            CmKind::Reject,
-            private_of(&from.exchange),
-            false,
-        );
-    };
-    let is_last = is_reserved(from.socket.as_raw_fd());
-    let id = match existing {
-        None if is_last && stream.number_of(domain, ep, &peer) == FI_ADDR_NOTAVAIL => {
-            log_warn!(
-                stream.common.source,
-                Subsys::EpCtrl,
-                "{peer}: request refused: the last descriptors are for peers of the address vector"
-            );
-            return reject("no descriptor");
+        self.uninvite(desk, id, "it says nothing, and others come");
+        true
+    }
+
+    /// Handles the deadline of a request that has not arrived.
+    pub(super) fn handshake_due(&mut self, desk: &mut Desk<'_>, id: usize) {
+        let now = desk.poller.now();
+        let late = |handshake: &Handshake| now >= handshake.deadline;
+        if self.handshakes.get(id).is_some_and(late) {
+            self.uninvite(desk, id, "no proof of an authorization key in time");
         }
-        None => stream.new_peer(domain, ep, peer),
-        Some(id) => match stream.conns[id].session.state {
-            State::Idle | State::Down => id,
-            _ if peer == own && stream.conns[id].opened_here => {
-                stream.new_receive_only(domain, ep, peer)
+    }
+
+    pub(super) fn drop_handshake(&mut self, poller: &mut Poller, id: usize) {
+        if self.handshakes.contains(id) {
+            let handshake = self.handshakes.remove(id);
+            poller.remove_fd(handshake.socket.as_raw_fd());
+        }
+    }
+
+    /// Handles a request, or a part of it, at an RDM endpoint.
+    pub(super) fn requested(&mut self, desk: &mut Desk<'_>, id: usize) {
+        let handshake = &mut self.handshakes[id];
+        if handshake.pending.is_some() {
+            return self.invited(desk, id);
+        }
+        let from = handshake.from;
+        let header = match read_exchange(&handshake.socket, &mut handshake.exchange) {
+            Exchange::Partial => return,
+            Exchange::Broken(why) => {
+                log_warn!(desk.source, Subsys::EpCtrl, "{from} closed: {why}");
+                return self.drop_handshake(desk.poller, id);
             }
-            // The peer has not seen the local attempt; queued operations use this connection.
-            State::Connecting | State::Proving => give_up_attempt(stream, id),
-            State::Requested if proved => give_up_attempt(stream, id),
-            State::Requested => match compare(&peer, &own) {
-                Ordering::Less => return reject("both sides connect, ours counts"),
-                _ => return cross(stream, domain, id, from, header, private),
-            },
-            State::Up | State::Sharing
-                if stream.conns[id].opened_here
-                    && stream.conns[id].own.peer_pid == private.pid
-                    && !proved =>
-            {
-                return reject("already connected");
+            Exchange::Whole(header) => header,
+        };
+        let private = RdmPrivate::decode(private_of(&handshake.exchange));
+        let (CmKind::Request, Some(private)) = (header.kind, private) else {
+            log_warn!(
+                desk.source,
+                Subsys::EpCtrl,
+                "{from} closed: not a tcp RDM endpoint"
+            );
+            if header.kind == CmKind::Request {
+                let echo = private_of(&handshake.exchange);
+                write_exchange(&handshake.socket, CmKind::Reject, echo, false);
             }
-            // Any process of the peer's host can claim a port.
-            State::Up if !proved && stream.conns[id].link.shares_with_living() => {
+            return self.drop_handshake(desk.poller, id);
+        };
+        let handshake = self.handshakes.remove(id);
+        desk.poller.remove_fd(handshake.socket.as_raw_fd());
+        self.admit(desk, Request::new(handshake, header, private));
+    }
+
+    /// Decides whether the peer's request becomes a connection: docs/wire/tcp.md, "Both sides connect".
+    pub(super) fn admit(&mut self, desk: &mut Desk<'_>, request: Request) {
+        let Request {
+            from,
+            header,
+            private,
+            replaces,
+        } = request;
+        if self.asks_for_key(desk, &from, &header) {
+            return self.invite(desk, from, header, private);
+        }
+        let ep = from.ep;
+        let proved = from.key.is_some();
+        let Some((peer, own)) = self.names(desk, &from, &private) else {
+            return;
+        };
+        let existing = desk.peers.conn_to(ep, &peer);
+        let known = existing.map(|id| desk.peers[id].session.state);
+        log_debug!(
+            desk.source,
+            Subsys::EpCtrl,
+            "{peer} asks for a connection, which was {} so far",
+            known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
+        );
+        let reject = |why: &str| {
+            log_info!(
+                desk.source,
+                Subsys::EpCtrl,
+                "{peer}: request rejected: {why}"
+            );
+            write_exchange(
+                &from.socket,
+                CmKind::Reject,
+                private_of(&from.exchange),
+                false,
+            );
+        };
+        let is_last = is_reserved(from.socket.as_raw_fd());
+        let id = match existing {
+            None if is_last && !replaces && desk.number_of(ep, &peer) == FI_ADDR_NOTAVAIL => {
                 log_warn!(
-                    stream.common.source,
+                    desk.source,
                     Subsys::EpCtrl,
-                    "{peer}: request of a second process refused: the first shares memory with us and is alive"
+                    "{peer}: request refused: the last descriptors are for peers of the address vector"
                 );
-                return reject("already connected");
+                return reject("no descriptor");
             }
-            // No operation has used it yet.
-            State::Sharing => give_up_attempt(stream, id),
-            State::Up => {
-                // The peer has restarted, or given up the connection that it had opened.
-                stream.disconnect(domain, id, Error::CONNRESET);
-                stream.new_peer(domain, ep, peer)
-            }
-        },
-    };
-    let answer = answer_to(stream, &from, &header, &private);
-    // A peer that has proved its key got the response before.
-    if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
-        return super::connect::connect_failed(stream, domain, id, Error::IO);
+            None => desk.new_peer(ep, peer),
+            Some(id) => match desk.peers[id].session.state {
+                State::Idle | State::Down => id,
+                _ if peer == own && desk.peers[id].opened_here => desk.new_receive_only(ep, peer),
+                // The peer has not seen the local attempt; queued operations use this connection.
+                State::Connecting | State::Proving => self.give_up_attempt(desk, id),
+                State::Requested if proved => self.give_up_attempt(desk, id),
+                State::Requested => match compare(&peer, &own) {
+                    Ordering::Less => return reject("both sides connect, ours counts"),
+                    _ => return self.cross(desk, id, from, header, private),
+                },
+                State::Up | State::Sharing
+                    if desk.peers[id].opened_here
+                        && desk.peers[id].own.peer_pid == private.pid
+                        && !proved =>
+                {
+                    return reject("already connected");
+                }
+                // Any process of the peer's host can claim a port.
+                State::Up if !proved && desk.peers[id].link.shares_with_living() => {
+                    log_warn!(
+                        desk.source,
+                        Subsys::EpCtrl,
+                        "{peer}: request of a second process refused: the first shares memory with us and is alive"
+                    );
+                    return reject("already connected");
+                }
+                // No operation has used it yet.
+                State::Sharing => self.give_up_attempt(desk, id),
+                State::Up => {
+                    // The peer has restarted, or given up the connection that it had opened.
+                    desk.end(id, Error::CONNRESET);
+                    let request = Request {
+                        from,
+                        header,
+                        private,
+                        replaces: true,
+                    };
+                    return desk.act(Action::Readmit(Box::new(request)));
+                }
+            },
+        };
+        let answer = self.answer_to(desk, &from, &header, &private);
+        // A peer that has proved its key got the response before.
+        if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
+            return self.connect_failed(desk, id, Error::IO);
+        }
+        if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(ep).av)
+            && desk.peers[id].session.fi_addr == FI_ADDR_NOTAVAIL
+        {
+            desk.domain.av_mut(av).keys.note_stranger(peer, key);
+        }
+        let (fd, now) = (from.socket.as_raw_fd(), desk.poller.now());
+        let conn = &mut desk.peers[id];
+        conn.clock.stop(now);
+        conn.opened_here = false;
+        conn.own.peer_pid = private.pid;
+        conn.session.swap = header.swapped;
+        conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+        conn.session.extended = answer.features & EXTENSIONS != 0;
+        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.link = Link::Socket(from.socket);
+        conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
+        conn.session.tx.counter = u8::from(proved);
+        if let Err(error) = desk.poller.watch(id, fd, true, false) {
+            return desk.end(id, error.into());
+        }
+        self.settled(desk, id, answer.features);
     }
-    if let (Some(key), Some(av)) = (&from.key, domain.ep(ep).av)
-        && stream.conns[id].session.fi_addr == FI_ADDR_NOTAVAIL
-    {
-        domain.av_mut(av).keys.note_stranger(peer, key);
+
+    /// Returns the private data of the response to a request.
+    pub(super) fn answer_to(
+        &self,
+        desk: &Desk<'_>,
+        from: &Handshake,
+        header: &CmHeader,
+        private: &RdmPrivate,
+    ) -> RdmPrivate {
+        let mut known = FIREWALL | EXTENSIONS;
+        if !header.swapped && private.features & EXTENSIONS != 0 {
+            known |= self.shares(desk, from.ep, &from.socket);
+        }
+        private.answer(known, self.pid)
     }
-    let (fd, now) = (from.socket.as_raw_fd(), stream.reactor.now());
-    let conn = &mut stream.conns[id];
-    conn.clock.stop(now);
-    conn.opened_here = false;
-    conn.own.peer_pid = private.pid;
-    conn.session.swap = header.swapped;
-    conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
-    conn.session.extended = answer.features & EXTENSIONS != 0;
-    conn.session.refuses = conn.session.extended && stream.common.limits.answers_writes;
-    conn.link = Link::Socket(from.socket);
-    conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
-    conn.session.tx.counter = u8::from(proved);
-    conn.watch = Watch {
-        added: true,
-        read: true,
-        write: false,
-    };
-    if let Err(error) = stream.reactor.add(fd, conn_token(id), true, false) {
-        return stream.disconnect(domain, id, error.into());
+
+    /// Returns the name of the peer that has sent a request, and the local name in the form that the peer sees.
+    pub(super) fn names(
+        &self,
+        desk: &Desk<'_>,
+        from: &Handshake,
+        private: &RdmPrivate,
+    ) -> Option<(Addr, Addr)> {
+        let endpoint = desk.peers.find_ep(from.ep)?;
+        let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
+        let mut own = endpoint.local;
+        if own.ip().is_unspecified()
+            && let Ok(local) = from.socket.local()
+        {
+            own.set_ip(local.ip());
+        }
+        Some((with_scope(peer, from.from), addr::canonical(own)))
     }
-    super::same_host::settled(stream, domain, id, answer.features);
-}
 
-/// Returns the private data of the response to a request.
-pub(super) fn answer_to(
-    stream: &Stream<Tcp>,
-    from: &Handshake,
-    header: &CmHeader,
-    private: &RdmPrivate,
-) -> RdmPrivate {
-    let mut known = FIREWALL | EXTENSIONS;
-    if !header.swapped && private.features & EXTENSIONS != 0 {
-        known |= super::same_host::shares(stream, from.ep, &from.socket);
+    fn give_up_attempt(&mut self, desk: &mut Desk<'_>, id: usize) -> usize {
+        desk.close_link(id);
+        desk.peers[id].session.state = State::Idle;
+        desk.peers[id].own.sharing = None;
+        id
     }
-    private.answer(known, stream.own.pid)
-}
 
-/// Returns the name of the peer that has sent a request, and the local name in the form that the peer sees.
-pub(super) fn names(
-    stream: &Stream<Tcp>,
-    from: &Handshake,
-    private: &RdmPrivate,
-) -> Option<(Addr, Addr)> {
-    let endpoint = stream.eps.get(from.ep)?;
-    let peer = addr::canonical(SocketAddr::new(from.from.ip(), private.port));
-    let mut own = endpoint.local;
-    if own.ip().is_unspecified()
-        && let Ok(local) = from.socket.local()
-    {
-        own.set_ip(local.ip());
+    /// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
+    /// after the peer has answered the local request. Some peers, when they find this request together with the answer
+    /// to their own, take it for a new connection and close the established one; data sent there would be lost.
+    pub(super) fn cross(
+        &mut self,
+        desk: &mut Desk<'_>,
+        id: usize,
+        from: Handshake,
+        header: CmHeader,
+        private: RdmPrivate,
+    ) {
+        log_debug!(
+            desk.source,
+            Subsys::EpCtrl,
+            "{}: both sides connect, and its request counts once ours is answered",
+            desk.peers[id].session.peer
+        );
+        let until = desk.poller.now() + CROSSING;
+        let crossing = Crossing {
+            from,
+            header,
+            private,
+            until,
+        };
+        desk.peers[id].own.crossing = Some(Box::new(crossing));
+        desk.poller.schedule(until, Due::Conn(id));
+        // The answer may have arrived already.
+        self.answered(desk, id);
     }
-    Some((with_scope(peer, from.from), addr::canonical(own)))
+
+    /// Accepts the request that waited for the end of the local attempt. Returns false if there is none.
+    pub(super) fn admit_crossing(&mut self, desk: &mut Desk<'_>, id: usize) -> bool {
+        let Some(crossing) = desk.peers[id].own.crossing.take() else {
+            return false;
+        };
+        self.admit(
+            desk,
+            Request::new(crossing.from, crossing.header, crossing.private),
+        );
+        true
+    }
 }
 
-fn give_up_attempt(stream: &mut Stream<Tcp>, id: usize) -> usize {
-    stream.close_link(id);
-    stream.conns[id].session.state = State::Idle;
-    stream.conns[id].own.sharing = None;
-    id
-}
-
-/// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
-/// after the peer has answered the local request. Some peers, when they find this request together with the answer
-/// to their own, take it for a new connection and close the established one; data sent there would be lost.
-pub(super) fn cross(
-    stream: &mut Stream<Tcp>,
-    domain: &mut DomainOf<Tcp>,
-    id: usize,
-    from: Handshake,
-    header: CmHeader,
-    private: RdmPrivate,
-) {
-    log_debug!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{}: both sides connect, and its request counts once ours is answered",
-        stream.conns[id].session.peer
-    );
-    let until = stream.reactor.now() + CROSSING;
-    let crossing = Crossing {
-        from,
-        header,
-        private,
-        until,
-    };
-    stream.conns[id].own.crossing = Some(Box::new(crossing));
-    stream.schedule(until, Due::Conn(id));
-    // The answer may have arrived already.
-    super::connect::answered(stream, domain, id);
-}
-
-/// Accepts the request that waited for the end of the local attempt. Returns false if there is none.
-pub(super) fn admit_crossing(
-    stream: &mut Stream<Tcp>,
-    domain: &mut DomainOf<Tcp>,
-    id: usize,
-) -> bool {
-    let Some(crossing) = stream.conns[id].own.crossing.take() else {
-        return false;
-    };
-    admit(
-        stream,
-        domain,
-        crossing.from,
-        crossing.header,
-        crossing.private,
-    );
-    true
-}
-
-/// Returns the rank of the endpoint among the members; FI_EINVAL if it is not one.
-pub(super) fn rank_among(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> base::Result<usize> {
-    let own = sys::addr::canonical(stream.ep(ep)?.local);
+/// Returns the rank of the endpoint with this address among the members; FI_EINVAL if it is not one.
+pub(super) fn rank_among(local: Addr, members: &[Addr]) -> base::Result<usize> {
+    let own = sys::addr::canonical(local);
     if let Some(rank) = members.iter().position(|member| *member == own) {
         return Ok(rank);
     }

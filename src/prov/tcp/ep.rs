@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Endpoints: opening, naming. No bytes of frames.
 
-use std::collections::HashMap;
-use std::os::fd::{AsRawFd, RawFd};
-
-use crate::tcp::Tcp;
 use crate::tcp::bound::{any_address, bind, new_name, rebind};
+use crate::tcp::net::Connections;
 use crate::tcp::pep::take_bound;
 use crate::tcp::request::Claim;
 use crate::tcp::site::Site;
@@ -16,11 +13,9 @@ use base::log::{Subsys, log_info};
 use base::{Caps, Error, Result};
 use engine::address::ip::Addr;
 use engine::auth::Key;
-use engine::strangers::Strangers;
-use engine::unreachable::Unreachable;
+use stream::Connector;
 use stream::ep::Ep;
-use stream::progress::listener_token;
-use stream::{Net, Stream};
+use stream::poller::Poller;
 use sys::addr;
 use sys::socket::{BACKLOG, Socket};
 
@@ -52,165 +47,125 @@ pub fn nodelay(site: &Site) -> bool {
     site.set.nodelay.unwrap_or(true)
 }
 
-pub(super) fn open_endpoint(stream: &mut Stream<Tcp>, ep: usize, info: &Info) -> Result {
-    let rdm = match fi_ep_type(info.ep.ep_type) {
-        FI_EP_RDM => true,
-        FI_EP_MSG => false,
-        FI_EP_DGRAM if stream.params.datagrams => {
-            if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
-                return Err(Error::INVAL);
+impl Connections {
+    pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result<Ep<Connections>> {
+        let rdm = match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => true,
+            FI_EP_MSG => false,
+            FI_EP_DGRAM if self.site.datagrams => {
+                if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
+                    return Err(Error::INVAL);
+                }
+                true
             }
-            true
+            FI_EP_DGRAM => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        };
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        if info.tx.size > MAX_QUEUE
+            || info.rx.size > MAX_QUEUE
+            || info.tx.inject_size > self.site.set.max_inject
+            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
+        {
+            return Err(Error::INVAL);
         }
-        FI_EP_DGRAM => return Err(Error::NOSYS),
-        _ => return Err(Error::INVAL),
-    };
-    let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
-    if info.tx.size > MAX_QUEUE
-        || info.rx.size > MAX_QUEUE
-        || info.tx.inject_size > stream.params.set.max_inject
-        || iovs.iter().any(|&limit| limit > IOV_LIMIT)
-    {
-        return Err(Error::INVAL);
-    }
-    let given = |bytes: &Option<Vec<u8>>| match bytes {
-        None => Ok(None),
-        Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
-    };
-    let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
-    let key = Key::given(size, key, None, <Tcp as Net>::AUTH_KEY_SIZE)?;
-    let v6 = info.addr_format == FI_SOCKADDR_IN6;
-    let mut local = given(&info.src_addr)?;
-    let dest = given(&info.dest_addr)?;
-    if rdm && local.is_none() {
-        local = ip::own_address(info, stream.params.set.iface.as_deref());
-    }
-    let (mut request, mut bound) = (None, None);
-    match info.handle {
-        0 => {}
-        _ if rdm => return Err(Error::INVAL),
-        handle => match take_bound(handle) {
-            Some(socket) => bound = Some(socket?),
-            None => request = Some(Claim::new(handle)?),
-        },
-    }
-    let mut endpoint: Ep<Tcp> = Ep {
-        rdm,
-        local: local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6()))),
-        listener: None,
-        peers: Vec::new(),
-        by_addr: HashMap::new(),
-        receive_only: HashMap::new(),
-        unreachable: Unreachable::new(),
-        strangers: Strangers::new(),
-        conn: None,
-        own: Own {
+        let given = |bytes: &Option<Vec<u8>>| match bytes {
+            None => Ok(None),
+            Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
+        };
+        let (size, key) = (info.ep.auth_key_size, info.ep.auth_key.as_deref());
+        let key = Key::given(size, key, None, Connections::AUTH_KEY_SIZE)?;
+        let v6 = info.addr_format == FI_SOCKADDR_IN6;
+        let mut local = given(&info.src_addr)?;
+        let dest = given(&info.dest_addr)?;
+        if rdm && local.is_none() {
+            local = ip::own_address(info, self.site.set.iface.as_deref());
+        }
+        let (mut request, mut bound) = (None, None);
+        match info.handle {
+            0 => {}
+            _ if rdm => return Err(Error::INVAL),
+            handle => match take_bound(handle) {
+                Some(socket) => bound = Some(socket?),
+                None => request = Some(Claim::new(handle)?),
+            },
+        }
+        let own = Own {
             dest,
-            nodelay: nodelay(&stream.params),
-            firewalled: stream.params.set.firewall_addr,
-            shares: stream.params.set.shared_memory,
+            nodelay: nodelay(&self.site),
+            firewalled: self.site.set.firewall_addr,
+            shares: self.site.set.shared_memory,
             request,
             has_port: bound.is_some(),
             bound,
             keys: key.map(|key| vec![key]),
             keys_of_av: false,
-        },
-    };
-    if rdm {
-        let listener = bind(&stream.params, endpoint.local)?;
-        // Listening reserves the port, so the name that peers get now stays valid.
-        listener.listen(BACKLOG)?;
-        endpoint.local = listener.local()?;
-        endpoint.listener = Some(listener);
-    } else if let Some(request) = &endpoint.own.request {
-        endpoint.local = request.local();
-    } else {
-        if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
-            endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
-            endpoint.own.has_port = true;
-        }
-        if let Some(bound) = &endpoint.own.bound {
-            endpoint.local = bound.local()?;
-        }
-    }
-    log_info!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{} endpoint {ep} on {}",
-        if rdm { "RDM" } else { "MSG" },
-        endpoint.local
-    );
-    stream.eps.insert(ep, endpoint);
-    Ok(())
-}
-
-pub(super) fn enable_endpoint(stream: &mut Stream<Tcp>, ep: usize) -> Result {
-    let endpoint = stream.eps.get(ep).ok_or(Error::INVAL)?;
-    if let Some(listener) = &endpoint.listener {
-        stream
-            .reactor
-            .add(listener.as_raw_fd(), listener_token(ep), true, false)?;
-    }
-    Ok(())
-}
-
-pub(super) fn rename_endpoint(stream: &mut Stream<Tcp>, ep: usize, bytes: &[u8]) -> Result {
-    let site = stream.params.clone();
-    let endpoint = stream.ep_mut(ep)?;
-    let addr = new_name(bytes, &endpoint.local)?;
-    if endpoint.rdm {
-        let listen = |addr| {
-            let listener = bind(&site, addr)?;
-            listener.listen(BACKLOG)?;
-            Ok(listener)
         };
-        return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
+        let local = local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6())));
+        let mut endpoint: Ep<Connections> = Ep::new(own, rdm, local, None);
+        if rdm {
+            let listener = bind(&self.site, endpoint.local)?;
+            // Listening reserves the port, so the name that peers get now stays valid.
+            listener.listen(BACKLOG)?;
+            endpoint.local = listener.local()?;
+            endpoint.listener = Some(listener);
+        } else if let Some(request) = &endpoint.own.request {
+            endpoint.local = request.local();
+        } else {
+            if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
+                endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
+                endpoint.own.has_port = true;
+            }
+            if let Some(bound) = &endpoint.own.bound {
+                endpoint.local = bound.local()?;
+            }
+        }
+        log_info!(
+            self.site.source,
+            Subsys::EpCtrl,
+            "{} endpoint {ep} on {}",
+            if rdm { "RDM" } else { "MSG" },
+            endpoint.local
+        );
+        Ok(endpoint)
     }
-    // An endpoint that accepts a request has the address at which the request arrived.
-    if endpoint.own.request.is_some() || endpoint.conn.is_some() {
-        return Err(Error::OPBADSTATE);
-    }
-    if addr.port() == 0 {
-        (endpoint.own.bound, endpoint.own.has_port) = (None, false);
-        endpoint.local = addr;
-        return Ok(());
-    }
-    let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
-    rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)?;
-    endpoint.own.has_port = true;
-    Ok(())
-}
 
-pub(super) fn peer_name(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
-    let endpoint = stream.ep(ep)?;
-    if endpoint.rdm {
-        return Err(Error::NOSYS);
+    pub(super) fn rename_endpoint(&self, endpoint: &mut Ep<Connections>, bytes: &[u8]) -> Result {
+        let addr = new_name(bytes, &endpoint.local)?;
+        if endpoint.rdm {
+            let listen = |addr| {
+                let listener = bind(&self.site, addr)?;
+                listener.listen(BACKLOG)?;
+                Ok(listener)
+            };
+            return rebind(&mut endpoint.listener, &mut endpoint.local, addr, listen);
+        }
+        // An endpoint that accepts a request has the address at which the request arrived.
+        if endpoint.own.request.is_some() || endpoint.conn().is_some() {
+            return Err(Error::OPBADSTATE);
+        }
+        if addr.port() == 0 {
+            (endpoint.own.bound, endpoint.own.has_port) = (None, false);
+            endpoint.local = addr;
+            return Ok(());
+        }
+        let bind = |addr| Ok(Socket::bound(addr, None, 0)?);
+        rebind(&mut endpoint.own.bound, &mut endpoint.local, addr, bind)?;
+        endpoint.own.has_port = true;
+        Ok(())
     }
-    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-    Ok(addr::to_bytes(&stream.conns[conn].session.peer))
-}
 
-/// fi_tcp(7), FI_GET_FD. An RDM endpoint has a socket for each peer and no socket of its own.
-pub(super) fn socket_of(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
-    let endpoint = stream.ep(ep)?;
-    if endpoint.rdm {
-        return Err(Error::NOSYS);
-    }
-    let conn = endpoint.conn.ok_or(Error::NOTCONN)?;
-    stream.conns[conn].link.fd().ok_or(Error::NOTCONN)
-}
-
-/// Ends the handshakes that a closed endpoint has not finished.
-pub(super) fn send_away(stream: &mut Stream<Tcp>, ep: usize) {
-    let waiting: Vec<usize> = stream
-        .own
-        .handshakes
-        .iter()
-        .filter(|(_, handshake)| handshake.ep == ep)
-        .map(|(id, _)| id)
-        .collect();
-    for id in waiting {
-        super::accept::drop_handshake(stream, id);
+    /// Ends the handshakes that a closed endpoint has not finished.
+    pub(super) fn send_away(&mut self, poller: &mut Poller, ep: usize) {
+        let waiting: Vec<usize> = self
+            .handshakes
+            .iter()
+            .filter(|(_, handshake)| handshake.ep == ep)
+            .map(|(id, _)| id)
+            .collect();
+        for id in waiting {
+            self.drop_handshake(poller, id);
+        }
     }
 }
 

@@ -3,13 +3,13 @@
 
 use core::ffi::c_void;
 
-use crate::tcp::Tcp;
+use crate::tcp::net::Connections;
 use crate::tcp::site::Site;
 use crate::{Alias, Backing};
 use base::Result;
 use base::info::FabricAttr;
 use engine::fabric::Fabric;
-use stream::{Net, Stream};
+use stream::{Connector, Stream};
 
 pub fn open(
     site: Site,
@@ -17,14 +17,14 @@ pub fn open(
     api_version: u32,
     context: *mut c_void,
 ) -> Result<*mut abi::fid_fabric> {
-    Fabric::<Stream<Tcp>>::open(site, attr, api_version, context)
+    Fabric::<Stream<Connections>>::open(site, attr, api_version, context)
 }
 
 /// For providers that offer this transport under their own name.
 pub const BACKING: Backing = Backing {
     open: open_as,
-    auth_key_size: Tcp::AUTH_KEY_SIZE,
-    auth_keys: Tcp::AUTH_KEYS,
+    auth_key_size: Connections::AUTH_KEY_SIZE,
+    auth_keys: Connections::AUTH_KEYS,
 };
 
 fn open_as(

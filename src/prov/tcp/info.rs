@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What tcp offers: capabilities, limits and defaults of its endpoints, as data; fi_tcp(7).
 
+use super::SOURCE;
+use super::net::Connections;
 use super::params::Params;
-use super::{SOURCE, Tcp};
 use abi::*;
 use base::flags::flags;
 use base::info::{
@@ -11,7 +12,7 @@ use base::info::{
 };
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use object::ops::wr::record::set_sizes;
-use stream::Net;
+use stream::Connector;
 use stream::proto::MAX_CONTEXTS;
 
 #[cfg(test)]
@@ -147,7 +148,7 @@ fn rdm(params: &Params) -> Prototype {
                 mem_tag_format: ALL_TAG_BITS,
                 tx_ctx_cnt: 1,
                 rx_ctx_cnt: 1,
-                auth_key_size: Tcp::AUTH_KEY_SIZE,
+                auth_key_size: Connections::AUTH_KEY_SIZE,
                 ..EpAttr::default()
             },
             domain: domain(),
@@ -183,8 +184,8 @@ fn domain() -> DomainAttr {
         max_ep_rx_ctx: 1,
         mr_iov_limit: 1,
         caps: DOMAIN,
-        auth_key_size: Tcp::AUTH_KEY_SIZE,
-        max_ep_auth_key: Tcp::AUTH_KEYS,
+        auth_key_size: Connections::AUTH_KEY_SIZE,
+        max_ep_auth_key: Connections::AUTH_KEYS,
         max_cntr_value: u64::MAX,
         max_err_cntr_value: u64::MAX,
         ..DomainAttr::default()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
-//! `stream` has the protocol over the sockets. Here `net` connects the engine with the provider; `ep` opens and
+//! `stream` has the protocol over the sockets. Here `net` is the connector; `ep` opens and
 //! names endpoints, on sockets of `bound`. `connect`, `accept`, `msg`, `pep` and `alive` establish and watch
 //! connections, with the messages of `exchange`. `handshake` is the state before a connection is up, `auth` and `keyed`
 //! serve endpoints with an authorization key, and `same_host` serves peers on the same host. `request` holds connection
@@ -42,6 +42,9 @@ pub use self::fabric::BACKING;
 
 /// Log source and variable prefix of this provider.
 pub static SOURCE: Source = Source::new(c"tcp");
+
+/// The parts of a domain that the connector uses during a call.
+type Desk<'a> = stream::Desk<'a, net::Connections>;
 
 /// The provider for the registry.
 pub struct Tcp;

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The part of the stream transport that is specific to tcp: see `stream::net`.
+//! The connector of tcp: see `stream::connector`.
 
 use core::ffi::c_void;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::tcp::accept::Crossing;
+use crate::tcp::accept::{Crossing, Request, rank_among};
 use crate::tcp::handshake::{Auth, Handshake};
-use abi::{FI_SHUTDOWN, fid_pep};
+use crate::tcp::same_host::{Sharing, ShmListener, within_host};
+use crate::tcp::site::Site;
+use crate::tcp::{Desk, SOURCE, ep, pep};
+use abi::fid_pep;
 use base::info::Info;
 use base::log::Source;
 use base::{Error, Result};
@@ -20,22 +22,18 @@ use engine::auth::Key;
 use engine::fabric::FabricShared;
 use engine::half_open::HalfOpen;
 use stream::conn::Conn;
+use stream::connector::Event;
 use stream::ep::Ep;
-use stream::hello::{Hello, Verdict};
-use stream::pending_peer::PendingPeer;
+use stream::poller::Poller;
 use stream::session::State;
 use stream::session::common::Limits;
-use stream::transport::DomainOf;
-use stream::{Net, Stream};
-
-use crate::tcp::same_host::{Sharing, ShmListener, within_host};
-use crate::tcp::site::Site;
-use crate::tcp::{SOURCE, Tcp, ep, pep};
-use sys::event::Ready;
+use stream::{Connector, Stream};
+use sys::addr;
 use sys::socket::Socket;
 
-/// State of a domain besides its connections.
-pub struct Domain {
+/// Establishes the connections of one domain.
+pub struct Connections {
+    pub(super) site: Site,
     /// Accepted sockets whose request has not arrived yet.
     pub handshakes: HalfOpen<Handshake>,
     /// Shared-memory listeners of endpoints, created when a peer of this host first needs one.
@@ -59,13 +57,13 @@ pub struct Opening {
     pub sharing: Option<Box<Sharing>>,
 }
 
-impl Net for Tcp {
+impl Connector for Connections {
     type Addr = Addr;
     type Format = Format;
     type Params = Site;
-    type Domain = Domain;
     type Ep = ep::Own;
     type Conn = Opening;
+    type Request = Request;
 
     const SOURCE: &'static Source = &SOURCE;
 
@@ -74,6 +72,7 @@ impl Net for Tcp {
     }
 
     const CQ_SIZE: usize = 1024;
+    const HAS_MSG: bool = true;
     const MAY_SHARE: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
     const AUTH_KEY_SIZE: usize = 256;
@@ -92,63 +91,51 @@ impl Net for Tcp {
             close: params.close_timeout,
             op_timeout: params.op_timeout,
             stall_report: params.stall_report,
+            peer_timeout: params.peer_timeout,
             ring_size: None,
         }
     }
 
-    fn open(_site: &Site) -> Result<Domain> {
-        Ok(Domain {
+    fn open(site: &Site) -> Result<Connections> {
+        Ok(Connections {
+            site: site.clone(),
             handshakes: HalfOpen::default(),
             shm_listeners: HashMap::new(),
             pid: super::exchange::process_id(),
         })
     }
 
-    fn open_pep(
-        fabric: &Arc<FabricShared<Stream<Tcp>>>,
-        info: Info,
-        context: *mut c_void,
-    ) -> Result<*mut fid_pep> {
-        pep::Pep::open(fabric, info, context)
+    fn open_ep(&mut self, ep: usize, info: &Info) -> Result<Ep<Connections>> {
+        self.open_endpoint(ep, info)
     }
 
-    fn open_ep(stream: &mut Stream<Tcp>, ep: usize, info: &Info) -> Result {
-        super::ep::open_endpoint(stream, ep, info)
+    fn rename_ep(&mut self, endpoint: &mut Ep<Connections>, addr: &[u8]) -> Result {
+        self.rename_endpoint(endpoint, addr)
     }
 
-    fn enable_ep(stream: &mut Stream<Tcp>, ep: usize) -> Result {
-        super::ep::enable_endpoint(stream, ep)
-    }
-
-    fn close_ep(stream: &mut Stream<Tcp>, ep: usize) {
-        super::ep::send_away(stream, ep);
-        super::same_host::close_shm_listener(stream, ep);
-    }
-
-    fn set_keys(stream: &mut Stream<Tcp>, ep: usize, keys: Vec<Key>) -> Result {
-        let own = &mut stream.ep_mut(ep)?.own;
+    fn set_keys(&mut self, own: &mut ep::Own, keys: Vec<Key>) -> Result {
         own.keys = Some(keys);
         own.keys_of_av = true;
         Ok(())
     }
 
-    fn set_name(stream: &mut Stream<Tcp>, ep: usize, addr: &[u8]) -> Result {
-        super::ep::rename_endpoint(stream, ep, addr)
-    }
-
-    fn set_firewalled(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
-        stream.ep_mut(ep)?.own.firewalled = on;
+    fn set_firewalled(&mut self, own: &mut ep::Own, on: bool) -> Result {
+        own.firewalled = on;
         Ok(())
     }
 
-    fn permit_sharing(stream: &mut Stream<Tcp>, ep: usize, on: bool) -> Result {
-        let shared_memory = stream.params.set.shared_memory;
-        stream.ep_mut(ep)?.own.shares = on && shared_memory;
+    fn permit_sharing(&mut self, own: &mut ep::Own, on: bool) -> Result {
+        own.shares = on && self.site.set.shared_memory;
         Ok(())
     }
 
-    fn own_rank(stream: &Stream<Tcp>, ep: usize, members: &[Addr]) -> Result<usize> {
-        super::accept::rank_among(stream, ep, members)
+    fn ep_closed(&mut self, poller: &mut Poller, ep: usize) {
+        self.send_away(poller, ep);
+        self.close_shm_listener(poller, ep);
+    }
+
+    fn own_rank(local: &Addr, members: &[Addr]) -> Result<usize> {
+        rank_among(*local, members)
     }
 
     fn identity(addr: &Addr) -> Vec<u8> {
@@ -161,131 +148,83 @@ impl Net for Tcp {
         bytes
     }
 
-    fn begin_connect(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) -> Result {
-        super::connect::begin_connect(stream, domain, id)
+    fn begin(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
+        self.begin_connect(desk, id)
     }
 
-    fn opening(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-        match stream.conns[id].session.state {
-            State::Connecting => super::connect::connected(stream, domain, id),
-            State::Requested => super::connect::answered(stream, domain, id),
-            State::Proving => super::keyed::proving(stream, domain, id),
-            State::Sharing => super::same_host::sharing(stream, domain, id),
-            State::Idle | State::Up | State::Down => {}
+    fn handle(&mut self, desk: &mut Desk<'_>, event: Event<Connections>) {
+        match event {
+            Event::Opening(id) => match desk.peers[id].session.state {
+                State::Connecting => self.connected(desk, id),
+                State::Requested => self.answered(desk, id),
+                State::Proving => self.proving(desk, id),
+                State::Sharing => self.sharing(desk, id),
+                State::Idle | State::Up | State::Down => {}
+            },
+            Event::AttemptFailed(id, error) => self.connect_failed(desk, id, error),
+            Event::Incoming(ep) => {
+                self.accept_waiting(desk, ep);
+                if let Some(listener) = self.shm_listener(ep) {
+                    desk.shm.accept_waiting(desk.poller, listener, ep);
+                }
+            }
+            Event::Handshake(id) => self.requested(desk, id),
+            Event::HandshakeDue(id) => self.handshake_due(desk, id),
+            Event::Hello((pending, hello)) => self.peer_said_hello(desk, pending, hello),
+            Event::Request(request) => self.admit(desk, *request),
         }
     }
 
-    fn attempt_failed(
-        stream: &mut Stream<Tcp>,
-        domain: &mut DomainOf<Tcp>,
-        id: usize,
-        error: Error,
-    ) {
-        super::connect::connect_failed(stream, domain, id, error);
+    fn attempt_limit(own: &Opening) -> Option<Instant> {
+        own.crossing.as_deref().map(Crossing::until)
     }
 
-    fn has_attempt_limit(conn: &Conn<Tcp>) -> bool {
-        conn.own.crossing.is_some()
-    }
-
-    fn is_on_this_host(conn: &Conn<Tcp>) -> bool {
+    fn is_on_this_host(conn: &Conn<Connections>) -> bool {
         let peer = conn.session.peer.ip();
         let local = conn.link.socket().and_then(|socket| socket.local().ok());
         local.is_some_and(|local| within_host(local.ip(), peer))
     }
 
-    fn gives_up(conn: &Conn<Tcp>, now: Instant) -> bool {
-        let crossing = conn.own.crossing.as_deref();
-        crossing.is_some_and(|crossing| crossing.is_over(now))
+    fn has_handshake(&self, id: usize) -> bool {
+        self.handshakes.contains(id)
     }
 
-    fn accept_waiting(stream: &mut Stream<Tcp>, ep: usize) {
-        super::accept::accept_waiting(stream, ep);
-        stream.let_in(ep);
-    }
-
-    fn shm_listener(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-        super::same_host::shm_listener_socket(stream, ep)
-    }
-
-    fn hello_received(
-        stream: &mut Stream<Tcp>,
-        domain: &mut DomainOf<Tcp>,
-        pending: PendingPeer,
-        hello: core::result::Result<Hello, Verdict>,
-    ) {
-        super::same_host::peer_said_hello(stream, domain, pending, hello);
-    }
-
-    fn handshake_ready(
-        stream: &mut Stream<Tcp>,
-        domain: &mut DomainOf<Tcp>,
-        id: usize,
-        _event: &Ready,
-    ) {
-        super::accept::requested(stream, domain, id);
-    }
-
-    fn handshake_due(stream: &mut Stream<Tcp>, id: usize) {
-        super::accept::handshake_due(stream, id);
-    }
-
-    fn shakes_hands(stream: &Stream<Tcp>, id: usize) -> bool {
-        stream.own.handshakes.contains(id)
-    }
-
-    fn watch_peers(stream: &mut Stream<Tcp>) {
-        super::alive::watch_peers(stream);
-    }
-
-    fn check_peers(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>) {
-        super::alive::check_peers(stream, domain);
+    fn shm_listener(&self, ep: usize) -> Option<&Socket> {
+        self.shm_listener_of_ep(ep)
     }
 
     #[inline]
-    fn key(conn: &Conn<Tcp>) -> Option<&Key> {
-        conn.own.auth.as_ref()?.key()
+    fn key(own: &Opening) -> Option<&Key> {
+        own.auth.as_ref()?.key()
     }
 
-    fn keys_of_av(ep: &Ep<Tcp>) -> bool {
-        ep.own.keys_of_av
+    fn keys_of_av(own: &ep::Own) -> bool {
+        own.keys_of_av
     }
 
-    fn connect(
-        stream: &mut Stream<Tcp>,
-        domain: &mut DomainOf<Tcp>,
-        ep: usize,
-        addr: Option<&[u8]>,
-        param: &[u8],
-    ) -> Result {
-        super::msg::connect_msg(stream, domain, ep, addr, param)
+    fn open_pep(
+        fabric: &Arc<FabricShared<Stream<Connections>>>,
+        info: Info,
+        context: *mut c_void,
+    ) -> Result<*mut fid_pep> {
+        pep::Pep::open(fabric, info, context)
     }
 
-    fn accept(
-        stream: &mut Stream<Tcp>,
-        domain: &mut DomainOf<Tcp>,
-        ep: usize,
-        param: &[u8],
-    ) -> Result {
-        super::msg::accept_msg(stream, domain, ep, param)
+    fn destination(own: &ep::Own, addr: Option<&[u8]>) -> Result<Addr> {
+        if own.request.is_some() {
+            return Err(Error::OPBADSTATE);
+        }
+        let peer = match addr {
+            Some(bytes) => addr::from_bytes(bytes),
+            None => own.dest,
+        };
+        peer.map(addr::canonical).ok_or(Error::INVAL)
     }
 
-    fn shutdown(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, ep: usize) -> Result {
-        super::msg::shutdown_msg(stream, domain, ep)
-    }
-
-    fn ended(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-        super::msg::cm_event(stream, domain, id, FI_SHUTDOWN, &[]);
-    }
-
-    fn peer(stream: &Stream<Tcp>, ep: usize) -> Result<Vec<u8>> {
-        super::ep::peer_name(stream, ep)
-    }
-
-    fn socket(stream: &Stream<Tcp>, ep: usize) -> Result<RawFd> {
-        super::ep::socket_of(stream, ep)
+    fn accept(&mut self, desk: &mut Desk<'_>, ep: usize, param: &[u8]) -> Result {
+        self.accept_msg(desk, ep, param)
     }
 }
 
 // Memory of an idle peer besides its socket.
-const _: () = assert!(size_of::<Conn<Tcp>>() <= 864);
+const _: () = assert!(size_of::<Conn<Connections>>() <= 864);

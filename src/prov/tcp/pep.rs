@@ -8,9 +8,9 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
-use crate::tcp::Tcp;
 use crate::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::tcp::exchange::{Exchange, read_exchange};
+use crate::tcp::net::Connections;
 use crate::tcp::request::{Accepted, Undecided};
 use crate::tcp::site::Site;
 use abi::*;
@@ -90,7 +90,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 impl Pep {
     pub fn open(
-        fabric: &Arc<FabricShared<Stream<Tcp>>>,
+        fabric: &Arc<FabricShared<Stream<Connections>>>,
         info: Info,
         context: *mut c_void,
     ) -> Result<*mut fid_pep> {

@@ -4,7 +4,7 @@
 //!
 //! The decision comes before the first frame of an operation; posted operations wait for it. Frames therefore never
 //! change their link, and need no extra ordering. If shared memory fails, the connection is an ordinary one.
-//! `shm_connect` of the engine defines the messages at the listener for shared memory.
+//! `stream::shm_host::connect` defines the messages at the listener for shared memory.
 //!
 //! A later switch would need a mark in each direction of the stream and would hold back queued frames at it, and a
 //! direct write to the peer's memory could overtake messages that the peer has not read; all that would save the first
@@ -16,20 +16,20 @@ use core::fmt::Write;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
-use crate::tcp::Tcp;
+use crate::tcp::Desk;
 use crate::tcp::exchange::write_whole;
+use crate::tcp::net::Connections;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use stream::conn::{Conn, Watch};
+use stream::conn::Conn;
 use stream::hello::{Hello, Verdict};
 use stream::link::Link;
 use stream::pending_peer::PendingPeer;
-use stream::progress::listener_token;
+use stream::poller::Poller;
 use stream::proto::{Directions, LISTENER_FRAME, SHARES, STAY_FRAME, SameHostFrame, TOKEN, Token};
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
-use stream::shm_connect::{Heard, HelloExchange, connect_to};
-use stream::transport::{DomainOf, Stream};
+use stream::shm_host::connect::{Heard, HelloExchange, connect_to};
 use sys::local::{self, LocalName};
 use sys::random::unpredictable;
 use sys::socket::{Moved, Socket};
@@ -111,286 +111,262 @@ fn poll(socket: &Socket, frame: &mut Vec<u8>, len: usize) -> Poll {
     }
 }
 
-/// Returns the feature bit if the endpoint can share memory over this connection.
-pub(super) fn shares(stream: &Stream<Tcp>, ep: usize, socket: &Socket) -> u8 {
-    let permitted = stream.eps.get(ep).is_some_and(|ep| ep.rdm && ep.own.shares);
-    match permitted && stream.is_at_home() && is_within_host(socket) {
-        true => SHARES,
-        false => 0,
-    }
-}
-
-/// Continues after the connection messages: tries what both sides have agreed to, or completes the connection.
-pub(super) fn settled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, agreed: u8) {
-    if agreed & SHARES == 0 {
-        return super::connect::up(stream, domain, id);
-    }
-    let conn = &mut stream.conns[id];
-    conn.session.state = State::Sharing;
-    let step = match conn.opened_here {
-        true => "asks the peer where",
-        false => "expects the peer",
-    };
-    let peer = conn.session.peer;
-    log_debug!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{peer}: shared memory: {step}"
-    );
-    if let Some(crossing) = conn.own.crossing.take() {
-        crossing.reject();
-    }
-    match conn.opened_here {
-        true => {
-            let frame = Vec::new();
-            conn.own.sharing = Some(Box::new(Sharing::Asking { frame }));
-            stream.rewatch(id, true, false);
+impl Connections {
+    /// Returns the feature bit if the endpoint can share memory over this connection.
+    pub(super) fn shares(&self, desk: &Desk<'_>, ep: usize, socket: &Socket) -> u8 {
+        let permitted = desk
+            .peers
+            .find_ep(ep)
+            .is_some_and(|ep| ep.rdm && ep.own.shares);
+        match permitted && desk.is_at_home() && is_within_host(socket) {
+            true => SHARES,
+            false => 0,
         }
-        false => direct(stream, domain, id),
     }
-}
 
-/// Sends the name of the listener to the peer.
-fn direct(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let ep = stream.conns[id].session.ep;
-    let directions = directions(stream, ep).unwrap_or_else(|error| {
-        log_info!(
-            stream.common.source,
+    /// Continues after the connection messages: tries what both sides have agreed to, or completes the connection.
+    pub(super) fn settled(&mut self, desk: &mut Desk<'_>, id: usize, agreed: u8) {
+        if agreed & SHARES == 0 {
+            return self.up(desk, id);
+        }
+        let conn = &mut desk.peers[id];
+        conn.session.state = State::Sharing;
+        let step = match conn.opened_here {
+            true => "asks the peer where",
+            false => "expects the peer",
+        };
+        let peer = conn.session.peer;
+        log_debug!(desk.source, Subsys::EpCtrl, "{peer}: shared memory: {step}");
+        if let Some(crossing) = conn.own.crossing.take() {
+            crossing.reject();
+        }
+        match conn.opened_here {
+            true => {
+                let frame = Vec::new();
+                conn.own.sharing = Some(Box::new(Sharing::Asking { frame }));
+                desk.rewatch(id, true, false);
+            }
+            false => self.direct(desk, id),
+        }
+    }
+
+    /// Sends the name of the listener to the peer.
+    fn direct(&mut self, desk: &mut Desk<'_>, id: usize) {
+        let ep = desk.peers[id].session.ep;
+        let directions = self.directions(desk, ep).unwrap_or_else(|error| {
+            log_info!(
+                desk.source,
+                Subsys::EpCtrl,
+                "no listener for peers of this host: {error:?}"
+            );
+            NOWHERE
+        });
+        let conn = &mut desk.peers[id];
+        let counter = conn.session.tx.next_counter();
+        let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
+        let Some(socket) = conn.link.socket() else {
+            return;
+        };
+        // The socket is new, so it has room for the frame.
+        if !write_whole(socket, &frame) {
+            return desk.end(id, Error::CONNRESET);
+        }
+        if directions == NOWHERE {
+            return self.up(desk, id);
+        }
+        conn.own.sharing = Some(Box::new(Sharing::Expecting {
+            secret: directions.secret,
+            frame: Vec::new(),
+        }));
+        desk.rewatch(id, true, false);
+    }
+
+    /// Returns the name of the listener and a secret for this peer alone.
+    fn directions(&mut self, desk: &mut Desk<'_>, ep: usize) -> Result<Directions> {
+        if !self.shm_listeners.contains_key(&ep) {
+            let name = token()?;
+            let socket = local::listen(&shm_listener_of(&name))?;
+            desk.poller.add_listener(socket.as_raw_fd(), ep)?;
+            self.shm_listeners.insert(ep, ShmListener { socket, name });
+        }
+        let shm_listener = self.shm_listeners[&ep].name;
+        let secret = token()?;
+        Ok(Directions {
+            shm_listener,
+            secret,
+        })
+    }
+
+    pub(super) fn shm_listener_of_ep(&self, ep: usize) -> Option<&Socket> {
+        let listener = self.shm_listeners.get(&ep)?;
+        Some(&listener.socket)
+    }
+
+    /// Closes the listener together with its endpoint.
+    pub(super) fn close_shm_listener(&mut self, poller: &mut Poller, ep: usize) {
+        if let Some(shm_listener) = self.shm_listeners.remove(&ep) {
+            poller.remove_fd(shm_listener.socket.as_raw_fd());
+            // A forked child may hold it, too: peers must not wait there.
+            shm_listener.socket.shutdown();
+        }
+    }
+
+    /// Handles a readable socket of a connection that will share memory.
+    pub(super) fn sharing(&mut self, desk: &mut Desk<'_>, id: usize) {
+        let conn = &mut desk.peers[id];
+        let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
+        else {
+            return;
+        };
+        match sharing {
+            Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
+                Poll::Wait => {}
+                Poll::Frame(SameHostFrame::Stay) => self.up(desk, id),
+                Poll::Frame(SameHostFrame::ShmListener(_)) => {
+                    self.misled(desk, id, "it is expected here")
+                }
+                Poll::Broken(why) => self.misled(desk, id, why),
+            },
+            Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
+                Poll::Wait => {}
+                Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(desk, id),
+                Poll::Frame(SameHostFrame::ShmListener(to)) => self.open_channel(desk, id, &to),
+                Poll::Frame(SameHostFrame::Stay) => self.misled(desk, id, "it does not say where"),
+                Poll::Broken(why) => self.misled(desk, id, why),
+            },
+            Sharing::HelloExchange { .. } => self.welcomed(desk, id),
+        }
+    }
+
+    /// Ends a connection whose peer is gone or violates the protocol.
+    fn misled(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
+        let conn = &desk.peers[id];
+        log_warn!(
+            desk.source,
             Subsys::EpCtrl,
-            "no listener for peers of this host: {error:?}"
+            "{}: no shared memory, and no connection: {why}",
+            conn.session.peer
         );
-        NOWHERE
-    });
-    let conn = &mut stream.conns[id];
-    let counter = conn.session.tx.next_counter();
-    let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
-    let Some(socket) = conn.link.socket() else {
-        return;
-    };
-    // The socket is new, so it has room for the frame.
-    if !write_whole(socket, &frame) {
-        return stream.disconnect(domain, id, Error::CONNRESET);
-    }
-    if directions == NOWHERE {
-        return super::connect::up(stream, domain, id);
-    }
-    conn.own.sharing = Some(Box::new(Sharing::Expecting {
-        secret: directions.secret,
-        frame: Vec::new(),
-    }));
-    stream.rewatch(id, true, false);
-}
-
-/// Returns the name of the listener and a secret for this peer alone.
-fn directions(stream: &mut Stream<Tcp>, ep: usize) -> Result<Directions> {
-    if !stream.own.shm_listeners.contains_key(&ep) {
-        let name = token()?;
-        let socket = local::listen(&shm_listener_of(&name))?;
-        stream
-            .reactor
-            .add(socket.as_raw_fd(), listener_token(ep), true, false)?;
-        stream
-            .own
-            .shm_listeners
-            .insert(ep, ShmListener { socket, name });
-    }
-    let shm_listener = stream.own.shm_listeners[&ep].name;
-    let secret = token()?;
-    Ok(Directions {
-        shm_listener,
-        secret,
-    })
-}
-
-pub(super) fn shm_listener_socket(stream: &Stream<Tcp>, ep: usize) -> Option<&Socket> {
-    stream
-        .own
-        .shm_listeners
-        .get(&ep)
-        .map(|shm_listener| &shm_listener.socket)
-}
-
-/// Closes the listener together with its endpoint.
-pub(super) fn close_shm_listener(stream: &mut Stream<Tcp>, ep: usize) {
-    if let Some(shm_listener) = stream.own.shm_listeners.remove(&ep) {
-        stream.reactor.remove(shm_listener.socket.as_raw_fd());
-        // A forked child may hold it, too: peers must not wait there.
-        shm_listener.socket.shutdown();
-    }
-}
-
-/// Handles a readable socket of a connection that will share memory.
-pub(super) fn sharing(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let conn = &mut stream.conns[id];
-    let (Some(socket), Some(sharing)) = (conn.link.socket(), conn.own.sharing.as_deref_mut())
-    else {
-        return;
-    };
-    match sharing {
-        Sharing::Expecting { frame, .. } => match poll(socket, frame, STAY_FRAME) {
-            Poll::Wait => {}
-            Poll::Frame(SameHostFrame::Stay) => super::connect::up(stream, domain, id),
-            Poll::Frame(SameHostFrame::ShmListener(_)) => {
-                misled(stream, domain, id, "it is expected here")
-            }
-            Poll::Broken(why) => misled(stream, domain, id, why),
-        },
-        Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
-            Poll::Wait => {}
-            Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => {
-                super::connect::up(stream, domain, id)
-            }
-            Poll::Frame(SameHostFrame::ShmListener(to)) => open_channel(stream, domain, id, &to),
-            Poll::Frame(SameHostFrame::Stay) => misled(stream, domain, id, "it does not say where"),
-            Poll::Broken(why) => misled(stream, domain, id, why),
-        },
-        Sharing::HelloExchange { .. } => welcomed(stream, domain, id),
-    }
-}
-
-/// Ends a connection whose peer is gone or violates the protocol.
-fn misled(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-    let conn = &stream.conns[id];
-    log_warn!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{}: no shared memory, and no connection: {why}",
-        conn.session.peer
-    );
-    match conn.opened_here {
-        // This counts as a request without an answer.
-        true => super::connect::connect_failed(stream, domain, id, Error::CONNREFUSED),
-        false => stream.disconnect(domain, id, Error::CONNABORTED),
-    }
-}
-
-/// Connects to the peer's listener.
-fn open_channel(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, to: &Directions) {
-    let ep = stream.conns[id].session.ep;
-    let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
-        let exchange = stream.send_hello(domain, ep, &socket, to.secret.to_vec())?;
-        Ok((socket, exchange))
-    });
-    let taken = exchange.and_then(|(socket, exchange)| {
-        let kept = set_aside(stream, id).ok_or(Error::IO)?;
-        // From now on the state is found here, whatever happens to the exchange.
-        let aside = Box::new(Sharing::HelloExchange { kept, exchange });
-        stream.conns[id].own.sharing = Some(aside);
-        stream.take_socket(id, socket)
-    });
-    if let Err(error) = taken {
-        stay(stream, domain, id, &text_of(error));
-    }
-}
-
-/// Removes the socket of a connection from epoll and returns it.
-fn set_aside(stream: &mut Stream<Tcp>, id: usize) -> Option<Socket> {
-    let conn = &mut stream.conns[id];
-    let Link::Socket(socket) = conn.link.take() else {
-        return None;
-    };
-    stream.reactor.remove(socket.as_raw_fd());
-    conn.watch = Watch::default();
-    Some(socket)
-}
-
-/// Handles the answer of the peer's listener, or a part of it.
-fn welcomed(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize) {
-    let Some(mut sharing) = stream.conns[id].own.sharing.take() else {
-        return;
-    };
-    let conn = &stream.conns[id];
-    let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
-        (conn.link.socket(), &mut *sharing)
-    else {
-        return;
-    };
-    match stream.hear(socket, exchange) {
-        Heard::Wait => stream.conns[id].own.sharing = Some(sharing),
-        // The TCP connection is not needed any more.
-        Heard::Welcome { shm, is_direct } => share(stream, domain, id, shm, is_direct),
-        other => {
-            let why = match other {
-                Heard::Refused(verdict) => verdict.to_string(),
-                Heard::Failed(error) => text_of(error),
-                _ => "it does not answer".to_owned(),
-            };
-            stream.conns[id].own.sharing = Some(sharing);
-            stay(stream, domain, id, &why);
+        match conn.opened_here {
+            // This counts as a request without an answer.
+            true => self.connect_failed(desk, id, Error::CONNREFUSED),
+            false => desk.end(id, Error::CONNABORTED),
         }
     }
-}
 
-/// Continues over the TCP connection.
-fn stay(stream: &mut Stream<Tcp>, domain: &mut DomainOf<Tcp>, id: usize, why: &str) {
-    let peer = stream.conns[id].session.peer;
-    log_info!(
-        stream.common.source,
-        Subsys::EpCtrl,
-        "{peer}: no shared memory: {why}"
-    );
-    let sharing = stream.conns[id].own.sharing.take();
-    if let Some(Sharing::HelloExchange { kept, .. }) = sharing.map(|sharing| *sharing) {
-        drop(set_aside(stream, id));
-        stream.conns[id].link = Link::Socket(kept);
+    /// Connects to the peer's listener.
+    fn open_channel(&mut self, desk: &mut Desk<'_>, id: usize, to: &Directions) {
+        let ep = desk.peers[id].session.ep;
+        let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
+            let exchange = desk
+                .shm
+                .send_hello(desk.domain, ep, &socket, to.secret.to_vec())?;
+            Ok((socket, exchange))
+        });
+        let taken = exchange.and_then(|(socket, exchange)| {
+            let kept = desk.set_aside(id).ok_or(Error::IO)?;
+            // From now on the state is found here, whatever happens to the exchange.
+            let aside = Box::new(Sharing::HelloExchange { kept, exchange });
+            desk.peers[id].own.sharing = Some(aside);
+            desk.take_socket(id, socket)
+        });
+        if let Err(error) = taken {
+            self.stay(desk, id, &text_of(error));
+        }
     }
-    let conn = &mut stream.conns[id];
-    let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
-    let written = conn
-        .link
-        .socket()
-        .is_some_and(|socket| write_whole(socket, &frame));
-    match written {
-        true => super::connect::up(stream, domain, id),
-        false => super::connect::connect_failed(stream, domain, id, Error::IO),
-    }
-}
 
-/// Handles the hello of a pending peer at the listener of an endpoint.
-pub(super) fn peer_said_hello(
-    stream: &mut Stream<Tcp>,
-    domain: &mut DomainOf<Tcp>,
-    pending: PendingPeer,
-    hello: core::result::Result<Hello, Verdict>,
-) {
-    let is_expected = |conn: &Conn<Tcp>, who: &[u8]| {
-        let sharing = conn.own.sharing.as_deref();
-        conn.session.ep == pending.ep
-            && conn.session.state == State::Sharing
-            && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
-    };
-    let known = hello.and_then(|hello| {
-        let mut conns = stream.conns.iter();
-        let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
-        Ok((found.ok_or(Verdict::Version)?.0, hello))
-    });
-    let expected = match &known {
-        Ok((_, hello)) => Ok(hello),
-        Err(verdict) => Err(*verdict),
-    };
-    // A refused peer sends over TCP that the connection stays there.
-    let welcomed = stream.welcome(domain, &pending, expected);
-    let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
-        return;
-    };
-    drop(set_aside(stream, id));
-    match stream.take_socket(id, pending.socket) {
-        Ok(()) => share(stream, domain, id, shm, is_direct),
-        Err(error) => stream.disconnect(domain, id, error),
+    /// Handles the answer of the peer's listener, or a part of it.
+    fn welcomed(&mut self, desk: &mut Desk<'_>, id: usize) {
+        let Some(mut sharing) = desk.peers[id].own.sharing.take() else {
+            return;
+        };
+        let conn = &desk.peers[id];
+        let (Some(socket), Sharing::HelloExchange { exchange, .. }) =
+            (conn.link.socket(), &mut *sharing)
+        else {
+            return;
+        };
+        match desk.shm.hear(socket, exchange) {
+            Heard::Wait => desk.peers[id].own.sharing = Some(sharing),
+            // The TCP connection is not needed any more.
+            Heard::Welcome { shm, is_direct } => self.share(desk, id, shm, is_direct),
+            other => {
+                let why = match other {
+                    Heard::Refused(verdict) => verdict.to_string(),
+                    Heard::Failed(error) => text_of(error),
+                    _ => "it does not answer".to_owned(),
+                };
+                desk.peers[id].own.sharing = Some(sharing);
+                self.stay(desk, id, &why);
+            }
+        }
     }
-}
 
-/// Completes the connection after both sides have mapped the memory.
-fn share(
-    stream: &mut Stream<Tcp>,
-    domain: &mut DomainOf<Tcp>,
-    id: usize,
-    shm: Box<ShmChannel>,
-    is_direct: bool,
-) {
-    stream.conns[id].session.is_direct = is_direct;
-    stream.use_shm(domain, id, shm);
-    super::connect::up(stream, domain, id);
+    /// Continues over the TCP connection.
+    fn stay(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
+        let peer = desk.peers[id].session.peer;
+        log_info!(
+            desk.source,
+            Subsys::EpCtrl,
+            "{peer}: no shared memory: {why}"
+        );
+        let sharing = desk.peers[id].own.sharing.take();
+        if let Some(Sharing::HelloExchange { kept, .. }) = sharing.map(|sharing| *sharing) {
+            drop(desk.set_aside(id));
+            desk.peers[id].link = Link::Socket(kept);
+        }
+        let conn = &mut desk.peers[id];
+        let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
+        let written = conn
+            .link
+            .socket()
+            .is_some_and(|socket| write_whole(socket, &frame));
+        match written {
+            true => self.up(desk, id),
+            false => self.connect_failed(desk, id, Error::IO),
+        }
+    }
+
+    /// Handles the hello of a pending peer at the listener of an endpoint.
+    pub(super) fn peer_said_hello(
+        &mut self,
+        desk: &mut Desk<'_>,
+        pending: PendingPeer,
+        hello: core::result::Result<Hello, Verdict>,
+    ) {
+        let is_expected = |conn: &Conn<Connections>, who: &[u8]| {
+            let sharing = conn.own.sharing.as_deref();
+            conn.session.ep == pending.ep
+                && conn.session.state == State::Sharing
+                && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
+        };
+        let known = hello.and_then(|hello| {
+            let mut conns = desk.peers.iter();
+            let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
+            Ok((found.ok_or(Verdict::Version)?.0, hello))
+        });
+        let expected = match &known {
+            Ok((_, hello)) => Ok(hello),
+            Err(verdict) => Err(*verdict),
+        };
+        // A refused peer sends over TCP that the connection stays there.
+        let welcomed = desk.shm.welcome(desk.domain, &pending, expected);
+        let (Some((shm, is_direct)), Ok((id, _))) = (welcomed, known) else {
+            return;
+        };
+        drop(desk.set_aside(id));
+        match desk.take_socket(id, pending.socket) {
+            Ok(()) => self.share(desk, id, shm, is_direct),
+            Err(error) => desk.end(id, error),
+        }
+    }
+
+    /// Completes the connection after both sides have mapped the memory.
+    fn share(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>, is_direct: bool) {
+        desk.peers[id].session.is_direct = is_direct;
+        desk.use_shm(id, shm);
+        self.up(desk, id);
+    }
 }
 
 /// Returns the system's text for the error.

@@ -87,7 +87,7 @@ impl<A: Address> Session<A> {
         atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> bool {
-        let usual = cx.link.is_shm() && self.extended && !self.swap && !self.must_wait(&op);
+        let usual = !cx.link.gathers() && self.extended && !self.swap && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
@@ -151,7 +151,7 @@ impl<A: Address> Session<A> {
             self.tx.owe(len);
         }
         let is_full = self.tx.pace.is_full() || self.tx.staged >= STAGE_FULL;
-        if (alone || is_full || cx.link.is_shm()) && !self.tx.blocked {
+        if (alone || is_full || !cx.link.gathers()) && !self.tx.blocked {
             self.flush_conn(cx);
         }
     }
@@ -165,10 +165,7 @@ impl<A: Address> Session<A> {
         payload: &[u8],
         encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
     ) -> bool {
-        let Some(shm) = cx.link.shm_mut() else {
-            return false;
-        };
-        if payload.len() > FEW || !self.tx.queue.is_empty() {
+        if cx.link.gathers() || payload.len() > FEW || !self.tx.queue.is_empty() {
             return false;
         }
         let mut bytes = [0; MAX_HEADER + FEW];
@@ -178,13 +175,11 @@ impl<A: Address> Session<A> {
         let counter = self.tx.counter;
         let len = encode(counter, self.swap, start);
         bytes[len..len + payload.len()].copy_from_slice(payload);
-        // If the peer has corrupted the ring, the error is found when the frame is written from the queue.
         let len = len + payload.len();
-        if !matches!(shm.send_small(&bytes, len, &IoVec::empty(), 0), Ok(true)) {
+        if !cx.link.send_small(&bytes, len, &IoVec::empty(), 0) {
             return false;
         }
         self.tx.counter = counter.wrapping_add(1);
-        cx.link.ring_if_parked();
         true
     }
 

@@ -36,6 +36,8 @@ pub struct Limits {
     /// Time after which an operation that waits for its peer fails and is reported; zero: never.
     pub op_timeout: Duration,
     pub stall_report: Duration,
+    /// Time after which a peer that acknowledges nothing is disconnected; zero: never.
+    pub peer_timeout: Duration,
     /// Bytes of each ring with a peer; `None` derives it from the number of peers.
     pub ring_size: Option<usize>,
 }

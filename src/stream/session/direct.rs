@@ -18,7 +18,7 @@ impl<A: Address> Session<A> {
     /// Executes a read or write directly. False leaves it to messages; a partial execution before that does no harm.
     pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
         const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
-        let Some(shm) = cx.link.shm_mut() else {
+        let Some(shm) = cx.link.memory_mut() else {
             return false;
         };
         if self.writes_by_ring {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Writes queued frames: as much as the link takes now, and the rest when it has room again.
 
-use crate::link::Link;
+use crate::link::{Link, Whole};
 use crate::session::queue::{After, Out};
 use crate::session::send::{SPARE_BUFFERS, STAGE_FULL};
 use crate::session::{Cx, Session};
@@ -20,24 +20,20 @@ impl<A: Address> Session<A> {
             if matches!(cx.link, Link::Down) {
                 return;
             }
-            if let (Some(Out::Frame(frame)), Some(shm)) = (self.tx.queue.front(), cx.link.shm_mut())
-                && let Some(len) = frame.whole().filter(|&len| len <= shm.longest_whole())
+            if let Some(Out::Frame(frame)) = self.tx.queue.front()
+                && let Some(len) = frame.whole()
             {
                 let header = &frame.header[..frame.header_len.into()];
-                match shm.send(header, &frame.payload, frame.payload.remaining()) {
-                    Ok(true) => self.written(cx, len),
-                    Ok(false) => {
-                        shm.wants = len;
-                        return self.blocked(cx);
+                match cx.link.send_whole(header, &frame.payload) {
+                    Whole::Sent => {
+                        self.written(cx, len);
+                        continue;
                     }
-                    Err(_) => {
-                        shm.broken = true;
-                        return self.blocked(cx);
-                    }
+                    Whole::Blocked => return self.blocked(cx),
+                    Whole::Parts => {}
                 }
-                continue;
             }
-            let longest = cx.link.shm().map_or(0, |shm| shm.longest_whole());
+            let longest = cx.link.longest_whole();
             let mut list = GatherList::new();
             for out in &self.tx.queue {
                 if list.is_full() {

@@ -5,11 +5,9 @@ use crate::proto::{Frame, MAX_HEADER};
 use crate::session::queue::{After, Out, OutFrame};
 use crate::session::send::{STAGE_FULL, STAGE_HIGH_WATER, STAGE_LIMIT, TOGETHER};
 use crate::session::{Cx, Session};
-use crate::shm_channel::RECORD;
 use base::{Error, IoVec, OpFlags, Result};
 use engine::domain_state::TxOp;
 use engine::transport::Address;
-use sys::io_list::GatherList;
 use sys::socket::Moved;
 
 impl<A: Address> Session<A> {
@@ -31,7 +29,7 @@ impl<A: Address> Session<A> {
         op: Option<TxOp>,
     ) {
         cx.watch();
-        if cx.link.is_shm() && self.tx.queue.is_empty() {
+        if !cx.link.gathers() && self.tx.queue.is_empty() {
             return self.write_now(cx, frame, payload, op);
         }
         let mut bytes = [0; MAX_HEADER];
@@ -40,7 +38,7 @@ impl<A: Address> Session<A> {
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
         // A frame without an operation is an answer or a request, and small.
-        let room = op.is_none() || (!cx.link.is_shm() && self.tx.staged <= STAGE_HIGH_WATER);
+        let room = op.is_none() || (cx.link.gathers() && self.tx.staged <= STAGE_HIGH_WATER);
         if inject || (room && header_len + len <= STAGE_LIMIT) {
             self.stage(cx, &bytes[..header_len], &payload);
             match op {
@@ -70,7 +68,7 @@ impl<A: Address> Session<A> {
             return;
         }
         // The next frame goes out with the same system call, and needs no flush of its own.
-        if !waits || cx.link.is_shm() || self.tx.queue.len() >= GATHERED {
+        if !waits || !cx.link.gathers() || self.tx.queue.len() >= GATHERED {
             return self.flush_conn(cx);
         }
         if !self.tx.dirty {
@@ -152,9 +150,9 @@ impl<A: Address> Session<A> {
             return;
         }
         self.tx.dirty = true;
-        let over_socket = !cx.link.is_shm();
+        let gathers = cx.link.gathers();
         cx.common.dirty.push(cx.id);
-        if over_socket && !cx.common.is_reading {
+        if gathers && !cx.common.is_reading {
             cx.common.hold();
         }
     }
@@ -173,21 +171,12 @@ impl<A: Address> Session<A> {
         let header_len = frame.encode(counter, self.swap, &mut bytes);
         let len = payload.remaining();
         let total = header_len + len;
-        if cx.link.is_shm() {
-            return self.write_to_shm(cx, frame, &bytes, header_len, payload, op);
+        let most = TOGETHER.min(cx.common.scratch.len());
+        let together = &mut cx.common.scratch[..most];
+        let moved = cx.link.send(&bytes[..header_len], &payload, together);
+        if cx.link.gathers() {
+            self.tx.pace.wrote();
         }
-        let moved = if total <= TOGETHER.min(cx.common.scratch.len()) {
-            let together = &mut cx.common.scratch;
-            together[..header_len].copy_from_slice(&bytes[..header_len]);
-            payload.copy_to(&mut together[header_len..total]);
-            cx.link.write(&together[..total])
-        } else {
-            let mut list = GatherList::new();
-            list.push(&bytes[..header_len]);
-            payload.append_to(&mut list, usize::MAX);
-            cx.link.write_list(&list)
-        };
-        self.tx.pace.wrote();
         let written = match moved {
             Ok(Moved::Bytes(n)) if n == total => {
                 if let Some(op) = op {
@@ -206,50 +195,6 @@ impl<A: Address> Session<A> {
         self.queue_rest(cx, frame, &bytes, header_len, payload, op, written);
     }
 
-    /// Does the same as `write_now` over shared memory.
-    #[allow(clippy::too_many_arguments)]
-    fn write_to_shm(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        bytes: &[u8; MAX_HEADER],
-        header_len: usize,
-        payload: IoVec,
-        op: Option<TxOp>,
-    ) {
-        let Some(shm) = cx.link.shm_mut() else {
-            return;
-        };
-        let total = header_len + payload.remaining();
-        let whole = total <= RECORD
-            && matches!(
-                shm.send(&bytes[..header_len], &payload, total - header_len),
-                Ok(true)
-            );
-        let written = if whole {
-            total
-        } else {
-            let mut list = GatherList::new();
-            list.push(&bytes[..header_len]);
-            payload.append_to(&mut list, usize::MAX);
-            match shm.write_list(&list) {
-                Ok(n) => n,
-                // The read side detects the fault; queued operations fail with the connection.
-                Err(_) => {
-                    shm.broken = true;
-                    0
-                }
-            }
-        };
-        cx.link.ring_if_parked();
-        if written < total {
-            return self.queue_rest(cx, frame, bytes, header_len, payload, op, written);
-        }
-        if let Some(op) = op {
-            self.handed_over(cx, frame, op);
-        }
-    }
-
     /// Queues the rest of a frame that the kernel took in part.
     #[cold]
     #[allow(clippy::too_many_arguments)]
@@ -266,7 +211,7 @@ impl<A: Address> Session<A> {
         let header_done = written.min(header_len);
         payload.advance(written - header_done);
         let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
-        let copies = op.is_none() || !cx.link.is_shm();
+        let copies = op.is_none() || cx.link.gathers();
         if inject || (copies && payload.remaining() <= STAGE_LIMIT) {
             self.stage(cx, &bytes[header_done..header_len], &payload);
             match op {

@@ -148,7 +148,7 @@ impl<A: Address> Session<A> {
         }
         if ShmChannel::is_line(record) {
             let mut line = [0; LINE - HEADER];
-            if let Some(shm) = cx.link.shm() {
+            if let Some(shm) = cx.link.memory() {
                 shm.copy_line(record, &mut line);
             }
             let taken = self.take_whole(cx, &line[..len]).unwrap_or(0);
@@ -158,7 +158,7 @@ impl<A: Address> Session<A> {
             return self.take_one(cx, &line[taken..len]).map(|()| false);
         }
         let mut scratch = std::mem::take(&mut cx.common.scratch);
-        let result = match cx.link.shm() {
+        let result = match cx.link.memory() {
             Some(shm) => match shm.copy(record, 0, &mut scratch[..len]) {
                 Ok(()) => self.take(cx, &scratch[..len]),
                 Err(_) => Err(GARBAGE),
@@ -182,7 +182,7 @@ impl<A: Address> Session<A> {
             if self.is_over() {
                 break;
             }
-            let Some(shm) = cx.link.shm() else {
+            let Some(shm) = cx.link.memory() else {
                 break;
             };
             let rest = len - at;

@@ -129,7 +129,7 @@ impl<A: Address> Session<A> {
             cx.common.limits.saved_bytes,
         );
         let (index, _) = rendezvous_of(envelope.note);
-        let (Some(offers), Some(shm)) = (&mut self.rx.offers, cx.link.shm()) else {
+        let (Some(offers), Some(shm)) = (&mut self.rx.offers, cx.link.memory()) else {
             return Ok(None);
         };
         let Some(offered) = offers.waiting.get(&index) else {
@@ -188,7 +188,7 @@ impl<A: Address> Session<A> {
         self.begin_waiting(cx, &mut op);
         cx.domain.ep(op.ep()).stats.count(Count::Offered);
         // There is a free index: `way` has checked it.
-        let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.shm()) else {
+        let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.memory()) else {
             return;
         };
         let offer = Offer {
@@ -223,7 +223,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         offer: &Offer,
     ) -> core::result::Result<(), Fault> {
-        if !cx.link.is_shm() || !self.rx.told.add(offer.index) {
+        if cx.link.memory().is_none() || !self.rx.told.add(offer.index) {
             return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
         }
         let offers = self.rx.offers.get_or_insert_default();
@@ -253,7 +253,7 @@ impl<A: Address> Session<A> {
         let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
             return;
         };
-        let (Some(recv), Some(shm)) = (recv, cx.link.shm_mut()) else {
+        let (Some(recv), Some(shm)) = (recv, cx.link.memory_mut()) else {
             return self.fetched(cx, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
@@ -289,7 +289,7 @@ impl<A: Address> Session<A> {
     ) {
         if !copied {
             let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
-            let gone = cx.link.shm().is_some_and(gone);
+            let gone = cx.link.memory().is_some_and(gone);
             self.clear(cx, index, false, recv, envelope);
             if gone {
                 // Later messages must not take the place of this one.

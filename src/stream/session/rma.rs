@@ -163,7 +163,7 @@ impl<A: Address> Session<A> {
         }
         self.queue_answer(bytes, header_len, payload, After::Answered(regions, len));
         // The ring takes what it has room for; only calls of the application flush the rest.
-        if cx.link.is_shm() && !self.tx.blocked {
+        if !cx.link.gathers() && !self.tx.blocked {
             return self.flush_conn(cx);
         }
         self.mark_dirty(cx);

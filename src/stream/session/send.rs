@@ -75,9 +75,9 @@ impl<A: Address> Session<A> {
     /// sent.
     #[inline(always)]
     pub fn post_one(&mut self, link: &mut Link, tx: &OneTx) -> bool {
-        let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
+        if link.gathers() || !self.is_free() {
             return false;
-        };
+        }
         let message = Message {
             tagged: tx.what == What::Tagged,
             ack: false,
@@ -92,11 +92,10 @@ impl<A: Address> Session<A> {
         let counter = self.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
         let header_len = message.encode(counter, false, &mut header);
-        if !matches!(shm.send_one(&header, header_len, &tx.piece), Ok(true)) {
+        if !link.send_one(&header, header_len, &tx.piece) {
             return false;
         }
         self.tx.counter = counter.wrapping_add(1);
-        link.ring_if_parked();
         true
     }
 
@@ -109,28 +108,24 @@ impl<A: Address> Session<A> {
         header_len: usize,
         payload: &Piece,
     ) -> bool {
-        if !self.is_free() {
+        if link.gathers() || !self.is_free() {
             return false;
         }
-        let Some(shm) = link.shm_mut() else {
-            return false;
-        };
         let counter = self.tx.counter;
         renumber(header, counter);
-        if !matches!(shm.send_one(header, header_len, payload), Ok(true)) {
+        if !link.send_one(header, header_len, payload) {
             return false;
         }
         self.tx.counter = counter.wrapping_add(1);
-        link.ring_if_parked();
         true
     }
 
     /// Does the same for a write of one buffer to one remote segment.
     #[inline(always)]
     pub fn write_one(&mut self, link: &mut Link, one: &OneWrite) -> bool {
-        let Some(shm) = link.shm_mut().filter(|_| self.is_free()) else {
+        if link.gathers() || !self.is_free() {
             return false;
-        };
+        }
         let has_data = one.flags.contains(OpFlags::REMOTE_CQ_DATA);
         let write = Write {
             segs: [seg_of(&one.target)].into_iter(),
@@ -142,12 +137,11 @@ impl<A: Address> Session<A> {
         let counter = self.tx.counter;
         let mut header = [0; MAX_ONE_WRITE];
         let header_len = write.encode_iter(counter, false, &mut header);
-        if !matches!(shm.send_one(&header, header_len, &one.piece), Ok(true)) {
+        if !link.send_one(&header, header_len, &one.piece) {
             return false;
         }
         self.writes_by_ring = true;
         self.tx.counter = counter.wrapping_add(1);
-        link.ring_if_parked();
         true
     }
 
@@ -165,9 +159,9 @@ impl<A: Address> Session<A> {
     #[inline]
     pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
         let rendezvous = is_held(cx, &op) && self.rendezvous;
-        let most = match cx.link.shm() {
-            None => TOGETHER,
-            Some(_) => RECORD - MAX_MESSAGE_HEADER,
+        let most = match cx.link.gathers() {
+            true => TOGETHER,
+            false => RECORD - MAX_MESSAGE_HEADER,
         };
         if op.len <= most && !rendezvous {
             let message = Message {
@@ -215,17 +209,13 @@ impl<A: Address> Session<A> {
         let mut header = [0; LEN];
         let counter = self.tx.counter;
         let header_len = encode(counter, &mut header);
-        if let Some(shm) = cx.link.shm_mut() {
-            let sent = self.tx.queue.is_empty()
-                && matches!(
-                    shm.send_small(&header, header_len, payload, op.len),
-                    Ok(true)
-                );
-            if !sent {
+        if !cx.link.gathers() {
+            let (link, len) = (&mut *cx.link, op.len);
+            let is_next = self.tx.queue.is_empty();
+            if !(is_next && link.send_small(&header, header_len, payload, len)) {
                 return false;
             }
             self.tx.counter = counter.wrapping_add(1);
-            cx.link.ring_if_parked();
             self.small_sent(cx, op, acked);
             return true;
         }
@@ -422,9 +412,10 @@ impl<A: Address> Session<A> {
     fn send(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: TxOp) -> Result {
         // A ring has little room. An injected operation, which is reported as sent at once, must be in the ring: the
         // application may never call the library again to move queued frames there, and the peer would wait for them.
-        if let Some(shm) = cx.link.shm_mut() {
+        if !cx.link.gathers() {
             let most = MAX_HEADER + payload.remaining();
-            if op.flags.contains(OpFlags::INJECT) && !(self.tx.queue.is_empty() && shm.takes(most))
+            if op.flags.contains(OpFlags::INJECT)
+                && !(self.tx.queue.is_empty() && cx.link.has_room(most))
             {
                 cx.link.ring_if_parked();
                 return Err(again(cx, &op));
@@ -544,7 +535,7 @@ pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
 #[inline]
 fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
-    let shm = cx.link.shm_mut().filter(|shm| shm.fetches(op.len));
+    let shm = cx.link.memory_mut().filter(|shm| shm.fetches(op.len));
     matches!(frame, Frame::Message(_))
         && !op.flags.contains(OpFlags::INJECT)
         && (cx.common.limits.keeps_offers || !matched)

@@ -6,8 +6,6 @@
 //! one in each poll. The receiver does not wait for a sender that sleeps or does not poll, unless the sender is copying
 //! a part.
 
-use std::time::Duration;
-
 use crate::link::Link;
 use crate::proto::{Frame, Share};
 use crate::session::common::Todo;
@@ -16,15 +14,12 @@ use crate::session::queue::Payload;
 use crate::session::receive::Fault;
 use crate::session::rendezvous::places_of;
 use crate::session::{Cx, Ending, Session};
-use crate::shm_channel::{Help, Helping};
+use crate::shm_channel::{CLOSE_TIMEOUT, Help, Helping};
 use base::log::{Source, Subsys, log_warn};
 use base::{Error, IoVec};
 use engine::transport::Address;
 use sync::split_copy::{Progress, SplitCopy};
 use sync::stats::Count;
-
-/// Time limit for a peer to finish a copy to memory that must not be written any more.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 
@@ -41,7 +36,7 @@ impl<A: Address> Session<A> {
             job: shared.job.number,
         });
         self.send_always(cx, &share, IoVec::empty(), None);
-        let (Some(shm), Some(offers)) = (cx.link.shm_mut(), &mut self.rx.offers) else {
+        let (Some(shm), Some(offers)) = (cx.link.memory_mut(), &mut self.rx.offers) else {
             return;
         };
         let fetched = shm.fetch_parts(&mut shared.job, &shared.offered.places, &recv.iov);
@@ -62,16 +57,14 @@ impl<A: Address> Session<A> {
     /// Marks the ring as corrupt; the read side ends the connection.
     #[cold]
     fn found_garbage(&mut self, cx: &mut Cx<'_, A>) {
-        if let Some(shm) = cx.link.shm_mut() {
-            shm.broken = true;
-        }
+        cx.link.found_garbage();
         cx.todo(Todo::Poll);
     }
 
     /// Ends the copies whose sender has done its parts. The sender's frame about it may be queued behind many offers.
     pub fn end_shares(&mut self, cx: &mut Cx<'_, A>) {
         let mut at = 0;
-        while let (Some(shared), Some(shm)) = (self.rx.shared().get(at), cx.link.shm()) {
+        while let (Some(shared), Some(shm)) = (self.rx.shared().get(at), cx.link.memory()) {
             match shm.progress_of(&shared.job) {
                 Ok(progress @ (Progress::Over | Progress::Failed)) => {
                     self.end_share(cx, at, progress);
@@ -93,7 +86,7 @@ impl<A: Address> Session<A> {
     #[cold]
     fn waits_for_part(&mut self, cx: &mut Cx<'_, A>) -> bool {
         self.end_shares(cx);
-        let Some(shm) = cx.link.shm().filter(|shm| !shm.ended) else {
+        let Some(shm) = cx.link.memory().filter(|shm| !shm.ended) else {
             return false;
         };
         let mut shared = self.rx.shared().iter();
@@ -113,7 +106,7 @@ impl<A: Address> Session<A> {
             job,
             mut copied,
         } = offers.shared.swap_remove(at);
-        if let (Some(shm), Some(recv)) = (cx.link.shm_mut(), &recv) {
+        if let (Some(shm), Some(recv)) = (cx.link.memory_mut(), &recv) {
             shm.end_share(&job);
             if progress == Progress::Failed {
                 shm.copies_alone = true;
@@ -131,7 +124,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         index: u8,
     ) -> core::result::Result<(), Fault> {
-        let Some(shm) = cx.link.shm() else {
+        let Some(shm) = cx.link.memory() else {
             return Err(Fault::Rule("it has copied a message that nobody shares"));
         };
         let shared = self.rx.shared();
@@ -163,7 +156,7 @@ impl<A: Address> Session<A> {
             return Err(GARBAGE);
         };
         let (index, to) = (share.index, share.places.all());
-        if let Some(shm) = cx.link.shm_mut() {
+        if let Some(shm) = cx.link.memory_mut() {
             shm.helping = Some(Helping { index, job, to });
         }
         self.help(cx)
@@ -171,7 +164,7 @@ impl<A: Address> Session<A> {
 
     /// Copies a part of the message that the peer fetches.
     pub fn help(&mut self, cx: &mut Cx<'_, A>) -> core::result::Result<(), Fault> {
-        let Some(shm) = cx.link.shm_mut() else {
+        let Some(shm) = cx.link.memory_mut() else {
             return Ok(());
         };
         let Some(mut helping) = shm.helping.take() else {
@@ -200,7 +193,7 @@ impl<A: Address> Session<A> {
 
     /// Does the same as `help`, in a poll.
     pub fn go_on_helping(&mut self, cx: &mut Cx<'_, A>) {
-        if cx.link.shm().is_none_or(|shm| shm.helping.is_none()) {
+        if cx.link.memory().is_none_or(|shm| shm.helping.is_none()) {
             return;
         }
         if let Err(fault) = self.help(cx) {
@@ -233,7 +226,7 @@ impl<A: Address> Session<A> {
         source: &'static Source,
         which: impl Fn(&Shared) -> bool,
     ) -> bool {
-        let Some(shm) = link.shm() else {
+        let Some(shm) = link.memory() else {
             return true;
         };
         let all = self.rx.shared().iter().filter(|shared| which(shared));

@@ -51,6 +51,23 @@ impl ShmChannel {
         Ok(true)
     }
 
+    /// Writes as much of a frame as there is room for, in one piece if possible. Returns the number of bytes.
+    pub fn send_frame(&mut self, header: &[u8], payload: &IoVec) -> usize {
+        let len = payload.remaining();
+        let total = header.len() + len;
+        if total <= RECORD && matches!(self.send(header, payload, len), Ok(true)) {
+            return total;
+        }
+        let mut list = GatherList::new();
+        list.push(header);
+        payload.append_to(&mut list, usize::MAX);
+        // The read side detects the fault; queued operations fail with the connection.
+        self.write_list(&list).unwrap_or_else(|_| {
+            self.broken = true;
+            0
+        })
+    }
+
     /// Writes a frame with a small header in one piece; returns false if there is no room for it now.
     #[inline]
     pub fn send_small<const N: usize>(

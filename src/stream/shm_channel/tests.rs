@@ -5,7 +5,6 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 use crate::region_directory::RegionDirectory;
-use crate::regions::end_copies;
 use base::{Access, IoVec, Registered};
 use engine::mr::{KeyPolicy, MrTable};
 use object::ops::transfer::RemoteSeg;
@@ -139,7 +138,7 @@ fn an_ended_connection_is_no_way_to_registered_memory() {
         .unwrap();
     assert!(read_region(&peer, 64));
     assert!(!owner.is_using_any() && !owner.has_left());
-    end_copies(&owner);
+    owner.end_copies();
     assert!(owner.has_left() && !read_region(&peer, 64));
     assert!(!owner.is_using_any() && !peer.is_using_any());
 }
@@ -157,7 +156,7 @@ fn an_ending_connection_waits_for_the_copy_of_its_peer() {
     std::thread::scope(|scope| {
         let (owner, is_over) = (&mut owner, &is_over);
         scope.spawn(move || {
-            end_copies(owner);
+            owner.end_copies();
             assert!(is_over.load(Ordering::Acquire));
         });
         // The copy continues until its side sees that the other one has left.

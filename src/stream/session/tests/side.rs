@@ -149,6 +149,7 @@ impl Side {
             connect: Duration::ZERO,
             close: Duration::ZERO,
             op_timeout: Duration::ZERO,
+            peer_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,
             ring_size: None,
         };
@@ -222,7 +223,7 @@ impl Side {
         self.link.shutdown();
         self.session.state = State::Down;
         self.with(|session, cx| {
-            if let Some(shm) = cx.link.shm() {
+            if let Some(shm) = cx.link.memory() {
                 shm.revoke();
             }
             session.fail_operations(cx, Error::CONNRESET);
@@ -280,13 +281,13 @@ impl Side {
         }
         if self.session.tx.blocked {
             self.with(
-                |session, cx| match cx.link.shm_mut().map(|shm| shm.has_room()) {
+                |session, cx| match cx.link.memory_mut().map(|shm| shm.has_room()) {
                     Some(Ok(false)) => {}
                     _ => session.unblocked(cx),
                 },
             );
         }
-        let any = match self.link.is_shm() {
+        let any = match self.link.is_ring() {
             true => self.read_ring(),
             false => self.read_stream(),
         };
@@ -349,7 +350,7 @@ impl Side {
             let left = self.with(|session, cx| session.take_messages(cx, 64));
             any |= left.taken > 0;
             let waits = self.session.rx.at.waits() || self.is_read_paused;
-            let Some(shm) = self.link.shm_mut() else {
+            let Some(shm) = self.link.memory_mut() else {
                 break;
             };
             let Some(record) = shm.peek().unwrap() else {
@@ -368,7 +369,7 @@ impl Side {
                 self.end(Ending::Fault(fault));
                 break;
             }
-            if let Some(shm) = self.link.shm_mut().filter(|_| self.lost.is_none()) {
+            if let Some(shm) = self.link.memory_mut().filter(|_| self.lost.is_none()) {
                 let _ = shm.advance(record);
             }
         }

@@ -760,7 +760,7 @@ impl World {
                 lane.receives,
                 self.is_wild,
                 self.is_cut,
-                self.sides[0].link.is_shm()
+                self.sides[0].link.is_ring()
             );
         }
         if op.flags.contains(OpFlags::FENCE) {

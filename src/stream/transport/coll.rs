@@ -3,7 +3,7 @@
 //! "Extensions".
 
 use crate::conn::Conn;
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::State;
 use crate::session::groups::{HEADROOM, Token, header_of};
 use crate::transport::{DomainOf, Stream};
@@ -12,14 +12,14 @@ use base::log::{Subsys, log_warn};
 use base::{Error, Result};
 use engine::coll::{self, Action, MAX_BYTES, MAX_MEMBERS, Shape};
 use engine::domain_state::DomainState;
-use engine::transport::{Address, Membership};
+use engine::transport::{Address, Groups, Membership};
 use object::ops::collective::Collective;
 
 /// Marks the address of a group; no index of an address vector has this bit.
 const GROUP: u64 = 1 << 61;
 
 /// Returns the hash of a list of members: FNV-1a over their addresses.
-fn hash_of<N: Net>(members: &[N::Addr]) -> u64 {
+fn hash_of<N: Connector>(members: &[N::Addr]) -> u64 {
     let members = members.iter();
     members.fold(START, |hash, member| hashed(hash, &N::identity(member)))
 }
@@ -40,8 +40,10 @@ fn hashed(hash: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-impl<N: Net> Stream<N> {
-    pub(super) fn open_collective(
+impl<N: Connector> Groups for Stream<N> {
+    const COLLECTIVES: bool = true;
+
+    fn open_group(
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
@@ -53,7 +55,7 @@ impl<N: Net> Stream<N> {
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
         }
-        let rank = N::own_rank(self, ep, &members)?;
+        let rank = N::own_rank(&self.peers.ep(ep)?.local, &members)?;
         if let Some(parent) = membership.parent {
             let parent = self.common.groups.number(ep, parent)?;
             let (theirs, _) = self.common.groups.lane(ep)?.membership(parent)?;
@@ -71,7 +73,7 @@ impl<N: Net> Stream<N> {
         Ok(address)
     }
 
-    pub(super) fn join_collective(
+    fn join_group(
         &mut self,
         domain: &mut DomainOf<N>,
         ep: usize,
@@ -88,7 +90,10 @@ impl<N: Net> Stream<N> {
         self.collectives_moved(domain, ep);
     }
 
-    pub(super) fn leave_collective(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+    fn leave_group(&mut self, domain: &mut DomainOf<N>, ep: usize, address: u64) {
+        if self.is_inherited() {
+            return;
+        }
         if let Ok(number) = self.common.groups.number(ep, address) {
             self.common.groups.by_address.remove(&address);
             self.common.lane_of(ep).leave(number);
@@ -96,7 +101,7 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    pub(super) fn shape_of(
+    fn shape(
         &self,
         domain: &DomainOf<N>,
         ep: usize,
@@ -125,14 +130,9 @@ impl<N: Net> Stream<N> {
         })
     }
 
-    pub(super) fn start_collective(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        mut call: Collective,
-    ) -> Result {
+    fn collect(&mut self, domain: &mut DomainOf<N>, ep: usize, mut call: Collective) -> Result {
         let (element, combine) = coll::check(call.what, call.datatype, call.op)?;
-        let shape = self.shape_of(domain, ep, call.what, call.group, call.root)?;
+        let shape = self.shape(domain, ep, call.what, call.group, call.root)?;
         let total = call.slice.checked_mul(shape.members);
         if total.is_none_or(|total| total > MAX_BYTES) {
             return Err(Error::MSGSIZE);
@@ -163,7 +163,9 @@ impl<N: Net> Stream<N> {
         }
         started
     }
+}
 
+impl<N: Connector> Stream<N> {
     /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
@@ -178,7 +180,7 @@ impl<N: Net> Stream<N> {
                         continue;
                     };
                     let header = header_of(&frame, bytes.len() - HEADROOM);
-                    match self.conns[id].session.state {
+                    match self.peers[id].session.state {
                         State::Up => {
                             let (session, mut cx) = self.at(domain, id);
                             session.send_frame(&mut cx, &header, bytes);
@@ -187,7 +189,7 @@ impl<N: Net> Stream<N> {
                             }
                         }
                         _ => {
-                            let frames = self.conns[id].session.coll.get_or_insert_default();
+                            let frames = self.peers[id].session.coll.get_or_insert_default();
                             frames.0.push_back((header, bytes));
                         }
                     }
@@ -195,7 +197,7 @@ impl<N: Net> Stream<N> {
             }
         }
         for id in written {
-            if self.conns.get(id).is_some_and(is_open) {
+            if self.peers.get(id).is_some_and(is_open) {
                 self.with(domain, id, |session, cx| session.flush_conn(cx));
             }
         }
@@ -203,9 +205,11 @@ impl<N: Net> Stream<N> {
 
     /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
     fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
-        let known = self.eps.get(ep)?.by_addr.get(&peer).copied();
-        let id = known.unwrap_or_else(|| self.new_peer(domain, ep, peer.clone()));
-        let conn = &mut self.conns[id];
+        let known = self.peers.find_ep(ep)?.conn_to(&peer);
+        let id = known.unwrap_or_else(|| {
+            self.call_connector(domain, |_, desk| desk.new_peer(ep, peer.clone()))
+        });
+        let conn = &mut self.peers[id];
         match conn.session.state {
             State::Up if !speaks(conn) => {
                 self.mute(domain, id);
@@ -216,11 +220,11 @@ impl<N: Net> Stream<N> {
                 conn.session.coll.get_or_insert_default();
                 if conn.session.state == State::Idle
                     && !conn.clock.is_started()
-                    && let Err(error) = N::begin_connect(self, domain, id)
+                    && let Err(error) = self.begin_connect(domain, id)
                 {
                     self.member_lost(domain, ep, &peer, error);
                 }
-                self.conns.contains(id).then_some(id)
+                self.peers.contains(id).then_some(id)
             }
         }
     }
@@ -228,7 +232,7 @@ impl<N: Net> Stream<N> {
     /// Handles a peer that cannot take part, because it has no extensions or the other byte order.
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
         conn.session.coll = None;
         log_warn!(
@@ -240,8 +244,8 @@ impl<N: Net> Stream<N> {
     }
 
     /// Handles a connection to a member that has come up.
-    pub fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
+    pub(super) fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
         let Some(frames) = conn.session.coll.take() else {
@@ -297,12 +301,12 @@ fn ended<A: Address>(
     }
 }
 
-fn is_open<N: Net>(conn: &Conn<N>) -> bool {
+fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
     conn.session.state == State::Up && !conn.session.tx.blocked
 }
 
 /// Whether the peer takes extension frames and has the byte order of this host.
-fn speaks<N: Net>(conn: &Conn<N>) -> bool {
+fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
     conn.session.extended && !conn.session.swap
 }
 

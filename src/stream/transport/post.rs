@@ -2,25 +2,25 @@
 //! Passes the operations that endpoints post to the sessions of their peers.
 
 use crate::conn::Conn;
-use crate::ep::NONE;
-use crate::net::Net;
+use crate::connector::Connector;
+use crate::ep::PeerSlot;
 use crate::proto::MAX_CONTEXTS;
-use crate::proto::{MAX_ATOMIC, MAX_HEADER, MAX_MESSAGE_HEADER};
+use crate::proto::{MAX_ATOMIC, MAX_MESSAGE_HEADER};
 use crate::session::State;
 use crate::session::direct::SMALL_WRITE;
-use crate::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
-use crate::session::rma::{ASKED, check_target};
-use crate::session::send::{PLAIN, STAGE_HIGH_WATER, check_flags};
+use crate::session::rma::check_target;
+use crate::session::send::{PLAIN, check_flags};
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_ATOMIC_READ;
 use base::flags::flags;
-use base::{Access, Caps, Error, OpFlags, Result};
-use engine::domain_state::TxOp;
+use base::{Access, Error, OpFlags, Result};
+use engine::domain_state::{DomainState, TxOp};
+use engine::transport::{Address, Atomics};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Posts an operation of an endpoint.
     #[inline]
     pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
@@ -96,7 +96,8 @@ impl<N: Net> Stream<N> {
         if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
             return false;
         }
-        let conn = self.conn_of_one(domain, ep, tx.dest);
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, tx.dest).filter(|_| is_usable);
         if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
             return false;
         }
@@ -125,7 +126,8 @@ impl<N: Net> Stream<N> {
             return false;
         }
         let answers_writes = self.common.limits.answers_writes;
-        let conn = self.conn_of_one(domain, ep, write.dest);
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, write.dest).filter(|_| is_usable);
         // A write without an answer is sent only if the target certainly allows the access.
         let may = |conn: &Conn<N>| {
             !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
@@ -145,17 +147,6 @@ impl<N: Net> Stream<N> {
         true
     }
 
-    /// Returns the connection to a peer if there is one and the endpoint may post.
-    #[inline(always)]
-    fn conn_of_one(&mut self, domain: &DomainOf<N>, ep: usize, dest: u64) -> Option<&mut Conn<N>> {
-        let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
-        if !enabled || domain.may_post(ep).is_err() {
-            return None;
-        }
-        let slot = self.eps.get(ep)?.peers.get(dest as usize)?;
-        self.conns.get_mut(slot.conn as usize)
-    }
-
     /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
     /// path of every message and a call would cost several instructions.
     #[inline(always)]
@@ -165,23 +156,23 @@ impl<N: Net> Stream<N> {
         ep: usize,
         dest: u64,
     ) -> Result<usize> {
-        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
+        let endpoint = self.peers.find_ep(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
-            return match self.conns[id].session.state {
+            return match self.peers[id].session.state {
                 State::Up => Ok(id),
                 State::Down => Err(Error::SHUTDOWN),
                 _ => Err(Error::NOTCONN),
             };
         }
-        let id = match endpoint.peers.get(dest as usize) {
-            Some(slot) if slot.conn != NONE => slot.conn as usize,
-            _ => self.find_peer(domain, ep, dest)?,
+        let id = match endpoint.slot(dest).and_then(PeerSlot::conn) {
+            Some(id) => id,
+            None => self.find_peer(domain, ep, dest)?,
         };
-        if self.conns[id].session.state == State::Idle && !self.conns[id].clock.is_started() {
-            N::begin_connect(self, domain, id)?;
+        if self.peers[id].session.state == State::Idle && !self.peers[id].clock.is_started() {
+            self.begin_connect(domain, id)?;
             // An attempt that fails at once also removes the connection.
-            if !self.conns.contains(id) {
+            if !self.peers.contains(id) {
                 return Err(Error::CONNREFUSED);
             }
         }
@@ -191,43 +182,10 @@ impl<N: Net> Stream<N> {
     /// Refuses an operation that would report no result while the peer is not connected, unless the progress thread
     /// drives the connection.
     fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
-        match self.conns[id].session.state == State::Up || domain.hears_of(op) {
+        match self.peers[id].session.state == State::Up || domain.hears_of(op) {
             true => Ok(()),
             false => Err(self.refuse_unheard(domain, id)),
         }
-    }
-
-    /// Minimum of operations that any connection of the endpoint accepts now: announced large messages, or injected
-    /// messages, which are copied into a ring or a staging buffer, or reads.
-    pub(super) fn room_of(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
-        let frame = MAX_HEADER + inject;
-        // Memory that a read or a fetching atomic operation costs the peer.
-        let asks_most = match caps.contains(Caps::READ) {
-            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
-            true => Some(size_of::<OutFrame>()),
-            false => None,
-        };
-        let most = match self.eps.get(ep).is_some_and(|ep| ep.rdm) {
-            true => RENDEZVOUS_LIMIT,
-            false => usize::MAX,
-        };
-        let conns = self.conns.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
-        up.fold(most, |least, conn| {
-            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
-            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
-                (None, _) => most,
-                (_, None) => 0,
-                (Some(cost), Some(left)) => 1 + left / cost,
-            };
-            let copied = match conn.link.shm_mut() {
-                Some(_) if !conn.session.tx.queue.is_empty() => 0,
-                Some(shm) => shm.room_for(frame),
-                None if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
-                None => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
-            };
-            least.min(told).min(copied).min(asked)
-        })
     }
 
     /// Retries held operations after a poll, because the operations that they wait for may have completed.
@@ -235,15 +193,26 @@ impl<N: Net> Stream<N> {
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
         for id in std::mem::take(&mut self.common.held) {
             let up = |conn: &Conn<N>| conn.session.state == State::Up;
-            if self.conns.get(id).is_some_and(up) {
+            if self.peers.get(id).is_some_and(up) {
                 self.with(domain, id, |session, cx| session.send_waiting(cx));
             }
         }
     }
+}
+
+/// Whether the endpoint may post.
+#[inline(always)]
+fn may_post<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
+    let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
+    enabled && domain.may_post(ep).is_ok()
+}
+
+impl<N: Connector> Atomics for Stream<N> {
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
 
     /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
     /// endpoint, so the receive context in the address does not matter.
-    pub(super) fn post_atomic(
+    fn atomic(
         &mut self,
         domain: &mut DomainOf<N>,
         port: usize,

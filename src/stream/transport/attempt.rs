@@ -4,9 +4,10 @@
 
 use core::time::Duration;
 
-use crate::net::Net;
+use crate::connector::{Connector, Event};
+use crate::poller::Due;
 use crate::session::State;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_debug, log_warn};
 use sync::stats::Count;
@@ -14,14 +15,17 @@ use sync::stats::Count;
 /// Number of times that the pause doubles. A pause never exceeds `LONGEST`.
 const DOUBLINGS: u32 = 8;
 const LONGEST: Duration = Duration::from_millis(500);
-/// If a listener of this host has not answered for this long, its queue is full.
-const FULL_QUEUE: Duration = Duration::from_millis(200);
-
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
-    pub fn try_later(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error, passing: bool) {
-        let (now, limit) = (self.reactor.now(), self.common.limits.connect);
-        let clock = &mut self.conns[id].clock;
+    pub(super) fn try_later(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        error: Error,
+        passing: bool,
+    ) {
+        let (now, limit) = (self.poller.now(), self.common.limits.connect);
+        let clock = &mut self.peers[id].clock;
         clock.resume(now);
         if error == Error::AGAIN {
             clock.restart(now, limit);
@@ -31,7 +35,7 @@ impl<N: Net> Stream<N> {
         if is_over || !passing {
             return self.give_up(domain, id, error);
         }
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         conn.attempts += 1;
         domain
             .ep(conn.session.ep)
@@ -50,13 +54,16 @@ impl<N: Net> Stream<N> {
             error.code(),
             (next - now).as_millis()
         );
-        self.schedule(next, Due::Conn(id));
+        self.poller.schedule(next, Due::Conn(id));
     }
 
     /// Ends a connection that could not be established.
     fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let conn = &self.conns[id];
-        let local = self.eps.get(conn.session.ep).map(|ep| ep.local.to_string());
+        let conn = &self.peers[id];
+        let local = self
+            .peers
+            .find_ep(conn.session.ep)
+            .map(|ep| ep.local.to_string());
         log_warn!(
             self.common.source,
             Subsys::EpCtrl,
@@ -69,47 +76,12 @@ impl<N: Net> Stream<N> {
         self.disconnect(domain, id, error);
     }
 
-    /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.
-    pub fn log_protocol(&self, id: usize) {
-        let conn = &self.conns[id];
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "{}: {} extensions, over {}, tagged messages above {} bytes {}",
-            conn.session.peer,
-            if conn.session.extended {
-                "with"
-            } else {
-                "without"
-            },
-            conn.link.words(),
-            self.common.limits.saved_size,
-            match conn.session.rendezvous {
-                true => "go by rendezvous",
-                false => "go like others, without rendezvous",
-            }
-        );
-    }
-
-    #[cold]
-    pub(super) fn log_end(&self, id: usize, error: Error) {
-        let conn = &self.conns[id];
-        log_debug!(
-            self.common.source,
-            Subsys::EpCtrl,
-            "connection to {} ends as {:?}: error {}",
-            conn.session.peer,
-            conn.session.state,
-            error.code()
-        );
-    }
-
     /// Handles a deadline of a connection.
     pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
-        let now = self.reactor.now();
+        let now = self.poller.now();
         match conn.session.state {
             State::Idle if !conn.has_work() => {
                 // No operation waits for the connection any more; the next one starts the clock again.
@@ -118,12 +90,14 @@ impl<N: Net> Stream<N> {
             }
             State::Idle if conn.clock.is_over(now) => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);
-                N::attempt_failed(self, domain, id, error);
+                self.connector_event(domain, Event::AttemptFailed(id, error));
             }
-            State::Idle => drop(N::begin_connect(self, domain, id)),
+            State::Idle => drop(self.begin_connect(domain, id)),
             State::Connecting => self.connecting_due(domain, id),
-            State::Requested | State::Proving | State::Sharing if N::gives_up(conn, now) => {
-                N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+            State::Requested | State::Proving | State::Sharing
+                if N::attempt_limit(&conn.own).is_some_and(|limit| now >= limit) =>
+            {
+                self.connector_event(domain, Event::AttemptFailed(id, Error::TIMEDOUT));
             }
             _ => {}
         }
@@ -132,32 +106,20 @@ impl<N: Net> Stream<N> {
     /// Handles the deadline of an attempt that the kernel has had time to complete.
     fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         // The application may not have polled since the peer's kernel answered.
-        N::opening(self, domain, id);
-        let now = self.reactor.now();
-        let conn = self.conns.get_mut(id);
+        self.connector_event(domain, Event::Opening(id));
+        let now = self.poller.now();
+        let conn = self.peers.get_mut(id);
         let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
             return;
         };
         if N::is_on_this_host(conn) {
             // The queue of the listener is full. A new attempt finds room sooner than the kernel would, because the
             // kernel doubles its pauses.
-            N::attempt_failed(self, domain, id, Error::AGAIN);
+            self.connector_event(domain, Event::AttemptFailed(id, Error::AGAIN));
         } else if conn.clock.is_over(now) {
-            N::attempt_failed(self, domain, id, Error::TIMEDOUT);
+            self.connector_event(domain, Event::AttemptFailed(id, Error::TIMEDOUT));
         } else if let Some(deadline) = conn.clock.deadline() {
-            self.schedule(deadline, Due::Conn(id));
-        }
-    }
-
-    /// Schedules the next check of an attempt that the kernel is working on.
-    pub fn schedule_attempt(&mut self, id: usize) {
-        let conn = &self.conns[id];
-        let at = match N::is_on_this_host(conn) {
-            true => Some(self.reactor.now() + FULL_QUEUE),
-            false => conn.clock.deadline(),
-        };
-        if let Some(at) = at {
-            self.schedule(at, Due::Conn(id));
+            self.poller.schedule(deadline, Due::Conn(id));
         }
     }
 }

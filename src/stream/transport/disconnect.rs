@@ -4,61 +4,22 @@
 use core::fmt;
 use std::ffi::CString;
 
-use crate::conn::Watch;
-use crate::ep::NONE;
-use crate::link::Link;
-use crate::net::Net;
-use crate::regions::end_copies;
+use crate::connector::Connector;
 use crate::session::State;
 use crate::session::receive_state::At;
 use crate::transport::{DomainOf, Stream};
+use abi::FI_SHUTDOWN;
 use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use base::settings::Settings;
-use engine::domain_state::{Loss, TxOp};
+use engine::domain_state::Loss;
 use sync::stats::Count;
 use sys::probe;
 
-impl<N: Net> Stream<N> {
-    pub fn close_link(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        if let Some(fd) = conn.link.fd() {
-            self.reactor.remove(fd);
-            if N::ALL_SHM || conn.link.is_shm() {
-                // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
-                conn.link.shutdown();
-            }
-        }
-        conn.watch = Watch::default();
-        if std::mem::take(&mut conn.hot) {
-            self.hot.retain(|&hot| hot != id);
-        }
-        if !conn.session.rx.shared().is_empty() {
-            conn.session
-                .take_back(&conn.link, self.common.source, |_| true);
-        }
-        if let Link::Shm(link) = self.conns[id].link.take() {
-            link.channel.revoke();
-            end_copies(&link.channel);
-            self.shared -= 1;
-            self.polled.retain(|&other| other != id);
-            self.full.retain(|&other| other != id);
-        }
-    }
-
-    /// Removes the socket from the epoll set, because no further event is expected from it.
-    pub(super) fn epoll_forget(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
-        if let (true, Some(fd)) = (conn.watch.added, conn.link.fd()) {
-            self.reactor.remove(fd);
-        }
-        conn.watch = Watch::default();
-    }
-
+impl<N: Connector> Stream<N> {
     /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
     /// connection already.
-    pub fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let Some(conn) = self.conns.get_mut(id) else {
+    pub(super) fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+        let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
         let error = conn.session.cause.take().unwrap_or(error);
@@ -74,14 +35,14 @@ impl<N: Net> Stream<N> {
     }
 
     /// Does the same as `disconnect`; `what` describes what the peer did, or what happened to it.
-    pub fn disconnect_because(
+    pub(super) fn disconnect_because(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
         error: Error,
         what: &dyn fmt::Display,
     ) {
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.get(id) else {
             return;
         };
         let peer = conn.session.peer.clone();
@@ -104,7 +65,7 @@ impl<N: Net> Stream<N> {
         what: &dyn fmt::Display,
         fail: impl FnOnce(&mut Self, &mut DomainOf<N>),
     ) -> usize {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let sentence = format!("{} {what}", conn.session.peer);
         let why = CString::new(sentence.as_str()).unwrap_or_default();
@@ -128,39 +89,40 @@ impl<N: Net> Stream<N> {
     }
 
     fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let ep = self.conns[id].session.ep;
-        let rdm = self.eps.get(ep).is_some_and(|ep| ep.rdm);
-        let was_up = self.conns[id].session.state == State::Up;
-        self.log_end(id, error);
+        let ep = self.peers[id].session.ep;
+        let rdm = self.peers.is_rdm(ep);
+        let was_up = self.peers[id].session.state == State::Up;
+        self.peers[id].log_end(self.common.source, error);
         if was_up {
             domain.ep(ep).stats.count(Count::Disconnected);
-            let peer = self.conns[id].session.fi_addr;
+            let peer = self.peers[id].session.fi_addr;
             probe::lose(ep, id, peer, error.code().unsigned_abs().into());
         }
         if error == Error::TIMEDOUT {
             // The peer is not reading, so a regular close would be queued behind unsent data and never reach it.
-            self.conns[id].link.close_at_once();
+            self.peers[id].link.close_at_once();
         }
-        self.close_link(id);
+        self.call_connector(domain, |_, desk| desk.close_link(id));
         // Frames to other peers that follow from this loss must not end the session a second time and must not use it.
-        let session = &mut self.conns[id].session;
+        let session = &mut self.peers[id].session;
         (session.state, session.ending) = (State::Down, None);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         if rdm {
-            if !self.conns.contains(id) {
+            if !self.peers.contains(id) {
                 return;
             }
             if !was_up {
-                self.note_unreachable(id, error);
+                let limit = self.common.limits.connect;
+                self.peers.keep_error(id, error, self.poller.now(), limit);
             }
             if was_up && error == Error::TIMEDOUT {
-                let fi_addr = self.conns[id].session.fi_addr;
+                let fi_addr = self.peers[id].session.fi_addr;
                 domain.fail_receives_from(ep, fi_addr, error);
             }
-            let conn = &self.conns[id];
+            let conn = &self.peers[id];
             let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
-            self.keep_source(domain, id);
-            self.remove_conn(id);
+            self.peers.keep_source(domain, id);
+            self.peers.remove(id);
             if let Some(peer) = peer {
                 self.member_lost(domain, ep, &peer, error);
             }
@@ -168,7 +130,7 @@ impl<N: Net> Stream<N> {
         }
         domain.end_receives(ep, error);
         if was_up {
-            N::ended(self, domain, id);
+            self.peers[id].report(domain, FI_SHUTDOWN, &[]);
         }
     }
 
@@ -176,7 +138,7 @@ impl<N: Net> Stream<N> {
     /// Received data waits for its receive, unless the rest of it can never arrive.
     #[cold]
     pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &self.conns[id];
+        let conn = &self.peers[id];
         let unread = conn.link.unread();
         let there = (unread + conn.session.rx.leftover.len()) as u64;
         let hopeless = match &conn.session.rx.at {
@@ -187,55 +149,27 @@ impl<N: Net> Stream<N> {
         if hopeless {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
-        self.epoll_forget(id);
+        self.poller.expect_nothing(id);
         self.transmits_end(domain, id);
     }
 
     /// Fails all transmits, because the peer receives nothing any more. Data that it has sent may wait for its
     /// receives.
     pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        if self.conns[id].has_work() {
+        if self.peers[id].has_work() {
             self.blame(domain, id, &"ended", |stream, domain| {
-                stream.conns[id]
+                stream.peers[id]
                     .session
                     .fail_transmits(domain, Error::CONNRESET);
             });
         }
     }
 
-    /// Cancels an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
-    /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
-    /// it.
-    pub(super) fn cancel_waiting(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
-        if context == 0 {
-            return;
-        }
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
-        let mut conns = self.conns.iter_mut();
-        let found = conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant));
-        if let Some(op) = found {
-            domain.fail_tx(&op, Error::CANCELED);
-        }
-    }
-
-    /// Removes a connection from all tables.
-    pub(super) fn remove_conn(&mut self, id: usize) {
-        let conn = self.conns.remove(id);
-        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            endpoint.unlink(&conn.session.peer, id);
-            for slot in &mut endpoint.peers {
-                if slot.conn == id as u32 {
-                    slot.conn = NONE;
-                }
-            }
-        }
-    }
-
     /// Drops all operations of a connection without a completion, because the endpoint is closed: fi_endpoint(3),
     /// fi_close.
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.close_link(id);
-        let conn = &mut self.conns[id];
+        self.call_connector(domain, |_, desk| desk.close_link(id));
+        let conn = &mut self.peers[id];
         let ep = conn.session.ep;
         if let Some((srx, slot)) = conn.session.rx.at.slot() {
             domain.rx_queue_mut(srx).lost(slot);
@@ -243,10 +177,6 @@ impl<N: Net> Stream<N> {
         domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.common.dirty.retain(|&dirty| dirty != id);
         self.common.stalled.retain(|&stalled| stalled != id);
-        self.conns.remove(id);
-    }
-
-    pub(super) fn cleans_up_removed(&self) -> bool {
-        Settings::get().av_remove_cleanup
+        self.peers.remove(id);
     }
 }

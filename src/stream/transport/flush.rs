@@ -1,42 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Writes queued frames: as much as the kernel takes now, and the rest when it has room again.
 
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
+use engine::flusher::Held;
+use engine::transport::Batches;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// The link takes no more for now; epoll or the peer signals when it does.
     pub(super) fn link_is_full(&mut self, id: usize) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         if !conn.session.tx.blocked {
             return;
         }
-        if conn.link.is_shm() {
-            return self.shm_full(id);
+        if conn.link.is_ring() {
+            return self.shm.ring_is_full(&mut self.peers, &mut self.poller, id);
         }
-        let read = conn.watch.read;
-        self.rewatch(id, read, true);
+        let (read, _) = self.poller.interest(id);
+        conn.watch(&mut self.poller, id, read, true);
     }
 
     /// Continues after the kernel has room for bytes again.
     pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.with(domain, id, |session, cx| session.unblocked(cx));
-        let Some(conn) = self.conns.get(id) else {
+        let Some(conn) = self.peers.get(id) else {
             return;
         };
         if !conn.session.tx.blocked {
-            let read = conn.watch.read;
-            self.rewatch(id, read, false);
+            let (read, _) = self.poller.interest(id);
+            conn.watch(&mut self.poller, id, read, false);
         }
     }
 
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
-            if let Some(conn) = self.conns.get_mut(id) {
+            if let Some(conn) = self.peers.get_mut(id) {
                 conn.session.tx.dirty = false;
                 let (session, mut cx) = self.at(domain, id);
                 if !session.tx.blocked {
@@ -59,35 +62,82 @@ impl<N: Net> Stream<N> {
     /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
     /// on the list.)
     pub(super) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.conns.get(id).is_some_and(|conn| !conn.link.is_shm());
+        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| conn.link.gathers());
         self.common.dirty.iter().any(over_socket)
     }
 
     /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
-    pub fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
-        if self.conns[id].session.state != State::Up {
+    pub(super) fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
+        if self.peers[id].session.state != State::Up {
             return;
         }
-        if self.conns[id].link.is_shm() {
+        if self.peers[id].link.is_ring() {
             return self.last_flush_to_shm(domain, id, until);
         }
         self.with(domain, id, |session, cx| session.flush_conn(cx));
-        while let Some(conn) = self.conns.get(id)
+        while let Some(conn) = self.peers.get(id)
             && conn.session.tx.staged > 0
             && conn
                 .link
-                .wait_writable(until.saturating_duration_since(self.reactor.now()))
+                .wait_writable(until.saturating_duration_since(self.poller.now()))
         {
             let before = conn.session.tx.staged;
             self.with(domain, id, |session, cx| session.flush_conn(cx));
             // A connection that is writable but takes nothing is broken.
             if self
-                .conns
+                .peers
                 .get(id)
                 .is_none_or(|conn| conn.session.tx.staged == before)
             {
                 break;
             }
         }
+    }
+}
+
+impl<N: Connector> Batches for Stream<N> {
+    fn held_back(&self) -> Option<&Arc<Held>> {
+        Some(&self.common.held_back)
+    }
+
+    fn end_holding(&self) {
+        if !self.holds_back_frames() {
+            self.common.held_back.end();
+        }
+    }
+
+    #[inline]
+    fn hold(&mut self) {
+        if self.holds_back_frames() {
+            self.common.hold();
+        }
+    }
+
+    #[inline]
+    fn must_flush(&self) -> bool {
+        self.common.is_unserved && !self.common.dirty.is_empty()
+    }
+
+    #[inline]
+    fn flush(&mut self, domain: &mut DomainOf<N>) {
+        if !self.common.dirty.is_empty() {
+            self.flush_dirty(domain);
+            // A peer may have waited for this, and perhaps no event will make this side poll again.
+            while !self.common.stalled.is_empty() {
+                self.retry_stalled(domain);
+                if self.common.dirty.is_empty() {
+                    break;
+                }
+                self.flush_dirty(domain);
+            }
+            if !self.common.held.is_empty() {
+                self.retry_held(domain);
+            }
+        }
+    }
+
+    #[inline]
+    fn holds_back(&self) -> bool {
+        !self.common.dirty.is_empty()
     }
 }

@@ -2,7 +2,7 @@
 //! Prepared work requests (fi_wr(3)): which peer an index stands for, and messages whose header was encoded when they
 //! were prepared.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::proto::{MAX_CONTEXTS, MAX_MESSAGE_HEADER, Message, renumber};
 use crate::session::send::{PLAIN, TOGETHER, remote_data};
 use crate::shm_channel::RECORD;
@@ -16,7 +16,7 @@ use object::ops::wr::record::{ROUTE_HEADER, Route};
 
 const _: () = assert!(MAX_MESSAGE_HEADER == ROUTE_HEADER);
 
-impl<N: Net> Prepares for Stream<N> {
+impl<N: Connector> Prepares for Stream<N> {
     fn route(&mut self, domain: &mut DomainOf<N>, port: usize, tx: &Tx<'_>) -> Result<Route> {
         let mut route = Route::to(self.generation(domain, port, tx.dest)?);
         let (_, context) = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
@@ -47,7 +47,7 @@ impl<N: Net> Prepares for Stream<N> {
     }
 
     fn generation(&mut self, domain: &mut DomainOf<N>, port: usize, addr: u64) -> Result<u32> {
-        if !self.ep(port)?.rdm {
+        if !self.peers.ep(port)?.rdm {
             return Ok(0);
         }
         let (index, _) = domain.destination(port, addr, MAX_CONTEXTS)?;
@@ -56,18 +56,18 @@ impl<N: Net> Prepares for Stream<N> {
             shared_av::renew(self, domain, av)?;
         }
         domain.av(av).get(index).ok_or(Error::INVAL)?;
-        Ok(self.ep_mut(port)?.peer_slot(index).generation)
+        Ok(self.peers.ep_mut(port)?.slot_mut(index).generation())
     }
 
     fn is_current(&self, domain: &DomainOf<N>, port: usize, addr: u64, generation: u32) -> bool {
-        let Some(endpoint) = self.eps.get(port) else {
+        let Some(endpoint) = self.peers.find_ep(port) else {
             return false;
         };
         let Ok((index, _)) = domain.destination(port, addr, MAX_CONTEXTS) else {
             return false;
         };
-        let slot = endpoint.peers.get(index as usize);
-        !endpoint.rdm || slot.is_some_and(|slot| slot.generation == generation)
+        let slot = endpoint.slot(index);
+        !endpoint.rdm || slot.is_some_and(|slot| slot.generation() == generation)
     }
 
     #[inline(always)]
@@ -81,18 +81,18 @@ impl<N: Net> Prepares for Stream<N> {
         if domain.may_post(ep).is_err() {
             return false;
         }
-        let Some(endpoint) = self.eps.get(ep) else {
+        let Some(endpoint) = self.peers.find_ep(ep) else {
             return false;
         };
-        let id = match endpoint.peers.get(tx.dest as usize) {
-            Some(slot) if slot.generation == route.generation => slot.conn as usize,
+        let id = match endpoint.slot(tx.dest) {
+            Some(slot) if slot.generation() == route.generation => slot.conn_number(),
             None if !endpoint.rdm => match endpoint.conn {
                 Some(id) => id,
                 None => return false,
             },
             _ => return false,
         };
-        let Some(conn) = self.conns.get_mut(id) else {
+        let Some(conn) = self.peers.get_mut(id) else {
             return false;
         };
         let op = TxOp {
@@ -106,7 +106,7 @@ impl<N: Net> Prepares for Stream<N> {
         let header_len = usize::from(route.header_len).min(ROUTE_HEADER);
         let mut header = route.header;
         // Lengths are checked again, because the caller can have overwritten the record.
-        if N::ALL_SHM || N::MAY_SHARE && conn.link.is_shm() {
+        if N::ALL_SHM || N::MAY_SHARE && conn.link.is_ring() {
             let posted = route.links & Route::SHARED_MEMORY != 0
                 && op.len <= RECORD - MAX_MESSAGE_HEADER
                 && conn

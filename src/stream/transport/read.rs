@@ -2,7 +2,7 @@
 //! Reading from links: one large read feeds the parser of a session, and the payload of a large frame is read straight
 //! into its buffer.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::read::Read;
 use crate::session::receive::Fault;
 use crate::session::{Cx, State};
@@ -14,15 +14,15 @@ use engine::srx::Claimed;
 /// Consecutive reads of one connection before the others get their turn.
 const TURNS: usize = 8;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Reads from a connection; returns whether there was data.
     pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
-        debug_assert!(!self.conns[id].link.is_shm());
+        debug_assert!(!self.peers[id].link.is_ring());
         let mut scratch = std::mem::take(&mut self.common.scratch);
         self.common.is_reading = true;
         let mut any = false;
         for _ in 0..TURNS {
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
             if conn.session.state != State::Up || conn.session.rx.at.waits() {
@@ -53,7 +53,7 @@ impl<N: Net> Stream<N> {
                 }
                 Read::Ended => {
                     any = true;
-                    if let Some(ending) = self.conns[id].session.ending.take() {
+                    if let Some(ending) = self.peers[id].session.ending.take() {
                         self.end_session(domain, id, *ending);
                     }
                     self.settle(domain);
@@ -69,7 +69,7 @@ impl<N: Net> Stream<N> {
     /// Ends a connection whose peer violates the protocol or names memory that it must not access.
     #[cold]
     pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
-        let conn = &mut self.conns[id];
+        let conn = &mut self.peers[id];
         let peer = &conn.session.peer;
         log_warn!(
             self.common.source,
@@ -85,7 +85,7 @@ impl<N: Net> Stream<N> {
     /// Passes on a receive that has matched a message whose bytes are not here.
     pub(super) fn deliver(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
-        if self.conns.contains(id) {
+        if self.peers.contains(id) {
             self.with(domain, id, |session, cx| session.deliver(cx, claimed));
         }
     }
@@ -95,7 +95,7 @@ impl<N: Net> Stream<N> {
     pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
         let waiting = self.common.stalled.clone();
         for id in waiting {
-            if self.conns.contains(id) {
+            if self.peers.contains(id) {
                 self.with(domain, id, |session, cx| session.retry_read(cx));
             }
         }

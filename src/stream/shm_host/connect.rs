@@ -12,19 +12,20 @@ use core::time::Duration;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use crate::conn::Watch;
 use crate::hello::{Answer, HELLO, Hello, Verdict};
-use crate::link::Link;
-use crate::net::Net;
 use crate::pending_peer::PendingPeer;
+use crate::poller::{Due, Poller};
 use crate::process_probe::ProcessProbe;
-use crate::progress::{conn_token, pending_token};
 use crate::region_directory::RegionDirectory;
 use crate::shm_channel::ShmChannel;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::shm_host::ShmHost;
+use base::flags::flags;
 use base::log::{Source, Subsys, log_debug, log_info, log_warn};
-use base::{Error, Result};
+use base::{Caps, Error, Result};
+use engine::domain_state::DomainState;
+use engine::ep_state;
 use engine::half_open::ACCEPTS;
+use engine::transport::Address;
 use sync::ring::FIRST_LAP;
 use sys::local::{self, LocalName};
 use sys::socket::{Moved, Socket};
@@ -67,34 +68,34 @@ pub fn connect_to(listener: &LocalName) -> Result<Socket> {
     }
 }
 
+/// A pending peer with its hello, or with the reason why the hello is rejected.
+pub type SaidHello = (PendingPeer, core::result::Result<Hello, Verdict>);
+
 /// Limits of the ring size: for the first peer, and for each of many peers.
 const LARGEST_RING: usize = 2 << 20;
 const SMALLEST_RING: usize = FIRST_LAP;
 
-impl<N: Net> Stream<N> {
+impl ShmHost {
     /// Returns the bytes that each ring with the next peer may use. Cache lines that the other processor still holds
     /// are slow to write again, so streams of larger messages need more than its cache can hold. With many peers that
     /// would be much memory, and few of them stream at a time.
     fn ring_size(&self) -> usize {
-        let share = LARGEST_RING / (self.shared + 1).next_power_of_two();
-        self.common
-            .limits
-            .ring_size
-            .unwrap_or(share.max(SMALLEST_RING))
+        let share = LARGEST_RING / (self.count() + 1).next_power_of_two();
+        self.limits.ring_size.unwrap_or(share.max(SMALLEST_RING))
     }
 
     /// Sends the hello to the peer at `socket`, with the memory for both sides.
-    pub fn send_hello(
+    pub fn send_hello<A: Address>(
         &mut self,
-        domain: &DomainOf<N>,
+        domain: &DomainState<A>,
         ep: usize,
         socket: &Socket,
         who: Vec<u8>,
     ) -> Result<HelloExchange> {
         let is_open = self.shows_regions(domain, ep);
         let ring = self.ring_size();
-        let (shm, fd) = ShmChannel::make(ring)
-            .inspect_err(|error| warn_of_memory(self.common.source, error))?;
+        let (shm, fd) =
+            ShmChannel::make(ring).inspect_err(|error| warn_of_memory(self.source, error))?;
         let hello = Hello {
             ring,
             probe: ProcessProbe::own(),
@@ -117,135 +118,119 @@ impl<N: Net> Stream<N> {
     }
 
     /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint.
-    pub fn let_in(&mut self, ep: usize) {
+    pub fn accept_waiting(&mut self, poller: &mut Poller, listener: &Socket, ep: usize) {
         for _ in 0..ACCEPTS {
-            let Some(shm_listener) = N::shm_listener(self, ep) else {
-                return;
-            };
-            let at = shm_listener.as_raw_fd();
-            match local::accept(shm_listener) {
-                Ok(Some(socket)) => self.receive_pending(ep, socket),
+            match local::accept(listener) {
+                Ok(Some(socket)) => self.receive_pending(poller, ep, socket),
                 Ok(None) => return,
                 // Out of descriptors: dropping a peer that has sent nothing makes room.
-                Err(_) if self.drop_silent_peer(None) => {}
+                Err(_) if self.drop_silent_peer(poller, None) => {}
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
-                    log_warn!(self.common.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.reactor.remove(at);
+                    log_warn!(self.source, Subsys::EpCtrl, "cannot accept: {error}");
+                    poller.remove_fd(listener.as_raw_fd());
                     let pause = Duration::from_millis(100);
-                    self.schedule(self.reactor.now() + pause, Due::Listener(ep));
+                    poller.schedule(poller.now() + pause, Due::Listener(ep));
                     return;
                 }
             }
         }
     }
 
-    fn receive_pending(&mut self, ep: usize, socket: Socket) {
+    fn receive_pending(&mut self, poller: &mut Poller, ep: usize, socket: Socket) {
         let fd = socket.as_raw_fd();
-        let deadline = self.reactor.now() + self.common.limits.connect;
-        let id = self.pending_peers.insert(PendingPeer {
+        let deadline = poller.now() + self.limits.connect;
+        let id = self.pending.insert(PendingPeer {
             ep,
             deadline,
             socket,
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match self.reactor.add(fd, pending_token(id), true, false) {
-            Ok(()) => self.schedule(deadline, Due::PendingPeer(id)),
-            Err(_) => return drop(self.pending_peers.remove(id)),
+        match poller.add_pending(fd, id) {
+            Ok(()) => poller.schedule(deadline, Due::PendingPeer(id)),
+            Err(_) => return drop(self.pending.remove(id)),
         }
-        if self.pending_peers.is_crowded(id) {
-            self.drop_silent_peer(Some(id));
+        if self.pending.is_crowded(id) {
+            self.drop_silent_peer(poller, Some(id));
         }
     }
 
     /// Drops the pending peer that was silent the longest. Returns false if there is none.
-    fn drop_silent_peer(&mut self, newest: Option<usize>) -> bool {
-        let silent = self.pending_peers.oldest_silent(newest);
-        silent.map(|id| self.drop_pending(id)).is_some()
+    fn drop_silent_peer(&mut self, poller: &mut Poller, newest: Option<usize>) -> bool {
+        let silent = self.pending.oldest_silent(newest);
+        silent.map(|id| self.drop_pending(poller, id)).is_some()
     }
 
-    pub(super) fn drop_pending(&mut self, id: usize) {
-        if self.pending_peers.contains(id) {
-            let pending = self.pending_peers.remove(id);
-            self.reactor.remove(pending.socket.as_raw_fd());
+    fn drop_pending(&mut self, poller: &mut Poller, id: usize) {
+        if self.pending.contains(id) {
+            let pending = self.pending.remove(id);
+            poller.remove_fd(pending.socket.as_raw_fd());
         }
     }
 
     /// Handles the deadline of a pending peer, unless its number belongs to another peer by now.
-    pub(super) fn pending_due(&mut self, id: usize) {
-        let now = self.reactor.now();
+    pub(crate) fn pending_due(&mut self, poller: &mut Poller, id: usize) {
+        let now = poller.now();
         let late = |pending: &PendingPeer| now >= pending.deadline;
-        if self.pending_peers.get(id).is_some_and(late) {
-            self.drop_pending(id);
+        if self.pending.get(id).is_some_and(late) {
+            self.drop_pending(poller, id);
         }
     }
 
     /// Drops the pending peers of an endpoint that is being closed.
-    pub(super) fn drop_all_pending(&mut self, ep: usize) {
+    pub(crate) fn drop_all_pending(&mut self, poller: &mut Poller, ep: usize) {
         let of_ep = |(_, pending): &(usize, &PendingPeer)| pending.ep == ep;
         let waiting: Vec<usize> = self
-            .pending_peers
+            .pending
             .iter()
             .filter(of_ep)
             .map(|(id, _)| id)
             .collect();
         for id in waiting {
-            self.drop_pending(id);
+            self.drop_pending(poller, id);
         }
     }
 
-    /// Reads the hello of a pending peer, or a part of it.
-    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    /// Reads the hello of a pending peer, or a part of it. Returns the peer once its hello has arrived, or the rejection
+    /// if the hello cannot be decoded.
+    pub(crate) fn read_hello(&mut self, poller: &mut Poller, id: usize) -> Option<SaidHello> {
         let PendingPeer {
             socket, bytes, fds, ..
-        } = &mut self.pending_peers[id];
+        } = &mut self.pending[id];
         let mut room = [0; HELLO];
         let wanted = HELLO - bytes.len();
-        match local::receive_with(socket, &mut room[..wanted], fds) {
-            Ok(Moved::Bytes(n)) => bytes.extend_from_slice(&room[..n]),
-            Ok(Moved::Later) => return,
-            // No descriptor is free for those of the hello: the answer reports the reason.
-            Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
-                return self.hello_received(domain, id, Err(Verdict::Descriptors));
+        let hello = match local::receive_with(socket, &mut room[..wanted], fds) {
+            Ok(Moved::Bytes(n)) => {
+                bytes.extend_from_slice(&room[..n]);
+                Hello::decode(bytes.first_chunk()?)
             }
-            Ok(Moved::End) | Err(_) => return self.drop_pending(id),
-        }
-        let Some(bytes) = bytes.first_chunk() else {
-            return;
+            Ok(Moved::Later) => return None,
+            // No descriptor is free for those of the hello: the answer reports the reason.
+            Err(error) if Verdict::of(&error) == Verdict::Descriptors => Err(Verdict::Descriptors),
+            Ok(Moved::End) | Err(_) => {
+                self.drop_pending(poller, id);
+                return None;
+            }
         };
-        let hello = Hello::decode(bytes);
-        self.hello_received(domain, id, hello);
-    }
-
-    fn hello_received(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        hello: core::result::Result<Hello, Verdict>,
-    ) {
-        let pending = self.pending_peers.remove(id);
-        self.reactor.remove(pending.socket.as_raw_fd());
-        N::hello_received(self, domain, pending, hello);
+        let pending = self.pending.remove(id);
+        poller.remove_fd(pending.socket.as_raw_fd());
+        Some((pending, hello))
     }
 
     /// Maps the memory of a pending peer and answers. Returns `None` if the peer is refused or gone. The flag: its
     /// registered memory can be accessed directly.
-    pub fn welcome(
+    pub fn welcome<A: Address>(
         &mut self,
-        domain: &DomainOf<N>,
+        domain: &DomainState<A>,
         pending: &PendingPeer,
         hello: core::result::Result<&Hello, Verdict>,
     ) -> Option<(Box<ShmChannel>, bool)> {
         let most = self.ring_size();
         // The user is checked first, so that another user does not learn about other errors.
         let hello = is_of_our_user(&pending.socket).and(hello);
-        let taken = hello.and_then(|hello| {
-            Ok((
-                take_memory(self.common.source, pending, hello, most)?,
-                hello,
-            ))
-        });
+        let taken =
+            hello.and_then(|hello| Ok((take_memory(self.source, pending, hello, most)?, hello)));
         let verdict = match &taken {
             Ok(_) => Verdict::Welcome,
             Err(verdict) => *verdict,
@@ -272,11 +257,7 @@ impl<N: Net> Stream<N> {
             _ => false,
         };
         let Ok((mut shm, hello)) = taken else {
-            log_warn!(
-                self.common.source,
-                Subsys::EpCtrl,
-                "a peer is refused: {verdict}"
-            );
+            log_warn!(self.source, Subsys::EpCtrl, "a peer is refused: {verdict}");
             return None;
         };
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
@@ -313,31 +294,15 @@ impl<N: Net> Stream<N> {
         }
     }
 
-    /// Makes the socket beside the memory the connection's doorbell.
-    pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
-        let conn = &mut self.conns[id];
-        self.reactor
-            .add(socket.as_raw_fd(), conn_token(id), true, false)?;
-        conn.link = Link::Socket(socket);
-        conn.watch = Watch {
-            added: true,
-            read: true,
-            write: false,
-        };
-        Ok(())
-    }
-
     /// Whether peers of this endpoint see the domain's registered memory; creates the directory if necessary.
-    fn shows_regions(&mut self, domain: &DomainOf<N>, ep: usize) -> bool {
-        if !self.common.limits.copies || !Self::may_be_reached(domain, ep) {
+    fn shows_regions<A: Address>(&mut self, domain: &DomainState<A>, ep: usize) -> bool {
+        if !self.limits.copies || !may_be_reached(domain, ep) {
             return false;
         }
         if self.directory.is_none() {
             // Without a directory all accesses go by messages.
             self.directory = RegionDirectory::new(domain.mrs.iter())
-                .inspect_err(|error| {
-                    log_info!(self.common.source, Subsys::Mr, "no directory: {error}")
-                })
+                .inspect_err(|error| log_info!(self.source, Subsys::Mr, "no directory: {error}"))
                 .ok();
         }
         self.directory.is_some()
@@ -352,14 +317,14 @@ impl<N: Net> Stream<N> {
         probe: &ProcessProbe,
         directory: Option<&OwnedFd>,
     ) -> bool {
-        if !self.common.limits.copies {
+        if !self.limits.copies {
             return false;
         }
         shm.meet(process_of(socket), probe);
         let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
             && shm.reaches_regions();
         log_debug!(
-            self.common.source,
+            self.source,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
             process_of(socket).unwrap_or_default(),
@@ -421,4 +386,13 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
 fn process_of(socket: &Socket) -> Option<i32> {
     let whom = local::credentials(socket).ok()?;
     (whom.pid > 0).then_some(whom.pid)
+}
+
+/// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
+/// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
+fn may_be_reached<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
+    let ep = domain.ep(ep);
+    let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
+    let counts = [ep_state::Event::RemoteRead, ep_state::Event::RemoteWrite];
+    ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())
 }

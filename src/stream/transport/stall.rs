@@ -5,28 +5,20 @@
 //! An operation that fails ends its connection, because its buffer may be in the stream already. A domain without
 //! pending operations wakes once more at most.
 
-use crate::net::Net;
-use crate::session::Attempt;
+use crate::connector::Connector;
+use crate::poller::Due;
 use crate::session::waits::Waits;
-use crate::transport::{DomainOf, Due, Stream};
+use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_warn};
 use engine::report::Waiter;
 use sync::stats::Count;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
-        self.schedule(self.reactor.now() + self.common.waits.tick, Due::Waits);
-    }
-
-    /// Records a connection attempt that the application waits for, with `len` bytes of private data.
-    pub fn watch_attempt(&mut self, id: usize, len: usize) {
-        let (since, len) = (self.common.waits.now, len as u16);
-        self.conns[id].session.attempt = Some(Attempt { since, len });
-        if !std::mem::replace(&mut self.common.waits.armed, true) {
-            self.arm_waits();
-        }
+        self.poller
+            .schedule(self.poller.now() + self.common.waits.tick, Due::Waits);
     }
 
     /// Handles a tick: reports or fails operations that have waited too long.
@@ -35,7 +27,7 @@ impl<N: Net> Stream<N> {
         self.common.waits.armed = false;
         self.common.waits.now = self.common.waits.now.wrapping_add(1);
         let (mut late, mut any) = (Vec::new(), false);
-        for (id, conn) in &mut self.conns {
+        for (id, conn) in self.peers.iter_mut() {
             let transfer = conn.session.transfer();
             let is_moving = std::mem::replace(&mut conn.transfer, transfer) != transfer;
             let Some(oldest) = conn.session.oldest(&self.common.waits) else {
@@ -67,7 +59,7 @@ impl<N: Net> Stream<N> {
         }
         for (id, what) in late {
             // The loss of one peer may have ended the connection to another.
-            if self.conns.contains(id) {
+            if self.peers.contains(id) {
                 let limit = self.common.limits.op_timeout.as_millis();
                 let why = format_args!("did not let a {what} complete within {limit} ms");
                 self.disconnect_because(domain, id, Error::TIMEDOUT, &why);

@@ -6,16 +6,17 @@
 //! connections belong to an endpoint of the transport. For ordinary endpoints both are the same. A frame for another
 //! context than the first has an op of its own, which the path for whole messages leaves to the general one.
 
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::proto::MAX_CONTEXTS;
 use crate::session::receive_state::{At, Sink};
 use crate::session::send::check_flags;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
+use engine::transport::Contexts;
 use object::ops::transfer::Tx;
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Does the same as `post`, for a transmit context `ep` of the endpoint `port` or for an endpoint itself. The
     /// destination may name one of the peer's receive contexts.
     #[inline(never)]
@@ -42,26 +43,31 @@ impl<N: Net> Stream<N> {
         let op = TxOp::of(ep, tx);
         self.post_to(domain, id, tx, op, context)
     }
+}
+
+impl<N: Connector> Contexts for Stream<N> {
+    const OF_DATAGRAMS: bool = true;
 
     /// Closes a transmit context. Drops operations that have not started and would report a completion. The others are
     /// sent, from copies if the kernel does not take them in time, because the stream has to continue; they then belong
     /// to `successor`.
-    pub(super) fn leave_transmits(
+    fn close_tx_context(
         &mut self,
         domain: &mut DomainOf<N>,
         port: usize,
         ep: usize,
         successor: usize,
     ) {
-        for id in self.conns_of(port) {
+        if self.is_inherited() {
+            return;
+        }
+        for id in self.peers.ids(|conn| conn.session.ep == port) {
             // The session sends from copies what does not leave now.
-            self.last_flush(domain, id, self.reactor.now());
-            let Some(conn) = self.conns.get_mut(id) else {
+            self.last_flush(domain, id, self.poller.now());
+            let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
-            if let Some(shm) = conn.link.shm() {
-                shm.revoke();
-            }
+            conn.link.revoke();
             let (over, left) = conn.session.bequeath(ep, successor);
             domain.ep_mut(ep).tx_pending -= over + left;
             domain.ep_mut(successor).tx_pending += left;
@@ -69,11 +75,14 @@ impl<N: Net> Stream<N> {
     }
 
     /// Closes a receive context: from now on nothing is written to its buffers.
-    pub(super) fn leave_receives(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+    fn close_rx_context(&mut self, domain: &mut DomainOf<N>, port: usize, ep: usize) {
+        if self.is_inherited() {
+            return;
+        }
         let own = domain.ep(ep).srx;
-        for id in self.conns_of(port) {
+        for id in self.peers.ids(|conn| conn.session.ep == port) {
             // A frame to one peer may have ended the connection to another.
-            let Some(conn) = self.conns.get_mut(id) else {
+            let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
             let rx = &mut conn.session.rx;
@@ -95,13 +104,5 @@ impl<N: Net> Stream<N> {
             }
             self.with(domain, id, |session, cx| session.leave_shared(cx, ep));
         }
-    }
-
-    fn conns_of(&self, port: usize) -> Vec<usize> {
-        let ours = self
-            .conns
-            .iter()
-            .filter(|(_, conn)| conn.session.ep == port);
-        ours.map(|(id, _)| id).collect()
     }
 }

@@ -3,12 +3,12 @@
 //! requests afterwards.
 
 use crate::conn::Conn;
-use crate::net::Net;
+use crate::connector::Connector;
 use crate::session::common::Todo;
 use crate::session::{Cx, Ending, Session};
 use crate::transport::{DomainOf, Stream};
 
-impl<N: Net> Stream<N> {
+impl<N: Connector> Stream<N> {
     /// Returns the session of a peer and the parts that it needs. The caller must call `settle` afterwards.
     #[inline(always)]
     pub(super) fn at<'a>(
@@ -16,7 +16,7 @@ impl<N: Net> Stream<N> {
         domain: &'a mut DomainOf<N>,
         id: usize,
     ) -> (&'a mut Session<N::Addr>, Cx<'a, N::Addr>) {
-        let Conn { session, link, .. } = &mut self.conns[id];
+        let Conn { session, link, .. } = &mut self.peers[id];
         let cx = Cx {
             id,
             domain,
@@ -27,7 +27,7 @@ impl<N: Net> Stream<N> {
     }
 
     /// Calls the session of a peer.
-    pub fn with<R>(
+    pub(super) fn with<R>(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
@@ -52,22 +52,23 @@ impl<N: Net> Stream<N> {
     fn settle_all(&mut self, domain: &mut DomainOf<N>) {
         while let Some((id, todo)) = self.common.todo.pop_front() {
             match todo {
-                Todo::WatchPeers => N::watch_peers(self),
+                Todo::WatchPeers => self.watch_peers(),
                 Todo::WatchWaits => self.arm_waits(),
                 Todo::Collectives(ep) => self.collectives_moved(domain, ep),
                 // The loss of one peer may have ended the session of another.
-                _ if !self.conns.contains(id) => {}
+                _ if !self.peers.contains(id) => {}
                 Todo::Blocked => self.link_is_full(id),
                 Todo::PauseRead => self.pause_read(id),
                 Todo::ResumeRead => {
-                    if !self.conns[id].session.rx.at.waits() {
-                        self.rewatch(id, true, self.conns[id].watch.write);
+                    if !self.peers[id].session.rx.at.waits() {
+                        let (_, write) = self.poller.interest(id);
+                        self.peers[id].watch(&mut self.poller, id, true, write);
                         self.promote(id);
                     }
                 }
-                Todo::Poll => self.promote_shm(id),
+                Todo::Poll => self.poll_ring(id),
                 Todo::End => {
-                    if let Some(ending) = self.conns[id].session.ending.take() {
+                    if let Some(ending) = self.peers[id].session.ending.take() {
                         self.end_session(domain, id, *ending);
                     }
                 }

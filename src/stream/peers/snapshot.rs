@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What connections report: snapshots (see `engine::report`), and data that is still owed to peers.
+
+use core::time::Duration;
+
+use super::Peers;
+use crate::conn::Conn;
+use crate::connector::Connector;
+use crate::link::Link;
+use crate::session::State;
+use crate::session::receive_state::At;
+use crate::session::waits::Waits;
+use abi::FI_ADDR_NOTAVAIL;
+use base::Error;
+use base::log::{Source, Subsys, log_warn};
+use engine::report::{self, Peer};
+
+impl<N: Connector> Peers<N> {
+    /// Describes the connections of an endpoint.
+    pub(crate) fn snapshot(&self, ep: usize, waits: &Waits) -> Vec<Peer> {
+        let own = self.of_ep(ep);
+        own.map(|(_, conn)| self.snapshot_of(conn, waits)).collect()
+    }
+
+    fn snapshot_of(&self, conn: &Conn<N>, waits: &Waits) -> Peer {
+        let session = &conn.session;
+        let (sent, received) = conn.link.moved();
+        let known = session.fi_addr != FI_ADDR_NOTAVAIL && self.is_rdm(session.ep);
+        let mut peer = Peer {
+            address: session.peer.to_string(),
+            fi_addr: known.then_some(session.fi_addr),
+            state: words(session.state),
+            is_up: session.state == State::Up,
+            is_opening: !matches!(session.state, State::Up | State::Down),
+            link: match conn.link {
+                Link::Down => "none",
+                _ => conn.link.words(),
+            },
+            is_memory: conn.link.is_ring(),
+            sent,
+            received,
+            attempts: conn.attempts,
+            last_error: conn.last_error.map(Error::code),
+            ..Peer::default()
+        };
+        if session.tx.blocked {
+            peer.notes.push("takes no bytes");
+        }
+        if conn.is_stalled {
+            peer.notes.push("reported as stalled");
+        }
+        match session.rx.at {
+            At::Stalled(_) | At::Stopped(_) => peer
+                .notes
+                .push("is not read: there is no room for its unexpected message"),
+            At::Held(_) => peer.notes.push("is not read: it owes answers"),
+            At::Header | At::Payload(_) => {}
+        }
+        if conn.link.is_gone() {
+            peer.notes.push("has ended");
+        }
+        session.each_wait(|wait| {
+            peer.add(report::Wait {
+                what: wait.what.to_string(),
+                len: wait.len,
+                tag: wait.tag,
+                stage: wait.stage.words(),
+                age: waits.time(wait.since),
+            });
+        });
+        peer
+    }
+
+    /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
+    /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
+    pub(crate) fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        let mut conns = self.iter().map(|(_, conn)| conn);
+        conns.any(|conn| {
+            ep.is_none_or(|ep| ep == conn.session.ep)
+                && (conn.session.owes() || patient && conn.link.unsent() > 0)
+        })
+    }
+
+    /// Logs which data is given up, and for which peers.
+    #[cold]
+    pub(crate) fn log_lost(&self, source: &'static Source, limit: Duration, ep: Option<usize>) {
+        let conns = self.iter().map(|(_, conn)| conn);
+        for conn in
+            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
+        {
+            let bytes =
+                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+            log_warn!(
+                source,
+                Subsys::EpData,
+                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
+                conn.session.promised().count(),
+                conn.session.peer,
+                limit.as_millis(),
+                conn.session.state,
+            );
+        }
+    }
+}
+
+fn words(state: State) -> &'static str {
+    match state {
+        State::Idle => "not connected",
+        State::Connecting => "connecting",
+        State::Requested => "waits for the answer to its connection request",
+        State::Proving => "proves its key",
+        State::Sharing => "agrees on shared memory",
+        State::Up => "connected",
+        State::Down => "over",
+    }
+}

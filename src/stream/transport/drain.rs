@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Delivery of accepted data for which the application gets no completion: injected operations, operations without a
+//! completion, and frames that were reported as sent and are still queued here. They are delivered before an endpoint
+//! or the process ends. While a peer is not connected yet, such operations are refused if only the application drives
+//! the connection.
+
+use core::time::Duration;
+
+use crate::connector::Connector;
+use crate::session::receive_state::{At, Sink};
+use crate::transport::{DomainOf, Stream};
+use base::{Error, IoVec};
+use engine::transport::{Drains, Transport};
+
+impl<N: Connector> Drains for Stream<N> {
+    fn close_limit(&self) -> Duration {
+        self.common.limits.close
+    }
+
+    fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
+        self.is_at_home() && self.peers.owes(ep, patient)
+    }
+
+    #[cold]
+    fn tell_lost(&self, ep: Option<usize>) {
+        let limit = self.common.limits.close;
+        self.peers.log_lost(self.common.source, limit, ep);
+    }
+
+    /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
+    /// Data that is being received is discarded, and peers find no regions.
+    #[cold]
+    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+        for srx in domain.rx_queues_mut() {
+            drop(srx.drain_posted());
+        }
+        let regions: Vec<_> = domain.mrs.iter().cloned().collect();
+        for region in regions {
+            // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
+            let _ = self.shm.withdraw(&region);
+            domain.mrs.close(&region);
+        }
+        let ids = self.peers.ids(|_| true);
+        for id in ids {
+            if !self.peers[id].session.rx.shared().is_empty() {
+                let conn = &self.peers[id];
+                conn.session
+                    .take_back(&conn.link, self.common.source, |_| true);
+            }
+            let conn = &mut self.peers[id];
+            if let At::Payload(incoming) = &mut conn.session.rx.at
+                && incoming.sink.memory().is_some()
+            {
+                incoming.sink = Sink::Drop;
+            }
+            for incoming in conn.session.rx.told.cleared_mut() {
+                incoming.recv = None;
+            }
+            for shared in conn.session.rx.shared_mut() {
+                shared.recv = None;
+            }
+            for read in &mut conn.session.tx.await_read {
+                read.iov = IoVec::empty();
+            }
+        }
+    }
+}
+
+impl<N: Connector> Stream<N> {
+    /// Refuses an operation without a completion for a peer that is not connected, because only the application can
+    /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
+    #[cold]
+    pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
+        let conn = &mut self.peers[id];
+        conn.is_wanted = true;
+        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        // The program may do nothing but retry.
+        self.progress(domain);
+        let now = self.poller.now();
+        let failed = self
+            .peers
+            .find_ep_mut(ep)
+            .and_then(|ep| ep.unreachable.take(&peer, now));
+        failed.unwrap_or(Error::AGAIN)
+    }
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Closing of endpoints, and connections by address where the address vector of other processes has to be read first.
+
+use std::os::fd::AsRawFd;
+
+use crate::connector::Connector;
+use crate::transport::{DomainOf, Stream};
+use base::{Error, Result};
+use engine::shared_av;
+
+impl<N: Connector> Stream<N> {
+    pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        let Some(endpoint) = self.peers.remove_ep(ep) else {
+            return;
+        };
+        self.common.groups.forget(ep);
+        if let Some(listener) = &endpoint.listener {
+            self.poller.remove_fd(listener.as_raw_fd());
+            if N::ALL_SHM {
+                // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
+                listener.shutdown();
+            }
+        }
+        drop(endpoint);
+        for id in self.peers.ids(|conn| conn.session.ep == ep) {
+            // fi_close has already waited for operations that were reported as sent; this writes the rest.
+            self.last_flush(domain, id, self.poller.now());
+            self.discard_conn(domain, id);
+        }
+        self.shm.drop_all_pending(&mut self.poller, ep);
+        self.connector.ep_closed(&mut self.poller, ep);
+    }
+
+    /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
+    #[cold]
+    pub(super) fn find_peer(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        if domain.av(av).get(dest).is_none() {
+            shared_av::renew(self, domain, av)?;
+        }
+        let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
+        self.peers.conn_for(ep, dest, peer)
+    }
+}

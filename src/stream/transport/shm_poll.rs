@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Connections over shared memory: polling, sleeping, waking. Their sockets carry no frames, only wake-ups and the end
+//! of the peer.
+//!
+//! While a domain has connections over memory, sockets are left to epoll, and every 8th poll calls it; a domain
+//! without such connections pays a comparison.
+//!
+//! No process number is watched and nothing has a time limit: this side waits for a peer that is stopped. Data that a
+//! dead peer had published is still delivered; then the operations that wait for it fail.
+
+use core::time::Duration;
+use std::time::Instant;
+
+use crate::connector::{Connector, Event};
+use crate::link::Emptied;
+use crate::session::State;
+use crate::session::receive_state::At;
+use crate::session::records::GARBAGE;
+use crate::shm_host::FastPoll;
+use crate::transport::{DomainOf, Stream};
+use base::Error;
+
+/// Consecutive records of one peer before the others get their turn.
+const TURNS: usize = 64;
+impl<N: Connector> Stream<N> {
+    /// Reads the hello of a pending peer, or a part of it.
+    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        if let Some(hello) = self.shm.read_hello(&mut self.poller, id) {
+            self.connector_event(domain, Event::Hello(hello));
+        }
+    }
+
+    /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
+    #[inline(always)]
+    pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
+        let left = self.common.dirty.len()
+            | self.common.stalled.len()
+            | self.common.held.len()
+            | self.shm.full_len();
+        let next = self.common.polls.wrapping_add(1);
+        let is_idle = left == 0
+            && self.shm.is_armed() == domain.may_sleep()
+            && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
+        match is_idle {
+            true => self.shm.preview(&self.peers),
+            false => FastPoll::Unclear,
+        }
+    }
+
+    /// Waits after an empty poll if the next record is likely to come at once, but no longer than a peer takes that
+    /// waits for this side.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
+        // A thread that is about to sleep, or that waits for the lock, needs the processor.
+        if self.shm.is_armed() || domain.contended || !self.poller.begin_spin() {
+            return;
+        }
+        let poller = &self.poller;
+        let news = self.shm.wait_for_news(&mut self.peers, || poller.now());
+        self.poller.end_spin(news.is_some());
+        if let Some(id) = news {
+            self.read_shm(domain, id);
+        }
+    }
+
+    /// Polls the peers that share memory.
+    #[inline]
+    pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
+        self.clear_up(domain);
+        if self.shm.is_armed() != domain.may_sleep() {
+            self.change_watch(domain);
+        }
+        self.read_all_shm(domain);
+        if self
+            .common
+            .polls
+            .is_multiple_of(self.shm.epoll_every(self.peers.len()))
+        {
+            let (peers, poller) = (&mut self.peers, &mut self.poller);
+            self.shm.leave_quiet_peers(peers, poller, self.common.polls);
+            self.ask_epoll(domain);
+        }
+        if !self.common.held.is_empty() {
+            self.retry_held(domain);
+        }
+    }
+
+    #[inline]
+    pub(super) fn read_all_shm(&mut self, domain: &mut DomainOf<N>) {
+        let mut i = 0;
+        while let Some(id) = self.shm.polled(i) {
+            let any = self.read_shm(domain, id);
+            // The list changes if the connection ends or is held.
+            if self.shm.polled(i) != Some(id) {
+                continue;
+            }
+            i += 1;
+            if any {
+                self.poller.spin_found();
+            }
+        }
+    }
+
+    /// Makes peers ring the doorbell after each write from now on. Polls all rings once more for earlier records.
+    pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
+        self.shm.arm(&self.peers);
+        self.retry_full(domain);
+        self.read_all_shm(domain);
+    }
+
+    /// Starts or ends the use of doorbells, when threads may start to sleep or no longer do.
+    #[cold]
+    fn change_watch(&mut self, domain: &mut DomainOf<N>) {
+        match self.shm.is_armed() {
+            true => self.shm.disarm(&self.peers),
+            false => self.arm_shm(domain),
+        }
+    }
+
+    /// Polls the ring of a connection directly.
+    pub(super) fn poll_ring(&mut self, id: usize) {
+        let (peers, poller) = (&mut self.peers, &mut self.poller);
+        self.shm.promote(peers, poller, id, self.common.polls);
+    }
+
+    /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
+    #[inline]
+    fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+        if self
+            .peers
+            .get(id)
+            .is_none_or(|conn| conn.session.rx.shared().is_empty())
+        {
+            return false;
+        }
+        let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
+        // If the answer could not be sent, the connection may have ended.
+        waits || !self.peers.contains(id)
+    }
+
+    /// Retries connections whose ring may have room again.
+    #[cold]
+    pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
+        for id in self.shm.take_full() {
+            let Some(conn) = self.peers.get_mut(id) else {
+                continue;
+            };
+            if conn.link.is_gone() && conn.session.rx.at.waits() {
+                // The peer's data still waits for its receive, but operations to the peer can end now.
+                self.shm.check_again(id);
+                self.transmits_end(domain, id);
+                continue;
+            }
+            if !conn.session.tx.blocked {
+                continue;
+            }
+            match conn.link.returned_room() {
+                Some(false) => self.shm.check_again(id),
+                Some(true) => {
+                    conn.link.set_waiting(false);
+                    conn.session.tx.blocked = false;
+                    self.with(domain, id, |session, cx| {
+                        session.flush_conn(cx);
+                        session.retry_frame(cx);
+                    });
+                }
+                None => self.poll_ring(id),
+            }
+        }
+    }
+
+    /// Handles an event of the socket beside the memory.
+    pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = &mut self.peers[id];
+        conn.link.take_rings();
+        if conn.link.is_gone() {
+            self.poller.expect_nothing(id);
+            self.left_waiting(domain, id);
+        }
+        if self.shm.has_full() {
+            self.retry_full(domain);
+        }
+        if self
+            .peers
+            .get(id)
+            .is_some_and(|conn| !conn.session.rx.at.waits())
+        {
+            self.poll_ring(id);
+            self.read_shm(domain, id);
+        }
+    }
+
+    /// Handles the end of a peer whose data waits for a receive. Operations to the peer fail without delay. If the data
+    /// can never be complete, all operations fail.
+    #[cold]
+    fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let Some(conn) = self.peers.get(id) else {
+            return;
+        };
+        if !conn.session.rx.at.waits() {
+            return;
+        }
+        let there = conn.link.unread() + conn.session.rx.leftover.len();
+        let unread = conn.session.rx.at.unread();
+        if unread.is_some_and(|unread| unread > there as u64) {
+            return self.disconnect(domain, id, Error::CONNRESET);
+        }
+        if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {
+            // The held frame is a request, whose answer the peer cannot take any more.
+            return self.disconnect(domain, id, Error::CONNRESET);
+        }
+        self.shm.check_again(id);
+    }
+
+    /// Takes the records that the peer has written; returns whether there were any.
+    #[inline]
+    pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+        let mut any = false;
+        let conn = self.peers.get(id);
+        if conn.is_some_and(|conn| conn.link.is_past_end()) {
+            self.fault(domain, id, &GARBAGE);
+            return true;
+        }
+        let mut turns = TURNS;
+        // After a record that is not a message, the next is likely not to be one either.
+        let mut is_other = false;
+        while turns > 0 && !self.waits_for_sender(domain, id) {
+            if !is_other {
+                let (session, mut cx) = self.at(domain, id);
+                let left = session.take_messages(&mut cx, turns);
+                any |= left.taken > 0;
+                turns -= left.taken;
+                if left.nothing {
+                    self.found_empty(domain, id);
+                    break;
+                }
+            }
+            let (session, mut cx) = self.at(domain, id);
+            let writes = session.take_writes(&mut cx, turns);
+            if writes > 0 {
+                any = true;
+                turns -= writes;
+                is_other = false;
+                continue;
+            }
+            let Some(conn) = self.peers.get_mut(id) else {
+                break;
+            };
+            let Some(shm) = conn.link.memory_mut() else {
+                break;
+            };
+            let record = match shm.peek() {
+                Ok(Some(record)) => record,
+                Ok(None) => {
+                    self.found_empty(domain, id);
+                    break;
+                }
+                Err(_) => {
+                    self.fault(domain, id, &GARBAGE);
+                    return true;
+                }
+            };
+            if turns == 0 || conn.session.state != State::Up || conn.session.rx.at.waits() {
+                break;
+            }
+            if !domain.may_receive(conn.session.ep) {
+                self.hold(id);
+                break;
+            }
+            any = true;
+            turns -= 1;
+            let (session, mut cx) = self.at(domain, id);
+            match session.take_record(&mut cx, &record) {
+                Ok(other) => is_other = other,
+                Err(fault) => {
+                    self.fault(domain, id, &fault);
+                    self.settle(domain);
+                    break;
+                }
+            }
+            self.settle(domain);
+            let Some(conn) = self.peers.get_mut(id) else {
+                break;
+            };
+            let Some(shm) = conn.link.memory_mut() else {
+                break;
+            };
+            let (wakes, ended) = (shm.advance(record), shm.ended);
+            if wakes {
+                conn.link.ring();
+            }
+            if ended {
+                self.left_waiting(domain, id);
+            }
+        }
+        any
+    }
+
+    /// Handles an empty ring after all records were taken.
+    #[inline]
+    fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = &mut self.peers[id];
+        let was_written = std::mem::take(&mut conn.session.rx.was_written);
+        match conn.link.read_to_end(was_written) {
+            Emptied::Open => {}
+            Emptied::Ended => self.disconnect(domain, id, Error::CONNRESET),
+            Emptied::Garbage => self.fault(domain, id, &GARBAGE),
+        }
+    }
+
+    /// Gives frames that were reported as sent to the peer before the connection is closed; waits for room until
+    /// `until`.
+    pub(super) fn last_flush_to_shm(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        until: Instant,
+    ) {
+        loop {
+            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            let Some(conn) = self.peers.get_mut(id) else {
+                return;
+            };
+            conn.link.ring_if_parked();
+            if conn.link.is_dead() {
+                return;
+            }
+            let left = until.saturating_duration_since(self.poller.now());
+            if conn.session.tx.staged == 0 || left.is_zero() {
+                return;
+            }
+            conn.link.set_waiting(true);
+            if conn.link.may_continue() {
+                conn.session.tx.blocked = false;
+                continue;
+            }
+            conn.link
+                .wait_for_ring(left.min(Duration::from_millis(100)));
+            conn.session.tx.blocked = false;
+            if conn.link.has_record() && !conn.session.rx.at.waits() {
+                // Another thread may sleep on the doorbell that rang.
+                self.poller.wake();
+            }
+        }
+    }
+}

@@ -20,7 +20,7 @@ mod tests;
 mod translate;
 mod trigger;
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -112,7 +112,7 @@ impl<H: Wrapped> Kind for Wrapper<H> {
 
     /// Closes the object inside; the wrapper stays if that cannot be closed.
     fn check_close(&self) -> Result {
-        let outside = handle::handle_of(self).addr();
+        let outside = handle::number_of(self);
         // SAFETY: an open object.
         let class = unsafe { (*self.fid()).fclass } as u32;
         // SAFETY: an open object, which only its wrapper closes.
@@ -257,7 +257,8 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
 /// Returns the wrapper of an object, or the object itself if it has none.
 fn outside(inner: *mut fid) -> *mut fid {
     match wrappers().get(&inner.addr()) {
-        Some(outside) => inner.with_addr(*outside),
+        // The wrapper is an allocation of its own; `handle::open` has exposed it.
+        Some(outside) => ptr::with_exposed_provenance_mut(*outside),
         None => inner,
     }
 }
@@ -279,7 +280,7 @@ pub fn outermost(object: usize) -> usize {
 
 /// Returns the provider's object behind a handle of the application.
 pub fn innermost(handle: usize) -> usize {
-    let mut object = handle as *mut fid;
+    let mut object = ptr::with_exposed_provenance_mut::<fid>(handle);
     while let Some(inner) = live::wrapped(object) {
         object = inner;
     }

@@ -114,7 +114,8 @@ pub(super) unsafe fn control<H: Wrapped>(
 /// # Safety
 /// The object is open.
 unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
-    let head = handle::handle_of(wrapper);
+    // `handle::open` has exposed the whole object.
+    let head = ptr::with_exposed_provenance_mut::<fid>(handle::number_of(wrapper));
     // SAFETY: open objects of the class that they state. C may write to these heads at any time, so no Rust reference
     // to them exists.
     unsafe {

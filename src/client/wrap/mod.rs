@@ -36,8 +36,14 @@ pub use call::{Call, Name, Slot, Watch};
 pub use read::Completion;
 pub use region::{Descriptor, Domain, Region};
 
-/// A fabric that is open.
-#[derive(Clone, Copy)]
+/// A fabric that is open. Its holder closes it, so it cannot be wrapped twice:
+///
+/// ```compile_fail,E0382
+/// use client::wrap::{Fabric, wrap_fabric};
+/// fn twice(fabric: Fabric) -> [Fabric; 2] {
+///     [wrap_fabric(fabric, 0, None), wrap_fabric(fabric, 0, None)]
+/// }
+/// ```
 pub struct Fabric(NonNull<fid_fabric>);
 
 impl Fabric {
@@ -50,7 +56,14 @@ impl Fabric {
     pub fn raw(self) -> *mut fid_fabric {
         self.0.as_ptr()
     }
+
+    pub(super) fn as_ptr(&self) -> *mut fid_fabric {
+        self.0.as_ptr()
+    }
 }
+
+/// Result of wrapping a fabric: the fabric around it, or the fabric itself and the error.
+pub type Hooked = core::result::Result<Fabric, (Fabric, Error)>;
 
 /// One hook around one fabric, and around all objects that are opened through it.
 struct Layer {

@@ -70,17 +70,18 @@ unsafe fn post<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let context = unsafe { Context::new(call.context) };
+    let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
         let iov = iov?;
+        let flags = flags(ep, iov.remaining())?;
         ep.transmit(&mut Tx {
             what: call.what,
-            flags: flags(ep, iov.remaining())?,
+            flags,
             dest: call.dest,
-            context,
+            context: context.with(flags),
             data: call.data,
             tag: 0,
             target: &[RemoteSeg {
@@ -103,16 +104,17 @@ unsafe fn write_one<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let context = unsafe { Context::new(call.context) };
+    let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
     let given = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
     status(given().and_then(|(ep, piece): (&T, _)| {
+        let flags = flags(ep, len)?;
         ep.write_one(OneWrite {
             piece,
-            flags: flags(ep, len)?,
+            flags,
             dest: call.dest,
-            context,
+            context: context.with(flags),
             data: call.data,
             target: RemoteSeg {
                 addr: call.addr,
@@ -330,12 +332,13 @@ unsafe fn post_msg<T: DataPath>(
                 check_inject(ep, what, flags, iov.remaining())?;
             }
             probe::post(place, (*msg).context.addr(), (*msg).addr, 0);
+            let flags = flags | ep.tx_implied();
             ep.transmit(&mut Tx {
                 what,
                 iov,
-                flags: flags | ep.tx_implied(),
+                flags,
                 dest: (*msg).addr,
-                context: Context::new((*msg).context),
+                context: Given::new((*msg).context).with(flags),
                 data: (*msg).data,
                 tag: 0,
                 target: core::slice::from_raw_parts(segs.cast::<RemoteSeg>(), count),

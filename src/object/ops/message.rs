@@ -175,7 +175,7 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion
             // (for inject calls, until the return).
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest, tag);
@@ -258,7 +258,7 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?.as_source())) };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest_addr, or_zero!($($tag)?));
@@ -290,7 +290,7 @@ macro_rules! message_ops {
                 let ep = endpoint::<T>(ep)?;
                 let flags = OpFlags::from_bits_retain(flags);
                 check_message_flags(ep, flags)?;
-                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
+                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?.as_source();
                 check_inject(ep, What::$what, flags, iov.remaining())?;
                 let flags = flags | ep.tx_implied();
                 let tx = Tx {

@@ -75,7 +75,10 @@ unsafe fn post<T: DataPath>(
     // SAFETY: as above.
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
-        let iov = iov?;
+        let iov = match call.what {
+            What::Read => iov?,
+            _ => iov?.as_source(),
+        };
         let flags = flags(ep, iov.remaining())?;
         ep.transmit(&mut Tx {
             what: call.what,
@@ -107,7 +110,7 @@ unsafe fn write_one<T: DataPath>(
     let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
-    let given = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
+    let given = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
     status(given().and_then(|(ep, piece): (&T, _)| {
         let flags = flags(ep, len)?;
         ep.write_one(OneWrite {
@@ -326,9 +329,10 @@ unsafe fn post_msg<T: DataPath>(
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);
             }
-            let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
+            let mut iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT applies to writes; a read has no outbound data.
             if what == What::Write {
+                iov = iov.as_source();
                 check_inject(ep, what, flags, iov.remaining())?;
             }
             probe::post(place, (*msg).context.addr(), (*msg).addr, 0);

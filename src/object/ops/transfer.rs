@@ -10,7 +10,7 @@ use base::log::{CORE, Subsys, log_misuse};
 
 use crate::handle::{self, Kind, Other};
 use crate::ops::object;
-use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result};
+use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result, Source};
 use hmem::{Desc, Host, Memory};
 use sync::stats::Tally;
 
@@ -189,7 +189,7 @@ pub struct Rx<M = Host> {
 pub struct OneTx<M = Host> {
     /// A message, with a tag or without.
     pub what: What,
-    pub piece: Piece<M>,
+    pub piece: Source<M>,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -199,7 +199,7 @@ pub struct OneTx<M = Host> {
 
 /// A write of one buffer to one place: the usual call.
 pub struct OneWrite<M = Host> {
-    pub piece: Piece<M>,
+    pub piece: Source<M>,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -368,36 +368,43 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
 /// Returns an I/O vector of one buffer with its descriptor.
 ///
 /// # Safety
-/// `buf[..len]` must stay valid until the completion of the operation.
+/// `buf[..len]` must stay valid until the completion of the operation, as for `Piece::new`.
 #[inline]
 pub(super) unsafe fn single<M: Memory>(
     buf: *const c_void,
     len: usize,
     desc: *mut c_void,
 ) -> Result<IoVec<M>> {
+    check_buffer(buf, len)?;
     // SAFETY: promised by the caller.
-    Ok(unsafe { piece(buf, len, desc) }?.into())
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
 }
 
-/// As `single`.
+/// As `single`, for memory that is only read.
 ///
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn piece<M: Memory>(
+pub(super) unsafe fn source<M: Memory>(
     buf: *const c_void,
     len: usize,
     desc: *mut c_void,
-) -> Result<Piece<M>> {
+) -> Result<Source<M>> {
+    check_buffer(buf, len)?;
+    // SAFETY: promised by the caller; a source is only read.
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
+}
+
+#[inline(always)]
+fn check_buffer(buf: *const c_void, len: usize) -> Result {
     if buf.is_null() && len > 0 {
         return Err(Error::INVAL);
     }
     // No object is that long.
-    if len > isize::MAX as usize {
-        return Err(Error::MSGSIZE);
+    match len > isize::MAX as usize {
+        true => Err(Error::MSGSIZE),
+        false => Ok(()),
     }
-    // SAFETY: promised by the caller.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) })
 }
 
 /// Several buffers, and a descriptor for each if `descs` is not NULL.

@@ -179,8 +179,9 @@ impl<M: Memory> OutgoingAtomic<M> {
 /// # Safety
 /// As `Piece::new`.
 unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
-    // SAFETY: promised by the caller.
-    unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) }.into()
+    // SAFETY: promised by the caller; a source is only read.
+    let piece = unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) };
+    IoVec::from(piece).as_source()
 }
 
 /// The content of a `struct fi_deferred_work`.

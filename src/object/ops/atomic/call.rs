@@ -90,10 +90,10 @@ unsafe fn read<T: AtomicPath, R>(
     let (operands, result, compare, context) = unsafe {
         let operands = match reads {
             true => IoVec::empty(),
-            false => memory(call.operands, call.count, size)?,
+            false => memory(call.operands, call.count, size)?.as_source(),
         };
         let result = memory(call.result, call.count, size)?;
-        let compare = memory(call.compare, call.count, size)?;
+        let compare = memory(call.compare, call.count, size)?.as_source();
         (operands, result, compare, Given::new(call.context))
     };
     let len = if reads { &result } else { &operands }.remaining();

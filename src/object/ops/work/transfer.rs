@@ -38,7 +38,10 @@ impl TransferWork<'_> {
         };
         // SAFETY: promised to `transmit`, which has created this value: the arrays are readable during the call, and
         // the value does not outlive it.
-        let iov = unsafe { several(iov, descs, count)? };
+        let mut iov = unsafe { several(iov, descs, count)? };
+        if self.what != What::Read {
+            iov = iov.as_source();
+        }
         check_flags(self.flags, known & !OpFlags::TRIGGER)?;
         Ok(Outgoing {
             what: self.what,

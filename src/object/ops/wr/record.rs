@@ -182,7 +182,7 @@ impl TxHead {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
-            let piece = Piece::new(iov_base.cast(), iov_len, M::UNNAMED);
+            let piece = Piece::new(iov_base.cast(), iov_len, M::UNNAMED).into();
             (piece, Given::new(context))
         };
         let flags = self.flags() | implied;
@@ -271,7 +271,10 @@ impl TxRecord {
         // SAFETY: promised by the caller.
         let (iov, context) = unsafe {
             let pieces = head.pieces;
-            let iov = several(pieces.as_ptr(), core::ptr::null(), head.count(PIECES))?;
+            let mut iov = several(pieces.as_ptr(), core::ptr::null(), head.count(PIECES))?;
+            if head.what() != What::Read {
+                iov = iov.as_source();
+            }
             (iov, Given::new(context))
         };
         let flags = head.flags() | implied;

@@ -14,6 +14,7 @@ pub mod lent;
 mod piece;
 mod record;
 mod registered;
+mod source;
 mod span;
 #[cfg(test)]
 mod tests;
@@ -23,11 +24,12 @@ use core::ptr;
 
 use abi::iovec;
 use hmem::{Desc, Host, Memory};
-use sys::io_list::IoList;
+use sys::io_list::{GatherList, IoList, ScatterList};
 
 pub use cursor::Cursor;
 pub use piece::Piece;
 pub use registered::Registered;
+pub use source::Source;
 pub use span::Span;
 
 /// Limit on the pieces of one operation, here and at the target.
@@ -40,6 +42,8 @@ pub struct IoVec<M = Host> {
     /// The next piece, and how many of its bytes are done.
     at: u8,
     done: usize,
+    /// The memory was only lent for reading, so it has no room for bytes.
+    is_source: bool,
 }
 
 // The description of host memory takes no room in an operation.
@@ -67,7 +71,15 @@ impl<M: Memory> IoVec<M> {
             count: 0,
             at: 0,
             done: 0,
+            is_source: false,
         }
+    }
+
+    /// Returns the same memory for operations that only read it.
+    #[inline]
+    pub fn as_source(mut self) -> IoVec<M> {
+        self.is_source = true;
+        self
     }
 
     /// Moves the pieces out and leaves an empty list.
@@ -101,6 +113,7 @@ impl<M: Memory> IoVec<M> {
             len,
             ..*piece
         });
+        first.is_source = self.is_source;
         self.advance(len);
         Some(first)
     }
@@ -132,6 +145,7 @@ impl<M: Memory> IoVec<M> {
         self.count = 1;
         self.at = 0;
         self.done = 0;
+        self.is_source = false;
     }
 
     /// Makes a list of `count` pieces, each with the memory of its descriptor. Returns `None` if there are more than
@@ -187,6 +201,7 @@ impl<M: Memory> IoVec<M> {
             *place = piece.take();
         }
         self.count += more.count;
+        self.is_source |= more.is_source;
         Ok(())
     }
 
@@ -271,31 +286,51 @@ impl<M: Memory> IoVec<M> {
     }
 }
 
-/// As `IoVec::append_to`.
-impl Piece {
-    #[inline]
-    pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
-        let len = self.len.min(max);
-        // SAFETY: the piece is valid until the completion (`Piece::new`), which is not reported while the list is in
-        // use. The access that the operation makes is one for which the memory is valid.
-        match len == 0 || unsafe { out.push_raw(self.base, len) } {
-            true => len,
-            false => 0,
-        }
-    }
-}
-
 /// Uses that only host memory allows: its addresses can be passed to the kernel or to another process.
 impl IoVec {
     /// Appends the pieces not yet moved to `out`, at most `max` bytes of them. Returns the number of bytes.
-    pub fn append_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
+    ///
+    /// The list does not outlive the pieces:
+    ///
+    /// ```compile_fail,E0505
+    /// let mut list = sys::io_list::GatherList::new();
+    /// let iov = base::IoVec::empty();
+    /// iov.append_to(&mut list, 1);
+    /// drop(iov);
+    /// list.bytes();
+    /// ```
+    ///
+    /// A call does not read into them:
+    ///
+    /// ```compile_fail,E0308
+    /// let mut list = sys::io_list::ScatterList::new();
+    /// let iov = base::IoVec::empty();
+    /// iov.append_to(&mut list, 1);
+    /// ```
+    pub fn append_to<'a>(&'a self, out: &mut GatherList<'a>, max: usize) -> usize {
+        // SAFETY: the list borrows the pieces, which are valid for reads until the completion (`Piece::new`), which is
+        // not reported while the operation has them.
+        unsafe { self.push_to(out, max) }
+    }
+
+    /// As `append_to`, for a call that reads into the pieces. Memory of a source has no room.
+    pub fn scatter_to<'a>(&'a self, out: &mut ScatterList<'a>, max: usize) -> usize {
+        if self.is_source {
+            return 0;
+        }
+        // SAFETY: as in `append_to`; memory that is not that of a source may be written.
+        unsafe { self.push_to(out, max) }
+    }
+
+    /// # Safety
+    /// The access that the list is for is one for which the memory is valid while the list is used.
+    unsafe fn push_to<D>(&self, out: &mut IoList<'_, D>, max: usize) -> usize {
         let mut left = max;
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
             let len = (piece.len - skip).min(left);
             if len > 0 {
-                // SAFETY: within the piece, which is valid until the completion (`Piece::new`), which is not reported
-                // while the list is in use. The access that the operation makes is one for which the memory is valid.
+                // SAFETY: within the piece; the rest is promised by the caller.
                 if !unsafe { out.push_raw(piece.at(skip), len) } {
                     break;
                 }

@@ -61,8 +61,8 @@ impl Source {
     }
 
     /// Returns the provider struct that callbacks of the application receive for this source.
-    pub fn provider(&self) -> *const fi_provider {
-        &raw const self.provider
+    pub fn provider(&self) -> &fi_provider {
+        &self.provider
     }
 }
 

@@ -11,8 +11,13 @@ use abi::*;
 use base::{Error, Result};
 use object::slots;
 
-/// `count` elements of the operation's type.
-#[derive(Clone, Copy)]
+/// `count` elements of the operation's type. As a [`Span`], it is good for one operation:
+///
+/// ```compile_fail,E0507
+/// fn copy(operand: &client::Operand) -> client::Operand {
+///     *operand
+/// }
+/// ```
 pub struct Operand {
     span: Span,
     count: usize,
@@ -24,12 +29,23 @@ impl Operand {
     pub unsafe fn new(span: Span, count: usize) -> Operand {
         Operand { span, count }
     }
+
+    /// Empties the operands of an operation if it was posted.
+    fn given(operands: &mut [Operand], posted: Result) -> Result {
+        if posted.is_ok() {
+            let (span, count) = (Span::empty, 0);
+            operands.fill_with(|| Operand {
+                span: span(),
+                count,
+            });
+        }
+        posted
+    }
 }
 
 /// `struct fi_msg_atomic`.
-#[derive(Clone, Copy)]
 pub struct AtomicMessage<'a> {
-    pub operands: &'a [Operand],
+    pub operands: &'a mut [Operand],
     pub addr: fi_addr_t,
     /// Memory of the peer that the operation changes.
     pub remote: &'a [fi_rma_ioc],
@@ -98,10 +114,10 @@ impl Ep {
             len: half,
             desc: span.desc,
         };
-        let [from, to] = [part(0), part(half)].map(|span| Operand { span, count });
+        let [from, mut to] = [part(0), part(half)].map(|span| Operand { span, count });
         self.more().launch(buffer, |context| {
             let message = AtomicMessage {
-                operands: &[from],
+                operands: &mut [from],
                 addr: dest,
                 remote: &[fi_rma_ioc { addr, count, key }],
                 datatype: FI_UINT64,
@@ -110,13 +126,13 @@ impl Ep {
                 data: 0,
             };
             match fetches {
-                true => self.fetch_atomic(&message, &[to], flags),
-                false => self.atomic(&message, flags),
+                true => self.fetch_atomic(message, core::slice::from_mut(&mut to), flags),
+                false => self.atomic(message, flags),
             }
         })
     }
 
-    pub fn atomic(&self, message: &AtomicMessage<'_>, flags: u64) -> Result {
+    pub fn atomic(&self, message: AtomicMessage<'_>, flags: u64) -> Result {
         // SAFETY: the endpoint is open; the creators of operands and context promised what the operation needs; the
         // struct is read during the call.
         message.with(|msg| posted(unsafe { slots::atomic::writemsg(self.as_ptr(), msg, flags) }))
@@ -125,48 +141,42 @@ impl Ep {
     /// `result` receives the previous values.
     pub fn fetch_atomic(
         &self,
-        message: &AtomicMessage<'_>,
-        result: &[Operand],
+        message: AtomicMessage<'_>,
+        result: &mut [Operand],
         flags: u64,
     ) -> Result {
         let mut to = Elements::of(result)?;
         let (iov, desc) = (to.ioc.as_mut_ptr(), to.desc.as_mut_ptr());
-        message.with(|msg| {
+        let posted = message.with(|msg| {
             // SAFETY: as in `atomic`.
             posted(unsafe {
                 slots::atomic::readwritemsg(self.as_ptr(), msg, iov, desc, to.count, flags)
             })
-        })
+        });
+        Operand::given(result, posted)
     }
 
     /// Does the same with values to compare.
     pub fn compare_atomic(
         &self,
-        message: &AtomicMessage<'_>,
-        compare: &[Operand],
-        result: &[Operand],
+        message: AtomicMessage<'_>,
+        compare: &mut [Operand],
+        result: &mut [Operand],
         flags: u64,
     ) -> Result {
         let (mut with, mut to) = (Elements::of(compare)?, Elements::of(result)?);
         let (ioc, desc) = (with.ioc.as_ptr(), with.desc.as_mut_ptr());
-        let (result, result_desc) = (to.ioc.as_mut_ptr(), to.desc.as_mut_ptr());
-        message.with(|msg| {
+        let (to_ioc, to_desc) = (to.ioc.as_mut_ptr(), to.desc.as_mut_ptr());
+        let posted = message.with(|msg| {
             // SAFETY: as in `atomic`.
             posted(unsafe {
                 let (ep, counts) = (self.as_ptr(), (with.count, to.count));
                 slots::atomic::compwritemsg(
-                    ep,
-                    msg,
-                    ioc,
-                    desc,
-                    counts.0,
-                    result,
-                    result_desc,
-                    counts.1,
-                    flags,
+                    ep, msg, ioc, desc, counts.0, to_ioc, to_desc, counts.1, flags,
                 )
             })
-        })
+        });
+        Operand::given(result, Operand::given(compare, posted))
     }
 
     /// Returns the maximum of elements in an operation without a result.
@@ -179,9 +189,9 @@ impl Ep {
 }
 
 impl AtomicMessage<'_> {
-    fn with(&self, post: impl FnOnce(&fi_msg_atomic) -> Result) -> Result {
+    fn with(self, post: impl FnOnce(&fi_msg_atomic) -> Result) -> Result {
         let mut elements = Elements::of(self.operands)?;
-        post(&fi_msg_atomic {
+        let result = post(&fi_msg_atomic {
             msg_iov: elements.ioc.as_ptr(),
             desc: elements.desc.as_mut_ptr(),
             iov_count: elements.count,
@@ -192,6 +202,7 @@ impl AtomicMessage<'_> {
             op: self.op,
             context: self.context.0,
             data: self.data,
-        })
+        });
+        Operand::given(self.operands, result)
     }
 }

@@ -13,12 +13,36 @@ use super::mr::Mr;
 use abi::*;
 use base::{Error, Result};
 
-/// Memory of one operation and the descriptor of its region.
-#[derive(Clone, Copy)]
+/// Memory of one operation and the descriptor of its region. The promise of its maker is good for one operation, so a
+/// span cannot be copied, and an operation that was posted leaves it empty:
+///
+/// ```compile_fail,E0507
+/// fn copy(span: &client::Span) -> client::Span {
+///     *span
+/// }
+/// ```
+///
+/// ```compile_fail,E0616
+/// fn address(span: &client::Span) -> *mut core::ffi::c_void {
+///     span.base
+/// }
+/// ```
+///
+/// ```compile_fail,E0308
+/// fn keep(ep: &client::Ep, span: &client::Span, context: client::Context) {
+///     let _ = ep.send(core::slice::from_ref(span), 0, context);
+/// }
+/// ```
+///
+/// ```
+/// fn post(ep: &client::Ep, span: &mut client::Span, context: client::Context) {
+///     let _ = ep.send(core::slice::from_mut(span), 0, context);
+/// }
+/// ```
 pub struct Span {
-    pub base: *mut c_void,
-    pub len: usize,
-    pub desc: *mut c_void,
+    pub(crate) base: *mut c_void,
+    pub(crate) len: usize,
+    pub(crate) desc: *mut c_void,
 }
 
 impl Span {
@@ -31,18 +55,44 @@ impl Span {
         Span { base, len, desc }
     }
 
-    pub fn empty() -> Span {
+    pub const fn empty() -> Span {
         Span {
             base: null_mut(),
             len: 0,
             desc: null_mut(),
         }
     }
+
+    /// Returns the length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
 }
 
-/// The context of one operation.
-#[derive(Clone, Copy)]
-pub struct Context(pub *mut c_void);
+/// Empties the spans of an operation if it was posted, because their memory belongs to that operation now.
+#[inline]
+pub(super) fn given(spans: &mut [Span], posted: Result) -> Result {
+    if posted.is_ok() {
+        spans.fill_with(Span::empty);
+    }
+    posted
+}
+
+/// The context of one operation, which takes it:
+///
+/// ```compile_fail,E0382
+/// fn twice(ep: &client::Ep, context: client::Context) {
+///     let _ = ep.send(&mut [], 0, context);
+///     let _ = ep.send(&mut [], 0, context);
+/// }
+/// ```
+///
+/// ```compile_fail,E0423
+/// fn forge() -> client::Context {
+///     client::Context(core::ptr::null_mut())
+/// }
+/// ```
+pub struct Context(pub(crate) *mut c_void);
 
 impl Context {
     /// # Safety
@@ -228,11 +278,11 @@ impl InFlight {
         buffer: Buffer,
         post: impl FnOnce(Context) -> Result,
     ) -> core::result::Result<(), (Buffer, Error)> {
-        let context = buffer.context();
+        let (context, number) = (buffer.context(), buffer.number());
         // Before the post: another thread may read the completion at once.
         self.with(|all| all.push(buffer));
         post(context).map_err(|error| {
-            let buffer = self.land(context.0.addr());
+            let buffer = self.land(number);
             (
                 buffer.expect("an operation that was not posted has no completion"),
                 error,

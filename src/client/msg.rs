@@ -8,16 +8,15 @@ use core::ffi::c_void;
 use core::ptr::null_mut;
 
 use super::ep::Ep;
-use super::memory::{Buffer, Context, Span};
+use super::memory::{Buffer, Context, Span, given};
 use super::posted;
 use abi::*;
 use base::{Error, Result};
 use object::slots;
 
 /// `struct fi_msg` and `struct fi_msg_tagged`.
-#[derive(Clone, Copy)]
 pub struct Message<'a> {
-    pub spans: &'a [Span],
+    pub spans: &'a mut [Span],
     /// The peer; for a receive, the accepted source.
     pub addr: fi_addr_t,
     pub context: Context,
@@ -70,17 +69,16 @@ macro_rules! messages {
         impl Ep {
             pub fn $recv(
                 &self,
-                spans: &[Span],
+                spans: &mut [Span],
                 src: fi_addr_t,
                 $($tag: u64, $ignore: u64,)?
                 context: Context,
             ) -> Result {
                 let (ep, context) = (self.as_ptr(), context.0);
                 // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
-                posted(unsafe {
-                    match spans {
-                        [one] => {
-                            let Span { base, len, desc } = *one;
+                let result = posted(unsafe {
+                    match &*spans {
+                        &[Span { base, len, desc }] => {
                             slots::$table::recv(ep, base, len, desc, src, $($tag, $ignore,)? context)
                         }
                         spans => {
@@ -89,22 +87,22 @@ macro_rules! messages {
                             slots::$table::recvv(ep, iov, desc, p.count, src, $($tag, $ignore,)? context)
                         }
                     }
-                })
+                });
+                given(spans, result)
             }
 
             pub fn $send(
                 &self,
-                spans: &[Span],
+                spans: &mut [Span],
                 dest: fi_addr_t,
                 $($tag: u64,)?
                 context: Context,
             ) -> Result {
                 let (ep, context) = (self.as_ptr(), context.0);
                 // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
-                posted(unsafe {
-                    match spans {
-                        [one] => {
-                            let Span { base, len, desc } = *one;
+                let result = posted(unsafe {
+                    match &*spans {
+                        &[Span { base, len, desc }] => {
                             slots::$table::send(ep, base, len, desc, dest, $($tag,)? context)
                         }
                         spans => {
@@ -113,24 +111,26 @@ macro_rules! messages {
                             slots::$table::sendv(ep, iov, desc, p.count, dest, $($tag,)? context)
                         }
                     }
-                })
+                });
+                given(spans, result)
             }
 
             /// Sends with data for the peer's completion.
             pub fn $send_data(
                 &self,
-                span: Span,
+                span: &mut Span,
                 data: u64,
                 dest: fi_addr_t,
                 $($tag: u64,)?
                 context: Context,
             ) -> Result {
-                let Span { base, len, desc } = span;
+                let Span { base, len, desc } = *span;
                 // SAFETY: the endpoint is open; the creators of span and context promised what the operation needs.
-                posted(unsafe {
+                let result = posted(unsafe {
                     let ep = self.as_ptr();
                     slots::$table::senddata(ep, base, len, desc, data, dest, $($tag,)? context.0)
-                })
+                });
+                given(core::slice::from_mut(span), result)
             }
 
             /// Sends without a completion. The bytes are read during the call.
@@ -147,7 +147,7 @@ macro_rules! messages {
             }
 
             /// Receives with flags.
-            pub fn $recv_msg(&self, message: &Message<'_>, flags: u64) -> Result {
+            pub fn $recv_msg(&self, message: Message<'_>, flags: u64) -> Result {
                 // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs;
                 // the struct is read during the call.
                 message.with(|msg: &$msg| posted(unsafe {
@@ -156,7 +156,7 @@ macro_rules! messages {
             }
 
             /// Sends with flags.
-            pub fn $send_msg(&self, message: &Message<'_>, flags: u64) -> Result {
+            pub fn $send_msg(&self, message: Message<'_>, flags: u64) -> Result {
                 // SAFETY: as for the receive.
                 message.with(|msg: &$msg| posted(unsafe {
                     slots::$table::sendmsg(self.as_ptr(), msg, flags)
@@ -172,7 +172,7 @@ macro_rules! messages {
             ) -> core::result::Result<(), (Buffer, Error)> {
                 match buffer.span(buffer.bytes().len()) {
                     Ok(span) => self.more().launch(buffer, |context| {
-                        self.$recv(&[span], src, $($tag, $ignore,)? context)
+                        self.$recv(&mut [span], src, $($tag, $ignore,)? context)
                     }),
                     Err(error) => Err((buffer, error)),
                 }
@@ -188,7 +188,7 @@ macro_rules! messages {
             ) -> core::result::Result<(), (Buffer, Error)> {
                 match buffer.span(len) {
                     Ok(span) => self.more().launch(buffer, |context| {
-                        self.$send(&[span], dest, $($tag,)? context)
+                        self.$send(&mut [span], dest, $($tag,)? context)
                     }),
                     Err(error) => Err((buffer, error)),
                 }
@@ -248,8 +248,9 @@ impl Describes for fi_msg_tagged {
 }
 
 impl Message<'_> {
-    fn with<T: Describes>(&self, post: impl FnOnce(&T) -> Result) -> Result {
+    fn with<T: Describes>(self, post: impl FnOnce(&T) -> Result) -> Result {
         let mut pieces = Pieces::of(self.spans)?;
-        post(&T::new(self, &mut pieces))
+        let result = post(&T::new(&self, &mut pieces));
+        given(self.spans, result)
     }
 }

@@ -4,12 +4,12 @@
 //! Trusted with: the functions in a plug-in's `struct fi_provider`, which stays at its address until the process ends,
 //! and the lists that these functions return.
 
-use core::ffi::{CStr, c_void};
+use core::ffi::CStr;
 use core::ptr;
 use std::collections::HashSet;
 use std::ffi::CString;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -23,10 +23,28 @@ use object::nic::nic_of;
 use sys::shared_object::{self, SharedObject};
 
 /// A provider in a file.
+///
+/// A hook gets the provider of the fabric as a struct, never as an address:
+///
+/// ```compile_fail,E0308
+/// fn hook(plugin: &client::plugin::Plugin, fabric: client::wrap::Fabric) {
+///     let _ = plugin.hook(fabric, core::ptr::null());
+/// }
+/// ```
+///
+/// The context of a fabric is a number, because it belongs to the application:
+///
+/// ```compile_fail,E0308
+/// fn open(plugin: &client::plugin::Plugin, attr: &base::info::FabricAttr) {
+///     let _ = plugin.open_fabric(attr, 0, core::ptr::null_mut());
+/// }
+/// ```
 pub struct Plugin {
-    raw: *const fi_provider,
+    raw: &'static fi_provider,
     source: &'static Source,
     path: PathBuf,
+    /// Set by `clean_up`. Locked for reading while a function of the plug-in runs that this type calls.
+    is_over: RwLock<bool>,
 }
 
 // SAFETY: the struct does not change any more, and any thread may call the functions of a provider.
@@ -84,8 +102,9 @@ impl Plugin {
         // plug-in. It cannot have panicked.
         let _ = thread.join();
         let raw: *const fi_provider = ptr::with_exposed_provenance(raw);
-        // SAFETY: NULL or the plug-in's struct.
-        let Some(provider) = (unsafe { raw.as_ref() }) else {
+        // SAFETY: NULL or the plug-in's struct, which stays until the process ends, because an object that has one is
+        // never closed (`keep`).
+        let Some(provider) = (unsafe { raw.as_ref::<'static>() }) else {
             return Err(Refused::Silent);
         };
         if let Some(refused) = unusable(provider) {
@@ -101,15 +120,21 @@ impl Plugin {
         let name = unsafe { CStr::from_ptr(provider.name) };
         object.keep();
         Ok(Plugin {
-            raw,
+            raw: provider,
             source: Box::leak(Box::new(Source::new(name))),
             path: path.unwrap_or_else(|| file.to_owned()),
+            is_over: RwLock::new(false),
         })
     }
 
-    fn provider(&self) -> &fi_provider {
-        // SAFETY: the struct stays at its address until the process ends.
-        unsafe { &*self.raw }
+    /// Returns the struct for calls of its functions, which `clean_up` does not overtake while the guard exists.
+    /// FI_NODEV after `clean_up`. A plug-in may call the library again from a function of its own.
+    fn enter(&self) -> Result<(&fi_provider, RwLockReadGuard<'_, bool>)> {
+        let is_over = self.is_over.read().unwrap_or_else(PoisonError::into_inner);
+        match *is_over {
+            false => Ok((self.raw, is_over)),
+            true => Err(Error::NODEV),
+        }
     }
 
     pub fn source(&self) -> &'static Source {
@@ -121,12 +146,12 @@ impl Plugin {
     }
 
     pub fn version(&self) -> u32 {
-        self.provider().version
+        self.raw.version
     }
 
     /// Returns the interface that the provider was written for.
     pub fn api(&self) -> u32 {
-        self.provider().fi_version
+        self.raw.fi_version
     }
 
     pub fn path(&self) -> &Path {
@@ -135,12 +160,13 @@ impl Plugin {
 
     /// Whether the provider has a getinfo function: a hook has none.
     pub fn has_getinfo(&self) -> bool {
-        self.provider().getinfo.is_some()
+        self.raw.getinfo.is_some()
     }
 
     /// Returns the entries of the provider for the query, unchanged.
     pub fn getinfo(&self, query: &Query) -> Result<Vec<Info>> {
-        let getinfo = self.provider().getinfo.ok_or(Error::NODATA)?;
+        let (provider, _entered) = self.enter()?;
+        let getinfo = provider.getinfo.ok_or(Error::NODATA)?;
         let write = |hints: &Hints| {
             let mut hints = hints.clone();
             // The provider gets its own objects, without the wrappers around them.
@@ -181,7 +207,7 @@ impl Plugin {
     /// # Safety
     /// `list` is NULL or a list of the provider that belongs to the caller.
     unsafe fn entries(&self, mut list: *mut fi_info) -> Result<Vec<Info>> {
-        let mut entries = Vec::new();
+        let mut entries = Ok(Vec::new());
         // A faulty list may be circular.
         let mut seen = HashSet::new();
         while !list.is_null() && seen.insert(list) {
@@ -196,14 +222,19 @@ impl Plugin {
             // SAFETY: as above; its NIC is NULL or an open object.
             let nic = info.is_ok().then(|| unsafe { nic_of((*list).nic) });
             // SAFETY: as above.
-            let made = unsafe { Made::new(list, self.layout()) }?;
-            if let Ok(mut info) = info {
-                (info.made, info.nic) = (Some(made), nic.flatten());
-                entries.push(info);
+            let made = unsafe { Made::new(list, self.layout()) };
+            // After an error the rest of the list is still freed, entry by entry.
+            match (&mut entries, made, info) {
+                (Ok(entries), Ok(made), Ok(mut info)) => {
+                    (info.made, info.nic) = (Some(made), nic.flatten());
+                    entries.push(info);
+                }
+                (Ok(_), Err(error), _) => entries = Err(error),
+                _ => {}
             }
             list = next;
         }
-        Ok(entries)
+        entries
     }
 
     /// Returns the least layout of the provider's entries: their structs are at least that long.
@@ -214,18 +245,16 @@ impl Plugin {
         }
     }
 
-    /// fi_fabric(3).
-    #[expect(
-        clippy::not_unsafe_ptr_arg_deref,
-        reason = "a context belongs to the application: it is passed on and never followed"
-    )]
+    /// fi_fabric(3). `context` is the application's number of the fabric.
     pub fn open_fabric(
         &self,
         attr: &FabricAttr,
         api_version: u32,
-        context: *mut c_void,
+        context: usize,
     ) -> Result<*mut fid_fabric> {
-        let open = self.provider().fabric.ok_or(Error::NODEV)?;
+        let (provider, _entered) = self.enter()?;
+        let open = provider.fabric.ok_or(Error::NODEV)?;
+        let context = ptr::with_exposed_provenance_mut(context);
         let text = |name: &Option<CString>| {
             name.as_deref()
                 .map_or(ptr::null_mut(), |name| name.as_ptr().cast_mut())
@@ -255,11 +284,17 @@ impl Plugin {
     }
 
     /// fi_hook(7): opens a fabric of the hook around the given fabric. `hooked` is the provider of the given fabric, as
-    /// its C struct.
-    pub fn hook(&self, fabric: wrap::Fabric, hooked: *const fi_provider) -> Result<wrap::Fabric> {
-        let open = self.provider().fabric.ok_or(Error::NODEV)?;
+    /// its C struct. On failure the given fabric is returned.
+    pub fn hook(&self, fabric: wrap::Fabric, hooked: &fi_provider) -> wrap::Hooked {
+        let (provider, _entered) = match self.enter() {
+            Ok(entered) => entered,
+            Err(error) => return Err((fabric, error)),
+        };
+        let Some(open) = provider.fabric else {
+            return Err((fabric, Error::NODEV));
+        };
         let mut attr = fi_fabric_attr {
-            fabric: fabric.raw(),
+            fabric: fabric.as_ptr(),
             name: ptr::null_mut(),
             prov_name: ptr::null_mut(),
             prov_version: 0,
@@ -267,26 +302,34 @@ impl Plugin {
         };
         let mut around: *mut fid_fabric = ptr::null_mut();
         // SAFETY: a hook's function, with an open fabric and its provider.
-        let code = unsafe { open(&raw mut attr, &raw mut around, hooked.cast_mut().cast()) };
-        match code {
-            // SAFETY: opened just now.
-            0 => unsafe {
-                foreign::expect();
-                wrap::Fabric::new(around)
-            },
-            code => Err(Error::new(code.saturating_abs())),
+        let code = unsafe {
+            let hooked = ptr::from_ref(hooked).cast_mut().cast();
+            open(&raw mut attr, &raw mut around, hooked)
+        };
+        if code != 0 {
+            return Err((fabric, Error::new(code.saturating_abs())));
         }
+        foreign::expect();
+        // SAFETY: opened just now; it has taken the given fabric.
+        unsafe { wrap::Fabric::new(around) }.map_err(|error| (fabric, error))
     }
 
-    /// Returns the address of the plug-in's struct.
-    pub fn raw(&self) -> *const fi_provider {
+    /// Returns the plug-in's struct.
+    pub fn raw(&self) -> &'static fi_provider {
         self.raw
     }
 
-    /// fi_provider(7): calls the plug-in's cleanup function before the library is unloaded.
+    /// fi_provider(7): calls the plug-in's cleanup function before the library is unloaded, unless a thread is inside a
+    /// function of the plug-in. Later calls of this type's methods return FI_NODEV.
     pub fn clean_up(&self) {
-        if let Some(cleanup) = self.provider().cleanup {
-            // SAFETY: the plug-in's function; no function of the plug-in is called after it.
+        let Ok(mut is_over) = self.is_over.try_write() else {
+            return;
+        };
+        let was_over = core::mem::replace(&mut *is_over, true);
+        // The function may call the library, and that the plug-in's provider.
+        drop(is_over);
+        if let Some(cleanup) = self.raw.cleanup.filter(|_| !was_over) {
+            // SAFETY: the plug-in's function; no function of the struct is called after it (`enter`).
             unsafe { cleanup() };
         }
     }

@@ -2,7 +2,7 @@
 //! Access to memory of peers: fi_rma(3).
 
 use super::ep::Ep;
-use super::memory::{Buffer, Context, Span};
+use super::memory::{Buffer, Context, Span, given};
 use super::msg::Pieces;
 use super::posted;
 use abi::*;
@@ -10,9 +10,8 @@ use base::{Error, Result};
 use object::slots;
 
 /// `struct fi_msg_rma`.
-#[derive(Clone, Copy)]
 pub struct RmaMessage<'a> {
-    pub spans: &'a [Span],
+    pub spans: &'a mut [Span],
     pub addr: fi_addr_t,
     /// Memory of the peer.
     pub remote: &'a [fi_rma_iov],
@@ -24,7 +23,7 @@ impl Ep {
     /// Reads from the peer's memory at `addr` into `spans`.
     pub fn read_from(
         &self,
-        spans: &[Span],
+        spans: &mut [Span],
         src: fi_addr_t,
         addr: u64,
         key: u64,
@@ -32,10 +31,9 @@ impl Ep {
     ) -> Result {
         let (ep, context) = (self.as_ptr(), context.0);
         // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
-        posted(unsafe {
-            match spans {
-                [one] => {
-                    let Span { base, len, desc } = *one;
+        let result = posted(unsafe {
+            match &*spans {
+                &[Span { base, len, desc }] => {
                     slots::rma::read(ep, base, len, desc, src, addr, key, context)
                 }
                 spans => {
@@ -44,13 +42,14 @@ impl Ep {
                     slots::rma::readv(ep, iov, desc, p.count, src, addr, key, context)
                 }
             }
-        })
+        });
+        given(spans, result)
     }
 
     /// Writes `spans` to the peer's memory at `addr`.
     pub fn write_to(
         &self,
-        spans: &[Span],
+        spans: &mut [Span],
         dest: fi_addr_t,
         addr: u64,
         key: u64,
@@ -58,10 +57,9 @@ impl Ep {
     ) -> Result {
         let (ep, context) = (self.as_ptr(), context.0);
         // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs.
-        posted(unsafe {
-            match spans {
-                [one] => {
-                    let Span { base, len, desc } = *one;
+        let result = posted(unsafe {
+            match &*spans {
+                &[Span { base, len, desc }] => {
                     slots::rma::write(ep, base, len, desc, dest, addr, key, context)
                 }
                 spans => {
@@ -70,25 +68,27 @@ impl Ep {
                     slots::rma::writev(ep, iov, desc, p.count, dest, addr, key, context)
                 }
             }
-        })
+        });
+        given(spans, result)
     }
 
     /// Writes with data for a completion at the peer.
     pub fn write_data(
         &self,
-        span: Span,
+        span: &mut Span,
         data: u64,
         dest: fi_addr_t,
         addr: u64,
         key: u64,
         context: Context,
     ) -> Result {
-        let Span { base, len, desc } = span;
+        let Span { base, len, desc } = *span;
         // SAFETY: the endpoint is open; the creators of span and context promised what the operation needs.
-        posted(unsafe {
+        let result = posted(unsafe {
             let ep = self.as_ptr();
             slots::rma::writedata(ep, base, len, desc, data, dest, addr, key, context.0)
-        })
+        });
+        given(core::slice::from_mut(span), result)
     }
 
     /// Reads from the peer's memory into the first `len` bytes of a buffer, which the endpoint holds until `reclaim`.
@@ -101,7 +101,7 @@ impl Ep {
     ) -> core::result::Result<(), (Buffer, Error)> {
         match buffer.span(len) {
             Ok(span) => self.more().launch(buffer, |context| {
-                self.read_from(&[span], src, addr, key, context)
+                self.read_from(&mut [span], src, addr, key, context)
             }),
             Err(error) => Err((buffer, error)),
         }
@@ -117,9 +117,9 @@ impl Ep {
         (addr, key): (u64, u64),
     ) -> core::result::Result<(), (Buffer, Error)> {
         match buffer.span(len) {
-            Ok(span) => self.more().launch(buffer, |context| match data {
-                Some(data) => self.write_data(span, data, dest, addr, key, context),
-                None => self.write_to(&[span], dest, addr, key, context),
+            Ok(mut span) => self.more().launch(buffer, |context| match data {
+                Some(data) => self.write_data(&mut span, data, dest, addr, key, context),
+                None => self.write_to(&mut [span], dest, addr, key, context),
             }),
             Err(error) => Err((buffer, error)),
         }
@@ -146,23 +146,23 @@ impl Ep {
     }
 
     /// Reads with flags.
-    pub fn read_msg(&self, message: &RmaMessage<'_>, flags: u64) -> Result {
+    pub fn read_msg(&self, message: RmaMessage<'_>, flags: u64) -> Result {
         // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs; the struct
         // is read during the call.
         message.with(|msg| posted(unsafe { slots::rma::readmsg(self.as_ptr(), msg, flags) }))
     }
 
     /// Writes with flags.
-    pub fn write_msg(&self, message: &RmaMessage<'_>, flags: u64) -> Result {
+    pub fn write_msg(&self, message: RmaMessage<'_>, flags: u64) -> Result {
         // SAFETY: as in `read_msg`.
         message.with(|msg| posted(unsafe { slots::rma::writemsg(self.as_ptr(), msg, flags) }))
     }
 }
 
 impl RmaMessage<'_> {
-    fn with(&self, post: impl FnOnce(&fi_msg_rma) -> Result) -> Result {
+    fn with(self, post: impl FnOnce(&fi_msg_rma) -> Result) -> Result {
         let mut pieces = Pieces::of(self.spans)?;
-        post(&fi_msg_rma {
+        let result = post(&fi_msg_rma {
             msg_iov: pieces.iov.as_ptr(),
             desc: pieces.desc.as_mut_ptr(),
             iov_count: pieces.count,
@@ -171,6 +171,7 @@ impl RmaMessage<'_> {
             rma_iov_count: self.remote.len(),
             context: self.context.0,
             data: self.data,
-        })
+        });
+        given(self.spans, result)
     }
 }

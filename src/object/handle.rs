@@ -168,6 +168,8 @@ pub fn open<T: Kind>(
     }));
     // SAFETY: just created; `close` removes it from `live` before it is freed.
     unsafe { live::insert::<T>(object.cast(), class, &raw const (*object).inner) };
+    // Calls that have the handle as a number make a pointer to the whole object of it again.
+    object.expose_provenance();
     object.cast()
 }
 
@@ -182,14 +184,17 @@ pub unsafe fn get<'a, T: Kind, H>(head: *const H) -> Option<&'a T> {
     unsafe { head.cast::<Object<T>>().as_ref() }.map(|object| &object.inner)
 }
 
-/// Returns the handle that C holds of an object that `open` created.
-pub fn handle_of<T: Kind>(inner: &T) -> *mut fid {
-    let offset = core::mem::offset_of!(Object<T>, inner);
-    core::ptr::from_ref(inner)
-        .cast::<u8>()
-        .wrapping_sub(offset)
-        .cast_mut()
-        .cast()
+/// Returns the number of the handle that C holds of an object that `open` created.
+///
+/// This is a number and not a pointer, because a reference to the object gives no access to the head before it:
+///
+/// ```compile_fail,E0308
+/// fn head<T: object::handle::Kind>(inner: &T) -> *mut abi::fid {
+///     object::handle::number_of(inner)
+/// }
+/// ```
+pub fn number_of<T: Kind>(inner: &T) -> usize {
+    ptr::from_ref(inner).addr() - core::mem::offset_of!(Object<T>, inner)
 }
 
 /// Closes a handle if nothing depends on it.
@@ -214,7 +219,7 @@ pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
 /// Calls `f` with the object behind a handle that came as a number in attributes. Returns `None` if it is not a live
 /// handle of this kind, or if it is being closed. Meanwhile it cannot be closed.
 pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
-    let head = handle as *mut fid;
+    let head = ptr::with_exposed_provenance_mut::<fid>(handle);
     let claim = live::claim::<T>(head).ok()?;
     // SAFETY: `live` confirms that `open::<T>` created the handle; only the holder of the claim frees it.
     let result = unsafe { get::<T, fid>(head) }.map(f);
@@ -225,7 +230,7 @@ pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
 /// Takes the object out of a handle, which becomes invalid: for handles that a call consumes. Returns FI_EINVAL if the
 /// number is not a live handle of this kind.
 pub fn take<T: Kind>(handle: usize) -> Result<T> {
-    let head = handle as *mut fid;
+    let head = ptr::with_exposed_provenance_mut::<fid>(handle);
     live::claim::<T>(head).map_err(|_| Error::INVAL)?.take();
     // SAFETY: `live` confirms that Box::into_raw in `open::<T>` created it; this call had the only claim, and later
     // lookups do not find the handle.

@@ -7,6 +7,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::ptr;
+use core::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use slab::Slab;
@@ -175,25 +176,57 @@ impl PeerSrx {
         let code = unsafe { self.get[kind(what)](self.srx, &mut attr, &mut entry) };
         let not_there = Error::NOENT.negative();
         match (code, entry.is_null()) {
-            (0, false) => Got::Matched(Entry(entry)),
-            (code, false) if code == not_there => Got::Unexpected(Entry(entry)),
+            (0, false) => Got::Matched(Entry::of(self, entry)),
+            (code, false) if code == not_there => Got::Unexpected(Entry::of(self, entry)),
             _ => Got::Failed,
         }
     }
 
-    /// Queues an unexpected message at the owner, which may call `start` and `discard` before this returns.
-    pub fn queue(&self, what: What, entry: &Entry) -> Result {
-        // SAFETY: `import`; `get` gave the entry, which is the owner's again from here on.
-        match unsafe { self.queue[kind(what)](entry.0) } {
+    /// Queues an unexpected message at the owner, which may call `start` and `discard` before this returns. An entry
+    /// that is freed meanwhile is returned to the owner afterwards.
+    ///
+    /// # Panics
+    /// If `get` of another context returned the entry: a fault of this library.
+    pub fn queue(&self, what: What, queueing: Queueing) -> Result {
+        assert_eq!(queueing.srx, self.srx, "an entry of another owner");
+        let (entry, state) = (queueing.raw, queueing.state);
+        // Acquire and release here and below: what a thread did with the entry comes before the call that frees it.
+        let before = state.fetch_or(state::OWNERS, Ordering::AcqRel);
+        let code = match before & state::FREED {
+            // SAFETY: `import`; `get` gave the entry, which is not freed while `CALLING` is set.
+            0 => unsafe { self.queue[kind(what)](entry) },
+            // The message is gone.
+            _ => Error::NOENT.negative(),
+        };
+        let mut over = state::CALLING;
+        if code != 0 {
+            over |= state::OWNERS;
+        }
+        let last = state.fetch_and(!over, Ordering::AcqRel) & !over;
+        if last == state::FREED {
+            // SAFETY: `import`; `free` has taken the entry and left this call to us.
+            unsafe { (self.free)(entry) };
+        }
+        match code {
             0 => Ok(()),
             code => Err(Error::new(code.saturating_neg())),
         }
     }
 
-    /// Releases an entry whose receive is finished.
+    /// Releases an entry whose receive is finished. An entry that is queued stays with the owner.
+    ///
+    /// # Panics
+    /// As for `queue`.
     pub fn free(&self, entry: Entry) {
-        // SAFETY: `import`; the entry is not used after this, which takes it.
-        unsafe { (self.free)(entry.0) };
+        assert_eq!(entry.srx, self.srx, "an entry of another owner");
+        let is_ours = entry.state.as_ref().is_none_or(|state| {
+            let before = state.fetch_or(state::FREED, Ordering::AcqRel);
+            before & (state::CALLING | state::OWNERS) == 0
+        });
+        if is_ours {
+            // SAFETY: `import`; the entry is not used after this, which takes it, and `queue` does not use it.
+            unsafe { (self.free)(entry.raw) };
+        }
     }
 
     /// Makes the owner look up the senders of its unexpected messages again, after addresses were inserted.
@@ -238,13 +271,57 @@ const fn kind(what: What) -> usize {
     }
 }
 
-/// A receive of the owner, or the owner's entry for an unexpected message.
-pub struct Entry(*mut fi_peer_rx_entry);
+/// A receive of the owner, or the owner's entry for an unexpected message. It is freed once:
+///
+/// ```compile_fail,E0382
+/// fn twice(srx: &object::peer::PeerSrx, entry: object::peer::Entry) {
+///     srx.free(entry);
+///     srx.free(entry);
+/// }
+/// ```
+///
+/// What `queue` needs of it cannot be freed:
+///
+/// ```compile_fail,E0308
+/// fn twice(srx: &object::peer::PeerSrx, mut entry: object::peer::Entry) {
+///     srx.free(entry.queueing());
+///     srx.free(entry);
+/// }
+/// ```
+pub struct Entry {
+    raw: *mut fi_peer_rx_entry,
+    /// The context that returned it, for a comparison.
+    srx: *mut fid_peer_srx,
+    /// Bits of `state`, if the entry is queued or was.
+    state: Option<Arc<AtomicU8>>,
+}
+
+/// An entry as the call needs it that queues it. The entry may be freed meanwhile.
+pub struct Queueing {
+    raw: *mut fi_peer_rx_entry,
+    srx: *mut fid_peer_srx,
+    state: Arc<AtomicU8>,
+}
+
+/// The owner's call that starts a message that was queued: the entry belongs to the peer again.
+pub struct Started(*mut fi_peer_rx_entry);
+
+mod state {
+    /// The call that queues the entry is about to begin, or runs. At its end it returns an entry that was freed.
+    pub const CALLING: u8 = 1;
+    /// The owner has the entry, until it starts the message or frees the entry.
+    pub const OWNERS: u8 = 2;
+    /// The peer does not need the entry any more.
+    pub const FREED: u8 = 4;
+}
 
 // SAFETY: fi_peer(3): an entry belongs to the peer from `get` or `start` until it is queued or freed, in any thread.
 unsafe impl Send for Entry {}
-// SAFETY: shared references to an entry only compare it, or queue it.
+// SAFETY: the methods for shared references set members under the lock of the caller, or read those that the owner has
+// set before.
 unsafe impl Sync for Entry {}
+// SAFETY: as for `Entry`.
+unsafe impl Send for Queueing {}
 
 /// Arguments of a receive that the owner posted.
 pub struct Receive<M> {
@@ -254,19 +331,48 @@ pub struct Receive<M> {
 }
 
 impl Entry {
-    /// Returns a second handle of the entry, for a call that does not release it.
-    pub fn alias(&self) -> Entry {
-        Entry(self.0)
+    fn of(srx: &PeerSrx, raw: *mut fi_peer_rx_entry) -> Entry {
+        Entry {
+            raw,
+            srx: srx.srx,
+            state: None,
+        }
+    }
+
+    /// Returns what `queue` needs, to which it must be passed: without that call the entry is never freed.
+    ///
+    /// # Panics
+    /// The second time.
+    pub fn queueing(&mut self) -> Queueing {
+        assert!(self.state.is_none(), "an entry is queued once");
+        let state = Arc::new(AtomicU8::new(state::CALLING));
+        self.state = Some(state.clone());
+        Queueing {
+            raw: self.raw,
+            srx: self.srx,
+            state,
+        }
+    }
+
+    /// Takes the entry back from the owner. Returns FI_EINVAL if the call is for another one.
+    pub fn take_back(&mut self, Started(raw): Started) -> Result {
+        if raw != self.raw {
+            return Err(Error::INVAL);
+        }
+        if let Some(state) = &self.state {
+            state.fetch_and(!state::OWNERS, Ordering::AcqRel);
+        }
+        Ok(())
     }
 
     /// Stores the token that the owner passes back for this message, and the remote CQ data of the message.
-    pub fn note(&self, token: usize, data: Option<u64>) {
+    pub fn note(&mut self, token: usize, data: Option<u64>) {
         // SAFETY: fi_peer(3): until it is queued the peer sets these members.
         unsafe {
-            (*self.0).peer_context = token as *mut c_void;
+            (*self.raw).peer_context = token as *mut c_void;
             if let Some(data) = data {
-                (*self.0).cq_data = data;
-                (*self.0).flags |= FI_REMOTE_CQ_DATA;
+                (*self.raw).cq_data = data;
+                (*self.raw).flags |= FI_REMOTE_CQ_DATA;
             }
         }
     }
@@ -276,7 +382,7 @@ impl Entry {
         // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers belong to the peer until the
         // message completes.
         unsafe {
-            let entry = &*self.0;
+            let entry = &*self.raw;
             Some(Receive {
                 iov: IoVec::new(entry.iov, entry.desc, entry.count)?,
                 context: entry.context as usize,
@@ -289,8 +395,8 @@ impl Entry {
 /// A receive context of this library that matches its messages through an owner.
 pub trait Served: Send + Sync {
     /// Starts the transfer of a message for which a receive was posted.
-    fn start(&self, token: usize) -> Result;
-    /// Discards a message.
+    fn start(&self, token: usize, started: Started) -> Result;
+    /// Discards a message. The owner frees the entry.
     fn discard(&self, token: usize) -> Result;
     /// Returns the address of the sender, or FI_ADDR_UNSPEC.
     fn address(&self, token: usize) -> u64;
@@ -353,7 +459,7 @@ unsafe fn told(entry: *mut fi_peer_rx_entry) -> Result<(Arc<dyn Served>, usize)>
 unsafe extern "C" fn start(entry: *mut fi_peer_rx_entry) -> c_int {
     // SAFETY: fi_peer(3): an entry that was queued.
     let told = unsafe { told(entry) };
-    status(told.and_then(|(served, token)| served.start(token)))
+    status(told.and_then(|(served, token)| served.start(token, Started(entry))))
 }
 
 unsafe extern "C" fn discard(entry: *mut fi_peer_rx_entry) -> c_int {
@@ -381,3 +487,6 @@ unsafe fn whole<'a, S>(at: *const S) -> Result<&'a S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use std::path::Path;
 use base::info::{Answer, FabricAttr, Query};
 use base::log::Source;
 use base::{Error, Result};
-use client::wrap;
+use client::wrap::{self, Hooked};
 
 /// The other providers, as a layered provider sees them.
 pub trait Below {
@@ -56,13 +56,13 @@ pub trait Provider: Send + Sync {
         false
     }
 
-    /// Wraps a fabric that `hooked` has opened. Only for hooks.
-    fn hook(&self, _fabric: wrap::Fabric, _hooked: &dyn Provider) -> Result<wrap::Fabric> {
-        Err(Error::NOSYS)
+    /// Wraps a fabric that `hooked` has opened. Only for hooks. On failure the fabric is returned.
+    fn hook(&self, fabric: wrap::Fabric, _hooked: &dyn Provider) -> Hooked {
+        Err((fabric, Error::NOSYS))
     }
 
     /// The provider as a C struct, for hooks of plug-ins.
-    fn raw(&self) -> *const abi::fi_provider {
+    fn raw(&self) -> &abi::fi_provider {
         self.source().provider()
     }
 

@@ -39,7 +39,7 @@ fn put(
             );
             continue;
         };
-        match hook.provider.hook(fabric, hooked) {
+        fabric = match hook.provider.hook(fabric, hooked) {
             Ok(around) => {
                 log_trace!(
                     hooked.source(),
@@ -47,15 +47,18 @@ fn put(
                     "hook {} installed",
                     hook.name()
                 );
-                fabric = around;
+                around
             }
-            Err(error) => log_trace!(
-                hooked.source(),
-                Subsys::Fabric,
-                "hook {} leaves the fabric alone: {error:?}",
-                hook.name()
-            ),
-        }
+            Err((fabric, error)) => {
+                log_trace!(
+                    hooked.source(),
+                    Subsys::Fabric,
+                    "hook {} leaves the fabric alone: {error:?}",
+                    hook.name()
+                );
+                fabric
+            }
+        };
     }
     fabric
 }

@@ -439,13 +439,34 @@ fn kind_of(callers: Callers) -> u8 {
 /// Time between two attempts to take a mutex that another thread holds.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// Kept in registers: calls that return or hold a guard need no memory for it.
+/// Exclusive access to the state. Kept in registers: calls that return or hold a guard need no memory for it.
+///
+/// A guard of a state that is not `Sync` cannot be shared, because `&Guard` gives `&T`:
+///
+/// ```compile_fail,E0277
+/// fn is_sync<S: Sync>() {}
+/// is_sync::<sync::lock::Guard<'_, core::cell::Cell<u64>>>();
+/// ```
+///
+/// A guard stays on its thread, which must release the mutex:
+///
+/// ```compile_fail,E0277
+/// fn is_send<S: Send>() {}
+/// is_send::<sync::lock::Guard<'_, u64>>();
+/// ```
+///
+/// ```
+/// fn is_sync<S: Sync>() {}
+/// is_sync::<sync::lock::Guard<'_, u64>>();
+/// ```
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// True for the guard of the owner, which does not hold the mutex.
     owned: bool,
     /// The mutex must be released by its thread.
     _thread: PhantomData<MutexGuard<'a, ()>>,
+    /// `Lock` is `Sync` for any state that is `Send`; a guard is only if the state is `Sync`, too.
+    _state: PhantomData<&'a mut T>,
 }
 
 /// The guard of the mutex, and what to do when it is released.
@@ -464,6 +485,7 @@ impl<'a, T> Guard<'a, T> {
             lock,
             owned,
             _thread: PhantomData,
+            _state: PhantomData,
         }
     }
 }

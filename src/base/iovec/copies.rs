@@ -8,11 +8,21 @@ use hmem::{self, Kind, Memory};
 use sync::copy::Ways;
 
 impl<M: Memory> IoVec<M> {
+    /// Returns the number of pieces that may be written.
+    #[inline(always)]
+    fn end_of_room(&self) -> u8 {
+        match self.is_source {
+            true => 0,
+            false => self.count,
+        }
+    }
+
     /// Copies bytes into the pieces. Returns how many there was room for.
     #[inline]
     pub fn copy_in(&mut self, bytes: &[u8]) -> usize {
         let mut moved = 0;
-        while moved < bytes.len() && self.at < self.count {
+        let end = self.end_of_room();
+        while moved < bytes.len() && self.at < end {
             let piece = &self.pieces[usize::from(self.at)];
             let len = (piece.len - self.done).min(bytes.len() - moved);
             // SAFETY: the maker of the piece (`Piece::new`) promised its memory for as long as the piece is kept; `done
@@ -45,7 +55,7 @@ impl<M: Memory> IoVec<M> {
     #[inline(always)]
     pub unsafe fn fill_raw(&self, from: *const u8, len: usize) {
         let first = &self.pieces[0];
-        if self.count == 1 && len <= first.len {
+        if self.end_of_room() == 1 && len <= first.len {
             // SAFETY: as in `copy_in`; the caller promises `from`.
             return unsafe {
                 hmem::copy_to_from_shared(first.memory.kind(), from, first.base, len)
@@ -59,7 +69,7 @@ impl<M: Memory> IoVec<M> {
     /// As for `fill_raw`.
     #[inline(never)]
     unsafe fn fill_each(&self, mut from: *const u8, mut len: usize) {
-        for piece in &self.pieces[..usize::from(self.count)] {
+        for piece in &self.pieces[..usize::from(self.end_of_room())] {
             let part = len.min(piece.len);
             // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
             unsafe {
@@ -153,7 +163,8 @@ impl<M: Memory> IoVec<M> {
     #[inline]
     pub unsafe fn copy_in_raw(&mut self, from: *const u8, len: usize) -> usize {
         let mut moved = 0;
-        while moved < len && self.at < self.count {
+        let end = self.end_of_room();
+        while moved < len && self.at < end {
             let piece = &self.pieces[usize::from(self.at)];
             let part = (piece.len - self.done).min(len - moved);
             // SAFETY: as in `copy_in`; the caller promises `from`.

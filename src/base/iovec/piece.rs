@@ -27,7 +27,8 @@ unsafe impl<M: Memory> Sync for Piece<M> {}
 impl<M: Memory> Piece<M> {
     /// # Safety
     /// `base[..len]` must be memory as `memory` describes it, and stay valid until the operation that uses it
-    /// completes. The owner of the piece drops it before that completion is reported.
+    /// completes: for reads, and for writes unless it becomes a `Source` or part of a list that is one
+    /// (`IoVec::as_source`). The owner of the piece drops it before that completion is reported.
     #[inline(always)]
     pub unsafe fn new(base: *mut u8, len: usize, memory: M) -> Piece<M> {
         Piece { base, len, memory }

@@ -72,12 +72,12 @@ impl Loan {
 impl Spans {
     fn new() -> Spans {
         Spans {
-            spans: [Span::empty(); IOV_LIMIT + 1],
+            spans: [const { Span::empty() }; IOV_LIMIT + 1],
             count: 0,
         }
     }
 
-    pub fn as_slice(&self) -> &[Span] {
-        &self.spans[..self.count]
+    pub fn as_mut_slice(&mut self) -> &mut [Span] {
+        &mut self.spans[..self.count]
     }
 }

@@ -108,7 +108,7 @@ impl<T> Operations<T> {
         self.post(ep, loan, what, |spans, context| {
             match (spans, data, flags) {
                 (spans, None, 0) => ep.send(spans, dest, context),
-                (&[span], Some(data), 0) => ep.send_data(span, data, dest, context),
+                ([span], Some(data), 0) => ep.send_data(span, data, dest, context),
                 (spans, data, flags) => {
                     let message = Message {
                         spans,
@@ -118,7 +118,7 @@ impl<T> Operations<T> {
                         tag: 0,
                         ignore: 0,
                     };
-                    ep.send_msg(&message, flags | has_data(data))
+                    ep.send_msg(message, flags | has_data(data))
                 }
             }
         })
@@ -157,7 +157,7 @@ impl<T> Operations<T> {
                 tag: 0,
                 ignore: 0,
             };
-            ep.recv_msg(&message, FI_MULTI_RECV)
+            ep.recv_msg(message, FI_MULTI_RECV)
         })
     }
 
@@ -181,13 +181,9 @@ impl<T> Operations<T> {
         flags: u64,
         what: T,
     ) -> core::result::Result<(), Failed<T>> {
-        self.post(ep, loan, what, |spans, context| {
-            let data = None;
-            let message = rma(spans, addr, remote, data, context);
-            match (remote, flags) {
-                (&[at], 0) => ep.read_from(spans, addr, at.addr, at.key, context),
-                _ => ep.read_msg(&message, flags),
-            }
+        self.post(ep, loan, what, |spans, context| match (remote, flags) {
+            (&[at], 0) => ep.read_from(spans, addr, at.addr, at.key, context),
+            _ => ep.read_msg(rma(spans, addr, remote, None, context), flags),
         })
     }
 
@@ -204,10 +200,12 @@ impl<T> Operations<T> {
         what: T,
     ) -> core::result::Result<(), Failed<T>> {
         self.post(ep, loan, what, |spans, context| {
-            let message = rma(spans, addr, remote, data, context);
             match (remote, data, flags) {
                 (&[at], None, 0) => ep.write_to(spans, addr, at.addr, at.key, context),
-                _ => ep.write_msg(&message, flags | has_data(data)),
+                _ => {
+                    let message = rma(spans, addr, remote, data, context);
+                    ep.write_msg(message, flags | has_data(data))
+                }
             }
         })
     }
@@ -277,9 +275,9 @@ impl<T> Operations<T> {
         ep: &Arc<Ep>,
         loan: Loan,
         what: T,
-        post: impl FnOnce(&[Span], Context) -> Result,
+        post: impl FnOnce(&mut [Span], Context) -> Result,
     ) -> core::result::Result<(), Failed<T>> {
-        let spans = match loan.spans(ep) {
+        let mut spans = match loan.spans(ep) {
             Ok(spans) => spans,
             Err(error) => return Err(Failed { error, loan, what }),
         };
@@ -292,7 +290,7 @@ impl<T> Operations<T> {
             loan,
             what,
         }));
-        match post(spans.as_slice(), context) {
+        match post(spans.as_mut_slice(), context) {
             Ok(()) => Ok(()),
             Err(error) => {
                 let Some(Operation { loan, what, .. }) = self.table.remove(number) else {
@@ -319,7 +317,7 @@ impl<T> Drop for Operations<T> {
 const NOWHERE: usize = 0;
 
 fn rma<'a>(
-    spans: &'a [Span],
+    spans: &'a mut [Span],
     addr: fi_addr_t,
     remote: &'a [fi_rma_iov],
     data: Option<u64>,

@@ -143,11 +143,31 @@ names! {
     waitset wr wr_len xpu_cntr xpu_cq xpu_ep cntr cq
 }
 
-/// A call on an object that is wrapped.
+/// The result of a call that has not returned.
+pub(super) const UNFINISHED: i64 = -1;
+
+/// A call on an object that is wrapped. Its methods read memory by the types that the slot gives to the arguments, so
+/// hooks cannot change the slot:
+///
+/// ```compile_fail,E0616
+/// fn change(call: &mut client::wrap::Call<'_>) {
+///     call.slot = client::wrap::Slot::of("mr", "regattr");
+/// }
+/// ```
+///
+/// For the same reason the number of entries that were read is that of the call itself:
+///
+/// ```compile_fail,E0061
+/// fn more(call: &client::wrap::Call<'_>) -> usize {
+///     call.completions(i64::MAX).len()
+/// }
+/// ```
 pub struct Call<'a> {
-    pub slot: Slot,
+    pub(super) slot: Slot,
     /// The object inside.
-    pub object: usize,
+    pub(super) object: usize,
+    /// The result, once the call inside has returned it; before that an error.
+    pub(super) result: i64,
     /// For a completion queue, the format of its entries.
     pub(super) format: u32,
     /// For a call on an endpoint, its domain (the object inside).
@@ -164,6 +184,15 @@ impl Call<'_> {
     /// Whether the application's attributes of regions have `iface`, the kind of memory.
     pub(super) fn has_iface(&self) -> bool {
         self.app_api >= WITH_IFACE
+    }
+
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// Returns the number of the object inside.
+    pub fn object(&self) -> usize {
+        self.object
     }
 
     /// Returns all arguments except the object, as numbers.

@@ -7,7 +7,7 @@ use core::ffi::{c_char, c_int, c_void};
 use core::ptr;
 use core::sync::atomic::Ordering;
 
-use super::call::{Call, Name, Outcome, Raw, Slot};
+use super::call::{Call, Name, Outcome, Raw, Slot, UNFINISHED};
 use super::translate::Argument;
 use super::{Wrapped, Wrapper, special, trigger};
 use abi::*;
@@ -65,6 +65,7 @@ macro_rules! forwards {
             let mut call = Call {
                 slot: SLOT,
                 object: wrapper.fid().addr(),
+                result: UNFINISHED,
                 format: wrapper.format,
                 domain: wrapper.domain,
                 app_api: wrapper.layer.app_api,
@@ -82,7 +83,8 @@ macro_rules! forwards {
             // SAFETY: as the caller promises for this call; a watch replaces values only by equivalent ones.
             let result = unsafe { forwards!(@through wrapper $module $slot $object: $of $(, $arg: $type)*) };
             if let Some(watch) = watch {
-                watch.after(&call, before, Outcome::number(&result));
+                call.result = Outcome::number(&result);
+                watch.after(&call, before, call.result);
             }
             result
         }

@@ -226,6 +226,7 @@ mod tests {
             slot,
             object: 1,
             domain: 2,
+            result: 0,
             format: 0,
             app_api: abi::release::API,
             names: names.leak(),

@@ -20,7 +20,7 @@ mod tests;
 mod translate;
 mod trigger;
 
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 use core::sync::atomic::AtomicU8;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -36,8 +36,14 @@ pub use call::{Call, Name, Slot, Watch};
 pub use read::Completion;
 pub use region::{Descriptor, Domain, Region};
 
-/// A fabric that is open.
-#[derive(Clone, Copy)]
+/// A fabric that is open. Its holder closes it, so it cannot be wrapped twice:
+///
+/// ```compile_fail,E0382
+/// use client::wrap::{Fabric, wrap_fabric};
+/// fn twice(fabric: Fabric) -> [Fabric; 2] {
+///     [wrap_fabric(fabric, 0, None), wrap_fabric(fabric, 0, None)]
+/// }
+/// ```
 pub struct Fabric(NonNull<fid_fabric>);
 
 impl Fabric {
@@ -50,7 +56,14 @@ impl Fabric {
     pub fn raw(self) -> *mut fid_fabric {
         self.0.as_ptr()
     }
+
+    pub(super) fn as_ptr(&self) -> *mut fid_fabric {
+        self.0.as_ptr()
+    }
 }
+
+/// Result of wrapping a fabric: the fabric around it, or the fabric itself and the error.
+pub type Hooked = core::result::Result<Fabric, (Fabric, Error)>;
 
 /// One hook around one fabric, and around all objects that are opened through it.
 struct Layer {
@@ -112,7 +125,7 @@ impl<H: Wrapped> Kind for Wrapper<H> {
 
     /// Closes the object inside; the wrapper stays if that cannot be closed.
     fn check_close(&self) -> Result {
-        let outside = handle::handle_of(self).addr();
+        let outside = handle::number_of(self);
         // SAFETY: an open object.
         let class = unsafe { (*self.fid()).fclass } as u32;
         // SAFETY: an open object, which only its wrapper closes.
@@ -257,7 +270,8 @@ unsafe fn wrap<H: Wrapped>(inner: NonNull<H>, layer: &Arc<Layer>, note: Note) ->
 /// Returns the wrapper of an object, or the object itself if it has none.
 fn outside(inner: *mut fid) -> *mut fid {
     match wrappers().get(&inner.addr()) {
-        Some(outside) => inner.with_addr(*outside),
+        // The wrapper is an allocation of its own; `handle::open` has exposed it.
+        Some(outside) => ptr::with_exposed_provenance_mut(*outside),
         None => inner,
     }
 }
@@ -279,7 +293,7 @@ pub fn outermost(object: usize) -> usize {
 
 /// Returns the provider's object behind a handle of the application.
 pub fn innermost(handle: usize) -> usize {
-    let mut object = handle as *mut fid;
+    let mut object = ptr::with_exposed_provenance_mut::<fid>(handle);
     while let Some(inner) = live::wrapped(object) {
         object = inner;
     }

@@ -180,7 +180,7 @@ impl Call<'_> {
     }
 
     /// Returns the entries that a call has read from a completion queue.
-    pub fn completions(&self, result: i64) -> Vec<Completion> {
+    pub fn completions(&self) -> Vec<Completion> {
         let size = match fi_cq_format(self.format) {
             FI_CQ_FORMAT_MSG => size_of::<fi_cq_msg_entry>(),
             FI_CQ_FORMAT_DATA => size_of::<fi_cq_data_entry>(),
@@ -191,7 +191,7 @@ impl Call<'_> {
         if entries.is_null() {
             return Vec::new();
         }
-        let count = usize::try_from(result).unwrap_or(0);
+        let count = usize::try_from(self.result).unwrap_or(0);
         let read = |place: usize| {
             let mut words = [0_u64; 6];
             // SAFETY: fi_cq(3): as many entries of that format as the call returns; each is a row of 64-bit words.
@@ -291,6 +291,7 @@ impl Call<'_> {
     /// Returns address and length of a region that is registered, and its kind of memory (0 if the call has none).
     pub fn region(&self) -> (usize, usize, u32) {
         // SAFETY: the caller's struct, with as many elements as its count; `iface` is read only if its version has it.
+        // fi_mr(3): the flag selects the member of the union.
         unsafe {
             match self.slot.name().as_str() {
                 "mr_regv" => {
@@ -299,11 +300,20 @@ impl Call<'_> {
                     (buf, len, 0)
                 }
                 "mr_regattr" => {
-                    let Some(attr) = self.pointer::<fi_mr_attr>(Name::attr).as_ref() else {
+                    // Not a reference, because the struct of an old caller is shorter.
+                    let attr = self.pointer::<fi_mr_attr>(Name::attr);
+                    if attr.is_null() {
                         return (0, 0, 0);
+                    }
+                    let (buf, len) = match self.number(Name::flags) & FI_MR_DMABUF {
+                        0 => sum((*attr).anonymous.mr_iov, (*attr).iov_count),
+                        _ => (*attr).anonymous.dmabuf.as_ref().map_or((0, 0), |dmabuf| {
+                            let base = dmabuf.base_addr.addr();
+                            (base.wrapping_add(dmabuf.offset as usize), dmabuf.len)
+                        }),
                     };
-                    let (buf, len) = sum(attr.anonymous.mr_iov, attr.iov_count);
-                    (buf, len, if self.has_iface() { attr.iface.0 } else { 0 })
+                    let has_iface = self.has_iface();
+                    (buf, len, if has_iface { (*attr).iface.0 } else { 0 })
                 }
                 _ => (
                     self.number(Name::buf) as usize,
@@ -389,3 +399,6 @@ unsafe fn first<'a, T>(pieces: *const T, count: usize) -> Option<&'a T> {
         _ => unsafe { pieces.as_ref() },
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use core::mem::offset_of;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::Ordering;
 
-use super::call::Slot;
+use super::call::{Slot, UNFINISHED};
 use super::credits;
 use super::trigger::{enter_work, triggers, triggers_of};
 use super::{Call, Note, WATCHED, Wrapped, Wrapper, inside, outside, wrap};
@@ -34,6 +34,7 @@ pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
     let mut call = Call {
         slot: const { Slot::of("base", "close") },
         object,
+        result: UNFINISHED,
         format: 0,
         domain: 0,
         app_api: 0,
@@ -46,7 +47,8 @@ pub(super) unsafe extern "C" fn close<H: Wrapped>(fid: *mut fid) -> c_int {
     // SAFETY: fi_close: the caller does not use the handle after success.
     let code = status(unsafe { handle::close::<Wrapper<H>>(fid) });
     if let Some(watch) = watch {
-        watch.after(&call, before, i64::from(code));
+        call.result = i64::from(code);
+        watch.after(&call, before, call.result);
         if code == 0 {
             watch.closed(object, class);
         }
@@ -114,7 +116,8 @@ pub(super) unsafe fn control<H: Wrapped>(
 /// # Safety
 /// The object is open.
 unsafe fn refresh<H: Wrapped>(wrapper: &Wrapper<H>) {
-    let head = handle::handle_of(wrapper);
+    // `handle::open` has exposed the whole object.
+    let head = ptr::with_exposed_provenance_mut::<fid>(handle::number_of(wrapper));
     // SAFETY: open objects of the class that they state. C may write to these heads at any time, so no Rust reference
     // to them exists.
     unsafe {

@@ -226,7 +226,7 @@ impl<T: Transport> Av<T> {
     }
 
     fn handle(&self) -> usize {
-        handle::handle_of(self) as usize
+        handle::number_of(self)
     }
 }
 

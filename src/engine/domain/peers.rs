@@ -10,7 +10,7 @@ use crate::domain_state::peers::{Arrival, Calls, Completion};
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
 use base::{Error, Result};
-use object::peer::{Entry, Got, Served};
+use object::peer::{Entry, Got, Served, Started};
 use sync::Refused;
 
 /// The kind of application call. Data-path calls are serialized if the application promised that.
@@ -99,14 +99,15 @@ impl<T: Transport> Engine<T> {
             Got::Matched(entry) => {
                 let _ = self.settle(srx, token, Some(entry), caller);
             }
-            Got::Unexpected(entry) => {
+            Got::Unexpected(mut entry) => {
                 entry.note(token, arrival.data);
-                let queued = entry.alias();
                 let mut state = self.lock_for(caller).ok()?;
-                let is_there = state.domain.rx_queue_mut(srx).queue_arrival(token, entry);
+                let queueing = state.domain.rx_queue_mut(srx).queue_arrival(token, entry);
                 drop(state);
                 // The message may have been dropped with its endpoint; then the entry is returned to the owner.
-                if is_there && arrival.owner.queue(what, &queued).is_err() {
+                if let Some(queueing) = queueing
+                    && arrival.owner.queue(what, queueing).is_err()
+                {
                     let mut state = self.lock_for(caller).ok()?;
                     state.domain.rx_queue_mut(srx).unqueue(token);
                     return None;
@@ -139,14 +140,15 @@ pub struct ServedSrx<T: Transport> {
 }
 
 impl<T: Transport> Served for ServedSrx<T> {
-    fn start(&self, token: usize) -> Result {
+    fn start(&self, token: usize, started: Started) -> Result {
         let engine: Arc<Engine<T>> = self.engine.upgrade().ok_or(Error::INVAL)?;
         let entry = engine
             .lock_data()?
             .domain
             .rx_queue_mut(self.id)
             .take_queued(token);
-        let entry = entry.ok_or(Error::INVAL)?;
+        let mut entry = entry.ok_or(Error::INVAL)?;
+        entry.take_back(started)?;
         engine.settle(self.id, token, Some(entry), Caller::Data)?;
         engine.deliver(Caller::Data);
         Ok(())

@@ -13,7 +13,7 @@ use crate::srx::Envelope;
 use base::{Error, OpFlags, Result};
 use hmem::Memory;
 use object::ops::transfer::What;
-use object::peer::{Entry, PeerSrx, Place};
+use object::peer::{Entry, PeerSrx, Place, Queueing};
 
 /// The messages for which the owner was called, and those for which it was not called yet.
 pub struct Arrivals {
@@ -150,16 +150,16 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    /// Records that the owner keeps the message for a later receive. Returns false if the message is gone.
-    pub fn queue_arrival(&mut self, token: usize, entry: Entry) -> bool {
+    /// Records that the owner keeps the message for a later receive. Returns `None` if the message is gone.
+    pub fn queue_arrival(&mut self, token: usize, mut entry: Entry) -> Option<Queueing> {
         let is_there = self.claimed(token).is_some();
-        if let Some(arrivals) = &mut self.arrivals {
-            let lent = arrivals.lend(entry);
-            if is_there {
-                arrivals.queued.insert(token, lent);
-            }
+        let arrivals = self.arrivals.as_mut()?;
+        let queueing = is_there.then(|| entry.queueing());
+        let lent = arrivals.lend(entry);
+        if is_there {
+            arrivals.queued.insert(token, lent);
         }
-        is_there
+        queueing
     }
 
     /// Reverts `queue_arrival`.

@@ -71,15 +71,16 @@ macro_rules! message_ops {
             // SAFETY: the manual page: an open endpoint; the buffer belongs to the library until the completion.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
             // SAFETY: the manual page: the caller's context is as the flags require.
-            let context = unsafe { Context::new(context) };
+            let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, piece): (&T, _)| {
+                let flags = ep.rx_flags();
                 ep.receive_one(OneRx {
                     what: What::$what,
                     piece,
-                    flags: ep.rx_flags(),
+                    flags,
                     src: src_addr,
-                    context,
+                    context: context.with(flags),
                     tag: or_zero!($($tag)?),
                     ignore: or_zero!($($ignore)?),
                 })
@@ -99,15 +100,16 @@ macro_rules! message_ops {
             // SAFETY: as in `recv`, for `count` buffers.
             let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
             // SAFETY: the manual page: the caller's context is as the flags require.
-            let context = unsafe { Context::new(context) };
+            let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {
+                let flags = ep.rx_flags();
                 ep.receive(Rx {
                     what: What::$what,
                     iov,
-                    flags: ep.rx_flags(),
+                    flags,
                     src: src_addr,
-                    context,
+                    context: context.with(flags),
                     tag: or_zero!($($tag)?),
                     ignore: or_zero!($($ignore)?),
                 })
@@ -127,12 +129,13 @@ macro_rules! message_ops {
                 let ep: &T = endpoint::<T>(ep)?;
                 let flags = OpFlags::from_bits_retain(flags);
                 check_flags(flags, RECV_FLAGS | more_recv_flags(ep))?;
+                let flags = flags | ep.rx_implied();
                 let rx = Rx {
                     what: What::$what,
                     iov: rooms((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?,
-                    flags: flags | ep.rx_implied(),
+                    flags,
                     src: (*msg).addr,
-                    context: Context::new((*msg).context),
+                    context: Given::new((*msg).context).with(flags),
                     tag: or_zero!($((*msg).$tag)?),
                     ignore: or_zero!($((*msg).$ignore)?),
                 };
@@ -172,9 +175,9 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion
             // (for inject calls, until the return).
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
             // SAFETY: the manual page: the caller's context is as the flags require.
-            let context = unsafe { Context::new(context) };
+            let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest, tag);
             status(call().and_then(|(ep, piece): (&T, _)| {
                 let flags = flags(ep, len)?;
@@ -183,7 +186,7 @@ macro_rules! message_ops {
                     piece,
                     flags,
                     dest,
-                    context,
+                    context: context.with(flags),
                     data,
                     tag,
                 })
@@ -255,17 +258,18 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?.as_source())) };
             // SAFETY: the manual page: the caller's context is as the flags require.
-            let context = unsafe { Context::new(context) };
+            let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest_addr, or_zero!($($tag)?));
             status(call().and_then(|(ep, iov): (&T, _)| {
+                let flags = ep.tx_flags();
                 ep.transmit(&mut Tx {
                     what: What::$what,
                     iov,
-                    flags: ep.tx_flags(),
+                    flags,
                     dest: dest_addr,
-                    context,
+                    context: context.with(flags),
                     data: 0,
                     tag: or_zero!($($tag)?),
                     target: &[],
@@ -286,14 +290,15 @@ macro_rules! message_ops {
                 let ep = endpoint::<T>(ep)?;
                 let flags = OpFlags::from_bits_retain(flags);
                 check_message_flags(ep, flags)?;
-                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
+                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?.as_source();
                 check_inject(ep, What::$what, flags, iov.remaining())?;
+                let flags = flags | ep.tx_implied();
                 let tx = Tx {
                     what: What::$what,
                     iov,
-                    flags: flags | ep.tx_implied(),
+                    flags,
                     dest: (*msg).addr,
-                    context: Context::new((*msg).context),
+                    context: Given::new((*msg).context).with(flags),
                     data: (*msg).data,
                     tag: or_zero!($((*msg).$tag)?),
                     target: &[],

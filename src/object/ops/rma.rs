@@ -70,17 +70,21 @@ unsafe fn post<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let context = unsafe { Context::new(call.context) };
+    let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
-        let iov = iov?;
+        let iov = match call.what {
+            What::Read => iov?,
+            _ => iov?.as_source(),
+        };
+        let flags = flags(ep, iov.remaining())?;
         ep.transmit(&mut Tx {
             what: call.what,
-            flags: flags(ep, iov.remaining())?,
+            flags,
             dest: call.dest,
-            context,
+            context: context.with(flags),
             data: call.data,
             tag: 0,
             target: &[RemoteSeg {
@@ -103,16 +107,17 @@ unsafe fn write_one<T: DataPath>(
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
     // SAFETY: promised by the caller.
-    let context = unsafe { Context::new(call.context) };
+    let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
-    let given = || unsafe { Ok((endpoint::<T>(ep)?, piece(buf, len, desc)?)) };
+    let given = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
     status(given().and_then(|(ep, piece): (&T, _)| {
+        let flags = flags(ep, len)?;
         ep.write_one(OneWrite {
             piece,
-            flags: flags(ep, len)?,
+            flags,
             dest: call.dest,
-            context,
+            context: context.with(flags),
             data: call.data,
             target: RemoteSeg {
                 addr: call.addr,
@@ -324,18 +329,20 @@ unsafe fn post_msg<T: DataPath>(
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);
             }
-            let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
+            let mut iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT applies to writes; a read has no outbound data.
             if what == What::Write {
+                iov = iov.as_source();
                 check_inject(ep, what, flags, iov.remaining())?;
             }
             probe::post(place, (*msg).context.addr(), (*msg).addr, 0);
+            let flags = flags | ep.tx_implied();
             ep.transmit(&mut Tx {
                 what,
                 iov,
-                flags: flags | ep.tx_implied(),
+                flags,
                 dest: (*msg).addr,
-                context: Context::new((*msg).context),
+                context: Given::new((*msg).context).with(flags),
                 data: (*msg).data,
                 tag: 0,
                 target: core::slice::from_raw_parts(segs.cast::<RemoteSeg>(), count),

@@ -2,14 +2,15 @@
 //! Operations of data transfer, one description for all forms of the calls: fi_msg(3), fi_tagged(3), fi_rma(3).
 
 use core::ffi::c_void;
+use core::ptr;
 
 use abi::*;
 use base::flags::flags;
 use base::log::{CORE, Subsys, log_misuse};
 
-use crate::handle::{self, Kind};
+use crate::handle::{self, Kind, Other};
 use crate::ops::object;
-use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result};
+use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result, Source};
 use hmem::{Desc, Host, Memory};
 use sync::stats::Tally;
 
@@ -54,30 +55,108 @@ const _: () = assert!(size_of::<RemoteSeg>() == size_of::<fi_rma_iov>());
 const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
-/// The context argument of a call. Only the entry points of calls create one, so every `Context` fulfils the promise
-/// that FI_TRIGGER requires (see `new`). The default is NULL.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(transparent)]
-pub struct Context(usize);
+/// The context argument of a call, with the flags of the call that require something of it. Only the entry points of
+/// calls make one, and an operation owns it, so it is not read after its operation:
+///
+/// ```compile_fail,E0624
+/// object::ops::transfer::Context::new(core::ptr::null_mut());
+/// ```
+///
+/// ```compile_fail,E0507
+/// use object::ops::transfer::{Context, Rx};
+/// fn copy(rx: &Rx) -> Context {
+///     rx.context
+/// }
+/// ```
+///
+/// The default is NULL.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Context {
+    number: usize,
+    flags: OpFlags,
+}
 
-impl Context {
+impl Default for Context {
+    fn default() -> Context {
+        Given(0).with(OpFlags::empty())
+    }
+}
+
+/// A context argument before the flags of its call are known.
+pub(super) struct Given(usize);
+
+impl Given {
     /// # Safety
     /// fi_trigger(3): if the call or its endpoint has FI_TRIGGER among its flags, `context` must be NULL or a `struct
     /// fi_triggered_context`, which stays valid until the operation completes. Else it may be anything.
     #[inline]
-    pub(super) unsafe fn new(context: *mut core::ffi::c_void) -> Context {
-        Context(context as usize)
+    pub unsafe fn new(context: *mut c_void) -> Given {
+        Given(context.expose_provenance())
     }
 
     #[inline]
-    pub fn number(self) -> usize {
+    pub fn number(&self) -> usize {
         self.0
+    }
+
+    /// `flags` are those of the call.
+    #[inline]
+    pub fn with(self, flags: OpFlags) -> Context {
+        Context {
+            number: self.0,
+            flags,
+        }
+    }
+}
+
+impl Context {
+    #[inline]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Returns the context as a mere number, for a part of the operation that does not wait.
+    pub fn untriggered(&self) -> Context {
+        Given(self.number).with(OpFlags::empty())
+    }
+
+    /// Returns the counter and the threshold that the operation waits for. FI_EINVAL for an operation that was posted
+    /// without FI_TRIGGER.
+    ///
+    /// The counter is not used after the operation:
+    ///
+    /// ```compile_fail,E0515
+    /// use object::handle::Other;
+    /// use object::ops::transfer::Rx;
+    /// fn counter<'a>(rx: Rx) -> Other<'a> {
+    ///     rx.context.condition().unwrap().0
+    /// }
+    /// ```
+    pub fn condition(&self) -> Result<(Other<'_>, u64)> {
+        if self.number == 0 || !self.flags.contains(OpFlags::TRIGGER) {
+            return Err(Error::INVAL);
+        }
+        let context: *const fi_triggered_context = ptr::with_exposed_provenance(self.number);
+        // SAFETY: `Given::new`: with this flag it is a fi_triggered_context (or fi_triggered_context2, which begins
+        // like it), which stays valid until the operation completes; the operation owns this value.
+        let context = unsafe { &*context };
+        match context.event_type {
+            FI_TRIGGER_THRESHOLD => {
+                // SAFETY: the event type selects the member; any bits are valid for it.
+                let threshold = unsafe { context.trigger.threshold };
+                // SAFETY: fi_trigger(3): the counter stays open until the operation completes.
+                let cntr = unsafe { Other::new(threshold.cntr.cast()) };
+                Ok((cntr, threshold.threshold as u64))
+            }
+            FI_TRIGGER_XPU => Err(Error::NOSYS),
+            _ => Err(Error::INVAL),
+        }
     }
 
     /// Returns a context for a test, of an operation without FI_TRIGGER.
     #[cfg(any(test, feature = "testing"))]
     pub fn of_test(number: usize) -> Context {
-        Context(number)
+        Given(number).with(OpFlags::empty())
     }
 }
 
@@ -110,7 +189,7 @@ pub struct Rx<M = Host> {
 pub struct OneTx<M = Host> {
     /// A message, with a tag or without.
     pub what: What,
-    pub piece: Piece<M>,
+    pub piece: Source<M>,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -120,7 +199,7 @@ pub struct OneTx<M = Host> {
 
 /// A write of one buffer to one place: the usual call.
 pub struct OneWrite<M = Host> {
-    pub piece: Piece<M>,
+    pub piece: Source<M>,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -289,36 +368,43 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
 /// Returns an I/O vector of one buffer with its descriptor.
 ///
 /// # Safety
-/// `buf[..len]` must stay valid until the completion of the operation.
+/// `buf[..len]` must stay valid until the completion of the operation, as for `Piece::new`.
 #[inline]
 pub(super) unsafe fn single<M: Memory>(
     buf: *const c_void,
     len: usize,
     desc: *mut c_void,
 ) -> Result<IoVec<M>> {
+    check_buffer(buf, len)?;
     // SAFETY: promised by the caller.
-    Ok(unsafe { piece(buf, len, desc) }?.into())
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
 }
 
-/// As `single`.
+/// As `single`, for memory that is only read.
 ///
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn piece<M: Memory>(
+pub(super) unsafe fn source<M: Memory>(
     buf: *const c_void,
     len: usize,
     desc: *mut c_void,
-) -> Result<Piece<M>> {
+) -> Result<Source<M>> {
+    check_buffer(buf, len)?;
+    // SAFETY: promised by the caller; a source is only read.
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
+}
+
+#[inline(always)]
+fn check_buffer(buf: *const c_void, len: usize) -> Result {
     if buf.is_null() && len > 0 {
         return Err(Error::INVAL);
     }
     // No object is that long.
-    if len > isize::MAX as usize {
-        return Err(Error::MSGSIZE);
+    match len > isize::MAX as usize {
+        true => Err(Error::MSGSIZE),
+        false => Ok(()),
     }
-    // SAFETY: promised by the caller.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) })
 }
 
 /// Several buffers, and a descriptor for each if `descs` is not NULL.

@@ -45,7 +45,7 @@ impl<M: Memory> Outgoing<M> {
             iov: tx.iov.take(),
             flags,
             dest: tx.dest,
-            context: tx.context,
+            context: tx.context.untriggered(),
             data: tx.data,
             tag: tx.tag,
             target: tx.target.into(),
@@ -75,7 +75,7 @@ impl<M: Memory> Outgoing<M> {
             iov,
             flags: self.flags | more,
             dest: self.dest,
-            context: self.context,
+            context: self.context.untriggered(),
             data: self.data,
             tag: self.tag,
             target: &self.target,
@@ -121,7 +121,7 @@ impl<M: Memory> OutgoingAtomic<M> {
             result: atomic.result.take(),
             flags,
             dest: atomic.dest,
-            context: atomic.context,
+            context: atomic.context.untriggered(),
             data: atomic.data,
             target: atomic.target.into(),
             copy,
@@ -163,7 +163,7 @@ impl<M: Memory> OutgoingAtomic<M> {
             result,
             flags: self.flags | more,
             dest: self.dest,
-            context: self.context,
+            context: self.context.untriggered(),
             data: self.data,
             target: &self.target,
         })?;
@@ -179,30 +179,9 @@ impl<M: Memory> OutgoingAtomic<M> {
 /// # Safety
 /// As `Piece::new`.
 unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
-    // SAFETY: promised by the caller.
-    unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) }.into()
-}
-
-/// Returns the counter and the threshold that an operation with FI_TRIGGER waits for. The context belongs to an
-/// operation that was posted with this flag.
-pub fn condition<'a>(context: Context) -> Result<(Other<'a>, u64)> {
-    if context.number() == 0 {
-        return Err(Error::INVAL);
-    }
-    // SAFETY: the creator of the context promises that, for an operation with FI_TRIGGER, it is a fi_triggered_context
-    // (or fi_triggered_context2, which begins like it), which stays valid until the operation completes.
-    let context = unsafe { &*(context.number() as *const fi_triggered_context) };
-    match context.event_type {
-        FI_TRIGGER_THRESHOLD => {
-            // SAFETY: the event type selects the member; any bits are valid for it.
-            let threshold = unsafe { context.trigger.threshold };
-            // SAFETY: fi_trigger(3): the counter stays open until the operation completes.
-            let cntr = unsafe { Other::new(threshold.cntr.cast()) };
-            Ok((cntr, threshold.threshold as u64))
-        }
-        FI_TRIGGER_XPU => Err(Error::NOSYS),
-        _ => Err(Error::INVAL),
-    }
+    // SAFETY: promised by the caller; a source is only read.
+    let piece = unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) };
+    IoVec::from(piece).as_source()
 }
 
 /// The content of a `struct fi_deferred_work`.

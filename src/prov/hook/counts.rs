@@ -37,7 +37,7 @@ impl Counts {
 
     /// Counts a successful call; returns the number of events that it counts as.
     pub fn note(&self, call: &Call<'_>, result: i64) -> u64 {
-        let Some(record) = self.of_slot[call.slot.number()].map(usize::from) else {
+        let Some(record) = self.of_slot[call.slot().number()].map(usize::from) else {
             return 0;
         };
         match record {
@@ -58,7 +58,7 @@ impl Counts {
     }
 
     fn note_entries(&self, call: &Call<'_>, result: i64) -> u64 {
-        if call.slot == const { Slot::of("cq", "readerr") } {
+        if call.slot() == const { Slot::of("cq", "readerr") } {
             return 0;
         }
         let sent = match call.cq_format() {
@@ -72,7 +72,7 @@ impl Counts {
                 return result as u64;
             }
         };
-        for entry in call.completions(result) {
+        for entry in call.completions() {
             match entry.flags & FI_RECV != 0 {
                 true => self.add(sent + 1, class_of(entry.len), entry.len),
                 false => self.add(sent, 0, 0),

@@ -48,7 +48,7 @@ impl Debug {
     }
 
     fn say(&self, call: &Call<'_>, text: Arguments) {
-        let function = format!("debug_{}", call.slot.name());
+        let function = format!("debug_{}", call.slot().name());
         log::write(
             self.hooked,
             Level::Trace,
@@ -65,21 +65,21 @@ impl Debug {
             return;
         }
         let flags = call.argument(Name::flags).unwrap_or(0);
-        if call.slot == const { Slot::of("base", "bind") }
+        if call.slot() == const { Slot::of("base", "bind") }
             && flags & FI_SELECTIVE_COMPLETION != 0
             && flags & FI_TRANSMIT != 0
         {
-            self.known().selective.push(call.object);
+            self.known().selective.push(call.object());
         }
-        if call.slot.table() == "eq" && result > 0 && flags & FI_PEEK == 0 {
-            let event = match call.slot.name().as_str() {
+        if call.slot().table() == "eq" && result > 0 && flags & FI_PEEK == 0 {
+            let event = match call.slot().name().as_str() {
                 "eq_read" | "eq_sread" => call.event(),
                 "eq_readerr" => Some(ERROR),
                 _ => None,
             };
             if let Some(event) = event {
                 let mut known = self.known();
-                let kinds = known.events.entry(call.object).or_default();
+                let kinds = known.events.entry(call.object()).or_default();
                 *kinds.entry(event).or_default() += 1;
             }
         }
@@ -116,8 +116,8 @@ impl Watch for Debug {
                 .sends
                 .entry(call.context())
                 .or_default()
-                .push(call.object);
-            *known.outstanding.entry(call.object).or_default() += 1;
+                .push(call.object());
+            *known.outstanding.entry(call.object()).or_default() += 1;
         }
         u64::from(sends)
     }
@@ -127,8 +127,8 @@ impl Watch for Debug {
             self.known().done(call.context());
         }
         self.note(call, result);
-        let completions = match call.slot.table() {
-            "cq" if call.argument(Name::count).is_some() => call.completions(result),
+        let completions = match call.slot().table() {
+            "cq" if call.argument(Name::count).is_some() => call.completions(),
             "cq" if result > 0 => call.failure().iter().map(|one| one.completion).collect(),
             _ => Vec::new(),
         };
@@ -139,7 +139,7 @@ impl Watch for Debug {
         }
         if result == -i64::from(FI_EAGAIN) {
             // Relaxed: the counter is independent of other memory.
-            let count = self.again[call.slot.number()].fetch_add(1, Ordering::Relaxed);
+            let count = self.again[call.slot().number()].fetch_add(1, Ordering::Relaxed);
             if !count.is_multiple_of(AGAIN) {
                 return;
             }
@@ -148,7 +148,7 @@ impl Watch for Debug {
             Ok(code @ ..=0) => format!(" ({})", error_words(code)),
             _ => String::new(),
         };
-        let (name, object) = (call.slot.name(), call.object);
+        let (name, object) = (call.slot().name(), call.object());
         self.say(
             call,
             format_args!("fi_{name} (fid: {object:#x}) returned: {result}{words}"),
@@ -201,11 +201,12 @@ impl Watch for Debug {
 impl Known {
     /// Whether the call is a send whose completion is reported.
     fn counts(&self, call: &Call<'_>) -> bool {
-        if !matches!(call.slot.table(), "msg" | "tagged") || !call.slot.name().contains("send") {
+        if !matches!(call.slot().table(), "msg" | "tagged") || !call.slot().name().contains("send")
+        {
             return false;
         }
         let flags = call.argument(Name::flags).unwrap_or(0);
-        flags & FI_COMPLETION != 0 || !self.selective.contains(&call.object)
+        flags & FI_COMPLETION != 0 || !self.selective.contains(&call.object())
     }
 
     /// Removes a send with this context that has ended. Returns its endpoint and the number of sends still outstanding

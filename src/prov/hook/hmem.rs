@@ -62,10 +62,10 @@ struct Hmem {
 
 impl Watch for Hmem {
     fn before(&self, call: &mut Call<'_>) -> u64 {
-        if call.slot == const { Slot::of("base", "close") } {
+        if call.slot() == const { Slot::of("base", "close") } {
             // A domain cannot be closed while its regions are open. If the close fails because it is busy, they are
             // registered again.
-            let regions = self.domains().remove(&call.object);
+            let regions = self.domains().remove(&call.object());
             drop(regions);
         }
         call.give_descriptors(|domain, address, len| self.descriptor(domain, address, len));

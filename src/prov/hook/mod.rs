@@ -19,7 +19,7 @@ use abi::{fid_fabric, release};
 use base::info::{Answer, FabricAttr, Query};
 use base::log::{self, Level, Source, Subsys, log_trace};
 use base::{Error, Result, params};
-use client::wrap::{Call, Fabric, Watch, wrap_fabric};
+use client::wrap::{Call, Fabric, Hooked, Watch, wrap_fabric};
 
 /// A built-in hook.
 struct Hook {
@@ -115,9 +115,11 @@ impl Provider for Hook {
         true
     }
 
-    fn hook(&self, fabric: Fabric, hooked: &dyn Provider) -> Result<Fabric> {
-        let watch = (self.watch)(hooked.source())?;
-        Ok(wrap_fabric(fabric, hooked.api(), watch))
+    fn hook(&self, fabric: Fabric, hooked: &dyn Provider) -> Hooked {
+        match (self.watch)(hooked.source()) {
+            Ok(watch) => Ok(wrap_fabric(fabric, hooked.api(), watch)),
+            Err(error) => Err((fabric, error)),
+        }
     }
 }
 
@@ -132,7 +134,7 @@ fn print(source: &Source, lines: impl IntoIterator<Item = String>) {
 
 /// The log subsystem for lines about a call.
 fn subsys_of(call: &Call<'_>) -> Subsys {
-    match call.slot.table() {
+    match call.slot().table() {
         "msg" | "tagged" | "wr" | "rma" | "atomic" | "collective" => Subsys::EpData,
         "cq" => Subsys::Cq,
         "cm" | "ep" => Subsys::EpCtrl,

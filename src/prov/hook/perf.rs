@@ -116,15 +116,15 @@ const COUNTED: [&str; 8] = [
 
 impl Watch for Perf {
     fn before(&self, call: &mut Call<'_>) -> u64 {
-        match COUNTED.contains(&call.slot.table()) {
+        match COUNTED.contains(&call.slot().table()) {
             true => self.now(),
             false => 0,
         }
     }
 
     fn after(&self, call: &Call<'_>, before: u64, _result: i64) {
-        if COUNTED.contains(&call.slot.table()) {
-            let (sum, count) = &self.calls[call.slot.number()];
+        if COUNTED.contains(&call.slot().table()) {
+            let (sum, count) = &self.calls[call.slot().number()];
             // Relaxed: the numbers order no other memory.
             sum.fetch_add(self.now().saturating_sub(before), Ordering::Relaxed);
             count.fetch_add(1, Ordering::Relaxed);

@@ -25,7 +25,7 @@ impl Trace {
     }
 
     fn say(&self, call: &Call<'_>, subsys: Subsys, text: Arguments) {
-        let function = format!("trace_{}", call.slot.name());
+        let function = format!("trace_{}", call.slot().name());
         log::write(self.hooked, Level::Trace, subsys, &function, line!(), text);
     }
 }
@@ -36,8 +36,8 @@ impl Watch for Trace {
         if result < 0 || !log::enabled(self.hooked, Level::Trace, subsys) {
             return;
         }
-        match call.slot.table() {
-            _ if call.slot.transfers() && !call.slot.name().ends_with("valid") => {
+        match call.slot().table() {
+            _ if call.slot().transfers() && !call.slot().name().ends_with("valid") => {
                 self.say(call, subsys, format_args!("{}", transfer(call)));
             }
             "cq" => self.completions(call, result),
@@ -59,7 +59,7 @@ impl Watch for Trace {
                 }
                 let (what, handle) = what_is_opened(call);
                 let context = call.argument(Name::context).unwrap_or(0);
-                let (table, inside) = (call.slot.table(), call.object);
+                let (table, inside) = (call.slot().table(), call.object());
                 self.say(
                     call,
                     subsys,
@@ -71,7 +71,7 @@ impl Watch for Trace {
             "cntr" if call.argument(Name::value).is_none() => (),
             "base" | "fabric" | "ep" | "cntr" | "poll" | "wait"
                 if matches!(
-                    call.slot.name().as_str(),
+                    call.slot().name().as_str(),
                     "tostr" | "trywait" | "poll" | "wait" | "rx_size_left" | "tx_size_left"
                 ) => {}
             "eq" => {
@@ -96,7 +96,7 @@ impl Trace {
     }
 
     fn completions(&self, call: &Call<'_>, result: i64) {
-        if call.slot == const { Slot::of("cq", "readerr") } {
+        if call.slot() == const { Slot::of("cq", "readerr") } {
             let Some(failure) = call.failure().filter(|_| result > 0) else {
                 return;
             };
@@ -128,16 +128,16 @@ impl Trace {
             return;
         }
         let format = call.cq_format();
-        for entry in call.completions(result) {
+        for entry in call.completions() {
             let text = completion(&entry, format);
             self.say(call, Subsys::Cq, format_args!("{text}"));
         }
     }
 
     fn connection(&self, call: &Call<'_>) {
-        let object = call.object;
+        let object = call.object();
         let flags = call.argument(Name::flags).unwrap_or(0);
-        match call.slot.name().as_str() {
+        match call.slot().name().as_str() {
             "getname" | "setname" | "getpeer" | "connect" => {
                 let address = call.address(self.addr_format.load(Ordering::Relaxed));
                 self.say(call, Subsys::EpCtrl, format_args!("addr: {address}"));
@@ -157,7 +157,7 @@ impl Trace {
 fn transfer(call: &Call<'_>) -> String {
     let one = call.transfer();
     let mut text = format!("buf {:#x} len {} addr {}", one.buf, one.len, one.addr);
-    let table = call.slot.table();
+    let table = call.slot().table();
     if matches!(table, "rma" | "atomic") {
         text += &format!(" raddr {:#x}", one.remote);
     }
@@ -211,7 +211,7 @@ fn hex(number: u64) -> String {
 
 /// All arguments of a call with their names.
 fn arguments(call: &Call<'_>) -> String {
-    let mut text = format!("fid {:#x}", call.object);
+    let mut text = format!("fid {:#x}", call.object());
     for (argument, value) in call.arguments() {
         text += &format!(" {argument:?} {value:#x}");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The bytes of a posted message: one piece in most cases, or several.
 
-use base::{IoVec, Piece};
+use base::{IoVec, Source};
 use sys::io_list::GatherList;
 
 pub trait Payload {
@@ -11,22 +11,22 @@ pub trait Payload {
     fn copy_out(&self, out: &mut Vec<u8>);
 }
 
-impl Payload for Piece {
+impl Payload for Source {
     #[inline]
     fn len(&self) -> usize {
-        Piece::len(self)
+        Source::len(self)
     }
 
     #[inline]
     fn list(&self) -> GatherList<'_> {
         let mut list = GatherList::new();
-        self.append_to(&mut list, usize::MAX);
+        self.append_to(&mut list);
         list
     }
 
     #[inline]
     fn copy_out(&self, out: &mut Vec<u8>) {
-        Piece::copy_out(self, out);
+        Source::copy_out(self, out);
     }
 }
 

@@ -103,7 +103,7 @@ impl Receiver {
             return self.read::<1>(domain, socket, spare);
         };
         let mut list = ScatterList::new();
-        room.append_to(&mut list, MAX_DATAGRAM);
+        room.scatter_to(&mut list, MAX_DATAGRAM);
         match socket.receive_one(&list) {
             Ok(None) => Received::Nothing,
             Ok(Some(arrival)) => {
@@ -144,7 +144,7 @@ impl Receiver {
         for (place, part) in spare.0.chunks_exact_mut(MAX_DATAGRAM).take(N).enumerate() {
             match rooms.next() {
                 Some(room) if is_direct => {
-                    placed[place] = room.append_to(&mut lists[place], MAX_DATAGRAM);
+                    placed[place] = room.scatter_to(&mut lists[place], MAX_DATAGRAM);
                 }
                 // A datagram for which no receive is posted must be the last one of this read.
                 None if place > 0 => break,

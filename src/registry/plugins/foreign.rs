@@ -111,6 +111,7 @@ impl Provider for Foreign {
             "fabric opened by {}",
             self.plugin.path().display()
         );
+        let context = context.expose_provenance();
         self.plugin.open_fabric(attr, api_version, context)
     }
 
@@ -118,11 +119,11 @@ impl Provider for Foreign {
         !self.plugin.has_getinfo()
     }
 
-    fn hook(&self, fabric: wrap::Fabric, hooked: &dyn Provider) -> Result<wrap::Fabric> {
+    fn hook(&self, fabric: wrap::Fabric, hooked: &dyn Provider) -> wrap::Hooked {
         self.plugin.hook(fabric, hooked.raw())
     }
 
-    fn raw(&self) -> *const fi_provider {
+    fn raw(&self) -> &fi_provider {
         self.plugin.raw()
     }
 

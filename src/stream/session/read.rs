@@ -44,7 +44,7 @@ impl<A: Address> Session<A> {
                 let mut list = ScatterList::new();
                 let wanted = usize::try_from(incoming.remaining).unwrap_or(usize::MAX);
                 let placed = match incoming.sink.memory() {
-                    Some(iov) => iov.append_to(&mut list, wanted),
+                    Some(iov) => iov.scatter_to(&mut list, wanted),
                     None => 0,
                 };
                 if placed == 0 {

@@ -21,7 +21,7 @@ use crate::session::{Cx, Session};
 use crate::shm_channel::RECORD;
 use abi::*;
 use base::flags::flags;
-use base::{Caps, Error, IoVec, OpFlags, Piece, Result};
+use base::{Caps, Error, IoVec, OpFlags, Result, Source};
 use engine::domain_state::TxOp;
 use engine::ep_state::EpState;
 use engine::transport::Address;
@@ -106,7 +106,7 @@ impl<A: Address> Session<A> {
         link: &mut Link,
         header: &mut [u8; MAX_MESSAGE_HEADER],
         header_len: usize,
-        payload: &Piece,
+        payload: &Source,
     ) -> bool {
         if link.gathers() || !self.is_free() {
             return false;

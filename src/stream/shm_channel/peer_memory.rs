@@ -222,7 +222,7 @@ fn copy_step(
         process_memory::write_to(process, &list, there)
     } else {
         let mut list = ScatterList::new();
-        here.append_to(&mut list, max);
+        here.scatter_to(&mut list, max);
         process_memory::read_from(process, &list, there)
     }
 }

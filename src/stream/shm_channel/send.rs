@@ -2,7 +2,7 @@
 //! Sending over a channel: a frame becomes one record of the ring, or several.
 
 use super::{MIN_SPLIT, RECORD, ShmChannel};
-use base::{IoVec, Piece};
+use base::{IoVec, Source};
 use sync::ring::{Garbage, HEADER, LINE};
 use sync::shared_bytes::SharedRoom;
 use sys::io_list::GatherList;
@@ -20,7 +20,7 @@ impl ShmChannel {
         &mut self,
         header: &[u8; N],
         header_len: usize,
-        payload: &Piece,
+        payload: &Source,
     ) -> Result<bool, Garbage> {
         if payload.len() > SHORT {
             return self.send(&header[..header_len], &payload.cursor(), payload.len());

@@ -307,10 +307,10 @@ impl<T: Transport> Ep<T> {
         let result = match atomic.flags.contains(OpFlags::TRIGGER) {
             false => state.transport.atomic(&mut state.domain, port, id, atomic),
             true => {
-                let (context, flags) = (atomic.context, atomic.flags & !OpFlags::TRIGGER);
+                let flags = atomic.flags & !OpFlags::TRIGGER;
                 let outgoing = OutgoingAtomic::of(atomic, flags, true);
                 let place = Place { port, ep: id };
-                self.post_when(state, context, Action::Atomic(place, outgoing))
+                self.post_when(state, &atomic.context, Action::Atomic(place, outgoing))
             }
         };
         state.run_triggers();

@@ -104,7 +104,7 @@ impl<T: Transport> Drop for Mc<T> {
         let eq = domain.ep(self.ep.id).eq.clone();
         drop(guard);
         if let Some(eq) = eq {
-            eq.forget(handle::handle_of(self) as usize);
+            eq.forget(handle::number_of(self));
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::transport::{DomainStateOf, Transport};
 use crate::trigger::{Action, Condition, Held, Measure, Place};
 use base::{Caps, Error, OpFlags, Result};
 use object::ops::transfer::{Context, Rx, Tx};
-use object::ops::work::{Outgoing, condition};
+use object::ops::work::Outgoing;
 
 impl<T: Transport> Shared<T> {
     /// From now on each operation checks whether others wait for it.
@@ -63,9 +63,8 @@ impl<T: Transport> Ep<T> {
             port: self.port(),
             ep: self.shared.id,
         };
-        let (context, flags) = (tx.context, tx.flags & !OpFlags::TRIGGER);
-        let outgoing = Outgoing::of(tx, flags);
-        self.post_when(state, context, Action::Transmit(place, outgoing))
+        let outgoing = Outgoing::of(tx, tx.flags & !OpFlags::TRIGGER);
+        self.post_when(state, &tx.context, Action::Transmit(place, outgoing))
     }
 
     /// Like `receive`, with FI_PEEK or FI_TRIGGER.
@@ -88,7 +87,9 @@ impl<T: Transport> Ep<T> {
             }
             true => {
                 rx.flags &= !OpFlags::TRIGGER;
-                self.post_when(state, rx.context, Action::Receive(id, rx))
+                let plain = rx.context.untriggered();
+                let context = core::mem::replace(&mut rx.context, plain);
+                self.post_when(state, &context, Action::Receive(id, rx))
             }
         };
         state.run_triggers();
@@ -100,7 +101,7 @@ impl<T: Transport> Ep<T> {
     pub(super) fn post_when(
         &self,
         state: &mut State<T>,
-        context: Context,
+        context: &Context,
         action: Action<T::Memory>,
     ) -> Result {
         let ep = state.domain.ep(self.shared.id);
@@ -110,7 +111,7 @@ impl<T: Transport> Ep<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        let (cntr, threshold) = condition(context)?;
+        let (cntr, threshold) = context.condition()?;
         let cntr = cntr.downcast::<Cntr<T>>().ok_or(Error::INVAL)?;
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let when = Condition {

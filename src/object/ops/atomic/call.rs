@@ -90,11 +90,11 @@ unsafe fn read<T: AtomicPath, R>(
     let (operands, result, compare, context) = unsafe {
         let operands = match reads {
             true => IoVec::empty(),
-            false => memory(call.operands, call.count, size)?,
+            false => memory(call.operands, call.count, size)?.as_source(),
         };
         let result = memory(call.result, call.count, size)?;
-        let compare = memory(call.compare, call.count, size)?;
-        (operands, result, compare, Context::new(call.context))
+        let compare = memory(call.compare, call.count, size)?.as_source();
+        (operands, result, compare, Given::new(call.context))
     };
     let len = if reads { &result } else { &operands }.remaining();
     let agree = |role: Local, iov: &IoVec<_>| matches!(role, Local::None) || iov.remaining() == len;
@@ -107,16 +107,17 @@ unsafe fn read<T: AtomicPath, R>(
     if len / size > count {
         return Err(Error::MSGSIZE);
     }
+    let flags = flags(ep, operands.remaining())?;
     use_it(&mut Atomic {
         family: call.family,
         datatype: call.datatype,
         op: call.op,
-        flags: flags(ep, operands.remaining())?,
+        flags,
         operands,
         compare,
         result,
         dest: call.dest,
-        context,
+        context: context.with(flags),
         data: call.data,
         target,
     })

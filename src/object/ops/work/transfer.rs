@@ -38,14 +38,17 @@ impl TransferWork<'_> {
         };
         // SAFETY: promised to `transmit`, which has created this value: the arrays are readable during the call, and
         // the value does not outlive it.
-        let iov = unsafe { several(iov, descs, count)? };
+        let mut iov = unsafe { several(iov, descs, count)? };
+        if self.what != What::Read {
+            iov = iov.as_source();
+        }
         check_flags(self.flags, known & !OpFlags::TRIGGER)?;
         Ok(Outgoing {
             what: self.what,
             iov,
             flags: self.flags,
             dest: self.dest,
-            context: self.context,
+            context: self.context.untriggered(),
             data: self.data,
             tag: self.tag,
             target: self.target.into(),
@@ -86,7 +89,7 @@ impl ReceiveWork<'_> {
             iov,
             flags: self.flags,
             src: self.src,
-            context: self.context,
+            context: self.context.untriggered(),
             tag: self.tag,
             ignore: self.ignore,
         })
@@ -116,13 +119,14 @@ unsafe fn transmit<'a>(
     target: &'a [RemoteSeg],
 ) -> WorkOp<'a> {
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(ep.cast()), Context::new(msg.context)) };
+    let (ep, context) = unsafe { (Other::new(ep.cast()), Given::new(msg.context)) };
     let work = TransferWork {
         what,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
         flags: OpFlags::from_bits_retain(flags),
         dest: msg.addr,
-        context,
+        // Deferred work waits for the counter that its own struct names.
+        context: context.with(OpFlags::empty()),
         data: msg.data,
         tag,
         target,
@@ -140,13 +144,13 @@ unsafe fn receive_any<'a>(
     (tag, ignore): (u64, u64),
 ) -> WorkOp<'a> {
     // SAFETY: promised by the caller.
-    let (ep, context) = unsafe { (Other::new(ep.cast()), Context::new(msg.context)) };
+    let (ep, context) = unsafe { (Other::new(ep.cast()), Given::new(msg.context)) };
     let work = ReceiveWork {
         what,
         buffers: Buffers(msg.msg_iov, msg.desc, msg.iov_count),
         flags: OpFlags::from_bits_retain(flags),
         src: msg.addr,
-        context,
+        context: context.with(OpFlags::empty()),
         tag,
         ignore,
         call: PhantomData,

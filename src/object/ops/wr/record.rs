@@ -176,24 +176,25 @@ impl TxHead {
     /// endpoint adds.
     ///
     /// # Safety
-    /// `Piece::new`, for the buffer; `Context::new`.
+    /// `Piece::new`, for the buffer; `Given::new`.
     #[inline(always)]
     pub unsafe fn short<M: Memory>(&self, implied: OpFlags, context: *mut c_void) -> OneTx<M> {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
-            let piece = Piece::new(iov_base.cast(), iov_len, M::UNNAMED);
-            (piece, Context::new(context))
+            let piece = Piece::new(iov_base.cast(), iov_len, M::UNNAMED).into();
+            (piece, Given::new(context))
         };
+        let flags = self.flags() | implied;
         OneTx {
             what: match self.op() {
                 FI_OP_TSEND => What::Tagged,
                 _ => What::Msg,
             },
             piece,
-            flags: self.flags() | implied,
+            flags,
             dest: self.dest,
-            context,
+            context: context.with(flags),
             data: self.data,
             tag: self.tag,
         }
@@ -270,15 +271,19 @@ impl TxRecord {
         // SAFETY: promised by the caller.
         let (iov, context) = unsafe {
             let pieces = head.pieces;
-            let iov = several(pieces.as_ptr(), core::ptr::null(), head.count(PIECES))?;
-            (iov, Context::new(context))
+            let mut iov = several(pieces.as_ptr(), core::ptr::null(), head.count(PIECES))?;
+            if head.what() != What::Read {
+                iov = iov.as_source();
+            }
+            (iov, Given::new(context))
         };
+        let flags = head.flags() | implied;
         call(&mut Tx {
             what: head.what(),
             iov,
-            flags: head.flags() | implied,
+            flags,
             dest: head.dest,
-            context,
+            context: context.with(flags),
             data: head.data,
             tag: head.tag,
             target: target.get(..head.count(TARGET)).ok_or(Error::INVAL)?,
@@ -321,14 +326,15 @@ impl RxRecord {
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
             let piece = room(iov_base, iov_len, null_mut());
-            (piece, Context::new(context))
+            (piece, Given::new(context))
         };
+        let flags = OpFlags::from_bits_retain(self.flags) | implied;
         OneRx {
             what,
             piece,
-            flags: OpFlags::from_bits_retain(self.flags) | implied,
+            flags,
             src: self.src,
-            context,
+            context: context.with(flags),
             tag: self.tag,
             ignore: self.ignore,
         }
@@ -347,14 +353,15 @@ impl RxRecord {
         // SAFETY: promised by the caller.
         let (iov, context) = unsafe {
             let iov: IoVec<M> = rooms(pieces.as_ptr(), core::ptr::null(), self.count.into())?;
-            (iov, Context::new(context))
+            (iov, Given::new(context))
         };
+        let flags = OpFlags::from_bits_retain(self.flags) | implied;
         Ok(Rx {
             what: self.what(),
             iov,
-            flags: OpFlags::from_bits_retain(self.flags) | implied,
+            flags,
             src: self.src,
-            context,
+            context: context.with(flags),
             tag: self.tag,
             ignore: self.ignore,
         })

@@ -15,6 +15,8 @@ use base::{Error, OpFlags, Result, Span};
 /// calls that an object does not support return FI_ENOSYS.
 pub trait Kind: Send + Sync + Sized + 'static {
     type Head: Head;
+    /// Calls consume handles of this kind by their number (`take`), so there is no `Other` of them.
+    const IS_CONSUMED: bool = false;
 
     /// Returns FI_EBUSY while other objects depend on this one.
     fn check_close(&self) -> Result {
@@ -229,7 +231,27 @@ pub fn with<T: Kind, R>(handle: usize, f: impl FnOnce(&T) -> R) -> Option<R> {
 
 /// Takes the object out of a handle, which becomes invalid: for handles that a call consumes. Returns FI_EINVAL if the
 /// number is not a live handle of this kind.
+///
+/// Other kinds cannot be taken, because references to their objects may exist:
+///
+/// ```compile_fail,E0080
+/// struct Thing;
+/// impl object::handle::Kind for Thing {
+///     type Head = abi::fid;
+/// }
+/// let _ = object::handle::take::<Thing>(0);
+/// ```
+///
+/// ```
+/// struct Thing;
+/// impl object::handle::Kind for Thing {
+///     type Head = abi::fid;
+///     const IS_CONSUMED: bool = true;
+/// }
+/// assert!(object::handle::take::<Thing>(0).is_err());
+/// ```
 pub fn take<T: Kind>(handle: usize) -> Result<T> {
+    const { assert!(T::IS_CONSUMED, "references to the object may exist") };
     let head = ptr::with_exposed_provenance_mut::<fid>(handle);
     live::claim::<T>(head).map_err(|_| Error::INVAL)?.take();
     // SAFETY: `live` confirms that Box::into_raw in `open::<T>` created it; this call had the only claim, and later
@@ -255,8 +277,22 @@ impl<'a> Other<'a> {
         }
     }
 
-    /// Returns the object if it is a live one of this kind.
+    /// Returns the object if it is a live one of this kind, which calls do not consume:
+    ///
+    /// ```compile_fail,E0080
+    /// struct Thing;
+    /// impl object::handle::Kind for Thing {
+    ///     type Head = abi::fid;
+    ///     const IS_CONSUMED: bool = true;
+    /// }
+    /// fn find(other: object::handle::Other<'_>) {
+    ///     other.downcast::<Thing>();
+    /// }
+    /// # // SAFETY: NULL is no live handle.
+    /// # find(unsafe { object::handle::Other::new(core::ptr::null_mut()) });
+    /// ```
     pub fn downcast<T: Kind>(self) -> Option<&'a T> {
+        const { assert!(!T::IS_CONSUMED, "a call may take the object") };
         if !live::is::<T>(self.fid) {
             return None;
         }
@@ -287,6 +323,7 @@ mod tests {
 
     impl Kind for Thing {
         type Head = fid;
+        const IS_CONSUMED: bool = true;
 
         fn check_close(&self) -> Result {
             let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
@@ -300,6 +337,23 @@ mod tests {
         fn drop(&mut self) {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    struct Lasting;
+
+    impl Kind for Lasting {
+        type Head = fid;
+    }
+
+    #[test]
+    fn a_stale_handle_is_no_object() {
+        let handle = open(Lasting, FI_CLASS_UNSPEC, ptr::null_mut(), |head| head);
+        // SAFETY: the handle is not closed during a use.
+        let other = unsafe { Other::new(handle) };
+        assert!(other.downcast::<Lasting>().is_some());
+        // SAFETY: from now on only the number is used.
+        unsafe { close::<Lasting>(handle) }.unwrap();
+        assert!(other.downcast::<Lasting>().is_none());
     }
 
     fn thing() -> (*mut fid, Arc<AtomicUsize>) {
@@ -357,13 +411,10 @@ mod tests {
     }
 
     #[test]
-    fn a_stale_handle_is_nobody() {
+    fn a_handle_that_was_consumed_is_found_no_more() {
         let (handle, dropped) = thing();
         drop(take::<Thing>(handle as usize).unwrap());
         assert_eq!(dropped.load(Ordering::Relaxed), 1);
-        // SAFETY: the handle is closed already, so it is not closed during the use.
-        let stale = unsafe { Other::new(handle) };
-        assert!(stale.downcast::<Thing>().is_none());
         assert!(with(handle as usize, |_: &Thing| ()).is_none());
         assert_eq!(take::<Thing>(handle as usize).err(), Some(Error::INVAL));
     }

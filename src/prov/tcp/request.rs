@@ -40,6 +40,7 @@ pub struct Accepted {
 
 impl Kind for Accepted {
     type Head = fid;
+    const IS_CONSUMED: bool = true;
 }
 
 /// The undecided requests of a passive endpoint: their handles, by serial number.

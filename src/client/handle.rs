@@ -219,12 +219,25 @@ impl<T: Object> Drop for Handle<T> {
     }
 }
 
-/// A handle of any kind.
-pub trait AnyHandle {
+/// A handle of any kind. Only a [`Handle`] is one:
+///
+/// ```compile_fail,E0200
+/// struct Nothing;
+/// impl client::AnyHandle for Nothing {
+///     fn any_fid(&self) -> *mut abi::fid {
+///         core::ptr::null_mut()
+///     }
+/// }
+/// ```
+///
+/// # Safety
+/// The object is open as long as the value exists.
+pub unsafe trait AnyHandle {
     fn any_fid(&self) -> *mut fid;
 }
 
-impl<T: Object> AnyHandle for Handle<T> {
+// SAFETY: a handle closes its object when it is dropped or consumed.
+unsafe impl<T: Object> AnyHandle for Handle<T> {
     fn any_fid(&self) -> *mut fid {
         self.fid()
     }

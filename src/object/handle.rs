@@ -102,13 +102,35 @@ pub trait Kind: Send + Sync + Sized + 'static {
         None
     }
     /// For a wrapper: the object inside, which belongs to another library.
-    fn wrapped(&self) -> Option<*mut fid> {
+    fn wrapped(&self) -> Option<Inner> {
         None
     }
     /// fi_poll(3): drives progress; if requested, returns whether there is something to read. A change of a counter is
     /// reported once. `None`: the object cannot be in a poll set.
     fn poll(&self, _ask: bool) -> Option<bool> {
         None
+    }
+}
+
+/// The object inside a wrapper. Calls of the wrapper go there, so that only an open object can be one:
+///
+/// ```compile_fail,E0133
+/// fn forge() -> object::handle::Inner {
+///     object::handle::Inner::new(core::ptr::null_mut())
+/// }
+/// ```
+#[derive(Clone, Copy)]
+pub struct Inner(*mut fid);
+
+impl Inner {
+    /// # Safety
+    /// `object` is an object of another library, which is open as long as its wrapper.
+    pub unsafe fn new(object: *mut fid) -> Inner {
+        Inner(object)
+    }
+
+    pub fn as_ptr(self) -> *mut fid {
+        self.0
     }
 }
 

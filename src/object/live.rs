@@ -9,7 +9,7 @@ use std::ffi::CString;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::foreign;
-use crate::handle::Kind;
+use crate::handle::{Inner, Kind};
 use abi::fid;
 use base::{Error, Result};
 
@@ -18,7 +18,7 @@ trait Live: Sync {
     fn trywait(&self) -> Result;
     fn poll(&self, ask: bool) -> Option<bool>;
     fn named(&self) -> Option<(&CStr, &CStr)>;
-    fn wrapped(&self) -> Option<*mut fid>;
+    fn wrapped(&self) -> Option<Inner>;
 }
 
 impl<T: Kind> Live for T {
@@ -31,7 +31,7 @@ impl<T: Kind> Live for T {
     fn named(&self) -> Option<(&CStr, &CStr)> {
         Kind::named(self)
     }
-    fn wrapped(&self) -> Option<*mut fid> {
+    fn wrapped(&self) -> Option<Inner> {
         Kind::wrapped(self)
     }
 }
@@ -163,7 +163,7 @@ pub fn wrapped(head: *const fid) -> Option<*mut fid> {
     let handles = handles();
     let entry = handles.entries.get(&(head as usize))?;
     // SAFETY: as in `find_named`.
-    unsafe { &*entry.object }.wrapped()
+    unsafe { &*entry.object }.wrapped().map(Inner::as_ptr)
 }
 
 /// fi_trywait(3) of one handle of this or another library.

@@ -27,7 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use abi::*;
 use base::{Error, Result};
-use object::handle::{self, Head, Kind};
+use object::handle::{self, Head, Inner, Kind};
 use object::live;
 use object::ops::missing::Missing;
 use object::slots;
@@ -148,8 +148,9 @@ impl<H: Wrapped> Kind for Wrapper<H> {
         Ok(())
     }
 
-    fn wrapped(&self) -> Option<*mut fid> {
-        Some(self.fid())
+    fn wrapped(&self) -> Option<Inner> {
+        // SAFETY: `wrap`: open, and closed with the wrapper.
+        Some(unsafe { Inner::new(self.fid()) })
     }
 }
 

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::io;
 
 use super::Link;
-use base::{IoVec, Piece};
+use base::{IoVec, Source};
 use sys::io_list::GatherList;
 use sys::socket::Moved;
 
@@ -118,7 +118,7 @@ impl Link {
         &mut self,
         header: &[u8; N],
         header_len: usize,
-        payload: &Piece,
+        payload: &Source,
     ) -> bool {
         let Link::Shm(link) = self else {
             return false;

@@ -2,13 +2,13 @@
 //! The transport: a message is copied into the matching receive within the call that sends it, all under the lock of the
 //! domain. A message without a receive is kept by the receiver if it is short; otherwise it waits with its sender.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};
 
 use base::flags::flags;
 use base::info::Info;
 use base::log::{Source, Subsys, log_info};
-use base::{Error, IoVec, OpFlags, Result};
+use base::{Error, OpFlags, Result};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
 use engine::reactor::Reactor;
@@ -22,7 +22,6 @@ use hmem::Host;
 use object::ops::transfer::Tx;
 
 use super::name::{Format, Name};
-use super::waiting::{Payload, WaitingList};
 use super::{SOURCE, info};
 
 pub struct Domain {
@@ -30,10 +29,9 @@ pub struct Domain {
     reactor: Reactor<()>,
     /// The endpoints, by their number in `domain.eps`.
     eps: BTreeMap<usize, Ep>,
-    numbers: HashMap<Name, usize>,
-    waiting: WaitingList,
-    /// Memory through which messages are copied.
-    bounce: Box<[u8]>,
+    /// Messages that wait with their senders, by the `note` in their envelopes.
+    waiting: BTreeMap<u64, Waiting>,
+    last_note: u64,
 }
 
 struct Ep {
@@ -42,18 +40,22 @@ struct Ep {
     strangers: Strangers<Name>,
 }
 
+/// A message for which the receiver has posted no receive yet, and which does not complete before that.
+struct Waiting {
+    op: TxOp,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
 impl Domain {
     fn ep(&mut self, ep: usize) -> Result<&mut Ep> {
         self.eps.get_mut(&ep).ok_or(Error::INVAL)
     }
 
-    /// Registers the address of an endpoint.
-    fn claim_name(&mut self, ep: usize, name: &Name) -> Result {
-        if self.numbers.contains_key(name) {
-            return Err(Error::ADDRINUSE);
-        }
-        self.numbers.insert(name.clone(), ep);
-        Ok(())
+    /// Returns the endpoint with this address. A domain has few endpoints, so a search is fast enough here.
+    fn find(&self, name: &Name) -> Option<usize> {
+        let mut all = self.eps.iter();
+        all.find(|(_, ep)| ep.name == *name).map(|(&id, _)| id)
     }
 
     /// Returns the source of messages from `sender` in matching, at the endpoint `to`.
@@ -61,8 +63,8 @@ impl Domain {
         let state = domain.ep(to);
         let known = state.av.and_then(|av| domain.av(av).find(sender));
         let unexpected = domain.rx_queue(state.srx).unexpected_len();
-        let strangers = &mut self.ep(to)?.strangers;
-        Ok(known.unwrap_or_else(|| strangers.number(sender, unexpected)))
+        let ep = self.ep(to)?;
+        Ok(known.unwrap_or_else(|| ep.strangers.number(sender, unexpected)))
     }
 
     /// Delivers a message to an endpoint, or leaves it there until a receive takes it.
@@ -85,7 +87,7 @@ impl Domain {
         let mut envelope = message.envelope(source, to, op.ep() as u64);
         let rx_queue = domain.rx_queue_mut(domain.ep(to).srx);
         if let Some(mut recv) = rx_queue.accept(&envelope) {
-            copy(&tx.iov, &mut recv, &mut self.bounce);
+            recv.iov.copy_in(&bytes_of(tx));
             receive(domain, &recv, &envelope, &sender);
         } else if op.len <= SHORT && !op.flags.intersects(UNTIL_MATCHED) {
             if !rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT) {
@@ -93,7 +95,11 @@ impl Domain {
             }
             rx_queue.keep_whole(envelope, |bytes| tx.iov.copy_out(bytes));
         } else {
-            envelope.note = self.waiting.add(*op, tx, to);
+            let (op, bytes) = (*op, bytes_of(tx));
+            let waiting = Waiting { op, to, bytes };
+            self.last_note += 1;
+            envelope.note = self.last_note;
+            self.waiting.insert(envelope.note, waiting);
             rx_queue.keep(envelope, Bytes::There);
             domain.ep_mut(op.ep()).tx_pending += 1;
             return Ok(());
@@ -103,19 +109,10 @@ impl Domain {
     }
 }
 
-/// Copies a message into its receive. Bytes that have no room are dropped.
-fn copy(from: &IoVec, recv: &mut RecvOp, bounce: &mut [u8]) {
-    let mut at = 0;
-    let all = from.remaining().min(recv.len);
-    while at < all {
-        let mut part = from.cursor();
-        part.advance(at);
-        part.truncate(bounce.len().min(all - at));
-        let bytes = &mut bounce[..part.remaining()];
-        part.copy_to(bytes);
-        recv.iov.copy_in(bytes);
-        at += bytes.len();
-    }
+fn bytes_of(tx: &Tx<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    tx.iov.copy_out(&mut bytes);
+    bytes
 }
 
 /// Completes a receive.
@@ -170,9 +167,8 @@ impl Transport for Domain {
         Ok(Domain {
             reactor: Reactor::new(Monotonic)?,
             eps: BTreeMap::new(),
-            numbers: HashMap::new(),
-            waiting: WaitingList::default(),
-            bounce: vec![0; BOUNCE].into(),
+            waiting: BTreeMap::new(),
+            last_note: 0,
         })
     }
 
@@ -188,12 +184,12 @@ impl Transport for Domain {
 
     fn open_ep(&mut self, _domain: &mut DomainState<Name>, ep: usize, info: &Info) -> Result {
         info::check(info)?;
-        let wanted = match &info.src_addr {
-            None => None,
-            Some(bytes) => Some(Name::from_bytes(bytes).ok_or(Error::INVAL)?),
-        };
-        let name = Name::of_endpoint(wanted);
-        self.claim_name(ep, &name)?;
+        let wanted = info.src_addr.as_deref();
+        let wanted = wanted.map(|bytes| Name::from_bytes(bytes).ok_or(Error::INVAL));
+        let name = Name::of_endpoint(wanted.transpose()?);
+        if self.find(&name).is_some() {
+            return Err(Error::ADDRINUSE);
+        }
         log_info!(&SOURCE, Subsys::EpCtrl, "endpoint {ep} is {name}");
         let strangers = Strangers::new();
         self.eps.insert(ep, Ep { name, strangers });
@@ -206,16 +202,15 @@ impl Transport for Domain {
 
     /// Messages to the endpoint fail, and those from it that still wait are dropped with their operations.
     fn close_ep(&mut self, domain: &mut DomainState<Name>, ep: usize) {
-        for message in self.waiting.take_of(ep) {
-            if message.op.ep() != ep {
-                domain.fail_tx(&message.op, Error::CONNRESET);
-            } else if let Some(peer) = domain.find_ep(message.to) {
-                let srx = peer.srx;
-                domain.rx_queue_mut(srx).forget(ep as u64);
+        self.waiting.retain(|_, Waiting { op, to, .. }| {
+            if op.ep() == ep {
+                domain.rx_queue_mut(domain.ep(*to).srx).forget(ep as u64);
+            } else if *to == ep {
+                domain.fail_tx(op, Error::CONNRESET);
             }
-        }
+            op.ep() != ep && *to != ep
+        });
         self.eps.remove(&ep);
-        self.numbers.retain(|_, number| *number != ep);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
@@ -225,10 +220,9 @@ impl Transport for Domain {
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
         let name = Name::from_bytes(addr).ok_or(Error::INVAL)?;
-        if self.ep(ep)?.name != name {
-            self.claim_name(ep, &name)?;
-            let old = std::mem::replace(&mut self.ep(ep)?.name, name);
-            self.numbers.remove(&old);
+        match self.find(&name) {
+            Some(other) if other != ep => return Err(Error::ADDRINUSE),
+            _ => self.ep(ep)?.name = name,
         }
         Ok(())
     }
@@ -243,8 +237,8 @@ impl Transport for Domain {
         let peer = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;
         domain.may_post(ep)?;
         let op = TxOp::of(ep, tx);
-        match self.numbers.get(peer) {
-            Some(&to) if domain.ep(to).enabled && domain.may_receive(to) => {
+        match self.find(peer) {
+            Some(to) if domain.ep(to).enabled && domain.may_receive(to) => {
                 self.deliver(domain, &op, tx, to)
             }
             Some(_) => Err(state.again()),
@@ -256,20 +250,13 @@ impl Transport for Domain {
     }
 
     fn claim(&mut self, domain: &mut DomainState<Name>, claimed: Claimed) {
-        let Some(message) = self.waiting.take(claimed.envelope.note) else {
+        let Claimed { envelope, recv } = claimed;
+        let Some(Waiting { op, bytes, .. }) = self.waiting.remove(&envelope.note) else {
             return;
         };
-        let op = message.op;
-        if let Some(mut recv) = claimed.recv
-            && let Ok(sender) = self.ep(op.ep()).map(|ep| ep.name.clone())
-        {
-            match &message.payload {
-                Payload::Here(iov) => copy(iov, &mut recv, &mut self.bounce),
-                Payload::Copied(bytes) => {
-                    recv.iov.copy_in(bytes);
-                }
-            }
-            receive(domain, &recv, &claimed.envelope, &sender);
+        if let (Some(mut recv), Some(sender)) = (recv, self.eps.get(&op.ep())) {
+            recv.iov.copy_in(&bytes);
+            receive(domain, &recv, &envelope, &sender.name);
         }
         domain.complete_tx(&op);
     }
@@ -307,9 +294,7 @@ impl Transport for Domain {
 
 /// Completion levels that need a matching receive.
 const UNTIL_MATCHED: OpFlags = flags!(OpFlags: DELIVERY_COMPLETE | MATCH_COMPLETE);
-/// Longer messages are not copied before a receive takes them.
+/// Longer messages complete when a receive takes them, so that the queue of the sender limits their number.
 const SHORT: usize = 16 * 1024;
 /// Limit on the bytes of kept messages of one receive context.
 const MAX_KEPT: usize = 1 << 20;
-/// Bytes that are copied at once.
-const BOUNCE: usize = 64 * 1024;

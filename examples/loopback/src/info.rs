@@ -5,17 +5,13 @@
 use abi::*;
 use base::flags::flags;
 use base::info::{
-    ALL_TAG_BITS, Answer, DomainAttr, EpAttr, FabricAttr, Info, Prototype, Query, RxAttr, TxAttr,
-    local, select,
+    ALL_TAG_BITS, Answer, DomainAttr, EpAttr, Info, Prototype, Query, RxAttr, TxAttr, local, select,
 };
 use base::iovec::IOV_LIMIT;
 use base::{Caps, Error, MsgOrder, OpFlags, Result};
 
 use super::NAME;
 use super::name::SCHEME;
-
-/// Version of the provider.
-pub const VERSION: u32 = 1 << 16;
 
 /// Returns the entries that satisfy the query.
 pub fn offers(query: &Query) -> Answer {
@@ -65,7 +61,6 @@ fn rdm() -> Prototype {
             },
             ep: EpAttr {
                 ep_type: FI_EP_RDM.0,
-                protocol: FI_PROTO_UNSPEC,
                 max_msg_size: usize::MAX,
                 mem_tag_format: ALL_TAG_BITS,
                 tx_ctx_cnt: 1,
@@ -73,10 +68,6 @@ fn rdm() -> Prototype {
                 ..EpAttr::default()
             },
             domain: domain(),
-            fabric: FabricAttr {
-                prov_version: VERSION,
-                ..FabricAttr::default()
-            },
             ..Info::default()
         },
         on_request: Caps::empty(),
@@ -93,7 +84,6 @@ fn domain() -> DomainAttr {
         control_progress: FI_PROGRESS_AUTO.0,
         progress: FI_PROGRESS_AUTO.0,
         resource_mgmt: FI_RM_ENABLED.0,
-        av_type: FI_AV_UNSPEC.0,
         mr_key_size: size_of::<u64>(),
         cq_data_size: CQ_DATA,
         cq_cnt: 256,

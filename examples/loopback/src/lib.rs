@@ -2,13 +2,12 @@
 //! The provider `loopback`: RDM endpoints of one domain, which exchange messages by copying. It shows the smallest
 //! provider that is useful: "A new provider in an afternoon" in CONTRIBUTING.md.
 //!
-//! `name` has the addresses, `info` the entries of fi_getinfo(3), as data. `domain` is the transport, and `waiting` has
-//! the messages that stay with their senders. This file makes a plug-in of them: fi_provider(7).
+//! `name` has the addresses, `info` the entry of fi_getinfo(3), as data, and `domain` is the transport. This file makes a
+//! plug-in of them: fi_provider(7).
 
 mod domain;
 mod info;
 mod name;
-mod waiting;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::null_mut;
@@ -26,12 +25,13 @@ use self::domain::Domain;
 /// The log source. A loader knows the provider by the same name.
 static SOURCE: Source = Source::new(NAME);
 const NAME: &CStr = c"loopback";
+const VERSION: u32 = 1 << 16;
 
 /// The entry point of a plug-in: returns the provider.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     Box::into_raw(Box::new(fi_provider {
-        version: info::VERSION,
+        version: VERSION,
         fi_version: release::API,
         context: fi_context {
             internal: [null_mut(); 4],
@@ -39,7 +39,7 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         name: NAME.as_ptr(),
         getinfo: Some(getinfo),
         fabric: Some(fabric),
-        cleanup: Some(cleanup),
+        cleanup: None,
     }))
 }
 
@@ -96,6 +96,3 @@ unsafe extern "C" fn fabric(
     // SAFETY: the caller's `fabric` is writable.
     status(unsafe { store(fabric, open) })
 }
-
-/// Does nothing, because no resource outlives the application's objects.
-extern "C" fn cleanup() {}

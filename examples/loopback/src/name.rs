@@ -17,8 +17,7 @@ pub struct Name(String);
 
 impl Name {
     fn new(text: &str) -> Option<Name> {
-        let fits = text.len() < MAX_NAME && !text.contains('\0');
-        fits.then(|| Name(text.to_owned()))
+        (text.len() < MAX_NAME).then(|| Name(text.to_owned()))
     }
 
     /// Returns the address of a new endpoint: `wanted`, or a new one if that only names this process.
@@ -27,11 +26,11 @@ impl Name {
         let process = format!("{SCHEME}{SCHEME_END}{}", std::process::id());
         match wanted {
             Some(name) if name.0 != process => name,
-            // Relaxed: the numbers only have to be distinct.
-            _ => Name(format!(
-                "{process}:{}",
-                LAST.fetch_add(1, Ordering::Relaxed)
-            )),
+            _ => {
+                // Relaxed: the numbers only have to be distinct.
+                let number = LAST.fetch_add(1, Ordering::Relaxed);
+                Name(format!("{process}:{number}"))
+            }
         }
     }
 }

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The transport: a message is copied into the matching receive within the call that sends it, all under the lock of the
+//! domain. A message without a receive is kept by the receiver if it is short; otherwise it waits with its sender.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsRawFd, RawFd};
+
+use base::flags::flags;
+use base::info::Info;
+use base::log::{Source, Subsys, log_info};
+use base::{Error, OpFlags, Result};
+use engine::clock::Monotonic;
+use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
+use engine::reactor::Reactor;
+use engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use engine::strangers::{Strangers, fi_addr_of};
+use engine::transport::{
+    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
+    Transport,
+};
+use hmem::Host;
+use object::ops::transfer::Tx;
+
+use super::name::{Format, Name};
+use super::{SOURCE, info};
+
+pub struct Domain {
+    /// Its descriptor never becomes readable, because nothing happens outside the calls of the application.
+    reactor: Reactor<()>,
+    /// The endpoints, by their number in `domain.eps`.
+    eps: BTreeMap<usize, Ep>,
+    /// Messages that wait with their senders, by the `note` in their envelopes.
+    waiting: BTreeMap<u64, Waiting>,
+    last_note: u64,
+}
+
+struct Ep {
+    name: Name,
+    /// Senders that are not in the endpoint's address vector.
+    strangers: Strangers<Name>,
+}
+
+/// A message for which the receiver has posted no receive yet, and which does not complete before that.
+struct Waiting {
+    op: TxOp,
+    to: usize,
+    bytes: Vec<u8>,
+}
+
+impl Domain {
+    fn ep(&mut self, ep: usize) -> Result<&mut Ep> {
+        self.eps.get_mut(&ep).ok_or(Error::INVAL)
+    }
+
+    /// Returns the endpoint with this address. A domain has few endpoints, so a search is fast enough here.
+    fn find(&self, name: &Name) -> Option<usize> {
+        let mut all = self.eps.iter();
+        all.find(|(_, ep)| ep.name == *name).map(|(&id, _)| id)
+    }
+
+    /// Returns the source of messages from `sender` in matching, at the endpoint `to`.
+    fn source(&mut self, domain: &DomainState<Name>, to: usize, sender: &Name) -> Result<u64> {
+        let state = domain.ep(to);
+        let known = state.av.and_then(|av| domain.av(av).find(sender));
+        let unexpected = domain.rx_queue(state.srx).unexpected_len();
+        let ep = self.ep(to)?;
+        Ok(known.unwrap_or_else(|| ep.strangers.number(sender, unexpected)))
+    }
+
+    /// Delivers a message to an endpoint, or leaves it there until a receive takes it.
+    fn deliver(
+        &mut self,
+        domain: &mut DomainState<Name>,
+        op: &TxOp,
+        tx: &mut Tx<'_>,
+        to: usize,
+    ) -> Result {
+        let sender = self.ep(op.ep())?.name.clone();
+        let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
+        let message = MessageInfo {
+            what: tx.what,
+            len: op.len as u64,
+            tag: tx.tag,
+            data: has_data.then_some(tx.data),
+        };
+        let source = self.source(domain, to, &sender)?;
+        let mut envelope = message.envelope(source, to, op.ep() as u64);
+        let rx_queue = domain.rx_queue_mut(domain.ep(to).srx);
+        if let Some(mut recv) = rx_queue.accept(&envelope) {
+            recv.iov.copy_in(&bytes_of(tx));
+            receive(domain, &recv, &envelope, &sender);
+        } else if op.len <= SHORT && !op.flags.intersects(UNTIL_MATCHED) {
+            if !rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT) {
+                return Err(domain.ep(op.ep()).again());
+            }
+            rx_queue.keep_whole(envelope, |bytes| tx.iov.copy_out(bytes));
+        } else {
+            let (op, bytes) = (*op, bytes_of(tx));
+            let waiting = Waiting { op, to, bytes };
+            self.last_note += 1;
+            envelope.note = self.last_note;
+            self.waiting.insert(envelope.note, waiting);
+            rx_queue.keep(envelope, Bytes::There);
+            domain.ep_mut(op.ep()).tx_pending += 1;
+            return Ok(());
+        }
+        domain.sent(op.ep(), op);
+        Ok(())
+    }
+}
+
+fn bytes_of(tx: &Tx<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    tx.iov.copy_out(&mut bytes);
+    bytes
+}
+
+/// Completes a receive.
+fn receive(domain: &mut DomainState<Name>, recv: &RecvOp, envelope: &Envelope, sender: &Name) {
+    let sender = Sender {
+        fi_addr: fi_addr_of(envelope.source),
+        addr: Some(sender),
+    };
+    domain.received(envelope.ep, recv, envelope, &sender);
+}
+
+/// Refuses flags of capabilities that are not offered: fi_msg(3), fi_cq(3).
+fn check_flags(flags: OpFlags) -> Result {
+    if flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
+        return Err(Error::BADFLAGS);
+    }
+    match flags.contains(OpFlags::COMMIT_COMPLETE) {
+        true => Err(Error::OPNOTSUPP),
+        false => Ok(()),
+    }
+}
+
+impl Addressing for Domain {
+    type Addr = Name;
+    type Format = Format;
+    type Memory = Host;
+}
+
+// Parts that the provider does not have. Their defaults return the errors of the man pages.
+impl Connects for Domain {}
+impl Contexts for Domain {}
+impl Groups for Domain {}
+impl Multicast for Domain {}
+impl Atomics for Domain {}
+impl Prepares for Domain {}
+impl Batches for Domain {}
+impl Drains for Domain {}
+
+impl Transport for Domain {
+    type Fabric = ();
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 1024;
+    const CQ_DATA_SIZE: usize = info::CQ_DATA;
+
+    /// A progress thread would have nothing to do.
+    fn offers_auto_progress(_fabric: &()) -> bool {
+        false
+    }
+
+    fn open(_fabric: &(), _info: &Info) -> Result<Domain> {
+        Ok(Domain {
+            reactor: Reactor::new(Monotonic)?,
+            eps: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            last_note: 0,
+        })
+    }
+
+    fn format(&self) -> Format {
+        Format
+    }
+
+    fn poll_fd(&self) -> RawFd {
+        self.reactor.as_raw_fd()
+    }
+
+    fn progress(&mut self, _domain: &mut DomainState<Name>) {}
+
+    fn open_ep(&mut self, _domain: &mut DomainState<Name>, ep: usize, info: &Info) -> Result {
+        info::check(info)?;
+        let wanted = info.src_addr.as_deref();
+        let wanted = wanted.map(|bytes| Name::from_bytes(bytes).ok_or(Error::INVAL));
+        let name = Name::of_endpoint(wanted.transpose()?);
+        if self.find(&name).is_some() {
+            return Err(Error::ADDRINUSE);
+        }
+        log_info!(&SOURCE, Subsys::EpCtrl, "endpoint {ep} is {name}");
+        let strangers = Strangers::new();
+        self.eps.insert(ep, Ep { name, strangers });
+        Ok(())
+    }
+
+    fn enable_ep(&mut self, _domain: &mut DomainState<Name>, _ep: usize) -> Result {
+        Ok(())
+    }
+
+    /// Messages to the endpoint fail, and those from it that still wait are dropped with their operations.
+    fn close_ep(&mut self, domain: &mut DomainState<Name>, ep: usize) {
+        self.waiting.retain(|_, Waiting { op, to, .. }| {
+            if op.ep() == ep {
+                domain.rx_queue_mut(domain.ep(*to).srx).forget(ep as u64);
+            } else if *to == ep {
+                domain.fail_tx(op, Error::CONNRESET);
+            }
+            op.ep() != ep && *to != ep
+        });
+        self.eps.remove(&ep);
+    }
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        let ep = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        Ok(ep.name.to_bytes())
+    }
+
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        let name = Name::from_bytes(addr).ok_or(Error::INVAL)?;
+        match self.find(&name) {
+            Some(other) if other != ep => return Err(Error::ADDRINUSE),
+            _ => self.ep(ep)?.name = name,
+        }
+        Ok(())
+    }
+
+    fn transmit(&mut self, domain: &mut DomainState<Name>, ep: usize, tx: &mut Tx<'_>) -> Result {
+        check_flags(tx.flags)?;
+        let state = domain.ep(ep);
+        if !state.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        let av = state.av.ok_or(Error::INVAL)?;
+        let peer = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;
+        domain.may_post(ep)?;
+        let op = TxOp::of(ep, tx);
+        match self.find(peer) {
+            Some(to) if domain.ep(to).enabled && domain.may_receive(to) => {
+                self.deliver(domain, &op, tx, to)
+            }
+            Some(_) => Err(state.again()),
+            None => {
+                domain.send_failed(ep, &op, Error::CONNREFUSED);
+                Ok(())
+            }
+        }
+    }
+
+    fn claim(&mut self, domain: &mut DomainState<Name>, claimed: Claimed) {
+        let Claimed { envelope, recv } = claimed;
+        let Some(Waiting { op, bytes, .. }) = self.waiting.remove(&envelope.note) else {
+            return;
+        };
+        if let (Some(mut recv), Some(sender)) = (recv, self.eps.get(&op.ep())) {
+            recv.iov.copy_in(&bytes);
+            receive(domain, &recv, &envelope, &sender.name);
+        }
+        domain.complete_tx(&op);
+    }
+
+    fn source(envelope: &Envelope) -> u64 {
+        fi_addr_of(envelope.source)
+    }
+
+    /// Messages from a new address get its index as their source.
+    fn av_inserted(&mut self, domain: &mut DomainState<Name>, av: usize, index: u64) {
+        let Some(name) = domain.av(av).get(index).cloned() else {
+            return;
+        };
+        for (&id, ep) in &mut self.eps {
+            if domain.ep(id).av == Some(av)
+                && let Some(number) = ep.strangers.inserted(&name)
+            {
+                domain.rename_source(id, number, index);
+            }
+        }
+    }
+
+    /// The index may be reused for another peer, so messages from the address get another source.
+    fn av_removed(&mut self, domain: &mut DomainState<Name>, av: usize, index: u64, name: &Name) {
+        for (&id, ep) in &mut self.eps {
+            let state = domain.ep(id);
+            if state.av == Some(av) {
+                let unexpected = domain.rx_queue(state.srx).unexpected_len();
+                let number = ep.strangers.number(name, unexpected);
+                domain.forget_source(id, index, number, name);
+            }
+        }
+    }
+}
+
+/// Completion levels that need a matching receive.
+const UNTIL_MATCHED: OpFlags = flags!(OpFlags: DELIVERY_COMPLETE | MATCH_COMPLETE);
+/// Longer messages complete when a receive takes them, so that the queue of the sender limits their number.
+const SHORT: usize = 16 * 1024;
+/// Limit on the bytes of kept messages of one receive context.
+const MAX_KEPT: usize = 1 << 20;

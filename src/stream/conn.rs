@@ -8,7 +8,6 @@ use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::link::Link;
-use crate::poller::Poller;
 use crate::session::Session;
 use crate::transport::DomainOf;
 use base::Error;
@@ -57,20 +56,6 @@ impl<N: Connector> Conn<N> {
             unanswered: None,
             own: N::Conn::default(),
         }
-    }
-
-    /// Sets the events of the link that epoll watches for.
-    pub(super) fn watch(&self, poller: &mut Poller, id: usize, read: bool, write: bool) {
-        let Some(fd) = self.link.fd() else {
-            return;
-        };
-        let (read, write) = match self.link.is_ring() {
-            // The socket is only the doorbell: it signals a ring or the end of the peer.
-            true => (true, false),
-            false => (read && !self.session.rx.at.waits(), write),
-        };
-        // If the kernel has no memory, the connection keeps the events that it has.
-        let _ = poller.watch(id, fd, read, write);
     }
 
     /// Logs the protocol options of a connection that is up, so that its behaviour can be explained from the log.

@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 use crate::connector::Connector;
+use crate::lines::Lines;
 use crate::link::Link;
 use crate::peers::Peers;
 use crate::poller::{Due, Poller};
@@ -110,9 +111,18 @@ impl<N: Connector> Desk<'_, N> {
 
 /// Links.
 impl<N: Connector> Desk<'_, N> {
+    fn lines(&mut self) -> Lines<'_, N> {
+        Lines {
+            peers: self.peers,
+            poller: self.poller,
+            shm: self.shm,
+            poll: self.common.polls,
+        }
+    }
+
     /// Sets the events that epoll watches for.
     pub fn rewatch(&mut self, id: usize, read: bool, write: bool) {
-        self.peers[id].watch(self.poller, id, read, write);
+        self.lines().watch(id, read, write);
     }
 
     /// Watches a socket for data and makes it the link of a connection that has none.
@@ -140,7 +150,7 @@ impl<N: Connector> Desk<'_, N> {
     }
 
     pub fn close_link(&mut self, id: usize) {
-        close_link(self.peers, self.poller, self.shm, self.source, id);
+        self.lines().close(id);
     }
 }
 
@@ -200,27 +210,5 @@ impl<N: Connector> Desk<'_, N> {
             let at = self.poller.now() + waits.tick;
             self.poller.schedule(at, Due::Waits);
         }
-    }
-}
-
-/// Closes the link of a connection.
-pub(super) fn close_link<N: Connector>(
-    peers: &mut Peers<N>,
-    poller: &mut Poller,
-    host: &mut ShmHost,
-    source: &'static Source,
-    id: usize,
-) {
-    let conn = &mut peers[id];
-    poller.remove(id);
-    if N::ALL_SHM || conn.link.is_ring() {
-        // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
-        conn.link.shutdown();
-    }
-    if !conn.session.rx.shared().is_empty() {
-        conn.session.take_back(&conn.link, source, |_| true);
-    }
-    if conn.link.close() {
-        host.remove(id);
     }
 }

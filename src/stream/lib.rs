@@ -12,6 +12,7 @@
 //!   the `desk`.
 //! - `session` is the protocol state between two peers, without epoll and without a clock: messages, rendezvous, remote
 //!   memory access, atomic operations, frames of collectives, loss. Its folder has a file for each.
+//! - `lines` decides which of the two serves a connection.
 //! - `link` carries the bytes of one connection, over a socket or over memory. `proto` encodes and decodes frames.
 //! - `transport` joins these parts: it implements the traits of the engine, and passes events to sessions and to the
 //!   connector. Its folder has a file for each task.
@@ -28,6 +29,7 @@ pub mod desk;
 pub mod ep;
 pub mod hello;
 mod idle;
+mod lines;
 pub mod link;
 pub mod peers;
 pub mod pending_peer;

@@ -303,7 +303,10 @@ impl Poller {
             return Way::Hot;
         }
         match self.predict_streak >= SURE && !poll.is_multiple_of(GUESS_EVERY) {
-            true => Way::Predicted(self.state(self.last_active).next),
+            true => {
+                let last = self.watched.get(self.last_active);
+                Way::Predicted(last.map_or(usize::MAX, |state| state.next))
+            }
             false => Way::Epoll,
         }
     }
@@ -329,7 +332,9 @@ impl Poller {
     /// Records the result of a direct read. `is_unwatched`: no thread sleeps on the epoll set.
     #[inline]
     pub(super) fn record_poll(&mut self, id: usize, has_found: bool, is_unwatched: bool) {
-        let state = self.state_mut(id);
+        let Some(state) = self.watched.get_mut(id) else {
+            return;
+        };
         if has_found {
             state.misses = 0;
             state.hits = state.hits.wrapping_add(1);

@@ -79,6 +79,11 @@ impl ShmHost {
         }
     }
 
+    /// Returns the log source of the provider.
+    pub(super) fn source(&self) -> &'static Source {
+        self.source
+    }
+
     /// Returns the number of connections over shared memory.
     #[inline(always)]
     pub(super) fn count(&self) -> usize {

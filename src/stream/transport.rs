@@ -240,7 +240,10 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
-        self.deliver(domain, claimed);
+        let id = claimed.envelope.token as usize;
+        if self.peers.contains(id) {
+            self.with(domain, id, |session, cx| session.deliver(cx, claimed));
+        }
     }
 
     #[inline]

@@ -69,8 +69,8 @@ impl<N: Connector> Stream<N> {
             Action::Up(id) => {
                 let limits = &self.common.limits;
                 self.peers[id].log_protocol(self.common.source, limits.saved_size);
-                self.peers[id].watch(&mut self.poller, id, true, false);
-                self.promote(id);
+                self.lines().watch(id, true, false);
+                self.lines().promote(id);
                 self.with(domain, id, |session, cx| session.send_waiting(cx));
                 self.member_up(domain, id);
             }
@@ -107,7 +107,7 @@ impl<N: Connector> Stream<N> {
             self.peers[id].session.peer,
             error.code()
         );
-        self.call_connector(domain, |_, desk| desk.close_link(id));
+        self.lines().close(id);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         self.peers[id].session.state = State::Down;
         let state = domain.ep(ep);
@@ -190,7 +190,7 @@ impl<N: Connector> Connects for Stream<N> {
             }
             State::Down => {}
             _ => {
-                self.call_connector(domain, |_, desk| desk.close_link(id));
+                self.lines().close(id);
                 self.peers[id].session.state = State::Down;
             }
         }

@@ -102,7 +102,7 @@ impl<N: Connector> Stream<N> {
             // The peer is not reading, so a regular close would be queued behind unsent data and never reach it.
             self.peers[id].link.close_at_once();
         }
-        self.call_connector(domain, |_, desk| desk.close_link(id));
+        self.lines().close(id);
         // Frames to other peers that follow from this loss must not end the session a second time and must not use it.
         let session = &mut self.peers[id].session;
         (session.state, session.ending) = (State::Down, None);
@@ -168,7 +168,7 @@ impl<N: Connector> Stream<N> {
     /// Drops all operations of a connection without a completion, because the endpoint is closed: fi_endpoint(3),
     /// fi_close.
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.call_connector(domain, |_, desk| desk.close_link(id));
+        self.lines().close(id);
         let conn = &mut self.peers[id];
         let ep = conn.session.ep;
         if let Some((srx, slot)) = conn.session.rx.at.slot() {

@@ -11,31 +11,6 @@ use engine::flusher::Held;
 use engine::transport::Batches;
 
 impl<N: Connector> Stream<N> {
-    /// The link takes no more for now; epoll or the peer signals when it does.
-    pub(super) fn link_is_full(&mut self, id: usize) {
-        let conn = &mut self.peers[id];
-        if !conn.session.tx.blocked {
-            return;
-        }
-        if conn.link.is_ring() {
-            return self.shm.ring_is_full(&mut self.peers, &mut self.poller, id);
-        }
-        let (read, _) = self.poller.interest(id);
-        conn.watch(&mut self.poller, id, read, true);
-    }
-
-    /// Continues after the kernel has room for bytes again.
-    pub(super) fn unblocked(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.with(domain, id, |session, cx| session.unblocked(cx));
-        let Some(conn) = self.peers.get(id) else {
-            return;
-        };
-        if !conn.session.tx.blocked {
-            let (read, _) = self.poller.interest(id);
-            conn.watch(&mut self.poller, id, read, false);
-        }
-    }
-
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {

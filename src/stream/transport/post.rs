@@ -62,7 +62,8 @@ impl<N: Connector> Stream<N> {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
-        // Does the same check as `check_heard`, but with the session that is already borrowed.
+        // An operation without a completion is refused while the peer is not connected, unless the progress thread drives
+        // the connection.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
         }
@@ -179,15 +180,6 @@ impl<N: Connector> Stream<N> {
         Ok(id)
     }
 
-    /// Refuses an operation that would report no result while the peer is not connected, unless the progress thread
-    /// drives the connection.
-    fn check_heard(&mut self, domain: &mut DomainOf<N>, id: usize, op: &TxOp) -> Result {
-        match self.peers[id].session.state == State::Up || domain.hears_of(op) {
-            true => Ok(()),
-            false => Err(self.refuse_unheard(domain, id)),
-        }
-    }
-
     /// Retries held operations after a poll, because the operations that they wait for may have completed.
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
@@ -243,8 +235,10 @@ impl<N: Connector> Atomics for Stream<N> {
             context: atomic.context.number(),
             len,
         };
-        self.check_heard(domain, id, &op)?;
         let (session, mut cx) = self.at(domain, id);
+        if session.state != State::Up && !cx.domain.hears_of(&op) {
+            return Err(self.refuse_unheard(domain, id));
+        }
         // An atomic read changes nothing, so it need not wait for earlier reads.
         if atomic.op == FI_ATOMIC_READ {
             op.flags &= !OpFlags::AFTER_READS;

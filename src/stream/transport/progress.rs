@@ -149,7 +149,11 @@ impl<N: Connector> Stream<N> {
                 Polled::Handshake(id) if self.connector.has_handshake(id) => {
                     self.connector_event(domain, Event::Handshake(id));
                 }
-                Polled::Pending(id) if self.shm.has_pending(id) => self.pending_ready(domain, id),
+                Polled::Pending(id) if self.shm.has_pending(id) => {
+                    if let Some(hello) = self.shm.read_hello(&mut self.poller, id) {
+                        self.connector_event(domain, Event::Hello(hello));
+                    }
+                }
                 _ => {}
             }
         }
@@ -177,11 +181,12 @@ impl<N: Connector> Stream<N> {
             State::Up => {
                 if event.readable && self.read_conn(domain, id) && self.peers.contains(id) {
                     self.poller.mark_active(id);
-                    self.promote(id);
+                    self.lines().promote(id);
                 }
                 let blocked = |conn: &Conn<N>| conn.session.tx.blocked;
                 if event.writable && self.peers.get(id).is_some_and(blocked) {
-                    self.unblocked(domain, id);
+                    self.with(domain, id, |session, cx| session.unblocked(cx));
+                    self.lines().unblocked(id);
                 }
             }
             State::Connecting | State::Requested | State::Proving | State::Sharing => {
@@ -189,28 +194,6 @@ impl<N: Connector> Stream<N> {
             }
             State::Idle | State::Down => {}
         }
-    }
-
-    /// Reads the connection directly for a while, after an event.
-    pub(super) fn promote(&mut self, id: usize) {
-        let conn = &self.peers[id];
-        if conn.link.is_ring() {
-            return self.poll_ring(id);
-        }
-        // While memory is shared, epoll serves all sockets.
-        let shares = N::MAY_SHARE && self.shm.count() > 0;
-        let is_allowed = conn.session.state == State::Up && !shares;
-        self.poller.promote(id, is_allowed);
-    }
-
-    /// Stops reading from the connection until reading is requested again.
-    pub(super) fn pause_read(&mut self, id: usize) {
-        if self.peers[id].link.is_ring() {
-            return self.shm.stop_polling(id);
-        }
-        self.poller.stop_direct_reads(id);
-        let (_, write) = self.poller.interest(id);
-        self.peers[id].watch(&mut self.poller, id, false, write);
     }
 
     /// Removes deadlines whose purpose is fulfilled.

@@ -9,7 +9,6 @@ use crate::session::{Cx, State};
 use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_warn};
-use engine::srx::Claimed;
 
 /// Consecutive reads of one connection before the others get their turn.
 const TURNS: usize = 8;
@@ -82,14 +81,6 @@ impl<N: Connector> Stream<N> {
         self.disconnect_because(domain, id, Error::CONNABORTED, &why);
     }
 
-    /// Passes on a receive that has matched a message whose bytes are not here.
-    pub(super) fn deliver(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
-        let id = claimed.envelope.token as usize;
-        if self.peers.contains(id) {
-            self.with(domain, id, |session, cx| session.deliver(cx, claimed));
-        }
-    }
-
     /// Continues sessions that waited for room for unexpected messages or in a queue.
     #[cold]
     pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
@@ -107,6 +98,6 @@ impl<N: Connector> Stream<N> {
         if !self.common.stalled.contains(&id) {
             self.common.stalled.push(id);
         }
-        self.pause_read(id);
+        self.lines().pause_read(id);
     }
 }

@@ -4,11 +4,22 @@
 
 use crate::conn::Conn;
 use crate::connector::Connector;
+use crate::lines::Lines;
 use crate::session::common::Todo;
 use crate::session::{Cx, Ending, Session};
 use crate::transport::{DomainOf, Stream};
 
 impl<N: Connector> Stream<N> {
+    /// Returns the connections with the parts that poll them.
+    pub(super) fn lines(&mut self) -> Lines<'_, N> {
+        Lines {
+            peers: &mut self.peers,
+            poller: &mut self.poller,
+            shm: &mut self.shm,
+            poll: self.common.polls,
+        }
+    }
+
     /// Returns the session of a peer and the parts that it needs. The caller must call `settle` afterwards.
     #[inline(always)]
     pub(super) fn at<'a>(
@@ -57,16 +68,10 @@ impl<N: Connector> Stream<N> {
                 Todo::Collectives(ep) => self.collectives_moved(domain, ep),
                 // The loss of one peer may have ended the session of another.
                 _ if !self.peers.contains(id) => {}
-                Todo::Blocked => self.link_is_full(id),
-                Todo::PauseRead => self.pause_read(id),
-                Todo::ResumeRead => {
-                    if !self.peers[id].session.rx.at.waits() {
-                        let (_, write) = self.poller.interest(id);
-                        self.peers[id].watch(&mut self.poller, id, true, write);
-                        self.promote(id);
-                    }
-                }
-                Todo::Poll => self.poll_ring(id),
+                Todo::Blocked => self.lines().blocked(id),
+                Todo::PauseRead => self.lines().pause_read(id),
+                Todo::ResumeRead => self.lines().resume_read(id),
+                Todo::Poll => self.lines().poll_ring(id),
                 Todo::End => {
                     if let Some(ending) = self.peers[id].session.ending.take() {
                         self.end_session(domain, id, *ending);

@@ -11,7 +11,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use crate::connector::{Connector, Event};
+use crate::connector::Connector;
 use crate::link::Emptied;
 use crate::session::State;
 use crate::session::receive_state::At;
@@ -23,13 +23,6 @@ use base::Error;
 /// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
 impl<N: Connector> Stream<N> {
-    /// Reads the hello of a pending peer, or a part of it.
-    pub(super) fn pending_ready(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        if let Some(hello) = self.shm.read_hello(&mut self.poller, id) {
-            self.connector_event(domain, Event::Hello(hello));
-        }
-    }
-
     /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
     #[inline(always)]
     pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
@@ -69,7 +62,11 @@ impl<N: Connector> Stream<N> {
     pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
         if self.shm.is_armed() != domain.may_sleep() {
-            self.change_watch(domain);
+            // Threads may start to sleep, or no longer do.
+            match self.shm.is_armed() {
+                true => self.shm.disarm(&self.peers),
+                false => self.arm_shm(domain),
+            }
         }
         self.read_all_shm(domain);
         if self
@@ -107,21 +104,6 @@ impl<N: Connector> Stream<N> {
         self.shm.arm(&self.peers);
         self.retry_full(domain);
         self.read_all_shm(domain);
-    }
-
-    /// Starts or ends the use of doorbells, when threads may start to sleep or no longer do.
-    #[cold]
-    fn change_watch(&mut self, domain: &mut DomainOf<N>) {
-        match self.shm.is_armed() {
-            true => self.shm.disarm(&self.peers),
-            false => self.arm_shm(domain),
-        }
-    }
-
-    /// Polls the ring of a connection directly.
-    pub(super) fn poll_ring(&mut self, id: usize) {
-        let (peers, poller) = (&mut self.peers, &mut self.poller);
-        self.shm.promote(peers, poller, id, self.common.polls);
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
@@ -165,7 +147,7 @@ impl<N: Connector> Stream<N> {
                         session.retry_frame(cx);
                     });
                 }
-                None => self.poll_ring(id),
+                None => self.lines().poll_ring(id),
             }
         }
     }
@@ -186,7 +168,7 @@ impl<N: Connector> Stream<N> {
             .get(id)
             .is_some_and(|conn| !conn.session.rx.at.waits())
         {
-            self.poll_ring(id);
+            self.lines().poll_ring(id);
             self.read_shm(domain, id);
         }
     }

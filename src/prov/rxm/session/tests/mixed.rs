@@ -58,6 +58,8 @@ struct Mixed {
     /// restart.
     added: Vec<(u64, u64)>,
     has_faults: bool,
+    /// No new operations but receives are posted.
+    is_ending: bool,
 }
 
 /// Layout of each endpoint's memory: a counter, the part that peers read, the part that peers write.
@@ -117,6 +119,7 @@ impl Mixed {
             last: 0,
             added: vec![(0, 0); count],
             has_faults,
+            is_ending: false,
         };
         for place in 0..count {
             mixed.fill_memory(place);
@@ -259,12 +262,14 @@ impl Mixed {
     }
 
     fn receive(&mut self, place: usize) {
-        let named = self.random.one_in(4);
+        let named = !self.is_ending && self.random.one_in(4);
         let peer = self.count - 1 - place;
         let Some(node) = &mut self.world.nodes[place] else {
             return;
         };
-        if node.posted.len() >= 48 {
+        let is_receive = |posted: &Posted<Job>| matches!(posted.what, Job::Receive(_));
+        let receives = node.posted.iter().filter(|(_, posted)| is_receive(posted));
+        if !self.is_ending && receives.count() >= 16 {
             return;
         }
         self.last += 1;
@@ -408,6 +413,7 @@ impl Mixed {
             restarts: 0,
             ..self.world.net.faults
         };
+        self.is_ending = true;
         let mut rounds = 0;
         loop {
             (0..self.count).for_each(|place| self.receive(place));

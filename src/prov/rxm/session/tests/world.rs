@@ -184,13 +184,11 @@ impl<T> World<T> {
             .at(at, pipe, side, Event::Done { op, bytes, error });
     }
 
-    /// Advances to the next event. Returns false if there is none.
+    /// Advances to the next event, and polls. Returns false if there was none.
     pub fn step(&mut self) -> bool {
         self.flush();
-        let Some(next) = self.net.next_at() else {
-            return false;
-        };
-        self.passed = self.passed.max(next);
+        let next = self.net.next_at();
+        self.passed = self.passed.max(next.unwrap_or_default());
         while let Some(arrival) = self.net.arrived(self.passed) {
             self.take(arrival);
             self.flush();
@@ -200,7 +198,7 @@ impl<T> World<T> {
             node.poll(now);
         }
         self.flush();
-        true
+        next.is_some()
     }
 
     fn take(&mut self, arrival: Arrival) {

@@ -216,19 +216,6 @@ impl Session {
             Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => false,
         }
     }
-
-    /// Whether nothing of an operation or a message is left.
-    #[cfg(test)]
-    pub fn is_idle(&self) -> bool {
-        self.held.is_empty()
-            && self.inbox.is_empty()
-            && self.coming.is_empty()
-            && self.groups.is_empty()
-            && self.sends.is_empty()
-            && self.fetches.is_empty()
-            && self.parked.is_empty()
-            && self.asked.is_empty()
-    }
 }
 
 fn is_unreported(op: &TxOp) -> bool {

@@ -62,6 +62,9 @@ struct Mixed {
     is_ending: bool,
 }
 
+/// Receiver and its life, sender and its life.
+type Lane = (usize, u64, usize, u64);
+
 /// Layout of each endpoint's memory: a counter, the part that peers read, the part that peers write.
 const READ: usize = 16;
 const WRITE: usize = MEMORY / 2;
@@ -450,11 +453,11 @@ impl Mixed {
 
     /// Messages of one life of a sender matched the receives of one life of a receiver in order.
     fn check_order(&self) {
-        let mut lanes: BTreeMap<(usize, u64, u64, u64), Vec<(u64, u64)>> = BTreeMap::new();
+        let mut lanes: BTreeMap<Lane, Vec<(u64, u64)>> = BTreeMap::new();
         for (&number, sent) in &self.sent {
             if let Some((life, receive)) = sent.arrived {
-                let named = self.receiver_of(sent);
-                let lane = (named, sent.end.node as u64, sent.end.life, life);
+                let to = self.receiver_of(sent);
+                let lane = (to, life, sent.end.node, sent.end.life);
                 lanes.entry(lane).or_default().push((number, receive));
             }
             let is_lost = !self.world.net.is_clean(&sent.end);

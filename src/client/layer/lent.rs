@@ -115,4 +115,45 @@ impl Lent {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Lent {
+    /// Lends unregistered memory, for tests without a provider below. Peers name its pieces by their addresses and
+    /// these keys.
+    pub fn alone(iov: IoVec, mut keys: impl Iterator<Item = u64>) -> Arc<Lent> {
+        let place = |span: base::iovec::Span| fi_rma_iov {
+            addr: span.start as u64,
+            len: span.len,
+            key: keys.next().unwrap_or_default(),
+        };
+        let mut places = iov.spans().map(place);
+        let nothing = fi_rma_iov {
+            addr: 0,
+            len: 0,
+            key: 0,
+        };
+        let remote = core::array::from_fn(|_| places.next().unwrap_or(nothing));
+        drop(places);
+        let regions = [const { None }; IOV_LIMIT];
+        Arc::new(Lent {
+            regions,
+            remote,
+            iov,
+        })
+    }
+
+    /// Writes bytes at an offset, as a provider below does.
+    pub fn write(&self, mut at: usize, mut bytes: &[u8]) {
+        for span in self.iov.spans() {
+            let skipped = at.min(span.len);
+            at -= skipped;
+            let (here, rest) = bytes.split_at((span.len - skipped).min(bytes.len()));
+            bytes = rest;
+            let to: *mut u8 = with_exposed_provenance_mut(span.start + skipped);
+            // SAFETY: within the piece, which is lent to operations that write there.
+            unsafe { core::ptr::copy_nonoverlapping(here.as_ptr(), to, here.len()) };
+        }
+        assert!(bytes.is_empty(), "there is no room");
+    }
+}
+
 const PEERS: u64 = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;

@@ -153,6 +153,21 @@ impl Slot {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl Slot {
+    /// Returns unregistered memory that belongs to no pool, for tests without a provider below.
+    pub fn alone(size: usize) -> Slot {
+        let memory = Memory::new(size);
+        let regions = Regions::None;
+        Slot {
+            chunk: Arc::new(Chunk { memory, regions }),
+            at: 0,
+            prefix: 0,
+            size,
+        }
+    }
+}
+
 /// Alignment of slots, which do not share cache lines.
 const LINE: usize = 64;
 /// Approximate number of bytes that are registered together.

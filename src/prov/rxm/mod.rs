@@ -4,42 +4,26 @@
 //!
 //! - `info`: the entries that it offers over those of the provider below; `params`: the FI_OFI_RXM_ variables
 //! - `proto`: the bytes of packets
-//! - `fabric`, `lower`: the objects of the provider below; `state`: the state of a domain; `domain`: calls from the
-//!   engine
-//! - `endpoint`, `conn`: endpoints and their peers; `peers` looks peers up, `connect` connects and `loss` disconnects
-//!   them
-//! - `send`, `announce`, `receive`, `rendezvous`, `rma`, `atomic`: the kinds of operations
-//! - `flight`: operations in flight below; `posted`: receives that are posted below; `progress`: completions from below
-//! - `waiting`: limits on the packets that wait here, for each peer
-//! - `counts`: accesses of peers to memory, from the counters of the provider below, which `tally` reads
-//! - `tell`: dumps and the counters of fi_top
+//! - `session`: the protocol state between an endpoint and a peer; `sessions`: all of a domain, by endpoint (`port`) and
+//!   address. These do no I/O
+//! - `lower`: the objects of the provider below, which execute the requests of sessions; `fabric` opens them
+//! - `state`: a domain, which has the sessions and the objects below; `domain`: calls from the engine; `post`: posted
+//!   operations; `progress`: completions from below; `connect`: connection events from below; `tell`: reports
 
-mod announce;
-mod atomic;
-mod conn;
 mod connect;
-mod contexts;
-mod counts;
 mod domain;
-mod endpoint;
 mod fabric;
-mod flight;
 mod info;
-mod loss;
 mod lower;
 mod params;
-mod peers;
-mod posted;
+mod port;
+mod post;
 mod progress;
 pub mod proto;
-mod receive;
-mod rendezvous;
-mod rma;
-mod send;
+mod session;
+mod sessions;
 mod state;
-mod tally;
 mod tell;
-mod waiting;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use super::flight::{Call, Flight, Kind, Post};
-use super::state::{Due, Rxm, StateOf};
+use super::lower::{Due, Flight, put_packet};
+use super::session::put_slots;
+use super::state::{Rxm, StateOf};
 use abi::{FI_ADDR_NOTAVAIL, FI_MULTI_RECV, FI_RECV, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE};
 use base::{CompFlags, Error};
-use client::layer::{Block, Failed, Lent, Loan};
+use client::layer::{Block, Loan};
 use client::{Completion, Cq, Done};
 use engine::domain_state::Sender;
 
@@ -22,25 +23,26 @@ impl Rxm {
     /// Polls everything that may have an event.
     pub fn poll(&mut self, domain: &mut StateOf) {
         self.polls = self.polls.wrapping_add(1);
-        self.has_matched = false;
-        if !self.stalled.is_empty() {
-            self.take_waiting(domain);
+        self.sessions.common.has_matched = false;
+        if !self.sessions.common.stalled.is_empty() {
+            self.sessions.take_waiting(domain, &mut self.lower);
         }
-        for ep in 0..self.eps.len() {
+        for ep in 0..self.lower.eps.len() {
             self.poll_endpoint(domain, ep);
         }
-        if !self.dry.is_empty() {
-            self.post_dry();
+        if !self.lower.dry.is_empty() {
+            self.lower.post_dry();
         }
-        if !self.held.is_empty() {
-            self.send_held(domain);
+        if !self.sessions.common.held.is_empty() {
+            self.sessions.send_held(domain, &mut self.lower);
         }
-        if self.connecting > 0 || !self.ending.is_empty() || self.polls.is_multiple_of(EVENTS_EVERY)
-        {
+        let common = &self.sessions.common;
+        let is_changing = common.connecting > 0 || !common.ending.is_empty();
+        if is_changing || self.polls.is_multiple_of(EVENTS_EVERY) {
             self.poll_events(domain);
         }
-        if self.is_counting {
-            self.carry_counts(domain);
+        if self.lower.is_counting {
+            self.lower.carry_counts(domain);
         }
         if self.polls.is_multiple_of(ATTEND_EVERY) {
             self.attend(domain);
@@ -50,22 +52,28 @@ impl Rxm {
     #[cold]
     fn poll_events(&mut self, domain: &mut StateOf) {
         while self.take_event(domain).is_some() {}
-        if self.reactor.has_deadlines() {
-            let now = self.reactor.now();
+        if self.lower.reactor.has_deadlines() {
+            let now = self.lower.now();
             let mut any = false;
-            while let Some(due) = self.reactor.next_due(now) {
+            while let Some(due) = self.lower.reactor.next_due(now) {
                 any = true;
                 match due {
-                    Due::Conn(id) => self.conn_due(domain, id),
+                    Due::Session(id) => {
+                        self.sessions
+                            .with(domain, &mut self.lower, id, |session, cx| {
+                                session.due(cx, now)
+                            });
+                    }
                     Due::Look => self.look_due(),
                 }
             }
             if any {
-                self.reactor.set_timer();
+                self.lower.reactor.set_timer();
             }
         }
         self.end_now(domain);
-        self.close_ended(domain);
+        self.lower.close_ended();
+        self.sessions.end_closed(domain, &mut self.lower);
     }
 
     /// Polls for an operation that waits for a connection or for room.
@@ -76,34 +84,34 @@ impl Rxm {
 
     /// Polls until nothing is ready.
     pub fn drive_all(&mut self, domain: &mut StateOf) {
-        self.is_thorough = true;
+        self.sessions.common.is_thorough = true;
         self.drive(domain);
-        for ep in 0..self.eps.len() {
-            while let Some(endpoint) = self.endpoint(ep) {
-                let (cq, eq) = (endpoint.cq.clone(), self.lower.eq.clone());
+        for ep in 0..self.lower.eps.len() {
+            while let Some(endpoint) = self.lower.endpoint(ep) {
+                let (cq, eq) = (endpoint.cq.clone(), self.lower.domain.eq.clone());
                 // If `trywait` does not return -FI_EAGAIN, later events below signal this library's descriptor.
-                if self.lower.fabric.trywait(&[&*cq, &*eq]) != Err(Error::AGAIN) {
+                if self.lower.domain.fabric.trywait(&[&*cq, &*eq]) != Err(Error::AGAIN) {
                     break;
                 }
                 self.drive(domain);
             }
         }
-        self.take_waiting(domain);
-        if self.is_counting {
-            self.settle_counts(domain);
+        self.sessions.take_waiting(domain, &mut self.lower);
+        if self.lower.is_counting {
+            self.lower.settle_counts(domain);
         }
-        self.is_thorough = false;
+        self.sessions.common.is_thorough = false;
     }
 
     #[inline]
     fn poll_endpoint(&mut self, domain: &mut StateOf, ep: usize) {
-        let Some(endpoint) = self.eps[ep].as_deref() else {
+        let Some(endpoint) = self.lower.eps[ep].as_deref() else {
             return;
         };
         let mut batch = core::mem::take(&mut self.batch);
         let mut read = endpoint.cq.read_from(&mut batch);
         if read == Err(Error::AGAIN) {
-            self.ops.read_empty(&endpoint.cq);
+            self.lower.ops.read_empty(&endpoint.cq);
             self.batch = batch;
             return;
         }
@@ -120,27 +128,27 @@ impl Rxm {
                         break;
                     }
                 }
-                Err(Error::AVAIL) => self.failed(domain, ep, &cq),
+                Err(Error::AVAIL) => self.failed(domain, &cq),
                 Err(_) => break,
             }
             read = cq.read_from(&mut batch);
         }
         self.batch = batch;
-        self.grow_shared(ep);
+        self.lower.grow_shared(ep);
         // A failed post is retried after the next completion.
-        let _ = self.post_shared(ep);
+        let _ = self.lower.post_shared(ep);
     }
 
     /// Takes all packets that have arrived, also those for which the provider below had no receive. Returns false if
     /// there may be packets without a slot.
     pub fn take_all(&mut self, domain: &mut StateOf, ep: usize) -> bool {
         loop {
-            let Some(endpoint) = self.endpoint(ep) else {
+            let Some(endpoint) = self.lower.endpoint(ep) else {
                 return true;
             };
             let (cq, wanted) = (
                 endpoint.cq.clone(),
-                endpoint.wanted.min(self.lower.most_receives()),
+                endpoint.wanted.min(self.lower.domain.most_receives()),
             );
             let is_ready = endpoint.shared_rx.is_none() || endpoint.posted >= wanted;
             let mut batch = core::mem::take(&mut self.batch);
@@ -152,7 +160,7 @@ impl Rxm {
                         self.completed(domain, ep, done, &mut block);
                     }
                 }
-                Err(Error::AVAIL) => self.failed(domain, ep, &cq),
+                Err(Error::AVAIL) => self.failed(domain, &cq),
                 Err(_) => {}
             }
             self.batch = batch;
@@ -160,9 +168,15 @@ impl Rxm {
             if is_empty && is_ready {
                 return true;
             }
-            let before = self.endpoint(ep).map_or(0, |endpoint| endpoint.posted);
-            let _ = self.post_shared(ep);
-            let after = self.endpoint(ep).map_or(0, |endpoint| endpoint.posted);
+            let before = self
+                .lower
+                .endpoint(ep)
+                .map_or(0, |endpoint| endpoint.posted);
+            let _ = self.lower.post_shared(ep);
+            let after = self
+                .lower
+                .endpoint(ep)
+                .map_or(0, |endpoint| endpoint.posted);
             if is_empty && before == after {
                 return after > 0;
             }
@@ -177,7 +191,7 @@ impl Rxm {
         done: &mut Completion,
         block: &mut Option<Arc<Block>>,
     ) {
-        if let Some(its) = self.ops.block_of(&done.context) {
+        if let Some(its) = self.lower.ops.block_of(&done.context) {
             match block {
                 Some(block) if Arc::ptr_eq(block, its) => {}
                 _ => *block = Some(its.clone()),
@@ -186,41 +200,35 @@ impl Rxm {
         }
         let context = core::mem::take(&mut done.context);
         let (flags, len) = (done.flags, done.len);
-        let ended = self.ops.end(context);
+        let ended = self.lower.ops.end(context);
         let arrival = match &ended {
             // The provider below may not report sources.
-            Some((flight, _)) => match flight.kind {
-                Kind::Packet(arrival) => arrival,
-                _ => done.src,
-            },
-            None => done.src,
+            Some((Flight::Packet { arrival, .. }, _)) => *arrival,
+            _ => done.src,
         };
         if flags & FI_REMOTE_WRITE != 0 {
             let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
             self.written_by_peer(domain, ep, len, data, arrival);
         }
         let Some((flight, loan)) = ended else { return };
-        match flight.kind {
-            Kind::SharedPacket | Kind::Packet(_) => {
-                self.received_one(&flight);
-                let Loan::Slot(slot, _) = loan else { return };
-                // A write with data consumes a receive without a packet.
-                if flags & FI_REMOTE_WRITE == 0 {
-                    let packet = &slot.bytes()[..len.min(slot.room())];
-                    self.arrived(domain, ep, arrival, packet);
-                }
-                self.packets.put(slot);
-                if let Kind::Packet(_) = flight.kind
-                    && let Some(id) = self.arrived_over(ep, arrival)
-                {
-                    let _ = self.post_own(id);
-                }
+        let flight = match flight {
+            Flight::Operation(flight) => {
+                drop(put_slots(&mut self.lower, loan));
+                return self.sessions.landed(domain, &mut self.lower, flight, None);
             }
-            _ => {
-                let lent = self.put_slots(loan);
-                drop(lent);
-                self.landed(domain, flight, None);
-            }
+            receive => receive,
+        };
+        self.lower.received_one(&flight);
+        let Loan::Slot(slot, _) = loan else { return };
+        // A write with data consumes a receive without a packet.
+        if flags & FI_REMOTE_WRITE == 0 {
+            let packet = &slot.bytes()[..len.min(slot.room())];
+            self.sessions
+                .arrived(domain, &mut self.lower, ep, arrival, packet);
+        }
+        self.lower.packets.put(slot);
+        if let Flight::Packet { id, arrival, .. } = flight {
+            self.lower.refill(id, arrival);
         }
     }
 
@@ -236,7 +244,8 @@ impl Rxm {
         if done.flags & FI_RECV != 0
             && let Some(packet) = block.as_ref().and_then(|block| block.message(done))
         {
-            self.arrived(domain, ep, done.src, packet);
+            self.sessions
+                .arrived(domain, &mut self.lower, ep, done.src, packet);
         }
         if done.flags & FI_MULTI_RECV != 0 {
             *block = None;
@@ -245,49 +254,11 @@ impl Rxm {
     }
 
     fn block_ended(&mut self, context: Done) {
-        if let Some((flight, loan)) = self.ops.end(context) {
-            self.received_one(&flight);
-            self.keep_block(flight.ep, loan);
-        }
-    }
-
-    /// Accounts for the end of a receive below.
-    pub fn received_one(&mut self, flight: &Flight) {
-        match flight.kind {
-            Kind::SharedPacket | Kind::SharedBlock => {
-                if let Some(endpoint) = self.endpoint_mut(flight.ep) {
-                    endpoint.posted -= 1;
-                }
+        if let Some((flight, loan)) = self.lower.ops.end(context) {
+            self.lower.received_one(&flight);
+            if let Flight::SharedBlock { ep } = flight {
+                self.lower.keep_block(ep, loan);
             }
-            Kind::Packet(arrival) => {
-                if let Some(id) = self.arrived_over(flight.ep, arrival) {
-                    self.conns[id].posted = self.conns[id].posted.saturating_sub(1);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Returns slots to their pools; memory lent by the application goes to the caller.
-    pub fn put_slots(&mut self, loan: Loan) -> Option<Arc<Lent>> {
-        match loan {
-            Loan::Nothing | Loan::Block(_) => None,
-            Loan::Slot(slot, _) => {
-                self.put(slot);
-                None
-            }
-            Loan::Lent(lent, _) => Some(lent),
-            Loan::Both(slot, _, lent, _) => {
-                self.put(slot);
-                Some(lent)
-            }
-        }
-    }
-
-    fn put(&mut self, slot: client::layer::Slot) {
-        match slot.room() {
-            super::HEAD_SIZE => self.heads.put(slot),
-            _ => self.copies.put(slot),
         }
     }
 
@@ -300,186 +271,56 @@ impl Rxm {
         data: Option<u64>,
         arrival: u64,
     ) {
-        let id = self.arrived_over(ep, arrival);
-        let peer = id.map(|id| (self.conns[id].fi_addr, self.conns[id].peer));
+        if domain.find_ep(ep).is_none() {
+            return;
+        }
+        let peer = self.sessions.find(ep, arrival);
         let sender = Sender {
-            fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |(fi_addr, _)| fi_addr),
-            addr: peer.as_ref().map(|(_, addr)| addr),
+            fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |session| session.fi_addr),
+            addr: peer.map(|session| &session.peer),
         };
-        if domain.find_ep(ep).is_some() {
-            domain.written(ep, CompFlags::RMA, len as u64, data, &sender);
-            self.note_counted(ep, len);
-        }
-    }
-
-    /// Handles the end of an operation below: continues or fails the operation that it belongs to.
-    pub fn landed(&mut self, domain: &mut StateOf, flight: Flight, error: Option<Error>) {
-        match flight.kind {
-            Kind::Packet(_)
-            | Kind::SharedPacket
-            | Kind::SharedBlock
-            | Kind::Control
-            | Kind::Announce(_) => {}
-            Kind::Op(op) => match error {
-                None => domain.complete_tx(&op),
-                Some(error) => domain.fail_tx(&op, error),
-            },
-            Kind::Part(group) => {
-                let parts = &mut self.groups[group];
-                parts.left -= 1;
-                parts.failed = parts.failed.or(error);
-                if parts.left == 0 {
-                    let parts = self.groups.remove(group);
-                    match parts.failed {
-                        None => domain.complete_tx(&parts.op),
-                        Some(error) => domain.fail_tx(&parts.op, error),
-                    }
-                }
-            }
-            Kind::Fetched(at) => {
-                if error.is_none()
-                    && let Some(fetch) = self.fetches.get_mut(at).filter(|f| f.conn == flight.conn)
-                {
-                    fetch.left -= 1;
-                    if fetch.left == 0 {
-                        self.fetched(domain, at);
-                    }
-                }
-            }
-            Kind::Written(at) => {
-                if error.is_none()
-                    && let Some(send) = self.sends.get_mut(at).filter(|s| s.conn == flight.conn)
-                {
-                    send.left -= 1;
-                    if send.left == 0 {
-                        self.wrote(domain, at);
-                    }
-                }
-            }
-        }
+        domain.written(ep, CompFlags::RMA, len as u64, data, &sender);
+        self.lower.note_counted(ep, len);
     }
 
     /// Handles a failed operation below: its connection is over.
     #[cold]
-    fn failed(&mut self, domain: &mut StateOf, _ep: usize, cq: &Cq) {
+    fn failed(&mut self, domain: &mut StateOf, cq: &Cq) {
         let Ok(failed) = cq.readerr() else { return };
         // This library cancels nothing below: the connection has ended.
         let error = match failed.error {
             Error::CANCELED => Error::CONNRESET,
             error => error,
         };
-        if self.ops.block_of(&failed.context).is_some() {
+        if self.lower.ops.block_of(&failed.context).is_some() {
             // A packet was too long for any receive; its connection is unknown.
             if failed.flags & FI_MULTI_RECV != 0 || failed.error == Error::CANCELED {
                 self.block_ended(failed.context);
             }
             return;
         }
-        let Some((flight, loan)) = self.ops.end(failed.context) else {
+        let Some((flight, loan)) = self.lower.ops.end(failed.context) else {
             return;
         };
-        let id = flight.conn;
-        match flight.kind {
-            Kind::SharedPacket | Kind::Packet(_) => {
-                self.received_one(&flight);
-                if let Loan::Slot(slot, _) = loan {
-                    self.packets.put(slot);
-                }
-                let Kind::Packet(arrival) = flight.kind else {
-                    return;
-                };
-                // The connection may have another endpoint below by now.
-                if self.arrived_over(flight.ep, arrival).is_none() {
-                    return;
-                }
+        let flight = match flight {
+            Flight::Operation(flight) => {
+                drop(put_slots(&mut self.lower, loan));
+                return self
+                    .sessions
+                    .landed(domain, &mut self.lower, flight, Some(error));
             }
-            _ => {
-                drop(self.put_slots(loan));
-                self.landed(domain, flight, Some(error));
-            }
-        }
-        self.end_later(id, error);
-    }
-
-    /// Posts an operation below, or queues it until there is room.
-    pub fn hand_down(&mut self, domain: &mut StateOf, post: Post) {
-        let id = post.flight.conn;
-        if self.conns[id].held.is_empty() {
-            match self.try_post(post) {
-                Ok(()) => return,
-                Err((post, Error::AGAIN)) => return self.hold(id, post),
-                Err((post, error)) => return self.not_posted(domain, post, error),
-            }
-        }
-        self.hold(id, post);
-    }
-
-    fn hold(&mut self, id: usize, post: Post) {
-        self.conns[id].held.push_back(post);
-        if !self.held.contains(&id) {
-            self.held.push(id);
-        }
-    }
-
-    /// Fails an operation that could not be posted.
-    pub fn not_posted(&mut self, domain: &mut StateOf, post: Post, error: Error) {
-        let id = post.flight.conn;
-        drop(self.put_slots(post.loan));
-        self.landed(domain, post.flight, Some(error));
-        self.end_later(id, error);
-    }
-
-    // The error is as large as the argument, and rare.
-    #[allow(clippy::result_large_err)]
-    fn try_post(&mut self, post: Post) -> Result<(), (Post, Error)> {
-        let Post { call, loan, flight } = post;
-        let announced = match flight.kind {
-            Kind::Announce(at) => Some(at),
-            _ => None,
+            receive => receive,
         };
-        let Some(link) = self.conns[flight.conn].link.as_ref() else {
-            return Err((Post { call, loan, flight }, Error::NOTCONN));
-        };
-        let posted = match &call {
-            Call::Send { flags } => self.ops.send(link, loan, 0, None, *flags, flight),
-            Call::Read { remote, flags } => {
-                self.ops.read(link, loan, 0, remote.list(), *flags, flight)
-            }
-            Call::Write {
-                remote,
-                data,
-                flags,
-            } => {
-                let remote = remote.list();
-                self.ops.write(link, loan, 0, remote, *data, *flags, flight)
-            }
-        };
-        posted.map_err(|Failed { error, loan, what }| {
-            let flight = what;
-            (Post { call, loan, flight }, error)
-        })?;
-        if let Some(send) = announced.and_then(|at| self.sends.get_mut(at)) {
-            send.is_announced = true;
-        }
-        Ok(())
-    }
-
-    /// Posts queued operations as far as there is room below.
-    fn send_held(&mut self, domain: &mut StateOf) {
-        for id in core::mem::take(&mut self.held) {
-            while let Some(conn) = self.conns.get_mut(id)
-                && let Some(post) = conn.held.pop_front()
-            {
-                match self.try_post(post) {
-                    Ok(()) => {}
-                    Err((post, Error::AGAIN)) => {
-                        self.conns[id].held.push_front(post);
-                        self.held.push(id);
-                        break;
-                    }
-                    Err((post, error)) => self.not_posted(domain, post, error),
-                }
-            }
+        self.lower.received_one(&flight);
+        put_packet(&mut self.lower.packets, loan);
+        // The session may have another connection below by now.
+        if let Flight::Packet { id, ep, arrival } = flight
+            && self.sessions.find(ep, arrival).is_some()
+        {
+            self.sessions
+                .with(domain, &mut self.lower, id, |session, cx| {
+                    session.end_later(cx, error)
+                });
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::proto::{MAX_PLACES, Message, Places};
+use crate::rxm::proto::{MAX_PLACES, Message, Places};
 use abi::fi_rma_iov;
 use base::{Error, IoVec};
 use client::layer::{Lent, Loan};
@@ -12,30 +12,23 @@ use engine::domain_state::TxOp;
 use engine::srx::{Envelope, RecvOp};
 use object::ops::transfer::RemoteSeg;
 
-/// An operation below.
+/// An operation below, and its purpose.
 pub struct Flight {
-    /// Endpoint of rxm.
-    pub ep: usize,
-    pub conn: usize,
+    /// Index of the session in the table.
+    pub id: usize,
     pub kind: Kind,
 }
 
 pub enum Kind {
-    /// A receive of the connection with this `Conn::arrival`.
-    Packet(u64),
-    /// A receive of a context that connections share.
-    SharedPacket,
-    /// A receive of a shared context that takes many packets.
-    SharedBlock,
     /// A packet whose completion has no effect.
     Control,
     /// The operation that completes with it.
     Op(TxOp),
-    /// Announces a message of `Table::sends`.
+    /// Announces a message of `Session::sends`.
     Announce(usize),
-    /// One of several operations, in `Table::groups`.
+    /// One of several operations, in `Session::groups`.
     Part(usize),
-    /// A part of a message that is read (`Table::fetches`) or written (`Table::sends`).
+    /// A part of a message that is read (`Session::fetches`) or written (`Session::sends`).
     Fetched(usize),
     Written(usize),
 }
@@ -108,7 +101,6 @@ pub struct Group {
 
 /// A message that the receiver reads, or for which the receiver returns addresses to write to.
 pub struct Send {
-    pub conn: usize,
     pub op: TxOp,
     /// The memory of the message; gone after a failure.
     pub lent: Arc<Lent>,
@@ -123,7 +115,6 @@ pub struct Send {
 
 /// A message that this side reads from its sender, or that the sender writes.
 pub struct Fetch {
-    pub conn: usize,
     pub recv: Box<RecvOp>,
     pub envelope: Envelope,
     pub msg: u64,
@@ -137,7 +128,6 @@ pub struct Fetch {
 
 /// An atomic operation that waits for its answer.
 pub struct Asked {
-    pub conn: usize,
     pub op: TxOp,
     pub msg: u64,
     /// `None` after a cancel: the answer is discarded.
@@ -146,7 +136,6 @@ pub struct Asked {
 
 /// An announced message that has not matched a receive.
 pub struct Parked {
-    pub conn: usize,
     pub msg: u64,
     pub message: Message,
     pub places: Places,

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The objects of the provider below, and its limits and requirements.
+//! The fabric and the domain below, and its limits and requirements.
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use super::params::Params;
-use super::proto::HEADER;
+use super::SHORT;
+use crate::rxm::params::Params;
+use crate::rxm::proto::HEADER;
+use crate::rxm::session::Settings;
 use abi::*;
 use base::flags::flags;
 use base::info::Info;
 use base::{Caps, Error, Mode, MrMode, OpFlags, Result};
-use client::layer::{Loan, Registrar, with_descriptors};
+use client::layer::{Registrar, with_descriptors};
 use client::with_entry;
 use client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
 
@@ -42,11 +44,11 @@ pub struct LowerDomain {
     /// Whether connections receive into a shared context.
     pub shares_rx: bool,
     /// Maximum of bytes that are sent without a completion.
-    pub inject: usize,
+    inject: usize,
     /// Maximum number of local and of remote pieces of one operation below, and its maximum length.
     iovs: usize,
-    pub remotes: usize,
-    pub longest: usize,
+    remotes: usize,
+    longest: usize,
     /// Completion levels that operations can request.
     levels: OpFlags,
     /// Maximum of receives in one queue.
@@ -71,7 +73,7 @@ impl LowerDomain {
         // The provider below keeps these orders, for the operations that go through it.
         entry.tx.msg_order |= info.tx.msg_order;
         entry.rx.msg_order |= info.rx.msg_order;
-        // Completions below report the connection as the source; see `Conn::arrival`.
+        // Completions below report the connection as the source; see `Session::arrival`.
         let is_ours = entry.made.is_none();
         if is_ours {
             entry.caps |= Caps::SOURCE;
@@ -192,23 +194,29 @@ impl LowerDomain {
         with_entry(&entry, |info| Ep::open(&self.domain, info))
     }
 
-    /// Whether the provider below accepts that many pieces in one operation.
-    pub fn takes(&self, loan: &Loan) -> bool {
-        loan.pieces().is_ok_and(|pieces| pieces <= self.iovs)
-    }
-
-    pub fn pieces(&self) -> usize {
-        self.iovs
-    }
-
-    /// Flags for the operation below. A built-in provider treats FI_MORE as the promise `OPT_MORE_FOLLOWS`. Only the
-    /// packets of one message keep this promise, because the application may post nothing after it.
-    pub fn flags_of(&self, flags: OpFlags) -> u64 {
+    /// Returns the settings of sessions over this domain.
+    pub fn settings(&self) -> Settings {
+        // A built-in provider treats FI_MORE as the promise `OPT_MORE_FOLLOWS`. Only the packets of one message keep
+        // this promise, because the application may post nothing after it.
         let more = match self.is_ours {
             true => OpFlags::empty(),
             false => OpFlags::MORE,
         };
-        (flags & (self.levels | more)).bits()
+        Settings {
+            eager: self.params.eager,
+            segmented: self.params.segmented(),
+            rendezvous_write: self.params.rendezvous_write,
+            saved: self.params.max_saved_bytes,
+            conn_timeout: self.params.conn_timeout,
+            is_ours: self.is_ours,
+            inject: self.inject,
+            pieces: self.iovs,
+            remotes: self.remotes,
+            longest: self.longest,
+            receives: self.receives,
+            wants_local: self.registrar.wants_local(),
+            flags: self.levels | more,
+        }
     }
 }
 
@@ -221,7 +229,5 @@ const MOST_BLOCKS: usize = 8;
 const BLOCK: usize = 1 << 18;
 /// Number of packets of maximum length that fit into one such receive.
 const PACKETS_OF_BLOCK: usize = 8;
-/// Maximum of bytes that are gathered on the stack.
-pub const SHORT: usize = 256;
 /// Entries of a queue below.
 const QUEUE: usize = 8192;

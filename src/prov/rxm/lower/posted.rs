@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use super::flight::{Flight, Kind};
-use super::state::Rxm;
+use super::{Flight, Lower};
 use abi::FI_ADDR_UNSPEC;
 use base::{Error, Result};
 use client::Ep;
-use client::layer::{Block, Loan};
+use client::layer::{Block, Loan, Pool};
 
 /// For connections without a shared context: guaranteed number of receives, and maximum.
 const LEAST_OWN: usize = 2;
 const MOST_OWN: usize = 8;
 /// Above this number of packet slots in use, only the receives are posted that an endpoint or connection needs to work.
 const MANY_PACKETS: usize = 2048;
-impl Rxm {
+
+impl Lower {
     /// Posts the missing receives of an endpoint's shared context.
     pub fn post_shared(&mut self, ep: usize) -> Result {
         let Some(endpoint) = self.endpoint(ep) else {
@@ -24,14 +24,14 @@ impl Rxm {
         let Some(context) = endpoint.shared_rx.clone() else {
             return Ok(());
         };
-        let most = endpoint.wanted.min(self.lower.most_receives());
+        let most = endpoint.wanted.min(self.domain.most_receives());
         let missing = most.saturating_sub(endpoint.posted);
-        let (has, least) = (endpoint.posted, self.lower.first_receives());
+        let (has, least) = (endpoint.posted, self.domain.first_receives());
         for nth in has..has + missing {
-            let posted = match self.lower.block {
+            let posted = match self.domain.block {
                 Some(size) => self.post_block(&context, ep, size),
                 None if nth >= least && self.packets.used() >= MANY_PACKETS => break,
-                None => self.post_packet(&context, ep, usize::MAX, Kind::SharedPacket),
+                None => self.post_packet(&context, Flight::SharedPacket { ep }),
             };
             match posted {
                 Ok(()) => {}
@@ -47,22 +47,24 @@ impl Rxm {
 
     /// Does the same for a connection with its own receives.
     pub fn post_own(&mut self, id: usize) -> Result {
-        if self.lower.shares_rx {
+        if self.domain.shares_rx {
             return Ok(());
         }
-        let conn = &self.conns[id];
-        let Some(link) = conn.link.clone() else {
+        let Some(link) = self.links.get(id) else {
             return Ok(());
         };
-        let (ep, arrival, is_paused) = (conn.ep, conn.arrival, conn.is_paused);
-        let most = MOST_OWN.min(self.lower.receives);
+        let Some(below) = link.below.clone() else {
+            return Ok(());
+        };
+        let (ep, arrival, is_paused) = (link.ep, link.arrival, link.is_paused);
+        let most = MOST_OWN.min(self.domain.receives);
         let mut ended = Ok(());
-        while !is_paused && self.conns[id].posted < most {
-            if self.conns[id].posted >= LEAST_OWN && self.packets.used() >= MANY_PACKETS {
+        while !is_paused && self.links[id].posted < most {
+            if self.links[id].posted >= LEAST_OWN && self.packets.used() >= MANY_PACKETS {
                 break;
             }
-            match self.post_packet(&link, ep, id, Kind::Packet(arrival)) {
-                Ok(()) => self.conns[id].posted += 1,
+            match self.post_packet(&below, Flight::Packet { id, ep, arrival }) {
+                Ok(()) => self.links[id].posted += 1,
                 Err(error) => {
                     ended = Err(error);
                     break;
@@ -71,9 +73,9 @@ impl Rxm {
         }
         // Without a posted receive no completion of its own will trigger another post. A paused connection is resumed
         // instead.
-        let conn = &mut self.conns[id];
-        if conn.posted == 0 && !conn.is_dry && !is_paused {
-            conn.is_dry = true;
+        let link = &mut self.links[id];
+        if link.posted == 0 && !link.is_dry && !is_paused {
+            link.is_dry = true;
             self.dry.push(id);
         }
         match ended {
@@ -86,25 +88,20 @@ impl Rxm {
     #[cold]
     pub fn post_dry(&mut self) {
         for id in core::mem::take(&mut self.dry) {
-            let Some(conn) = self.conns.get_mut(id) else {
-                continue;
-            };
             // Another connection may have its index now; that one has called `post_own` itself.
-            if core::mem::take(&mut conn.is_dry) {
+            if core::mem::take(&mut self.links[id].is_dry) {
                 // If it still has no receive, it is added to the list again.
                 let _ = self.post_own(id);
             }
         }
     }
 
-    fn post_packet(&mut self, to: &Arc<Ep>, ep: usize, conn: usize, kind: Kind) -> Result {
+    fn post_packet(&mut self, to: &Arc<Ep>, flight: Flight) -> Result {
         let slot = self.packets.take()?;
-        let flight = Flight { ep, conn, kind };
         let posted = self.ops.recv(to, slot, FI_ADDR_UNSPEC, flight);
         posted.map_err(|failed| {
-            let error = failed.error;
-            self.put_slots(failed.loan);
-            error
+            put_packet(&mut self.packets, failed.loan);
+            failed.error
         })
     }
 
@@ -112,13 +109,9 @@ impl Rxm {
         let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
         let block = match endpoint.blocks.pop() {
             Some(block) => block,
-            None => Block::new(&self.lower.registrar, size)?,
+            None => Block::new(&self.domain.registrar, size)?,
         };
-        let flight = Flight {
-            ep,
-            conn: usize::MAX,
-            kind: Kind::SharedBlock,
-        };
+        let flight = Flight::SharedBlock { ep };
         let posted = self.ops.recv_many(to, block, FI_ADDR_UNSPEC, flight);
         posted.map_err(|failed| {
             self.keep_block(ep, failed.loan);
@@ -136,13 +129,41 @@ impl Rxm {
         }
     }
 
+    /// Accounts for the end of a receive.
+    pub fn received_one(&mut self, flight: &Flight) {
+        match *flight {
+            Flight::SharedPacket { ep } | Flight::SharedBlock { ep } => {
+                if let Some(endpoint) = self.endpoint_mut(ep) {
+                    endpoint.posted -= 1;
+                }
+            }
+            Flight::Packet { id, arrival, .. } => {
+                if let Some(link) = self
+                    .links
+                    .get_mut(id)
+                    .filter(|link| link.arrival == arrival)
+                {
+                    link.posted = link.posted.saturating_sub(1);
+                }
+            }
+            Flight::Operation(_) => {}
+        }
+    }
+
     /// Increases the number of receives if many were used up at once.
     pub fn grow_shared(&mut self, ep: usize) {
-        let most = self.lower.most_receives();
+        let most = self.domain.most_receives();
         if let Some(endpoint) = self.endpoint_mut(ep)
             && endpoint.posted * 2 < endpoint.wanted
         {
             endpoint.wanted = (endpoint.wanted * 2).min(most);
         }
+    }
+}
+
+/// Returns the memory of a receive to the pool.
+pub fn put_packet(packets: &mut Pool, loan: Loan) {
+    if let Loan::Slot(slot, _) = loan {
+        packets.put(slot);
     }
 }

@@ -3,18 +3,16 @@
 //! carries out all of them under the domain lock, in the order of their arrival.
 
 use super::flight::Asked;
-use super::proto::{
-    ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse, Fault, HEADER, MAX_CONTEXTS,
-};
 use super::receive::Taken;
-use super::send::check_flags;
-use super::state::{Rxm, StateOf};
+use super::{Cx, Session, Wire};
+use crate::rxm::HEAD_SIZE;
+use crate::rxm::proto::{ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse, Fault, HEADER};
+use crate::rxm::state::StateOf;
 use abi::*;
-use base::{Access, Caps, CompFlags, Error, IoVec, OpFlags, Result};
+use base::{Access, Caps, CompFlags, Error, IoVec, Result};
 use engine::atomic::apply;
-use engine::domain_state::{Sender, TxOp};
+use engine::domain_state::TxOp;
 use object::ops::atomic::{Atomic, Family};
-use object::ops::transfer::What;
 
 /// Maximum of operand bytes in one operation: together with the values to compare they fit one packet of the usual
 /// size.
@@ -30,56 +28,24 @@ pub fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
     }
 }
 
-impl Rxm {
-    pub fn post_atomic(
+impl Session {
+    pub fn post_atomic<W: Wire>(
         &mut self,
-        domain: &mut StateOf,
-        port: usize,
-        ep: usize,
+        cx: &mut Cx<'_, W>,
         atomic: &mut Atomic<'_>,
+        op: TxOp,
     ) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        check_flags(atomic.flags, state)?;
-        let (what, len) = match atomic.family {
-            Family::Base => (What::Atomic, atomic.operands.remaining()),
-            _ => (What::AtomicFetch, atomic.result.remaining()),
-        };
-        // The packet has no field for the data.
-        if atomic.family == Family::Base && atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) {
-            return Err(Error::OPNOTSUPP);
-        }
         let head = AtomicHead {
             family: atomic.family,
             datatype: atomic.datatype,
             op: atomic.op,
         };
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        if ATOMIC_HEADER + operands + compare > self.lower.params.eager {
-            return Err(Error::MSGSIZE);
-        }
-        self.may_post(domain, ep)?;
-        // Memory belongs to the endpoint, whichever context the destination names.
-        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
-        let id = match self.usable(port, dest) {
-            Some(id) => id,
-            None => self.approach(domain, port, dest)?,
-        };
-        let op = TxOp {
-            since: self.patience.stamp(),
-            what,
-            ep: ep as u32,
-            flags: atomic.flags,
-            context: atomic.context.number(),
-            len,
-        };
         let place = self.asked.vacant_key();
-        let msg = u64::from(self.next_message() as u32) << 32 | place as u64;
-        let name = self.conns[id].remote.index;
+        let msg = u64::from(cx.common.next_message() as u32) << 32 | place as u64;
+        let name = self.remote.index;
         let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
-        let mut slot = self.slot_for(HEADER + ATOMIC_HEADER + operands + compare)?;
+        let mut slot = self.slot_for(cx, HEADER + ATOMIC_HEADER + operands + compare)?;
         let bytes = slot.bytes_mut();
         let (start, rest) = bytes.split_at_mut(HEADER + ATOMIC_HEADER);
         start.copy_from_slice(&head);
@@ -88,27 +54,25 @@ impl Rxm {
             .compare
             .copy_to(&mut rest[operands..operands + compare]);
         let len = HEADER + ATOMIC_HEADER + operands + compare;
-        domain.ep_mut(ep).tx_pending += 1;
+        cx.domain.ep_mut(op.ep()).tx_pending += 1;
         self.asked.insert(Asked {
-            conn: id,
             op,
             msg,
             result: Some(atomic.result.take()),
         });
-        self.send_slot(domain, id, slot, len);
+        self.send_slot(cx, slot, len);
         Ok(())
     }
 
     /// Handles the target's answer. Returns false if no operation waits for it.
-    pub fn answered(
+    pub(super) fn answered<W>(
         &mut self,
-        domain: &mut StateOf,
-        id: usize,
+        cx: &mut Cx<'_, W>,
         msg: u64,
         response: &AtomicResponse<'_>,
     ) -> bool {
         let place = msg as u32 as usize;
-        let is_meant = |asked: &Asked| asked.conn == id && asked.msg == msg;
+        let is_meant = |asked: &Asked| asked.msg == msg;
         if !self.asked.get(place).is_some_and(is_meant) {
             return false;
         }
@@ -116,43 +80,42 @@ impl Rxm {
         if response.status == 0 {
             if let Some(mut result) = asked.result.take() {
                 if result.remaining() != response.result.len() {
-                    domain.fail_tx(&asked.op, Error::IO);
+                    cx.domain.fail_tx(&asked.op, Error::IO);
                     return false;
                 }
                 result.copy_in(response.result);
             }
-            domain.complete_tx(&asked.op);
+            cx.domain.complete_tx(&asked.op);
         } else {
             let code = i32::try_from(response.status.unsigned_abs()).unwrap_or(FI_EOTHER);
-            domain.fail_tx(&asked.op, Error::new(code));
+            cx.domain.fail_tx(&asked.op, Error::new(code));
         }
         true
     }
 
     /// Handles a peer's operation on local memory. It waits if there is no slot for the answer.
-    pub fn operate(
+    pub(super) fn operate<W: Wire>(
         &mut self,
-        domain: &mut StateOf,
-        id: usize,
+        cx: &mut Cx<'_, W>,
         msg: u64,
         request: &AtomicRequest<'_>,
     ) -> core::result::Result<Taken, Fault> {
-        let conn = &self.conns[id];
-        let (ep, name) = (conn.ep, conn.remote.index);
+        let (ep, name) = (self.ep, self.remote.index);
         let head = request.head;
         let access = access_of(head.family, head.op);
-        let caps = domain.ep(ep).caps;
+        let caps = cx.domain.ep(ep).caps;
         if !caps.contains(Caps::ATOMIC) || !caps.contains(access.capabilities()) {
             return Err(Fault(
                 "an atomic operation that the endpoint does not serve",
             ));
         }
-        if head.family != Family::Base && !self.can_answer(HEADER + ATOMIC_HEADER + request.len) {
+        if head.family != Family::Base && !can_answer(cx.wire, HEADER + ATOMIC_HEADER + request.len)
+        {
             return Ok(Taken::Later);
         }
-        let Some(mut target) = memory_of(domain, request, access) else {
+        let Some(mut target) = memory_of(cx.domain, request, access) else {
             let answer = head.response(name, msg, -Error::ACCES.code(), 0);
-            self.send_packet(domain, id, &answer, &[]);
+            self.send_packet(cx, &answer, &[]);
             return Ok(Taken::Yes);
         };
         let (mut few, mut many) = ([0; FEW], Vec::new());
@@ -167,26 +130,26 @@ impl Rxm {
         room[..own].copy_from_slice(&request.operands[..own]);
         let compare = &request.operands[own..];
         apply(head.datatype, head.op, &mut target, room, compare);
-        let fi_addr = self.conns[id].fi_addr;
         let result: &[u8] = match head.family {
             Family::Base => {
-                let peer = self.conns[id].peer;
-                let sender = Sender {
-                    fi_addr,
-                    addr: Some(&peer),
-                };
-                domain.written(ep, CompFlags::ATOMIC, request.len as u64, None, &sender);
+                let (len, sender) = (request.len as u64, self.sender());
+                cx.domain.written(ep, CompFlags::ATOMIC, len, None, &sender);
                 &[]
             }
             _ => {
-                domain.read_by_peer(ep, request.len as u64);
+                cx.domain.read_by_peer(ep, request.len as u64);
                 room
             }
         };
         let answer = head.response(name, msg, 0, result.len());
-        self.send_packet(domain, id, &answer, result);
+        self.send_packet(cx, &answer, result);
         Ok(Taken::Yes)
     }
+}
+
+/// Whether there is memory for an answer of this size.
+fn can_answer<W: Wire>(wire: &W, len: usize) -> bool {
+    len <= HEAD_SIZE || wire.copies_left() > 0
 }
 
 /// Results up to this size need no allocation.

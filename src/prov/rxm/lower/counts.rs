@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-use super::SOURCE;
-use super::state::{CNTR, Rxm, StateOf, watch};
 use super::tally::{RegionTally, Tally};
+use super::{CNTR, Lower, watch};
+use crate::rxm::SOURCE;
+use crate::rxm::state::StateOf;
 use abi::*;
 use base::log::{Subsys, log_warn};
 use base::{Error, Result};
@@ -18,14 +19,14 @@ use engine::ep_state::Event;
 use engine::reactor::Token;
 use engine::transport::MrRegion;
 
-impl Rxm {
+impl Lower {
     fn open_tally(&self, bytes: bool) -> Result<Tally> {
         let events = match bytes {
             true => FI_CNTR_EVENTS_BYTES,
             false => FI_CNTR_EVENTS_COMP,
         };
         let below = with_descriptors(|wait_obj| {
-            Cntr::open(&self.lower.domain, &CntrAttr { events, wait_obj })
+            Cntr::open(&self.domain.domain, &CntrAttr { events, wait_obj })
         })?;
         for fd in below.fds()? {
             watch(&self.reactor, fd, Token::new(CNTR, 0))?;
@@ -82,9 +83,9 @@ impl Rxm {
         if let (Some(bytes), false) = (written, has_written) {
             let (tally, messages) = (self.open_tally(bytes)?, self.open_tally(bytes)?);
             self.bind_to_links(ep, &tally.below, FI_REMOTE_WRITE)?;
-            for conn in self.conns.iter_mut().map(|(_, conn)| conn) {
-                if let Some(registrar) = conn.registrar.take_if(|_| conn.ep == ep) {
-                    conn.registrar = Some(registrar.counting(&messages.below));
+            for link in &mut self.links {
+                if let Some(registrar) = link.registrar.take_if(|_| link.ep == ep) {
+                    link.registrar = Some(registrar.counting(&messages.below));
                 }
             }
             let accesses = &mut self.endpoint_mut(ep).ok_or(Error::INVAL)?.accesses;
@@ -95,8 +96,8 @@ impl Rxm {
     }
 
     fn bind_to_links(&self, ep: usize, cntr: &Arc<Cntr>, flags: u64) -> Result {
-        let of_it = self.conns.iter().filter(|(_, conn)| conn.ep == ep);
-        let mut links = of_it.filter_map(|(_, conn)| conn.link.as_ref());
+        let of_it = self.links.iter().filter(|link| link.ep == ep);
+        let mut links = of_it.filter_map(|link| link.below.as_ref());
         links.try_for_each(|link| link.bind(cntr, flags))
     }
 
@@ -114,12 +115,6 @@ impl Rxm {
                 );
             }
         }
-    }
-
-    /// Whether peers' accesses to memory must be distinguished from their reads of messages.
-    pub fn counts_reads(&self, ep: usize) -> bool {
-        let endpoint = self.endpoint(ep);
-        endpoint.is_some_and(|endpoint| endpoint.accesses.read.is_some())
     }
 
     /// Records a write with CQ data, which was counted when its data came.
@@ -162,7 +157,7 @@ impl Rxm {
             let of_endpoints = endpoints.flat_map(|endpoint| endpoint.accesses.all());
             let all = of_regions.chain(of_endpoints);
             let all: Vec<&dyn AnyHandle> = all.map(|cntr| &**cntr as &dyn AnyHandle).collect();
-            if self.lower.fabric.trywait(&all) != Err(Error::AGAIN) {
+            if self.domain.fabric.trywait(&all) != Err(Error::AGAIN) {
                 return;
             }
         }

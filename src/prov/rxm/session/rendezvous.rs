@@ -3,66 +3,63 @@
 //! the addresses to write them to; docs/wire/rxm.md.
 
 use super::flight::{Call, Cuts, Fetch, Flight, Kind, Parked, Post, iov_of};
-use super::proto::{Fault, Places};
 use super::receive::Taken;
-use super::state::{Rxm, StateOf};
+use super::{Cx, Session, Wire};
+use crate::rxm::proto::{Fault, Places};
 use abi::*;
 use base::Error;
 use client::layer::{Lent, Loan};
 use engine::srx::{Bytes, Claimed, Envelope, RecvOp};
 use object::ops::transfer::RemoteSeg;
 
-impl Rxm {
-    /// Handles a peer's announcement of a message.
-    pub fn announced(
+impl Session {
+    /// Handles the peer's announcement of a message.
+    pub(super) fn announced<W: Wire>(
         &mut self,
-        domain: &mut StateOf,
-        id: usize,
+        cx: &mut Cx<'_, W>,
         parked: Parked,
     ) -> core::result::Result<Taken, Fault> {
-        let ep = self.conns[id].ep;
-        if !self.may_receive(domain, ep) {
+        if !cx.may_receive(self.ep) {
             return Ok(Taken::Later);
         }
-        let ep = self.target_of(domain, id, &parked.message)?;
-        let mut envelope = self.envelope(id, ep, &parked.message);
-        let srx_id = domain.ep(ep).srx;
-        let srx = domain.rx_queue_mut(srx_id);
+        let ep = self.target_of(cx.domain, &parked.message)?;
+        let mut envelope = self.envelope(ep, &parked.message);
+        let srx_id = cx.domain.ep(ep).srx;
+        let srx = cx.domain.rx_queue_mut(srx_id);
         if let Some(recv) = srx.accept(&envelope) {
-            self.fetch(domain, parked, recv, envelope);
+            self.fetch(cx, parked, recv, envelope);
             return Ok(Taken::Yes);
         }
         // Only the announcement is kept, without bytes.
-        if !self.may_keep(srx, &envelope, 0) {
+        if !cx.common.may_keep(srx, &envelope, 0) {
             return Ok(Taken::Later);
         }
         envelope.note = self.parked.insert(parked) as u64;
         let slot = srx.keep(envelope, Bytes::There);
-        self.note_origin(domain, id, srx_id, slot);
+        self.note_origin(cx.domain, srx_id, slot);
         Ok(Taken::Yes)
     }
 
     /// Handles an announced message that has matched a receive or was discarded.
-    pub fn claimed(&mut self, domain: &mut StateOf, claimed: Claimed) {
+    pub fn claimed<W: Wire>(&mut self, cx: &mut Cx<'_, W>, claimed: Claimed) {
         let note = claimed.envelope.note as usize;
         let Some(parked) = self.parked.try_remove(note) else {
             return;
         };
         match claimed.recv {
-            Some(recv) => self.fetch(domain, parked, recv, claimed.envelope),
-            None => self.tell(domain, parked.conn, parked.msg, true),
+            Some(recv) => self.fetch(cx, parked, recv, claimed.envelope),
+            None => self.send_short(cx, parked.msg, true),
         }
     }
 
-    fn fetch(
+    fn fetch<W: Wire>(
         &mut self,
-        domain: &mut StateOf,
+        cx: &mut Cx<'_, W>,
         parked: Parked,
         mut recv: RecvOp,
         envelope: Envelope,
     ) {
         let Parked {
-            conn: id,
             msg,
             message,
             places,
@@ -71,62 +68,62 @@ impl Rxm {
             .len
             .min(usize::try_from(message.size).unwrap_or(usize::MAX));
         if len == 0 {
-            self.complete_receive(domain, id, &recv, &envelope);
-            return self.tell(domain, id, msg, true);
+            self.complete_receive(cx, &recv, &envelope);
+            return self.send_short(cx, msg, true);
         }
         let is_written = places.without_keys();
         let access = FI_READ | if is_written { FI_REMOTE_WRITE } else { 0 };
         let room = recv.iov.split_off(len);
-        let Some(registrar) = &self.conns[id].registrar else {
-            return domain.receive_failed(envelope.ep, &recv, envelope.what, Error::NOTCONN);
-        };
-        let lent = match Lent::new(registrar, room, access) {
+        if self.arrival == 0 {
+            return cx
+                .domain
+                .receive_failed(envelope.ep, &recv, envelope.what, Error::NOTCONN);
+        }
+        let lent = match cx.wire.lend(self.id, room, access) {
             Ok(lent) => lent,
             Err((_, error)) => {
-                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-                return self.tell(domain, id, msg, true);
+                cx.domain
+                    .receive_failed(envelope.ep, &recv, envelope.what, error);
+                return self.send_short(cx, msg, true);
             }
         };
         let at = self.fetches.insert(Fetch {
-            conn: id,
             recv: Box::new(recv),
             envelope,
             msg,
             lent: lent.clone(),
             left: 0,
             is_written,
-            since: self.patience.stamp(),
+            since: cx.common.patience.stamp(),
         });
         match is_written {
-            true => self.tell_places(domain, id, msg, &lent),
-            false => self.read_all(domain, at, &lent, len, &places),
+            true => self.send_places(cx, msg, &lent),
+            false => self.read_all(cx, at, &lent, len, &places),
         }
     }
 
-    fn tell_places(&mut self, domain: &mut StateOf, id: usize, msg: u64, lent: &Lent) {
+    fn send_places<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64, lent: &Lent) {
         let places = Places::of(lent.remote().map(|at| RemoteSeg {
             addr: at.addr,
             len: at.len,
             key: at.key,
         }));
-        let name = self.conns[id].remote.index;
-        let packet = places.unwrap_or_default().addresses(name, msg);
-        self.send_packet(domain, id, &packet, &[]);
+        let packet = places.unwrap_or_default().addresses(self.remote.index, msg);
+        self.send_packet(cx, &packet, &[]);
     }
 
-    fn read_all(
+    fn read_all<W: Wire>(
         &mut self,
-        domain: &mut StateOf,
+        cx: &mut Cx<'_, W>,
         at: usize,
         lent: &std::sync::Arc<Lent>,
         len: usize,
         places: &Places,
     ) {
-        let fetch = &mut self.fetches[at];
-        let (id, ep) = (fetch.conn, fetch.envelope.ep);
+        let settings = &cx.common.settings;
         let remote = places.list().iter().map(iov_of);
-        let cuts = Cuts::of(lent, len, remote, self.lower.pieces(), self.lower.longest);
-        fetch.left = cuts.list.len();
+        let cuts = Cuts::of(lent, len, remote, settings.pieces, settings.longest);
+        self.fetches[at].left = cuts.list.len();
         for (part, remote) in cuts.list {
             let post = Post {
                 call: Call::Read {
@@ -135,33 +132,32 @@ impl Rxm {
                 },
                 loan: Loan::Lent(lent.clone(), part),
                 flight: Flight {
-                    ep,
-                    conn: id,
+                    id: self.id,
                     kind: Kind::Fetched(at),
                 },
             };
-            self.hand_down(domain, post);
+            self.hand_down(cx, post);
         }
     }
 
     /// Completes a message that was read.
-    pub fn fetched(&mut self, domain: &mut StateOf, at: usize) {
+    pub(super) fn fetched<W: Wire>(&mut self, cx: &mut Cx<'_, W>, at: usize) {
         let fetch = self.fetches.remove(at);
         // Free the memory only now: until the reads were complete, the registration was needed.
         drop(fetch.lent);
         // If there is no memory for the packet, the connection ends; so it is sent last.
-        self.complete_receive(domain, fetch.conn, &fetch.recv, &fetch.envelope);
-        self.tell(domain, fetch.conn, fetch.msg, true);
+        self.complete_receive(cx, &fetch.recv, &fetch.envelope);
+        self.send_short(cx, fetch.msg, true);
     }
 
     /// Handles a message that the sender has written. Returns false if there is none with this number.
-    pub fn was_written(&mut self, domain: &mut StateOf, id: usize, msg: u64) -> bool {
-        let is_meant = |fetch: &Fetch| fetch.conn == id && fetch.msg == msg && fetch.is_written;
+    pub(super) fn was_written<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) -> bool {
+        let is_meant = |fetch: &Fetch| fetch.msg == msg && fetch.is_written;
         let found = self.fetches.iter().find(|(_, fetch)| is_meant(fetch));
         let Some((at, _)) = found else { return false };
         let fetch = self.fetches.remove(at);
         drop(fetch.lent);
-        self.complete_receive(domain, id, &fetch.recv, &fetch.envelope);
+        self.complete_receive(cx, &fetch.recv, &fetch.envelope);
         true
     }
 }

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Contexts of a scalable endpoint that are closed (fi_endpoint(3)). All contexts share the connections of their
+//! endpoint. An operation names its context for the completion; a packet names its receive context.
+
+use super::flight::Kind;
+use super::outgoing::put_slots;
+use super::receive::Sink;
+use super::{Cx, Session, Wire};
+use base::Error;
+use engine::domain_state::TxOp;
+
+/// A transmit context that is closed, and the one that gets its operations.
+#[derive(Clone, Copy)]
+pub struct Handover {
+    pub from: usize,
+    pub to: usize,
+}
+
+/// Number of operations of a closed context that were dropped, and that have another context now.
+#[derive(Clone, Copy, Default)]
+pub struct HandedOver {
+    pub dropped: usize,
+    pub left: usize,
+    /// The connection has to end, because it may still use memory of the context.
+    pub is_over: bool,
+}
+
+impl Handover {
+    pub fn is_its(self, op: &TxOp) -> bool {
+        op.ep() == self.from
+    }
+
+    /// Moves an operation of the closed context to the other one. Returns whether it is one.
+    pub fn transfer(self, op: &mut TxOp, left: &mut usize) -> bool {
+        let is_its = self.is_its(op);
+        if is_its {
+            op.ep = self.to as u32;
+            *left += 1;
+        }
+        is_its
+    }
+}
+
+impl Session {
+    /// Drops the operations of a transmit context that have not started; the others get another context.
+    pub fn leave_transmits<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        handover: Handover,
+    ) -> HandedOver {
+        let mut done = HandedOver::default();
+        for post in core::mem::take(&mut self.held) {
+            let dropped = match post.flight.kind {
+                Kind::Op(ref op) => handover.is_its(op),
+                Kind::Announce(at) if handover.is_its(&self.sends[at].op) => {
+                    drop(self.sends.remove(at));
+                    true
+                }
+                _ => false,
+            };
+            match dropped {
+                true => {
+                    drop(put_slots(cx.wire, post.loan));
+                    done.dropped += 1;
+                }
+                false => self.held.push_back(post),
+            }
+        }
+        done.is_over = self.held.iter().any(|post| match post.flight.kind {
+            Kind::Part(group) => post.loan.is_lent() && handover.is_its(&self.groups[group].op),
+            _ => false,
+        });
+        for (_, send) in &mut self.sends {
+            done.is_over |= handover.transfer(&mut send.op, &mut done.left);
+        }
+        for (_, asked) in &mut self.asked {
+            if handover.transfer(&mut asked.op, &mut done.left) {
+                asked.result = None;
+            }
+        }
+        done
+    }
+
+    /// Whether an operation in flight below belongs to a group of the context.
+    pub fn is_part_of(&self, kind: &Kind, handover: Handover) -> bool {
+        match kind {
+            Kind::Part(group) => handover.is_its(&self.groups[*group].op),
+            _ => false,
+        }
+    }
+
+    /// Moves the groups of a closed context to the other one. Returns their number.
+    pub fn transfer_groups(&mut self, handover: Handover) -> usize {
+        let mut left = 0;
+        for (_, group) in &mut self.groups {
+            handover.transfer(&mut group.op, &mut left);
+        }
+        left
+    }
+
+    /// Drops the receives of a receive context. Returns whether the connection has to end, because operations below may
+    /// still write to them.
+    pub fn leave_receives(&mut self, ep: usize) -> bool {
+        for coming in self.coming.values_mut() {
+            if matches!(&coming.sink, Sink::Recv(_, envelope) if envelope.ep == ep) {
+                coming.sink = Sink::Dropped;
+            }
+        }
+        let before = self.fetches.len();
+        self.fetches.retain(|_, fetch| fetch.envelope.ep != ep);
+        self.fetches.len() < before
+    }
+
+    /// Ends the connection because of a closed context.
+    pub fn end_for_context<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        let what = &"was about to use memory of a context that is closed";
+        self.lost(cx, Error::CONNRESET, what);
+    }
+}

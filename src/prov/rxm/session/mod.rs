@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The protocol state between an endpoint and one peer: a state machine without I/O. Calls pass in operations, packets,
+//! connection events and times. Requests to the provider below leave by the `Wire` that each call passes; completions
+//! go to the domain.
+//!
+//! - `connection`, `deadline`: connecting, with `verdict` for simultaneous attempts; `loss` ends the session
+//! - `send`, `announce`, `rma`, `atomic`: operations of this side; `outgoing` passes them to the wire
+//! - `receive`, `rendezvous`: packets of the peer; `inbox` keeps packets that wait
+//! - `flight`: operations in flight below, and operations that need several below
+
+mod announce;
+mod atomic;
+mod connection;
+mod contexts;
+mod deadline;
+pub mod flight;
+mod inbox;
+mod loss;
+mod outgoing;
+mod receive;
+mod rendezvous;
+mod rma;
+mod send;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod verdict;
+mod wire;
+
+use core::time::Duration;
+use std::collections::{HashMap, VecDeque};
+use std::time::Instant;
+
+use slab::Slab;
+
+pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
+use self::connection::Connection;
+pub use self::connection::State;
+pub use self::contexts::Handover;
+use self::flight::{Asked, Fetch, Group, Parked, Post, Send};
+use self::inbox::Inbox;
+pub use self::inbox::LANES;
+pub use self::loss::is_silence;
+pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
+use self::receive::Coming;
+pub use self::verdict::{Known, Verdict, decide};
+pub use self::wire::{Ended, Place, Posted, Wire};
+use super::proto::ConnId;
+use super::state::StateOf;
+use abi::FI_ADDR_NOTAVAIL;
+use base::{Error, OpFlags};
+use engine::address::ip::Addr;
+use engine::domain_state::Sender;
+use engine::report::patience::Patience;
+use engine::strangers::new_source;
+
+/// Settings of all sessions, and limits of the provider below.
+#[derive(Clone, Copy)]
+pub struct Settings {
+    /// Maximum size of a message in one packet, and in segments.
+    pub eager: usize,
+    pub segmented: usize,
+    /// Senders write announced messages; otherwise receivers read them.
+    pub rendezvous_write: bool,
+    /// Most bytes of unexpected messages.
+    pub saved: usize,
+    pub conn_timeout: Duration,
+    /// Whether the provider below is built in, not a plug-in.
+    pub is_ours: bool,
+    /// Maximum of bytes that are sent without a completion.
+    pub inject: usize,
+    /// Maximum number of local and of remote pieces of one operation below, and its maximum length.
+    pub pieces: usize,
+    pub remotes: usize,
+    pub longest: usize,
+    /// Maximum of receives in one queue below.
+    pub receives: usize,
+    /// Whether local operations need registered memory.
+    pub wants_local: bool,
+    /// Flags of operations that are passed to operations below.
+    pub flags: OpFlags,
+}
+
+/// State that all sessions of a domain share.
+pub struct Common {
+    pub settings: Settings,
+    pub patience: Patience,
+    /// Distinguishes this process from an earlier one at the same address.
+    pub pid: u32,
+    /// Number of endpoints below that were opened so far: see `Session::arrival`.
+    links: u32,
+    /// Number of the last message.
+    messages: u32,
+    /// Number of attempts to connect in progress.
+    pub connecting: usize,
+    /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue.
+    pub held: Vec<usize>,
+    pub stalled: Vec<usize>,
+    /// Connections that have ended below. The packets that have arrived are handled before the end.
+    pub ending: Vec<Ending>,
+    /// Sessions that have ended, and are to be removed from the tables.
+    pub over: Vec<Over>,
+    /// Bytes of waiting packets of each endpoint, for each `Lane`.
+    pub waiting: Vec<[usize; LANES]>,
+    /// Ignore the limit on unexpected messages for this packet.
+    is_forced: bool,
+    /// Whether a receive has completed in this poll, and whether the poll must nevertheless leave nothing for the next
+    /// one.
+    pub has_matched: bool,
+    pub is_thorough: bool,
+}
+
+/// A connection that has ended below. Another session may get its index before the end is handled, so
+/// `Session::arrival` identifies it as well.
+pub struct Ending {
+    pub id: usize,
+    pub arrival: u64,
+    pub error: Error,
+}
+
+/// A session that has ended.
+pub struct Over {
+    pub id: usize,
+    pub cause: Cause,
+}
+
+/// Why a session has ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause {
+    /// The connection is lost.
+    Lost,
+    /// The endpoint is closed.
+    Closed,
+    /// No connection came about; with the error and its time if the next operation for the peer has to report that.
+    Unreachable(Option<(Error, Instant)>),
+}
+
+/// The surroundings of a session during a call.
+pub struct Cx<'a, W> {
+    pub domain: &'a mut StateOf,
+    pub wire: &'a mut W,
+    pub common: &'a mut Common,
+}
+
+pub struct Session {
+    /// Index of the session in the table, and its endpoint.
+    pub id: usize,
+    pub ep: usize,
+    /// Address of the local listener, and of the peer's listener.
+    own: Option<Addr>,
+    pub peer: Addr,
+    /// Index in the endpoint's address vector.
+    pub fi_addr: u64,
+    /// Source number for matching while the peer is in no address vector.
+    unnamed: u64,
+    connection: Connection,
+    /// Index that the peer writes into its packets: random, so that no other process can guess it.
+    name: u32,
+    /// Number of the connection below. Each has a different one; 0 means none.
+    arrival: u64,
+    /// Index of the connection at the peer, and the peer's process.
+    remote: ConnId,
+    /// Operations that the provider below had no room for.
+    held: VecDeque<Post>,
+    /// Packets that wait.
+    inbox: Inbox,
+    /// Messages that arrive in segments, by the numbers of their senders.
+    coming: HashMap<u64, Coming>,
+    /// Operations that need several below.
+    groups: Slab<Group>,
+    /// Messages that the peer reads, or for which it returns addresses to write to.
+    sends: Slab<Send>,
+    /// Messages that this side reads, or that the peer writes.
+    fetches: Slab<Fetch>,
+    /// Announced messages that have not matched a receive.
+    parked: Slab<Parked>,
+    /// Atomic operations that wait for their answers.
+    asked: Slab<Asked>,
+}
+
+impl Common {
+    pub fn new(settings: Settings, patience: Patience, pid: u32) -> Common {
+        Common {
+            settings,
+            patience,
+            pid,
+            links: 0,
+            messages: 0,
+            connecting: 0,
+            held: Vec::new(),
+            stalled: Vec::new(),
+            ending: Vec::new(),
+            over: Vec::new(),
+            waiting: Vec::new(),
+            is_forced: false,
+            has_matched: false,
+            is_thorough: false,
+        }
+    }
+
+    /// Returns a number for the connection below of the session `id`, which no earlier connection at that index had.
+    fn next_arrival(&mut self, id: usize) -> u64 {
+        self.links = self.links.wrapping_add(1);
+        (u64::from(self.links) & SERIAL) << INDEX | id as u64
+    }
+
+    /// Returns a number for a message that no other message in flight has.
+    fn next_message(&mut self) -> u64 {
+        self.messages = self.messages.wrapping_add(1);
+        u64::from(self.messages)
+    }
+}
+
+/// Bits of `Session::arrival` that hold the session's index in the table.
+const INDEX: u32 = 32;
+/// Bits that hold a serial number: no arrival equals the source number of an unknown sender.
+const SERIAL: u64 = (1 << 30) - 1;
+
+/// Returns the index of the session in a number of a connection below.
+#[inline]
+pub const fn id_of(arrival: u64) -> usize {
+    (arrival & ((1 << INDEX) - 1)) as usize
+}
+
+impl Session {
+    pub fn new(id: usize, ep: usize, own: Option<Addr>, peer: Addr, fi_addr: u64) -> Session {
+        Session {
+            id,
+            ep,
+            own,
+            peer,
+            fi_addr,
+            unnamed: new_source(),
+            connection: Connection::default(),
+            name: 0,
+            arrival: 0,
+            remote: ConnId::default(),
+            held: VecDeque::new(),
+            inbox: Inbox::default(),
+            coming: HashMap::new(),
+            groups: Slab::new(),
+            sends: Slab::new(),
+            fetches: Slab::new(),
+            parked: Slab::new(),
+            asked: Slab::new(),
+        }
+    }
+
+    /// Returns the source number by which matching identifies the peer.
+    #[inline]
+    pub fn source(&self) -> u64 {
+        match self.fi_addr {
+            FI_ADDR_NOTAVAIL => self.unnamed,
+            known => known,
+        }
+    }
+
+    /// Returns the peer as completions report it.
+    fn sender(&self) -> Sender<'_, Addr> {
+        Sender {
+            fi_addr: self.fi_addr,
+            addr: Some(&self.peer),
+        }
+    }
+
+    #[inline]
+    pub fn arrival(&self) -> u64 {
+        self.arrival
+    }
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Outgoing messages: in one packet, in segments, or announced; docs/wire/rxm.md.
+
+use super::flight::{Call, Flight, Group, Kind, Post};
+use super::outgoing::{copies_left, take_back};
+use super::{Cx, Session, Wire};
+use crate::rxm::lower::SHORT;
+use crate::rxm::params::MAX_SEGMENT;
+use crate::rxm::proto::{HEADER, Message, Part, Segment};
+use abi::*;
+use base::{Error, OpFlags, Result};
+use client::layer::Loan;
+use engine::domain_state::TxOp;
+use object::ops::transfer::{OneTx, Tx, What};
+
+impl Session {
+    /// Posts a copied message below at once. Returns false if nothing was done and `post` has to handle it.
+    #[inline]
+    pub fn post_short<W: Wire>(&mut self, cx: &mut Cx<'_, W>, ep: usize, tx: &OneTx) -> bool {
+        if !self.held.is_empty() {
+            return false;
+        }
+        let len = tx.piece.len();
+        let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            size: len as u64,
+            data: has_data.then_some(tx.data),
+            tag: tx.tag,
+            context: 0,
+        };
+        let mut bytes = [0; SHORT];
+        bytes[..HEADER].copy_from_slice(&message.eager(self.remote.index));
+        tx.piece.cursor().copy_to(&mut bytes[HEADER..]);
+        if !cx.wire.inject(self.id, &bytes[..HEADER + len]) {
+            return false;
+        }
+        let op = TxOp {
+            since: 0,
+            what: tx.what,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len,
+        };
+        cx.domain.sent(ep, &op);
+        true
+    }
+
+    /// Posts an operation. `context` is the receive context of the peer. Takes over `tx`'s memory only on success.
+    pub fn post<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        match tx.what {
+            What::Write | What::Read => self.post_access(cx, tx, op),
+            _ => self.post_message(cx, tx, op, context),
+        }
+    }
+
+    fn post_message<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
+        let message = Message {
+            tagged: tx.what == What::Tagged,
+            size: op.len as u64,
+            data: has_data.then_some(tx.data),
+            tag: if tx.what == What::Tagged { tx.tag } else { 0 },
+            context,
+        };
+        let settings = &cx.common.settings;
+        // Injected data is copied, so the peer cannot read it.
+        let injected = tx.flags.contains(OpFlags::INJECT);
+        if op.len <= settings.eager {
+            self.send_whole(cx, tx, op, &message)
+        } else if op.len <= settings.segmented || injected && settings.eager <= MAX_SEGMENT {
+            self.send_segments(cx, tx, op, &message)
+        } else if injected {
+            Err(Error::MSGSIZE)
+        } else {
+            self.announce(cx, tx, op, &message)
+        }
+    }
+
+    /// Sends a message in one packet.
+    fn send_whole<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        message: &Message,
+    ) -> Result {
+        let settings = &cx.common.settings;
+        let head = message.eager(self.remote.index);
+        let flags = settings.flags_of(tx.flags);
+        let len = HEADER + op.len;
+        // Batching gains nothing for data that is copied anyway.
+        if len <= settings.inject && flags & !FI_MORE == 0 && self.held.is_empty() {
+            let mut bytes = [0; SHORT];
+            bytes[..HEADER].copy_from_slice(&head);
+            tx.iov.copy_to(&mut bytes[HEADER..]);
+            if cx.wire.inject(self.id, &bytes[..len]) {
+                cx.domain.sent(op.ep(), &op);
+                return Ok(());
+            }
+        }
+        let loan = match op.len == 0 || settings.copies(tx) {
+            true => {
+                let mut slot = self.slot_for(cx, len)?;
+                let bytes = slot.bytes_mut();
+                bytes[..HEADER].copy_from_slice(&head);
+                tx.iov.copy_to(&mut bytes[HEADER..]);
+                Loan::Slot(slot, len)
+            }
+            false => {
+                let lent = self.lend(cx, tx, FI_SEND)?;
+                let mut slot = match cx.wire.take_head() {
+                    Ok(slot) => slot,
+                    Err(error) => return Err(take_back(lent, tx, error)),
+                };
+                slot.bytes_mut()[..HEADER].copy_from_slice(&head);
+                Loan::Both(slot, HEADER, lent, 0..op.len)
+            }
+        };
+        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        let flight = Flight {
+            id: self.id,
+            kind: Kind::Op(op),
+        };
+        let call = Call::Send { flags };
+        self.hand_down(cx, Post { call, loan, flight });
+        Ok(())
+    }
+
+    /// Sends a message in packets of the same length; the last one may be shorter.
+    fn send_segments<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        message: &Message,
+    ) -> Result {
+        let settings = cx.common.settings;
+        let size = settings.eager;
+        let name = self.remote.index;
+        let (msg, flags) = (
+            cx.common.next_message(),
+            settings.flags_of(tx.flags) & !FI_MORE,
+        );
+        let count = op.len.div_ceil(size);
+        let copied = settings.copies(tx);
+        // Reserve everything first, because a started message cannot be stopped.
+        let left = match copied {
+            true => copies_left(cx.wire),
+            false => cx.wire.heads_left(),
+        };
+        if left < count {
+            return Err(Error::AGAIN);
+        }
+        let lent = match copied {
+            true => None,
+            false => Some(self.lend(cx, tx, FI_SEND)?),
+        };
+        let group = self.groups.insert(Group {
+            op,
+            left: count,
+            failed: None,
+        });
+        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        let mut at = 0;
+        for number in 0..count {
+            let len = size.min(op.len - at);
+            let segment = Segment {
+                msg,
+                number: number as u32,
+                len: len as u16,
+                part: match number {
+                    0 => Part::First,
+                    _ if number + 1 == count => Part::Last,
+                    _ => Part::Middle,
+                },
+            };
+            let slot = if copied {
+                cx.wire.take_copy()
+            } else {
+                cx.wire.take_head()
+            };
+            let mut slot = match slot {
+                Ok(slot) => slot,
+                Err(error) => {
+                    // The memory could not be registered. The segments that were sent cannot be taken back.
+                    for _ in number..count {
+                        self.landed(cx, Kind::Part(group), Some(error));
+                    }
+                    self.lost(cx, error, &"cannot be sent a message: no memory");
+                    return Ok(());
+                }
+            };
+            slot.bytes_mut()[..HEADER].copy_from_slice(&message.segment(name, &segment));
+            let loan = match &lent {
+                Some(lent) => Loan::Both(slot, HEADER, lent.clone(), at..at + len),
+                None => {
+                    let mut part = tx.iov.cursor();
+                    part.advance(at);
+                    part.truncate(len);
+                    part.copy_to(&mut slot.bytes_mut()[HEADER..]);
+                    Loan::Slot(slot, HEADER + len)
+                }
+            };
+            at += len;
+            let flight = Flight {
+                id: self.id,
+                kind: Kind::Part(group),
+            };
+            // The provider below may hand the segments of a message to the kernel together.
+            let flags = flags | if number + 1 < count { FI_MORE } else { 0 };
+            let call = Call::Send { flags };
+            self.hand_down(cx, Post { call, loan, flight });
+        }
+        Ok(())
+    }
+}

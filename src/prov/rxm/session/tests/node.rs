@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! An endpoint with its sessions, queue and memory, and an application that records its posted operations. It does what
+//! the domain does with its events, over a wire that has no provider below.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::time::Instant;
+
+use slab::Slab;
+
+use super::wire::TestWire;
+use crate::rxm::proto::{Reason, Request, reject};
+use crate::rxm::session::{Common, Cx, Ending, Place, Session, Settings, State, is_silence};
+use crate::rxm::sessions::{Reply, Sessions};
+use crate::rxm::state::StateOf;
+use abi::*;
+use base::flags::flags;
+use base::iovec::lent::TestMemory;
+use base::{Access, Caps, Error, OpFlags, Result};
+use engine::address::ip::Addr;
+use engine::av::AvTable;
+use engine::cq_ring::Ring;
+use engine::domain_state::{CqState, DomainState, Regions, TxOp};
+use engine::ep_state::{EpState, Role};
+use engine::mr::KeyPolicy;
+use engine::report::patience::Patience;
+use engine::srx::{Claimed, Srx};
+use engine::wait::Wait;
+use object::ops::transfer::{Context, Rx, What};
+
+/// A completion or an error entry.
+#[derive(Clone, Debug)]
+pub struct Completion {
+    pub len: usize,
+    pub data: u64,
+    /// 0 on success.
+    pub error: i32,
+}
+
+pub struct Posted<T> {
+    pub memory: TestMemory,
+    pub what: T,
+}
+
+/// `T`: data of the test about an operation.
+pub struct Node<T> {
+    pub domain: StateOf,
+    pub sessions: Sessions,
+    pub wire: TestWire,
+    pub ep: usize,
+    pub cq: usize,
+    pub av: usize,
+    pub life: u64,
+    /// Posted operations by context.
+    pub posted: Slab<Posted<T>>,
+    /// Memory that peers read, write and operate on.
+    pub memory: TestMemory,
+}
+
+/// The answer to a request to connect.
+pub enum Answer {
+    Ignored,
+    Refused(Vec<u8>),
+    Accepted(Place, Vec<u8>),
+}
+
+pub const KEY: u64 = 7;
+const CAPS: Caps = flags!(Caps:
+    MSG | TAGGED | DIRECTED_RECV | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
+);
+
+/// Returns the address of the endpoint at a place.
+pub fn addr_of(place: usize) -> Addr {
+    Addr::from(([10, 0, 0, 1 + place as u8], 1000))
+}
+
+impl<T> Node<T> {
+    pub fn new(
+        place: usize,
+        life: u64,
+        settings: Settings,
+        wire: TestWire,
+        size: usize,
+    ) -> Node<T> {
+        let memory = TestMemory::new(vec![0; size]);
+        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let segments = vec![memory.registered()];
+        domain
+            .mrs
+            .register(segments, Access::REMOTE, 0, KEY, 0)
+            .unwrap();
+        let cq = domain.add_cq(CqState {
+            ring: Ring::new(6, 64, false),
+            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
+            signal: Default::default(),
+            last_error: None,
+            owner: None,
+        });
+        let srx = domain.add_rx_queue(Srx::new());
+        let av = domain.add_av(AvTable::new());
+        let ep = domain.add_ep(EpState {
+            role: Role::Endpoint,
+            fid: 0,
+            context: 0,
+            ep_type: FI_EP_RDM.0,
+            caps: CAPS,
+            tx_cq: Some(cq),
+            rx_cq: Some(cq),
+            rx_implied: OpFlags::empty(),
+            cntrs: Default::default(),
+            behind: None,
+            av: Some(av),
+            hides_source: false,
+            user_ids: false,
+            eq: None,
+            srx,
+            shares_receives: false,
+            checks_receives: false,
+            ended: None,
+            contexts: Vec::new(),
+            more_follows: false,
+            peer_number: FI_ADDR_NOTAVAIL,
+            is_paused: false,
+            enabled: true,
+            orders_access: false,
+            tx_size: 32,
+            tx_pending: 0,
+            stats: Default::default(),
+        });
+        let pid = (place as u32 + 1) << 16 | life as u32;
+        let common = Common::new(settings, Patience::new(Duration::ZERO), pid);
+        let mut sessions = Sessions::new(common);
+        sessions.add_port(ep);
+        sessions.listen(ep, Some(addr_of(place)));
+        Node {
+            domain,
+            sessions,
+            wire,
+            ep,
+            cq,
+            av,
+            life,
+            posted: Slab::new(),
+            memory,
+        }
+    }
+
+    /// Inserts the address of a peer into the vector. Returns its index.
+    pub fn insert(&mut self, peer: Addr) -> u64 {
+        let (index, is_new) = self.domain.av_mut(self.av).insert(peer);
+        if is_new {
+            self.sessions
+                .learn_address(&mut self.domain, self.av, index);
+        }
+        index
+    }
+
+    pub fn with<R>(
+        &mut self,
+        id: usize,
+        call: impl FnOnce(&mut Session, &mut Cx<'_, TestWire>) -> R,
+    ) -> Option<R> {
+        self.sessions
+            .with(&mut self.domain, &mut self.wire, id, call)
+    }
+
+    /// Returns the session of a destination, if it is up; otherwise connects and returns the reason.
+    pub fn approach(&mut self, now: Instant, dest: u64) -> Result<usize> {
+        if let Some(id) = self.sessions.usable(self.ep, dest) {
+            return Ok(id);
+        }
+        let id = self.sessions.find_peer(&self.domain, self.ep, dest)?;
+        let peer = self.with(id, |session, cx| {
+            session.want(cx, now);
+            session.peer
+        });
+        let error = peer.and_then(|peer| self.sessions.take_error(self.ep, &peer, now));
+        Err(error.unwrap_or(Error::AGAIN))
+    }
+
+    pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
+        TxOp {
+            since: 0,
+            what,
+            ep: self.ep as u32,
+            flags,
+            context,
+            len,
+        }
+    }
+
+    pub fn receive(&mut self, memory: TestMemory, what: T, src: u64) {
+        let iov = memory.iov(0, memory.len());
+        let context = self.posted.insert(Posted { memory, what });
+        let mut rx = Rx {
+            what: What::Msg,
+            iov,
+            flags: OpFlags::COMPLETION,
+            src,
+            context: Context::of_test(context),
+            tag: 0,
+            ignore: u64::MAX,
+        };
+        let mut claims: Vec<Claimed> = Vec::new();
+        let source = |_: &_| FI_ADDR_NOTAVAIL;
+        self.domain
+            .post_receive(self.ep, &mut rx, source, |_, claimed| claims.push(claimed))
+            .unwrap();
+        for claimed in claims {
+            self.sessions
+                .claimed(&mut self.domain, &mut self.wire, claimed);
+        }
+    }
+
+    /// Handles a request to connect.
+    pub fn requested(&mut self, from: Addr, data: &[u8]) -> Answer {
+        let (peer, request) = match self.sessions.check_request(Some(from), data) {
+            Ok(checked) => checked,
+            Err(_) => return Answer::Refused(reject(Reason::Refused).to_vec()),
+        };
+        let reply = self
+            .sessions
+            .requested(&self.domain, self.ep, peer, &request);
+        match reply {
+            Reply::Ignore => Answer::Ignored,
+            Reply::Reject => Answer::Refused(reject(Reason::Connected).to_vec()),
+            Reply::Accept(id) => self.accept(id, &request),
+            Reply::Replace(id) => {
+                self.with(id, |session, cx| {
+                    session.lost(cx, Error::CONNRESET, &"has begun anew")
+                });
+                let id = self.sessions.new_peer(&self.domain, self.ep, peer, false);
+                self.accept(id, &request)
+            }
+        }
+    }
+
+    fn accept(&mut self, id: usize, request: &Request) -> Answer {
+        let answer = self.with(id, |session, cx| session.accept(cx, request));
+        let (place, answer) = answer.unwrap().unwrap();
+        self.wire.link(place);
+        Answer::Accepted(place, answer.encode().to_vec())
+    }
+
+    pub fn arrived(&mut self, arrival: u64, bytes: &[u8]) {
+        self.sessions
+            .arrived(&mut self.domain, &mut self.wire, self.ep, arrival, bytes);
+    }
+
+    /// Ends an operation below, unless it has ended.
+    pub fn landed(&mut self, op: u64, error: Option<Error>) {
+        if let Some(flight) = self.wire.end(op) {
+            self.sessions
+                .landed(&mut self.domain, &mut self.wire, flight, error);
+        }
+    }
+
+    /// Does what each poll does: packets and operations that wait, and connections that have ended.
+    pub fn poll(&mut self, now: Instant) {
+        self.sessions.common.has_matched = false;
+        let (domain, wire) = (&mut self.domain, &mut self.wire);
+        self.sessions.take_waiting(domain, wire);
+        self.sessions.send_held(domain, wire);
+        for ending in core::mem::take(&mut self.sessions.common.ending) {
+            let Ending { id, arrival, error } = ending;
+            let session = self.sessions.get(id);
+            let Some(session) = session.filter(|session| session.arrival() == arrival) else {
+                continue;
+            };
+            let (fi_addr, was_up) = (session.fi_addr, session.state() == State::Up);
+            self.with(id, |session, cx| session.lost(cx, error, &"ended"));
+            if was_up && !is_silence(error) && fi_addr != FI_ADDR_NOTAVAIL {
+                self.look_for(now, fi_addr);
+            }
+        }
+        self.sessions.end_closed(&mut self.domain, &mut self.wire);
+    }
+
+    fn look_for(&mut self, now: Instant, fi_addr: u64) {
+        if self.domain.awaits(self.ep, fi_addr) {
+            let id = self.sessions.find_peer(&self.domain, self.ep, fi_addr);
+            self.with(id.unwrap(), |session, cx| session.look(cx, now));
+        }
+    }
+
+    /// Whether nothing of any operation or connection is left.
+    pub fn assert_empty(&self) {
+        let common = &self.sessions.common;
+        assert!(self.sessions.is_empty(), "a session is left");
+        assert!(self.wire.is_idle(), "memory or an operation is left");
+        assert_eq!(common.connecting, 0);
+        assert!(common.held.is_empty() && common.stalled.is_empty());
+        assert!(common.ending.is_empty() && common.over.is_empty());
+        assert!(common.waiting.iter().flatten().all(|&bytes| bytes == 0));
+    }
+
+    /// Reads all entries of the completion queue.
+    pub fn completions(&mut self) -> Vec<(usize, Completion)> {
+        let ring = &mut self.domain.cq_mut(self.cq).ring;
+        let mut entries: Vec<[u64; 6]> = Vec::new();
+        let mut all = Vec::new();
+        loop {
+            entries.clear();
+            let mut take = |words: &[u64]| entries.extend(words.as_chunks::<6>().0);
+            let n = ring.read_into(64, &mut take, None);
+            for &[context, _, len, _, data, _] in &entries {
+                let (len, error) = (len as usize, 0);
+                all.push((context as usize, Completion { len, data, error }));
+            }
+            if n > 0 {
+                continue;
+            }
+            let Some(failed) = ring.pop_err() else {
+                return all;
+            };
+            let completion = Completion {
+                len: failed.len,
+                data: failed.data,
+                error: failed.err,
+            };
+            all.push((failed.context, completion));
+        }
+    }
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The provider below in tests: collects the requests of sessions for the network.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Arc, Weak};
+use std::time::Instant;
+
+use super::Random;
+use crate::rxm::HEAD_SIZE;
+use crate::rxm::proto::HEADER;
+use crate::rxm::session::flight::{Call, Flight, Post};
+use crate::rxm::session::{Ended, Place, Posted, Wire, put_slots};
+use abi::fi_rma_iov;
+use base::{Error, IoVec, Result};
+use client::layer::{Lent, Loan, Slot};
+use engine::address::ip::Addr;
+use engine::transport::Listener;
+use object::ops::transfer::RemoteSeg;
+
+/// A request to the network, for the connection with the number `arrival`.
+pub enum Out {
+    Connect {
+        place: Place,
+        peer: Addr,
+        request: Vec<u8>,
+    },
+    Close {
+        arrival: u64,
+    },
+    /// `op`: the operation that completes then.
+    Send {
+        arrival: u64,
+        op: Option<u64>,
+        bytes: Vec<u8>,
+    },
+    Read {
+        arrival: u64,
+        op: u64,
+        remote: Vec<fi_rma_iov>,
+    },
+    Write {
+        arrival: u64,
+        op: Option<u64>,
+        remote: Vec<fi_rma_iov>,
+        bytes: Vec<u8>,
+    },
+    Timer {
+        id: usize,
+        at: Instant,
+    },
+}
+
+struct InFlight {
+    arrival: u64,
+    flight: Flight,
+    loan: Loan,
+}
+
+pub struct TestWire {
+    random: Random,
+    eager: usize,
+    /// Numbers of the connections by session.
+    links: HashMap<usize, u64>,
+    pub out: Vec<Out>,
+    flying: BTreeMap<u64, InFlight>,
+    last_op: u64,
+    /// Connections whose end is not complete, with their sessions.
+    closing: Vec<(u64, usize)>,
+    ended: VecDeque<Ended>,
+    /// Slots in use, and the most copies.
+    heads: usize,
+    copies: usize,
+    most_copies: usize,
+    /// Operations that are accepted before the next turn.
+    pub room: usize,
+    /// Memory that peers may read and write, by key.
+    lent: HashMap<u64, Weak<Lent>>,
+    last_key: u64,
+}
+
+/// The least key of memory that sessions lend; lower ones belong to the application.
+const FIRST_KEY: u64 = 1 << 31;
+
+impl TestWire {
+    pub fn new(seed: u64, eager: usize, most_copies: usize) -> TestWire {
+        TestWire {
+            random: Random(seed),
+            eager,
+            links: HashMap::new(),
+            out: Vec::new(),
+            flying: BTreeMap::new(),
+            last_op: 0,
+            closing: Vec::new(),
+            ended: VecDeque::new(),
+            heads: 0,
+            copies: 0,
+            most_copies,
+            room: usize::MAX,
+            lent: HashMap::new(),
+            last_key: FIRST_KEY,
+        }
+    }
+
+    /// Assigns a connection to a session.
+    pub fn link(&mut self, place: Place) {
+        let before = self.links.insert(place.id, place.arrival);
+        assert_eq!(before, None, "a session has two connections");
+    }
+
+    /// Whether a session has this connection.
+    pub fn has(&self, id: usize, arrival: u64) -> bool {
+        self.links.get(&id) == Some(&arrival)
+    }
+
+    fn takes(&mut self) -> bool {
+        let takes = self.room > 0;
+        self.room = self.room.saturating_sub(1);
+        takes
+    }
+
+    /// Completes the end of a connection: its operations in flight end.
+    pub fn finish_close(&mut self, arrival: u64) {
+        let Some(at) = self.closing.iter().position(|&(of, _)| of == arrival) else {
+            return;
+        };
+        let (_, id) = self.closing.remove(at);
+        let ops: Vec<u64> = self.flying.keys().copied().collect();
+        for op in ops {
+            if self.flying[&op].arrival == arrival
+                && let Some(flight) = self.end(op)
+            {
+                self.ended.push_back(Ended::Operation(flight));
+            }
+        }
+        self.ended.push_back(Ended::Closed(id));
+    }
+
+    /// Ends an operation in flight. Returns `None` if it has ended already.
+    pub fn end(&mut self, op: u64) -> Option<Flight> {
+        let InFlight { flight, loan, .. } = self.flying.remove(&op)?;
+        drop(put_slots(self, loan));
+        Some(flight)
+    }
+
+    /// Writes the bytes that an operation has read to its memory.
+    pub fn fill(&self, op: u64, bytes: &[u8]) {
+        if let Some(InFlight {
+            loan: Loan::Lent(lent, part),
+            ..
+        }) = self.flying.get(&op)
+        {
+            assert_eq!(part.len(), bytes.len());
+            lent.write(part.start, bytes);
+        }
+    }
+
+    /// Returns the memory that a session has lent to its peer, at an address. `None`: not lent here.
+    pub fn lent_at(&self, at: &fi_rma_iov) -> Option<(Arc<Lent>, usize)> {
+        let lent = self.lent.get(&at.key)?.upgrade();
+        let lent = lent.expect("a peer uses memory that the application has got back");
+        let mut skipped = 0;
+        let spans: Vec<_> = lent.iov().spans().collect();
+        for span in spans {
+            let start = span.start as u64;
+            if (start..start + span.len as u64).contains(&at.addr) {
+                let offset = (at.addr - start) as usize;
+                assert!(at.len <= span.len - offset);
+                return Some((lent, skipped + offset));
+            }
+            skipped += span.len;
+        }
+        panic!("a peer uses an address that was not lent");
+    }
+
+    /// Whether nothing is in use.
+    pub fn is_idle(&self) -> bool {
+        let counts = [self.flying.len(), self.heads, self.copies, self.links.len()];
+        let is_lent = self.lent.values().any(|lent| lent.upgrade().is_some());
+        counts == [0; 4] && self.closing.is_empty() && self.ended.is_empty() && !is_lent
+    }
+
+    fn bytes_of(loan: &Loan) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let (slot, lent) = match loan {
+            Loan::Slot(slot, len) => (Some((slot, *len)), None),
+            Loan::Lent(lent, part) => (None, Some((lent, part.clone()))),
+            Loan::Both(slot, len, lent, part) => (Some((slot, *len)), Some((lent, part.clone()))),
+            Loan::Nothing | Loan::Block(_) => (None, None),
+        };
+        if let Some((slot, len)) = slot {
+            bytes.extend_from_slice(&slot.bytes()[..len]);
+        }
+        if let Some((lent, part)) = lent {
+            let mut place = lent.iov().cursor();
+            place.advance(part.start);
+            place.truncate(part.len());
+            place.copy_out(&mut bytes);
+        }
+        bytes
+    }
+}
+
+impl Wire for TestWire {
+    fn connect(&mut self, at: Place, _own: &Addr, peer: &Addr, request: &[u8]) -> Result {
+        self.link(at);
+        self.out.push(Out::Connect {
+            place: at,
+            peer: *peer,
+            request: request.to_vec(),
+        });
+        match self.random.one_in(200) {
+            true => Err(Error::CONNREFUSED),
+            false => Ok(()),
+        }
+    }
+
+    fn close(&mut self, id: usize) {
+        let Some(arrival) = self.links.remove(&id) else {
+            return;
+        };
+        self.out.push(Out::Close { arrival });
+        self.closing.push((arrival, id));
+        if self.random.one_in(2) {
+            self.finish_close(arrival);
+        }
+    }
+
+    fn is_closing(&self, id: usize) -> bool {
+        self.closing.iter().any(|&(_, of)| of == id)
+    }
+
+    fn take_ended(&mut self) -> Option<Ended> {
+        self.ended.pop_front()
+    }
+
+    fn has_reacted(&self, _id: usize, _least: Listener) -> Option<bool> {
+        Some(false)
+    }
+
+    fn schedule(&mut self, id: usize, at: Instant) {
+        self.out.push(Out::Timer { id, at });
+    }
+
+    fn pause(&mut self, _id: usize, _on: bool) {}
+
+    fn random(&mut self) -> Result<u32> {
+        Ok(self.random.next() as u32)
+    }
+
+    fn inject(&mut self, id: usize, bytes: &[u8]) -> bool {
+        let Some(&arrival) = self.links.get(&id) else {
+            return false;
+        };
+        if !self.takes() {
+            return false;
+        }
+        self.out.push(Out::Send {
+            arrival,
+            op: None,
+            bytes: bytes.to_vec(),
+        });
+        true
+    }
+
+    fn inject_write(
+        &mut self,
+        id: usize,
+        bytes: &[u8],
+        _data: Option<u64>,
+        to: &RemoteSeg,
+    ) -> bool {
+        let Some(&arrival) = self.links.get(&id) else {
+            return false;
+        };
+        if !self.takes() {
+            return false;
+        }
+        self.out.push(Out::Write {
+            arrival,
+            op: None,
+            remote: vec![super::super::flight::iov_of(to)],
+            bytes: bytes.to_vec(),
+        });
+        true
+    }
+
+    fn post(&mut self, post: Post) -> Posted {
+        let Some(&arrival) = self.links.get(&post.flight.id) else {
+            return Posted::Failed(post, Error::NOTCONN);
+        };
+        if !self.takes() {
+            return Posted::Later(post);
+        }
+        self.last_op += 1;
+        let op = self.last_op;
+        let Post { call, loan, flight } = post;
+        let bytes = Self::bytes_of(&loan);
+        self.out.push(match call {
+            Call::Send { .. } => Out::Send {
+                arrival,
+                op: Some(op),
+                bytes,
+            },
+            Call::Read { remote, .. } => Out::Read {
+                arrival,
+                op,
+                remote: remote.list().to_vec(),
+            },
+            Call::Write { remote, .. } => Out::Write {
+                arrival,
+                op: Some(op),
+                remote: remote.list().to_vec(),
+                bytes,
+            },
+        });
+        self.flying.insert(
+            op,
+            InFlight {
+                arrival,
+                flight,
+                loan,
+            },
+        );
+        Posted::Yes
+    }
+
+    fn flights_mut(&mut self) -> impl Iterator<Item = (&mut Flight, bool)> {
+        let all = self.flying.values_mut();
+        all.map(|flying| (&mut flying.flight, flying.loan.is_lent()))
+    }
+
+    fn flights(&self) -> impl Iterator<Item = &Flight> {
+        self.flying.values().map(|flying| &flying.flight)
+    }
+
+    fn take_head(&mut self) -> Result<Slot> {
+        self.heads += 1;
+        Ok(Slot::alone(HEAD_SIZE))
+    }
+
+    fn take_copy(&mut self) -> Result<Slot> {
+        if self.copies_left() == 0 {
+            return Err(Error::AGAIN);
+        }
+        self.copies += 1;
+        Ok(Slot::alone(HEADER + self.eager))
+    }
+
+    fn heads_left(&self) -> usize {
+        usize::MAX
+    }
+
+    fn copies_left(&self) -> usize {
+        self.most_copies - self.copies
+    }
+
+    fn put(&mut self, slot: Slot) {
+        match slot.room() {
+            HEAD_SIZE => self.heads -= 1,
+            _ => self.copies -= 1,
+        }
+    }
+
+    fn lend(
+        &mut self,
+        id: usize,
+        iov: IoVec,
+        _access: u64,
+    ) -> core::result::Result<Arc<Lent>, (IoVec, Error)> {
+        if !self.links.contains_key(&id) {
+            return Err((iov, Error::AGAIN));
+        }
+        let first = self.last_key + 1;
+        self.last_key += iov.pieces() as u64;
+        let keys = first..=self.last_key;
+        let lent = Lent::alone(iov, keys.clone());
+        keys.for_each(|key| drop(self.lent.insert(key, Arc::downgrade(&lent))));
+        Ok(lent)
+    }
+
+    fn counts_reads(&self, _ep: usize) -> bool {
+        false
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Changes of address vectors, and the numbers of peers that are in none.
+
+use super::Sessions;
+use crate::rxm::port::{NONE, Port};
+use crate::rxm::state::StateOf;
+use abi::FI_ADDR_NOTAVAIL;
+use engine::address::ip::Addr;
+
+impl Sessions {
+    /// Returns the sessions with this peer of all endpoints with this vector.
+    fn with_peer(&self, domain: &StateOf, av: usize, peer: &Addr) -> Vec<usize> {
+        let mut found = Vec::new();
+        for (ep, port) in self.ports.iter().enumerate() {
+            let Some(port) = port else { continue };
+            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+                continue;
+            }
+            found.extend(port.by_addr.get(peer));
+            let of_peer = |&&id: &&usize| self.table[id].peer == *peer;
+            found.extend(port.receive_only.iter().filter(of_peer));
+        }
+        found
+    }
+
+    /// Handles a new address in a vector: sessions with that peer get its index.
+    pub fn learn_address(&mut self, domain: &mut StateOf, av: usize, index: u64) {
+        let Some(&peer) = domain.av(av).get(index) else {
+            return;
+        };
+        for id in self.with_peer(domain, av, &peer) {
+            let session = &mut self.table[id];
+            if session.fi_addr == FI_ADDR_NOTAVAIL {
+                domain.rename_source(session.ep, session.source(), index);
+                session.fi_addr = index;
+            }
+        }
+        for (ep, port) in of_av(&mut self.ports, domain, av) {
+            if let Some(unnamed) = port.strangers.inserted(&peer) {
+                domain.rename_source(ep, unnamed, index);
+            }
+        }
+    }
+
+    /// Handles the removal of an address. The session stays for the peer; its messages have no source from now on.
+    pub fn forget_address(&mut self, domain: &mut StateOf, av: usize, index: u64, peer: &Addr) {
+        for id in self.with_peer(domain, av, peer) {
+            let session = &mut self.table[id];
+            if session.fi_addr == index {
+                session.fi_addr = FI_ADDR_NOTAVAIL;
+                domain.forget_source(session.ep, index, session.source(), peer);
+            }
+        }
+        for (ep, port) in of_av(&mut self.ports, domain, av) {
+            if let Some(slot) = port.peers.get_mut(index as usize) {
+                *slot = NONE;
+            }
+            // Messages of an ended connection may still be kept, and another peer may get the index next.
+            let unexpected = domain.unexpected_len(ep);
+            let unnamed = port.strangers.number(peer, unexpected);
+            domain.forget_source(ep, index, unnamed, peer);
+        }
+    }
+
+    /// Handles the end of a session: messages of a peer outside the vector still wait for its address.
+    pub(super) fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
+        let session = &self.table[id];
+        if session.fi_addr == FI_ADDR_NOTAVAIL
+            && domain.find_ep(session.ep).is_some()
+            && let Some(port) = self.ports.get_mut(session.ep).and_then(Option::as_mut)
+        {
+            let unexpected = domain.unexpected_len(session.ep);
+            let before = session.source();
+            let source = port
+                .strangers
+                .disconnected(session.peer, before, unexpected);
+            domain.rename_source(session.ep, before, source);
+        }
+    }
+}
+
+/// Returns the endpoints with this vector.
+fn of_av<'a>(
+    ports: &'a mut [Option<Box<Port>>],
+    domain: &StateOf,
+    av: usize,
+) -> Vec<(usize, &'a mut Port)> {
+    let has_it = |ep: usize| domain.find_ep(ep).is_some_and(|ep| ep.av == Some(av));
+    let ports = ports.iter_mut().enumerate();
+    ports
+        .filter_map(|(ep, port)| Some((ep, port.as_deref_mut()?)))
+        .filter(|&(ep, _)| has_it(ep))
+        .collect()
+}

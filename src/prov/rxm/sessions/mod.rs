@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! All sessions of a domain, and their lookup. A state machine without I/O.
+//!
+//! `requests` decides about requests of peers to connect, `addresses` follows changes of address vectors, `contexts`
+//! closes contexts of scalable endpoints.
+
+mod addresses;
+mod contexts;
+mod requests;
+
+use slab::Slab;
+use std::time::Instant;
+
+pub use self::requests::Reply;
+use super::port::Port;
+use super::session::flight::{Flight, Kind};
+use super::session::{Cause, Common, Cx, Ended, LANES, Over, Session, State, Wire, id_of};
+use super::state::StateOf;
+use base::{Error, Result};
+use engine::address::ip::Addr;
+use engine::report::Peer;
+use engine::srx::Claimed;
+
+pub struct Sessions {
+    table: Slab<Session>,
+    ports: Vec<Option<Box<Port>>>,
+    pub common: Common,
+}
+
+impl Sessions {
+    pub fn new(common: Common) -> Sessions {
+        Sessions {
+            table: Slab::new(),
+            ports: Vec::new(),
+            common,
+        }
+    }
+
+    pub fn add_port(&mut self, ep: usize) {
+        if self.ports.len() <= ep {
+            self.ports.resize_with(ep + 1, || None);
+            self.common.waiting.resize(ep + 1, [0; LANES]);
+        }
+        self.ports[ep] = Some(Box::new(Port::new()));
+        self.common.waiting[ep] = [0; LANES];
+    }
+
+    /// The endpoint listens at this address from now on.
+    pub fn listen(&mut self, ep: usize, own: Option<Addr>) {
+        if let Some(port) = self.port_mut(ep) {
+            port.own = own;
+        }
+    }
+
+    #[inline]
+    fn port(&self, ep: usize) -> Option<&Port> {
+        self.ports.get(ep)?.as_deref()
+    }
+
+    fn port_mut(&mut self, ep: usize) -> Option<&mut Port> {
+        self.ports.get_mut(ep)?.as_deref_mut()
+    }
+
+    pub fn get(&self, id: usize) -> Option<&Session> {
+        self.table.get(id)
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Session> {
+        self.table.iter().map(|(_, session)| session)
+    }
+
+    /// Returns the indices of the sessions of an endpoint.
+    pub fn ids(&self, ep: usize) -> Vec<usize> {
+        let ours = self.iter().filter(|session| session.ep == ep);
+        ours.map(|session| session.id).collect()
+    }
+
+    /// Returns the session of a destination, if its connection is up.
+    #[inline]
+    pub fn usable(&self, ep: usize, dest: u64) -> Option<usize> {
+        let peers = &self.port(ep)?.peers;
+        let id = *peers.get(usize::try_from(dest).ok()?)? as usize;
+        let session = self.table.get(id)?;
+        session.is_up().then_some(id)
+    }
+
+    /// Returns the session of a connection below, unless the connection is over.
+    #[inline]
+    pub fn find(&self, ep: usize, arrival: u64) -> Option<&Session> {
+        let session = self.table.get(id_of(arrival))?;
+        let is_its = session.arrival() == arrival && session.ep == ep;
+        (is_its && session.state() != State::Over).then_some(session)
+    }
+
+    /// Returns the session for an address of the endpoint's vector, and creates it if there is none.
+    pub fn find_peer(&mut self, domain: &StateOf, ep: usize, dest: u64) -> Result<usize> {
+        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
+        let &peer = domain.av(av).get(dest).ok_or(Error::INVAL)?;
+        let known = self.port(ep).ok_or(Error::INVAL)?.by_addr.get(&peer);
+        let id = match known {
+            Some(&id) => id,
+            None => self.add(ep, peer, dest, false),
+        };
+        self.port_mut(ep).ok_or(Error::INVAL)?.assign(dest, id);
+        Ok(id)
+    }
+
+    /// Adds a session. `beside`: another session with this peer exists, because the endpoint connects to itself.
+    fn add(&mut self, ep: usize, peer: Addr, fi_addr: u64, beside: bool) -> usize {
+        let own = self.port(ep).and_then(|port| port.own);
+        let entry = self.table.vacant_entry();
+        let id = entry.key();
+        entry.insert(Session::new(id, ep, own, peer, fi_addr));
+        if let Some(port) = self.port_mut(ep) {
+            match beside {
+                true => port.receive_only.push(id),
+                false => drop(port.by_addr.insert(peer, id)),
+            }
+        }
+        id
+    }
+
+    /// Takes the error of a failed connection to the peer, which no operation has reported.
+    pub fn take_error(&mut self, ep: usize, peer: &Addr, now: Instant) -> Option<Error> {
+        self.port_mut(ep)?.unreachable.take(peer, now)
+    }
+
+    /// Calls a session.
+    pub fn with<W: Wire, R>(
+        &mut self,
+        domain: &mut StateOf,
+        wire: &mut W,
+        id: usize,
+        call: impl FnOnce(&mut Session, &mut Cx<'_, W>) -> R,
+    ) -> Option<R> {
+        let session = self.table.get_mut(id)?;
+        let common = &mut self.common;
+        #[rustfmt::skip]
+        let done = call(session, &mut Cx { domain, wire, common });
+        if !self.common.over.is_empty() {
+            self.settle(domain, wire);
+        }
+        Some(done)
+    }
+
+    /// Handles a packet that came over a connection below.
+    #[inline]
+    pub fn arrived<W: Wire>(
+        &mut self,
+        domain: &mut StateOf,
+        wire: &mut W,
+        ep: usize,
+        arrival: u64,
+        bytes: &[u8],
+    ) {
+        self.with(domain, wire, id_of(arrival), |session, cx| {
+            if session.ep == ep {
+                session.arrived(cx, arrival, bytes);
+            }
+        });
+    }
+
+    /// Handles the completion of an operation below.
+    #[inline]
+    pub fn landed<W: Wire>(
+        &mut self,
+        domain: &mut StateOf,
+        wire: &mut W,
+        flight: Flight,
+        error: Option<Error>,
+    ) {
+        let Flight { id, kind } = flight;
+        self.with(domain, wire, id, |session, cx| {
+            session.landed(cx, kind, error);
+            if let Some(error) = error {
+                session.end_later(cx, error);
+            }
+        });
+    }
+
+    /// Handles an announced message that has matched a receive or was discarded.
+    pub fn claimed<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, claimed: Claimed) {
+        let id = claimed.envelope.token as usize;
+        self.with(domain, wire, id, |session, cx| session.claimed(cx, claimed));
+    }
+
+    /// Handles waiting packets of all sessions, as far as there is room.
+    pub fn take_waiting<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W) {
+        for id in core::mem::take(&mut self.common.stalled) {
+            self.with(domain, wire, id, |session, cx| session.take_waiting(cx));
+        }
+    }
+
+    /// Passes queued operations of all sessions to the wire, as far as there is room.
+    pub fn send_held<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W) {
+        for id in core::mem::take(&mut self.common.held) {
+            self.with(domain, wire, id, |session, cx| session.send_held(cx));
+        }
+    }
+
+    /// Closes an endpoint: posted operations are dropped silently, as fi_endpoint(3) requires for fi_close.
+    pub fn close_port<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, ep: usize) {
+        for id in self.ids(ep) {
+            self.with(domain, wire, id, |session, cx| session.drop_all(cx));
+        }
+        if let Some(port) = self.ports.get_mut(ep) {
+            *port = None;
+        }
+    }
+
+    /// Removes sessions that have ended from the tables.
+    #[cold]
+    fn settle<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W) {
+        let all = core::mem::take(&mut self.common.over);
+        for Over { id, cause } in &all {
+            match *cause {
+                Cause::Lost => self.keep_source(domain, *id),
+                Cause::Unreachable(Some((error, now))) => {
+                    let Session { ep, peer, .. } = self.table[*id];
+                    let limit = self.common.settings.conn_timeout;
+                    if let Some(port) = self.port_mut(ep) {
+                        port.unreachable.insert(peer, error, now, limit);
+                    }
+                }
+                Cause::Unreachable(None) | Cause::Closed => {}
+            }
+            let Session { ep, peer, .. } = self.table[*id];
+            if let Some(port) = self.port_mut(ep) {
+                port.unlist(&peer, *id);
+            }
+        }
+        self.end_closed(domain, wire);
+        all.iter().for_each(|over| self.retire(wire, over.id));
+    }
+
+    /// Handles the results of closing connections below.
+    pub fn end_closed<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W) {
+        while let Some(ended) = wire.take_ended() {
+            match ended {
+                Ended::Operation(Flight { id, kind }) => {
+                    if let Some(session) = self.table.get_mut(id) {
+                        session.ended(domain, kind, Some(Error::CONNRESET));
+                    }
+                }
+                Ended::Closed(id) => self.retire(wire, id),
+            }
+        }
+    }
+
+    /// Removes a session from the table if it is over and nothing of it is left below.
+    fn retire<W: Wire>(&mut self, wire: &W, id: usize) {
+        let is_over = |session: &Session| session.state() == State::Over;
+        if self.table.get(id).is_some_and(is_over) && !wire.is_closing(id) {
+            self.table.remove(id);
+        }
+    }
+
+    /// Cancels an operation of which nothing was posted below; fi_cancel(3).
+    pub fn cancel<W: Wire>(
+        &mut self,
+        domain: &mut StateOf,
+        wire: &mut W,
+        ep: usize,
+        context: usize,
+    ) {
+        if context == 0 {
+            return;
+        }
+        for id in self.common.held.clone() {
+            let found = self.with(domain, wire, id, |session, cx| {
+                session.cancel(cx, ep, context)
+            });
+            if found == Some(true) {
+                return;
+            }
+        }
+    }
+
+    /// Whether accepted operations without a completion have not left.
+    pub fn owes<W: Wire>(&self, wire: &W, ep: Option<usize>) -> bool {
+        // Operations may belong to a context of the endpoint.
+        let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.ep == ep);
+        let below = |flight: &Flight| {
+            let session = self.table.get(flight.id).filter(is_of_it);
+            session.is_some_and(|session| session.owes_below(&flight.kind))
+        };
+        self.iter().filter(is_of_it).any(Session::owes) || wire.flights().any(below)
+    }
+
+    /// Describes the sessions of an endpoint for reports.
+    pub fn snapshots<W: Wire>(&self, wire: &W, ep: usize, now: Instant) -> Vec<Peer> {
+        let ours = self.iter().filter(|session| session.ep == ep);
+        let snapshot = |session: &Session| {
+            let below = wire.flights().filter(|flight| flight.id == session.id);
+            let below = below.map(|flight: &Flight| -> &Kind { &flight.kind });
+            let age = |stamp| self.common.patience.age(stamp, now);
+            session.snapshot(below, age)
+        };
+        ours.map(snapshot).collect()
+    }
+
+    /// Whether no session is left.
+    #[cfg(test)]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+}

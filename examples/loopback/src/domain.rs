@@ -12,7 +12,7 @@ use base::{Error, OpFlags, Result};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
 use engine::reactor::Reactor;
-use engine::srx::{Bytes, Claimed, Envelope, RecvOp};
+use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use engine::strangers::{Strangers, fi_addr_of};
 use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
@@ -23,6 +23,8 @@ use object::ops::transfer::Tx;
 
 use super::name::{Format, Name};
 use super::{SOURCE, info};
+
+type State = DomainState<Name>;
 
 pub struct Domain {
     /// Its descriptor never becomes readable, because nothing happens outside the calls of the application.
@@ -40,10 +42,11 @@ struct Ep {
     strangers: Strangers<Name>,
 }
 
-/// A message for which the receiver has posted no receive yet, and which does not complete before that.
+/// A message that is complete only when a receive has taken it.
 struct Waiting {
     op: TxOp,
     to: usize,
+    slot: Slot,
     bytes: Vec<u8>,
 }
 
@@ -59,7 +62,7 @@ impl Domain {
     }
 
     /// Returns the source of messages from `sender` in matching, at the endpoint `to`.
-    fn source(&mut self, domain: &DomainState<Name>, to: usize, sender: &Name) -> Result<u64> {
+    fn source(&mut self, domain: &State, to: usize, sender: &Name) -> Result<u64> {
         let state = domain.ep(to);
         let known = state.av.and_then(|av| domain.av(av).find(sender));
         let unexpected = domain.rx_queue(state.srx).unexpected_len();
@@ -68,13 +71,7 @@ impl Domain {
     }
 
     /// Delivers a message to an endpoint, or leaves it there until a receive takes it.
-    fn deliver(
-        &mut self,
-        domain: &mut DomainState<Name>,
-        op: &TxOp,
-        tx: &mut Tx<'_>,
-        to: usize,
-    ) -> Result {
+    fn deliver(&mut self, domain: &mut State, op: TxOp, tx: &Tx<'_>, to: usize) -> Result {
         let sender = self.ep(op.ep())?.name.clone();
         let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
         let message = MessageInfo {
@@ -89,22 +86,27 @@ impl Domain {
         if let Some(mut recv) = rx_queue.accept(&envelope) {
             recv.iov.copy_in(&bytes_of(tx));
             receive(domain, &recv, &envelope, &sender);
-        } else if op.len <= SHORT && !op.flags.intersects(UNTIL_MATCHED) {
-            if !rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT) {
-                return Err(domain.ep(op.ep()).again());
-            }
+        } else if op.len <= SHORT
+            && !op.flags.intersects(UNTIL_MATCHED)
+            && rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT)
+        {
             rx_queue.keep_whole(envelope, |bytes| tx.iov.copy_out(bytes));
         } else {
-            let (op, bytes) = (*op, bytes_of(tx));
-            let waiting = Waiting { op, to, bytes };
             self.last_note += 1;
             envelope.note = self.last_note;
-            self.waiting.insert(envelope.note, waiting);
-            rx_queue.keep(envelope, Bytes::There);
+            let slot = rx_queue.keep(envelope, Bytes::There);
             domain.ep_mut(op.ep()).tx_pending += 1;
+            let bytes = bytes_of(tx);
+            let waiting = Waiting {
+                op,
+                to,
+                slot,
+                bytes,
+            };
+            self.waiting.insert(envelope.note, waiting);
             return Ok(());
         }
-        domain.sent(op.ep(), op);
+        domain.sent(op.ep(), &op);
         Ok(())
     }
 }
@@ -116,23 +118,12 @@ fn bytes_of(tx: &Tx<'_>) -> Vec<u8> {
 }
 
 /// Completes a receive.
-fn receive(domain: &mut DomainState<Name>, recv: &RecvOp, envelope: &Envelope, sender: &Name) {
+fn receive(domain: &mut State, recv: &RecvOp, envelope: &Envelope, sender: &Name) {
     let sender = Sender {
         fi_addr: fi_addr_of(envelope.source),
         addr: Some(sender),
     };
     domain.received(envelope.ep, recv, envelope, &sender);
-}
-
-/// Refuses flags of capabilities that are not offered: fi_msg(3), fi_cq(3).
-fn check_flags(flags: OpFlags) -> Result {
-    if flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
-        return Err(Error::BADFLAGS);
-    }
-    match flags.contains(OpFlags::COMMIT_COMPLETE) {
-        true => Err(Error::OPNOTSUPP),
-        false => Ok(()),
-    }
 }
 
 impl Addressing for Domain {
@@ -180,9 +171,9 @@ impl Transport for Domain {
         self.reactor.as_raw_fd()
     }
 
-    fn progress(&mut self, _domain: &mut DomainState<Name>) {}
+    fn progress(&mut self, _domain: &mut State) {}
 
-    fn open_ep(&mut self, _domain: &mut DomainState<Name>, ep: usize, info: &Info) -> Result {
+    fn open_ep(&mut self, _domain: &mut State, ep: usize, info: &Info) -> Result {
         info::check(info)?;
         let wanted = info.src_addr.as_deref();
         let wanted = wanted.map(|bytes| Name::from_bytes(bytes).ok_or(Error::INVAL));
@@ -196,15 +187,15 @@ impl Transport for Domain {
         Ok(())
     }
 
-    fn enable_ep(&mut self, _domain: &mut DomainState<Name>, _ep: usize) -> Result {
+    fn enable_ep(&mut self, _domain: &mut State, _ep: usize) -> Result {
         Ok(())
     }
 
     /// Messages to the endpoint fail, and those from it that still wait are dropped with their operations.
-    fn close_ep(&mut self, domain: &mut DomainState<Name>, ep: usize) {
-        self.waiting.retain(|_, Waiting { op, to, .. }| {
+    fn close_ep(&mut self, domain: &mut State, ep: usize) {
+        self.waiting.retain(|_, Waiting { op, to, slot, .. }| {
             if op.ep() == ep {
-                domain.rx_queue_mut(domain.ep(*to).srx).forget(ep as u64);
+                domain.rx_queue_mut(domain.ep(*to).srx).lost(*slot);
             } else if *to == ep {
                 domain.fail_tx(op, Error::CONNRESET);
             }
@@ -214,21 +205,23 @@ impl Transport for Domain {
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        let ep = self.eps.get(&ep).ok_or(Error::INVAL)?;
-        Ok(ep.name.to_bytes())
+        Ok(self.eps.get(&ep).ok_or(Error::INVAL)?.name.to_bytes())
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
         let name = Name::from_bytes(addr).ok_or(Error::INVAL)?;
-        match self.find(&name) {
-            Some(other) if other != ep => return Err(Error::ADDRINUSE),
-            _ => self.ep(ep)?.name = name,
+        if self.find(&name).is_some_and(|other| other != ep) {
+            return Err(Error::ADDRINUSE);
         }
+        self.ep(ep)?.name = name;
         Ok(())
     }
 
-    fn transmit(&mut self, domain: &mut DomainState<Name>, ep: usize, tx: &mut Tx<'_>) -> Result {
-        check_flags(tx.flags)?;
+    fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
+        // fi_msg(3): flags of capabilities that are not offered.
+        if tx.flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
+            return Err(Error::BADFLAGS);
+        }
         let state = domain.ep(ep);
         if !state.enabled {
             return Err(Error::OPBADSTATE);
@@ -239,7 +232,7 @@ impl Transport for Domain {
         let op = TxOp::of(ep, tx);
         match self.find(peer) {
             Some(to) if domain.ep(to).enabled && domain.may_receive(to) => {
-                self.deliver(domain, &op, tx, to)
+                self.deliver(domain, op, tx, to)
             }
             Some(_) => Err(state.again()),
             None => {
@@ -249,7 +242,18 @@ impl Transport for Domain {
         }
     }
 
-    fn claim(&mut self, domain: &mut DomainState<Name>, claimed: Claimed) {
+    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {
+        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        let mut all = self.waiting.iter();
+        let found = all.find(|(_, message)| is_meant(&message.op));
+        if let Some((&note, &Waiting { op, to, slot, .. })) = found {
+            self.waiting.remove(&note);
+            domain.rx_queue_mut(domain.ep(to).srx).lost(slot);
+            domain.fail_tx(&op, Error::CANCELED);
+        }
+    }
+
+    fn claim(&mut self, domain: &mut State, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
         let Some(Waiting { op, bytes, .. }) = self.waiting.remove(&envelope.note) else {
             return;
@@ -266,7 +270,7 @@ impl Transport for Domain {
     }
 
     /// Messages from a new address get its index as their source.
-    fn av_inserted(&mut self, domain: &mut DomainState<Name>, av: usize, index: u64) {
+    fn av_inserted(&mut self, domain: &mut State, av: usize, index: u64) {
         let Some(name) = domain.av(av).get(index).cloned() else {
             return;
         };
@@ -280,7 +284,7 @@ impl Transport for Domain {
     }
 
     /// The index may be reused for another peer, so messages from the address get another source.
-    fn av_removed(&mut self, domain: &mut DomainState<Name>, av: usize, index: u64, name: &Name) {
+    fn av_removed(&mut self, domain: &mut State, av: usize, index: u64, name: &Name) {
         for (&id, ep) in &mut self.eps {
             let state = domain.ep(id);
             if state.av == Some(av) {
@@ -294,7 +298,7 @@ impl Transport for Domain {
 
 /// Completion levels that need a matching receive.
 const UNTIL_MATCHED: OpFlags = flags!(OpFlags: DELIVERY_COMPLETE | MATCH_COMPLETE);
-/// Longer messages complete when a receive takes them, so that the queue of the sender limits their number.
+/// Longer messages wait, so that the queue of their sender limits their number.
 const SHORT: usize = 16 * 1024;
-/// Limit on the bytes of kept messages of one receive context.
+/// Limit on the bytes of kept messages of one receive context. Further messages wait with their senders.
 const MAX_KEPT: usize = 1 << 20;

@@ -9,6 +9,7 @@ use base::info::{
 };
 use base::iovec::IOV_LIMIT;
 use base::{Caps, Error, MsgOrder, OpFlags, Result};
+use object::live;
 
 use super::NAME;
 use super::name::SCHEME;
@@ -20,8 +21,12 @@ pub fn offers(query: &Query) -> Answer {
         scheme: SCHEME,
         pid: std::process::id(),
     };
-    let places = local::places(query, &site);
-    select("loopback", &[rdm()], query, places)
+    let mut answer = select("loopback", &[rdm()], query, local::places(query, &site));
+    for info in &mut answer.entries {
+        info.fabric.fabric = live::find_named(FI_CLASS_FABRIC, NAME, NAME);
+        info.domain.domain = live::find_named(FI_CLASS_DOMAIN, NAME, NAME);
+    }
+    answer
 }
 
 /// Whether an endpoint with these attributes can be opened.
@@ -107,9 +112,7 @@ const TX_FLAGS: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
 
-/// Bytes of remote CQ data.
+/// Bytes of remote CQ data, most bytes of an injected message, entries of a transmit or receive queue.
 pub const CQ_DATA: usize = size_of::<u64>();
-/// Most bytes of an injected message.
 const INJECT: usize = 4096;
-/// Entries of a transmit or receive queue.
 const QUEUE: usize = 1024;

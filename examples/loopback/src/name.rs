@@ -66,8 +66,7 @@ impl AddressFormat for Format {
     }
 
     fn parse(&self, text: &str) -> Option<Name> {
-        let is_whole = text.contains(SCHEME_END);
-        is_whole.then(|| Name::new(text)).flatten()
+        text.contains(SCHEME_END).then(|| Name::new(text))?
     }
 
     fn resolve(&self, node: &str, service: &str) -> Result<Name> {

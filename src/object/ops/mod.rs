@@ -9,6 +9,7 @@ pub mod av_set;
 pub mod cm;
 pub mod cntr;
 pub mod collective;
+mod context;
 pub mod cq;
 pub mod domain;
 pub mod ep;

@@ -87,7 +87,7 @@ pub(super) fn given(spans: &mut [Span], posted: Result) -> Result {
 /// }
 /// ```
 ///
-/// ```compile_fail,E0423
+/// ```compile_fail,E0603
 /// fn forge() -> client::Context {
 ///     client::Context(core::ptr::null_mut())
 /// }

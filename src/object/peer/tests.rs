@@ -5,12 +5,13 @@ use std::cell::RefCell;
 
 use super::*;
 
+type During = Box<dyn FnOnce(*mut fi_peer_rx_entry) -> c_int>;
+
 thread_local! {
     /// The owner's calls.
     static CALLS: RefCell<Vec<&'static str>> = const { RefCell::new(Vec::new()) };
     /// Runs while the owner queues an entry, and returns the result of that call.
-    static DURING: RefCell<Option<Box<dyn FnOnce(*mut fi_peer_rx_entry) -> c_int>>> =
-        const { RefCell::new(None) };
+    static DURING: RefCell<Option<During>> = const { RefCell::new(None) };
 }
 
 unsafe extern "C" fn get(

@@ -234,7 +234,7 @@ impl Connections {
             id,
             error: Error::CONNREFUSED,
             cause: Error::CONNREFUSED,
-            private: private,
+            private,
         });
     }
 
@@ -275,14 +275,14 @@ impl Connections {
                 (Error::CONNREFUSED, State::Requested | State::Proving) => {
                     desk.act(Action::Refused {
                         id,
-                        error: error,
+                        error,
                         cause: Error::CONNRESET,
                         private: Vec::new(),
                     })
                 }
                 _ => desk.act(Action::Refused {
                     id,
-                    error: error,
+                    error,
                     cause: error,
                     private: Vec::new(),
                 }),

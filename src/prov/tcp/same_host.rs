@@ -13,6 +13,7 @@
 //! message leaves.
 
 use core::fmt::Write;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::os::fd::AsRawFd;
 
@@ -183,13 +184,16 @@ impl Connections {
 
     /// Returns the name of the listener and a secret for this peer alone.
     fn directions(&mut self, desk: &mut Desk<'_>, ep: usize) -> Result<Directions> {
-        if !self.shm_listeners.contains_key(&ep) {
-            let name = token()?;
-            let socket = local::listen(&shm_listener_of(&name))?;
-            desk.poller.add_listener(socket.as_raw_fd(), ep)?;
-            self.shm_listeners.insert(ep, ShmListener { socket, name });
-        }
-        let shm_listener = self.shm_listeners[&ep].name;
+        let listener = match self.shm_listeners.entry(ep) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                let name = token()?;
+                let socket = local::listen(&shm_listener_of(&name))?;
+                desk.poller.add_listener(socket.as_raw_fd(), ep)?;
+                entry.insert(ShmListener { socket, name })
+            }
+        };
+        let shm_listener = listener.name;
         let secret = token()?;
         Ok(Directions {
             shm_listener,

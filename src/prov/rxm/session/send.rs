@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Outgoing messages: in one packet, in segments, or announced; docs/wire/rxm.md.
 
+use std::sync::Arc;
+
 use super::flight::{Call, Flight, Group, Kind, Post};
 use super::outgoing::{copies_left, take_back};
 use super::{Cx, Session, Wire};
@@ -9,7 +11,7 @@ use crate::rxm::params::MAX_SEGMENT;
 use crate::rxm::proto::{HEADER, Message, Part, Segment};
 use abi::*;
 use base::{Error, OpFlags, Result};
-use client::layer::Loan;
+use client::layer::{Lent, Loan};
 use engine::domain_state::TxOp;
 use object::ops::transfer::{OneTx, Tx, What};
 
@@ -150,7 +152,6 @@ impl Session {
     ) -> Result {
         let settings = cx.common.settings;
         let size = settings.eager;
-        let name = self.remote.index;
         let (msg, flags) = (
             cx.common.next_message(),
             settings.flags_of(tx.flags) & !FI_MORE,
@@ -188,13 +189,9 @@ impl Session {
                     _ => Part::Middle,
                 },
             };
-            let slot = if copied {
-                cx.wire.take_copy()
-            } else {
-                cx.wire.take_head()
-            };
-            let mut slot = match slot {
-                Ok(slot) => slot,
+            let loan = self.segment_loan(cx, tx, lent.as_ref(), at, message, &segment);
+            let loan = match loan {
+                Ok(loan) => loan,
                 Err(error) => {
                     // The memory could not be registered. The segments that were sent cannot be taken back.
                     for _ in number..count {
@@ -202,17 +199,6 @@ impl Session {
                     }
                     self.lost(cx, error, &"cannot be sent a message: no memory");
                     return Ok(());
-                }
-            };
-            slot.bytes_mut()[..HEADER].copy_from_slice(&message.segment(name, &segment));
-            let loan = match &lent {
-                Some(lent) => Loan::Both(slot, HEADER, lent.clone(), at..at + len),
-                None => {
-                    let mut part = tx.iov.cursor();
-                    part.advance(at);
-                    part.truncate(len);
-                    part.copy_to(&mut slot.bytes_mut()[HEADER..]);
-                    Loan::Slot(slot, HEADER + len)
                 }
             };
             at += len;
@@ -226,5 +212,34 @@ impl Session {
             self.hand_down(cx, Post { call, loan, flight });
         }
         Ok(())
+    }
+
+    /// Returns the memory of a segment that begins at `at`: a copy, or a header and a part of the lent memory.
+    fn segment_loan<W: Wire>(
+        &self,
+        cx: &mut Cx<'_, W>,
+        tx: &Tx<'_>,
+        lent: Option<&Arc<Lent>>,
+        at: usize,
+        message: &Message,
+        segment: &Segment,
+    ) -> Result<Loan> {
+        let len = usize::from(segment.len);
+        let mut slot = match lent {
+            None => cx.wire.take_copy()?,
+            Some(_) => cx.wire.take_head()?,
+        };
+        let head = message.segment(self.remote.index, segment);
+        slot.bytes_mut()[..HEADER].copy_from_slice(&head);
+        Ok(match lent {
+            Some(lent) => Loan::Both(slot, HEADER, lent.clone(), at..at + len),
+            None => {
+                let mut part = tx.iov.cursor();
+                part.advance(at);
+                part.truncate(len);
+                part.copy_to(&mut slot.bytes_mut()[HEADER..]);
+                Loan::Slot(slot, HEADER + len)
+            }
+        })
     }
 }

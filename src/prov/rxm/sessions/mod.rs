@@ -126,6 +126,7 @@ impl Sessions {
     }
 
     /// Calls a session.
+    #[inline]
     pub fn with<W: Wire, R>(
         &mut self,
         domain: &mut StateOf,

@@ -10,7 +10,7 @@ use abi::FI_ADDR_NOTAVAIL;
 use base::log::{Subsys, log_debug};
 use engine::address::ip::Addr;
 
-/// What to do about a request.
+/// The reaction to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// The endpoint does not listen any more.

@@ -6,6 +6,7 @@
 mod mixed;
 mod network;
 mod node;
+mod paths;
 mod wire;
 mod world;
 

@@ -71,6 +71,8 @@ pub struct TestWire {
     heads: usize,
     copies: usize,
     most_copies: usize,
+    /// Some attempts to connect fail at once.
+    fails: bool,
     /// Operations that are accepted before the next turn.
     pub room: usize,
     /// Memory that peers may read and write, by key.
@@ -82,7 +84,7 @@ pub struct TestWire {
 const FIRST_KEY: u64 = 1 << 31;
 
 impl TestWire {
-    pub fn new(seed: u64, eager: usize, most_copies: usize) -> TestWire {
+    pub fn new(seed: u64, eager: usize, most_copies: usize, fails: bool) -> TestWire {
         TestWire {
             random: Random(seed),
             eager,
@@ -95,6 +97,7 @@ impl TestWire {
             heads: 0,
             copies: 0,
             most_copies,
+            fails,
             room: usize::MAX,
             lent: HashMap::new(),
             last_key: FIRST_KEY,
@@ -208,7 +211,7 @@ impl Wire for TestWire {
             peer: *peer,
             request: request.to_vec(),
         });
-        match self.random.one_in(200) {
+        match self.fails && self.random.one_in(20) {
             true => Err(Error::CONNREFUSED),
             false => Ok(()),
         }

@@ -62,7 +62,8 @@ impl<T> World<T> {
         self.lives[place] += 1;
         let life = self.lives[place];
         let seed = self.seed ^ (place as u64) << 32 ^ life << 40;
-        let wire = TestWire::new(seed, self.settings.eager, COPIES);
+        let fails = self.net.faults.breaks > 0;
+        let wire = TestWire::new(seed, self.settings.eager, COPIES, fails);
         let mut node = Node::new(place, life, self.settings, wire, MEMORY);
         for peer in 0..self.nodes.len() {
             assert_eq!(node.insert(addr_of(peer)), peer as u64);

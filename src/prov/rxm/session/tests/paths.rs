@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Single cases of connecting: docs/wire/rxm.md.
+
+use core::time::Duration;
+
+use super::network::Faults;
+use super::node::{Answer, Posted, addr_of};
+use super::world::{SETTINGS, World};
+use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
+use abi::FI_ADDR_UNSPEC;
+use base::iovec::lent::TestMemory;
+use base::{Error, OpFlags};
+use object::ops::transfer::{Context, Tx, What};
+
+const NONE: Faults = Faults {
+    delay: Duration::from_micros(50),
+    silent: 0,
+    breaks: 0,
+    restarts: 0,
+};
+
+fn world(faults: Faults) -> World<()> {
+    World::new(2, faults, SETTINGS, 1)
+}
+
+/// Connects one endpoint to the other.
+fn connect(world: &mut World<()>, place: usize) -> usize {
+    loop {
+        let now = world.now();
+        let node = world.nodes[place].as_mut().unwrap();
+        match node.approach(now, 1 - place as u64) {
+            Ok(id) => return id,
+            Err(error) => assert_eq!(error, Error::AGAIN),
+        }
+        assert!(world.step(), "nothing happens any more");
+    }
+}
+
+/// Posts a message of this length, and returns its context.
+fn send(world: &mut World<()>, place: usize, id: usize, len: usize) -> usize {
+    let memory = TestMemory::new(vec![1; len]);
+    let iov = memory.iov(0, len);
+    let node = world.nodes[place].as_mut().unwrap();
+    let context = node.posted.insert(Posted { memory, what: () });
+    let mut tx = Tx {
+        what: What::Msg,
+        iov,
+        flags: OpFlags::COMPLETION,
+        dest: 0,
+        context: Context::of_test(context),
+        data: 0,
+        tag: 0,
+        target: &[],
+    };
+    let op = node.op(What::Msg, tx.flags, context, len);
+    let posted = node.with(id, |session, cx| session.post(cx, &mut tx, op, 0));
+    posted.unwrap().unwrap();
+    context
+}
+
+/// The request of the second endpoint's process with this number.
+fn request(pid: u32, eager: usize) -> [u8; 24] {
+    let request = Request {
+        port: addr_of(1).port(),
+        flow: FlowControl::Off,
+        eager: eager as u32,
+        depth: 0,
+        id: ConnId { index: 5, pid },
+    };
+    request.encode()
+}
+
+#[test]
+fn the_attempt_of_the_larger_address_is_used() {
+    let mut world = world(NONE);
+    let now = world.now();
+    for place in 0..2 {
+        let node = world.nodes[place].as_mut().unwrap();
+        assert_eq!(node.approach(now, 1 - place as u64), Err(Error::AGAIN));
+    }
+    for place in 0..2 {
+        connect(&mut world, place);
+    }
+    let mut used = world.net.pipes.iter().filter(|pipe| pipe.ends[1].is_some());
+    let first = used.next().unwrap();
+    assert_eq!(first.ends[0].unwrap().node, 1);
+    assert!(used.next().is_none());
+}
+
+#[test]
+fn requests_that_do_not_fit_are_refused() {
+    let mut world = world(NONE);
+    let node = world.nodes[0].as_mut().unwrap();
+    let all = [
+        request(7, SETTINGS.eager + 1).to_vec(),
+        vec![0; 24],
+        Vec::new(),
+    ];
+    for data in all {
+        let Answer::Refused(data) = node.requested(addr_of(1), &data) else {
+            panic!("a request is not refused");
+        };
+        assert_eq!(data, reject(Reason::Refused));
+    }
+    assert!(node.sessions.is_empty());
+}
+
+#[test]
+fn a_process_that_has_begun_anew_replaces_its_connection() {
+    let mut world = world(NONE);
+    let id = connect(&mut world, 0);
+    // The message waits for a receive that the peer does not have.
+    let context = send(&mut world, 0, id, 4000);
+    while world.step() {}
+    let node = world.nodes[0].as_mut().unwrap();
+    let pid = node.sessions.get(id).unwrap().remote_pid();
+    let Answer::Refused(data) = node.requested(addr_of(1), &request(pid, SETTINGS.eager)) else {
+        panic!("a second connection of the same process is not refused");
+    };
+    assert_eq!(data, reject(Reason::Connected));
+    assert!(node.completions().is_empty());
+    let answer = node.requested(addr_of(1), &request(pid + 1, SETTINGS.eager));
+    assert!(matches!(answer, Answer::Accepted(..)));
+    let completions = node.completions();
+    let [(ended, completion)] = &completions[..] else {
+        panic!("{completions:?}");
+    };
+    assert_eq!(*ended, context);
+    assert_eq!(completion.error, Error::CONNRESET.code());
+}
+
+#[test]
+fn a_silent_host_is_reported_after_the_time_limit() {
+    let mut world = world(Faults { silent: 1, ..NONE });
+    let error = loop {
+        let now = world.now();
+        let node = world.nodes[0].as_mut().unwrap();
+        match node.approach(now, 1) {
+            Err(Error::AGAIN) => assert!(world.step(), "nothing happens any more"),
+            Err(error) => break error,
+            Ok(_) => panic!("a silent host answers"),
+        }
+    };
+    assert_eq!(error, Error::TIMEDOUT);
+    assert!(world.passed >= SETTINGS.conn_timeout);
+    assert!(world.passed < SETTINGS.conn_timeout * 2);
+}
+
+#[test]
+fn receives_that_name_a_lost_peer_end_if_its_host_is_silent() {
+    let mut world = world(NONE);
+    connect(&mut world, 0);
+    let node = world.nodes[0].as_mut().unwrap();
+    node.receive(TestMemory::new(vec![0; 8]), (), 1);
+    node.receive(TestMemory::new(vec![0; 8]), (), FI_ADDR_UNSPEC);
+    world.net.faults.silent = 1;
+    let now = world.passed;
+    world.net.break_pipe(now, 0);
+    while world.step() {}
+    let node = world.nodes[0].as_mut().unwrap();
+    let completions = node.completions();
+    let [(named, completion)] = &completions[..] else {
+        panic!("{completions:?}");
+    };
+    assert_eq!((*named, completion.error), (0, Error::TIMEDOUT.code()));
+}

@@ -92,8 +92,10 @@ impl Domain {
         {
             rx_queue.keep_whole(envelope, |bytes| tx.iov.copy_out(bytes));
         } else {
-            let last = self.waiting.last_key_value();
-            envelope.note = last.map_or(0, |(note, _)| note + 1);
+            envelope.note = self
+                .waiting
+                .last_key_value()
+                .map_or(0, |(note, _)| note + 1);
             let slot = rx_queue.keep(envelope, Bytes::There);
             domain.ep_mut(op.ep()).tx_pending += 1;
             let (iov, copy) = match op.flags.contains(OpFlags::INJECT) {
@@ -258,10 +260,9 @@ impl Transport for Domain {
 
     fn claim(&mut self, domain: &mut State, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
-        let Some(message) = self.waiting.remove(&envelope.note) else {
+        let Some(Waiting { op, iov, copy, .. }) = self.waiting.remove(&envelope.note) else {
             return;
         };
-        let Waiting { op, iov, copy, .. } = message;
         if let (Some(recv), Some(sender)) = (recv, self.eps.get(&op.ep())) {
             let bytes = if iov.remaining() > 0 {
                 bytes_of(&iov)

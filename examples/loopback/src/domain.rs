@@ -7,8 +7,8 @@ use std::os::fd::{AsRawFd, RawFd};
 
 use base::flags::flags;
 use base::info::Info;
-use base::log::{Source, Subsys, log_info};
-use base::{Error, OpFlags, Result};
+use base::log::Source;
+use base::{Error, IoVec, OpFlags, Result};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
 use engine::reactor::Reactor;
@@ -33,7 +33,6 @@ pub struct Domain {
     eps: BTreeMap<usize, Ep>,
     /// Messages that wait with their senders, by the `note` in their envelopes.
     waiting: BTreeMap<u64, Waiting>,
-    last_note: u64,
 }
 
 struct Ep {
@@ -47,7 +46,9 @@ struct Waiting {
     op: TxOp,
     to: usize,
     slot: Slot,
-    bytes: Vec<u8>,
+    iov: IoVec,
+    /// The bytes of an injected message, whose memory belongs to the application again.
+    copy: Vec<u8>,
 }
 
 impl Domain {
@@ -71,7 +72,7 @@ impl Domain {
     }
 
     /// Delivers a message to an endpoint, or leaves it there until a receive takes it.
-    fn deliver(&mut self, domain: &mut State, op: TxOp, tx: &Tx<'_>, to: usize) -> Result {
+    fn deliver(&mut self, domain: &mut State, op: TxOp, tx: &mut Tx<'_>, to: usize) -> Result {
         let sender = self.ep(op.ep())?.name.clone();
         let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
         let message = MessageInfo {
@@ -83,25 +84,30 @@ impl Domain {
         let source = self.source(domain, to, &sender)?;
         let mut envelope = message.envelope(source, to, op.ep() as u64);
         let rx_queue = domain.rx_queue_mut(domain.ep(to).srx);
-        if let Some(mut recv) = rx_queue.accept(&envelope) {
-            recv.iov.copy_in(&bytes_of(tx));
-            receive(domain, &recv, &envelope, &sender);
+        if let Some(recv) = rx_queue.accept(&envelope) {
+            receive(domain, recv, &bytes_of(&tx.iov), envelope, &sender);
         } else if op.len <= SHORT
             && !op.flags.intersects(UNTIL_MATCHED)
             && rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT)
         {
             rx_queue.keep_whole(envelope, |bytes| tx.iov.copy_out(bytes));
         } else {
-            self.last_note += 1;
-            envelope.note = self.last_note;
+            envelope.note = self
+                .waiting
+                .last_key_value()
+                .map_or(0, |(note, _)| note + 1);
             let slot = rx_queue.keep(envelope, Bytes::There);
             domain.ep_mut(op.ep()).tx_pending += 1;
-            let bytes = bytes_of(tx);
+            let (iov, copy) = match op.flags.contains(OpFlags::INJECT) {
+                true => (IoVec::empty(), bytes_of(&tx.iov)),
+                false => (tx.iov.take(), Vec::new()),
+            };
             let waiting = Waiting {
                 op,
                 to,
                 slot,
-                bytes,
+                iov,
+                copy,
             };
             self.waiting.insert(envelope.note, waiting);
             return Ok(());
@@ -111,19 +117,20 @@ impl Domain {
     }
 }
 
-fn bytes_of(tx: &Tx<'_>) -> Vec<u8> {
+fn bytes_of(iov: &IoVec) -> Vec<u8> {
     let mut bytes = Vec::new();
-    tx.iov.copy_out(&mut bytes);
+    iov.copy_out(&mut bytes);
     bytes
 }
 
-/// Completes a receive.
-fn receive(domain: &mut State, recv: &RecvOp, envelope: &Envelope, sender: &Name) {
+/// Completes a receive. Bytes that have no room are dropped.
+fn receive(domain: &mut State, mut recv: RecvOp, bytes: &[u8], envelope: Envelope, from: &Name) {
+    recv.iov.copy_in(bytes);
     let sender = Sender {
         fi_addr: fi_addr_of(envelope.source),
-        addr: Some(sender),
+        addr: Some(from),
     };
-    domain.received(envelope.ep, recv, envelope, &sender);
+    domain.received(envelope.ep, &recv, &envelope, &sender);
 }
 
 impl Addressing for Domain {
@@ -159,7 +166,6 @@ impl Transport for Domain {
             reactor: Reactor::new(Monotonic)?,
             eps: BTreeMap::new(),
             waiting: BTreeMap::new(),
-            last_note: 0,
         })
     }
 
@@ -181,7 +187,6 @@ impl Transport for Domain {
         if self.find(&name).is_some() {
             return Err(Error::ADDRINUSE);
         }
-        log_info!(&SOURCE, Subsys::EpCtrl, "endpoint {ep} is {name}");
         let strangers = Strangers::new();
         self.eps.insert(ep, Ep { name, strangers });
         Ok(())
@@ -255,12 +260,16 @@ impl Transport for Domain {
 
     fn claim(&mut self, domain: &mut State, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
-        let Some(Waiting { op, bytes, .. }) = self.waiting.remove(&envelope.note) else {
+        let Some(Waiting { op, iov, copy, .. }) = self.waiting.remove(&envelope.note) else {
             return;
         };
-        if let (Some(mut recv), Some(sender)) = (recv, self.eps.get(&op.ep())) {
-            recv.iov.copy_in(&bytes);
-            receive(domain, &recv, &envelope, &sender.name);
+        if let (Some(recv), Some(sender)) = (recv, self.eps.get(&op.ep())) {
+            let bytes = if iov.remaining() > 0 {
+                bytes_of(&iov)
+            } else {
+                copy
+            };
+            receive(domain, recv, &bytes, envelope, &sender.name);
         }
         domain.complete_tx(&op);
     }

@@ -25,13 +25,12 @@ use self::domain::Domain;
 /// The log source. A loader knows the provider by the same name.
 static SOURCE: Source = Source::new(NAME);
 const NAME: &CStr = c"loopback";
-const VERSION: u32 = 1 << 16;
 
 /// The entry point of a plug-in: returns the provider.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     Box::into_raw(Box::new(fi_provider {
-        version: VERSION,
+        version: 1 << 16,
         fi_version: release::API,
         context: fi_context {
             internal: [null_mut(); 4],
@@ -56,11 +55,9 @@ unsafe extern "C" fn getinfo(
     // SAFETY: the caller's strings are null or terminated, and unchanged during the call.
     let text = |text: *const c_char| (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
     let answer = || {
-        let hints = match hints.is_null() {
-            true => None,
-            // SAFETY: hints of a library with the interface that `fi_prov_ini` returns.
-            false => Some(unsafe { Hints::read(hints, Layout::of_api(release::API))? }),
-        };
+        // SAFETY: hints of a library with the interface that `fi_prov_ini` returns.
+        let read = || unsafe { Hints::read(hints, Layout::of_api(release::API)) };
+        let hints = (!hints.is_null()).then(read).transpose()?;
         let query = Query {
             version,
             node: text(node),

@@ -24,13 +24,11 @@ impl Name {
     pub fn of_endpoint(wanted: Option<Name>) -> Name {
         static LAST: AtomicUsize = AtomicUsize::new(0);
         let process = format!("{SCHEME}{SCHEME_END}{}", std::process::id());
+        // Relaxed: the numbers only have to be distinct.
+        let number = || LAST.fetch_add(1, Ordering::Relaxed);
         match wanted {
             Some(name) if name.0 != process => name,
-            _ => {
-                // Relaxed: the numbers only have to be distinct.
-                let number = LAST.fetch_add(1, Ordering::Relaxed);
-                Name(format!("{process}:{number}"))
-            }
+            _ => Name(format!("{process}:{}", number())),
         }
     }
 }
@@ -70,10 +68,7 @@ impl AddressFormat for Format {
     }
 
     fn resolve(&self, node: &str, service: &str) -> Result<Name> {
-        let text = match node.contains(SCHEME_END) {
-            true => node.to_owned(),
-            false => format!("fi_ns{SCHEME_END}{node}:{service}"),
-        };
-        Name::new(&text).ok_or(Error::INVAL)
+        let pair = || Name::new(&format!("fi_ns{SCHEME_END}{node}:{service}"));
+        self.parse(node).or_else(pair).ok_or(Error::INVAL)
     }
 }

@@ -39,7 +39,7 @@ impl Link {
 
     /// Sends a frame; returns how much of it the link has taken. Short frames are copied to `together` first, if each
     /// write is a system call.
-    #[inline]
+    #[inline(always)]
     pub fn send(
         &mut self,
         header: &[u8],

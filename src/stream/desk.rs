@@ -62,7 +62,7 @@ impl<R> Action<R> {
     }
 }
 
-/// What a connector may use during a call.
+/// The parts of a domain for one call of a connector.
 pub struct Desk<'a, N: Connector> {
     pub peers: &'a mut Peers<N>,
     pub poller: &'a mut Poller,

@@ -261,7 +261,7 @@ impl Poller {
     }
 
     /// Puts detached connections back into the epoll set, because a thread is about to rely on it.
-    fn attach(&mut self) {
+    pub(super) fn attach_all(&mut self) {
         for i in 0..self.hot.len() {
             self.watch_again(self.hot[i]);
         }
@@ -368,11 +368,6 @@ impl Poller {
         if self.reactor.end_wake() {
             self.reactor.set_timer();
         }
-    }
-
-    /// Puts all connections into the epoll set.
-    pub(super) fn attach_all(&mut self) {
-        self.attach();
     }
 
     /// Returns ready descriptors without blocking.

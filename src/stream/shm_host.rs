@@ -105,7 +105,7 @@ impl ShmHost {
     ) {
         if self.count == 0 {
             if !N::ALL_SHM {
-                // It is not known yet whether a thread sleeps. From now on some polls call epoll, which serves the
+                // A thread may sleep; the next poll finds out. From now on some polls call epoll, which serves the
                 // sockets.
                 self.is_armed = true;
                 poller.demote_all();

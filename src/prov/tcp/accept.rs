@@ -279,12 +279,30 @@ impl Connections {
                 }
             },
         };
+        let request = Request {
+            from,
+            header,
+            private,
+            replaces,
+        };
+        self.accept_request(desk, id, peer, request);
+    }
+
+    /// Answers a request, and makes its socket the link of a connection.
+    fn accept_request(&mut self, desk: &mut Desk<'_>, id: usize, peer: Addr, request: Request) {
+        let Request {
+            from,
+            header,
+            private,
+            ..
+        } = request;
+        let proved = from.key.is_some();
         let answer = self.answer_to(desk, &from, &header, &private);
         // A peer that has proved its key got the response before.
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(desk, id, Error::IO);
         }
-        if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(ep).av)
+        if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(from.ep).av)
             && desk.peers[id].session.fi_addr == FI_ADDR_NOTAVAIL
         {
             desk.domain.av_mut(av).keys.note_stranger(peer, key);

@@ -56,7 +56,7 @@ fn an_active_connection_leaves_the_epoll_set_until_a_thread_sleeps() {
     assert_eq!(reported(&mut poller), []);
     poller.attach_all();
     assert_eq!(reported(&mut poller), [Polled::Conn(0)]);
-    // It stays in the set while a thread sleeps on it.
+    // The socket stays in the set while a thread sleeps on the set.
     for _ in 0..DETACH {
         poller.record_poll(0, true, false);
     }

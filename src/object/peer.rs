@@ -195,19 +195,13 @@ impl PeerSrx {
         assert_eq!(queueing.srx, self.srx, "an entry of another owner");
         let (entry, state) = (queueing.raw, queueing.state);
         // Acquire and release here and below: what a thread did with the entry comes before the call that frees it.
-        let before = state.fetch_or(state::OWNERS, Ordering::AcqRel);
-        let code = match before & state::FREED {
+        let code = match state.load(Ordering::Acquire) & state::FREED {
             // SAFETY: `import`; `get` gave the entry, which is not freed while `CALLING` is set.
             0 => unsafe { self.queue[kind(what)](entry) },
             // The message is gone.
             _ => Error::NOENT.negative(),
         };
-        let mut over = state::CALLING;
-        if code != 0 {
-            over |= state::OWNERS;
-        }
-        let last = state.fetch_and(!over, Ordering::AcqRel) & !over;
-        if last == state::FREED {
+        if state.fetch_and(!state::CALLING, Ordering::AcqRel) & state::FREED != 0 {
             // SAFETY: `import`; `free` has taken the entry and left this call to us.
             unsafe { (self.free)(entry) };
         }
@@ -217,7 +211,8 @@ impl PeerSrx {
         }
     }
 
-    /// Releases an entry whose receive is finished. An entry that is queued stays with the owner.
+    /// Releases an entry whose receive is finished, or whose message is dropped with its endpoint. An entry that a call
+    /// is queuing is released when that call ends.
     ///
     /// # Panics
     /// As for `queue`.
@@ -225,7 +220,7 @@ impl PeerSrx {
         assert_eq!(entry.srx, self.srx, "an entry of another owner");
         let is_ours = entry.state.as_ref().is_none_or(|state| {
             let before = state.fetch_or(state::FREED, Ordering::AcqRel);
-            before & (state::CALLING | state::OWNERS) == 0
+            before & state::CALLING == 0
         });
         if is_ours {
             // SAFETY: `import`; the entry is not used after this, which takes it, and `queue` does not use it.
@@ -313,10 +308,8 @@ pub struct Started(*mut fi_peer_rx_entry);
 mod state {
     /// The call that queues the entry is about to begin, or runs. At its end it returns an entry that was freed.
     pub const CALLING: u8 = 1;
-    /// The owner has the entry, until it starts the message or frees the entry.
-    pub const OWNERS: u8 = 2;
     /// The peer does not need the entry any more.
-    pub const FREED: u8 = 4;
+    pub const FREED: u8 = 2;
 }
 
 // SAFETY: fi_peer(3): an entry belongs to the peer from `get` or `start` until it is queued or freed, in any thread.
@@ -358,15 +351,12 @@ impl Entry {
         }
     }
 
-    /// Takes the entry back from the owner. Returns FI_EINVAL if the call is for another one.
-    pub fn take_back(&mut self, Started(raw): Started) -> Result {
-        if raw != self.raw {
-            return Err(Error::INVAL);
+    /// Checks that the owner's call to start a message is for this entry. FI_EINVAL: it is for another one.
+    pub fn take_back(&self, Started(raw): Started) -> Result {
+        match raw == self.raw {
+            true => Ok(()),
+            false => Err(Error::INVAL),
         }
-        if let Some(state) = &self.state {
-            state.fetch_and(!state::OWNERS, Ordering::AcqRel);
-        }
-        Ok(())
     }
 
     /// Stores the token that the owner passes back for this message, and the remote CQ data of the message.

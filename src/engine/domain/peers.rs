@@ -147,7 +147,7 @@ impl<T: Transport> Served for ServedSrx<T> {
             .domain
             .rx_queue_mut(self.id)
             .take_queued(token);
-        let mut entry = entry.ok_or(Error::INVAL)?;
+        let entry = entry.ok_or(Error::INVAL)?;
         entry.take_back(started)?;
         engine.settle(self.id, token, Some(entry), Caller::Data)?;
         engine.deliver(Caller::Data);

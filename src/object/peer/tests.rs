@@ -96,15 +96,12 @@ fn an_entry_that_is_started_while_it_is_queued_is_freed_afterwards() {
 }
 
 #[test]
-fn an_entry_that_is_queued_belongs_to_the_owner() {
+fn an_entry_that_is_queued_is_given_back_with_its_endpoint() {
     let (srx, mut entry) = unexpected();
-    let (queueing, raw) = (entry.queueing(), entry.raw);
+    let queueing = entry.queueing();
     assert_eq!(srx.queue(What::Msg, queueing), Ok(()));
     srx.free(entry);
-    assert_eq!(calls(), ["queue", "queued"]);
-    // SAFETY: the owner frees it.
-    unsafe { free(raw) };
-    calls();
+    assert_eq!(calls(), ["queue", "queued", "free"]);
 }
 
 #[test]

@@ -5,9 +5,9 @@
 //! - `peers` owns the endpoints, their connections, and the index by address. `ep` is one endpoint, `conn` one peer: a
 //!   `session` and the `link` under it.
 //! - `poller` owns the epoll set, deadlines, and the list of sockets that are read directly. It knows no session.
-//! - `shm_host` does the same for rings in shared memory: which are polled, which have no room, and whether peers ring the doorbell.
-//!   Its `connect` brings two processes to shared memory by the messages of `hello`; its `quiet` leaves idle peers to
-//!   their doorbells.
+//! - `shm_host` does the same for rings in shared memory: which are polled, which have no room, and whether peers
+//!   ring the doorbell. Its `connect` brings two processes to shared memory by the messages of `hello`; its `quiet`
+//!   leaves idle peers to their doorbells.
 //! - `connector` is the provider's part: handshakes, listeners, addresses. Events go in, and actions come out through
 //!   the `desk`.
 //! - `session` is the protocol state between two peers, without epoll and without a clock: messages, rendezvous, remote

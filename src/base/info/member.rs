@@ -125,6 +125,16 @@ pub(super) fn check_length(len: usize) -> Result<()> {
     }
 }
 
+/// The C form of a member: one place, or a key with its length.
+macro_rules! form {
+    ($place:expr) => {
+        $place
+    };
+    ($place:expr, $len:expr) => {
+        ($place, $len)
+    };
+}
+
 macro_rules! conversions {
     ($($name:ident of $raw:ident {
         $($(#[$doc:meta])* $field:ident: $type:ty = [$($place:tt)+] $(with $len:ident)?,
@@ -136,7 +146,7 @@ macro_rules! conversions {
             pub(super) unsafe fn of_raw(raw: &abi::$raw) -> Result<$name> {
                 // SAFETY: passed on from the caller; the members of unions are integers of one type.
                 unsafe {
-                    Ok($name { $($field: Read::read((raw.$($place)+ $(, raw.$len)?))?,)* })
+                    Ok($name { $($field: Read::read(form!(raw.$($place)+ $(, raw.$len)?))?,)* })
                 }
             }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The table of a provider's variables. A row has the field of the settings, the kind of value with its default, the name
-//! of the variable and its help; definition, reading and the struct of settings follow from it.
+//! The table of a provider's variables. A row has the field of the settings, the kind of value with its default, the
+//! name of the variable and its help; definition, reading and the struct of settings follow from it.
 #![forbid(unsafe_code)]
 
 use core::time::Duration;
@@ -134,8 +134,9 @@ pub const fn ignored(kind: Kind) -> Row<()> {
     }
 }
 
-/// `variables! { pub struct Params of SOURCE { field: Type = row(default), "name", "help"; ... } }` makes the struct of a
-/// provider's settings, its default, `define` and `given`. A row without a field is `= ignored(kind), "name", "help"`.
+/// `variables! { pub struct Params of SOURCE { field: Type = row(default), "name", "help"; ... } }` makes the struct
+/// of a provider's settings, its default, `define` and `given`. A row without a field is `= ignored(kind), "name",
+/// "help"`.
 #[macro_export]
 macro_rules! variables {
     (

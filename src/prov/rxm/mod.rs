@@ -4,8 +4,8 @@
 //!
 //! - `info`: the entries that it offers over those of the provider below; `params`: the FI_OFI_RXM_ variables
 //! - `proto`: the bytes of packets
-//! - `session`: the protocol state between an endpoint and a peer; `sessions`: all of a domain, by endpoint (`port`) and
-//!   address. These do no I/O
+//! - `session`: the protocol state between an endpoint and a peer; `sessions`: all of a domain, by endpoint (`port`)
+//!   and address. These do no I/O
 //! - `lower`: the objects of the provider below, which execute the requests of sessions; `fabric` opens them
 //! - `state`: a domain, which has the sessions and the objects below; `domain`: calls from the engine; `post`: posted
 //!   operations; `progress`: completions from below; `connect`: connection events from below; `tell`: reports

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Options of endpoints: fi_endpoint(3), fi_setopt. The table has a row for each option; an option is added by a row and
-//! by the code that serves it in `EpCalls::get_opt` or `EpCalls::set_opt`.
+//! Options of endpoints: fi_endpoint(3), fi_setopt. The table has a row for each option; an option is added by a
+//! row and by the code that serves it in `EpCalls::get_opt` or `EpCalls::set_opt`.
 #![forbid(unsafe_code)]
 
 use core::ffi::c_int;

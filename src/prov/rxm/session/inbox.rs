@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Packets that wait, and their limits in this process. Each peer has a share; only a peer that has used up its share is
-//! paused, and the provider below then reads nothing more from it. If the provider below cannot pause a connection, each
-//! connection has its own receives, and none are posted for a paused one.
+//! Packets that wait, and their limits in this process. Each peer has a share; only a peer that has used up its share
+//! is paused, and the provider below then reads nothing more from it. If the provider below cannot pause a
+//! connection, each connection has its own receives, and none are posted for a paused one.
 
 use std::collections::VecDeque;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections between endpoints, and the events on their way. Each direction of a connection keeps its order; different
-//! connections overtake each other.
+//! Connections between endpoints, and the events on their way. Each direction of a connection keeps its order;
+//! different connections overtake each other.
 
 use core::time::Duration;
 use std::cmp::Reverse;

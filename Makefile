@@ -291,7 +291,7 @@ budget: all
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
 CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
     examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
-    threads memory
+    threads
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -474,7 +474,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback fuzz hooks-long shm-long mpi-long memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback fuzz hooks-long shm-long mpi-long memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
@@ -488,6 +488,7 @@ check-bindings: all plugin
 # Programs of each header set and of Debian's libfabric-dev, on this library and on the upstream release of the set.
 # UPSTREAM_2_6: as above.
 check-release-programs: all
+	ctests/releases/run.sh --long $(BUILT) $(TARGET)/releases/conformance
 	ctests/releases/programs.sh $(BUILT) $(TARGET)/releases
 # The libfabric plug-in of NIXL's wheel, which requires FABRIC_1.10, over tcp and sockets. check-programs runs it, too.
 check-nixl: all

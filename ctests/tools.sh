@@ -563,7 +563,8 @@ for type in rdm msg; do
     wait $client || code=$?
     # 124 and 137 are exit codes of the time guard.
     case $code in 0 | 124 | 137) fail "fi_pingpong -e $type: exit code $code though the server was killed" ;; esac
-    grep -q '^\[error\].*the peer has ended' "$scratch/client.err" || fail "fi_pingpong -e $type says nothing of the killed server"
+    grep -q '^\[error\].*the peer has ended' "$scratch/client.err" ||
+        fail "fi_pingpong -e $type says nothing of the killed server: $(tail -n 5 "$scratch/client.err")"
 done
 
 run ours "$own" -P 1 127.0.0.1

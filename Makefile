@@ -302,7 +302,7 @@ checks:
 
 check-format:
 	$(CARGO) fmt --all --check
-	! grep -rnE '^ *//.{119,}' --include=*.rs build.rs src fuzz/src
+	! grep -rnP '^(?= *//).{121,}' --include=*.rs build.rs src fuzz/src examples
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md

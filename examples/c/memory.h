@@ -11,7 +11,7 @@
 #include "rdm.h"
 
 /* ANCHOR: register */
-/* What a peer needs to access a region: the key, and the address of its first byte. */
+/* The key of a region and the address of its first byte, with which a peer accesses the region. */
 struct region {
     uint64_t key, address;
 };

@@ -6,7 +6,7 @@ use core::ptr::null_mut;
 
 use super::ep::Ep;
 use super::memory::{Buffer, Context, Span};
-use super::{posted, status};
+use super::posted;
 use abi::*;
 use base::{Error, Result};
 use object::slots;
@@ -177,14 +177,6 @@ impl Ep {
             })
         });
         Operand::given(result, Operand::given(compare, posted))
-    }
-
-    /// Returns the maximum of elements in an operation without a result.
-    pub fn atomic_valid(&self, datatype: fi_datatype, op: fi_op) -> Result<usize> {
-        let mut count = 0;
-        // SAFETY: the endpoint is open; `count` is written during the call.
-        status(unsafe { slots::atomic::writevalid(self.as_ptr(), datatype, op, &raw mut count) })?;
-        Ok(count)
     }
 }
 

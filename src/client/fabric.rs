@@ -27,10 +27,11 @@ impl Fabric {
         }
     }
 
-    /// Takes over a fabric that was opened in another way, for example by a provider's own call.
+    /// Takes over a fabric that a test has opened in another way.
     ///
     /// # Safety
     /// `fabric` is NULL or open, and only this handle closes it.
+    #[cfg(any(test, feature = "testing"))]
     pub unsafe fn adopt(fabric: *mut fid_fabric) -> Result<Arc<Fabric>> {
         // SAFETY: promised by the caller.
         unsafe { Handle::opened(0, fabric, (), vec![]) }

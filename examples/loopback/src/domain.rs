@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The transport: a message is copied into the matching receive within the call that sends it, all under the lock of the
-//! domain. A message without a receive is kept by the receiver if it is short; otherwise it waits with its sender.
+//! The transport: a message is copied into the matching receive within the call that sends it, all under the lock of
+//! the domain. A short message without a receive is kept by the receiver, a longer one waits with its sender.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsRawFd, RawFd};

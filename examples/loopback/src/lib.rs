@@ -2,8 +2,8 @@
 //! The provider `loopback`: RDM endpoints of one domain, which exchange messages by copying. It shows the smallest
 //! provider that is useful: "A new provider in an afternoon" in CONTRIBUTING.md.
 //!
-//! `name` has the addresses, `info` the entry of fi_getinfo(3), as data, and `domain` is the transport. This file makes a
-//! plug-in of them: fi_provider(7).
+//! `name` has the addresses, `info` the entry of fi_getinfo(3), as data, and `domain` is the transport. This file
+//! makes a plug-in of them: fi_provider(7).
 
 mod domain;
 mod info;

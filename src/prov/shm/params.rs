@@ -27,8 +27,8 @@ base::params::variables! {
             "accepted and ignored: prefer XPMEM where processes copy from each other (default: no)";
         = ignored(Kind::Size), "buffer_threshold",
             "accepted and ignored: unexpected messages from which on the receiver is asked to copy them (default: 1)";
-        /// Bytes of the ring of a pair of endpoints for each direction; a power of two. If not set, the size depends on the
-        /// number of peers: `Stream::ring_size`.
+        /// Bytes of the ring of a pair of endpoints for each direction; a power of two. If not set, the size depends
+        /// on the number of peers: `Stream::ring_size`.
         ring_size: Option<usize> = any_size(), "ring_size",
             "bytes of the ring between two endpoints, each way; a power of two from a page to 16 MiB (default: 2 MiB with the first peer, less with each further one, down to 32 KiB)";
         /// Folder of sockets, for processes that do not share a network namespace; if not set, sockets are abstract.

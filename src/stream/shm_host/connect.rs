@@ -192,8 +192,8 @@ impl ShmHost {
         }
     }
 
-    /// Reads the hello of a pending peer, or a part of it. Returns the peer once its hello has arrived, or the rejection
-    /// if the hello cannot be decoded.
+    /// Reads the hello of a pending peer, or a part of it. Returns the peer once its hello has arrived, or the
+    /// rejection if the hello cannot be decoded.
     pub(crate) fn read_hello(&mut self, poller: &mut Poller, id: usize) -> Option<SaidHello> {
         let PendingPeer {
             socket, bytes, fds, ..

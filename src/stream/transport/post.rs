@@ -62,8 +62,8 @@ impl<N: Connector> Stream<N> {
             check_target(tx, op.len)?;
         }
         let (session, mut cx) = self.at(domain, id);
-        // An operation without a completion is refused while the peer is not connected, unless the progress thread drives
-        // the connection.
+        // An operation without a completion is refused while the peer is not connected, unless the progress thread
+        // drives the connection.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
         }

@@ -35,14 +35,6 @@ impl Loan {
         matches!(self, Loan::Lent(..) | Loan::Both(..))
     }
 
-    /// Returns the number of pieces for the provider below.
-    pub fn pieces(&self) -> Result<usize> {
-        let mut spans = Spans::new();
-        self.add_lent(&mut spans)?;
-        let own = !matches!(self, Loan::Nothing | Loan::Lent(..));
-        Ok(spans.count + usize::from(own))
-    }
-
     /// Returns the pieces for an operation of `ep`.
     #[inline]
     pub(super) fn spans(&self, ep: &Arc<Ep>) -> Result<Spans> {

@@ -110,7 +110,7 @@ pub struct Engine<T: Transport> {
 
 impl<T: Transport> Engine<T> {
     /// Makes the engine of a domain over an open transport.
-    pub(super) fn of(
+    pub(super) fn open(
         fabric: &FabricShared<T>,
         info: Info,
         serialized: Serialized,

@@ -71,7 +71,7 @@ impl<T: Transport> Domain<T> {
         let auto = fabric.wants_auto_progress(&info);
         let transport = T::open(&fabric.provider, &info)?;
         let held_back = transport.held_back().cloned();
-        let engine = Engine::of(fabric, info, serialized, transport, auto)?;
+        let engine = Engine::open(fabric, info, serialized, transport, auto)?;
         let thread = match auto {
             true => Some(auto::Thread::start(&engine)?),
             false => None,

@@ -23,7 +23,7 @@ QUICK, FULL, CALM = 0.01, 0.05, 1.0
 # A layered provider opens the domain below it first.
 SETTLE = 0.2
 OPENED = re.compile(
-    r"^libfabric:[\d:]+:([^:]+):domain:open\(\):\d+<info> domain Some\(\"(.*?)\"\) opened:", re.MULTILINE
+    r"^libfabric:[\d:]+:([^:]+):domain:\w+\(\):\d+<info> domain Some\(\"(.*?)\"\) opened:", re.MULTILINE
 )
 
 

@@ -36,7 +36,7 @@ impl Session {
                 return Ok(());
             }
         }
-        let pieces = tx.iov.spans().count();
+        let pieces = tx.iov.spans().filter(|span| span.len > 0).count();
         let one = data.is_some() && pieces > settings.pieces && op.len <= settings.eager;
         let (loan, lent) = if injected || one {
             if op.len > settings.eager {
@@ -49,9 +49,10 @@ impl Session {
             let lent = self.lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;
             (Loan::Lent(lent.clone(), 0..op.len), Some(lent))
         };
+        // A slot is one piece.
         let fits = op.len <= settings.longest
             && tx.target.len() <= settings.remotes
-            && loan.pieces().is_ok_and(|pieces| pieces <= settings.pieces);
+            && (lent.is_none() || pieces <= settings.pieces);
         if let (false, Some(lent)) = (fits, lent) {
             drop(loan);
             return self.post_cuts(cx, tx, op, lent, data);

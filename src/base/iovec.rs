@@ -19,11 +19,10 @@ mod span;
 #[cfg(test)]
 mod tests;
 
-use core::ffi::c_void;
 use core::ptr;
 
 use abi::iovec;
-use hmem::{Desc, Host, Memory};
+use hmem::Desc;
 use sys::io_list::{GatherList, IoList, ScatterList};
 
 pub use cursor::Cursor;
@@ -36,55 +35,57 @@ pub use span::Span;
 pub const IOV_LIMIT: usize = 4;
 
 /// The pieces of one operation and how far it has come.
-pub struct IoVec<M = Host> {
-    pieces: [Piece<M>; IOV_LIMIT],
+pub struct IoVec {
+    pieces: [Piece; IOV_LIMIT],
     count: u8,
     /// The next piece, and how many of its bytes are done.
     at: u8,
     done: usize,
+    /// Descriptor of all pieces; none if they have several.
+    desc: Desc,
     /// The memory was only lent for reading, so it has no room for bytes.
     is_source: bool,
 }
 
-// The description of host memory takes no room in an operation.
-const _: () = assert!(size_of::<IoVec>() == size_of::<[iovec; IOV_LIMIT]>() + 16);
+const _: () = assert!(size_of::<IoVec>() == size_of::<[Piece; IOV_LIMIT]>() + 16);
 
-impl<M: Memory> Default for IoVec<M> {
-    fn default() -> IoVec<M> {
+impl Default for IoVec {
+    fn default() -> IoVec {
         IoVec::empty()
     }
 }
 
-impl<M: Memory> From<Piece<M>> for IoVec<M> {
+impl From<Piece> for IoVec {
     #[inline]
-    fn from(piece: Piece<M>) -> IoVec<M> {
+    fn from(piece: Piece) -> IoVec {
         let mut iov = IoVec::empty();
         iov.set(piece);
         iov
     }
 }
 
-impl<M: Memory> IoVec<M> {
-    pub const fn empty() -> IoVec<M> {
+impl IoVec {
+    pub const fn empty() -> IoVec {
         IoVec {
-            pieces: [const { Piece::empty(M::UNNAMED) }; IOV_LIMIT],
+            pieces: [const { Piece::empty() }; IOV_LIMIT],
             count: 0,
             at: 0,
             done: 0,
+            desc: Desc::NONE,
             is_source: false,
         }
     }
 
     /// Returns the same memory for operations that only read it.
     #[inline]
-    pub fn as_source(mut self) -> IoVec<M> {
+    pub fn as_source(mut self) -> IoVec {
         self.is_source = true;
         self
     }
 
     /// Moves the pieces out and leaves an empty list.
     #[inline(always)]
-    pub fn take(&mut self) -> IoVec<M> {
+    pub fn take(&mut self) -> IoVec {
         let taken = self.again();
         self.count = 0;
         self.at = 0;
@@ -93,7 +94,7 @@ impl<M: Memory> IoVec<M> {
     }
 
     /// Moves the first `len` of the bytes not yet moved to a new list.
-    pub fn split_off(&mut self, len: usize) -> IoVec<M> {
+    pub fn split_off(&mut self, len: usize) -> IoVec {
         let mut first = self.again();
         first.truncate(len);
         self.advance(len);
@@ -102,7 +103,7 @@ impl<M: Memory> IoVec<M> {
 
     /// As `split_off`, if the bytes lie in one piece; otherwise nothing changes.
     #[inline]
-    pub fn split_piece(&mut self, len: usize) -> Option<IoVec<M>> {
+    pub fn split_piece(&mut self, len: usize) -> Option<IoVec> {
         let piece = self.pieces[..usize::from(self.count)].get(usize::from(self.at))?;
         if piece.len - self.done < len {
             return None;
@@ -113,6 +114,7 @@ impl<M: Memory> IoVec<M> {
             len,
             ..*piece
         });
+        first.desc = self.desc;
         first.is_source = self.is_source;
         self.advance(len);
         Some(first)
@@ -120,7 +122,7 @@ impl<M: Memory> IoVec<M> {
 
     /// Returns a cursor over the bytes not yet moved, with a position of its own.
     #[inline(always)]
-    pub fn cursor(&self) -> Cursor<'_, M> {
+    pub fn cursor(&self) -> Cursor<'_> {
         Cursor::of(self.again())
     }
 
@@ -128,47 +130,43 @@ impl<M: Memory> IoVec<M> {
     ///
     /// # Safety
     /// Once an operation has been posted with one of the two, the other is not used.
-    pub unsafe fn duplicate(&self) -> IoVec<M> {
+    pub unsafe fn duplicate(&self) -> IoVec {
         self.again()
     }
 
     #[inline(always)]
-    fn again(&self) -> IoVec<M> {
+    fn again(&self) -> IoVec {
         // SAFETY: nothing in it owns a resource; the callers answer for the existence of two lists.
         unsafe { ptr::read(self) }
     }
 
     /// Replaces the pieces by this one, with no byte moved.
     #[inline]
-    pub fn set(&mut self, piece: Piece<M>) {
+    pub fn set(&mut self, piece: Piece) {
         self.pieces[0] = piece;
         self.count = 1;
         self.at = 0;
         self.done = 0;
+        self.desc = Desc::NONE;
         self.is_source = false;
     }
 
-    /// Makes a list of `count` pieces, each with the memory of its descriptor. Returns `None` if there are more than
+    /// Makes a list of `count` pieces, without a descriptor. Returns `None` if there are more than
     /// `IOV_LIMIT`, or if their total length overflows.
     ///
     /// # Safety
-    /// `pieces[..count]` must be readable. `descs` must be NULL or have as many descriptors; it may be anything if the
-    /// memory has none. Each piece must be valid as for `Piece::new`.
-    pub unsafe fn new(
-        pieces: *const iovec,
-        descs: *const *mut c_void,
-        count: usize,
-    ) -> Option<IoVec<M>> {
+    /// `pieces[..count]` must be readable. Each piece must be valid as for `Piece::new`.
+    pub unsafe fn new(pieces: *const iovec, count: usize) -> Option<IoVec> {
         let mut iov = IoVec::empty();
         if count > IOV_LIMIT || (count > 0 && pieces.is_null()) {
             return None;
         }
         let mut total = 0usize;
         for i in 0..count {
-            // SAFETY: the caller promises `count` readable pieces and descriptors, and valid memory behind the pieces.
+            // SAFETY: the caller promises `count` readable pieces, and valid memory behind the pieces.
             iov.pieces[i] = unsafe {
                 let piece = *pieces.add(i);
-                Piece::new(piece.iov_base.cast(), piece.iov_len, memory(descs, i))
+                Piece::new(piece.iov_base.cast(), piece.iov_len)
             };
             total = total.checked_add(iov.pieces[i].len)?;
         }
@@ -180,7 +178,7 @@ impl<M: Memory> IoVec<M> {
     }
 
     /// Adds a piece. Returns false if there is no room.
-    pub fn push(&mut self, piece: Piece<M>) -> bool {
+    pub fn push(&mut self, piece: Piece) -> bool {
         if usize::from(self.count) == IOV_LIMIT {
             return false;
         }
@@ -190,7 +188,7 @@ impl<M: Memory> IoVec<M> {
     }
 
     /// Adds all pieces of a list of which no byte was moved. If there is no room for all, returns the list unchanged.
-    pub fn append(&mut self, mut more: IoVec<M>) -> core::result::Result<(), IoVec<M>> {
+    pub fn append(&mut self, mut more: IoVec) -> core::result::Result<(), IoVec> {
         let count = usize::from(self.count);
         let added = usize::from(more.count);
         if count + added > IOV_LIMIT {
@@ -201,12 +199,13 @@ impl<M: Memory> IoVec<M> {
             *place = piece.take();
         }
         self.count += more.count;
+        self.desc = self.desc.and(more.desc);
         self.is_source |= more.is_source;
         Ok(())
     }
 
     /// Returns the piece if the list has exactly one.
-    pub fn into_one(mut self) -> Option<Piece<M>> {
+    pub fn into_one(mut self) -> Option<Piece> {
         (self.count == 1).then(|| self.pieces[0].take())
     }
 
@@ -216,12 +215,15 @@ impl<M: Memory> IoVec<M> {
         self.count.into()
     }
 
-    /// Returns the memory descriptions of the pieces.
-    #[allow(dead_code)] // For transports that pass operations to a lower provider.
-    pub fn memories(&self) -> impl Iterator<Item = M> {
-        self.pieces[..usize::from(self.count)]
-            .iter()
-            .map(Piece::memory)
+    /// Returns the list with the descriptor of all its pieces.
+    #[inline(always)]
+    pub fn with_desc(self, desc: Desc) -> IoVec {
+        IoVec { desc, ..self }
+    }
+
+    #[inline]
+    pub fn desc(&self) -> Desc {
+        self.desc
     }
 
     /// Returns true if a piece with bytes has the address NULL.
@@ -348,18 +350,5 @@ impl IoVec {
             let skip = if i == 0 { self.done } else { 0 };
             Span::new(piece.base as usize + skip, piece.len - skip)
         })
-    }
-}
-
-/// Returns the memory description of piece `i`, from its descriptor.
-///
-/// # Safety
-/// `descs` must be NULL or have more than `i` elements, unless the memory has no descriptors.
-#[inline(always)]
-unsafe fn memory<M: Memory>(descs: *const *mut c_void, i: usize) -> M {
-    match descs.is_null() || !M::HAS_DESC {
-        true => M::UNNAMED,
-        // SAFETY: promised by the caller.
-        false => M::of(Desc::new(unsafe { *descs.add(i) })),
     }
 }

@@ -26,7 +26,6 @@ use crate::stats::Stats;
 use crate::transport::Address;
 use crate::trigger::Triggers;
 use crate::wait::Wait;
-use hmem::{Host, Memory};
 
 pub use self::cq::CqState;
 use self::peers::Peers;
@@ -37,11 +36,11 @@ pub use crate::srx::MessageInfo;
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;
 
-pub struct DomainState<A, M: Memory = Host> {
+pub struct DomainState<A> {
     cqs: Slab<CqState>,
     avs: Slab<AvTable<A>>,
     eps: Slab<EpState>,
-    srxs: Slab<Srx<M>>,
+    srxs: Slab<Srx>,
     pub mrs: Regions,
     /// Objects on which a thread may block at any time without notice: wait objects, event queues, the progress thread.
     /// While there is none, the transport's descriptor need not become readable.
@@ -55,10 +54,10 @@ pub struct DomainState<A, M: Memory = Host> {
     /// The progress thread runs.
     pub auto: bool,
     /// Operations that wait for counters.
-    pub triggers: Triggers<M>,
+    pub triggers: Triggers,
     /// Queues that belong to other providers.
     pub peers: Peers,
-    outcomes: VecDeque<Outcome<M>>,
+    outcomes: VecDeque<Outcome>,
     /// Set while operations fail because a peer was lost.
     pub loss: Option<Loss>,
     /// Counters of the endpoints that other processes can read.
@@ -71,8 +70,8 @@ pub struct Loss {
     pub failed: usize,
 }
 
-impl<A: Address, M: Memory> DomainState<A, M> {
-    pub fn new(mrs: Regions) -> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
+    pub fn new(mrs: Regions) -> DomainState<A> {
         DomainState {
             cqs: Slab::new(),
             avs: Slab::new(),

@@ -9,7 +9,7 @@ use abi::*;
 use base::flags::flags;
 use base::info::Info;
 use base::{Caps, Error, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::transfer::{Rx, What};
 use sync::stats::{Count, EpStats};
 
@@ -265,7 +265,7 @@ impl EpState {
 
     /// Whether a receive may be posted here: fi_endpoint(3), fi_getinfo(3).
     #[cold]
-    pub fn check_receive<M: Memory>(&self, rx: &Rx<M>) -> Result {
+    pub fn check_receive(&self, rx: &Rx) -> Result {
         // fi_endpoint(3): receives are posted to the shared context itself.
         if self.shares_receives {
             return Err(Error::NOSYS);
@@ -284,7 +284,7 @@ pub fn directed(caps: Caps, what: What) -> bool {
 }
 
 /// fi_getinfo(3), FI_EXACT_DIRECTED_RECV: a directed receive has to name its source.
-pub fn check_source<M: Memory>(caps: Caps, rx: &Rx<M>) -> Result {
+pub fn check_source(caps: Caps, rx: &Rx) -> Result {
     let exact = caps.contains(Caps::EXACT_DIRECTED_RECV);
     match exact && directed(caps, rx.what) && rx.src == FI_ADDR_UNSPEC {
         true => Err(Error::INVAL),

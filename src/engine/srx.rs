@@ -25,7 +25,7 @@ use crate::ages::Ages;
 use crate::matching::{Matcher, MsgId};
 use base::grow::heap_cost;
 use base::{CompFlags, IoVec};
-use hmem::{Host, Memory};
+
 use object::ops::transfer::What;
 use sync::stats::{Count, EpStats};
 use sys::probe;
@@ -38,14 +38,14 @@ const SPARE: usize = 256;
 const SPARE_SIZE: usize = 1024;
 
 #[derive(Default)]
-struct Lane<M: Memory> {
-    matcher: Matcher<Posted<M>, Unexpected<M>>,
+struct Lane {
+    matcher: Matcher<Posted, Unexpected>,
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
     ages: Ages,
 }
 
-impl<M: Memory> Lane<M> {
+impl Lane {
     fn is_claimed(&self, id: MsgId) -> bool {
         self.claims.values().any(|&claimed| claimed == id)
     }
@@ -53,9 +53,9 @@ impl<M: Memory> Lane<M> {
 
 /// Posted receives and unexpected messages of one receive context.
 #[derive(Default)]
-pub struct Srx<M: Memory = Host> {
-    msg: Lane<M>,
-    tagged: Lane<M>,
+pub struct Srx {
+    msg: Lane,
+    tagged: Lane,
     budget: Budget,
     /// Buffers of unexpected messages, kept for later ones.
     spare: Vec<Vec<u8>>,
@@ -79,8 +79,8 @@ pub struct Slot {
     id: MsgId,
 }
 
-impl<M: Memory> Srx<M> {
-    pub fn new() -> Srx<M> {
+impl Srx {
+    pub fn new() -> Srx {
         Srx {
             min_multi_recv: MIN_MULTI_RECV,
             ..Srx::default()
@@ -110,7 +110,7 @@ impl<M: Memory> Srx<M> {
     }
 
     #[inline]
-    fn lane(&mut self, what: What) -> &mut Lane<M> {
+    fn lane(&mut self, what: What) -> &mut Lane {
         match what {
             What::Tagged => &mut self.tagged,
             _ => &mut self.msg,
@@ -119,7 +119,7 @@ impl<M: Memory> Srx<M> {
 
     /// Returns the receive that takes a message of `len` bytes that arrives.
     #[inline]
-    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp<M>> {
+    pub fn accept(&mut self, envelope: &Envelope) -> Option<RecvOp> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(envelope.what).matcher;
         let id = matcher.find_posted(envelope.source, envelope.tag)?;
@@ -142,7 +142,7 @@ impl<M: Memory> Srx<M> {
     /// receive, because receives do not name their sources there. The iteration ends with the first multi-receive
     /// buffer, because the place of later messages depends on the length of the one that goes there.
     #[inline]
-    pub fn rooms(&self) -> impl Iterator<Item = &IoVec<M>> {
+    pub fn rooms(&self) -> impl Iterator<Item = &IoVec> {
         let mut is_known = true;
         let posted = self.msg.matcher.each_posted();
         let known = posted
@@ -157,7 +157,7 @@ impl<M: Memory> Srx<M> {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec<M>),
+        fill: impl FnOnce(&IoVec),
     ) -> core::result::Result<Filled, Unfilled> {
         let matcher = &mut self.lane(message.what).matcher;
         let Some(id) = matcher.find_posted(source, message.tag) else {
@@ -184,7 +184,7 @@ impl<M: Memory> Srx<M> {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec<M>),
+        fill: impl FnOnce(&IoVec),
     ) -> Option<(Filled, CompFlags)> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(message.what).matcher;
@@ -265,7 +265,7 @@ impl<M: Memory> Srx<M> {
         }
     }
 
-    fn slot_lane(&mut self, slot: Slot) -> &mut Lane<M> {
+    fn slot_lane(&mut self, slot: Slot) -> &mut Lane {
         match slot.tagged {
             true => &mut self.tagged,
             false => &mut self.msg,
@@ -282,7 +282,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// All bytes of a kept message have arrived. Returns the filled receive if one took the message meanwhile.
-    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
+    pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
         if self.is_met(slot) {
             return self.take_met(slot);
         }
@@ -294,7 +294,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// The connection that was delivering the bytes is gone. Returns the receive that waited for them.
-    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
+    pub fn lost(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
         let lane = self.slot_lane(slot);
         if lane.is_claimed(slot.id) {
             lane.matcher.unexpected(slot.id).bytes = Bytes::Lost;
@@ -318,7 +318,7 @@ impl<M: Memory> Srx<M> {
     /// after such a message: a receive would take one of them instead of the lost message.
     pub fn forget(&mut self, token: u64) {
         for lane in [&mut self.msg, &mut self.tagged] {
-            let is_gone = |message: &Unexpected<M>| {
+            let is_gone = |message: &Unexpected| {
                 message.envelope.token == token && matches!(message.bytes, Bytes::There)
             };
             for &id in lane.claims.values() {
@@ -328,7 +328,7 @@ impl<M: Memory> Srx<M> {
                 }
             }
             let mut hole = false;
-            let behind = |message: &Unexpected<M>| {
+            let behind = |message: &Unexpected| {
                 hole |= is_gone(message);
                 hole && message.envelope.token == token
             };
@@ -363,7 +363,7 @@ impl<M: Memory> Srx<M> {
     /// changed, too, because the completion of the later receive contains their source.
     pub fn change_source(&mut self, from: u64, to: u64, origin: Option<&[u8]>) {
         let budget = &mut self.budget;
-        let mut renamed = |message: &mut Unexpected<M>| {
+        let mut renamed = |message: &mut Unexpected| {
             message.envelope.source = to;
             if let (None, Some(origin)) = (&message.origin, origin) {
                 let cost = heap_cost(origin.len());
@@ -394,7 +394,7 @@ pub enum Unfilled {
 }
 
 /// Bytes of memory that a kept message uses besides its payload.
-const ENTRY: usize = Matcher::<Posted<Host>, Unexpected>::MESSAGE_COST;
+const ENTRY: usize = Matcher::<Posted, Unexpected>::MESSAGE_COST;
 
 /// Bytes of memory that a message with a payload of this size uses.
 #[inline]

@@ -22,7 +22,7 @@ use crate::srx::{Claimed, Envelope};
 use base::info::Info;
 use base::log::Source;
 use base::{Caps, Error, Result};
-use hmem::Memory;
+
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
@@ -34,7 +34,7 @@ pub use self::parts::{
 };
 
 /// The engine's state of a domain over this transport.
-pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr, <T as Addressing>::Memory>;
+pub type DomainStateOf<T> = DomainState<<T as Addressing>::Addr>;
 
 /// Registered memory; its counter counts peers' writes.
 pub type MrRegion = Region<Arc<Counter>>;
@@ -53,8 +53,6 @@ pub trait Addressing: Sized + Send + 'static {
     type Addr: Address;
     /// A type without size if the format is fixed.
     type Format: AddressFormat<Addr = Self::Addr>;
-    /// `Host`, or a type that describes memory by descriptors.
-    type Memory: Memory;
 }
 
 /// Moves bytes for the endpoints of one domain. All calls are made under the domain lock. An endpoint is identified by
@@ -96,6 +94,10 @@ pub trait Transport:
     fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
     /// The address format of this domain.
     fn format(&self) -> Self::Format;
+    /// Whether operations use the descriptors that `Registration` has.
+    fn reads_descs(&self) -> bool {
+        false
+    }
     /// The calls that child processes of the process that opened the domain may make.
     fn children_may(&self) -> Children {
         Children::Go
@@ -137,12 +139,7 @@ pub trait Transport:
     /// Sends a message of one buffer if it can leave at once on the fastest path and need not wait for a read. Returns
     /// false without effect otherwise; then `transmit` decides.
     #[inline]
-    fn transmit_one(
-        &mut self,
-        _domain: &mut DomainStateOf<Self>,
-        _ep: usize,
-        _tx: &OneTx<Self::Memory>,
-    ) -> bool {
+    fn transmit_one(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _tx: &OneTx) -> bool {
         false
     }
     /// Writes one buffer to one place, under the rules of `transmit_one`.
@@ -151,18 +148,13 @@ pub trait Transport:
         &mut self,
         _domain: &mut DomainStateOf<Self>,
         _ep: usize,
-        _write: &OneWrite<Self::Memory>,
+        _write: &OneWrite,
     ) -> bool {
         false
     }
     /// Takes the memory of `tx` if the operation is posted. (`tx` is a reference because each function on the path
     /// would copy a value.)
-    fn transmit(
-        &mut self,
-        domain: &mut DomainStateOf<Self>,
-        ep: usize,
-        tx: &mut Tx<'_, Self::Memory>,
-    ) -> Result;
+    fn transmit(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, tx: &mut Tx<'_>) -> Result;
     /// Like `transmit`, if the destination may name a receive context of the peer (FI_NAMED_RX_CTX). `port` is the
     /// endpoint, `ep` the same or one of its transmit contexts.
     fn transmit_from(
@@ -170,7 +162,7 @@ pub trait Transport:
         domain: &mut DomainStateOf<Self>,
         _port: usize,
         ep: usize,
-        tx: &mut Tx<'_, Self::Memory>,
+        tx: &mut Tx<'_>,
     ) -> Result {
         self.transmit(domain, ep, tx)
     }
@@ -189,7 +181,7 @@ pub trait Transport:
     }
     /// Called when a receive matched a message whose bytes the transport has not delivered yet. Unused by transports
     /// whose messages always arrive as a whole.
-    fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed<Self::Memory>) {}
+    fn claim(&mut self, _domain: &mut DomainStateOf<Self>, _claimed: Claimed) {}
     /// Called when unexpected messages may be kept again.
     fn room_again(&mut self, _domain: &mut DomainStateOf<Self>) {}
 

@@ -12,20 +12,20 @@ use slab::Slab;
 
 use crate::cntr::{Counter, Edit};
 use base::{Error, OpFlags, Result};
-use hmem::{Host, Memory};
+
 use object::ops::transfer::Rx;
 use object::ops::work::{Outgoing, OutgoingAtomic};
 use sync::{Use, Uses};
 
 /// The waiting operations of one domain, and its deferred work in flight.
 #[derive(Default)]
-pub struct Triggers<M: Memory = Host> {
+pub struct Triggers {
     /// Queues by the address of the counter, which the queue keeps alive.
-    queues: HashMap<usize, Queue<M>, FxBuildHasher>,
+    queues: HashMap<usize, Queue, FxBuildHasher>,
     /// Counters that have reached a threshold.
     reached: Vec<usize>,
     /// Operations that start next, or could not start yet.
-    ready: VecDeque<Pending<M>>,
+    ready: VecDeque<Pending>,
     /// `ready` has operations of several endpoints, or of none.
     is_mixed: bool,
     /// `reached` or `ready` is not empty.
@@ -39,9 +39,9 @@ pub struct Triggers<M: Memory = Host> {
 }
 
 /// The operations that wait for one counter, ordered by threshold, then by call.
-struct Queue<M> {
+struct Queue {
     counter: Arc<Counter>,
-    waiting: [BTreeMap<(u64, u64), Pending<M>>; 2],
+    waiting: [BTreeMap<(u64, u64), Pending>; 2],
     /// The queue is in `Triggers::reached`.
     reached: bool,
 }
@@ -90,10 +90,10 @@ pub struct Place {
 }
 
 /// An operation, and where it is posted.
-pub enum Action<M = Host> {
-    Transmit(Place, Outgoing<M>),
-    Receive(usize, Rx<M>),
-    Atomic(Place, OutgoingAtomic<M>),
+pub enum Action {
+    Transmit(Place, Outgoing),
+    Receive(usize, Rx),
+    Atomic(Place, OutgoingAtomic),
     Change(Held, Edit),
 }
 
@@ -106,8 +106,8 @@ pub struct Work {
 }
 
 /// An operation that waits, or may start now.
-pub struct Pending<M> {
-    pub action: Action<M>,
+pub struct Pending {
+    pub action: Action,
     pub work: Option<Work>,
     /// The counter for which the operation waits.
     counter: Held,
@@ -142,7 +142,7 @@ impl Measure {
     }
 }
 
-impl<M: Memory> Queue<M> {
+impl Queue {
     fn has_due(&self) -> bool {
         MEASURES.iter().any(|&measure| {
             let first = self.waiting[measure as usize].first_key_value();
@@ -151,7 +151,7 @@ impl<M: Memory> Queue<M> {
     }
 
     /// Takes the operations that are due, in order.
-    fn take_due(&mut self, out: &mut VecDeque<Pending<M>>) {
+    fn take_due(&mut self, out: &mut VecDeque<Pending>) {
         let mut due = Vec::new();
         for measure in MEASURES {
             let now = measure.of(&self.counter);
@@ -165,7 +165,7 @@ impl<M: Memory> Queue<M> {
         out.extend(due.into_iter().map(|(_, pending)| pending));
     }
 
-    fn retain(&mut self, keep: &mut impl FnMut(&Pending<M>) -> bool) {
+    fn retain(&mut self, keep: &mut impl FnMut(&Pending) -> bool) {
         let waiting = self.waiting.iter_mut();
         waiting.for_each(|waiting| waiting.retain(|_, pending| keep(pending)));
     }
@@ -175,7 +175,7 @@ impl<M: Memory> Queue<M> {
     }
 }
 
-impl<M: Memory> Action<M> {
+impl Action {
     pub fn ep(&self) -> Option<usize> {
         match self {
             Action::Transmit(place, _) | Action::Atomic(place, _) => Some(place.ep),
@@ -194,9 +194,9 @@ impl<M: Memory> Action<M> {
     }
 }
 
-impl<M: Memory> Triggers<M> {
+impl Triggers {
     /// Returns FI_EAGAIN if too many operations wait already.
-    pub fn add(&mut self, when: Condition, action: Action<M>, work: Option<Work>) -> Result {
+    pub fn add(&mut self, when: Condition, action: Action, work: Option<Work>) -> Result {
         if self.pending >= LIMIT {
             return Err(Error::AGAIN);
         }
@@ -241,14 +241,14 @@ impl<M: Memory> Triggers<M> {
     }
 
     /// Takes the operations that may start now, in order.
-    pub fn take_due(&mut self) -> VecDeque<Pending<M>> {
+    pub fn take_due(&mut self) -> VecDeque<Pending> {
         for key in std::mem::take(&mut self.reached) {
             if let Some(queue) = self.queues.get_mut(&key) {
                 queue.reached = false;
                 let before = self.ready.len();
                 queue.take_due(&mut self.ready);
                 let first = self.ready.front().and_then(|pending| pending.action.ep());
-                let other = |pending: &Pending<M>| pending.action.ep() != first;
+                let other = |pending: &Pending| pending.action.ep() != first;
                 self.is_mixed |= self.ready.iter().skip(before).any(other);
             }
             self.forget_empty(key);
@@ -268,7 +268,7 @@ impl<M: Memory> Triggers<M> {
     }
 
     /// Keeps operations that were due but could not start yet, in order.
-    pub fn put_back(&mut self, kept: VecDeque<Pending<M>>) {
+    pub fn put_back(&mut self, kept: VecDeque<Pending>) {
         self.is_mixed &= !kept.is_empty();
         self.ready = kept;
     }
@@ -291,9 +291,9 @@ impl<M: Memory> Triggers<M> {
     }
 
     /// Drops all operations for which `keep` returns false.
-    fn retain(&mut self, mut keep: impl FnMut(&Pending<M>) -> bool) {
+    fn retain(&mut self, mut keep: impl FnMut(&Pending) -> bool) {
         let mut gone = 0;
-        let mut counted = |pending: &Pending<M>| {
+        let mut counted = |pending: &Pending| {
             let stays = keep(pending);
             gone += usize::from(!stays);
             stays
@@ -317,14 +317,14 @@ impl<M: Memory> Triggers<M> {
 
     /// FI_CANCEL_WORK: removes the oldest work with this name. FI_ENOENT if none waits.
     pub fn cancel_work(&mut self, name: usize) -> Result {
-        let is_named = |pending: &Pending<M>| {
+        let is_named = |pending: &Pending| {
             let work = pending.work.as_ref();
             work.is_some_and(|work| work.name == name)
         };
         if let Some(at) = self.ready.iter().position(is_named) {
             self.ready.remove(at);
         } else {
-            let named = |(key, queue): (&usize, &Queue<M>)| {
+            let named = |(key, queue): (&usize, &Queue)| {
                 let waiting = queue.waiting.iter().flatten();
                 let mine = waiting.filter(|(_, pending)| is_named(pending));
                 let first = mine.map(|(place, _)| *place).min_by_key(|place| place.1);
@@ -352,18 +352,18 @@ impl<M: Memory> Triggers<M> {
     }
 
     /// Removes a waiting operation with FI_TRIGGER.
-    pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action<M>> {
+    pub fn cancel(&mut self, ep: usize, context: usize) -> Option<Action> {
         if self.pending == 0 {
             return None;
         }
-        let is_it = |pending: &Pending<M>| {
+        let is_it = |pending: &Pending| {
             let (action, plain) = (&pending.action, pending.work.is_none());
             plain && action.ep() == Some(ep) && action.context() == Some(context)
         };
         let mut found = self.ready.iter().position(is_it);
         let mut found = found.take().and_then(|at| self.ready.remove(at));
         if found.is_none() {
-            let named = |(key, queue): (&usize, &Queue<M>)| {
+            let named = |(key, queue): (&usize, &Queue)| {
                 let mut waiting = queue.waiting.iter().flatten();
                 let mine = waiting.find(|(_, pending)| is_it(pending));
                 mine.map(|(place, _)| (*key, *place))

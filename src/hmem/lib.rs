@@ -9,6 +9,7 @@
 pub mod cuda;
 
 use core::ffi::c_void;
+use core::num::NonZero;
 
 use sync::copy::{self, Ways};
 
@@ -29,74 +30,31 @@ impl Kind {
     }
 }
 
-/// The description of a piece of memory in an operation. Each transport chooses a type with what it needs; a
-/// description that it does not need takes no room and no instruction.
-pub trait Memory: Copy + Default + Send + Sync + 'static {
-    /// Whether descriptors are used. If not, they are not read, because programs leave arrays of them unset.
-    const HAS_DESC: bool;
-    /// The description of memory without a descriptor.
-    const UNNAMED: Self;
-
-    /// Returns the description of memory with this descriptor.
-    fn of(desc: Desc) -> Self;
-    fn kind(self) -> Kind;
-}
-
-/// Memory of the host, wherever it is registered. A transport without hardware needs no information from descriptors.
+/// A descriptor from the application: NULL, or a result of fi_mr_desc(3), which is a number here. Only the transport
+/// that gave the number can interpret it, and it must check what it finds, because programs may pass anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Host;
-
-impl Memory for Host {
-    const HAS_DESC: bool = false;
-    const UNNAMED: Host = Host;
-
-    #[inline(always)]
-    fn of(_desc: Desc) -> Host {
-        Host
-    }
-
-    #[inline(always)]
-    fn kind(self) -> Kind {
-        Kind::Host
-    }
-}
-
-/// A descriptor from the application: a result of fi_mr_desc(3), or NULL. It describes memory for a transport that
-/// passes operations to another provider, which alone can interpret the descriptor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(transparent)]
-pub struct Desc(*mut c_void);
+pub struct Desc(u32);
 
 impl Desc {
-    pub const NONE: Desc = Desc(core::ptr::null_mut());
+    pub const NONE: Desc = Desc(0);
 
     #[inline(always)]
     pub fn new(desc: *mut c_void) -> Desc {
-        Desc(desc)
-    }
-}
-
-// SAFETY: a word that is compared and passed on; it is never dereferenced here.
-unsafe impl Send for Desc {}
-// SAFETY: as above.
-unsafe impl Sync for Desc {}
-
-impl Default for Desc {
-    fn default() -> Desc {
-        Desc::UNNAMED
-    }
-}
-
-impl Memory for Desc {
-    const HAS_DESC: bool = true;
-    const UNNAMED: Desc = Desc::NONE;
-
-    fn of(desc: Desc) -> Desc {
-        desc
+        Desc(desc.addr() as u32)
     }
 
-    fn kind(self) -> Kind {
-        Kind::Host
+    /// Returns the number; `None` for NULL.
+    pub fn number(self) -> Option<NonZero<u32>> {
+        NonZero::new(self.0)
+    }
+
+    /// Returns the descriptor of memory with both descriptors: none if they differ.
+    pub fn and(self, other: Desc) -> Desc {
+        match self == other {
+            true => self,
+            false => Desc::NONE,
+        }
     }
 }
 
@@ -177,17 +135,6 @@ mod tests {
         for iface in 1..16 {
             assert_eq!(Kind::of_iface(iface), None);
         }
-    }
-
-    #[test]
-    fn what_a_transport_does_not_need_takes_no_room() {
-        let word = 7u8;
-        let desc = Desc::new((&raw const word).cast_mut().cast());
-        assert_eq!(size_of::<Host>(), 0);
-        assert_eq!(Host::of(desc), Host);
-        assert_eq!(Desc::of(desc), desc);
-        assert_ne!(desc, Desc::UNNAMED);
-        assert_eq!((Host.kind(), desc.kind()), (Kind::Host, Kind::Host));
     }
 
     #[test]

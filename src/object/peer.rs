@@ -18,7 +18,6 @@ use crate::ops::cq::CqErr;
 use crate::ops::transfer::What;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
-use hmem::Memory;
 
 use served::{PEER_OPS, address};
 pub use served::{Place, Served};
@@ -321,8 +320,8 @@ unsafe impl Sync for Entry {}
 unsafe impl Send for Queueing {}
 
 /// Arguments of a receive that the owner posted.
-pub struct Receive<M> {
-    pub iov: IoVec<M>,
+pub struct Receive {
+    pub iov: IoVec,
     pub context: usize,
     pub flags: OpFlags,
 }
@@ -372,13 +371,13 @@ impl Entry {
     }
 
     /// Returns None if the receive has more pieces than an operation can have.
-    pub fn receive<M: Memory>(&self) -> Option<Receive<M>> {
+    pub fn receive(&self) -> Option<Receive> {
         // SAFETY: fi_peer(3): a matched or started entry is filled, and its buffers belong to the peer until the
         // message completes.
         unsafe {
             let entry = &*self.raw;
             Some(Receive {
-                iov: IoVec::new(entry.iov, entry.desc, entry.count)?,
+                iov: IoVec::new(entry.iov, entry.count)?,
                 context: entry.context as usize,
                 flags: OpFlags::from_bits_retain(entry.flags),
             })

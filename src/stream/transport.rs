@@ -47,7 +47,6 @@ use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::{Address, Addressing, MrRegion, Multicast, Transport};
-use hmem::Host;
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
 use sys::fork::Birth;
@@ -88,7 +87,6 @@ impl<N: Connector> Stream<N> {
 impl<N: Connector> Addressing for Stream<N> {
     type Addr = N::Addr;
     type Format = N::Format;
-    type Memory = Host;
 }
 
 impl<N: Connector> Transport for Stream<N> {

@@ -18,7 +18,7 @@ use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
     Transport,
 };
-use hmem::Host;
+use hmem::Desc;
 use object::ops::transfer::Tx;
 
 use super::name::{Format, Name};
@@ -136,7 +136,6 @@ fn receive(domain: &mut State, mut recv: RecvOp, bytes: &[u8], envelope: Envelop
 impl Addressing for Domain {
     type Addr = Name;
     type Format = Format;
-    type Memory = Host;
 }
 
 // Parts that the provider does not have. Their defaults return the errors of the man pages.

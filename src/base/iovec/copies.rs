@@ -4,10 +4,10 @@
 //! Trusted with: reading and writing the pieces, for which the callers of the constructors gave their promise.
 
 use super::IoVec;
-use hmem::{self, Kind, Memory};
+use hmem::{self, Kind};
 use sync::copy::Ways;
 
-impl<M: Memory> IoVec<M> {
+impl IoVec {
     /// Returns the number of pieces that may be written.
     #[inline(always)]
     fn end_of_room(&self) -> u8 {
@@ -29,7 +29,7 @@ impl<M: Memory> IoVec<M> {
             // + len` was bounded by its length.
             unsafe {
                 let (from, to) = (bytes.as_ptr().add(moved), piece.at(self.done));
-                hmem::copy_to(piece.memory.kind(), from, to, len);
+                hmem::copy_to(piece.kind(), from, to, len);
             }
             moved += len;
             self.done += len;
@@ -57,9 +57,7 @@ impl<M: Memory> IoVec<M> {
         let first = &self.pieces[0];
         if self.end_of_room() == 1 && len <= first.len {
             // SAFETY: as in `copy_in`; the caller promises `from`.
-            return unsafe {
-                hmem::copy_to_from_shared(first.memory.kind(), from, first.base, len)
-            };
+            return unsafe { hmem::copy_to_from_shared(first.kind(), from, first.base, len) };
         }
         // SAFETY: promised by the caller.
         unsafe { self.fill_each(from, len) };
@@ -73,7 +71,7 @@ impl<M: Memory> IoVec<M> {
             let part = len.min(piece.len);
             // SAFETY: as in `copy_in`; `part` is not longer than the piece, and the caller promises `from`.
             unsafe {
-                hmem::copy_to_from_shared(piece.memory.kind(), from, piece.base, part);
+                hmem::copy_to_from_shared(piece.kind(), from, piece.base, part);
                 from = from.add(part);
             }
             len -= part;
@@ -93,7 +91,7 @@ impl<M: Memory> IoVec<M> {
             let room = &mut out[at..at + len];
             // SAFETY: the piece is valid while it is kept, as in `copy_in`; `room` has its length.
             unsafe {
-                hmem::copy_from(piece.memory.kind(), piece.at(skip), room.as_mut_ptr(), len);
+                hmem::copy_from(piece.kind(), piece.at(skip), room.as_mut_ptr(), len);
             }
             at += len;
             skip = 0;
@@ -149,7 +147,7 @@ impl<M: Memory> IoVec<M> {
             // SAFETY: the piece is valid while it is kept, as in `copy_in`; the caller promises the room, and the piece
             // is no longer than that.
             unsafe {
-                copy(piece.memory.kind(), piece.at(skip), out, len);
+                copy(piece.kind(), piece.at(skip), out, len);
                 out = out.add(len);
             }
             skip = 0;
@@ -170,7 +168,7 @@ impl<M: Memory> IoVec<M> {
             // SAFETY: as in `copy_in`; the caller promises `from`.
             unsafe {
                 let (from, to) = (from.add(moved), piece.at(self.done));
-                hmem::copy_to_from_shared(piece.memory.kind(), from, to, part);
+                hmem::copy_to_from_shared(piece.kind(), from, to, part);
             }
             moved += part;
             self.done += part;
@@ -193,7 +191,7 @@ impl<M: Memory> IoVec<M> {
                 // SAFETY: the piece is valid while it is kept, as in `copy_in`; room was reserved.
                 unsafe {
                     let room = out.as_mut_ptr().add(out.len());
-                    hmem::copy_from(piece.memory.kind(), piece.at(skip), room, len);
+                    hmem::copy_from(piece.kind(), piece.at(skip), room, len);
                     out.set_len(out.len() + len);
                 }
             }

@@ -7,16 +7,15 @@ use core::marker::PhantomData;
 use core::ops::Deref;
 
 use super::IoVec;
-use hmem::{Host, Memory};
 
-pub struct Cursor<'a, M = Host> {
-    iov: IoVec<M>,
-    of: PhantomData<&'a IoVec<M>>,
+pub struct Cursor<'a> {
+    iov: IoVec,
+    of: PhantomData<&'a IoVec>,
 }
 
-impl<M: Memory> Cursor<'_, M> {
+impl Cursor<'_> {
     #[inline(always)]
-    pub(super) fn of(iov: IoVec<M>) -> Self {
+    pub(super) fn of(iov: IoVec) -> Self {
         Cursor {
             iov,
             of: PhantomData,
@@ -36,11 +35,11 @@ impl<M: Memory> Cursor<'_, M> {
     }
 }
 
-impl<M: Memory> Deref for Cursor<'_, M> {
-    type Target = IoVec<M>;
+impl Deref for Cursor<'_> {
+    type Target = IoVec;
 
     #[inline(always)]
-    fn deref(&self) -> &IoVec<M> {
+    fn deref(&self) -> &IoVec {
         &self.iov
     }
 }

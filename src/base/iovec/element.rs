@@ -118,7 +118,6 @@ unsafe fn update<const N: usize>(
 mod tests {
     use super::*;
     use crate::Piece;
-    use hmem::Host;
 
     #[repr(align(16))]
     struct Memory([u8; 64]);
@@ -130,7 +129,7 @@ mod tests {
         let mut at = start;
         for elements in [1, 0, 2] {
             // SAFETY: the memory outlives the vector.
-            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), elements * N, Host) };
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), elements * N) };
             assert!(iov.push(piece));
             at += elements * N;
         }
@@ -165,7 +164,7 @@ mod tests {
         let mut iov = IoVec::empty();
         for (at, len) in [(20, 3), (10, 0), (0, 1), (40, 9)] {
             // SAFETY: the memory outlives the vector.
-            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), len, Host) };
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(at), len) };
             assert!(iov.push(piece));
         }
         let add = |old: [u8; 8]| Some(old.map(|byte| byte + 1));
@@ -183,7 +182,7 @@ mod tests {
         let mut memory = Memory([3; 64]);
         for start in [0, 1] {
             // SAFETY: the memory outlives the vector.
-            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(start), 8, Host) };
+            let piece = unsafe { Piece::new(memory.0.as_mut_ptr().add(start), 8) };
             let mut iov = IoVec::from(piece);
             assert_eq!(iov.update::<8>(|_| None), Some([3; 8]));
         }
@@ -202,7 +201,7 @@ mod tests {
                         for _ in 0..EACH {
                             let mut iov = IoVec::empty();
                             // SAFETY: the memory outlives the threads.
-                            let piece = unsafe { Piece::new(base as *mut u8, 24, Host) };
+                            let piece = unsafe { Piece::new(base as *mut u8, 24) };
                             assert!(iov.push(piece));
                             let wide = |old| Some((u128::from_ne_bytes(old) + 1).to_ne_bytes());
                             let small = |old| Some((u64::from_ne_bytes(old) + 1).to_ne_bytes());

@@ -6,7 +6,6 @@
 use core::cell::UnsafeCell;
 
 use super::{IoVec, Piece, Registered};
-use hmem::Host;
 
 /// Memory that a test lends to operations. It must outlive them.
 pub struct TestMemory(UnsafeCell<Box<[u8]>>);
@@ -30,7 +29,7 @@ impl TestMemory {
     pub fn iov(&self, at: usize, len: usize) -> IoVec {
         assert!(at + len <= self.len());
         // SAFETY: within the memory, which outlives the operation: see above.
-        unsafe { Piece::new(self.base().add(at), len, Host) }.into()
+        unsafe { Piece::new(self.base().add(at), len) }.into()
     }
 
     /// Returns all of the memory, for access by peers.

@@ -5,42 +5,38 @@
 //! the owner moves a piece to the record of its operation and drops it with the operation, because the promise ends
 //! then.
 //!
-//! Only pieces of host memory have methods that pass addresses to the kernel or use atomic instructions.
 
 use super::{Cursor, IoVec, Span};
-use hmem::{self, Host, Memory};
+use hmem::{self, Kind};
 
-/// Memory that the application leaves to the library: its address, its length, and its description for the transport.
+/// Memory that the application leaves to the library: its address and its length.
 #[derive(Debug)]
-pub struct Piece<M = Host> {
+pub struct Piece {
     pub(super) base: *mut u8,
     pub(super) len: usize,
-    pub(super) memory: M,
 }
 
 // SAFETY: the address is a plain word here; that the memory may be used from any thread is the promise given to `new`.
-unsafe impl<M: Memory> Send for Piece<M> {}
+unsafe impl Send for Piece {}
 // SAFETY: as above. Operations on overlapping bytes are a race of the application, or of the peers that it grants
 // access.
-unsafe impl<M: Memory> Sync for Piece<M> {}
+unsafe impl Sync for Piece {}
 
-impl<M: Memory> Piece<M> {
+impl Piece {
     /// # Safety
-    /// `base[..len]` must be memory as `memory` describes it, and stay valid until the operation that uses it
-    /// completes: for reads, and for writes unless it becomes a `Source` or part of a list that is one
+    /// `base[..len]` must be memory that stays valid until the operation that uses it completes: for reads, and for writes unless it becomes a `Source` or part of a list that is one
     /// (`IoVec::as_source`). The owner of the piece drops it before that completion is reported.
     #[inline(always)]
-    pub unsafe fn new(base: *mut u8, len: usize, memory: M) -> Piece<M> {
-        Piece { base, len, memory }
+    pub unsafe fn new(base: *mut u8, len: usize) -> Piece {
+        Piece { base, len }
     }
 
     /// Returns a piece of no memory.
     #[inline]
-    pub const fn empty(memory: M) -> Piece<M> {
+    pub const fn empty() -> Piece {
         Piece {
             base: core::ptr::null_mut(),
             len: 0,
-            memory,
         }
     }
 
@@ -49,9 +45,10 @@ impl<M: Memory> Piece<M> {
         self.len
     }
 
-    #[inline]
-    pub fn memory(&self) -> M {
-        self.memory
+    /// Returns the kind of memory, which determines how to copy. No transport takes another kind yet.
+    #[inline(always)]
+    pub(super) fn kind(&self) -> Kind {
+        Kind::Host
     }
 
     /// Returns the address range.
@@ -62,23 +59,22 @@ impl<M: Memory> Piece<M> {
 
     /// Moves the piece out and leaves one without bytes.
     #[inline(always)]
-    pub fn take(&mut self) -> Piece<M> {
+    pub fn take(&mut self) -> Piece {
         Piece {
             base: self.base,
             len: core::mem::take(&mut self.len),
-            memory: self.memory,
         }
     }
 
     /// Returns a cursor that does not outlive the piece.
     #[inline]
-    pub fn cursor(&self) -> Cursor<'_, M> {
+    pub fn cursor(&self) -> Cursor<'_> {
         Cursor::of(IoVec::from(self.again()))
     }
 
     /// Duplicates the piece. Only for values that are bounded by a lifetime, or made by a caller that has the promise.
     #[inline(always)]
-    pub(super) fn again(&self) -> Piece<M> {
+    pub(super) fn again(&self) -> Piece {
         Piece { ..*self }
     }
 
@@ -96,9 +92,7 @@ impl<M: Memory> Piece<M> {
     #[inline(always)]
     pub(super) unsafe fn fill_raw(&self, bytes: *const u8, len: usize) {
         // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the bytes.
-        unsafe {
-            hmem::copy_to_from_shared(self.memory.kind(), bytes, self.base, len.min(self.len))
-        }
+        unsafe { hmem::copy_to_from_shared(self.kind(), bytes, self.base, len.min(self.len)) }
     }
 
     /// Copies the piece to memory to which no reference may exist.
@@ -108,7 +102,7 @@ impl<M: Memory> Piece<M> {
     #[inline(always)]
     pub unsafe fn copy_to_raw(&self, out: *mut u8) {
         // SAFETY: the maker of the piece promised its memory for as long as it is kept; the caller promises the room.
-        unsafe { hmem::copy_from_to_shared(self.memory.kind(), self.base, out, self.len) }
+        unsafe { hmem::copy_from_to_shared(self.kind(), self.base, out, self.len) }
     }
 
     /// Appends all bytes to `out`.

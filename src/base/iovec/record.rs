@@ -5,11 +5,11 @@
 //! Trusted with: that the two never overlap. Addresses of shared memory are not given to applications.
 
 use super::{IoVec, Piece};
-use hmem::Memory;
+
 use sync::copy::Ways;
 use sync::shared_bytes::{SharedBytes, SharedRoom};
 
-impl<M: Memory> Piece<M> {
+impl Piece {
     /// # Panics
     /// If there is less room: a fault of this library, which no peer can cause.
     #[inline(always)]
@@ -20,7 +20,7 @@ impl<M: Memory> Piece<M> {
     }
 }
 
-impl<M: Memory> IoVec<M> {
+impl IoVec {
     /// Copies all bytes not yet moved.
     ///
     /// # Panics
@@ -68,11 +68,10 @@ impl Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hmem::Host;
 
     fn piece_of(memory: &mut [u8]) -> Piece {
         // SAFETY: the arrays of the tests outlive these pieces.
-        unsafe { Piece::new(memory.as_mut_ptr(), memory.len(), Host) }
+        unsafe { Piece::new(memory.as_mut_ptr(), memory.len()) }
     }
 
     fn room_of(memory: &mut [u8]) -> SharedRoom<'_> {

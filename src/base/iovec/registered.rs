@@ -4,7 +4,6 @@
 //! Trusted with: the promise given to `Registered::new`, which each part inherits.
 
 use super::{Piece, Span};
-use hmem::Host;
 
 /// A piece of a region. Peers access parts of it.
 pub struct Registered(Piece);
@@ -14,7 +13,7 @@ impl Registered {
     /// `base[..len]` must stay valid until the region is closed and all accesses that were pending then have ended.
     pub unsafe fn new(base: *mut u8, len: usize) -> Registered {
         // SAFETY: the caller's promise lasts as long as each access.
-        Registered(unsafe { Piece::new(base, len, Host) })
+        Registered(unsafe { Piece::new(base, len) })
     }
 
     /// Memory that is never freed.
@@ -26,7 +25,7 @@ impl Registered {
     }
 
     pub const fn empty() -> Registered {
-        Registered(Piece::empty(Host))
+        Registered(Piece::empty())
     }
 
     #[inline]
@@ -46,7 +45,6 @@ impl Registered {
         fits.then(|| Piece {
             base: self.0.base.wrapping_add(skip),
             len,
-            memory: Host,
         })
     }
 }

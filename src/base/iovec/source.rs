@@ -2,7 +2,7 @@
 //! One piece of memory that an operation sends, or writes to a peer: it is only read.
 
 use super::{Cursor, IoVec, Piece, Span};
-use hmem::{Host, Memory};
+
 use sync::shared_bytes::SharedRoom;
 use sys::io_list::GatherList;
 
@@ -21,23 +21,23 @@ use sys::io_list::GatherList;
 /// ```
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct Source<M = Host>(Piece<M>);
+pub struct Source(Piece);
 
-impl<M> From<Piece<M>> for Source<M> {
+impl From<Piece> for Source {
     #[inline(always)]
-    fn from(piece: Piece<M>) -> Source<M> {
+    fn from(piece: Piece) -> Source {
         Source(piece)
     }
 }
 
-impl<M: Memory> From<Source<M>> for IoVec<M> {
+impl From<Source> for IoVec {
     #[inline(always)]
-    fn from(source: Source<M>) -> IoVec<M> {
+    fn from(source: Source) -> IoVec {
         IoVec::from(source.0).as_source()
     }
 }
 
-impl<M: Memory> Source<M> {
+impl Source {
     #[inline]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -51,7 +51,7 @@ impl<M: Memory> Source<M> {
 
     /// Returns a cursor that does not outlive the source.
     #[inline]
-    pub fn cursor(&self) -> Cursor<'_, M> {
+    pub fn cursor(&self) -> Cursor<'_> {
         Cursor::of(IoVec::from(self.0.again()).as_source())
     }
 
@@ -91,7 +91,7 @@ mod tests {
         let mut memory = [1_u8, 2];
         let base = memory.as_mut_ptr();
         // SAFETY: the array outlives the pieces.
-        let piece = || unsafe { Piece::new(base, 2, Host) };
+        let piece = || unsafe { Piece::new(base, 2) };
         let (source, room) = (Source::from(piece()), IoVec::from(piece()));
         let (mut gather, mut scatter) = (GatherList::new(), ScatterList::new());
         source.append_to(&mut gather);

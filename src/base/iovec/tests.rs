@@ -8,7 +8,7 @@ fn over(parts: &mut [&mut [u8]]) -> IoVec {
     let mut iov = IoVec::empty();
     for part in parts {
         // SAFETY: the test's arrays outlive the vector.
-        let piece = unsafe { Piece::new(part.as_mut_ptr(), part.len(), Host) };
+        let piece = unsafe { Piece::new(part.as_mut_ptr(), part.len()) };
         assert!(iov.push(piece));
     }
     iov
@@ -60,7 +60,7 @@ fn more_pieces_than_the_limit_are_refused() {
     };
     let pieces = [NONE; IOV_LIMIT + 1];
     // SAFETY: at most five readable, empty pieces; the NULL pointer is not read.
-    let new = |pieces, count| unsafe { IoVec::<Host>::new(pieces, ptr::null(), count) };
+    let new = |pieces, count| unsafe { IoVec::new(pieces, count) };
     assert!(new(pieces.as_ptr(), pieces.len()).is_none());
     assert!(new(pieces.as_ptr(), IOV_LIMIT).is_some());
     assert!(new(ptr::null(), 0).is_some());
@@ -68,20 +68,22 @@ fn more_pieces_than_the_limit_are_refused() {
 }
 
 #[test]
-fn each_piece_keeps_its_descriptor() {
-    let (mut a, mut b, words) = ([0u8; 3], [0u8; 2], [1u8, 2]);
-    let descs = [&raw const words[0], &raw const words[1]].map(|word| word.cast_mut().cast());
-    let pieces = [a.as_mut_slice(), b.as_mut_slice()].map(|bytes| iovec {
-        iov_base: bytes.as_mut_ptr().cast(),
-        iov_len: bytes.len(),
-    });
-    // SAFETY: two pieces and descriptors, of arrays that outlive the vector.
-    let iov = unsafe { IoVec::<Desc>::new(pieces.as_ptr(), descs.as_ptr(), 2) }.unwrap();
-    assert_eq!(iov.memories().collect::<Vec<_>>(), descs.map(Desc::new));
-    // SAFETY: as above; without descriptors.
-    let mut iov = unsafe { IoVec::<Desc>::new(pieces.as_ptr(), ptr::null(), 2) }.unwrap();
-    assert_eq!(iov.memories().collect::<Vec<_>>(), [Desc::NONE; 2]);
-    // The copied bytes are the same as without descriptors.
-    assert_eq!(iov.copy_in(&[1, 2, 3, 4]), 4);
-    assert_eq!((a, b), ([1, 2, 3], [4, 0]));
+fn a_list_keeps_the_descriptor_of_all_its_pieces() {
+    let (mut a, mut b) = ([0u8; 3], [0u8; 2]);
+    let desc = |number| Desc::new(ptr::without_provenance_mut(number));
+    // SAFETY: the arrays outlive the lists.
+    let [one, other] = [&mut a[..], &mut b[..]]
+        .map(|bytes| unsafe { Piece::new(bytes.as_mut_ptr(), bytes.len()) });
+    let mut iov = IoVec::from(one).with_desc(desc(7));
+    assert_eq!(iov.split_piece(1).unwrap().desc(), desc(7));
+    assert_eq!(iov.split_off(1).desc(), desc(7));
+    assert_eq!(iov.take().desc(), desc(7));
+    let more = |number| IoVec::from(other.again()).with_desc(desc(number));
+    for (number, of_both) in [(7, desc(7)), (8, Desc::NONE)] {
+        let mut iov = more(7);
+        assert!(iov.append(more(number)).is_ok());
+        assert_eq!(iov.desc(), of_both);
+    }
+    iov.set(other);
+    assert_eq!(iov.desc(), Desc::NONE);
 }

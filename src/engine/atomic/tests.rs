@@ -4,7 +4,6 @@
 
 use super::*;
 use base::Piece;
-use hmem::Host;
 
 const TYPES: u32 = 20;
 const OPS: u32 = 20;
@@ -131,7 +130,7 @@ fn check(ty: &Type, op: fi_op, a: [i64; 2], b: [i64; 2], c: [i64; 2]) {
     let (first, rest) = memory.split_at_mut(size);
     for part in [first, rest] {
         // SAFETY: the memory outlives the vector.
-        assert!(target.push(unsafe { Piece::new(part.as_mut_ptr(), part.len(), Host) }));
+        assert!(target.push(unsafe { Piece::new(part.as_mut_ptr(), part.len()) }));
     }
     let mut operands = [encode(b), encode(b), encode(b)].concat();
     let compare = [encode(c), encode(c), encode(c)].concat();
@@ -238,7 +237,7 @@ fn one<const N: usize>(
     let (mut memory, mut operand) = (a, b);
     let mut target = IoVec::empty();
     // SAFETY: the memory outlives the vector.
-    assert!(unsafe { target.push(Piece::new(memory.as_mut_ptr(), N, Host)) });
+    assert!(unsafe { target.push(Piece::new(memory.as_mut_ptr(), N)) });
     apply(datatype, op, &mut target, &mut operand, &c);
     assert_eq!(operand, a);
     memory

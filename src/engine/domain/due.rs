@@ -54,7 +54,7 @@ impl<T: Transport> State<T> {
 
     /// Returns false if the operation has to be tried again. Other failures are reported as completions of the
     /// operation.
-    fn start(&mut self, pending: &mut Pending<T::Memory>) -> bool {
+    fn start(&mut self, pending: &mut Pending) -> bool {
         let ep = match &pending.action {
             Action::Change(held, edit) => {
                 self.domain.change(held.counter(), *edit);

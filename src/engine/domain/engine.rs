@@ -77,7 +77,7 @@ impl<T: Transport> State<T> {
     /// process to itself: in this order when it probes and in the other when it receives. If a probe found a message
     /// that had just arrived, the receive could take the wrong one.)
     #[inline]
-    pub fn after_receive(&mut self, rx: &Rx<T::Memory>) {
+    pub fn after_receive(&mut self, rx: &Rx) {
         if rx.flags.contains(OpFlags::PEEK) {
             self.progress();
             self.transport.hold();
@@ -97,6 +97,8 @@ pub struct Engine<T: Transport> {
     pub info: Info,
     pub api_version: u32,
     pub uses: Uses,
+    /// Whether the transport uses the descriptors of the application's memory.
+    pub(super) reads_descs: bool,
     /// Number of polls by the application. The progress thread stays idle while there are many.
     pub(super) looks: AtomicU64,
     pub(super) auto: bool,
@@ -136,6 +138,7 @@ impl<T: Transport> Engine<T> {
         };
         let poll_fd = transport.poll_fd();
         let format = transport.format();
+        let reads_descs = transport.reads_descs();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread counts as a watcher.
         domain.watchers = usize::from(auto);
@@ -158,6 +161,7 @@ impl<T: Transport> Engine<T> {
             api_version: fabric.api_version,
             info,
             uses: Uses::default(),
+            reads_descs,
             looks: AtomicU64::new(0),
             auto,
             number,

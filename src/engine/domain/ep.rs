@@ -289,11 +289,7 @@ impl<T: Transport> Ep<T> {
     /// Like `transmit`, if the destination may name a receive context, or if other operations may wait for this one.
     /// `check` decides under the lock whether the operation is posted.
     #[cold]
-    fn post_from(
-        &self,
-        tx: &mut Tx<'_, T::Memory>,
-        check: impl FnOnce(&State<T>) -> Result,
-    ) -> Result {
+    fn post_from(&self, tx: &mut Tx<'_>, check: impl FnOnce(&State<T>) -> Result) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock_data()?;
         let state = &mut *guard;

@@ -30,7 +30,7 @@ use base::Caps;
 use base::flags::flags;
 use base::info::{Info, RxAttr, TxAttr};
 use base::{Error, Result};
-use hmem::Memory;
+
 use object::handle;
 use object::ops;
 use object::ops::cm::CmCalls;
@@ -244,8 +244,8 @@ impl<T: Transport> Drop for Port<T> {
 }
 
 /// Stores the names of the contexts for reports.
-fn name_contexts<A: Address, M: Memory>(
-    domain: &mut DomainState<A, M>,
+fn name_contexts<A: Address>(
+    domain: &mut DomainState<A>,
     tx: &[usize],
     rx: &[usize],
     successor: usize,

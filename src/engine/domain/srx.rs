@@ -235,13 +235,15 @@ impl<T: Transport> EpCalls for SharedRx<T> {
 }
 
 impl<T: Transport> DataPath for SharedRx<T> {
-    type Memory = T::Memory;
+    fn reads_descs(&self) -> bool {
+        self.engine.reads_descs
+    }
 
-    fn transmit(&self, _tx: &mut Tx<'_, T::Memory>) -> Result {
+    fn transmit(&self, _tx: &mut Tx<'_>) -> Result {
         Err(Error::NOSYS)
     }
 
-    fn receive(&self, mut rx: Rx<T::Memory>) -> Result {
+    fn receive(&self, mut rx: Rx) -> Result {
         let most = self.attr.iov_limit;
         if most != 0 && rx.iov.pieces() > most {
             return Err(Error::INVAL);

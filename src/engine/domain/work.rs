@@ -41,8 +41,14 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let action = match request.op {
         WorkOp::Set(cntr, value) => change(cntr, Edit::Set(value))?,
         WorkOp::Add(cntr, value) => change(cntr, Edit::Add(value))?,
-        WorkOp::Transmit(ep, work) => Action::Transmit(endpoint(ep)?.1, work.read()?),
-        WorkOp::Receive(ep, work) => Action::Receive(endpoint(ep)?.1.ep, work.read()?),
+        WorkOp::Transmit(ep, work) => {
+            let (ep, place) = endpoint(ep)?;
+            Action::Transmit(place, work.read(ep)?)
+        }
+        WorkOp::Receive(ep, work) => {
+            let (ep, place) = endpoint(ep)?;
+            Action::Receive(place.ep, work.read(ep)?)
+        }
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint(ep)?;
             let has = |ep: &EpState| check(ep, ep.begins(What::Atomic));

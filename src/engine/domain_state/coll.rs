@@ -6,11 +6,11 @@ use crate::ep_state::Event;
 use crate::transport::Address;
 use abi::*;
 use base::{CompFlags, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::cq::CqErr;
 use object::ops::eq::EqErr;
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// Completes a collective of this endpoint. It counts like the atomic operations that implement it.
     pub fn collected(&mut self, ep: usize, flags: OpFlags, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;

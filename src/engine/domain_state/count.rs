@@ -10,9 +10,8 @@ use crate::srx::RecvOp;
 use crate::transport::Address;
 use crate::trigger::{Action, Held, Place};
 use base::{Error, IoVec, OpFlags};
-use hmem::Memory;
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// Counts an event of an endpoint.
     #[inline]
     pub fn count(&mut self, ep: usize, event: Event, flags: OpFlags, len: usize) {
@@ -91,7 +90,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     }
 
     /// Reports an operation that did not start. `number`: the number of deferred work.
-    pub fn refuse(&mut self, action: &Action<M>, number: OpFlags, error: Error) {
+    pub fn refuse(&mut self, action: &Action, number: OpFlags, error: Error) {
         let operation = |place: &Place, what, flags: OpFlags, context, len| TxOp {
             since: 0,
             ep: place.ep as u32,

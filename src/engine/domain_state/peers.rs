@@ -12,7 +12,7 @@ use crate::srx::{Claimed, Envelope, Outcome};
 use crate::transport::Address;
 use abi::*;
 use base::Result;
-use hmem::Memory;
+
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
 use object::peer::{Entry, PeerCq, PeerSrx};
@@ -111,7 +111,7 @@ impl CqState {
     }
 }
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// Whether a call to an owner is pending.
     #[inline]
     pub fn owes_owners(&self) -> bool {
@@ -189,7 +189,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         token: usize,
         entry: Option<Entry>,
         source_of: impl Fn(&Envelope) -> u64,
-        mut claim: impl FnMut(&mut Self, Claimed<M>),
+        mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let result = match entry {

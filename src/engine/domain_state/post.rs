@@ -7,14 +7,14 @@ use crate::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
 use crate::transport::Address;
 use abi::*;
 use base::{Error, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::cq::CqErr;
 use object::ops::transfer::{OneRx, Rx, What};
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// Calls `f` for each receive context where messages of the endpoint's peers may be: its own, and those of its
     /// contexts.
-    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx<M>)) {
+    pub fn each_srx(&mut self, ep: usize, mut f: impl FnMut(&mut Srx)) {
         let ep = &self.eps[ep];
         f(&mut self.srxs[ep.srx]);
         for &context in &ep.contexts {
@@ -46,7 +46,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// Posts a plain receive of one buffer, the usual case. If it returns false, call `post_receive` after the checks.
     #[inline(always)]
-    pub fn post_one(&mut self, ep: usize, rx: &mut OneRx<M>) -> bool {
+    pub fn post_one(&mut self, ep: usize, rx: &mut OneRx) -> bool {
         let ep = &self.eps[ep];
         let directed = ep.directed(rx.what);
         ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, directed)
@@ -57,9 +57,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     pub fn post_receive(
         &mut self,
         ep: usize,
-        rx: &mut Rx<M>,
+        rx: &mut Rx,
         source_of: impl Fn(&Envelope) -> u64,
-        mut claim: impl FnMut(&mut Self, Claimed<M>),
+        mut claim: impl FnMut(&mut Self, Claimed),
     ) -> Result {
         let directed = self.eps[ep].directed(rx.what);
         let srx = self.eps[ep].srx;
@@ -72,9 +72,9 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         srx: usize,
         directed: bool,
         ep: Option<usize>,
-        rx: &mut Rx<M>,
+        rx: &mut Rx,
         source_of: impl Fn(&Envelope) -> u64,
-        claim: &mut impl FnMut(&mut Self, Claimed<M>),
+        claim: &mut impl FnMut(&mut Self, Claimed),
     ) -> Result {
         let mut outcomes = std::mem::take(&mut self.outcomes);
         let result = self.srxs[srx].post(rx, directed, &mut outcomes);
@@ -112,7 +112,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// Completes a receive that matched an unexpected message.
     pub(super) fn done(
         &mut self,
-        recv: &RecvOp<M>,
+        recv: &RecvOp,
         envelope: &Envelope,
         origin: Option<Box<[u8]>>,
         source_of: &impl Fn(&Envelope) -> u64,
@@ -126,7 +126,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     }
 
     #[cold]
-    fn peeked(&mut self, ep: usize, rx: &Rx<M>, envelope: &Envelope, sender: &Sender<'_, A>) {
+    fn peeked(&mut self, ep: usize, rx: &Rx, envelope: &Envelope, sender: &Sender<'_, A>) {
         let Some((cq, implied)) = self
             .eps
             .get(ep)
@@ -157,14 +157,14 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// Fails the receive of a claimed message whose sender is gone.
     #[cold]
-    pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp<M>, what: What) {
+    pub(super) fn claim_lost(&mut self, ep: usize, recv: &RecvOp, what: What) {
         if self.eps.contains(ep) {
             self.receive_failed(ep, recv, what, Error::CONNRESET);
         }
     }
 
     #[cold]
-    fn not_found(&mut self, ep: usize, rx: &Rx<M>) {
+    fn not_found(&mut self, ep: usize, rx: &Rx) {
         if let Some(cq) = self.eps[ep].rx_cq {
             self.cqs[cq].push_error(CqErr {
                 context: rx.context.number(),

@@ -7,7 +7,7 @@ use crate::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
 use crate::transport::Address;
 use abi::*;
 use base::{Caps, CompFlags, Error, IoVec, OpFlags};
-use hmem::{Host, Memory};
+
 use object::ops::cq::CqErr;
 use object::ops::transfer::What;
 use sync::stats::{Count, EpStats, Tally};
@@ -23,8 +23,8 @@ pub struct Sender<'a, A> {
 }
 
 /// The objects that receive the messages of one peer, looked up once for many messages.
-pub struct RxPath<'a, M: Memory = Host> {
-    srx: &'a mut Srx<M>,
+pub struct RxPath<'a> {
+    srx: &'a mut Srx,
     cq: Option<&'a mut CqState>,
     cntr: Option<&'a Counter>,
     stats: &'a EpStats,
@@ -35,7 +35,7 @@ pub struct RxPath<'a, M: Memory = Host> {
     name: u64,
 }
 
-impl<M: Memory> RxPath<'_, M> {
+impl RxPath<'_> {
     /// Delivers a message of the peer with the source `source`. If a plain receive with room matches, `fill` copies the
     /// message there; otherwise nothing has changed.
     #[inline(always)]
@@ -43,7 +43,7 @@ impl<M: Memory> RxPath<'_, M> {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec<M>),
+        fill: impl FnOnce(&IoVec),
     ) -> core::result::Result<(), Unfilled> {
         if message.what == What::Tagged && !self.takes_tagged {
             return Err(Unfilled::Special);
@@ -78,7 +78,7 @@ impl<M: Memory> RxPath<'_, M> {
     }
 }
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// The source in completions of an endpoint: the application's identifier if it has set one.
     #[inline]
     pub(super) fn named(&self, ep: &EpState, source: u64) -> u64 {
@@ -95,7 +95,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     pub fn received(
         &mut self,
         ep: usize,
-        recv: &RecvOp<M>,
+        recv: &RecvOp,
         envelope: &Envelope,
         sender: &Sender<'_, A>,
     ) {
@@ -158,7 +158,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
     /// The receive path of a peer for messages that arrive as a whole. None if each message has to be checked, or none
     /// may be received now.
     #[inline(always)]
-    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_, M>> {
+    pub fn inlet(&mut self, id: usize, fi_addr: u64) -> Option<RxPath<'_>> {
         if self.reports_origin(id, fi_addr) || !self.may_receive(id) {
             return None;
         }
@@ -235,7 +235,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// Reports a message that was longer than its receive: fi_cq(3), FI_ETRUNC.
     #[cold]
-    fn truncated(&mut self, ep: usize, recv: &RecvOp<M>, envelope: &Envelope, source: u64) {
+    fn truncated(&mut self, ep: usize, recv: &RecvOp, envelope: &Envelope, source: u64) {
         let len = recv.len;
         let source = self.named(&self.eps[ep], source);
         let error = CqErr {
@@ -270,7 +270,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// Reports a receive that will not be filled.
     #[cold]
-    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp<M>, what: What, error: Error) {
+    pub fn receive_failed(&mut self, ep: usize, recv: &RecvOp, what: What, error: Error) {
         let error = CqErr {
             err: error.code(),
             src_addr: FI_ADDR_NOTAVAIL,
@@ -310,7 +310,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
         queues.into_iter().filter(is_own).collect()
     }
 
-    fn receive_error(&mut self, id: usize, recv: &RecvOp<M>, what: What, error: CqErr) {
+    fn receive_error(&mut self, id: usize, recv: &RecvOp, what: What, error: CqErr) {
         let ep = &self.eps[id];
         ep.stats.count(Count::ReceivesFailed);
         let release = recv.release();

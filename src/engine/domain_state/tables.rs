@@ -6,9 +6,8 @@ use super::{CqState, DomainState};
 use crate::av::AvTable;
 use crate::ep_state::EpState;
 use crate::srx::Srx;
-use hmem::Memory;
 
-impl<A, M: Memory> DomainState<A, M> {
+impl<A> DomainState<A> {
     /// An endpoint, or a context of one.
     #[inline(always)]
     pub fn ep(&self, id: usize) -> &EpState {
@@ -72,28 +71,28 @@ impl<A, M: Memory> DomainState<A, M> {
 
     /// The receive context with this index: an endpoint's own, or a shared one.
     #[inline(always)]
-    pub fn rx_queue(&self, id: usize) -> &Srx<M> {
+    pub fn rx_queue(&self, id: usize) -> &Srx {
         &self.srxs[id]
     }
 
     #[inline(always)]
-    pub fn rx_queue_mut(&mut self, id: usize) -> &mut Srx<M> {
+    pub fn rx_queue_mut(&mut self, id: usize) -> &mut Srx {
         &mut self.srxs[id]
     }
 
-    pub fn add_rx_queue(&mut self, rx_queue: Srx<M>) -> usize {
+    pub fn add_rx_queue(&mut self, rx_queue: Srx) -> usize {
         self.srxs.insert(rx_queue)
     }
 
-    pub fn remove_rx_queue(&mut self, id: usize) -> Srx<M> {
+    pub fn remove_rx_queue(&mut self, id: usize) -> Srx {
         self.srxs.remove(id)
     }
 
-    pub fn rx_queues(&self) -> impl Iterator<Item = &Srx<M>> {
+    pub fn rx_queues(&self) -> impl Iterator<Item = &Srx> {
         self.srxs.iter().map(|(_, srx)| srx)
     }
 
-    pub fn rx_queues_mut(&mut self) -> impl Iterator<Item = &mut Srx<M>> {
+    pub fn rx_queues_mut(&mut self) -> impl Iterator<Item = &mut Srx> {
         self.srxs.iter_mut().map(|(_, srx)| srx)
     }
 

@@ -11,7 +11,7 @@ use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
 use base::{CompFlags, Error, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::cq::CqErr;
 use object::ops::transfer::{Tx, What};
 use sync::stats::Count;
@@ -33,7 +33,7 @@ pub struct TxOp {
 impl TxOp {
     /// The record of an operation that is posted. The transport sets `since` later.
     #[inline]
-    pub fn of<M: Memory>(ep: usize, tx: &Tx<'_, M>) -> TxOp {
+    pub fn of(ep: usize, tx: &Tx<'_>) -> TxOp {
         TxOp {
             what: tx.what,
             since: 0,
@@ -62,7 +62,7 @@ const fn sent(what: What) -> (CompFlags, Event) {
     }
 }
 
-impl<A: Address, M: Memory> DomainState<A, M> {
+impl<A: Address> DomainState<A> {
     /// Whether the application is notified of the operation's result, or the progress thread handles it.
     pub fn hears_of(&self, op: &TxOp) -> bool {
         let (_, event) = sent(op.what);

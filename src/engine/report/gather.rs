@@ -10,7 +10,7 @@ use crate::ep_state::Role;
 use crate::srx::WaitingReceive;
 use crate::transport::{Address, DomainStateOf, Transport};
 use abi::FI_ADDR_NOTAVAIL;
-use hmem::Memory;
+
 use object::ops::transfer::What;
 use sync::stats::{Gauges, Tally};
 
@@ -36,10 +36,7 @@ pub fn gather<T: Transport>(
 }
 
 /// Returns a scalable endpoint and its contexts, in order, with their numbers in `domain.eps`.
-fn parts_of<A: Address, M: Memory>(
-    domain: &DomainState<A, M>,
-    scalable: usize,
-) -> Vec<(Part, usize)> {
+fn parts_of<A: Address>(domain: &DomainState<A>, scalable: usize) -> Vec<(Part, usize)> {
     let mut receives = vec![(Part::Scalable, scalable), (Part::Receive(0), scalable)];
     let (mut transmits, mut closed) = (Vec::new(), Vec::new());
     for (id, ep) in domain.eps() {
@@ -144,11 +141,7 @@ fn receive(
     }
 }
 
-fn source<A: Address, M: Memory>(
-    domain: &DomainState<A, M>,
-    av: Option<usize>,
-    fi_addr: u64,
-) -> Option<Source> {
+fn source<A: Address>(domain: &DomainState<A>, av: Option<usize>, fi_addr: u64) -> Option<Source> {
     let known = av.and_then(|av| domain.av(av).get(fi_addr));
     (fi_addr != FI_ADDR_NOTAVAIL).then(|| Source {
         fi_addr,
@@ -187,11 +180,7 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
 }
 
 /// Adds the pending operations of one part of an endpoint.
-fn add_part<A: Address, M: Memory>(
-    domain: &DomainState<A, M>,
-    (part, id): (Part, usize),
-    all: &mut Gauges,
-) {
+fn add_part<A: Address>(domain: &DomainState<A>, (part, id): (Part, usize), all: &mut Gauges) {
     let ep = domain.ep(id);
     if matches!(part, Part::Whole | Part::Transmit(_) | Part::Closed) {
         all.transmits += ep.tx_pending as u64;

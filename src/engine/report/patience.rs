@@ -13,7 +13,7 @@ use crate::ages::Ages;
 use crate::domain_state::DomainState;
 use crate::transport::{Address, DomainStateOf, Transport};
 use base::log::{Subsys, log_warn};
-use hmem::Memory;
+
 use sync::stats::Count;
 
 pub struct Patience {
@@ -82,7 +82,7 @@ impl Patience {
     }
 
     /// Returns when a sleeping thread has to wake up for the next check.
-    pub fn wakes<A: Address, M: Memory>(&self, domain: &DomainState<A, M>) -> Option<Instant> {
+    pub fn wakes<A: Address>(&self, domain: &DomainState<A>) -> Option<Instant> {
         let waits = !self.stalls.peers.is_empty() || domain.eps().any(|(_, ep)| ep.tx_pending > 0);
         self.stalls.next_look.filter(|_| waits)
     }

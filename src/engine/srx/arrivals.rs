@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::{Bytes, Lane, Multi, Outcome, RecvOp, Srx};
 use crate::srx::Envelope;
 use base::{Error, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::transfer::What;
 use object::peer::{Entry, PeerSrx, Place, Queueing};
 
@@ -81,8 +81,8 @@ impl Arrivals {
     }
 }
 
-impl<M: Memory> Srx<M> {
-    fn claimed(&self, token: usize) -> Option<(&Lane<M>, What)> {
+impl Srx {
+    fn claimed(&self, token: usize) -> Option<(&Lane, What)> {
         let lanes = [(&self.msg, What::Msg), (&self.tagged, What::Tagged)];
         lanes
             .into_iter()
@@ -176,7 +176,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Starts the receive that the owner has found for the message.
-    pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome<M>>) -> Result {
+    pub fn start(&mut self, token: usize, entry: Entry, out: &mut VecDeque<Outcome>) -> Result {
         let arrivals = self.arrivals.as_ref().ok_or(Error::INVAL)?;
         let receive = entry.receive();
         // The entry is returned when the receive is over, whatever its result.
@@ -198,7 +198,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Discards the message, which no receive will take. The owner has its entry already.
-    pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome<M>>) -> Result {
+    pub fn discard_arrival(&mut self, token: usize, out: &mut VecDeque<Outcome>) -> Result {
         let (_, what) = self.claimed(token).ok_or(Error::INVAL)?;
         let id = self.lane(what).claims.remove(&token).ok_or(Error::INVAL)?;
         self.discard(what, id, out);

@@ -44,7 +44,7 @@ impl Budget {
     }
 
     #[inline]
-    pub fn release<M>(&mut self, message: &Unexpected<M>) {
+    pub fn release(&mut self, message: &Unexpected) {
         self.give_back(message.envelope.token, message.charge);
     }
 

@@ -10,9 +10,8 @@
 use super::{Bytes, ENTRY, Envelope, RecvOp, Slot, Srx, Unexpected};
 use base::Result;
 use base::grow::{append, cost_of_append, heap_cost};
-use hmem::Memory;
 
-impl<M: Memory> Srx<M> {
+impl Srx {
     /// Whether the next `len` bytes of a message may be kept. Always true if a receive has taken the message.
     pub fn may_grow(&mut self, slot: Slot, len: usize, limit: usize) -> bool {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
@@ -50,7 +49,7 @@ impl<M: Memory> Srx<M> {
 
     /// Charges the current memory use of an unexpected message.
     fn charge_up_to(&mut self, slot: Slot, payload: usize) {
-        let message: &mut Unexpected<M> = self.slot_lane(slot).matcher.unexpected(slot.id);
+        let message: &mut Unexpected = self.slot_lane(slot).matcher.unexpected(slot.id);
         if message.is_met() {
             return;
         }
@@ -76,7 +75,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Removes such a message. Returns its receive with the bytes that have arrived; none if the message was discarded.
-    pub fn take_met(&mut self, slot: Slot) -> Option<(RecvOp<M>, Envelope)> {
+    pub fn take_met(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
         let message = self.slot_lane(slot).matcher.take_unexpected(slot.id);
         self.budget.release(&message);
         let mut recv = *message.taker?;
@@ -87,7 +86,7 @@ impl<M: Memory> Srx<M> {
     }
 }
 
-impl<M> Unexpected<M> {
+impl Unexpected {
     fn is_met(&self) -> bool {
         self.taker.is_some() || self.discarded
     }

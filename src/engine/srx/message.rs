@@ -2,7 +2,6 @@
 //! Messages: their attributes, and the location of their bytes until a receive takes them.
 
 use super::receive::RecvOp;
-use hmem::Host;
 use object::ops::transfer::{Rx, What};
 
 /// The attributes of a message.
@@ -48,7 +47,7 @@ impl MessageInfo {
 }
 
 /// An unexpected message.
-pub struct Unexpected<M = Host> {
+pub struct Unexpected {
     pub envelope: Envelope,
     pub bytes: Bytes,
     /// The address of a sender in no address vector, if completions report it.
@@ -56,7 +55,7 @@ pub struct Unexpected<M = Host> {
     /// Bytes that the message uses of the budget.
     pub(super) charge: usize,
     /// The receive that took the message before all its bytes had arrived.
-    pub(super) taker: Option<Box<RecvOp<M>>>,
+    pub(super) taker: Option<Box<RecvOp>>,
     pub(super) discarded: bool,
 }
 
@@ -73,7 +72,7 @@ pub enum Bytes {
 
 impl Envelope {
     /// The envelope of a discarded claim in completions.
-    pub(super) fn nothing<M>(rx: &Rx<M>, source: u64, ep: usize) -> Envelope {
+    pub(super) fn nothing(rx: &Rx, source: u64, ep: usize) -> Envelope {
         Envelope {
             what: rx.what,
             source,

@@ -12,31 +12,31 @@ use crate::av::without_context;
 use crate::matching::{ANY, MsgId};
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
-use hmem::{Host, Memory};
+
 use object::ops::transfer::{OneRx, Rx, What};
 
 /// A receive and a message whose bytes the transport has to deliver. Without a receive the bytes are dropped.
-pub struct Claimed<M = Host> {
+pub struct Claimed {
     pub envelope: Envelope,
-    pub recv: Option<RecvOp<M>>,
+    pub recv: Option<RecvOp>,
 }
 
 /// Result of posting a receive. A multi-receive buffer may have several.
-pub enum Outcome<M = Host> {
+pub enum Outcome {
     /// The message is in the buffer. The last field is the sender's address, if it was recorded.
-    Done(RecvOp<M>, Envelope, Option<Box<[u8]>>),
+    Done(RecvOp, Envelope, Option<Box<[u8]>>),
     /// The transport delivers the message.
-    Claimed(Claimed<M>),
+    Claimed(Claimed),
     /// The message was claimed, but its sender is gone.
-    Lost(RecvOp<M>, Envelope),
+    Lost(RecvOp, Envelope),
     /// FI_PEEK: there is such a message.
     Peeked(Envelope, Option<Box<[u8]>>),
 }
 
-impl<M: Memory> Srx<M> {
+impl Srx {
     /// Posts a plain receive of one buffer while no message waits: the usual case. If it returns false, call `post`.
     #[inline(always)]
-    pub fn post_one(&mut self, rx: &mut OneRx<M>, directed: bool) -> bool {
+    pub fn post_one(&mut self, rx: &mut OneRx, directed: bool) -> bool {
         let lane = self.lane(rx.what);
         let plain = !rx
             .flags
@@ -52,12 +52,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Posts a receive and takes its memory. `directed`: the receive may name its source.
-    pub fn post(
-        &mut self,
-        rx: &mut Rx<M>,
-        directed: bool,
-        out: &mut VecDeque<Outcome<M>>,
-    ) -> Result {
+    pub fn post(&mut self, rx: &mut Rx, directed: bool, out: &mut VecDeque<Outcome>) -> Result {
         let source = if directed {
             self.source_named(rx.src)
         } else {
@@ -113,12 +108,12 @@ impl<M: Memory> Srx<M> {
 
     /// fi_tagged(3): FI_MULTI_RECV for tagged receives is a separate capability.
     #[inline]
-    fn takes_many(&self, rx: &Rx<M>) -> bool {
+    fn takes_many(&self, rx: &Rx) -> bool {
         rx.flags.contains(OpFlags::MULTI_RECV) && (rx.what == What::Msg || self.many_tagged)
     }
 
     /// Matches a receive with an unexpected message.
-    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp<M>, out: &mut VecDeque<Outcome<M>>) {
+    fn meet(&mut self, what: What, id: MsgId, mut recv: RecvOp, out: &mut VecDeque<Outcome>) {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
@@ -153,7 +148,7 @@ impl<M: Memory> Srx<M> {
 
     /// FI_PEEK, FI_CLAIM and FI_DISCARD of fi_tagged(3) and fi_msg(3).
     #[cold]
-    fn peek(&mut self, rx: &mut Rx<M>, source: u64, out: &mut VecDeque<Outcome<M>>) -> Result {
+    fn peek(&mut self, rx: &mut Rx, source: u64, out: &mut VecDeque<Outcome>) -> Result {
         let (peek, claim, discard) = (
             rx.flags.contains(OpFlags::PEEK),
             rx.flags.contains(OpFlags::CLAIM),
@@ -212,8 +207,8 @@ impl<M: Memory> Srx<M> {
         &mut self,
         what: What,
         id: MsgId,
-        recv: RecvOp<M>,
-        out: &mut VecDeque<Outcome<M>>,
+        recv: RecvOp,
+        out: &mut VecDeque<Outcome>,
     ) {
         let matcher = &mut self.lane(what).matcher;
         if matches!(matcher.unexpected(id).bytes, Bytes::Lost) {
@@ -224,7 +219,7 @@ impl<M: Memory> Srx<M> {
         self.meet(what, id, recv, out);
     }
 
-    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome<M>>) {
+    pub(super) fn discard(&mut self, what: What, id: MsgId, out: &mut VecDeque<Outcome>) {
         let matcher = &mut self.lane(what).matcher;
         let message = matcher.unexpected(id);
         if let Bytes::Coming(bytes) = &mut message.bytes {
@@ -245,10 +240,10 @@ impl<M: Memory> Srx<M> {
     }
 
     /// fi_cancel(3): removes the receive with this context, if it is still posted.
-    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp<M>, What)> {
+    pub fn cancel(&mut self, context: usize) -> Option<(RecvOp, What)> {
         for what in [What::Msg, What::Tagged] {
             let matcher = &mut self.lane(what).matcher;
-            let key = |posted: &Posted<M>| posted.context as u64;
+            let key = |posted: &Posted| posted.context as u64;
             if let Some(id) = matcher.find_posted_by_key(key, context as u64) {
                 let mut posted = matcher.take_posted(id);
                 if let Some(multi) = &posted.multi {
@@ -262,7 +257,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Removes all posted receives, oldest first, because the endpoint can receive no more.
-    pub fn drain_posted(&mut self) -> Vec<(RecvOp<M>, What)> {
+    pub fn drain_posted(&mut self) -> Vec<(RecvOp, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted();
@@ -278,7 +273,7 @@ impl<M: Memory> Srx<M> {
     }
 
     /// Removes the posted receives that name this source, which is gone.
-    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp<M>, What)> {
+    pub fn drain_posted_from(&mut self, source: u64) -> Vec<(RecvOp, What)> {
         let mut all = Vec::new();
         for what in [What::Msg, What::Tagged] {
             let posted = self.lane(what).matcher.drain_posted_from(source);

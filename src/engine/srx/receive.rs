@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use super::arrivals::Lent;
 use crate::matching::Put;
 use base::{CompFlags, IoVec, OpFlags};
-use hmem::{Host, Memory};
+
 use object::ops::transfer::OneRx;
 
 /// A posted receive.
 #[derive(Default)]
-pub(super) struct Posted<M: Memory> {
-    pub iov: IoVec<M>,
+pub(super) struct Posted {
+    pub iov: IoVec,
     pub len: usize,
     pub context: usize,
     pub flags: OpFlags,
@@ -42,9 +42,9 @@ impl Multi {
 }
 
 /// A receive that matched a message.
-pub struct RecvOp<M = Host> {
+pub struct RecvOp {
     /// Destination of the message; a cursor.
-    pub iov: IoVec<M>,
+    pub iov: IoVec,
     /// Address of the first byte, for the completion.
     pub base: usize,
     /// Size of the receive in bytes.
@@ -61,7 +61,7 @@ pub struct Filled {
     pub flags: OpFlags,
 }
 
-impl<M> RecvOp<M> {
+impl RecvOp {
     /// FI_MULTI_RECV if this completion returns the buffer. Must be called once, when the operation completes.
     pub fn release(&self) -> CompFlags {
         match &self.multi {
@@ -76,9 +76,9 @@ impl<M> RecvOp<M> {
     }
 }
 
-impl<M: Memory> Put<Posted<M>> for &mut OneRx<M> {
+impl Put<Posted> for &mut OneRx {
     #[inline(always)]
-    fn put(self, posted: &mut Posted<M>) {
+    fn put(self, posted: &mut Posted) {
         posted.len = self.piece.len();
         posted.iov.set(self.piece.take());
         posted.context = self.context.number();
@@ -89,10 +89,10 @@ impl<M: Memory> Put<Posted<M>> for &mut OneRx<M> {
     }
 }
 
-impl<M: Memory> Posted<M> {
+impl Posted {
     /// Takes the whole buffer for a message.
     #[inline]
-    pub fn whole(&mut self) -> RecvOp<M> {
+    pub fn whole(&mut self) -> RecvOp {
         RecvOp {
             base: self.iov.base(),
             iov: self.iov.take(),
@@ -119,7 +119,7 @@ impl<M: Memory> Posted<M> {
 
     /// Takes the next `len` bytes of a multi-receive buffer, or the rest if fewer are left. Also returns whether the
     /// buffer takes no more messages.
-    pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp<M>, bool) {
+    pub fn piece(&mut self, len: u64, min: usize) -> (RecvOp, bool) {
         let left = self.iov.remaining();
         let used = usize::try_from(len).unwrap_or(usize::MAX).min(left);
         let recv = RecvOp {

@@ -36,7 +36,7 @@ fn receive(srx: &mut Srx, flags: OpFlags, out: &mut VecDeque<Outcome>) -> base::
 
 #[test]
 fn every_message_counts_until_it_is_gone() {
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     let mut out = VecDeque::new();
     srx.keep_whole(envelope(1, 0), |_| ());
     assert_eq!(srx.saved(), ENTRY);
@@ -60,7 +60,7 @@ fn every_message_counts_until_it_is_gone() {
 
 #[test]
 fn what_is_lost_forgotten_or_discarded_counts_no_more() {
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     let mut out = VecDeque::new();
     let coming = srx.keep(envelope(1, 50), Bytes::Coming(Vec::new()));
     srx.lost(coming);
@@ -88,7 +88,7 @@ fn what_is_lost_forgotten_or_discarded_counts_no_more() {
 #[test]
 fn no_peer_takes_the_share_of_another() {
     const LIMIT: usize = 1 << 20;
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     for peer in 0..4 {
         let mut kept = 0;
         while srx.has_room(peer, 100, LIMIT) {
@@ -104,7 +104,7 @@ fn no_peer_takes_the_share_of_another() {
 #[test]
 fn announced_bytes_count_when_they_arrive() {
     const LIMIT: usize = 1 << 20;
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     for peer in 0..100 {
         assert!(srx.has_room(peer, LIMIT as u64 / 2, LIMIT), "{peer}");
         srx.keep(envelope(peer, LIMIT as u64 / 2), Bytes::Coming(Vec::new()));
@@ -115,7 +115,7 @@ fn announced_bytes_count_when_they_arrive() {
 #[test]
 fn a_message_grows_as_long_as_there_is_room() {
     const LIMIT: usize = 100_000;
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     let slots = [1, 2].map(|peer| srx.keep(envelope(peer, 60_000), Bytes::Coming(Vec::new())));
     let grow = |srx: &mut Srx, slot| {
         let mut parts = 0;
@@ -138,7 +138,7 @@ fn a_message_grows_as_long_as_there_is_room() {
 
 #[test]
 fn a_message_that_is_met_while_it_comes_counts_no_more() {
-    let mut srx = Srx::<Host>::new();
+    let mut srx = Srx::new();
     let mut out = VecDeque::new();
     for flags in [OpFlags::empty(), OpFlags::PEEK | OpFlags::DISCARD] {
         let slot = srx.keep(envelope(1, 100), Bytes::Coming(Vec::new()));
@@ -157,7 +157,7 @@ fn a_message_that_is_met_while_it_comes_counts_no_more() {
 
 #[test]
 fn lengths_that_no_memory_has_are_no_overflow() {
-    let srx = Srx::<Host>::new();
+    let srx = Srx::new();
     assert!(!srx.has_room(0, u64::MAX, usize::MAX / 2));
     assert!(!srx.has_room(0, 1 << 40, 1 << 30));
 }

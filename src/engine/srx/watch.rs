@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::{Envelope, Srx};
 use crate::matching::ANY;
-use hmem::Memory;
+
 use object::ops::transfer::What;
 
 /// A posted receive.
@@ -21,7 +21,7 @@ pub struct WaitingReceive {
     pub since: Option<Instant>,
 }
 
-impl<M: Memory> Srx<M> {
+impl Srx {
     /// Records the current time for the ages of the posted receives.
     pub fn note_time(&mut self, now: Instant) {
         for lane in [&mut self.msg, &mut self.tagged] {
@@ -69,10 +69,9 @@ mod tests {
     use super::*;
     use crate::srx::{Bytes, MessageInfo};
     use base::{IoVec, OpFlags};
-    use hmem::Host;
     use object::ops::transfer::{Context, Rx};
 
-    fn rx(what: What, src: u64, tag: u64, ignore: u64) -> Rx<Host> {
+    fn rx(what: What, src: u64, tag: u64, ignore: u64) -> Rx {
         Rx {
             what,
             iov: IoVec::empty(),
@@ -86,7 +85,7 @@ mod tests {
 
     #[test]
     fn what_waits_is_told_with_its_age() {
-        let mut srx = Srx::<Host>::new();
+        let mut srx = Srx::new();
         let start = Instant::now();
         let mut out = Default::default();
         srx.post(&mut rx(What::Tagged, 3, 0x77, 0xf), true, &mut out)

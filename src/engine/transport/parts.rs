@@ -141,7 +141,7 @@ pub trait Groups: Addressing {
         &mut self,
         _domain: &mut DomainStateOf<Self>,
         _ep: usize,
-        _call: Collective<Self::Memory>,
+        _call: Collective,
     ) -> Result {
         Err(Error::NOSYS)
     }
@@ -180,7 +180,7 @@ pub trait Atomics: Addressing {
         _domain: &mut DomainStateOf<Self>,
         _port: usize,
         _ep: usize,
-        _atomic: &mut Atomic<'_, Self::Memory>,
+        _atomic: &mut Atomic<'_>,
     ) -> Result {
         Err(Error::OPNOTSUPP)
     }
@@ -193,7 +193,7 @@ pub trait Prepares: Addressing {
         &mut self,
         domain: &mut DomainStateOf<Self>,
         port: usize,
-        tx: &Tx<'_, Self::Memory>,
+        tx: &Tx<'_>,
     ) -> Result<Route> {
         Ok(Route::to(self.generation(domain, port, tx.dest)?))
     }
@@ -222,7 +222,7 @@ pub trait Prepares: Addressing {
         &mut self,
         _domain: &mut DomainStateOf<Self>,
         _ep: usize,
-        _tx: &OneTx<Self::Memory>,
+        _tx: &OneTx,
         _route: &Route,
     ) -> bool {
         false

@@ -10,7 +10,6 @@ use crate::reactor::Reactor;
 use abi::{FI_ADDR_NOTAVAIL, FI_BARRIER};
 use base::rights::KeyPolicy;
 use base::{Access, IoVec, OpFlags, Registered};
-use hmem::Host;
 use object::AddrForm;
 use object::ops::transfer::What;
 use sync::Uses;
@@ -54,7 +53,6 @@ impl AddressFormat for Texts {
 impl Addressing for Bare {
     type Addr = String;
     type Format = Texts;
-    type Memory = Host;
 }
 
 impl Connects for Bare {}

@@ -10,7 +10,6 @@ use crate::ops::status;
 use crate::ops::transfer::*;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
-use hmem::Host;
 
 pub use call::AtomicWork;
 use call::{Call, Local, Target, post, post_msg};
@@ -48,16 +47,16 @@ pub struct Elements {
 }
 
 /// An atomic operation that the initiator posts. All lists of memory have the same total number of whole elements.
-pub struct Atomic<'a, M = Host> {
+pub struct Atomic<'a> {
     pub family: Family,
     pub datatype: fi_datatype,
     pub op: fi_op,
     /// Empty for FI_ATOMIC_READ.
-    pub operands: IoVec<M>,
+    pub operands: IoVec,
     /// Only for the family Compare.
-    pub compare: IoVec<M>,
+    pub compare: IoVec,
     /// Not for the family Base.
-    pub result: IoVec<M>,
+    pub result: IoVec,
     /// Operation flags; FI_COMPLETION: report success.
     pub flags: OpFlags,
     pub dest: u64,
@@ -69,7 +68,7 @@ pub struct Atomic<'a, M = Host> {
 pub trait AtomicPath: DataPath {
     /// Returns `OPNOTSUPP` if the endpoint does not support the operation.
     fn elements(&self, family: Family, datatype: fi_datatype, op: fi_op) -> Result<Elements>;
-    fn atomic(&self, atomic: &mut Atomic<'_, Self::Memory>) -> Result;
+    fn atomic(&self, atomic: &mut Atomic<'_>) -> Result;
 }
 
 pub fn table<T: AtomicPath>() -> &'static fi_ops_atomic {

@@ -9,10 +9,9 @@ use crate::ops::transfer::{DataPath, check_flags, endpoint, single};
 use abi::*;
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result};
-use hmem::Host;
 
 /// A collective to post.
-pub struct Collective<M = Host> {
+pub struct Collective {
     pub what: fi_collective_op,
     pub datatype: fi_datatype,
     pub op: fi_op,
@@ -25,8 +24,8 @@ pub struct Collective<M = Host> {
     pub flags: OpFlags,
     pub context: usize,
     /// Data that this member contributes and receives; empty if it has none.
-    pub input: IoVec<M>,
-    pub output: IoVec<M>,
+    pub input: IoVec,
+    pub output: IoVec,
 }
 
 pub trait CollectiveCalls: DataPath {
@@ -34,7 +33,7 @@ pub trait CollectiveCalls: DataPath {
     fn element(&self, what: fi_collective_op, datatype: fi_datatype, op: fi_op) -> Result<usize>;
     /// Returns how many slices this member contributes and receives.
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)>;
-    fn collect(&self, call: Collective<Self::Memory>) -> Result;
+    fn collect(&self, call: Collective) -> Result;
 }
 
 pub fn table<T: CollectiveCalls>() -> &'static fi_ops_collective {

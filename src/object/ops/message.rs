@@ -69,7 +69,7 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the buffer belongs to the library until the completion.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len, desc))) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, room(buf, len))) };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
@@ -78,6 +78,7 @@ macro_rules! message_ops {
                 ep.receive_one(OneRx {
                     what: What::$what,
                     piece,
+                    desc: Desc::new(desc),
                     flags,
                     src: src_addr,
                     context: context.with(flags),
@@ -98,7 +99,10 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `recv`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, rooms(iov, desc, count)?)) };
+            let call = || unsafe {
+                let ep = endpoint::<T>(ep)?;
+                Ok((ep, rooms(iov, used(ep, desc), count)?))
+            };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), src_addr, or_zero!($($tag)?));
@@ -132,7 +136,7 @@ macro_rules! message_ops {
                 let flags = flags | ep.rx_implied();
                 let rx = Rx {
                     what: What::$what,
-                    iov: rooms((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?,
+                    iov: rooms((*msg).msg_iov, used(ep, (*msg).desc), (*msg).iov_count)?,
                     flags,
                     src: (*msg).addr,
                     context: Given::new((*msg).context).with(flags),
@@ -142,7 +146,7 @@ macro_rules! message_ops {
                 Ok((ep, rx))
             };
             let place = ep.addr();
-            status(call().and_then(|(ep, rx): (&T, Rx<_>)| {
+            status(call().and_then(|(ep, rx): (&T, Rx)| {
                 probe::post(place, rx.context.number(), rx.src, rx.tag);
                 ep.receive(rx)
             }))
@@ -175,7 +179,7 @@ macro_rules! message_ops {
         ) -> isize {
             // SAFETY: the manual page: an open endpoint; the caller keeps the buffer unchanged until the completion
             // (for inject calls, until the return).
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
+            let call = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len)?)) };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest, tag);
@@ -184,6 +188,7 @@ macro_rules! message_ops {
                 ep.transmit_one(OneTx {
                     what: What::$what,
                     piece,
+                    desc: Desc::new(desc),
                     flags,
                     dest,
                     context: context.with(flags),
@@ -258,7 +263,10 @@ macro_rules! message_ops {
             context: *mut c_void,
         ) -> isize {
             // SAFETY: as in `send_one`, for `count` buffers.
-            let call = || unsafe { Ok((endpoint::<T>(ep)?, several(iov, desc, count)?.as_source())) };
+            let call = || unsafe {
+                let ep = endpoint::<T>(ep)?;
+                Ok((ep, several(iov, used(ep, desc), count)?.as_source()))
+            };
             // SAFETY: the manual page: the caller's context is as the flags require.
             let context = unsafe { Given::new(context) };
             probe::post(ep.addr(), context.number(), dest_addr, or_zero!($($tag)?));
@@ -287,10 +295,10 @@ macro_rules! message_ops {
             }
             // SAFETY: as in `send_one`; `msg` is readable during the call.
             let call = || unsafe {
-                let ep = endpoint::<T>(ep)?;
+                let ep: &T = endpoint::<T>(ep)?;
                 let flags = OpFlags::from_bits_retain(flags);
                 check_message_flags(ep, flags)?;
-                let iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?.as_source();
+                let iov = several((*msg).msg_iov, used(ep, (*msg).desc), (*msg).iov_count)?.as_source();
                 check_inject(ep, What::$what, flags, iov.remaining())?;
                 let flags = flags | ep.tx_implied();
                 let tx = Tx {
@@ -306,7 +314,7 @@ macro_rules! message_ops {
                 Ok((ep, tx))
             };
             let place = ep.addr();
-            status(call().and_then(|(ep, mut tx): (&T, Tx<'_, _>)| {
+            status(call().and_then(|(ep, mut tx): (&T, Tx<'_>)| {
                 probe::post(place, tx.context.number(), tx.dest, tx.tag);
                 ep.transmit(&mut tx)
             }))

@@ -9,6 +9,7 @@ use crate::ops::status;
 use crate::ops::transfer::*;
 use abi::*;
 use base::{Error, OpFlags, Result};
+use hmem::Desc;
 use sys::probe;
 
 /// Flags that fi_recvmsg takes in addition to those of all receives.

@@ -8,6 +8,7 @@ use crate::ops::status;
 use crate::ops::transfer::*;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Result};
+use hmem::Desc;
 use sys::probe;
 
 pub fn table<T: DataPath>() -> &'static fi_ops_rma {
@@ -65,7 +66,7 @@ struct Call {
 #[inline]
 unsafe fn post<T: DataPath>(
     ep: *mut fid_ep,
-    iov: Result<IoVec<T::Memory>>,
+    iov: impl FnOnce(&T) -> Result<IoVec>,
     call: Call,
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
 ) -> isize {
@@ -76,8 +77,8 @@ unsafe fn post<T: DataPath>(
     let ep = unsafe { endpoint::<T>(ep) };
     status(ep.and_then(|ep| {
         let iov = match call.what {
-            What::Read => iov?,
-            _ => iov?.as_source(),
+            What::Read => iov(ep)?,
+            _ => iov(ep)?.as_source(),
         };
         let flags = flags(ep, iov.remaining())?;
         ep.transmit(&mut Tx {
@@ -110,11 +111,12 @@ unsafe fn write_one<T: DataPath>(
     let context = unsafe { Given::new(call.context) };
     probe::post(ep.addr(), context.number(), call.dest, 0);
     // SAFETY: as above.
-    let given = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len, desc)?)) };
+    let given = || unsafe { Ok((endpoint::<T>(ep)?, source(buf, len)?)) };
     status(given().and_then(|(ep, piece): (&T, _)| {
         let flags = flags(ep, len)?;
         ep.write_one(OneWrite {
             piece,
+            desc: Desc::new(desc),
             flags,
             dest: call.dest,
             context: context.with(flags),
@@ -147,7 +149,7 @@ unsafe extern "C" fn read<T: DataPath>(
         context,
     };
     // SAFETY: fi_rma(3): an open endpoint; the buffer belongs to the library until the completion.
-    unsafe { post::<T>(ep, single(buf, len, desc), call, by_default) }
+    unsafe { post::<T>(ep, |_| single(buf, len, desc), call, by_default) }
 }
 
 unsafe extern "C" fn readv<T: DataPath>(
@@ -169,7 +171,14 @@ unsafe extern "C" fn readv<T: DataPath>(
         context,
     };
     // SAFETY: as in `read`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, desc, count), call, by_default) }
+    unsafe {
+        post::<T>(
+            ep,
+            |ep| several(iov, used(ep, desc), count),
+            call,
+            by_default,
+        )
+    }
 }
 
 unsafe extern "C" fn write<T: DataPath>(
@@ -213,7 +222,14 @@ unsafe extern "C" fn writev<T: DataPath>(
         context,
     };
     // SAFETY: as in `write`, for `count` buffers.
-    unsafe { post::<T>(ep, several(iov, desc, count), call, by_default) }
+    unsafe {
+        post::<T>(
+            ep,
+            |ep| several(iov, used(ep, desc), count),
+            call,
+            by_default,
+        )
+    }
 }
 
 unsafe extern "C" fn writedata<T: DataPath>(
@@ -329,7 +345,7 @@ unsafe fn post_msg<T: DataPath>(
             if segs.is_null() || count == 0 {
                 return Err(Error::INVAL);
             }
-            let mut iov = several((*msg).msg_iov, (*msg).desc, (*msg).iov_count)?;
+            let mut iov = several((*msg).msg_iov, used(ep, (*msg).desc), (*msg).iov_count)?;
             // fi_rma(3): FI_INJECT applies to writes; a read has no outbound data.
             if what == What::Write {
                 iov = iov.as_source();

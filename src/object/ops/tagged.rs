@@ -9,6 +9,7 @@ use crate::ops::status;
 use crate::ops::transfer::*;
 use abi::*;
 use base::{Error, OpFlags, Result};
+use hmem::Desc;
 use sys::probe;
 
 /// fi_tagged(3): FI_MULTI_RECV needs FI_TAGGED_MULTI_RECV.

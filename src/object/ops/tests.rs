@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Calls every form through its table: an endpoint that uses descriptors gets those of the call, piece by piece.
+//! Calls every form through its table: an endpoint that uses descriptors gets those of the call.
 
 mod deferred;
 mod flags;
 
 use core::ffi::c_void;
-use core::ptr::{null, null_mut};
+use core::ptr::{null, null_mut, without_provenance_mut};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::atomic::{Atomic, AtomicPath, Elements, Family};
 use super::collective::{Collective, CollectiveCalls};
@@ -22,23 +22,23 @@ use hmem::Desc;
 /// An endpoint that records the last operation.
 #[derive(Default)]
 struct Probe {
-    seen: Mutex<Vec<Vec<Desc>>>,
+    seen: Mutex<Vec<Desc>>,
     /// The flags of the last operation; `op_flags` are the default flags.
     flags: AtomicU64,
     op_flags: AtomicU64,
+    ignores_descs: AtomicBool,
 }
 
 impl Probe {
-    fn see(&self, iovs: &[&IoVec<Desc>]) {
-        let of = |iov: &&IoVec<Desc>| iov.memories().collect();
-        *self.seen.lock().unwrap() = iovs.iter().map(of).collect();
+    fn see(&self, iovs: &[&IoVec]) {
+        *self.seen.lock().unwrap() = iovs.iter().map(|iov| iov.desc()).collect();
     }
 
-    fn see_atomic(&self, atomic: &Atomic<'_, Desc>) {
+    fn see_atomic(&self, atomic: &Atomic<'_>) {
         self.see(&[&atomic.operands, &atomic.compare, &atomic.result]);
     }
 
-    fn take(&self) -> Vec<Vec<Desc>> {
+    fn take(&self) -> Vec<Desc> {
         std::mem::take(&mut *self.seen.lock().unwrap())
     }
 }
@@ -56,14 +56,16 @@ impl Kind for Probe {
 }
 
 impl DataPath for Probe {
-    type Memory = Desc;
+    fn reads_descs(&self) -> bool {
+        !self.ignores_descs.load(Ordering::Relaxed)
+    }
 
-    fn transmit(&self, tx: &mut Tx<'_, Desc>) -> Result {
+    fn transmit(&self, tx: &mut Tx<'_>) -> Result {
         self.see(&[&tx.iov]);
         self.flags.store(tx.flags.bits(), Ordering::Relaxed);
         Ok(())
     }
-    fn receive(&self, rx: Rx<Desc>) -> Result {
+    fn receive(&self, rx: Rx) -> Result {
         self.see(&[&rx.iov]);
         Ok(())
     }
@@ -88,7 +90,7 @@ impl AtomicPath for Probe {
     fn elements(&self, _: Family, _: fi_datatype, _: fi_op) -> Result<Elements> {
         Ok(Elements { size: 8, count: 8 })
     }
-    fn atomic(&self, atomic: &mut Atomic<'_, Desc>) -> Result {
+    fn atomic(&self, atomic: &mut Atomic<'_>) -> Result {
         self.see_atomic(atomic);
         Ok(())
     }
@@ -101,7 +103,7 @@ impl CollectiveCalls for Probe {
     fn extent(&self, _: fi_collective_op, _: u64, _: u64) -> Result<(usize, usize)> {
         Ok((1, 1))
     }
-    fn collect(&self, call: Collective<Desc>) -> Result {
+    fn collect(&self, call: Collective) -> Result {
         self.see(&[&call.input, &call.output]);
         Ok(())
     }
@@ -146,19 +148,10 @@ impl Bench {
     }
 
     /// Checks that the call succeeded and that its roles have these descriptors.
-    fn expect(&self, name: &str, code: isize, roles: &[&[usize]]) {
+    fn expect(&self, name: &str, code: isize, roles: &[Option<usize>]) {
         assert_eq!(code, 0, "{name}");
-        let of = |role: &&[usize]| -> Vec<Desc> {
-            role.iter().map(|&i| Desc::new(self.desc(i))).collect()
-        };
-        let wanted: Vec<Vec<Desc>> = roles.iter().map(of).collect();
-        assert_eq!(self.probe().take(), wanted, "{name}");
-    }
-
-    /// As `expect`, for a call that has no descriptors.
-    fn expect_none(&self, name: &str, code: isize, roles: &[usize]) {
-        assert_eq!(code, 0, "{name}");
-        let wanted: Vec<_> = roles.iter().map(|&n| vec![Desc::NONE; n]).collect();
+        let of = |role: &Option<usize>| role.map_or(Desc::NONE, |i| Desc::new(self.desc(i)));
+        let wanted: Vec<Desc> = roles.iter().map(of).collect();
         assert_eq!(self.probe().take(), wanted, "{name}");
     }
 
@@ -200,18 +193,18 @@ fn of_messages() {
     let b = Bench::new();
     let t = msg::table::<Probe>();
     let (buf, d) = (b.iovs()[0].iov_base, b.desc(0));
-    let (iov, mut ds) = (b.iovs(), [b.desc(1), b.desc(2)]);
+    let (iov, mut ds) = (b.iovs(), [b.desc(1); 2]);
     let (v, dv) = (iov.as_ptr(), ds.as_mut_ptr());
-    let two: &[&[usize]] = &[&[1, 2]];
-    b.expect("recv", call!(t, recv, b.ep, buf, 8, d, 0, NO), &[&[0]]);
+    let two: &[Option<usize>] = &[Some(1)];
+    b.expect("recv", call!(t, recv, b.ep, buf, 8, d, 0, NO), &[Some(0)]);
     b.expect("recvv", call!(t, recvv, b.ep, v, dv, 2, 0, NO), two);
-    b.expect("send", call!(t, send, b.ep, buf, 8, d, 0, NO), &[&[0]]);
+    b.expect("send", call!(t, send, b.ep, buf, 8, d, 0, NO), &[Some(0)]);
     b.expect("sendv", call!(t, sendv, b.ep, v, dv, 2, 0, NO), two);
     let code = call!(t, senddata, b.ep, buf, 8, d, 0, 0, NO);
-    b.expect("senddata", code, &[&[0]]);
-    b.expect_none("inject", call!(t, inject, b.ep, buf, 8, 0), &[1]);
+    b.expect("senddata", code, &[Some(0)]);
+    b.expect("inject", call!(t, inject, b.ep, buf, 8, 0), &[None]);
     let code = call!(t, injectdata, b.ep, buf, 8, 0, 0);
-    b.expect_none("injectdata", code, &[1]);
+    b.expect("injectdata", code, &[None]);
     let mut m = fi_msg {
         msg_iov: v,
         desc: dv,
@@ -222,8 +215,12 @@ fn of_messages() {
     };
     b.expect("recvmsg", call!(t, recvmsg, b.ep, &m, 0), two);
     b.expect("sendmsg", call!(t, sendmsg, b.ep, &m, 0), two);
+    let mut different = [b.desc(1), b.desc(2)];
+    m.desc = different.as_mut_ptr();
+    let code = call!(t, sendmsg, b.ep, &m, 0);
+    b.expect("sendmsg with different descriptors", code, &[None]);
     m.desc = null_mut();
-    b.expect_none("sendmsg without", call!(t, sendmsg, b.ep, &m, 0), &[2]);
+    b.expect("sendmsg without", call!(t, sendmsg, b.ep, &m, 0), &[None]);
 }
 
 #[test]
@@ -231,17 +228,21 @@ fn of_tagged_messages() {
     let b = Bench::new();
     let t = tagged::table::<Probe>();
     let (buf, d) = (b.iovs()[0].iov_base, b.desc(0));
-    let (iov, mut ds) = (b.iovs(), [b.desc(1), b.desc(2)]);
+    let (iov, mut ds) = (b.iovs(), [b.desc(1); 2]);
     let (v, dv) = (iov.as_ptr(), ds.as_mut_ptr());
-    let two: &[&[usize]] = &[&[1, 2]];
+    let two: &[Option<usize>] = &[Some(1)];
     let code = call!(t, recv, b.ep, buf, 8, d, 0, 5, 0, NO);
-    b.expect("recv", code, &[&[0]]);
+    b.expect("recv", code, &[Some(0)]);
     b.expect("recvv", call!(t, recvv, b.ep, v, dv, 2, 0, 5, 0, NO), two);
-    b.expect("send", call!(t, send, b.ep, buf, 8, d, 0, 5, NO), &[&[0]]);
+    b.expect(
+        "send",
+        call!(t, send, b.ep, buf, 8, d, 0, 5, NO),
+        &[Some(0)],
+    );
     b.expect("sendv", call!(t, sendv, b.ep, v, dv, 2, 0, 5, NO), two);
     let code = call!(t, senddata, b.ep, buf, 8, d, 0, 0, 5, NO);
-    b.expect("senddata", code, &[&[0]]);
-    b.expect_none("inject", call!(t, inject, b.ep, buf, 8, 0, 5), &[1]);
+    b.expect("senddata", code, &[Some(0)]);
+    b.expect("inject", call!(t, inject, b.ep, buf, 8, 0, 5), &[None]);
     let m = fi_msg_tagged {
         msg_iov: v,
         desc: dv,
@@ -261,24 +262,24 @@ fn of_reads_and_writes() {
     let b = Bench::new();
     let t = rma::table::<Probe>();
     let (buf, d) = (b.iovs()[0].iov_base, b.desc(0));
-    let (iov, mut ds) = (b.iovs(), [b.desc(1), b.desc(2)]);
+    let (iov, mut ds) = (b.iovs(), [b.desc(1); 2]);
     let (v, dv) = (iov.as_ptr(), ds.as_mut_ptr());
-    let two: &[&[usize]] = &[&[1, 2]];
+    let two: &[Option<usize>] = &[Some(1)];
     b.expect(
         "read",
         call!(t, read, b.ep, buf, 8, d, 0, 0, 1, NO),
-        &[&[0]],
+        &[Some(0)],
     );
     b.expect("readv", call!(t, readv, b.ep, v, dv, 2, 0, 0, 1, NO), two);
     let code = call!(t, write, b.ep, buf, 8, d, 0, 0, 1, NO);
-    b.expect("write", code, &[&[0]]);
+    b.expect("write", code, &[Some(0)]);
     b.expect("writev", call!(t, writev, b.ep, v, dv, 2, 0, 0, 1, NO), two);
     let code = call!(t, writedata, b.ep, buf, 8, d, 0, 0, 0, 1, NO);
-    b.expect("writedata", code, &[&[0]]);
+    b.expect("writedata", code, &[Some(0)]);
     let code = call!(t, inject, b.ep, buf, 8, 0, 0, 1);
-    b.expect_none("inject", code, &[1]);
+    b.expect("inject", code, &[None]);
     let code = call!(t, injectdata, b.ep, buf, 8, 0, 0, 0, 1);
-    b.expect_none("injectdata", code, &[1]);
+    b.expect("injectdata", code, &[None]);
     let target = fi_rma_iov {
         addr: 0,
         len: 16,
@@ -329,33 +330,33 @@ fn of_atomic_operations() {
     let (cbuf, rbuf) = (b.iovs()[1].iov_base, b.iovs()[1].iov_base);
     let mut iocs = b.iocs();
     let (v, rv) = (iocs.as_ptr(), iocs.as_mut_ptr());
-    let [mut ds, mut cs, mut rs] = [[0, 1], [2, 3], [4, 5]].map(|pair| pair.map(|i| b.desc(i)));
+    let [mut ds, mut cs, mut rs] = [0, 2, 4].map(|i| [b.desc(i); 2]);
     let (dv, cv, qv) = (ds.as_mut_ptr(), cs.as_mut_ptr(), rs.as_mut_ptr());
     let code = call!(t, write, b.ep, buf, 1, d, 0, 0, 1, ty, op, NO);
-    b.expect("write", code, &[&[0], &[], &[]]);
+    b.expect("write", code, &[Some(0), None, None]);
     let code = call!(t, writev, b.ep, v, dv, 2, 0, 0, 1, ty, op, NO);
-    b.expect("writev", code, &[&[0, 1], &[], &[]]);
+    b.expect("writev", code, &[Some(0), None, None]);
     let code = call!(t, inject, b.ep, buf, 1, 0, 0, 1, ty, op);
-    b.expect_none("inject", code, &[1, 0, 0]);
+    b.expect("inject", code, &[None; 3]);
     let (c, r) = (b.desc(1), b.desc(2));
     let code = call!(t, readwrite, b.ep, buf, 1, d, rbuf, r, 0, 0, 1, ty, op, NO);
-    b.expect("readwrite", code, &[&[0], &[], &[2]]);
+    b.expect("readwrite", code, &[Some(0), None, Some(2)]);
     let code = call!(
         t, readwritev, b.ep, v, dv, 2, rv, qv, 2, 0, 0, 1, ty, op, NO
     );
-    b.expect("readwritev", code, &[&[0, 1], &[], &[4, 5]]);
+    b.expect("readwritev", code, &[Some(0), None, Some(4)]);
     #[rustfmt::skip]
     let code = call!(t, compwrite, b.ep, buf, 1, d, cbuf, c, rbuf, r, 0, 0, 1, ty, op, NO);
-    b.expect("compwrite", code, &[&[0], &[1], &[2]]);
+    b.expect("compwrite", code, &[Some(0), Some(1), Some(2)]);
     #[rustfmt::skip]
     let code = call!(t, compwritev, b.ep, v, dv, 2, v, cv, 2, rv, qv, 2, 0, 0, 1, ty, op, NO);
-    let all: &[&[usize]] = &[&[0, 1], &[2, 3], &[4, 5]];
+    let all: &[Option<usize>] = &[Some(0), Some(2), Some(4)];
     b.expect("compwritev", code, all);
     let m = atomic_msg(&iocs, dv, &TARGET);
     let code = call!(t, writemsg, b.ep, &m, 0);
-    b.expect("writemsg", code, &[&[0, 1], &[], &[]]);
+    b.expect("writemsg", code, &[Some(0), None, None]);
     let code = call!(t, readwritemsg, b.ep, &m, rv, qv, 2, 0);
-    b.expect("readwritemsg", code, &[&[0, 1], &[], &[4, 5]]);
+    b.expect("readwritemsg", code, &[Some(0), None, Some(4)]);
     let code = call!(t, compwritemsg, b.ep, &m, v, cv, 2, rv, qv, 2, 0);
     b.expect("compwritemsg", code, all);
 }
@@ -367,9 +368,9 @@ fn of_collectives() {
     let (ty, op) = (FI_UINT64, FI_SUM);
     let [buf, out] = b.iovs().map(|iov| iov.iov_base);
     let (d, r) = (b.desc(0), b.desc(1));
-    let both: &[&[usize]] = &[&[0], &[1]];
+    let both: &[Option<usize>] = &[Some(0), Some(1)];
     let code = call!(t, broadcast, b.ep, buf, 1, d, 0, 0, ty, 0, NO);
-    b.expect("broadcast", code, &[&[0], &[0]]);
+    b.expect("broadcast", code, &[Some(0), Some(0)]);
     for (name, slot) in [("alltoall", t.alltoall), ("allgather", t.allgather)] {
         // SAFETY: as in `call`; likewise below.
         let code = unsafe { (slot.unwrap())(b.ep, buf, 1, d, out, r, 0, ty, 0, NO) };
@@ -393,16 +394,19 @@ fn of_collectives() {
 }
 
 #[test]
-fn an_array_that_nobody_asks_for_is_not_read() {
-    let bytes = [0u8; 8];
-    let piece = iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: 8,
-    };
-    let unset = core::ptr::without_provenance::<*mut c_void>(8);
-    // SAFETY: one piece; `unset` is not read.
-    let iov = unsafe { IoVec::<hmem::Host>::new(&piece, unset, 1) };
-    assert!(iov.is_some());
-    // SAFETY: no piece.
-    assert!(unsafe { IoVec::<Desc>::new(null(), null(), 0) }.is_some());
+fn an_array_of_descriptors_that_are_not_used_is_not_read() {
+    let b = Bench::new();
+    b.probe().ignores_descs.store(true, Ordering::Relaxed);
+    let (iov, unset) = (b.iovs(), without_provenance_mut(8));
+    let code = call!(
+        msg::table::<Probe>(),
+        sendv,
+        b.ep,
+        iov.as_ptr(),
+        unset,
+        2,
+        0,
+        NO
+    );
+    b.expect("sendv", code, &[None]);
 }

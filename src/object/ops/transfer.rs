@@ -10,7 +10,7 @@ use base::log::{CORE, Subsys, log_misuse};
 use crate::handle::{self, Kind};
 use crate::ops::object;
 use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result, Source};
-use hmem::{Desc, Host, Memory};
+use hmem::Desc;
 use sync::stats::Tally;
 
 pub use super::context::Context;
@@ -58,9 +58,9 @@ const _: () =
     assert!(core::mem::offset_of!(RemoteSeg, key) == core::mem::offset_of!(fi_rma_iov, key));
 
 /// An operation that the initiator posts.
-pub struct Tx<'a, M = Host> {
+pub struct Tx<'a> {
     pub what: What,
-    pub iov: IoVec<M>,
+    pub iov: IoVec,
     /// Operation flags; FI_COMPLETION says whether success is reported.
     pub flags: OpFlags,
     pub dest: u64,
@@ -72,9 +72,9 @@ pub struct Tx<'a, M = Host> {
 }
 
 /// A receive that is posted.
-pub struct Rx<M = Host> {
+pub struct Rx {
     pub what: What,
-    pub iov: IoVec<M>,
+    pub iov: IoVec,
     pub flags: OpFlags,
     pub src: u64,
     pub context: Context,
@@ -83,10 +83,11 @@ pub struct Rx<M = Host> {
 }
 
 /// A message of one buffer: the usual call.
-pub struct OneTx<M = Host> {
+pub struct OneTx {
     /// A message, with a tag or without.
     pub what: What,
-    pub piece: Source<M>,
+    pub piece: Source,
+    pub desc: Desc,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -95,8 +96,9 @@ pub struct OneTx<M = Host> {
 }
 
 /// A write of one buffer to one place: the usual call.
-pub struct OneWrite<M = Host> {
-    pub piece: Source<M>,
+pub struct OneWrite {
+    pub piece: Source,
+    pub desc: Desc,
     pub flags: OpFlags,
     pub dest: u64,
     pub context: Context,
@@ -105,9 +107,10 @@ pub struct OneWrite<M = Host> {
 }
 
 /// A receive of one buffer.
-pub struct OneRx<M = Host> {
+pub struct OneRx {
     pub what: What,
-    pub piece: Piece<M>,
+    pub piece: Piece,
+    pub desc: Desc,
     pub flags: OpFlags,
     pub src: u64,
     pub context: Context,
@@ -115,12 +118,12 @@ pub struct OneRx<M = Host> {
     pub ignore: u64,
 }
 
-impl<M: Memory> From<OneTx<M>> for Tx<'static, M> {
+impl From<OneTx> for Tx<'static> {
     #[inline]
-    fn from(one: OneTx<M>) -> Tx<'static, M> {
+    fn from(one: OneTx) -> Tx<'static> {
         Tx {
             what: one.what,
-            iov: one.piece.into(),
+            iov: IoVec::from(one.piece).with_desc(one.desc),
             flags: one.flags,
             dest: one.dest,
             context: one.context,
@@ -131,13 +134,13 @@ impl<M: Memory> From<OneTx<M>> for Tx<'static, M> {
     }
 }
 
-impl<M: Memory> OneWrite<M> {
+impl OneWrite {
     /// Calls with the same write among those of any shape.
     #[inline]
-    pub fn with_any<R>(self, call: impl FnOnce(&mut Tx<'_, M>) -> R) -> R {
+    pub fn with_any<R>(self, call: impl FnOnce(&mut Tx<'_>) -> R) -> R {
         call(&mut Tx {
             what: What::Write,
-            iov: self.piece.into(),
+            iov: IoVec::from(self.piece).with_desc(self.desc),
             flags: self.flags,
             dest: self.dest,
             context: self.context,
@@ -148,12 +151,12 @@ impl<M: Memory> OneWrite<M> {
     }
 }
 
-impl<M: Memory> From<OneRx<M>> for Rx<M> {
+impl From<OneRx> for Rx {
     #[inline]
-    fn from(one: OneRx<M>) -> Rx<M> {
+    fn from(one: OneRx) -> Rx {
         Rx {
             what: one.what,
-            iov: one.piece.into(),
+            iov: IoVec::from(one.piece).with_desc(one.desc),
             flags: one.flags,
             src: one.src,
             context: one.context,
@@ -164,23 +167,26 @@ impl<M: Memory> From<OneRx<M>> for Rx<M> {
 }
 
 pub trait DataPath: Kind<Head = fid_ep> {
-    /// Attributes that the endpoint needs for the memory of its operations.
-    type Memory: Memory;
+    /// Whether the endpoint uses descriptors (fi_mr_desc(3)). If not, arrays of them are not read, because programs
+    /// leave them unset.
+    fn reads_descs(&self) -> bool {
+        false
+    }
 
     /// Posts an operation. On success the endpoint has taken the memory out of `tx`.
-    fn transmit(&self, tx: &mut Tx<'_, Self::Memory>) -> Result;
-    fn receive(&self, rx: Rx<Self::Memory>) -> Result;
+    fn transmit(&self, tx: &mut Tx<'_>) -> Result;
+    fn receive(&self, rx: Rx) -> Result;
     /// The same for an operation of one buffer. The default calls `transmit` or `receive`.
     #[inline]
-    fn transmit_one(&self, tx: OneTx<Self::Memory>) -> Result {
+    fn transmit_one(&self, tx: OneTx) -> Result {
         self.transmit(&mut tx.into())
     }
     #[inline]
-    fn receive_one(&self, rx: OneRx<Self::Memory>) -> Result {
+    fn receive_one(&self, rx: OneRx) -> Result {
         self.receive(rx.into())
     }
     #[inline]
-    fn write_one(&self, write: OneWrite<Self::Memory>) -> Result {
+    fn write_one(&self, write: OneWrite) -> Result {
         write.with_any(|tx| self.transmit(tx))
     }
     /// fi_recv_flush, fi_trecv_flush: starts the receives that FI_MORE has deferred.
@@ -267,29 +273,22 @@ pub(super) unsafe fn endpoint<'a, T: DataPath>(ep: *mut fid_ep) -> Result<&'a T>
 /// # Safety
 /// `buf[..len]` must stay valid until the completion of the operation, as for `Piece::new`.
 #[inline]
-pub(super) unsafe fn single<M: Memory>(
-    buf: *const c_void,
-    len: usize,
-    desc: *mut c_void,
-) -> Result<IoVec<M>> {
+pub(super) unsafe fn single(buf: *const c_void, len: usize, desc: *mut c_void) -> Result<IoVec> {
     check_buffer(buf, len)?;
     // SAFETY: promised by the caller.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
+    let piece = unsafe { Piece::new(buf.cast_mut().cast(), len) };
+    Ok(IoVec::from(piece).with_desc(Desc::new(desc)))
 }
 
-/// As `single`, for memory that is only read.
+/// Returns a buffer that is only read.
 ///
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn source<M: Memory>(
-    buf: *const c_void,
-    len: usize,
-    desc: *mut c_void,
-) -> Result<Source<M>> {
+pub(super) unsafe fn source(buf: *const c_void, len: usize) -> Result<Source> {
     check_buffer(buf, len)?;
     // SAFETY: promised by the caller; a source is only read.
-    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len, M::of(Desc::new(desc))) }.into())
+    Ok(unsafe { Piece::new(buf.cast_mut().cast(), len) }.into())
 }
 
 #[inline(always)]
@@ -307,18 +306,42 @@ fn check_buffer(buf: *const c_void, len: usize) -> Result {
 /// Several buffers, and a descriptor for each if `descs` is not NULL.
 ///
 /// # Safety
-/// As `IoVec::new`.
+/// As `IoVec::new`; `descs` is NULL or has `count` descriptors.
 #[inline]
-pub(super) unsafe fn several<M: Memory>(
+pub(super) unsafe fn several(
     iov: *const iovec,
     descs: *const *mut c_void,
     count: usize,
-) -> Result<IoVec<M>> {
+) -> Result<IoVec> {
     // SAFETY: promised by the caller.
-    match unsafe { IoVec::new(iov, descs, count) } {
-        Some(iov) if !iov.has_null() => Ok(iov),
+    match unsafe { IoVec::new(iov, count) } {
+        // SAFETY: as above.
+        Some(iov) if !iov.has_null() => Ok(iov.with_desc(unsafe { shared(descs, count) })),
         _ => Err(Error::INVAL),
     }
+}
+
+/// Returns the array of descriptors, or NULL if the endpoint uses none.
+#[inline]
+pub(super) fn used<T: DataPath>(ep: &T, descs: *const *mut c_void) -> *const *mut c_void {
+    match descs.is_null() || !ep.reads_descs() {
+        true => core::ptr::null(),
+        false => descs,
+    }
+}
+
+/// Returns the descriptor that all buffers have: none if they differ.
+///
+/// # Safety
+/// As `several`, for `descs`.
+#[inline]
+unsafe fn shared(descs: *const *mut c_void, count: usize) -> Desc {
+    if descs.is_null() || count == 0 {
+        return Desc::NONE;
+    }
+    // SAFETY: promised by the caller.
+    let desc = |i| Desc::new(unsafe { *descs.add(i) });
+    (1..count).fold(desc(0), |all, i| all.and(desc(i)))
 }
 
 /// A receive buffer. Programs post NULL with a length when they expect no bytes. Such a buffer has length 0, so a
@@ -327,25 +350,26 @@ pub(super) unsafe fn several<M: Memory>(
 /// # Safety
 /// As `single`.
 #[inline]
-pub(super) unsafe fn room<M: Memory>(buf: *mut c_void, len: usize, desc: *mut c_void) -> Piece<M> {
+pub(super) unsafe fn room(buf: *mut c_void, len: usize) -> Piece {
     let len = if buf.is_null() { 0 } else { len };
     // SAFETY: promised by the caller.
-    unsafe { Piece::new(buf.cast(), len, M::of(Desc::new(desc))) }
+    unsafe { Piece::new(buf.cast(), len) }
 }
 
 /// Several receive buffers, as `room`.
 ///
 /// # Safety
-/// As `IoVec::new`.
-pub(super) unsafe fn rooms<M: Memory>(
+/// As `several`.
+pub(super) unsafe fn rooms(
     iov: *const iovec,
     descs: *const *mut c_void,
     count: usize,
-) -> Result<IoVec<M>> {
+) -> Result<IoVec> {
     // SAFETY: promised by the caller.
-    let mut iov = unsafe { IoVec::new(iov, descs, count) }.ok_or(Error::INVAL)?;
+    let mut iov = unsafe { IoVec::new(iov, count) }.ok_or(Error::INVAL)?;
     iov.drop_null();
-    Ok(iov)
+    // SAFETY: as above.
+    Ok(iov.with_desc(unsafe { shared(descs, count) }))
 }
 
 /// Operation flags that the msg forms of sending calls take: fi_msg(3), fi_tagged(3), fi_rma(3).

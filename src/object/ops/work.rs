@@ -12,15 +12,14 @@ use crate::ops::atomic::{Atomic, AtomicWork, Family};
 use crate::ops::transfer::*;
 use abi::*;
 use base::{Error, IoVec, OpFlags, Piece, Result};
-use hmem::{Host, Memory};
 
 pub use transfer::{ReceiveWork, TransferWork};
 use transfer::{access, receive, receive_tagged, send, send_tagged};
 
 /// A transfer to post later.
-pub struct Outgoing<M = Host> {
+pub struct Outgoing {
     what: What,
-    iov: IoVec<M>,
+    iov: IoVec,
     pub flags: OpFlags,
     dest: u64,
     pub context: Context,
@@ -31,9 +30,9 @@ pub struct Outgoing<M = Host> {
     copy: Option<Vec<u8>>,
 }
 
-impl<M: Memory> Outgoing<M> {
+impl Outgoing {
     /// Copies the arguments of a call with FI_TRIGGER, as far as the caller may reuse them after the call.
-    pub fn of(tx: &mut Tx<'_, M>, flags: OpFlags) -> Outgoing<M> {
+    pub fn of(tx: &mut Tx<'_>, flags: OpFlags) -> Outgoing {
         let injected = flags.contains(OpFlags::INJECT) && tx.what != What::Read;
         let copy = injected.then(|| {
             let mut copy = Vec::with_capacity(tx.iov.remaining());
@@ -62,7 +61,7 @@ impl<M: Memory> Outgoing<M> {
     }
 
     /// Posts the operation with additional flags. On success the operation owns the memory.
-    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Tx<'_, M>) -> Result) -> Result {
+    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Tx<'_>) -> Result) -> Result {
         let iov = match &self.copy {
             // SAFETY: the original is dropped below if the operation was posted.
             None => unsafe { self.iov.duplicate() },
@@ -86,13 +85,13 @@ impl<M: Memory> Outgoing<M> {
 }
 
 /// An atomic operation to post later.
-pub struct OutgoingAtomic<M = Host> {
+pub struct OutgoingAtomic {
     family: Family,
     datatype: fi_datatype,
     op: fi_op,
-    operands: IoVec<M>,
-    compare: IoVec<M>,
-    result: IoVec<M>,
+    operands: IoVec,
+    compare: IoVec,
+    result: IoVec,
     pub flags: OpFlags,
     dest: u64,
     pub context: Context,
@@ -102,10 +101,10 @@ pub struct OutgoingAtomic<M = Host> {
     copy: Option<(Vec<u8>, Vec<u8>)>,
 }
 
-impl<M: Memory> OutgoingAtomic<M> {
+impl OutgoingAtomic {
     /// `keep`: for a call with FI_TRIGGER, as in `Outgoing::of`.
-    pub fn of(atomic: &mut Atomic<'_, M>, flags: OpFlags, keep: bool) -> OutgoingAtomic<M> {
-        let copy_of = |iov: &IoVec<M>| {
+    pub fn of(atomic: &mut Atomic<'_>, flags: OpFlags, keep: bool) -> OutgoingAtomic {
+        let copy_of = |iov: &IoVec| {
             let mut copy = Vec::with_capacity(iov.remaining());
             iov.copy_out(&mut copy);
             copy
@@ -140,11 +139,7 @@ impl<M: Memory> OutgoingAtomic<M> {
     }
 
     /// Does the same as `Outgoing::post`.
-    pub fn post(
-        &mut self,
-        more: OpFlags,
-        post: impl FnOnce(&mut Atomic<'_, M>) -> Result,
-    ) -> Result {
+    pub fn post(&mut self, more: OpFlags, post: impl FnOnce(&mut Atomic<'_>) -> Result) -> Result {
         let (operands, compare) = match &self.copy {
             // SAFETY: as in `Outgoing::post`, also for the result.
             None => unsafe { (self.operands.duplicate(), self.compare.duplicate()) },
@@ -178,9 +173,9 @@ impl<M: Memory> OutgoingAtomic<M> {
 ///
 /// # Safety
 /// As `Piece::new`.
-unsafe fn own<M: Memory>(bytes: &[u8]) -> IoVec<M> {
+unsafe fn own(bytes: &[u8]) -> IoVec {
     // SAFETY: promised by the caller; a source is only read.
-    let piece = unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len(), M::UNNAMED) };
+    let piece = unsafe { Piece::new(bytes.as_ptr().cast_mut(), bytes.len()) };
     IoVec::from(piece).as_source()
 }
 

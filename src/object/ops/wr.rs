@@ -28,18 +28,18 @@ pub trait WorkPath: AtomicPath {
     fn stamp(&self) -> u64;
     /// Returns the route of an operation. An atomic operation is passed without its memory. `NOSYS`: the endpoint does
     /// not support the operation.
-    fn route(&self, tx: &Tx<'_, Self::Memory>) -> Result<Route>;
+    fn route(&self, tx: &Tx<'_>) -> Result<Route>;
     /// Returns the flag that the endpoint's message order adds to such operations.
     fn order_flag(&self, what: What) -> OpFlags;
     /// Like `Route::generation`, for the source of a receive; `None` if the receive accepts messages of any peer.
     fn source(&self, what: What, src: u64) -> Result<Option<u32>>;
     /// Posts a message by the short path of its route. Returns false if it was not posted.
-    fn queue_short(&self, tx: OneTx<Self::Memory>, route: &Route) -> Result<bool>;
+    fn queue_short(&self, tx: OneTx, route: &Route) -> Result<bool>;
     /// As `transmit`, if the destination is still the one that the request was prepared for; else `INVAL`. The methods
     /// below check the same.
-    fn queue(&self, tx: &mut Tx<'_, Self::Memory>, generation: u32) -> Result;
-    fn queue_atomic(&self, atomic: &mut Atomic<'_, Self::Memory>, generation: u32) -> Result;
-    fn queue_receive(&self, rx: Rx<Self::Memory>, generation: u32) -> Result;
+    fn queue(&self, tx: &mut Tx<'_>, generation: u32) -> Result;
+    fn queue_atomic(&self, atomic: &mut Atomic<'_>, generation: u32) -> Result;
+    fn queue_receive(&self, rx: Rx, generation: u32) -> Result;
 }
 
 pub fn table<T: WorkPath>() -> &'static fi_ops_wr {
@@ -183,7 +183,7 @@ unsafe fn with_atomic<T: WorkPath>(
     path: &T,
     record: &TxRecord,
     context: *mut c_void,
-    call: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result,
+    call: impl FnOnce(&mut Atomic<'_>) -> Result,
 ) -> Result {
     let head = record.head;
     if head

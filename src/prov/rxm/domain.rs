@@ -25,7 +25,6 @@ use engine::report::patience::Patience;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
-use hmem::Host;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
@@ -34,7 +33,6 @@ use sys::addr;
 impl Addressing for Rxm {
     type Addr = Addr;
     type Format = Format;
-    type Memory = Host;
 }
 
 impl Connects for Rxm {}

@@ -117,7 +117,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
         Ok(shape.extent())
     }
 
-    fn collect(&self, call: Collective<T::Memory>) -> Result {
+    fn collect(&self, call: Collective) -> Result {
         let engine = &*self.shared.engine;
         let mut guard = engine.lock()?;
         let state = &mut *guard;

@@ -20,7 +20,7 @@ use object::ops::work::OutgoingAtomic;
 impl<T: Transport> Ep<T> {
     /// Checks the limits of the endpoint. Returns the flags that its order adds to the operation.
     #[cold]
-    fn limit(&self, tx: &Tx<'_, T::Memory>) -> Result<OpFlags> {
+    fn limit(&self, tx: &Tx<'_>) -> Result<OpFlags> {
         self.shared.limits.check(tx)?;
         self.order(tx.what)
     }
@@ -51,7 +51,7 @@ impl<T: Transport> Ep<T> {
     #[inline(always)]
     pub(super) fn try_transmit(
         &self,
-        tx: &mut Tx<'_, T::Memory>,
+        tx: &mut Tx<'_>,
         check: impl FnOnce(&State<T>) -> Result,
     ) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
@@ -74,7 +74,7 @@ impl<T: Transport> Ep<T> {
     #[inline(always)]
     pub(super) fn try_receive(
         &self,
-        mut rx: Rx<T::Memory>,
+        mut rx: Rx,
         check: impl FnOnce(&State<T>) -> Result,
     ) -> Result {
         if rx.iov.pieces() > self.shared.limits.receive_iovs {
@@ -92,7 +92,7 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
+    fn try_transmit_one(&self, tx: OneTx) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
             return self.try_transmit(&mut tx.into(), |_| Ok(()));
         }
@@ -112,7 +112,7 @@ impl<T: Transport> Ep<T> {
     }
 
     #[inline(always)]
-    fn try_write_one(&self, write: OneWrite<T::Memory>) -> Result {
+    fn try_write_one(&self, write: OneWrite) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {
             return write.with_any(|tx| {
                 self.try_transmit(tx, |_| Ok(()))
@@ -169,32 +169,35 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> DataPath for Ep<T> {
-    type Memory = T::Memory;
+    #[inline]
+    fn reads_descs(&self) -> bool {
+        self.shared.engine.reads_descs
+    }
 
     #[inline]
-    fn transmit(&self, tx: &mut Tx<'_, T::Memory>) -> Result {
+    fn transmit(&self, tx: &mut Tx<'_>) -> Result {
         self.try_transmit(tx, |_| Ok(()))
             .or_else(|error| self.post_refused(tx, error))
             .map_err(Self::refused)
     }
 
     #[inline]
-    fn transmit_one(&self, tx: OneTx<T::Memory>) -> Result {
+    fn transmit_one(&self, tx: OneTx) -> Result {
         self.try_transmit_one(tx).map_err(Self::refused)
     }
 
     #[inline]
-    fn write_one(&self, write: OneWrite<T::Memory>) -> Result {
+    fn write_one(&self, write: OneWrite) -> Result {
         self.try_write_one(write).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive(&self, rx: Rx<T::Memory>) -> Result {
+    fn receive(&self, rx: Rx) -> Result {
         self.try_receive(rx, |_| Ok(())).map_err(Self::refused)
     }
 
     #[inline]
-    fn receive_one(&self, mut rx: OneRx<T::Memory>) -> Result {
+    fn receive_one(&self, mut rx: OneRx) -> Result {
         if !rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             let mut guard = self.shared.engine.lock_data()?;
             if guard.domain.post_one(self.shared.id, &mut rx) {
@@ -276,7 +279,7 @@ impl<T: Transport> AtomicPath for Ep<T> {
         })
     }
 
-    fn atomic(&self, atomic: &mut Atomic<'_, T::Memory>) -> Result {
+    fn atomic(&self, atomic: &mut Atomic<'_>) -> Result {
         self.try_atomic(atomic, |_| Ok(())).map_err(Self::refused)
     }
 }
@@ -285,7 +288,7 @@ impl<T: Transport> Ep<T> {
     /// `check` as in `try_transmit`.
     pub(super) fn try_atomic(
         &self,
-        atomic: &mut Atomic<'_, T::Memory>,
+        atomic: &mut Atomic<'_>,
         check: impl FnOnce(&State<T>) -> Result,
     ) -> Result {
         if self.shared.limits.any.load(Ordering::Relaxed) {

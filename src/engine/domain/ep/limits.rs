@@ -12,7 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use base::info::Info;
 use base::iovec::IOV_LIMIT;
 use base::{CompOrder, Error, MsgOrder, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::options::Opt;
 use object::ops::transfer::{Tx, What};
 
@@ -103,7 +103,7 @@ impl Limits {
     }
 
     #[inline]
-    pub(super) fn check<M: Memory>(&self, tx: &Tx<'_, M>) -> Result {
+    pub(super) fn check(&self, tx: &Tx<'_>) -> Result {
         self.check_pieces(tx.iov.pieces(), tx.target.len())?;
         let most = self.size[Limits::of(tx.what)].load(Ordering::Relaxed);
         match tx.iov.remaining() > most {

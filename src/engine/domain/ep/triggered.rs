@@ -50,7 +50,7 @@ impl<T: Transport> Ep<T> {
     /// Handles an operation that the transport refused, unchanged, because of its flags. The engine itself implements
     /// FI_TRIGGER.
     #[cold]
-    pub(super) fn post_refused(&self, tx: &mut Tx<'_, T::Memory>, error: Error) -> Result {
+    pub(super) fn post_refused(&self, tx: &mut Tx<'_>, error: Error) -> Result {
         match error == Error::BADFLAGS && tx.flags.contains(OpFlags::TRIGGER) {
             true => self.post_from(tx, |_| Ok(())),
             false => Err(error),
@@ -58,7 +58,7 @@ impl<T: Transport> Ep<T> {
     }
 
     /// FI_TRIGGER: keeps an operation until its counter reaches the threshold.
-    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &mut Tx<'_, T::Memory>) -> Result {
+    pub(super) fn transmit_when(&self, state: &mut State<T>, tx: &mut Tx<'_>) -> Result {
         let place = Place {
             port: self.port(),
             ep: self.shared.id,
@@ -71,7 +71,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     pub(super) fn receive_special(
         &self,
-        mut rx: Rx<T::Memory>,
+        mut rx: Rx,
         check: impl FnOnce(&State<T>) -> Result,
     ) -> Result {
         let engine = &*self.shared.engine;
@@ -102,7 +102,7 @@ impl<T: Transport> Ep<T> {
         &self,
         state: &mut State<T>,
         context: &Context,
-        action: Action<T::Memory>,
+        action: Action,
     ) -> Result {
         let ep = state.domain.ep(self.shared.id);
         if !ep.caps.contains(Caps::TRIGGER) {
@@ -126,7 +126,7 @@ impl<T: Transport> Ep<T> {
 impl<T: Transport> State<T> {
     /// Posts a receive of an endpoint.
     #[inline]
-    pub fn receive(&mut self, id: usize, rx: &mut Rx<T::Memory>) -> Result {
+    pub fn receive(&mut self, id: usize, rx: &mut Rx) -> Result {
         let State { domain, transport } = self;
         let ep = domain.ep(id);
         if !ep.enabled {

@@ -10,9 +10,9 @@ use crate::domain::sep::Side;
 use crate::transport::Transport;
 use abi::FI_ADDR_UNSPEC;
 use base::{Caps, Error, OpFlags, Result};
-use hmem::Memory;
+
 use object::ops::atomic::Atomic;
-use object::ops::transfer::{OneTx, Rx, Tx, What};
+use object::ops::transfer::{DataPath, OneTx, Rx, Tx, What};
 use object::ops::wr::WorkPath;
 use object::ops::wr::record::Route;
 
@@ -64,9 +64,9 @@ impl<T: Transport> WorkPath for Ep<T> {
         self.shared.stamp
     }
 
-    fn route(&self, tx: &Tx<'_, T::Memory>) -> Result<Route> {
+    fn route(&self, tx: &Tx<'_>) -> Result<Route> {
         // A record keeps no descriptors.
-        if T::Memory::HAS_DESC {
+        if self.reads_descs() {
             return Err(Error::NOSYS);
         }
         self.shared.limits.check(tx)?;
@@ -106,7 +106,7 @@ impl<T: Transport> WorkPath for Ep<T> {
     }
 
     #[inline]
-    fn queue_short(&self, tx: OneTx<T::Memory>, route: &Route) -> Result<bool> {
+    fn queue_short(&self, tx: OneTx, route: &Route) -> Result<bool> {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
             return Ok(false);
         }
@@ -117,7 +117,7 @@ impl<T: Transport> WorkPath for Ep<T> {
         Ok(posted)
     }
 
-    fn queue(&self, tx: &mut Tx<'_, T::Memory>, generation: u32) -> Result {
+    fn queue(&self, tx: &mut Tx<'_>, generation: u32) -> Result {
         let dest = tx.dest;
         let check = |state: &State<T>| self.check_peer(state, dest, generation);
         self.try_transmit(tx, check)
@@ -125,13 +125,13 @@ impl<T: Transport> WorkPath for Ep<T> {
             .map_err(Self::refused)
     }
 
-    fn queue_atomic(&self, atomic: &mut Atomic<'_, T::Memory>, generation: u32) -> Result {
+    fn queue_atomic(&self, atomic: &mut Atomic<'_>, generation: u32) -> Result {
         let dest = atomic.dest;
         let check = |state: &State<T>| self.check_peer(state, dest, generation);
         self.try_atomic(atomic, check).map_err(Self::refused)
     }
 
-    fn queue_receive(&self, rx: Rx<T::Memory>, generation: u32) -> Result {
+    fn queue_receive(&self, rx: Rx, generation: u32) -> Result {
         let src = rx.src;
         self.try_receive(rx, |state| self.check_peer(state, src, generation))
             .map_err(Self::refused)

@@ -11,7 +11,7 @@ use crate::user::opt;
 use abi::*;
 use base::iovec::IOV_LIMIT;
 use base::{Error, IoVec, OpFlags, Result};
-use hmem::Memory;
+
 use sys::probe;
 
 /// Local memory of one role (operand, result or compare), as C passes it.
@@ -81,7 +81,7 @@ unsafe fn read<T: AtomicPath, R>(
     call: &Call,
     target: &Target,
     flags: impl FnOnce(&T, usize) -> Result<OpFlags>,
-    use_it: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result<R>,
+    use_it: impl FnOnce(&mut Atomic<'_>) -> Result<R>,
 ) -> Result<R> {
     let Elements { size, count } = ep.elements(call.family, call.datatype, call.op)?;
     // fi_atomic(3): the operand of FI_ATOMIC_READ is ignored.
@@ -90,14 +90,14 @@ unsafe fn read<T: AtomicPath, R>(
     let (operands, result, compare, context) = unsafe {
         let operands = match reads {
             true => IoVec::empty(),
-            false => memory(call.operands, call.count, size)?.as_source(),
+            false => memory(ep, call.operands, call.count, size)?.as_source(),
         };
-        let result = memory(call.result, call.count, size)?;
-        let compare = memory(call.compare, call.count, size)?.as_source();
+        let result = memory(ep, call.result, call.count, size)?;
+        let compare = memory(ep, call.compare, call.count, size)?.as_source();
         (operands, result, compare, Given::new(call.context))
     };
     let len = if reads { &result } else { &operands }.remaining();
-    let agree = |role: Local, iov: &IoVec<_>| matches!(role, Local::None) || iov.remaining() == len;
+    let agree = |role: Local, iov: &IoVec| matches!(role, Local::None) || iov.remaining() == len;
     if len == 0 || !agree(call.result, &result) || !agree(call.compare, &compare) {
         return Err(Error::INVAL);
     }
@@ -170,14 +170,14 @@ impl<'a> AtomicWork<'a> {
     pub fn with<T: AtomicPath, R>(
         &self,
         ep: &T,
-        call_with: impl FnOnce(&mut Atomic<'_, T::Memory>) -> Result<R>,
+        call_with: impl FnOnce(&mut Atomic<'_>) -> Result<R>,
     ) -> Result<R> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         // SAFETY: promised to `new`.
         unsafe { read(ep, &call, &target, |_, _| Ok(self.flags), call_with) }
     }
 
-    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic<T::Memory>> {
+    pub fn read<T: AtomicPath>(&self, ep: &T) -> Result<OutgoingAtomic> {
         let (call, target) = named(self.family, self.msg, self.compare, self.result);
         let flags = |ep: &T, bytes: usize| {
             check_msg_flags(ep, self.family, self.flags | OpFlags::TRIGGER, bytes)?;
@@ -197,7 +197,7 @@ impl<'a> AtomicWork<'a> {
 /// # Safety
 /// As `post`.
 #[inline(always)]
-unsafe fn memory<M: Memory>(memory: Local, count: usize, size: usize) -> Result<IoVec<M>> {
+unsafe fn memory<T: AtomicPath>(ep: &T, memory: Local, count: usize, size: usize) -> Result<IoVec> {
     let bytes = |count: usize| count.checked_mul(size).ok_or(Error::MSGSIZE);
     // SAFETY: promised by the caller.
     unsafe {
@@ -217,7 +217,7 @@ unsafe fn memory<M: Memory>(memory: Local, count: usize, size: usize) -> Result<
                     piece.iov_base = ioc.addr;
                     piece.iov_len = bytes(ioc.count)?;
                 }
-                several(pieces.as_ptr(), descs, count)
+                several(pieces.as_ptr(), used(ep, descs), count)
             }
         }
     }

@@ -11,7 +11,6 @@ use crate::ops::transfer::*;
 use abi::*;
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
-use hmem::Memory;
 
 /// Arrays of buffers and their descriptors, and the number of elements, in their C form.
 #[derive(Clone, Copy)]
@@ -30,7 +29,7 @@ pub struct TransferWork<'a> {
 }
 
 impl TransferWork<'_> {
-    pub fn read<M: Memory>(&self) -> Result<Outgoing<M>> {
+    pub fn read<T: DataPath>(&self, ep: &T) -> Result<Outgoing> {
         let Buffers(iov, descs, count) = self.buffers;
         let known = match self.what {
             What::Msg | What::Tagged => MESSAGE_FLAGS,
@@ -38,7 +37,7 @@ impl TransferWork<'_> {
         };
         // SAFETY: promised to `transmit`, which has created this value: the arrays are readable during the call, and
         // the value does not outlive it.
-        let mut iov = unsafe { several(iov, descs, count)? };
+        let mut iov = unsafe { several(iov, used(ep, descs), count)? };
         if self.what != What::Read {
             iov = iov.as_source();
         }
@@ -72,10 +71,10 @@ pub struct ReceiveWork<'a> {
 }
 
 impl ReceiveWork<'_> {
-    pub fn read<M: Memory>(&self) -> Result<Rx<M>> {
+    pub fn read<T: DataPath>(&self, ep: &T) -> Result<Rx> {
         let Buffers(iov, descs, count) = self.buffers;
         // SAFETY: as in `TransferWork::read`.
-        let iov = unsafe { rooms(iov, descs, count)? };
+        let iov = unsafe { rooms(iov, used(ep, descs), count)? };
         // One operation has one completion: no peek at messages, and no receive of several.
         if self
             .flags

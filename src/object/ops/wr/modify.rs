@@ -111,7 +111,7 @@ pub(super) unsafe extern "C" fn modify_iov<T: WorkPath>(
             return Err(Error::INVAL);
         }
         // SAFETY: the caller's array, readable during the call.
-        let (mut pieces, count) = unsafe { buffers::<T::Memory>(iov, count, false)? };
+        let (mut pieces, count) = unsafe { buffers(iov, count, false)? };
         let what = record.head.what();
         if matches!(what, What::Atomic | What::AtomicFetch) {
             let elements = elements_of(ep, record)?;
@@ -137,7 +137,7 @@ pub(super) unsafe extern "C" fn modify_iov<T: WorkPath>(
             return Err(Error::INVAL);
         }
         // SAFETY: as above.
-        (record.pieces, record.count) = unsafe { buffers::<T::Memory>(iov, count, true)? };
+        (record.pieces, record.count) = unsafe { buffers(iov, count, true)? };
         Ok(())
     };
     // SAFETY: as in `modify_addr`.

@@ -11,7 +11,6 @@ use crate::ops::transfer::*;
 use abi::*;
 use base::iovec::IOV_LIMIT;
 use base::{Error, IoVec, OpFlags, Result};
-use hmem::Memory;
 
 /// A record of either kind.
 #[allow(clippy::large_enum_variant)] // It lives during one call.
@@ -110,7 +109,7 @@ fn own(named: *mut fid_ep, handle: *mut fid_ep) -> Result {
 ///
 /// # Safety
 /// `iov[..count]` is readable.
-pub(super) unsafe fn buffers<M: Memory>(
+pub(super) unsafe fn buffers(
     iov: *const iovec,
     count: usize,
     receives: bool,
@@ -121,7 +120,7 @@ pub(super) unsafe fn buffers<M: Memory>(
     }; IOV_LIMIT];
     // SAFETY: promised by the caller. The pieces are checked here and dropped: nothing reads their memory.
     unsafe {
-        let _: IoVec<M> = match receives {
+        let _: IoVec = match receives {
             true => rooms(iov, null(), count)?,
             false => several(iov, null(), count)?,
         };
@@ -144,7 +143,7 @@ unsafe fn message<T: WorkPath>(
     let flags = OpFlags::from_bits_retain(flags);
     let mut record = TxRecord::new(ep.stamp(), op, flags, msg.addr);
     // SAFETY: promised by the caller.
-    let (pieces, count) = unsafe { buffers::<T::Memory>(msg.msg_iov, msg.iov_count, false)? };
+    let (pieces, count) = unsafe { buffers(msg.msg_iov, msg.iov_count, false)? };
     record.head.pieces = pieces;
     record.head.counts[PIECES] = count;
     record.head.most[PIECES] = count;
@@ -285,7 +284,7 @@ unsafe fn receive<T: WorkPath>(
     let asked = OpFlags::from_bits_retain(flags);
     check_receive_flags(ep, op, asked)?;
     // SAFETY: promised by the caller.
-    let (pieces, count) = unsafe { buffers::<T::Memory>(msg.msg_iov, msg.iov_count, true)? };
+    let (pieces, count) = unsafe { buffers(msg.msg_iov, msg.iov_count, true)? };
     let (queue, what) = match op {
         FI_OP_RECV => (Queue::Receive, What::Msg),
         _ => (Queue::TaggedReceive, What::Tagged),

@@ -12,7 +12,7 @@ use abi::*;
 use base::info::Info;
 use base::iovec::IOV_LIMIT;
 use base::{Caps, Error, IoVec, OpFlags, Piece, Result};
-use hmem::Memory;
+use hmem::Desc;
 
 /// The route of a transmit operation to its peer, as far as the transport can determine it before the operation is
 /// queued.
@@ -178,11 +178,11 @@ impl TxHead {
     /// # Safety
     /// `Piece::new`, for the buffer; `Given::new`.
     #[inline(always)]
-    pub unsafe fn short<M: Memory>(&self, implied: OpFlags, context: *mut c_void) -> OneTx<M> {
+    pub unsafe fn short(&self, implied: OpFlags, context: *mut c_void) -> OneTx {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
-            let piece = Piece::new(iov_base.cast(), iov_len, M::UNNAMED).into();
+            let piece = Piece::new(iov_base.cast(), iov_len).into();
             (piece, Given::new(context))
         };
         let flags = self.flags() | implied;
@@ -192,6 +192,7 @@ impl TxHead {
                 _ => What::Msg,
             },
             piece,
+            desc: Desc::NONE,
             flags,
             dest: self.dest,
             context: context.with(flags),
@@ -261,11 +262,11 @@ impl TxRecord {
     ///
     /// # Safety
     /// As `TxHead::short`, for all buffers.
-    pub unsafe fn with<M: Memory, R>(
+    pub unsafe fn with<R>(
         &self,
         implied: OpFlags,
         context: *mut c_void,
-        call: impl FnOnce(&mut Tx<'_, M>) -> Result<R>,
+        call: impl FnOnce(&mut Tx<'_>) -> Result<R>,
     ) -> Result<R> {
         let (head, target) = (self.head, self.target);
         // SAFETY: promised by the caller.
@@ -316,22 +317,18 @@ impl RxRecord {
     /// # Safety
     /// As `TxHead::short`.
     #[inline(always)]
-    pub unsafe fn short<M: Memory>(
-        &self,
-        what: What,
-        implied: OpFlags,
-        context: *mut c_void,
-    ) -> OneRx<M> {
+    pub unsafe fn short(&self, what: What, implied: OpFlags, context: *mut c_void) -> OneRx {
         let iovec { iov_base, iov_len } = self.pieces[0];
         // SAFETY: promised by the caller.
         let (piece, context) = unsafe {
-            let piece = room(iov_base, iov_len, null_mut());
+            let piece = room(iov_base, iov_len);
             (piece, Given::new(context))
         };
         let flags = OpFlags::from_bits_retain(self.flags) | implied;
         OneRx {
             what,
             piece,
+            desc: Desc::NONE,
             flags,
             src: self.src,
             context: context.with(flags),
@@ -344,15 +341,11 @@ impl RxRecord {
     ///
     /// # Safety
     /// As `short`, for all buffers.
-    pub unsafe fn receive<M: Memory>(
-        &self,
-        implied: OpFlags,
-        context: *mut c_void,
-    ) -> Result<Rx<M>> {
+    pub unsafe fn receive(&self, implied: OpFlags, context: *mut c_void) -> Result<Rx> {
         let pieces = self.pieces;
         // SAFETY: promised by the caller.
         let (iov, context) = unsafe {
-            let iov: IoVec<M> = rooms(pieces.as_ptr(), core::ptr::null(), self.count.into())?;
+            let iov: IoVec = rooms(pieces.as_ptr(), core::ptr::null(), self.count.into())?;
             (iov, Given::new(context))
         };
         let flags = OpFlags::from_bits_retain(self.flags) | implied;
@@ -371,7 +364,6 @@ impl RxRecord {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hmem::Host;
 
     #[test]
     fn a_record_survives_in_a_buffer_of_its_size_at_any_address() {
@@ -407,7 +399,7 @@ mod tests {
             record.head.counts[array] = 255;
             let implied = OpFlags::empty();
             // SAFETY: the closure uses neither the memory nor the context.
-            let read = unsafe { record.with::<Host, ()>(implied, null_mut(), |_| Ok(())) };
+            let read = unsafe { record.with::<()>(implied, null_mut(), |_| Ok(())) };
             assert_eq!(read, Err(Error::INVAL));
         }
     }

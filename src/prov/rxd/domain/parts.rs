@@ -10,14 +10,12 @@ use base::{Error, Result};
 use engine::address::ip::{Addr, Format};
 use engine::domain_state::TxOp;
 use engine::transport::*;
-use hmem::Host;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::What;
 
 impl Addressing for Rxd {
     type Addr = Addr;
     type Format = Format;
-    type Memory = Host;
 }
 
 impl Connects for Rxd {}

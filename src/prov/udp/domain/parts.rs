@@ -17,12 +17,10 @@ use engine::reactor::Token;
 use engine::transport::{
     Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
 };
-use hmem::Host;
 
 impl Addressing for Domain {
     type Addr = Addr;
     type Format = Format;
-    type Memory = Host;
 }
 
 impl Connects for Domain {}

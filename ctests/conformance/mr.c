@@ -339,6 +339,46 @@ TEST(fi_mr, desc_is_usable, EP_ANY, FI_MSG, "A descriptor may be passed to trans
 	CHECK(filled(in, sizeof(in), 1));
 }
 
+// Sends `len` bytes from two buffers to two others; the descriptors are those of one region, or of two.
+static void send_with_descs(struct env *t, char *out, char *in, size_t len, void *out_desc[2], void *in_desc[2])
+{
+	struct iovec from[2] = {{ out, len / 2 }, { out + len / 2, len - len / 2 }};
+	struct iovec to[2] = {{ in, len / 4 }, { in + len / 4, len - len / 4 }};
+	struct fi_context2 ctx[2];
+	struct fi_msg send = { .msg_iov = from, .desc = out_desc, .iov_count = 2, .addr = t->a.peer, .context = &ctx[0] };
+	struct fi_msg recv = { .msg_iov = to, .desc = in_desc, .iov_count = 2, .addr = FI_ADDR_UNSPEC, .context = &ctx[1] };
+
+	fill(out, len, len);
+	memset(in, 0, len);
+	POST(t, fi_recvmsg(t->b.ep, &recv, FI_COMPLETION));
+	POST(t, fi_sendmsg(t->a.ep, &send, FI_COMPLETION));
+	wait_comp(t, t->b.rxcq, NULL);
+	wait_comp(t, t->a.txcq, NULL);
+	CHECK(filled(in, len, len));
+}
+
+TEST(fi_mr, descs_of_buffers, EP_RELIABLE, FI_MSG, "The buffers of a transfer have descriptors of one region or of several, whatever their length")
+{
+	static char out[1 << 20], in[1 << 20];
+	const uint64_t access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	struct fid_mr *out_mr, *in_mr, *tail_mr;
+
+	PAIR(t);
+	if (t->a.info->tx_attr->iov_limit < 2 || t->b.info->rx_attr->iov_limit < 2)
+		SKIP("operations have one buffer");
+	out_mr = reg(t, out, sizeof(out), access);
+	in_mr = reg(t, in, sizeof(in), access);
+	for (size_t len = 64; len <= sizeof(out); len *= 128) {
+		void *one[2] = { fi_mr_desc(out_mr), fi_mr_desc(out_mr) };
+		void *to[2] = { fi_mr_desc(in_mr), fi_mr_desc(in_mr) };
+
+		tail_mr = reg(t, out + len / 2, len - len / 2, access);
+		void *two[2] = { fi_mr_desc(out_mr), fi_mr_desc(tail_mr) };
+		send_with_descs(t, out, in, len, one, to);
+		send_with_descs(t, out, in, len, two, to);
+	}
+}
+
 TEST(fi_mr, raw_attr, EP_RELIABLE, FI_RMA, "fi_mr_raw_attr gives key and base address; a short buffer gives -FI_ETOOSMALL and the size")
 {
 	struct fid_mr *mr = reg(t, memory, 64, FI_REMOTE_WRITE);

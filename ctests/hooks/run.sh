@@ -65,6 +65,8 @@ for layer in ofi_rxm ofi_rxd; do
     [ -z "$long" ] || FI_PROVIDER_PATH=$build under "" -p "carry;$layer" -x "$expected"
     CARRY_DEMANDS=all FI_PROVIDER_PATH=$build under "" -p "carry;$layer" "${moves[@]}" -x "$build/expected_all.txt"
 done
+# Regions that belong to endpoints leave no descriptors.
+CARRY_DEMANDS=local FI_PROVIDER_PATH=$build under "" -p "carry;ofi_rxm" -k fi_mr: -k fi_rma: -x "$build/expected_all.txt"
 [ -z "$long" ] || FI_PROVIDER_PATH=$build under "$all" "${carry[@]}"
 # MSG endpoints and shm are the same engine, so all their pages are for --long.
 short=(-k fi_cm: -k fi_eq: -k fi_pep: -k fi_msg: -k fi_rma: -k fi_cq:)

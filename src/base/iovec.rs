@@ -112,7 +112,6 @@ impl IoVec {
         first.set(Piece {
             base: piece.base.wrapping_byte_add(self.done),
             len,
-            ..*piece
         });
         first.desc = self.desc;
         first.is_source = self.is_source;

@@ -41,6 +41,7 @@ pub mod since {
     pub const V1_5: u32 = 1 << 16 | 5;
     pub const V1_9: u32 = 1 << 16 | 9;
     pub const V1_20: u32 = 1 << 16 | 20;
+    pub const V1_22: u32 = 1 << 16 | 22;
     pub const V2_0: u32 = 2 << 16;
     pub const V2_5: u32 = 2 << 16 | 5;
 }

@@ -24,8 +24,9 @@ unsafe impl Sync for Piece {}
 
 impl Piece {
     /// # Safety
-    /// `base[..len]` must be memory that stays valid until the operation that uses it completes: for reads, and for writes unless it becomes a `Source` or part of a list that is one
-    /// (`IoVec::as_source`). The owner of the piece drops it before that completion is reported.
+    /// `base[..len]` must be memory that stays valid until the operation that uses it completes: for reads, and for
+    /// writes unless it becomes a `Source` or part of a list that is one (`IoVec::as_source`). The owner of the piece
+    /// drops it before that completion is reported.
     #[inline(always)]
     pub unsafe fn new(base: *mut u8, len: usize) -> Piece {
         Piece { base, len }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use super::registrar::Registrar;
 use crate::{Mr, Span};
-use abi::fi_rma_iov;
+use abi::{FI_REMOTE_WRITE, fi_rma_iov};
 use base::Error;
-use base::iovec::{IOV_LIMIT, IoVec};
+use base::iovec::{IOV_LIMIT, IoVec, Span as Place};
 
 /// The memory of one application operation, registered below if that is required or peers have to access it. Operations
 /// below share it by an `Arc`.
@@ -24,13 +24,34 @@ unsafe impl Send for Lent {}
 // SAFETY: the same.
 unsafe impl Sync for Lent {}
 
+/// A region below over memory that the application has registered in one piece.
+pub struct KnownRegion {
+    pub below: Arc<Mr>,
+    pub place: Place,
+    /// FI_SEND and other rights of the registration.
+    pub access: u64,
+}
+
+impl KnownRegion {
+    /// Whether an operation may use the region for this memory. Memory that peers write has a region of its own,
+    /// because the accesses to the application's region are counted separately.
+    fn permits(&self, place: Place, access: u64) -> bool {
+        let skip = place.start.checked_sub(self.place.start);
+        let left = skip.and_then(|skip| self.place.len.checked_sub(skip));
+        left.is_some_and(|left| place.len <= left)
+            && self.access & access == access
+            && access & FI_REMOTE_WRITE == 0
+    }
+}
+
 impl Lent {
     /// Lends the rest of `iov`. `access`: rights of local operations; with rights for peers the memory is registered in
-    /// any case.
+    /// any case. Pieces that `known`, a region of the application, covers are not registered again.
     pub fn new(
         registrar: &Registrar,
         iov: IoVec,
         access: u64,
+        known: Option<&KnownRegion>,
     ) -> core::result::Result<Arc<Lent>, (IoVec, Error)> {
         let nothing = fi_rma_iov {
             addr: 0,
@@ -43,7 +64,7 @@ impl Lent {
             iov,
         };
         if registrar.wants_local() || access & PEERS != 0 {
-            match lent.register(registrar, access) {
+            match lent.register(registrar, access, known) {
                 Ok(()) => {}
                 Err(error) => {
                     let Lent { regions, iov, .. } = lent;
@@ -55,13 +76,24 @@ impl Lent {
         Ok(Arc::new(lent))
     }
 
-    fn register(&mut self, registrar: &Registrar, access: u64) -> Result<(), Error> {
+    fn register(
+        &mut self,
+        registrar: &Registrar,
+        access: u64,
+        known: Option<&KnownRegion>,
+    ) -> Result<(), Error> {
         for (i, place) in self.iov.spans().enumerate().filter(|(_, p)| p.len > 0) {
-            // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
-            // dropped before that, outlives the region.
-            let region = unsafe { registrar.register_place(place, access) }?;
+            let (region, base) = match known.filter(|known| known.permits(place, access)) {
+                Some(known) => (known.below.clone(), known.place.start),
+                // SAFETY: the memory stays valid until the operation of the application completes, and `iov`, which is
+                // dropped before that, outlives the region.
+                None => (
+                    unsafe { registrar.register_place(place, access) }?,
+                    place.start,
+                ),
+            };
             self.remote[i] = fi_rma_iov {
-                addr: registrar.remote_address(place.start),
+                addr: registrar.remote_address(place.start, base),
                 len: place.len,
                 key: region.key(),
             };

@@ -70,11 +70,11 @@ impl Registrar {
         self.prefix
     }
 
-    /// Returns the address by which peers name the start of a region over memory that starts at `base`.
-    pub(super) fn remote_address(&self, base: usize) -> u64 {
+    /// Returns the address by which peers name memory at `place` in a region that starts at `base`.
+    pub(super) fn remote_address(&self, place: usize, base: usize) -> u64 {
         match self.has(FI_MR_VIRT_ADDR) || self.is_basic() {
-            true => base as u64,
-            false => 0,
+            true => place as u64,
+            false => place.wrapping_sub(base) as u64,
         }
     }
 
@@ -110,13 +110,13 @@ impl Registrar {
         })
     }
 
-    /// Registers memory below that the application registers for peers, with the requested key if applications choose
-    /// keys, and with its usage flags (FI_MR_*).
+    /// Registers memory below that the application registers, with its usage flags (FI_MR_*). `requested_key` is for
+    /// regions of peers, if applications choose keys; without it the region gets a free key.
     pub fn register_application(
         &self,
         segments: &[Registered],
         access: u64,
-        requested_key: u64,
+        requested_key: Option<u64>,
         flags: u64,
     ) -> Result<Arc<Mr>> {
         let piece = |segment: &Registered| {
@@ -131,33 +131,37 @@ impl Registrar {
         let mut attr: fi_mr_attr = unsafe { core::mem::zeroed() };
         attr.anonymous.mr_iov = pieces.as_ptr();
         (attr.iov_count, attr.access) = (pieces.len(), access);
-        attr.requested_key = requested_key;
-        // SAFETY: the structs are read during the call. The creator of the segments (`Registered::new`) promised their
-        // memory until the application has closed its region; the owner drops this region before that.
-        let region = unsafe { Mr::register_attr(&self.domain, &attr, flags) }?;
+        let mut register = |key| {
+            attr.requested_key = key;
+            // SAFETY: the structs are read during the call. The creator of the segments (`Registered::new`) promised
+            // their memory until the application has closed its region; the owner drops this region before that.
+            unsafe { Mr::register_attr(&self.domain, &attr, flags) }
+        };
+        match requested_key {
+            Some(key) => self.enabled(register(key)?),
+            None => self.with_key(register),
+        }
+    }
+
+    /// Registers with a free key.
+    fn with_key(&self, mut register: impl FnMut(u64) -> Result<Arc<Mr>>) -> Result<Arc<Mr>> {
+        for _ in 0..KEY_ATTEMPTS {
+            match register(self.keys.fetch_add(1, Ordering::Relaxed)) {
+                Err(Error::NOKEY) => {}
+                Err(error) => return Err(error),
+                Ok(region) => return self.enabled(region),
+            }
+        }
+        Err(Error::NOKEY)
+    }
+
+    /// Enables a region if that is a separate step.
+    fn enabled(&self, region: Arc<Mr>) -> Result<Arc<Mr>> {
         if let Some(ep) = &self.ep {
             region.bind(ep, 0)?;
             region.enable()?;
         }
         Ok(region)
-    }
-
-    /// Registers with a free key, and enables the region if that is a separate step.
-    fn with_key(&self, register: impl Fn(u64) -> Result<Arc<Mr>>) -> Result<Arc<Mr>> {
-        for _ in 0..KEY_ATTEMPTS {
-            match register(self.keys.fetch_add(1, Ordering::Relaxed)) {
-                Err(Error::NOKEY) => {}
-                Err(error) => return Err(error),
-                Ok(region) => {
-                    if let Some(ep) = &self.ep {
-                        region.bind(ep, 0)?;
-                        region.enable()?;
-                    }
-                    return Ok(region);
-                }
-            }
-        }
-        Err(Error::NOKEY)
     }
 
     fn has(&self, bit: i32) -> bool {

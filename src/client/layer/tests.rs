@@ -166,7 +166,7 @@ fn completions_of_others_are_not_these() {
 fn what_is_under_way_at_the_end_is_not_freed() {
     let below = below(|_, _| ());
     let memory = TestMemory::new(vec![1; 10]);
-    let lent = Lent::new(&below.registrar(), memory.iov(0, 10), FI_SEND)
+    let lent = Lent::new(&below.registrar(), memory.iov(0, 10), FI_SEND, None)
         .ok()
         .unwrap();
     let mut all = Operations::new(below.info);
@@ -268,7 +268,9 @@ fn a_part_of_the_application_s_memory_is_what_is_sent() {
         assert!(iov.push(memory.iov(20, 30).into_one().unwrap()));
         assert!(iov.push(memory.iov(60, 40).into_one().unwrap()));
         iov.advance(4);
-        let lent = Lent::new(&below.registrar(), iov, FI_SEND).ok().unwrap();
+        let lent = Lent::new(&below.registrar(), iov, FI_SEND, None)
+            .ok()
+            .unwrap();
         assert_eq!(lent.len(), 76);
         let mut all = Operations::new(below.info);
         let slot = below.pool(1).take().unwrap();
@@ -288,10 +290,59 @@ fn a_part_of_the_application_s_memory_is_what_is_sent() {
 }
 
 #[test]
+fn memory_of_a_region_of_the_application_is_not_registered_again() {
+    let below = below(wants_local);
+    let memory = TestMemory::new(vec![1; 100]);
+    let of_all = |access| {
+        let region = [memory.registered()];
+        let registered = below
+            .registrar()
+            .register_application(&region, access, None, 0);
+        KnownRegion {
+            below: registered.unwrap(),
+            place: memory.iov(0, 100).spans().next().unwrap(),
+            access,
+        }
+    };
+    let lend = |iov, access, known: &KnownRegion| {
+        calls();
+        let lent = Lent::new(&below.registrar(), iov, access, Some(known));
+        (calls(), lent.ok().unwrap())
+    };
+    let known = of_all(FI_SEND | FI_READ | FI_REMOTE_READ | FI_REMOTE_WRITE);
+    for access in [FI_SEND, FI_READ, FI_REMOTE_READ] {
+        let (registrations, lent) = lend(memory.iov(10, 90), access, &known);
+        assert_eq!(registrations, [""; 0]);
+        let place = lent.remote().next().unwrap();
+        assert_eq!(
+            (place.addr, place.len, place.key),
+            (10, 90, known.below.key())
+        );
+        calls();
+        drop(lent);
+        assert_eq!(calls(), [""; 0], "the region is the application's");
+    }
+    // Writes of peers are counted for the application's region, and rights must suffice.
+    let of_sends = of_all(FI_SEND);
+    for (access, known) in [(FI_REMOTE_WRITE, &known), (FI_RECV, &of_sends)] {
+        let (registrations, _lent) = lend(memory.iov(0, 100), access, known);
+        assert_eq!(registrations.len(), 1, "{registrations:?}");
+    }
+    let part = KnownRegion {
+        place: memory.iov(20, 10).spans().next().unwrap(),
+        ..of_all(FI_SEND)
+    };
+    for (start, len) in [(19, 2), (29, 2), (30, 1), (0, 100)] {
+        let (registrations, _lent) = lend(memory.iov(start, len), FI_SEND, &part);
+        assert_eq!(registrations.len(), 1, "{start}..{}", start + len);
+    }
+}
+
+#[test]
 fn memory_is_taken_back_when_nobody_below_has_it() {
     let below = below(wants_local);
     let memory = TestMemory::new(vec![1; 8]);
-    let lent = Lent::new(&below.registrar(), memory.iov(0, 8), FI_SEND)
+    let lent = Lent::new(&below.registrar(), memory.iov(0, 8), FI_SEND, None)
         .ok()
         .unwrap();
     assert!(lent.clone().take_back().is_none());
@@ -309,7 +360,7 @@ fn peers_find_memory_where_the_provider_counts_from() {
         assert!(iov.push(memory.iov(20, 0).into_one().unwrap()));
         assert!(iov.push(memory.iov(60, 40).into_one().unwrap()));
         let places: Vec<_> = iov.spans().map(|place| place.start as u64).collect();
-        let lent = Lent::new(&below.registrar(), iov, FI_REMOTE_READ)
+        let lent = Lent::new(&below.registrar(), iov, FI_REMOTE_READ, None)
             .ok()
             .unwrap();
         let remote: Vec<_> = lent.remote().map(|iov| (iov.addr, iov.len)).collect();

@@ -14,9 +14,9 @@ use crate::mr::KeyPolicy;
 use crate::stats::Stats;
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
-use base::info::{DomainAttr, Info};
+use base::info::{DomainAttr, Info, since};
 use base::log::{Source, Subsys, log_info};
-use base::{Caps, Error, OpFlags, Result};
+use base::{Caps, Error, MrMode, OpFlags, Result};
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
 use sys::fork::Birth;
@@ -138,7 +138,10 @@ impl<T: Transport> Engine<T> {
         };
         let poll_fd = transport.poll_fd();
         let format = transport.format();
-        let reads_descs = transport.reads_descs();
+        // fi_mr(3): before API 1.22 only FI_MR_LOCAL says that descriptors are valid or NULL.
+        let has_descs =
+            fabric.api_version >= since::V1_22 || info.domain.mr_mode.contains(MrMode::LOCAL);
+        let reads_descs = has_descs && transport.reads_descs();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread counts as a watcher.
         domain.watchers = usize::from(auto);

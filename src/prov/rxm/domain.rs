@@ -120,6 +120,10 @@ impl Transport for Rxm {
         })
     }
 
+    fn reads_descs(&self) -> bool {
+        self.lower.domain.registrar.wants_local()
+    }
+
     fn format(&self) -> Format {
         Format
     }
@@ -244,7 +248,7 @@ impl Transport for Rxm {
     fn region_closed(&mut self, domain: &mut StateOf, region: &Arc<MrRegion>) {
         // A counter may be bound to one that goes on.
         if region.is_closed() {
-            self.lower.forget_region(domain, region.key);
+            self.lower.forget_region(domain, region);
         }
     }
 

@@ -41,7 +41,7 @@ impl Lower {
         region: &MrRegion,
         counter: &Arc<Counter>,
     ) -> Result {
-        let Some(below) = self.regions.get(&region.key).cloned() else {
+        let Some(below) = self.regions.get(region).cloned() else {
             return Ok(());
         };
         let is_known = |known: &&RegionTally| Arc::ptr_eq(&known.counter, counter);
@@ -58,11 +58,11 @@ impl Lower {
     }
 
     /// Handles the end of a region: counters below that were bound to it alone are closed, too.
-    pub fn forget_region(&mut self, domain: &mut StateOf, key: u64) {
+    pub fn forget_region(&mut self, domain: &mut StateOf, region: &MrRegion) {
         if self.is_counting {
             self.carry_counts(domain);
         }
-        self.regions.remove(&key);
+        self.regions.remove(region);
         // A region holds a reference to its counters.
         self.tallies
             .retain(|known| Arc::strong_count(&known.tally.below) > 1);

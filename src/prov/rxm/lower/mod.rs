@@ -22,6 +22,7 @@ use std::time::Instant;
 pub use self::domain::{LowerDomain, LowerFabric};
 pub use self::link::Link;
 pub use self::posted::put_packet;
+use self::regions::Regions;
 use self::tally::{Accesses, RegionTally};
 pub use self::wire::random;
 use super::HEAD_SIZE;
@@ -31,7 +32,7 @@ use abi::*;
 use base::Result;
 use base::info::Info;
 use client::layer::{Block, Operations, Pool};
-use client::{Cq, Ep, Mr, PassiveEp};
+use client::{Cq, Ep, PassiveEp};
 use engine::clock::Monotonic;
 use engine::reactor::{Reactor, Token};
 
@@ -54,8 +55,7 @@ pub struct Lower {
     closing: Vec<(Arc<Ep>, usize)>,
     /// Results of closing them.
     ended: VecDeque<Ended>,
-    /// Regions below by their keys.
-    regions: HashMap<u64, Arc<Mr>>,
+    regions: Regions,
     /// Counters of regions, and whether any accesses of peers are counted.
     tallies: Vec<RegionTally>,
     pub is_counting: bool,
@@ -126,7 +126,7 @@ impl Lower {
             dry: Vec::new(),
             closing: Vec::new(),
             ended: VecDeque::new(),
-            regions: HashMap::new(),
+            regions: Regions::default(),
             tallies: Vec::new(),
             is_counting: false,
             domain,

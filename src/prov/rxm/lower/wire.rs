@@ -155,7 +155,10 @@ impl Wire for Lower {
     ) -> core::result::Result<Arc<Lent>, (IoVec, Error)> {
         let registrar = self.links.get(id).and_then(|link| link.registrar.as_ref());
         match registrar {
-            Some(registrar) => Lent::new(registrar, iov, access),
+            Some(registrar) => {
+                let known = self.regions.named(iov.desc());
+                Lent::new(registrar, iov, access, known)
+            }
             None => Err((iov, Error::AGAIN)),
         }
     }

@@ -18,7 +18,6 @@ use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
     Transport,
 };
-use hmem::Desc;
 use object::ops::transfer::Tx;
 
 use super::name::{Format, Name};

@@ -230,60 +230,17 @@ pub fn core_name(name: Option<&CStr>) -> Option<CString> {
 fn over(core: &Info, query: &Query, params: &Params) -> Prototype {
     let mut info = Info {
         caps: TX | RX | DOMAIN,
-        mode: core.mode & !Mode::RX_CQ_DATA,
+        mode: core.mode & !flags!(Mode: RX_CQ_DATA | CONTEXT | CONTEXT2),
         addr_format: core.addr_format,
         src_addr: core.src_addr.clone(),
         dest_addr: core.dest_addr.clone(),
         nic: core.nic.clone(),
+        tx: transmit(core, params),
+        rx: receive(core),
+        ep: endpoint(core),
+        domain: domain(core),
+        fabric: fabric(core),
         ..Info::default()
-    };
-    info.mode &= !flags!(Mode: CONTEXT | CONTEXT2);
-    info.tx = TxAttr {
-        caps: TX,
-        op_flags: TX_FLAGS,
-        msg_order: core.tx.msg_order,
-        inject_size: params.eager,
-        size: MAX_TX,
-        // Operations that the provider below does not accept whole are split.
-        iov_limit: MAX_PLACES,
-        // An access with CQ data must reach the peer as one operation with its whole length.
-        rma_iov_limit: core.tx.rma_iov_limit.min(MAX_PLACES),
-        ..TxAttr::default()
-    };
-    info.rx = RxAttr {
-        caps: RX,
-        op_flags: flags!(OpFlags: COMPLETION | MULTI_RECV),
-        msg_order: core.rx.msg_order,
-        size: MAX_RX,
-        iov_limit: MAX_PLACES,
-        ..RxAttr::default()
-    };
-    info.ep = EpAttr {
-        ep_type: FI_EP_RDM.0,
-        protocol: FI_PROTO_RXM,
-        protocol_version: 1,
-        max_msg_size: usize::MAX,
-        max_order_raw_size: core.ep.max_order_raw_size,
-        max_order_war_size: core.ep.max_order_war_size,
-        max_order_waw_size: core.ep.max_order_waw_size,
-        mem_tag_format: ALL_TAG_BITS,
-        tx_ctx_cnt: 1,
-        rx_ctx_cnt: 1,
-        ..EpAttr::default()
-    };
-    info.domain = domain(core);
-    let name = core
-        .fabric
-        .prov_name
-        .as_deref()
-        .unwrap_or_default()
-        .to_bytes();
-    let name = CString::new([name, b";", SOURCE.name().to_bytes()].concat());
-    info.fabric = FabricAttr {
-        name: core.fabric.name.clone(),
-        prov_name: name.ok(),
-        prov_version: release::PROVIDER_VERSION,
-        ..FabricAttr::default()
     };
     // If regions belong to endpoints, an application's region would be valid for one peer only.
     if core.domain.mr_mode.contains(MrMode::ENDPOINT) {
@@ -326,6 +283,59 @@ fn with_atomics(info: &mut Info, query: &Query) {
     info.ep.max_order_raw_size = 0;
     info.ep.max_order_war_size = 0;
     info.ep.max_order_waw_size = 0;
+}
+
+fn transmit(core: &Info, params: &Params) -> TxAttr {
+    TxAttr {
+        caps: TX,
+        op_flags: TX_FLAGS,
+        msg_order: core.tx.msg_order,
+        inject_size: params.eager,
+        size: MAX_TX,
+        // Operations that the provider below does not accept whole are split.
+        iov_limit: MAX_PLACES,
+        // An access with CQ data must reach the peer as one operation with its whole length.
+        rma_iov_limit: core.tx.rma_iov_limit.min(MAX_PLACES),
+        ..TxAttr::default()
+    }
+}
+
+fn receive(core: &Info) -> RxAttr {
+    RxAttr {
+        caps: RX,
+        op_flags: flags!(OpFlags: COMPLETION | MULTI_RECV),
+        msg_order: core.rx.msg_order,
+        size: MAX_RX,
+        iov_limit: MAX_PLACES,
+        ..RxAttr::default()
+    }
+}
+
+fn endpoint(core: &Info) -> EpAttr {
+    EpAttr {
+        ep_type: FI_EP_RDM.0,
+        protocol: FI_PROTO_RXM,
+        protocol_version: 1,
+        max_msg_size: usize::MAX,
+        max_order_raw_size: core.ep.max_order_raw_size,
+        max_order_war_size: core.ep.max_order_war_size,
+        max_order_waw_size: core.ep.max_order_waw_size,
+        mem_tag_format: ALL_TAG_BITS,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        ..EpAttr::default()
+    }
+}
+
+fn fabric(core: &Info) -> FabricAttr {
+    let below = core.fabric.prov_name.as_deref().unwrap_or_default();
+    let name = [below.to_bytes(), b";", SOURCE.name().to_bytes()].concat();
+    FabricAttr {
+        name: core.fabric.name.clone(),
+        prov_name: CString::new(name).ok(),
+        prov_version: release::PROVIDER_VERSION,
+        ..FabricAttr::default()
+    }
 }
 
 fn domain(core: &Info) -> DomainAttr {

@@ -85,6 +85,8 @@ static void check_write(struct world *w, const struct fi_cq_tagged_entry *entry,
 		FAIL("the data of write %d comes twice", (int)entry->data);
 	message->received = true;
 	NOTE("%d is written to by %d, source %" PRId64, message->to, message->from, (int64_t)source);
+	if (!node && w->closed && w->closed->id == message->to)
+		node = w->closed;
 	if (!node)
 		FAIL("write data for the closed endpoint %d", message->to);
 	check_source(w, node, message, source, is_error);

@@ -117,6 +117,7 @@ struct world {
 	struct operation operations[OPERATIONS];
 	int operation_count;
 	bool any_closed;    // an endpoint was closed, so what it was sending may fail
+	struct node *closed; // the node whose endpoint was just closed; its queue is drained
 	bool verbose;
 };
 

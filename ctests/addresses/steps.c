@@ -308,6 +308,10 @@ static void reopen(struct world *w, struct node *node)
 	for (int i = 0; i < w->operation_count; i++)
 		if (w->operations[i].id == id)
 			w->operations[i].done = w->operations[i].closed = true;
+	// fi_close makes progress, so the queue may have data of writes that arrived meanwhile.
+	w->closed = node;
+	drain(w, node->domain);
+	w->closed = NULL;
 	open_node(w, node, below(w, 2) ? id : NOBODY);
 }
 

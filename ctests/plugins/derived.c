@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 // Layers over the loadable provider "carry" must report the attributes of "carry": fi_getinfo(3), fi_domain(3),
-// fi_nic(3). The data of a write must arrive unchanged if it fits into the reported size. usage: derived LAYERED TYPE
-// SIZE
+// fi_nic(3). usage: derived LAYERED TYPE SIZE
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -141,7 +141,7 @@ impl<A: Address> Port<A> {
         }
         let count = self.strangers.proved.len() + 1;
         let is_quiet = now.saturating_duration_since(session.last_contact) > QUIET;
-        is_quiet && (count > MANY || !session.is_up()) || count > MOST
+        is_quiet && (count > MANY || !session.is_up()) || count >= MOST
     }
 
     fn forget<W: Routes<A>>(&mut self, wire: &mut W, id: usize) {

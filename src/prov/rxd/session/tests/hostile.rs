@@ -244,6 +244,24 @@ fn quiet_strangers_make_room() {
 }
 
 #[test]
+fn strangers_that_are_not_quiet_make_room_if_there_are_too_many() {
+    let mut world: Pair = World::new(2, Links::good(), 12);
+    for place in 100..67_000 {
+        let mut stranger = Stranger::new(place);
+        stranger.greet(&mut world);
+        // A message with a number of the endpoint proves the address.
+        receive(&mut world, VICTIM, 8);
+        stranger.op(&mut world, message(None), b"hello");
+        let done = world.nodes[VICTIM].completions();
+        assert_eq!(done.len(), 1, "stranger {place}");
+        world.nodes[VICTIM].socket.sent.clear();
+    }
+    assert!(world.passed < Duration::from_secs(60));
+    let kept = world.nodes[VICTIM].port.sessions().count();
+    assert!(kept <= (64 << 10) + 256, "{kept}");
+}
+
+#[test]
 fn answers_that_nobody_acknowledges_take_limited_memory() {
     let mut world: Pair = World::new(2, Links::good(), 10);
     let mut taken = 0;

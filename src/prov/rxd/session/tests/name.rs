@@ -7,15 +7,15 @@ use engine::transport::Address;
 
 /// The endpoint at a place of the world.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Name(u16);
+pub struct Name(u32);
 
 impl Name {
     pub fn at(place: usize) -> Name {
-        Name(place as u16 + 1)
+        Name(place as u32 + 1)
     }
 
     pub fn place(self) -> usize {
-        usize::from(self.0) - 1
+        self.0 as usize - 1
     }
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Name {
 
 impl Address for Name {
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let number = u16::from_ne_bytes(*bytes.first_chunk()?);
+        let number = u32::from_ne_bytes(*bytes.first_chunk()?);
         (number > 0).then_some(Name(number))
     }
 

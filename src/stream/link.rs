@@ -8,7 +8,7 @@ mod verbs;
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::shm_channel::ShmChannel;
 use base::Access;
@@ -76,8 +76,8 @@ impl Link {
         }
     }
 
-    pub fn fd(&self) -> Option<RawFd> {
-        self.socket().map(Socket::as_raw_fd)
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket().map(Socket::as_fd)
     }
 
     /// Whether the peer's region directory allows this access to its memory.

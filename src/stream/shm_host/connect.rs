@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::hello::{Answer, HELLO, Hello, Verdict};
 use crate::pending_peer::PendingPeer;
@@ -128,7 +128,7 @@ impl ShmHost {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(self.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    poller.remove_fd(listener.as_raw_fd());
+                    poller.remove_fd(listener);
                     let pause = Duration::from_millis(100);
                     poller.schedule(poller.now() + pause, Due::Listener(ep));
                     return;
@@ -138,7 +138,6 @@ impl ShmHost {
     }
 
     fn receive_pending(&mut self, poller: &mut Poller, ep: usize, socket: Socket) {
-        let fd = socket.as_raw_fd();
         let deadline = poller.now() + self.limits.connect;
         let id = self.pending.insert(PendingPeer {
             ep,
@@ -147,7 +146,7 @@ impl ShmHost {
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match poller.add_pending(fd, id) {
+        match poller.add_pending(&self.pending[id].socket, id) {
             Ok(()) => poller.schedule(deadline, Due::PendingPeer(id)),
             Err(_) => return drop(self.pending.remove(id)),
         }
@@ -165,7 +164,7 @@ impl ShmHost {
     fn drop_pending(&mut self, poller: &mut Poller, id: usize) {
         if self.pending.contains(id) {
             let pending = self.pending.remove(id);
-            poller.remove_fd(pending.socket.as_raw_fd());
+            poller.remove_fd(&pending.socket);
         }
     }
 
@@ -214,7 +213,7 @@ impl ShmHost {
             }
         };
         let pending = self.pending.remove(id);
-        poller.remove_fd(pending.socket.as_raw_fd());
+        poller.remove_fd(&pending.socket);
         Some((pending, hello))
     }
 

@@ -156,7 +156,23 @@ impl Cq {
         status(unsafe { slots::cq::signal(self.as_ptr()) })
     }
 
-    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD.
+    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD. It is open as long as the queue, so
+    /// it is borrowed from the queue, as the descriptors of counters and event queues are:
+    ///
+    /// ```
+    /// fn sleep(queue: client::Cq) {
+    ///     let _ = sys::event::sleep_on(&[queue.fd().unwrap()], None);
+    ///     drop(queue);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0505
+    /// fn sleep(queue: client::Cq) {
+    ///     let fd = queue.fd().unwrap();
+    ///     drop(queue);
+    ///     let _ = sys::event::sleep_on(&[fd], None);
+    /// }
+    /// ```
     pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.wait_fd(self.more().wait_obj)
     }

@@ -54,7 +54,23 @@ impl CondWatch {
         &self.shared.cond
     }
 
-    /// Returns the mutex and the condition variable for the application.
+    /// Returns the mutex and the condition variable for the application. The thread shares the descriptor, because its
+    /// other owners may close theirs while the thread sleeps:
+    ///
+    /// ```
+    /// use engine::{cond_watch::CondWatch, reactor::Reactor};
+    /// fn start(watch: &CondWatch, reactor: &Reactor<()>) {
+    ///     let _ = watch.start(reactor.shared());
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// use std::os::fd::AsFd;
+    /// use engine::{cond_watch::CondWatch, reactor::Reactor};
+    /// fn start(watch: &CondWatch, reactor: &Reactor<()>) {
+    ///     let _ = watch.start(reactor.as_fd());
+    /// }
+    /// ```
     pub fn start(&self, fd: SharedFd) -> Result<&Arc<Cond>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {

@@ -77,6 +77,21 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         self.clock.now()
     }
 
+    /// Adds a descriptor, which is borrowed for the call. A number is not one:
+    ///
+    /// ```
+    /// use engine::reactor::{Reactor, Token};
+    /// fn watch(reactor: &Reactor<()>, event: &sys::event::EventFd) -> std::io::Result<()> {
+    ///     reactor.add(event, Token::new(1, 0), true, false)
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// use engine::reactor::{Reactor, Token};
+    /// fn watch(reactor: &Reactor<()>, event: i32) -> std::io::Result<()> {
+    ///     reactor.add(event, Token::new(1, 0), true, false)
+    /// }
+    /// ```
     pub fn add(&self, fd: impl AsFd, token: Token, read: bool, write: bool) -> io::Result<()> {
         self.epoll.add(fd, token.0, read, write)
     }

@@ -76,6 +76,23 @@ impl Link {
         }
     }
 
+    /// Returns the descriptor of that socket, which is open only as long as the link stays as it is:
+    ///
+    /// ```
+    /// fn close(link: &mut stream::link::Link) -> bool {
+    ///     let has_fd = link.fd().is_some();
+    ///     link.take();
+    ///     has_fd
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// fn close(link: &mut stream::link::Link) -> bool {
+    ///     let fd = link.fd();
+    ///     link.take();
+    ///     fd.is_some()
+    /// }
+    /// ```
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.socket().map(Socket::as_fd)
     }

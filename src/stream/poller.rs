@@ -174,7 +174,19 @@ impl Poller {
         &mut self.watched[id]
     }
 
-    /// Sets the events of a connection's socket that epoll watches for.
+    /// Sets the events of a connection's socket that epoll watches for. A number is not a socket:
+    ///
+    /// ```
+    /// fn watch(poller: &mut stream::poller::Poller, socket: &sys::socket::Socket) {
+    ///     let _ = poller.watch(0, socket, true, false);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// fn watch(poller: &mut stream::poller::Poller, socket: i32) {
+    ///     let _ = poller.watch(0, socket, true, false);
+    /// }
+    /// ```
     pub fn watch(&mut self, id: usize, fd: impl AsFd, read: bool, write: bool) -> io::Result<()> {
         let before = self.state(id);
         if before.is_added && (before.read, before.write) == (read, write) {

@@ -10,6 +10,7 @@
 //! the last time, and that connection is read without calling epoll, once such predictions were right eight times in a
 //! row.
 
+mod deadlines;
 mod event;
 #[cfg(test)]
 mod tests;
@@ -411,61 +412,5 @@ impl Poller {
     /// Makes a thread that sleeps, or is about to, poll again at once.
     pub(super) fn wake(&mut self) {
         self.reactor.wake();
-    }
-}
-
-/// Deadlines.
-impl Poller {
-    pub fn schedule(&mut self, at: Instant, due: Due) {
-        self.reactor.schedule(at, due);
-    }
-
-    /// Handles the expiry of the timer.
-    pub(super) fn timer_expired(&mut self) {
-        self.reactor.end_wake();
-    }
-
-    /// Removes a deadline that is due. After the last one the caller must call `set_timer`.
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<Due> {
-        self.reactor.next_due(now)
-    }
-
-    pub(super) fn set_timer(&self) {
-        self.reactor.set_timer();
-    }
-
-    #[inline]
-    pub(super) fn has_deadlines(&self) -> bool {
-        self.reactor.has_deadlines()
-    }
-
-    pub(super) fn earliest_due(&self) -> Option<Due> {
-        self.reactor.earliest()
-    }
-
-    /// Removes the earliest deadline. The caller must then call `set_timer`.
-    pub(super) fn drop_earliest(&mut self) {
-        self.reactor.drop_earliest();
-    }
-}
-
-/// Spinning after an empty poll: see `AdaptiveSpin`.
-impl Poller {
-    #[inline(always)]
-    pub(super) fn is_spin_due(&self) -> bool {
-        self.reactor.spin.is_due()
-    }
-
-    #[inline(always)]
-    pub(super) fn spin_found(&mut self) {
-        self.reactor.spin.found();
-    }
-
-    pub(super) fn begin_spin(&mut self) -> bool {
-        self.reactor.spin.take_turn()
-    }
-
-    pub(super) fn end_spin(&mut self, has_found: bool) {
-        self.reactor.spin.note(has_found);
     }
 }

@@ -28,6 +28,7 @@ use engine::half_open::ACCEPTS;
 use engine::transport::Address;
 use sync::ring::FIRST_LAP;
 use sys::local::{self, LocalName};
+use sys::process_memory::Process;
 use sys::socket::{Moved, Socket};
 use sys::user::is_ours;
 
@@ -319,14 +320,15 @@ impl ShmHost {
         if !self.limits.copies {
             return false;
         }
-        shm.meet(process_of(socket), probe);
+        let process = Process::at_other_end(socket);
+        shm.meet(process, probe);
         let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
             && shm.reaches_regions();
         log_debug!(
             self.source,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
-            process_of(socket).unwrap_or_default(),
+            process.map_or(0, Process::id),
             self.ring_size(),
             shm.words(),
             if is_direct {
@@ -379,12 +381,6 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
         Ok(whom) if is_ours(whom.uid) => Ok(()),
         _ => Err(Verdict::User),
     }
-}
-
-/// Returns the process at the other end, if it has a number in this PID namespace.
-fn process_of(socket: &Socket) -> Option<i32> {
-    let whom = local::credentials(socket).ok()?;
-    (whom.pid > 0).then_some(whom.pid)
 }
 
 /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such

@@ -30,7 +30,7 @@ pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleepers: Mutex<Sleepers>,
-    /// FI_WAIT_MUTEX_COND. Declared before `sleep`, whose descriptor it uses until it is dropped.
+    /// FI_WAIT_MUTEX_COND. Its thread shares the descriptor of the set of `sleep`.
     cond: Option<CondWatch>,
     sleep: Option<Sleep>,
     set: Option<Arc<WaitSet>>,
@@ -369,7 +369,7 @@ pub trait Member: Send + Sync {
 
 /// fi_poll(3): a wait set, shared by its handle and its members.
 pub struct WaitSet {
-    /// Declared before `epoll`, which it uses until it is dropped.
+    /// Its thread shares the descriptor of `epoll`.
     cond: Option<CondWatch>,
     epoll: Epoll,
     obj: fi_wait_obj,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Counters: fi_cntr(3).
 
-use core::ffi::c_int;
 use core::mem::offset_of;
 use core::ptr::null_mut;
 use core::time::Duration;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::domain::Domain;
@@ -84,12 +84,12 @@ impl Cntr {
     }
 
     /// Returns the descriptor to sleep on, if the counter was opened with FI_WAIT_FD.
-    pub fn fd(&self) -> Result<c_int> {
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.wait_fd(*self.more())
     }
 
     /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
-    pub fn fds(&self) -> Result<Vec<c_int>> {
+    pub fn fds(&self) -> Result<Vec<BorrowedFd<'_>>> {
         self.wait_fds(*self.more())
     }
 

@@ -4,7 +4,9 @@
 use core::ffi::{c_int, c_void};
 use core::mem::{MaybeUninit, zeroed};
 use core::ptr::{null, null_mut};
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::domain::Domain;
@@ -46,18 +48,52 @@ impl Done {
     }
 }
 
-/// A completion. Fields that the queue's format lacks are 0.
+/// A completion. Fields that the queue's format lacks are 0. Only a queue sets the place of a message, which
+/// [`Block::message`](crate::layer::Block) relies on:
+///
+/// ```
+/// fn tagged(mut done: client::Completion, tag: u64) -> client::Completion {
+///     done.tag = tag;
+///     done
+/// }
+/// ```
+///
+/// ```compile_fail,E0616
+/// fn moved(mut done: client::Completion, buf: usize) -> client::Completion {
+///     done.buf = buf;
+///     done
+/// }
+/// ```
 #[derive(Debug, Default)]
 pub struct Completion {
     pub context: Done,
     pub flags: u64,
-    pub len: usize,
+    pub(super) len: usize,
     /// With FI_MULTI_RECV: address of the message.
-    pub buf: usize,
+    pub(super) buf: usize,
     pub data: u64,
     pub tag: u64,
     /// FI_ADDR_NOTAVAIL if the source was not requested or is unknown.
     pub src: fi_addr_t,
+    /// Number of the last block that was posted before the completion was read.
+    pub(super) block: u64,
+}
+
+impl Completion {
+    /// Returns the number of bytes of the message, 0 if the queue's format lacks it.
+    #[inline]
+    pub fn size(&self) -> usize {
+        self.len
+    }
+}
+
+/// Number of the last block that was posted for many messages.
+static BLOCKS: AtomicU64 = AtomicU64::new(0);
+
+/// Returns the number of the next block. Completions that were read before this call have lower numbers.
+pub(super) fn next_block() -> u64 {
+    // Relaxed: the caller posts the block afterwards, and the provider orders that before the completions.
+    BLOCKS.fetch_add(1, Ordering::Relaxed) + 1
 }
 
 /// An operation that failed.
@@ -155,13 +191,29 @@ impl Cq {
         status(unsafe { slots::cq::signal(self.as_ptr()) })
     }
 
-    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD.
-    pub fn fd(&self) -> Result<c_int> {
+    /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD. It is open as long as the queue, so
+    /// it is borrowed from the queue, as the descriptors of counters and event queues are:
+    ///
+    /// ```
+    /// fn sleep(queue: client::Cq) {
+    ///     let _ = sys::event::sleep_on(&[queue.fd().unwrap()], None);
+    ///     drop(queue);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0505
+    /// fn sleep(queue: client::Cq) {
+    ///     let fd = queue.fd().unwrap();
+    ///     drop(queue);
+    ///     let _ = sys::event::sleep_on(&[fd], None);
+    /// }
+    /// ```
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.wait_fd(self.more().wait_obj)
     }
 
     /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
-    pub fn fds(&self) -> Result<Vec<c_int>> {
+    pub fn fds(&self) -> Result<Vec<BorrowedFd<'_>>> {
         self.wait_fds(self.more().wait_obj)
     }
 
@@ -227,6 +279,8 @@ impl Cq {
         read: impl FnOnce(*mut fid_cq, *mut c_void, usize, *mut fi_addr_t) -> ssize_t,
     ) -> Result<usize> {
         let words = self.more().words;
+        // Before the entries: one that is there already belongs to an earlier block.
+        let block = BLOCKS.load(Ordering::Relaxed);
         let room = into.len().min(BATCH);
         let mut entries = MaybeUninit::<[u64; MAX_WORDS * BATCH]>::uninit();
         let mut sources = [FI_ADDR_NOTAVAIL; BATCH];
@@ -249,6 +303,7 @@ impl Cq {
                 data: word(4),
                 tag: word(5),
                 src: sources[i],
+                block,
             };
         }
         Ok(got)

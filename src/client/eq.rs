@@ -5,6 +5,7 @@ use core::ffi::{c_int, c_void};
 use core::mem::zeroed;
 use core::ptr::null_mut;
 use core::time::Duration;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::fabric::Fabric;
@@ -105,12 +106,12 @@ impl Eq {
     }
 
     /// Returns the descriptor to sleep on, if the queue was opened with FI_WAIT_FD.
-    pub fn fd(&self) -> Result<c_int> {
+    pub fn fd(&self) -> Result<BorrowedFd<'_>> {
         self.wait_fd(*self.more())
     }
 
     /// Returns all descriptors to sleep on, if it was opened with FI_WAIT_POLLFD.
-    pub fn fds(&self) -> Result<Vec<c_int>> {
+    pub fn fds(&self) -> Result<Vec<BorrowedFd<'_>>> {
         self.wait_fds(*self.more())
     }
 

@@ -5,6 +5,7 @@ use core::any::Any;
 use core::ffi::{c_int, c_void};
 use core::mem::ManuallyDrop;
 use core::ptr::{NonNull, null_mut};
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::status;
@@ -134,19 +135,29 @@ impl<T: Object> Handle<T> {
 
     /// FI_GETWAIT of an object that was opened with `wait_obj`: returns the descriptor, which still belongs to the
     /// object.
-    pub(super) fn wait_fd(&self, wait_obj: fi_wait_obj) -> Result<c_int> {
+    pub(super) fn wait_fd(&self, wait_obj: fi_wait_obj) -> Result<BorrowedFd<'_>> {
         if wait_obj != FI_WAIT_FD {
             return Err(Error::NODATA);
         }
         let mut fd: c_int = -1;
         // SAFETY: fi_cq(3), fi_eq(3), fi_cntr(3): with FI_WAIT_FD the argument is an int.
         unsafe { self.control(FI_GETWAIT, (&raw mut fd).cast()) }?;
-        Ok(fd)
+        self.borrowed(fd)
+    }
+
+    /// Borrows a descriptor that the provider has answered with.
+    fn borrowed(&self, fd: c_int) -> Result<BorrowedFd<'_>> {
+        if fd < 0 {
+            return Err(Error::OTHER);
+        }
+        // SAFETY: fi_cq(3), fi_eq(3), fi_cntr(3): the descriptor belongs to the object, which is open as long as the
+        // handle, or to an object that is bound to it.
+        Ok(unsafe { BorrowedFd::borrow_raw(fd) })
     }
 
     /// FI_GETWAIT of an object that was opened with FI_WAIT_FD or FI_WAIT_POLLFD: returns the descriptors to poll. With
     /// the latter the set may change after objects were bound to it.
-    pub(super) fn wait_fds(&self, wait_obj: fi_wait_obj) -> Result<Vec<c_int>> {
+    pub(super) fn wait_fds(&self, wait_obj: fi_wait_obj) -> Result<Vec<BorrowedFd<'_>>> {
         if wait_obj != FI_WAIT_POLLFD {
             return self.wait_fd(wait_obj).map(|fd| vec![fd]);
         }
@@ -170,7 +181,10 @@ impl<T: Object> Handle<T> {
                     fds.resize(count, none)
                 }
                 Err(error) => return Err(error),
-                Ok(()) => return Ok(fds.iter().take(count).map(|at| at.fd).collect()),
+                Ok(()) => {
+                    let fds = fds.iter().take(count);
+                    return fds.map(|at| self.borrowed(at.fd)).collect();
+                }
             }
         }
     }

@@ -5,6 +5,7 @@ pub mod foreign;
 
 use core::mem::offset_of;
 use core::ptr::{null_mut, without_provenance_mut};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use super::*;
@@ -148,7 +149,7 @@ fn errors_of_a_queue_are_read_with_their_detail() {
         (error.error, &error.err_data[..]),
         (Error::TRUNC, &b"why"[..])
     );
-    assert_eq!(cq.fd(), Ok(77));
+    assert_eq!(cq.fd().map(|fd| fd.as_raw_fd()), Ok(77));
 }
 
 #[test]

@@ -4,14 +4,14 @@
 //! woken application makes progress by its next read, so this thread needs no access to any domain.
 
 use core::sync::atomic::{AtomicBool, Ordering};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 use abi::{FI_WAIT_MUTEX_COND, fi_wait_obj};
 use base::Result;
 use sys::cond::Cond;
-use sys::event::{EventFd, sleep_on};
+use sys::event::{EventFd, SharedFd, sleep_on};
 use sys::fork::Birth;
 use sys::thread;
 
@@ -54,13 +54,28 @@ impl CondWatch {
         &self.shared.cond
     }
 
-    /// Returns the mutex and the condition variable for the application. `fd` must stay open until this object is
-    /// dropped.
-    pub fn start(&self, fd: RawFd) -> Result<&Arc<Cond>> {
+    /// Returns the mutex and the condition variable for the application. The thread shares the descriptor, because its
+    /// other owners may close theirs while the thread sleeps:
+    ///
+    /// ```
+    /// use engine::{cond_watch::CondWatch, reactor::Reactor};
+    /// fn start(watch: &CondWatch, reactor: &Reactor<()>) {
+    ///     let _ = watch.start(reactor.shared());
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0308
+    /// use std::os::fd::AsFd;
+    /// use engine::{cond_watch::CondWatch, reactor::Reactor};
+    /// fn start(watch: &CondWatch, reactor: &Reactor<()>) {
+    ///     let _ = watch.start(reactor.as_fd());
+    /// }
+    /// ```
+    pub fn start(&self, fd: SharedFd) -> Result<&Arc<Cond>> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         if thread.is_none() {
             let shared = self.shared.clone();
-            let handle = thread::spawn("fi-wait", move || shared.run(fd))?;
+            let handle = thread::spawn("fi-wait", move || shared.run(&fd))?;
             *thread = Some((handle, Birth::here()));
         }
         Ok(self.cond())
@@ -75,8 +90,8 @@ impl CondWatch {
 }
 
 impl Shared {
-    fn run(&self, fd: RawFd) {
-        let doorbell = self.doorbell.as_raw_fd();
+    fn run(&self, fd: &SharedFd) {
+        let (doorbell, fd) = (self.doorbell.as_fd(), fd.as_fd());
         while !self.stop.load(Ordering::Acquire) {
             let armed = self.armed.load(Ordering::Acquire);
             let fds = [doorbell, fd];

@@ -5,7 +5,7 @@
 
 use core::ffi::c_int;
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::wait::{Deadline, Member, Wait};
@@ -20,7 +20,7 @@ use sync::{Use, Uses};
 pub trait Driver: Send + Sync {
     fn drive(&self);
     /// Becomes readable when driving may find events.
-    fn fd(&self) -> RawFd;
+    fn fd(&self) -> BorrowedFd<'_>;
 }
 
 enum Entry {
@@ -85,7 +85,7 @@ impl EventQueue {
         Ok(())
     }
 
-    pub fn remove_driver(&self, driver: &Weak<dyn Driver>, fd: RawFd) {
+    pub fn remove_driver(&self, driver: &Weak<dyn Driver>, fd: BorrowedFd<'_>) {
         self.state().drivers.retain(|d| !d.ptr_eq(driver));
         self.wait.remove_source(fd);
     }

@@ -10,7 +10,7 @@
 //! to close is found without a search, and a poll accepts at most `ACCEPTS` connections of a listener.
 
 use core::ops::{Index, IndexMut};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use slab::Slab;
 
@@ -120,8 +120,7 @@ impl<T> HalfOpen<T> {
 impl<T: HasSocket> HalfOpen<T> {
     /// Whether there are so many sockets that one has to be closed for `id`, the newest.
     pub fn is_crowded(&self, id: usize) -> bool {
-        let fd = std::os::fd::AsRawFd::as_raw_fd(self.all[id].value.socket());
-        self.len() > most(descriptors()) || is_reserved(fd)
+        self.len() > most(descriptors()) || is_reserved(self.all[id].value.socket())
     }
 
     /// The socket to close for another one: the oldest whose peer has sent nothing. A socket with bytes that were not
@@ -154,9 +153,10 @@ impl<T> IndexMut<usize> for HalfOpen<T> {
 }
 
 /// Whether the descriptor is one of the last of the process. The kernel assigns the lowest free one.
-pub fn is_reserved(fd: RawFd) -> bool {
+pub fn is_reserved(fd: impl AsFd) -> bool {
     let limit = descriptors();
-    usize::try_from(fd).is_ok_and(|fd| fd >= limit - reserve(limit))
+    let number = fd.as_fd().as_raw_fd();
+    usize::try_from(number).is_ok_and(|fd| fd >= limit - reserve(limit))
 }
 
 fn most(limit: usize) -> usize {
@@ -231,6 +231,7 @@ mod tests {
         ] {
             assert_eq!((most(limit), reserve(limit)), (half_open, kept), "{limit}");
         }
-        assert!(!is_reserved(-1));
+        let (first, _) = Socket::pair().unwrap();
+        assert!(!is_reserved(&first));
     }
 }

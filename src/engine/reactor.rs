@@ -8,12 +8,12 @@ use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use self::adaptive_spin::AdaptiveSpin;
 use crate::clock::{Clock, Monotonic};
-use sys::event::{BATCH, Epoll, Ready, Timer};
+use sys::event::{BATCH, Epoll, Ready, SharedFd, Timer};
 
 /// The meaning of a descriptor in the set: a kind, and a number of that kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
     pub fn new(clock: C) -> io::Result<Reactor<D, C>> {
         let (epoll, timer) = (Epoll::new()?, Timer::new()?);
         let Token(token) = Token::new(Token::TIMER, 0);
-        epoll.add(timer.as_raw_fd(), token, true, false)?;
+        epoll.add(&timer, token, true, false)?;
         Ok(Reactor {
             epoll,
             timer,
@@ -77,16 +77,31 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
         self.clock.now()
     }
 
-    pub fn add(&self, fd: RawFd, token: Token, read: bool, write: bool) -> io::Result<()> {
+    /// Adds a descriptor, which is borrowed for the call. A number is not one:
+    ///
+    /// ```
+    /// use engine::reactor::{Reactor, Token};
+    /// fn watch(reactor: &Reactor<()>, event: &sys::event::EventFd) -> std::io::Result<()> {
+    ///     reactor.add(event, Token::new(1, 0), true, false)
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// use engine::reactor::{Reactor, Token};
+    /// fn watch(reactor: &Reactor<()>, event: i32) -> std::io::Result<()> {
+    ///     reactor.add(event, Token::new(1, 0), true, false)
+    /// }
+    /// ```
+    pub fn add(&self, fd: impl AsFd, token: Token, read: bool, write: bool) -> io::Result<()> {
         self.epoll.add(fd, token.0, read, write)
     }
 
-    pub fn modify(&self, fd: RawFd, token: Token, read: bool, write: bool) -> io::Result<()> {
+    pub fn modify(&self, fd: impl AsFd, token: Token, read: bool, write: bool) -> io::Result<()> {
         self.epoll.modify(fd, token.0, read, write)
     }
 
     /// A descriptor that is not in the set is not an error.
-    pub fn remove(&self, fd: RawFd) {
+    pub fn remove(&self, fd: impl AsFd) {
         self.epoll.remove(fd);
     }
 
@@ -153,10 +168,17 @@ impl<D: Copy + Ord, C: Clock> Reactor<D, C> {
     }
 }
 
-impl<D, C> AsRawFd for Reactor<D, C> {
-    /// Becomes readable when `poll` finds something, or when a deadline is due.
-    fn as_raw_fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+impl<D, C> Reactor<D, C> {
+    /// Returns a descriptor that becomes readable when `poll` finds something, or when a deadline is due.
+    pub fn shared(&self) -> SharedFd {
+        self.epoll.shared()
+    }
+}
+
+impl<D, C> AsFd for Reactor<D, C> {
+    /// Returns the same descriptor as `shared`.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 
@@ -234,7 +256,7 @@ mod tests {
         assert_eq!(ready_kinds(&reactor), []);
         clock.pass(HOUR);
         reactor.set_timer();
-        sleep_on(&[reactor.as_raw_fd()], Some(Duration::from_secs(60))).unwrap();
+        sleep_on(&[reactor.as_fd()], Some(Duration::from_secs(60))).unwrap();
         assert_eq!(ready_kinds(&reactor), [(Token::TIMER, 0)]);
     }
 
@@ -245,7 +267,7 @@ mod tests {
         reactor.wake();
         // A new deadline does not cancel the wake-up.
         reactor.schedule(at, ());
-        sleep_on(&[reactor.as_raw_fd()], Some(Duration::from_secs(60))).unwrap();
+        sleep_on(&[reactor.as_fd()], Some(Duration::from_secs(60))).unwrap();
         assert_eq!(ready_kinds(&reactor), [(Token::TIMER, 0)]);
         assert!(reactor.end_wake() && !reactor.end_wake());
         reactor.set_timer();
@@ -259,13 +281,13 @@ mod tests {
         let tokens = [(1, 0xffff_ffff), (u32::MAX, 7)];
         for (event, (kind, id)) in events.iter().zip(tokens) {
             let token = Token::new(kind, id);
-            reactor.add(event.as_raw_fd(), token, true, false).unwrap();
+            reactor.add(event.as_fd(), token, true, false).unwrap();
             assert_eq!(ready_kinds(&reactor), []);
             event.set();
             assert_eq!(ready_kinds(&reactor), [(kind, id)]);
             event.clear();
         }
-        reactor.remove(events[0].as_raw_fd());
+        reactor.remove(events[0].as_fd());
         events[0].set();
         assert_eq!(ready_kinds(&reactor), []);
     }

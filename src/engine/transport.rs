@@ -10,7 +10,6 @@ mod parts;
 mod tests;
 
 use std::ffi::CStr;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 
 use crate::auth::Key;
@@ -28,6 +27,7 @@ use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
 
 pub use crate::address::{Address, AddressFormat};
+pub use sys::event::SharedFd;
 
 pub use self::parts::{
     Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast, Prepares,
@@ -109,7 +109,7 @@ pub trait Transport:
     }
 
     /// Becomes readable when `progress` may find something to do.
-    fn poll_fd(&self) -> RawFd;
+    fn poll_fd(&self) -> SharedFd;
     fn progress(&mut self, domain: &mut DomainStateOf<Self>);
     /// Like `progress`, but handles everything that is ready.
     fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {

@@ -9,10 +9,11 @@
 //! noticed the wake-up yet. So a thread counts as a `Sleeper` from its first check to its last, and each wake-up must
 //! be noticed by all sleepers.
 
+use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use core::time::Duration;
 use std::io::ErrorKind;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -29,7 +30,7 @@ pub struct Wait {
     obj: fi_wait_obj,
     armed: AtomicBool,
     sleepers: Mutex<Sleepers>,
-    /// FI_WAIT_MUTEX_COND. Declared before `sleep`, whose descriptor it uses until it is dropped.
+    /// FI_WAIT_MUTEX_COND. Its thread shares the descriptor of the set of `sleep`.
     cond: Option<CondWatch>,
     sleep: Option<Sleep>,
     set: Option<Arc<WaitSet>>,
@@ -63,7 +64,8 @@ struct Sleep {
 
 #[derive(Default)]
 struct Sources {
-    fds: Vec<RawFd>,
+    /// Numbers for the answer to FI_WAIT_POLLFD; this library makes no call on them.
+    fds: Vec<c_int>,
     /// Number of changes to `fds`.
     changes: u64,
 }
@@ -73,7 +75,11 @@ const SOURCE: u64 = 1;
 
 impl Wait {
     /// `sources`: descriptors that become readable when a poll of the transport may find something.
-    pub fn new(obj: fi_wait_obj, set: Option<Arc<WaitSet>>, sources: &[RawFd]) -> Result<Wait> {
+    pub fn new(
+        obj: fi_wait_obj,
+        set: Option<Arc<WaitSet>>,
+        sources: &[BorrowedFd<'_>],
+    ) -> Result<Wait> {
         let (obj, sleeps) = match obj {
             FI_WAIT_NONE => (obj, false),
             FI_WAIT_UNSPEC => (FI_WAIT_FD, true),
@@ -94,8 +100,7 @@ impl Wait {
             wait.add_source(fd)?;
         }
         if let (Some(set), Some(sleep)) = (&wait.set, &wait.sleep) {
-            set.epoll
-                .add(sleep.epoll.as_raw_fd(), SOURCE, true, false)?;
+            set.epoll.add(&sleep.epoll, SOURCE, true, false)?;
         }
         Ok(wait)
     }
@@ -108,7 +113,7 @@ impl Wait {
     }
 
     /// Adds a descriptor whose readiness must wake waiters.
-    pub fn add_source(&self, fd: RawFd) -> Result {
+    pub fn add_source(&self, fd: BorrowedFd<'_>) -> Result {
         let Some(sleep) = &self.sleep else {
             return Ok(());
         };
@@ -125,18 +130,18 @@ impl Wait {
             }
             Ok(()) => {
                 let mut sources = sleep.sources();
-                sources.fds.push(fd);
+                sources.fds.push(WaitHandle::number(fd));
                 sources.changes += 1;
                 Ok(())
             }
         }
     }
 
-    pub fn remove_source(&self, fd: RawFd) {
+    pub fn remove_source(&self, fd: BorrowedFd<'_>) {
         if let Some(sleep) = &self.sleep {
             sleep.epoll.remove(fd);
-            let mut sources = sleep.sources();
-            sources.fds.retain(|&source| source != fd);
+            let (mut sources, number) = (sleep.sources(), WaitHandle::number(fd));
+            sources.fds.retain(|&source| source != number);
             sources.changes += 1;
         }
     }
@@ -148,7 +153,7 @@ impl Wait {
     /// FI_GETWAIT.
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.sleep, &self.cond) {
-            (FI_WAIT_FD, Some(sleep), _) => Ok(WaitHandle::Fd(sleep.epoll.as_raw_fd())),
+            (FI_WAIT_FD, Some(sleep), _) => Ok(fd_of(&sleep.epoll)),
             // Not their epoll set: the kernel limits the nesting of sets, and layers below an application already use
             // up levels.
             (FI_WAIT_POLLFD, Some(sleep), _) => {
@@ -156,7 +161,7 @@ impl Wait {
                 Ok(WaitHandle::PollFds(fds, index))
             }
             (FI_WAIT_MUTEX_COND, Some(sleep), Some(cond)) => {
-                Ok(handle_of(cond.start(sleep.epoll.as_raw_fd())?))
+                Ok(handle_of(cond.start(sleep.epoll.shared())?))
             }
             _ => Err(Error::NODATA),
         }
@@ -274,7 +279,7 @@ impl Sleeper<'_> {
         if left == Some(Duration::ZERO) {
             return Ok(false);
         }
-        sleep_on(&[sleep.epoll.as_raw_fd()], left)?;
+        sleep_on(&[sleep.epoll.as_fd()], left)?;
         Ok(true)
     }
 }
@@ -294,7 +299,7 @@ impl Drop for Wait {
             count.fetch_sub(1, Ordering::Relaxed);
         }
         if let (Some(set), Some(sleep)) = (&self.set, &self.sleep) {
-            set.epoll.remove(sleep.epoll.as_raw_fd());
+            set.epoll.remove(&sleep.epoll);
         }
     }
 }
@@ -306,7 +311,7 @@ impl Sleep {
             epoll: Epoll::new()?,
             sources: Mutex::default(),
         };
-        sleep.epoll.add(sleep.event.as_raw_fd(), OWN, true, false)?;
+        sleep.epoll.add(&sleep.event, OWN, true, false)?;
         Ok(sleep)
     }
 
@@ -315,9 +320,9 @@ impl Sleep {
     }
 
     /// All descriptors, and a number that changes with the list.
-    fn all(&self) -> (Vec<RawFd>, u64) {
+    fn all(&self) -> (Vec<c_int>, u64) {
         let sources = self.sources();
-        let all = [self.event.as_raw_fd()]
+        let all = [WaitHandle::number(&self.event)]
             .into_iter()
             .chain(sources.fds.iter().copied());
         (all.collect(), sources.changes + 1)
@@ -345,6 +350,11 @@ impl Deadline {
     }
 }
 
+/// The result of FI_GETWAIT for FI_WAIT_FD.
+fn fd_of(epoll: &Epoll) -> WaitHandle {
+    WaitHandle::Fd(WaitHandle::number(epoll))
+}
+
 /// The result of FI_GETWAIT for FI_WAIT_MUTEX_COND.
 fn handle_of(cond: &Cond) -> WaitHandle {
     let (mutex, cond) = cond.for_c();
@@ -359,7 +369,7 @@ pub trait Member: Send + Sync {
 
 /// fi_poll(3): a wait set, shared by its handle and its members.
 pub struct WaitSet {
-    /// Declared before `epoll`, which it uses until it is dropped.
+    /// Its thread shares the descriptor of `epoll`.
     cond: Option<CondWatch>,
     epoll: Epoll,
     obj: fi_wait_obj,
@@ -396,9 +406,12 @@ impl WaitSet {
     /// FI_GETWAIT.
     pub fn handle(&self) -> Result<WaitHandle> {
         match (self.obj, &self.cond) {
-            (FI_WAIT_FD, _) => Ok(WaitHandle::Fd(self.epoll.as_raw_fd())),
-            (FI_WAIT_POLLFD, _) => Ok(WaitHandle::PollFds(vec![self.epoll.as_raw_fd()], 1)),
-            (_, Some(cond)) => Ok(handle_of(cond.start(self.epoll.as_raw_fd())?)),
+            (FI_WAIT_FD, _) => Ok(fd_of(&self.epoll)),
+            (FI_WAIT_POLLFD, _) => {
+                let fds = vec![WaitHandle::number(&self.epoll)];
+                Ok(WaitHandle::PollFds(fds, 1))
+            }
+            (_, Some(cond)) => Ok(handle_of(cond.start(self.epoll.shared())?)),
             _ => Err(Error::NODATA),
         }
     }
@@ -421,7 +434,7 @@ impl WaitSet {
                 Ok(()) if deadline.is_over() => return Err(Error::TIMEDOUT),
                 Ok(()) if self.obj == FI_WAIT_YIELD => std::thread::yield_now(),
                 Ok(()) => {
-                    sleep_on(&[self.epoll.as_raw_fd()], deadline.left())?;
+                    sleep_on(&[self.epoll.as_fd()], deadline.left())?;
                 }
             }
         }

@@ -4,6 +4,7 @@
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
+use std::os::fd::{AsFd, AsRawFd};
 
 use crate::live;
 use crate::ops::fid as fid_ops;
@@ -165,6 +166,13 @@ pub enum WaitHandle {
         mutex: *mut pthread_mutex_t,
         cond: *mut pthread_cond_t,
     },
+}
+
+impl WaitHandle {
+    /// Returns the number of a descriptor for an answer to C. The object that answers keeps the descriptor open.
+    pub fn number(fd: impl AsFd) -> c_int {
+        fd.as_fd().as_raw_fd()
+    }
 }
 
 #[repr(C)]

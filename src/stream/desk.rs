@@ -2,7 +2,7 @@
 //! The parts of a domain that a connector uses during one call, and the actions that it queues for the stream.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use crate::connector::Connector;
@@ -127,7 +127,7 @@ impl<N: Connector> Desk<'_, N> {
 
     /// Watches a socket for data and makes it the link of a connection that has none.
     pub fn take_socket(&mut self, id: usize, socket: Socket) -> Result {
-        self.poller.watch(id, socket.as_raw_fd(), true, false)?;
+        self.poller.watch(id, &socket, true, false)?;
         self.peers[id].link = Link::Socket(socket);
         Ok(())
     }
@@ -137,7 +137,7 @@ impl<N: Connector> Desk<'_, N> {
         let Link::Socket(socket) = self.peers[id].link.take() else {
             return None;
         };
-        self.poller.remove(id);
+        self.poller.remove(id, Some(socket.as_fd()));
         Some(socket)
     }
 

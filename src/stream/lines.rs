@@ -42,7 +42,7 @@ impl<N: Connector> Lines<'_, N> {
         // While memory is shared, epoll serves all sockets.
         let shares = N::MAY_SHARE && self.shm.count() > 0;
         let is_allowed = conn.session.state == State::Up && !shares;
-        self.poller.promote(id, is_allowed);
+        self.poller.promote(id, is_allowed, self.peers);
     }
 
     /// Polls the ring of a connection directly.
@@ -94,7 +94,7 @@ impl<N: Connector> Lines<'_, N> {
     /// Closes the link of a connection.
     pub(super) fn close(&mut self, id: usize) {
         let conn = &mut self.peers[id];
-        self.poller.remove(id);
+        self.poller.remove(id, conn.link.fd());
         if N::ALL_SHM || conn.link.is_ring() {
             // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
             conn.link.shutdown();

@@ -8,7 +8,7 @@ mod verbs;
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::shm_channel::ShmChannel;
 use base::Access;
@@ -76,8 +76,25 @@ impl Link {
         }
     }
 
-    pub fn fd(&self) -> Option<RawFd> {
-        self.socket().map(Socket::as_raw_fd)
+    /// Returns the descriptor of that socket, which is open only as long as the link stays as it is:
+    ///
+    /// ```
+    /// fn close(link: &mut stream::link::Link) -> bool {
+    ///     let has_fd = link.fd().is_some();
+    ///     link.take();
+    ///     has_fd
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0502
+    /// fn close(link: &mut stream::link::Link) -> bool {
+    ///     let fd = link.fd();
+    ///     link.take();
+    ///     fd.is_some()
+    /// }
+    /// ```
+    pub fn fd(&self) -> Option<BorrowedFd<'_>> {
+        self.socket().map(Socket::as_fd)
     }
 
     /// Whether the peer's region directory allows this access to its memory.

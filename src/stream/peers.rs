@@ -9,6 +9,7 @@ mod snapshot;
 
 use core::time::Duration;
 use std::ops::{Index, IndexMut};
+use std::os::fd::BorrowedFd;
 use std::time::Instant;
 
 use slab::Slab;
@@ -16,6 +17,7 @@ use slab::Slab;
 use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::ep::{Ep, Eps};
+use crate::poller::Sockets;
 use crate::transport::DomainOf;
 use abi::FI_ADDR_NOTAVAIL;
 use base::settings::Settings;
@@ -51,6 +53,12 @@ impl<N: Connector> IndexMut<usize> for Peers<N> {
     #[inline(always)]
     fn index_mut(&mut self, id: usize) -> &mut Conn<N> {
         &mut self.conns[id]
+    }
+}
+
+impl<N: Connector> Sockets for Peers<N> {
+    fn socket_of(&self, id: usize) -> Option<BorrowedFd<'_>> {
+        self.conns.get(id)?.link.fd()
     }
 }
 

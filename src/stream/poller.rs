@@ -10,12 +10,13 @@
 //! the last time, and that connection is read without calling epoll, once such predictions were right eight times in a
 //! row.
 
+mod deadlines;
 mod event;
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 pub use self::event::Due;
@@ -25,7 +26,7 @@ use self::event::{CONN, HANDSHAKE, LISTENER, PENDING};
 use engine::clock::Monotonic;
 use engine::reactor::{Reactor, Token};
 use sys::clock::ticks;
-use sys::event::{BATCH, Ready};
+use sys::event::{BATCH, Ready, SharedFd};
 
 /// Maximum of connections that are read directly: an empty poll costs a system call for each of them, while epoll costs
 /// one for all.
@@ -63,8 +64,6 @@ pub(super) enum Way {
 /// The polling of one connection.
 #[derive(Clone, Copy)]
 struct Watched {
-    /// The socket, once it was watched for the first time.
-    fd: Option<RawFd>,
     /// Whether the socket is in the epoll set.
     is_added: bool,
     /// Events to watch for.
@@ -82,7 +81,6 @@ struct Watched {
 
 impl Watched {
     const NEW: Watched = Watched {
-        fd: None,
         is_added: false,
         read: false,
         write: false,
@@ -91,6 +89,13 @@ impl Watched {
         hits: 0,
         next: usize::MAX,
     };
+}
+
+/// The sockets of the connections. The poller owns none of them and keeps no number of a descriptor, so it cannot watch
+/// a socket that has replaced a closed one.
+pub(super) trait Sockets {
+    /// Returns the socket that epoll watches for a connection, if it has one.
+    fn socket_of(&self, id: usize) -> Option<BorrowedFd<'_>>;
 }
 
 /// The epoll set of a domain, and the connections that are read without it.
@@ -109,13 +114,6 @@ pub struct Poller {
     predict_streak: u32,
 }
 
-impl AsRawFd for Poller {
-    /// Becomes readable when there is an event, or when a deadline is due.
-    fn as_raw_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
-    }
-}
-
 impl Poller {
     pub(super) fn new() -> io::Result<Poller> {
         Ok(Poller {
@@ -129,6 +127,11 @@ impl Poller {
         })
     }
 
+    /// Returns a descriptor that becomes readable when there is an event, or when a deadline is due.
+    pub(super) fn shared(&self) -> SharedFd {
+        self.reactor.shared()
+    }
+
     #[inline]
     pub fn now(&self) -> Instant {
         self.reactor.now()
@@ -138,22 +141,22 @@ impl Poller {
 /// Descriptors that do not belong to a connection.
 impl Poller {
     /// Watches a listener of an endpoint.
-    pub fn add_listener(&self, fd: RawFd, ep: usize) -> io::Result<()> {
+    pub fn add_listener(&self, fd: impl AsFd, ep: usize) -> io::Result<()> {
         self.reactor.add(fd, Token::new(LISTENER, ep), true, false)
     }
 
     /// Watches an accepted socket whose peer has not identified itself yet.
-    pub fn add_handshake(&self, fd: RawFd, id: usize) -> io::Result<()> {
+    pub fn add_handshake(&self, fd: impl AsFd, id: usize) -> io::Result<()> {
         self.reactor.add(fd, Token::new(HANDSHAKE, id), true, false)
     }
 
     /// Watches a pending peer.
-    pub(super) fn add_pending(&self, fd: RawFd, id: usize) -> io::Result<()> {
+    pub(super) fn add_pending(&self, fd: impl AsFd, id: usize) -> io::Result<()> {
         self.reactor.add(fd, Token::new(PENDING, id), true, false)
     }
 
     /// Stops watching such a descriptor.
-    pub fn remove_fd(&self, fd: RawFd) {
+    pub fn remove_fd(&self, fd: impl AsFd) {
         self.reactor.remove(fd);
     }
 }
@@ -172,8 +175,20 @@ impl Poller {
         &mut self.watched[id]
     }
 
-    /// Sets the events of a connection's socket that epoll watches for.
-    pub fn watch(&mut self, id: usize, fd: RawFd, read: bool, write: bool) -> io::Result<()> {
+    /// Sets the events of a connection's socket that epoll watches for. A number is not a socket:
+    ///
+    /// ```
+    /// fn watch(poller: &mut stream::poller::Poller, socket: &sys::socket::Socket) {
+    ///     let _ = poller.watch(0, socket, true, false);
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0277
+    /// fn watch(poller: &mut stream::poller::Poller, socket: i32) {
+    ///     let _ = poller.watch(0, socket, true, false);
+    /// }
+    /// ```
+    pub fn watch(&mut self, id: usize, fd: impl AsFd, read: bool, write: bool) -> io::Result<()> {
         let before = self.state(id);
         if before.is_added && (before.read, before.write) == (read, write) {
             return Ok(());
@@ -184,8 +199,7 @@ impl Poller {
             false => self.reactor.add(fd, token, read, write)?,
         }
         let state = self.state_mut(id);
-        (state.fd, state.is_added) = (Some(fd), true);
-        (state.read, state.write) = (read, write);
+        (state.is_added, state.read, state.write) = (true, read, write);
         state.hits = 0;
         Ok(())
     }
@@ -197,9 +211,9 @@ impl Poller {
         (state.read, state.write)
     }
 
-    /// Forgets the socket of a connection, which is closed or gets another purpose.
-    pub fn remove(&mut self, id: usize) {
-        self.expect_nothing(id);
+    /// Forgets a connection, whose socket is closed next or gets another purpose.
+    pub fn remove(&mut self, id: usize, socket: Option<BorrowedFd<'_>>) {
+        self.expect_nothing(id, socket);
         if self.state(id).is_hot {
             self.hot.retain(|&hot| hot != id);
         }
@@ -209,10 +223,10 @@ impl Poller {
     }
 
     /// Removes the socket from the epoll set, because no further event is expected from it.
-    pub(super) fn expect_nothing(&mut self, id: usize) {
+    pub(super) fn expect_nothing(&mut self, id: usize, socket: Option<BorrowedFd<'_>>) {
         if let Some(state) = self.watched.get_mut(id) {
-            if let (true, Some(fd)) = (state.is_added, state.fd) {
-                self.reactor.remove(fd);
+            if let (true, Some(socket)) = (state.is_added, socket) {
+                self.reactor.remove(socket);
             }
             (state.is_added, state.read, state.write) = (false, false, false);
         }
@@ -220,7 +234,7 @@ impl Poller {
 
     /// Reads the connection directly for a while, after an event. The one that was quiet the longest makes room for it.
     /// `is_allowed`: the connection can be read directly.
-    pub(super) fn promote(&mut self, id: usize, is_allowed: bool) {
+    pub(super) fn promote(&mut self, id: usize, is_allowed: bool, sockets: &impl Sockets) {
         let state = self.state_mut(id);
         state.misses = 0;
         if state.is_hot || !is_allowed {
@@ -231,22 +245,22 @@ impl Poller {
         if self.hot.len() > HOT {
             let quietest = (0..self.hot.len()).max_by_key(|&i| self.state(self.hot[i]).misses);
             if let Some(i) = quietest {
-                self.demote(self.hot[i]);
+                self.demote(self.hot[i], sockets);
             }
         }
     }
 
     /// Leaves a connection to epoll.
     #[cold]
-    fn demote(&mut self, id: usize) {
+    fn demote(&mut self, id: usize, sockets: &impl Sockets) {
         self.stop_direct_reads(id);
-        self.watch_again(id);
+        self.watch_again(id, sockets);
     }
 
     /// Leaves all connections to epoll.
-    pub(super) fn demote_all(&mut self) {
+    pub(super) fn demote_all(&mut self, sockets: &impl Sockets) {
         while let Some(&id) = self.hot.last() {
-            self.demote(id);
+            self.demote(id, sockets);
         }
         self.epoll_only_polls = 0;
     }
@@ -261,13 +275,13 @@ impl Poller {
     }
 
     /// Puts detached connections back into the epoll set, because a thread is about to rely on it.
-    pub(super) fn attach_all(&mut self) {
+    pub(super) fn attach_all(&mut self, sockets: &impl Sockets) {
         for i in 0..self.hot.len() {
-            self.watch_again(self.hot[i]);
+            self.watch_again(self.hot[i], sockets);
         }
     }
 
-    fn watch_again(&mut self, id: usize) {
+    fn watch_again(&mut self, id: usize, sockets: &impl Sockets) {
         let state = self.state_mut(id);
         state.hits = 0;
         let Watched {
@@ -276,19 +290,21 @@ impl Poller {
             write,
             ..
         } = *state;
-        if let (false, Some(fd)) = (is_added, state.fd) {
+        if !is_added && let Some(socket) = sockets.socket_of(id) {
             // The next attempt to watch it reports the error.
-            let _ = self.watch(id, fd, read, write);
+            let _ = self.watch(id, socket, read, write);
         }
     }
 
     /// Takes a connection that is read directly out of the epoll set.
     #[cold]
-    fn detach(&mut self, id: usize) {
+    fn detach(&mut self, id: usize, sockets: &impl Sockets) {
         let state = &mut self.watched[id];
         // Epoll has to report when the kernel has room again.
-        if let (false, Some(fd)) = (state.write, state.fd) {
-            self.reactor.remove(fd);
+        if !state.write
+            && let Some(socket) = sockets.socket_of(id)
+        {
+            self.reactor.remove(socket);
             state.is_added = false;
         }
     }
@@ -331,7 +347,13 @@ impl Poller {
 
     /// Records the result of a direct read. `is_unwatched`: no thread sleeps on the epoll set.
     #[inline]
-    pub(super) fn record_poll(&mut self, id: usize, has_found: bool, is_unwatched: bool) {
+    pub(super) fn record_poll(
+        &mut self,
+        id: usize,
+        has_found: bool,
+        is_unwatched: bool,
+        sockets: &impl Sockets,
+    ) {
         let Some(state) = self.watched.get_mut(id) else {
             return;
         };
@@ -339,13 +361,13 @@ impl Poller {
             state.misses = 0;
             state.hits = state.hits.wrapping_add(1);
             if state.hits == DETACH && is_unwatched {
-                self.detach(id);
+                self.detach(id, sockets);
             }
             return;
         }
         state.misses += 1;
         if state.misses > MISSES {
-            self.demote(id);
+            self.demote(id, sockets);
         }
     }
 
@@ -390,61 +412,5 @@ impl Poller {
     /// Makes a thread that sleeps, or is about to, poll again at once.
     pub(super) fn wake(&mut self) {
         self.reactor.wake();
-    }
-}
-
-/// Deadlines.
-impl Poller {
-    pub fn schedule(&mut self, at: Instant, due: Due) {
-        self.reactor.schedule(at, due);
-    }
-
-    /// Handles the expiry of the timer.
-    pub(super) fn timer_expired(&mut self) {
-        self.reactor.end_wake();
-    }
-
-    /// Removes a deadline that is due. After the last one the caller must call `set_timer`.
-    pub(super) fn next_due(&mut self, now: Instant) -> Option<Due> {
-        self.reactor.next_due(now)
-    }
-
-    pub(super) fn set_timer(&self) {
-        self.reactor.set_timer();
-    }
-
-    #[inline]
-    pub(super) fn has_deadlines(&self) -> bool {
-        self.reactor.has_deadlines()
-    }
-
-    pub(super) fn earliest_due(&self) -> Option<Due> {
-        self.reactor.earliest()
-    }
-
-    /// Removes the earliest deadline. The caller must then call `set_timer`.
-    pub(super) fn drop_earliest(&mut self) {
-        self.reactor.drop_earliest();
-    }
-}
-
-/// Spinning after an empty poll: see `AdaptiveSpin`.
-impl Poller {
-    #[inline(always)]
-    pub(super) fn is_spin_due(&self) -> bool {
-        self.reactor.spin.is_due()
-    }
-
-    #[inline(always)]
-    pub(super) fn spin_found(&mut self) {
-        self.reactor.spin.found();
-    }
-
-    pub(super) fn begin_spin(&mut self) -> bool {
-        self.reactor.spin.take_turn()
-    }
-
-    pub(super) fn end_spin(&mut self, has_found: bool) {
-        self.reactor.spin.note(has_found);
     }
 }

@@ -25,6 +25,7 @@ use sync::doorbell::Rung;
 use sync::region_table::TableView;
 use sync::ring::{Consumer, Producer};
 use sync::segment::{SPLITS, Segment, Words};
+use sys::process_memory::Process;
 
 pub use peer_memory::{Places, len_of};
 pub use split::{Help, Helping, MIN_SHARED};
@@ -36,7 +37,7 @@ pub struct ShmChannel {
     ways: Ways,
     copy_mode: CopyMode,
     /// Process at the other end, if its memory can be read and written.
-    process: Option<i32>,
+    process: Option<Process>,
     probe: ProcessProbe,
     /// The peer's directory of registered memory.
     directory: Option<TableView>,

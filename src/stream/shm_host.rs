@@ -108,7 +108,7 @@ impl ShmHost {
                 // A thread may sleep; the next poll finds out. From now on some polls call epoll, which serves the
                 // sockets.
                 self.is_armed = true;
-                poller.demote_all();
+                poller.demote_all(peers);
             }
             // No peer has seen the previous value.
             self.expects_sleep |= has_watchers;

@@ -29,7 +29,6 @@ mod settle;
 mod shm_poll;
 mod stall;
 
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use crate::connector::Connector;
@@ -49,6 +48,7 @@ use engine::strangers::fi_addr_of;
 use engine::transport::{Address, Addressing, MrRegion, Multicast, Transport};
 use object::ops::transfer::{OneTx, OneWrite, Tx};
 use sync::Children;
+use sys::event::SharedFd;
 use sys::fork::Birth;
 
 pub type DomainOf<N> = DomainState<<N as Connector>::Addr>;
@@ -136,8 +136,8 @@ impl<N: Connector> Transport for Stream<N> {
         self.peers.snapshot(ep, &self.common.waits)
     }
 
-    fn poll_fd(&self) -> RawFd {
-        self.poller.as_raw_fd()
+    fn poll_fd(&self) -> SharedFd {
+        self.poller.shared()
     }
 
     // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
@@ -181,7 +181,7 @@ impl<N: Connector> Transport for Stream<N> {
 
     fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
         if let Some(listener) = &self.peers.ep(ep)?.listener {
-            self.poller.add_listener(listener.as_raw_fd(), ep)?;
+            self.poller.add_listener(listener, ep)?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::str::FromStr;
 use std::sync::OnceLock;
 
@@ -16,6 +16,7 @@ use super::shared_object::{self, SharedObject};
 
 /// State of the handler. A forked child inherits the descriptor, which belongs to the parent.
 static ASKED: OnceLock<EventFd> = OnceLock::new();
+/// The number of that descriptor, which `ASKED` never closes: a handler may read atomic variables only.
 static FD: AtomicI32 = AtomicI32::new(-1);
 static PROCESS: AtomicI32 = AtomicI32::new(0);
 
@@ -57,7 +58,7 @@ pub fn watch(signal: Signal) -> io::Result<&'static EventFd> {
             ASKED.get_or_init(|| event)
         }
     };
-    FD.store(event.as_raw_fd(), Ordering::Relaxed);
+    FD.store(event.as_fd().as_raw_fd(), Ordering::Relaxed);
     PROCESS.store(std::process::id().cast_signed(), Ordering::Relaxed);
     let action = SigAction::new(
         SigHandler::Handler(told),
@@ -125,9 +126,9 @@ mod tests {
     fn a_signal_is_told_and_others_are_left_alone() {
         let event = watch(Signal::SIGURG).unwrap();
         nix::sys::signal::raise(Signal::SIGURG).unwrap();
-        assert!(sleep_on(&[event.as_raw_fd()], Some(Duration::from_secs(20))).unwrap());
+        assert!(sleep_on(&[event.as_fd()], Some(Duration::from_secs(20))).unwrap());
         event.clear();
-        assert!(!sleep_on(&[event.as_raw_fd()], Some(Duration::ZERO)).unwrap());
+        assert!(!sleep_on(&[event.as_fd()], Some(Duration::ZERO)).unwrap());
         // The signal has a handler now.
         let again = watch(Signal::SIGURG).err().map(|error| error.kind());
         assert_eq!(again, Some(io::ErrorKind::AlreadyExists));

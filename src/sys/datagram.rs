@@ -12,7 +12,7 @@ use core::cell::RefCell;
 use core::ffi::{c_int, c_void};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 use socket2::{Domain, Protocol, Socket as Raw, Type};
 
@@ -111,8 +111,15 @@ impl DatagramSocket {
     fn set(&self, level: c_int, option: c_int, value: c_int) -> io::Result<()> {
         let (at, len) = (&raw const value, size_of_val(&value) as libc::socklen_t);
         // SAFETY: these options take an int, which lives during the call.
-        match unsafe { libc::setsockopt(self.as_raw_fd(), level, option, at.cast::<c_void>(), len) }
-        {
+        match unsafe {
+            libc::setsockopt(
+                self.raw.as_raw_fd(),
+                level,
+                option,
+                at.cast::<c_void>(),
+                len,
+            )
+        } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -133,9 +140,9 @@ fn later() -> io::Result<()> {
     }
 }
 
-impl AsRawFd for DatagramSocket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.raw.as_raw_fd()
+impl AsFd for DatagramSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.raw.as_fd()
     }
 }
 
@@ -153,7 +160,7 @@ mod tests {
     }
 
     fn wait(socket: &DatagramSocket) {
-        assert!(sleep_on(&[socket.as_raw_fd()], Some(Duration::from_secs(60))).unwrap());
+        assert!(sleep_on(&[socket.as_fd()], Some(Duration::from_secs(60))).unwrap());
     }
 
     fn receive(socket: &DatagramSocket, lists: &[ScatterList<'_>]) -> Vec<Arrival> {

@@ -1,12 +1,45 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Descriptors that a thread can sleep on: epoll, eventfd, timerfd, poll.
 //!
-//! Trusted with: system calls on descriptors that callers pass by number. nix needs a borrow, which callers that wait
-//! for an application's descriptors do not have. For an invalid number the call returns an error.
+//! Descriptors are borrowed, so none is closed, and its number given to another file, during a call. A set does not own
+//! what is added to it: the kernel takes a descriptor out of the set when its owner closes it. A thread that sleeps on
+//! a set which another thread may drop has a `SharedFd`:
+//!
+//! ```
+//! use std::os::fd::AsFd;
+//! use sys::event::{Epoll, EventFd, sleep_on};
+//! let (set, event) = (Epoll::new().unwrap(), EventFd::new().unwrap());
+//! set.add(&event, 0, true, false).unwrap();
+//! event.set();
+//! let shared = set.shared();
+//! drop(set);
+//! assert!(sleep_on(&[shared.as_fd(), event.as_fd()], None).unwrap());
+//! ```
+//!
+//! A number is not a descriptor, and a descriptor cannot be closed while it is borrowed:
+//!
+//! ```compile_fail,E0277
+//! let _ = sys::event::Epoll::new().unwrap().add(0, 0, true, false);
+//! ```
+//!
+//! ```compile_fail,E0308
+//! let _ = sys::event::sleep_on(&[0], None);
+//! ```
+//!
+//! ```compile_fail,E0505
+//! use std::os::fd::AsFd;
+//! let event = sys::event::EventFd::new().unwrap();
+//! let fds = [event.as_fd()];
+//! drop(event);
+//! let _ = sys::event::sleep_on(&fds, None);
+//! ```
+//!
+//! Trusted with: system calls on these descriptors.
 
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use nix::errno::Errno;
 use nix::sys::epoll::EpollCreateFlags;
@@ -14,8 +47,19 @@ use nix::sys::eventfd::EfdFlags;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+/// A descriptor with several owners, the last of which closes it.
+#[derive(Clone, Debug)]
+pub struct SharedFd(Arc<OwnedFd>);
+
+impl AsFd for SharedFd {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
 /// A set of descriptors, each with a token chosen by the caller.
-pub struct Epoll(nix::sys::epoll::Epoll);
+pub struct Epoll(SharedFd);
 
 /// Readiness of one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,10 +79,22 @@ pub const BATCH: usize = 32;
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         let epoll = nix::sys::epoll::Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Epoll(epoll))
+        Ok(Epoll(SharedFd(Arc::new(epoll.0))))
     }
 
-    fn control(&self, op: i32, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
+    /// Returns the set's own descriptor, which is readable while one of the set is ready.
+    pub fn shared(&self) -> SharedFd {
+        self.0.clone()
+    }
+
+    fn control(
+        &self,
+        op: i32,
+        fd: BorrowedFd<'_>,
+        token: u64,
+        read: bool,
+        write: bool,
+    ) -> io::Result<()> {
         let mut events = libc::EPOLLRDHUP;
         if read {
             events |= libc::EPOLLIN;
@@ -50,23 +106,24 @@ impl Epoll {
             events: events as u32,
             u64: token,
         };
-        // SAFETY: `event` lives during the call. For an invalid descriptor the call returns an error.
-        let status = unsafe { libc::epoll_ctl(self.as_raw_fd(), op, fd, &mut event) };
+        let (set, fd) = (self.as_fd().as_raw_fd(), fd.as_raw_fd());
+        // SAFETY: `event` lives during the call, and both descriptors are open.
+        let status = unsafe { libc::epoll_ctl(set, op, fd, &mut event) };
         Errno::result(status)?;
         Ok(())
     }
 
-    pub fn add(&self, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd, token, read, write)
+    pub fn add(&self, fd: impl AsFd, token: u64, read: bool, write: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), token, read, write)
     }
 
-    pub fn modify(&self, fd: RawFd, token: u64, read: bool, write: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, fd, token, read, write)
+    pub fn modify(&self, fd: impl AsFd, token: u64, read: bool, write: bool) -> io::Result<()> {
+        self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), token, read, write)
     }
 
     /// Takes a descriptor out of the set. It is not an error if the descriptor is not in the set.
-    pub fn remove(&self, fd: RawFd) {
-        let _ = self.control(libc::EPOLL_CTL_DEL, fd, 0, false, false);
+    pub fn remove(&self, fd: impl AsFd) {
+        let _ = self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), 0, false, false);
     }
 
     /// Reports the descriptors that are ready now, without sleeping.
@@ -79,7 +136,7 @@ impl Epoll {
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_wait,
-                self.as_raw_fd(),
+                self.as_fd().as_raw_fd(),
                 events.as_mut_ptr(),
                 BATCH as i32,
                 0,
@@ -91,7 +148,7 @@ impl Epoll {
         let n = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait,
-                self.as_raw_fd(),
+                self.as_fd().as_raw_fd(),
                 events.as_mut_ptr(),
                 BATCH as i32,
                 0,
@@ -115,15 +172,10 @@ impl Epoll {
     }
 }
 
-impl AsRawFd for Epoll {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.0.as_raw_fd()
-    }
-}
-
 impl AsFd for Epoll {
+    #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.0.as_fd()
+        self.0.as_fd()
     }
 }
 
@@ -147,9 +199,9 @@ impl EventFd {
     }
 }
 
-impl AsRawFd for EventFd {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -175,22 +227,22 @@ impl Timer {
     }
 }
 
-impl AsRawFd for Timer {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_fd().as_raw_fd()
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
 /// Sleeps until one of the descriptors is readable; false if the time ran out. `None` sleeps for ever. If a signal
 /// handler runs, the sleep ends with the error `ErrorKind::Interrupted`.
-pub fn sleep_on(fds: &[RawFd], timeout: Option<Duration>) -> io::Result<bool> {
+pub fn sleep_on(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result<bool> {
     let mut polls = [libc::pollfd {
         fd: -1,
         events: libc::POLLIN,
         revents: 0,
     }; 8];
-    for (poll, &fd) in polls.iter_mut().zip(fds) {
-        poll.fd = fd;
+    for (poll, fd) in polls.iter_mut().zip(fds) {
+        poll.fd = fd.as_raw_fd();
     }
     let timeout = timeout.map(|t| libc::timespec {
         tv_sec: t.as_secs() as _,
@@ -216,21 +268,21 @@ mod tests {
             Epoll::new().unwrap(),
             EventFd::new().unwrap(),
         );
-        inner.add(event.as_raw_fd(), 1, true, false).unwrap();
-        outer.add(inner.as_raw_fd(), 2, true, false).unwrap();
-        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
+        inner.add(&event, 1, true, false).unwrap();
+        outer.add(&inner, 2, true, false).unwrap();
+        assert!(!sleep_on(&[outer.as_fd()], Some(Duration::ZERO)).unwrap());
         event.set();
-        assert!(sleep_on(&[outer.as_raw_fd()], Some(Duration::from_secs(5))).unwrap());
+        assert!(sleep_on(&[outer.as_fd()], Some(Duration::from_secs(5))).unwrap());
         event.clear();
-        assert!(!sleep_on(&[outer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
+        assert!(!sleep_on(&[outer.as_fd()], Some(Duration::ZERO)).unwrap());
     }
 
     #[test]
     fn a_timer_goes_off_once() {
         let timer = Timer::new().unwrap();
         timer.set(Some(Duration::ZERO));
-        assert!(sleep_on(&[timer.as_raw_fd()], Some(Duration::from_secs(5))).unwrap());
+        assert!(sleep_on(&[timer.as_fd()], Some(Duration::from_secs(5))).unwrap());
         timer.set(None);
-        assert!(!sleep_on(&[timer.as_raw_fd()], Some(Duration::ZERO)).unwrap());
+        assert!(!sleep_on(&[timer.as_fd()], Some(Duration::ZERO)).unwrap());
     }
 }

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The operating system. Nothing here depends on fabrics.
+//!
+//! Descriptors are owned or borrowed. The number of one appears only in the arguments of a system call, and in the
+//! control messages of `local`.
 
 pub mod addr;
 pub mod ask_signal;

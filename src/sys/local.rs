@@ -233,10 +233,11 @@ pub fn send_with(socket: &Socket, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> io::R
     if bytes.is_empty() || fds.len() > MAX_FDS {
         return Err(ErrorKind::InvalidInput.into());
     }
+    // SCM_RIGHTS is an array of numbers. The borrows last until the call is over.
     let raw: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
     let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
     let n = sendmsg::<()>(
-        socket.as_raw_fd(),
+        socket.0.as_raw_fd(),
         &[IoSlice::new(bytes)],
         &[ControlMessage::ScmRights(&raw)],
         flags,
@@ -260,7 +261,7 @@ pub fn receive_with(socket: &Socket, room: &mut [u8], fds: &mut Vec<OwnedFd>) ->
     let mut message = control.message(&mut piece);
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
     // SAFETY: `room` and `control` live during the call.
-    let n = unsafe { libc::recvmsg(socket.as_raw_fd(), &mut message, flags) };
+    let n = unsafe { libc::recvmsg(socket.0.as_raw_fd(), &mut message, flags) };
     if n < 0 {
         return moved(n, room.len());
     }

@@ -13,44 +13,118 @@ use std::io;
 use libc::iovec;
 
 use super::io_list::{GatherList, ScatterList};
+use super::local;
+use super::socket::Socket;
 
 /// Limit on the remote pieces of one call.
 pub const MAX_PIECES: usize = 32;
 
-/// Reads memory of another process, given as (address, length) pairs, into the pieces of `to`. Returns the number of
-/// bytes, which is less than requested if the remote memory ends or after `MAX_PIECES`.
-pub fn read_from(pid: i32, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
-    let (local, remote) = (to.pieces(), Pieces::new(from));
-    // SAFETY: the maker of the list answers for each piece and lent it for writing. The kernel checks the remote
-    // addresses.
-    let n = unsafe {
-        libc::process_vm_readv(
-            pid,
-            local.as_ptr(),
-            local.len() as libc::c_ulong,
-            remote.list.as_ptr().cast(),
-            remote.count as libc::c_ulong,
-            0,
-        )
-    };
-    moved(n)
+/// A process of this host, which may be this one. Its memory can be read: the kernel copies the bytes, as for a reader
+/// of /proc/PID/mem, and nothing that this program has a reference to changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pid: i32,
+    is_own: bool,
 }
 
-/// Writes the pieces of `from` to memory of another process. The result is as for `read_from`.
-pub fn write_to(pid: i32, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
-    let (local, remote) = (from.pieces(), Pieces::new(to));
-    // SAFETY: as in `read_from`; the local pieces are only read.
-    let n = unsafe {
-        libc::process_vm_writev(
-            pid,
-            local.as_ptr(),
-            local.len() as libc::c_ulong,
-            remote.list.as_ptr().cast(),
-            remote.count as libc::c_ulong,
-            0,
-        )
-    };
-    moved(n)
+/// A process of this host other than this one, so that a write to any of its addresses changes no memory of this
+/// process. A `Process` has no such call:
+///
+/// ```
+/// use sys::{io_list::GatherList, process_memory::Process};
+/// let own = Process::own();
+/// let write = |to: sys::process_memory::OtherProcess| to.write(&GatherList::new(), &[(64, 8)]);
+/// assert!(own.other().map(write).is_none());
+/// ```
+///
+/// ```compile_fail,E0599
+/// use sys::{io_list::GatherList, process_memory::Process};
+/// let own = Process::own();
+/// let _ = own.write(&GatherList::new(), &[(64, 8)]);
+/// ```
+///
+/// A process ID is not a process:
+///
+/// ```compile_fail,E0423
+/// let own = sys::process_memory::OtherProcess(std::process::id() as i32);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OtherProcess(i32);
+
+impl Process {
+    /// Returns this process.
+    pub fn own() -> Process {
+        Process {
+            pid: std::process::id().cast_signed(),
+            is_own: true,
+        }
+    }
+
+    /// Returns the process at the other end of a socket within this host, if it has an ID in this PID namespace.
+    pub fn at_other_end(socket: &Socket) -> Option<Process> {
+        let pid = local::credentials(socket).ok()?.pid;
+        let is_own = pid == Process::own().pid;
+        (pid > 0).then_some(Process { pid, is_own })
+    }
+
+    /// Returns this process as one whose memory can be written, for tests that have both sides in one process. The
+    /// tests pass only addresses of memory that they made for it.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn own_as_other() -> Process {
+        Process {
+            is_own: false,
+            ..Process::own()
+        }
+    }
+
+    pub fn id(self) -> i32 {
+        self.pid
+    }
+
+    /// Returns the process if it is not this one.
+    #[inline]
+    pub fn other(self) -> Option<OtherProcess> {
+        (!self.is_own).then_some(OtherProcess(self.pid))
+    }
+
+    /// Reads memory of the process, given as (address, length) pairs, into the pieces of `to`. Returns the number of
+    /// bytes, which is less than requested if the remote memory ends or after `MAX_PIECES`.
+    pub fn read(self, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
+        let (local, remote) = (to.pieces(), Pieces::new(from));
+        // SAFETY: the maker of the list answers for each piece and lent it for writing. The kernel checks the remote
+        // addresses.
+        let n = unsafe {
+            libc::process_vm_readv(
+                self.pid,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.list.as_ptr().cast(),
+                remote.count as libc::c_ulong,
+                0,
+            )
+        };
+        moved(n)
+    }
+}
+
+impl OtherProcess {
+    /// Writes the pieces of `from` to memory of the process. The result is as for `Process::read`.
+    pub fn write(self, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+        let (local, remote) = (from.pieces(), Pieces::new(to));
+        // SAFETY: the maker of the list answers for each piece, and the local pieces are only read. The written memory
+        // belongs to another process.
+        let n = unsafe {
+            libc::process_vm_writev(
+                self.0,
+                local.as_ptr(),
+                local.len() as libc::c_ulong,
+                remote.list.as_ptr().cast(),
+                remote.count as libc::c_ulong,
+                0,
+            )
+        };
+        moved(n)
+    }
 }
 
 /// Ranges of memory in the other process.
@@ -92,8 +166,9 @@ mod tests {
     use crate::mapping::Mapping;
     use crate::memory::page_size;
 
-    fn me() -> i32 {
-        std::process::id() as i32
+    fn child_with(pid: i32) -> (Process, OtherProcess) {
+        let child = Process { pid, is_own: false };
+        (child, child.other().unwrap())
     }
 
     fn error(result: io::Result<usize>) -> Option<i32> {
@@ -107,7 +182,7 @@ mod tests {
         let mut list = ScatterList::new();
         assert!(list.push(&mut x) && list.push(&mut y));
         let from = [(a.as_ptr() as usize, 3), (0, 0), (b.as_ptr() as usize, 2)];
-        assert_eq!(read_from(me(), &list, &from).unwrap(), 5);
+        assert_eq!(Process::own().read(&list, &from).unwrap(), 5);
         assert_eq!((x, y), ([1], [2, 3, 4, 5]));
     }
 
@@ -125,11 +200,12 @@ mod tests {
         let new: Vec<u8> = (0..16).collect();
         let mut list = GatherList::new();
         list.push(&new);
-        let wrote = write_to(child, &list, &[(address + 8, 16)]);
+        let (process, writable) = child_with(child);
+        let wrote = writable.write(&list, &[(address + 8, 16)]);
         let mut back = [0; 32];
         let mut list = ScatterList::new();
         list.push(&mut back);
-        let read = read_from(child, &list, &[(address, 32)]);
+        let read = process.read(&list, &[(address, 32)]);
         kill(Pid::from_raw(child), Signal::SIGKILL).unwrap();
         waitpid(Pid::from_raw(child), None).unwrap();
         assert_eq!((wrote.unwrap(), read.unwrap()), (16, 32));
@@ -139,7 +215,7 @@ mod tests {
         // The child has ended, so its PID is not in use.
         let mut list = GatherList::new();
         list.push(&new);
-        let gone = write_to(child, &list, &[(address, 16)]);
+        let gone = writable.write(&list, &[(address, 16)]);
         assert_eq!(error(gone), Some(libc::ESRCH));
     }
 
@@ -149,14 +225,15 @@ mod tests {
         let mut list = ScatterList::new();
         list.push(&mut room);
         assert_eq!(
-            error(read_from(me(), &list, &[(0, 64)])),
+            error(Process::own().read(&list, &[(0, 64)])),
             Some(libc::EFAULT)
         );
         let bytes = [0; 64];
         let mut source = GatherList::new();
         source.push(&bytes);
+        let own = Process::own_as_other().other();
         assert_eq!(
-            error(write_to(me(), &source, &[(0, 64)])),
+            error(own.unwrap().write(&source, &[(0, 64)])),
             Some(libc::EFAULT)
         );
         let page = page_size();
@@ -167,9 +244,18 @@ mod tests {
             let second = mapping.bytes(page, 0).unwrap().cast();
             mprotect(second, page, ProtFlags::PROT_NONE).unwrap();
         }
-        assert_eq!(read_from(me(), &list, &[(last, 32), (0, 32)]).unwrap(), 32);
+        let two = [(last, 32), (0, 32)];
+        assert_eq!(Process::own().read(&list, &two).unwrap(), 32);
         drop((mapping, fd));
-        assert!(read_from(-1, &list, &[(0, 64)]).is_err());
+        assert!(child_with(-1).0.read(&list, &[(0, 64)]).is_err());
+    }
+
+    #[test]
+    fn the_own_process_is_recognized_at_the_other_end() {
+        let (socket, _other) = Socket::pair().unwrap();
+        let process = Process::at_other_end(&socket);
+        assert_eq!(process, Some(Process::own()));
+        assert_eq!(process.and_then(Process::other), None);
     }
 
     #[test]
@@ -179,6 +265,6 @@ mod tests {
         let mut room = [0u8; 2 * MAX_PIECES];
         let mut list = ScatterList::new();
         list.push(&mut room);
-        assert_eq!(read_from(me(), &list, &from).unwrap(), MAX_PIECES);
+        assert_eq!(Process::own().read(&list, &from).unwrap(), MAX_PIECES);
     }
 }

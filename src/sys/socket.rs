@@ -7,7 +7,7 @@
 use core::time::Duration;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -297,7 +297,7 @@ impl Socket {
         let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
         // If the socket is full, unread bytes wake the peer anyway; if it is broken, the reader of this end sees the
         // error.
-        let _ = send(self.as_raw_fd(), &[0], flags);
+        let _ = send(self.0.as_raw_fd(), &[0], flags);
     }
 
     /// Fills the pieces of `list` in order.
@@ -324,7 +324,7 @@ impl Socket {
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len() as _;
         // SAFETY: the maker of the list answers for each piece.
-        moved(unsafe { send_message(self.0.as_raw_fd(), &message) }, 0)
+        moved(unsafe { send_message(self.0.as_fd(), &message) }, 0)
     }
 }
 
@@ -333,12 +333,12 @@ impl Socket {
 /// # Safety
 /// The memory that the message refers to is readable: the kernel only reads it.
 #[inline(always)]
-pub(super) unsafe fn send_message(fd: RawFd, message: &libc::msghdr) -> isize {
+pub(super) unsafe fn send_message(fd: BorrowedFd<'_>, message: &libc::msghdr) -> isize {
     // SAFETY: promised by the caller.
     let n = unsafe {
         libc::syscall(
             libc::SYS_sendmsg,
-            fd,
+            fd.as_raw_fd(),
             core::ptr::from_ref(message),
             libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT,
         )
@@ -351,9 +351,10 @@ pub(super) unsafe fn send_message(fd: RawFd, message: &libc::msghdr) -> isize {
 /// cancellation must not happen under a lock.
 const NONE: *const libc::c_void = core::ptr::null();
 
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
+impl AsFd for Socket {
+    #[inline]
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

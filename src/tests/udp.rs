@@ -96,7 +96,7 @@ impl Side {
     fn receive(&self) -> (Vec<u8>, u64) {
         self.post(65536);
         let done = self.done().unwrap();
-        let (len, src) = (done.len, done.src);
+        let (len, src) = (done.size(), done.src);
         let buffer = self.ep.reclaim(done.context).unwrap();
         (buffer.bytes()[..len].to_vec(), src)
     }
@@ -144,8 +144,8 @@ fn the_sender_is_who_the_vector_says() {
         let from = |len| if len == 5 { index } else { FI_ADDR_NOTAVAIL };
         let mut lens = [(); 2].map(|()| {
             let done = side.done().unwrap();
-            assert_eq!(done.src, from(done.len));
-            done.len
+            assert_eq!(done.src, from(done.size()));
+            done.size()
         });
         lens.sort_unstable();
         assert_eq!(lens, [5, 8]);

@@ -3,7 +3,6 @@
 //! the domain. A short message without a receive is kept by the receiver, a longer one waits with its sender.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, RawFd};
 
 use base::flags::flags;
 use base::info::Info;
@@ -16,7 +15,7 @@ use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use engine::strangers::{Strangers, fi_addr_of};
 use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
-    Transport,
+    SharedFd, Transport,
 };
 use object::ops::transfer::Tx;
 
@@ -171,8 +170,8 @@ impl Transport for Domain {
         Format
     }
 
-    fn poll_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
+    fn poll_fd(&self) -> SharedFd {
+        self.reactor.shared()
     }
 
     fn progress(&mut self, _domain: &mut State) {}

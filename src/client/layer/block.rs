@@ -5,6 +5,7 @@ use core::ptr::{null_mut, slice_from_raw_parts};
 use std::sync::Arc;
 
 use super::registrar::Registrar;
+use crate::cq::next_block;
 use crate::{Completion, Memory, Mr, Span};
 use abi::FI_RECV;
 use base::Result;
@@ -14,6 +15,8 @@ use base::Result;
 pub struct Block {
     memory: Arc<Memory>,
     region: Option<Arc<Mr>>,
+    /// Number of the last post (`next_block`), which completions of messages in the block have reached.
+    number: u64,
 }
 
 impl Block {
@@ -24,20 +27,50 @@ impl Block {
             true => Some(registrar.register(&memory, FI_RECV)?),
             false => None,
         };
-        Ok(Block { memory, region })
+        let number = u64::MAX;
+        Ok(Block {
+            memory,
+            region,
+            number,
+        })
+    }
+
+    /// Called before the block is posted: completions of earlier posts show no messages any more.
+    pub(super) fn renew(&mut self) {
+        self.number = next_block();
     }
 
     /// Returns the message of a completion of the block's receive, as read from the queue. `None` if it is not in the
-    /// block.
+    /// block, or was read before the block was posted again. The message is borrowed from the block, which is posted
+    /// again by value:
+    ///
+    /// ```
+    /// use client::{Completion, layer::Block};
+    /// fn read(block: Block, done: &Completion) -> usize {
+    ///     let len = block.message(done).map_or(0, <[u8]>::len);
+    ///     drop(block);
+    ///     len
+    /// }
+    /// ```
+    ///
+    /// ```compile_fail,E0505
+    /// use client::{Completion, layer::Block};
+    /// fn read(block: Block, done: &Completion) -> usize {
+    ///     let message = block.message(done);
+    ///     drop(block);
+    ///     message.map_or(0, <[u8]>::len)
+    /// }
+    /// ```
     #[inline]
     pub fn message(&self, done: &Completion) -> Option<&[u8]> {
         let base: *const u8 = self.memory.base().cast();
         let at = done.buf.checked_sub(base.addr())?;
-        if done.len > self.memory.len().checked_sub(at)? {
+        if done.block < self.number || done.len > self.memory.len().checked_sub(at)? {
             return None;
         }
-        // SAFETY: within the memory, and no peer has rights there. After a completion the provider does not write to
-        // its message again until the block is posted again; for that it is moved, which ends this borrow.
+        // SAFETY: within the memory, and no peer has rights there. Only a queue makes completions with a place, and this
+        // one was read after the block was posted the last time. After a completion the provider does not write to its
+        // message again until the block is posted again; for that it is moved, which ends this borrow.
         Some(unsafe { &*slice_from_raw_parts(base.add(at), done.len) })
     }
 

@@ -143,10 +143,11 @@ impl<T> Operations<T> {
     pub fn recv_many(
         &mut self,
         ep: &Arc<Ep>,
-        block: Block,
+        mut block: Block,
         src: fi_addr_t,
         what: T,
     ) -> core::result::Result<(), Failed<T>> {
+        block.renew();
         let loan = Loan::Block(Arc::new(block));
         self.post(ep, loan, what, |spans, context| {
             let message = Message {

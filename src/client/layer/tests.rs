@@ -94,17 +94,22 @@ fn a_block_shows_the_messages_that_lie_in_it() {
     assert_eq!(calls(), [format!("recvmsg 4096 de5c {FI_MULTI_RECV:x}")]);
     let done = below.done();
     let block = all.block_of(&done).unwrap().clone();
-    let message = |buf: usize, len| {
+    let read_at = |number: u64, buf: usize, len| {
         let of_it = Completion {
             buf,
             len,
+            block: number,
             ..Completion::default()
         };
         block.message(&of_it).map(<[u8]>::len)
     };
+    let now = crate::cq::next_block();
+    let message = |buf, len| read_at(now, buf, len);
     let base = block.span().base.addr();
     assert_eq!(message(base, 4096), Some(4096));
     assert_eq!(message(base + 4090, 6), Some(6));
+    // Read before the block was posted.
+    assert_eq!(read_at(0, base, 4096), None);
     for (buf, len) in [
         (base - 1, 1),
         (base, 4097),

@@ -13,14 +13,13 @@ use core::mem::offset_of;
 use core::ptr;
 
 use super::call::{Call, Name, Raw};
-use super::region::{Descriptor, Domain};
+use super::region::{Buffer, Descriptor};
 use abi::*;
 
 /// Longer vectors are passed on unchanged, because the provider rejects them (iov_limit).
 const MAX_COUNT: usize = 64;
 
-/// Called with address and length of each buffer without a descriptor. The length of an atomic buffer is a number of
-/// elements, so the buffer may have more bytes.
+/// Called with address and length of each buffer without a descriptor, the length as in `Buffer::size`.
 type Give<'g> = dyn FnMut(usize, usize) -> Option<Descriptor> + 'g;
 
 // A vector of elements has the shape of a vector of bytes.
@@ -32,18 +31,18 @@ const _: () = {
 
 impl Call<'_> {
     /// Calls `give` for each local buffer of a data transfer that has no descriptor, and inserts the descriptor that
-    /// it returns. Calls that take no descriptor are not changed. `give` must return descriptors of regions of the
-    /// domain that it gets, and these regions must stay open until the transfer has completed.
+    /// the buffer gets. Calls that take no descriptor are not changed.
     #[inline]
-    pub fn give_descriptors(
-        &mut self,
-        mut give: impl FnMut(Domain<'_>, usize, usize) -> Option<Descriptor>,
-    ) {
+    pub fn give_descriptors(&mut self, mut give: impl FnMut(&mut Buffer<'_>)) {
         if !self.slot.transfers() {
             return;
         }
         if let Some(domain) = self.domain() {
-            self.give_each(&mut |address, len| give(domain, address, len));
+            self.give_each(&mut |address, len| {
+                let mut buffer = Buffer::new(domain, address, len);
+                give(&mut buffer);
+                buffer.given()
+            });
         }
     }
 

@@ -34,7 +34,7 @@ use object::slots;
 
 pub use call::{Call, Name, Slot, Watch};
 pub use read::Completion;
-pub use region::{Descriptor, Domain, Region};
+pub use region::{Buffer, Domain, Region};
 
 /// A fabric that is open. Its holder closes it, so it cannot be wrapped twice:
 ///

@@ -71,7 +71,10 @@ impl Domain<'_> {
         let code =
             unsafe { slots::mr::regattr(self.fid.as_ptr(), &raw const attr, 0, &raw mut mr) };
         match NonNull::new(mr).filter(|_| code == 0) {
-            Some(mr) => Ok(Region(mr)),
+            Some(mr) => Ok(Region {
+                mr,
+                domain: self.fid,
+            }),
             None if code == 0 => Err(Error::OTHER),
             None => Err(Error::new(code.saturating_abs())),
         }
@@ -85,8 +88,27 @@ fn device(ordinal: i32) -> fi_mr_attr_device {
     device
 }
 
-/// A region of a hook, which is closed on drop.
-pub struct Region(NonNull<fid_mr>);
+/// A region of a hook, which is closed on drop. Its descriptor goes into an operation while the region is borrowed
+/// ([`Buffer::give`]), and is never a value of its own:
+///
+/// ```
+/// use client::wrap::{Buffer, Region};
+/// fn describe(buffer: &mut Buffer<'_>, region: Region) {
+///     buffer.give(&region);
+/// }
+/// ```
+///
+/// ```compile_fail,E0624
+/// use client::wrap::{Buffer, Region};
+/// fn describe(buffer: &mut Buffer<'_>, region: Region) {
+///     let descriptor = region.descriptor();
+///     drop(region);
+/// }
+/// ```
+pub struct Region {
+    mr: NonNull<fid_mr>,
+    domain: NonNull<fid>,
+}
 
 // SAFETY: the object inside is used through its tables only, by threads that call its domain anyway.
 unsafe impl Send for Region {}
@@ -94,14 +116,58 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 /// The descriptor of a region in operations of its domain. It is valid while the region is open.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Descriptor(pub(super) NonNull<c_void>);
+pub(super) struct Descriptor(pub(super) NonNull<c_void>);
 
 impl Region {
     /// Returns the descriptor; `None` if operations on this memory need none.
-    pub fn descriptor(&self) -> Option<Descriptor> {
+    fn descriptor(&self) -> Option<Descriptor> {
         // SAFETY: open until `drop`.
-        NonNull::new(unsafe { self.0.as_ref() }.mem_desc).map(Descriptor)
+        NonNull::new(unsafe { self.mr.as_ref() }.mem_desc).map(Descriptor)
+    }
+}
+
+/// A local buffer without a descriptor, of the operation that a call is about to post.
+pub struct Buffer<'a> {
+    domain: Domain<'a>,
+    address: usize,
+    len: usize,
+    given: Option<Descriptor>,
+}
+
+impl<'a> Buffer<'a> {
+    pub(super) fn new(domain: Domain<'a>, address: usize, len: usize) -> Buffer<'a> {
+        Buffer {
+            domain,
+            address,
+            len,
+            given: None,
+        }
+    }
+
+    /// Returns the domain of the operation.
+    pub fn domain(&self) -> Domain<'a> {
+        self.domain
+    }
+
+    pub fn address(&self) -> usize {
+        self.address
+    }
+
+    /// Returns the number of bytes. That of an atomic buffer is a number of elements, so it may have more bytes.
+    pub fn size(&self) -> usize {
+        self.len
+    }
+
+    /// Gives the buffer the descriptor of a region, if it needs one and the region is one of its domain. The region must
+    /// stay open until the operation has completed.
+    pub fn give(&mut self, region: &Region) {
+        self.given = region
+            .descriptor()
+            .filter(|_| region.domain == self.domain.fid);
+    }
+
+    pub(super) fn given(self) -> Option<Descriptor> {
+        self.given
     }
 }
 
@@ -109,6 +175,6 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: the region is open, and only this value closes it. Its domain is open too, because a domain cannot be
         // closed before its regions.
-        let _ = unsafe { slots::base::close(self.0.as_ptr().cast()) };
+        let _ = unsafe { slots::base::close(self.mr.as_ptr().cast()) };
     }
 }

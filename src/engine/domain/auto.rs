@@ -4,7 +4,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 use std::thread::JoinHandle;
 
@@ -68,10 +68,10 @@ impl Drop for Thread {
 }
 
 fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
-    let Some(fd) = engine.upgrade().map(|engine| engine.poll_fd()) else {
+    let Some(fd) = engine.upgrade().map(|engine| engine.poll_fd().clone()) else {
         return;
     };
-    let stop_fd = stop.event.as_raw_fd();
+    let (stop_fd, fd) = (stop.event.as_fd(), fd.as_fd());
     let mut seen = 0;
     // Set while the application polls and takes what is ready. After this time the thread checks whether it still does.
     let mut back = None;

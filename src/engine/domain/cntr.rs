@@ -3,6 +3,7 @@
 
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
+use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 
 use crate::cntr::{Counter, Edit};
@@ -51,7 +52,7 @@ impl<T: Transport> Cntr<T> {
             _ => return Err(Error::INVAL),
         };
         let (set, set_use) = wait_set(request.wait_set)?;
-        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
+        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd().as_fd()])?;
         let wait = engine.lock()?.domain.add_wait(wait);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
@@ -268,7 +269,7 @@ impl<'a, T: Transport> PollWait<'a, T> {
             return Ok(());
         }
         let time = deadline.left().map_or(SLEEP, |left| left.min(SLEEP));
-        sleep_on(&[self.engine.poll_fd()], Some(time))?;
+        sleep_on(&[self.engine.poll_fd().as_fd()], Some(time))?;
         Ok(())
     }
 }

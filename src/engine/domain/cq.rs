@@ -2,6 +2,7 @@
 //! The handle of a completion queue: fi_cq(3). The entries are in `domain_state`, under the domain's lock.
 
 use core::ffi::{CStr, c_int, c_void};
+use std::os::fd::AsFd;
 use std::sync::{Arc, Weak};
 
 use crate::cq_ring::{Head, Ring};
@@ -70,7 +71,7 @@ impl<T: Transport> Cq<T> {
             _ => return Err(Error::INVAL),
         };
         let (set, set_use) = wait_set(request.wait_set)?;
-        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd()])?;
+        let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd().as_fd()])?;
         let wait = Arc::new(engine.lock()?.domain.add_wait(wait));
         let size = match request.size {
             0 => T::CQ_SIZE,

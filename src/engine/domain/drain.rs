@@ -3,6 +3,7 @@
 //! Progress continues until they have left, for a limited time.
 
 use core::time::Duration;
+use std::os::fd::AsFd;
 use std::time::Instant;
 
 use super::{Engine, Locked};
@@ -50,7 +51,7 @@ impl<T: Transport> Engine<T> {
             };
             drop(state);
             // A signal only makes the next poll earlier.
-            let _ = sleep_on(&[self.poll_fd], Some(left.min(PAUSE)));
+            let _ = sleep_on(&[self.poll_fd.as_fd()], Some(left.min(PAUSE)));
         }
     }
     /// Called when the process ends.

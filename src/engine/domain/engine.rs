@@ -3,7 +3,7 @@
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::auth::Key;
@@ -19,6 +19,7 @@ use base::log::{Source, Subsys, log_info};
 use base::{Caps, Error, MrMode, OpFlags, Result};
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
+use sys::event::SharedFd;
 use sys::fork::Birth;
 
 /// State protected by the domain lock.
@@ -88,7 +89,8 @@ impl<T: Transport> State<T> {
 /// Shared by a domain's handle and the handles of its objects.
 pub struct Engine<T: Transport> {
     pub(super) state: Lock<State<T>>,
-    pub(super) poll_fd: RawFd,
+    /// Shared with the threads that sleep on it.
+    pub(super) poll_fd: SharedFd,
     pub format: T::Format,
     pub(super) birth: Birth,
     pub(super) provider: &'static Source,
@@ -211,8 +213,8 @@ impl<T: Transport> Engine<T> {
         }
     }
 
-    pub fn poll_fd(&self) -> RawFd {
-        self.poll_fd
+    pub fn poll_fd(&self) -> &SharedFd {
+        &self.poll_fd
     }
 
     /// The authorization key of an object of the domain: the one given for it, or that of the domain.
@@ -289,8 +291,8 @@ impl<T: Transport> Driver for Engine<T> {
         state.flush();
     }
 
-    fn fd(&self) -> RawFd {
-        self.poll_fd
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.poll_fd.as_fd()
     }
 }
 

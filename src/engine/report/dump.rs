@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use core::time::Duration;
 use std::fs::OpenOptions;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::Once;
@@ -83,7 +83,7 @@ fn watch(wanted: &str) -> io::Result<()> {
 fn serve(event: &EventFd) {
     loop {
         // Signals are blocked in this thread; any other error would recur.
-        if sleep_on(&[event.as_raw_fd()], None).is_err() {
+        if sleep_on(&[event.as_fd()], None).is_err() {
             return;
         }
         event.clear();

@@ -4,7 +4,7 @@
 
 use core::ffi::c_void;
 use core::time::Duration;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::{Addressing, DomainStateOf, Transport};
@@ -66,7 +66,7 @@ pub trait Connects: Addressing {
         Err(Error::NOSYS)
     }
     /// FI_GET_FD: the socket of a connected endpoint.
-    fn socket(&self, _ep: usize) -> Result<RawFd> {
+    fn socket(&self, _ep: usize) -> Result<BorrowedFd<'_>> {
         Err(Error::NOSYS)
     }
 }

@@ -20,7 +20,7 @@ use base::Error;
 use base::log::{Source, Subsys, log_info, log_warn};
 use base::settings::Settings;
 use base::text::error_words;
-use client::wrap::{Call, Descriptor, Domain, Region, Slot, Watch};
+use client::wrap::{Buffer, Call, Domain, Region, Slot, Watch};
 use hmem::cuda::{Allocation, Cuda};
 
 /// Returns `None` if device memory cannot be detected: calls then go straight through.
@@ -68,7 +68,9 @@ impl Watch for Hmem {
             let regions = self.domains().remove(&call.object());
             drop(regions);
         }
-        call.give_descriptors(|domain, address, len| self.descriptor(domain, address, len));
+        call.give_descriptors(|buffer| {
+            self.describe(buffer);
+        });
         0
     }
 
@@ -81,13 +83,13 @@ impl Hmem {
     }
 
     #[inline]
-    fn descriptor(&self, domain: Domain<'_>, address: usize, len: usize) -> Option<Descriptor> {
-        let id = self.cuda.device_memory(address)?;
-        if let Some(known) = self.known(domain.object(), id, address, len) {
-            return known;
+    fn describe(&self, buffer: &mut Buffer<'_>) -> Option<()> {
+        let id = self.cuda.device_memory(buffer.address())?;
+        if self.describe_known(id, buffer).is_none() {
+            self.first_use(buffer.domain(), id, buffer.address())?;
+            self.describe_known(id, buffer)?;
         }
-        self.first_use(domain, id, address)?;
-        self.known(domain.object(), id, address, len)?
+        Some(())
     }
 
     /// Records an allocation, with a region if it can be registered.
@@ -113,22 +115,18 @@ impl Hmem {
         Some(())
     }
 
-    /// Returns the descriptor for operations on a buffer, or an empty option if its allocation has none; `None` if the
-    /// allocation is unknown.
-    fn known(
-        &self,
-        domain: usize,
-        id: u64,
-        address: usize,
-        len: usize,
-    ) -> Option<Option<Descriptor>> {
+    /// Gives a buffer the descriptor of its allocation, if the allocation has one; `None` if the allocation is unknown.
+    fn describe_known(&self, id: u64, buffer: &mut Buffer<'_>) -> Option<()> {
+        let (address, len) = (buffer.address(), buffer.size());
         let mut domains = self.domains();
-        let (base, known) = domains.get_mut(&domain)?.find(address, id)?;
+        let allocations = domains.get_mut(&buffer.domain().object())?;
+        let (base, known) = allocations.find(address, id)?;
         let Some(region) = &known.region else {
-            return Some(None);
+            return Some(());
         };
         if len <= known.len - (address - base) {
-            return Some(region.descriptor());
+            buffer.give(region);
+            return Some(());
         }
         let (told, whole) = (known.told, known.len);
         known.told = true;
@@ -141,7 +139,7 @@ impl Hmem {
                  buffers get no descriptor"
             );
         }
-        Some(None)
+        Some(())
     }
 
     fn register(&self, domain: Domain<'_>, allocation: &Allocation) -> Option<Region> {

@@ -7,7 +7,6 @@ mod parts;
 use core::time::Duration;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, RawFd};
 use std::time::Instant;
 
 use super::SOURCE;
@@ -32,6 +31,7 @@ use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
 use object::ops::transfer::Tx;
+use sys::event::SharedFd;
 use sys::random::unpredictable;
 
 type State = DomainState<Addr>;
@@ -272,8 +272,8 @@ impl Transport for Rxd {
         Format
     }
 
-    fn poll_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
+    fn poll_fd(&self) -> SharedFd {
+        self.reactor.shared()
     }
 
     fn progress(&mut self, domain: &mut State) {

@@ -208,7 +208,7 @@ impl LowerDomain {
             (true, FI_ADDR_NOTAVAIL) => From::Stranger(None),
             (true, route) => From::Route(route),
         };
-        let len = done.len.saturating_sub(self.prefix).min(slot.room());
+        let len = done.size().saturating_sub(self.prefix).min(slot.room());
         #[rustfmt::skip]
         let arrived = Arrived { ep, from, slot, len };
         Some(arrived)

@@ -3,7 +3,6 @@
 
 use core::time::Duration;
 use std::ffi::CStr;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use super::info::{MAX_RX, MAX_TX};
@@ -29,6 +28,7 @@ use object::ops::atomic::{Atomic, Family};
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
 use sys::addr;
+use sys::event::SharedFd;
 
 impl Addressing for Rxm {
     type Addr = Addr;
@@ -128,8 +128,8 @@ impl Transport for Rxm {
         Format
     }
 
-    fn poll_fd(&self) -> RawFd {
-        self.lower.reactor.as_raw_fd()
+    fn poll_fd(&self) -> SharedFd {
+        self.lower.reactor.shared()
     }
 
     fn progress(&mut self, domain: &mut StateOf) {

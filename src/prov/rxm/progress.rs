@@ -199,7 +199,7 @@ impl Rxm {
             return self.received_some(domain, ep, done, block);
         }
         let context = core::mem::take(&mut done.context);
-        let (flags, len) = (done.flags, done.len);
+        let (flags, len) = (done.flags, done.size());
         let ended = self.lower.ops.end(context);
         let arrival = match &ended {
             // The provider below may not report sources.

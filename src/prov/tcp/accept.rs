@@ -9,7 +9,6 @@
 use core::time::Duration;
 use std::cmp::Ordering;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use crate::tcp::Desk;
@@ -85,11 +84,9 @@ impl Connections {
             let Some(listener) = &endpoint.listener else {
                 return;
             };
-            let at = listener.as_raw_fd();
             match listener.accept() {
                 Ok(Some((socket, from))) => {
                     let _ = socket.set_nodelay(endpoint.own.nodelay);
-                    let fd = socket.as_raw_fd();
                     let limit = self.site.set.conn_timeout;
                     let deadline = desk.poller.now() + limit;
                     let id = self.handshakes.insert(Handshake {
@@ -101,7 +98,8 @@ impl Connections {
                         pending: None,
                         key: None,
                     });
-                    if desk.poller.add_handshake(fd, id).is_err() {
+                    let socket = &self.handshakes[id].socket;
+                    if desk.poller.add_handshake(socket, id).is_err() {
                         self.handshakes.remove(id);
                         continue;
                     }
@@ -116,7 +114,10 @@ impl Connections {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(desk.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    desk.poller.remove_fd(at);
+                    let endpoint = desk.peers.find_ep(ep);
+                    if let Some(listener) = endpoint.and_then(|ep| ep.listener.as_ref()) {
+                        desk.poller.remove_fd(listener);
+                    }
                     let pause = Duration::from_millis(100);
                     desk.poller
                         .schedule(desk.poller.now() + pause, Due::Listener(ep));
@@ -153,7 +154,7 @@ impl Connections {
     pub(super) fn drop_handshake(&mut self, poller: &mut Poller, id: usize) {
         if self.handshakes.contains(id) {
             let handshake = self.handshakes.remove(id);
-            poller.remove_fd(handshake.socket.as_raw_fd());
+            poller.remove_fd(&handshake.socket);
         }
     }
 
@@ -186,7 +187,7 @@ impl Connections {
             return self.drop_handshake(desk.poller, id);
         };
         let handshake = self.handshakes.remove(id);
-        desk.poller.remove_fd(handshake.socket.as_raw_fd());
+        desk.poller.remove_fd(&handshake.socket);
         self.admit(desk, Request::new(handshake, header, private));
     }
 
@@ -227,7 +228,7 @@ impl Connections {
                 false,
             );
         };
-        let is_last = is_reserved(from.socket.as_raw_fd());
+        let is_last = is_reserved(&from.socket);
         let id = match existing {
             None if is_last && !replaces && desk.number_of(ep, &peer) == FI_ADDR_NOTAVAIL => {
                 log_warn!(
@@ -307,7 +308,8 @@ impl Connections {
         {
             desk.domain.av_mut(av).keys.note_stranger(peer, key);
         }
-        let (fd, now) = (from.socket.as_raw_fd(), desk.poller.now());
+        let now = desk.poller.now();
+        let watched = desk.poller.watch(id, &from.socket, true, false);
         let conn = &mut desk.peers[id];
         conn.clock.stop(now);
         conn.opened_here = false;
@@ -319,7 +321,7 @@ impl Connections {
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.session.tx.counter = u8::from(proved);
-        if let Err(error) = desk.poller.watch(id, fd, true, false) {
+        if let Err(error) = watched {
             return desk.end(id, error.into());
         }
         self.settled(desk, id, answer.features);

@@ -2,7 +2,6 @@
 //! Connecting: the messages at the start of each stream, attempts and their deadlines. fi_cm(3); docs/wire/tcp.md.
 
 use core::time::Duration;
-use std::os::fd::AsRawFd;
 
 use crate::tcp::Desk;
 use crate::tcp::alive::probe_at_rest;
@@ -56,9 +55,9 @@ impl Connections {
                 conn.session.state = State::Connecting;
                 conn.opened_here = true;
                 conn.own.exchange.clear();
-                let fd = socket.as_raw_fd();
+                let watched = desk.poller.watch(id, &socket, false, true);
                 conn.link = Link::Socket(socket);
-                if let Err(error) = desk.poller.watch(id, fd, false, true) {
+                if let Err(error) = watched {
                     self.connect_failed(desk, id, error.into());
                     return Ok(());
                 }

@@ -6,7 +6,6 @@
 //! A connection that an RDM endpoint accepts replaces nothing before its proof: until then it is only a socket.
 
 use core::cmp::Ordering;
-use std::os::fd::AsRawFd;
 
 use crate::tcp::Desk;
 use crate::tcp::accept::Request;
@@ -305,9 +304,9 @@ impl Connections {
         }
         let limit = self.site.set.conn_timeout;
         from.deadline = desk.poller.now() + limit;
-        let (fd, deadline) = (from.socket.as_raw_fd(), from.deadline);
+        let deadline = from.deadline;
         let id = self.handshakes.insert(from);
-        match desk.poller.add_handshake(fd, id) {
+        match desk.poller.add_handshake(&self.handshakes[id].socket, id) {
             Ok(()) => desk.poller.schedule(deadline, Due::Handshake(id)),
             Err(_) => drop(self.handshakes.remove(id)),
         }
@@ -344,7 +343,7 @@ impl Connections {
             Poll::Proved(key) => {
                 let (header, private) = (pending.header, pending.private);
                 let mut handshake = self.handshakes.remove(id);
-                desk.poller.remove_fd(handshake.socket.as_raw_fd());
+                desk.poller.remove_fd(&handshake.socket);
                 handshake.pending = None;
                 handshake.key = Some(key);
                 self.admit(desk, Request::new(handshake, header, private));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Connected endpoints: fi_accept, and repeated attempts of fi_connect (fi_cm(3)).
 
-use std::os::fd::AsRawFd;
-
 use crate::tcp::Desk;
 use crate::tcp::connect::PROBES;
 use crate::tcp::exchange::write_whole;
@@ -40,7 +38,6 @@ impl Connections {
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
         conn.session.swap = swapped;
-        let fd = socket.as_raw_fd();
         if proves {
             // Without probes a silent host would not be detected.
             let _ = socket.set_keepalive(Some(PROBES));
@@ -50,7 +47,9 @@ impl Connections {
             conn.session.state = State::Proving;
         }
         let id = desk.peers.insert_only(ep, conn)?;
-        desk.poller.watch(id, fd, true, false)?;
+        if let Some(socket) = desk.peers[id].link.fd() {
+            desk.poller.watch(id, socket, true, false)?;
+        }
         if proves {
             desk.watch_attempt(id, param.len());
             // An event reports the result. The peer proves its key when it polls, so there is no time limit.

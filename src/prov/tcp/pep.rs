@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -121,9 +121,7 @@ impl Pep {
             info,
             requests: Arc::default(),
         });
-        shared
-            .epoll
-            .add(shared.pause.as_raw_fd(), PAUSED, true, false)?;
+        shared.epoll.add(&shared.pause, PAUSED, true, false)?;
         let pep = Pep {
             shared: shared.clone(),
             _fabric: fabric.uses.take(),
@@ -161,10 +159,8 @@ impl Shared {
             let Some(listener) = &state.listener else {
                 return;
             };
-            let at = listener.as_raw_fd();
             match listener.accept() {
                 Ok(Some((socket, from))) => {
-                    let fd = socket.as_raw_fd();
                     let limit = self.site.set.conn_timeout;
                     let id = state.handshakes.insert(Handshake {
                         socket,
@@ -172,7 +168,8 @@ impl Shared {
                         exchange: Vec::new(),
                         deadline: Instant::now() + limit,
                     });
-                    if self.epoll.add(fd, id as u64, true, false).is_err() {
+                    let socket = &state.handshakes[id].socket;
+                    if self.epoll.add(socket, id as u64, true, false).is_err() {
                         state.handshakes.remove(id);
                         continue;
                     }
@@ -186,7 +183,9 @@ impl Shared {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(self.site.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    self.epoll.remove(at);
+                    if let Some(listener) = &state.listener {
+                        self.epoll.remove(listener);
+                    }
                     self.pause.set(Some(PAUSE));
                     return;
                 }
@@ -205,7 +204,7 @@ impl Shared {
     fn resume(&self, state: &State) {
         self.pause.set(None);
         if let Some(listener) = &state.listener {
-            let _ = self.epoll.add(listener.as_raw_fd(), LISTENER, true, false);
+            let _ = self.epoll.add(listener, LISTENER, true, false);
         }
     }
 
@@ -222,7 +221,7 @@ impl Shared {
             Exchange::Broken(why) => return self.drop_handshake(state, id, why),
         };
         let handshake = state.handshakes.remove(id);
-        self.epoll.remove(handshake.socket.as_raw_fd());
+        self.epoll.remove(&handshake.socket);
         let Some((eq, _)) = &state.eq else {
             return;
         };
@@ -279,7 +278,7 @@ impl Shared {
             "{} closed: {why}",
             handshake.from
         );
-        self.epoll.remove(handshake.socket.as_raw_fd());
+        self.epoll.remove(&handshake.socket);
     }
 }
 
@@ -322,8 +321,8 @@ impl Driver for Shared {
         }
     }
 
-    fn fd(&self) -> RawFd {
-        self.epoll.as_raw_fd()
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
     }
 }
 
@@ -335,7 +334,7 @@ impl Drop for Pep {
         };
         let mut state = self.shared.state();
         if let Some((eq, _)) = state.eq.take() {
-            eq.remove_driver(&driver, self.shared.epoll.as_raw_fd());
+            eq.remove_driver(&driver, self.shared.epoll.as_fd());
             eq.forget(state.fid);
         }
         drop(state);
@@ -418,9 +417,7 @@ impl CmCalls for Pep {
         }
         let listener = state.listener.as_ref().ok_or(Error::OPBADSTATE)?;
         listener.listen(state.backlog)?;
-        self.shared
-            .epoll
-            .add(listener.as_raw_fd(), LISTENER, true, false)?;
+        self.shared.epoll.add(listener, LISTENER, true, false)?;
         state.listening = true;
         Ok(())
     }

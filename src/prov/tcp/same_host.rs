@@ -15,7 +15,6 @@
 use core::fmt::Write;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
-use std::os::fd::AsRawFd;
 
 use crate::tcp::Desk;
 use crate::tcp::exchange::write_whole;
@@ -189,7 +188,7 @@ impl Connections {
             Entry::Vacant(entry) => {
                 let name = token()?;
                 let socket = local::listen(&shm_listener_of(&name))?;
-                desk.poller.add_listener(socket.as_raw_fd(), ep)?;
+                desk.poller.add_listener(&socket, ep)?;
                 entry.insert(ShmListener { socket, name })
             }
         };
@@ -209,7 +208,7 @@ impl Connections {
     /// Closes the listener together with its endpoint.
     pub(super) fn close_shm_listener(&mut self, poller: &mut Poller, ep: usize) {
         if let Some(shm_listener) = self.shm_listeners.remove(&ep) {
-            poller.remove_fd(shm_listener.socket.as_raw_fd());
+            poller.remove_fd(&shm_listener.socket);
             // A forked child may hold it, too: peers must not wait there.
             shm_listener.socket.shutdown();
         }

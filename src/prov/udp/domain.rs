@@ -5,7 +5,6 @@ mod parts;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
 use super::SOURCE;
@@ -28,7 +27,7 @@ use engine::srx::Envelope;
 use engine::strangers::fi_addr_of;
 use engine::transport::{Address, Transport};
 use object::ops::transfer::{OneTx, Tx};
-use sys::event::{BATCH, Ready};
+use sys::event::{BATCH, Ready, SharedFd};
 use sys::fork::Birth;
 
 pub struct Domain {
@@ -169,7 +168,7 @@ impl Domain {
         };
         let token = Token::new(SOCKET, id);
         for socket in ep.sockets() {
-            if let Err(error) = self.reactor.modify(socket.as_raw_fd(), token, on, false) {
+            if let Err(error) = self.reactor.modify(socket, token, on, false) {
                 log_warn!(&SOURCE, Subsys::EpData, "endpoint {id}: epoll: {error}");
             }
         }
@@ -202,8 +201,8 @@ impl Transport for Domain {
         Format
     }
 
-    fn poll_fd(&self) -> RawFd {
-        self.reactor.as_raw_fd()
+    fn poll_fd(&self) -> SharedFd {
+        self.reactor.shared()
     }
 
     #[inline]
@@ -264,14 +263,14 @@ impl Transport for Domain {
     }
 
     fn enable_ep(&mut self, _domain: &mut DomainState<Addr>, ep: usize) -> Result {
-        let fd = self.ep(ep)?.socket.as_raw_fd();
-        Ok(self.reactor.add(fd, Token::new(SOCKET, ep), true, false)?)
+        let (socket, token) = (&self.ep(ep)?.socket, Token::new(SOCKET, ep));
+        Ok(self.reactor.add(socket, token, true, false)?)
     }
 
     fn close_ep(&mut self, _domain: &mut DomainState<Addr>, ep: usize) {
         if let Some(endpoint) = self.eps.remove(&ep) {
             let sockets = endpoint.sockets();
-            sockets.for_each(|socket| self.reactor.remove(socket.as_raw_fd()));
+            sockets.for_each(|socket| self.reactor.remove(socket));
         }
         self.note_only();
         self.paused.retain(|&paused| paused != ep);

@@ -4,7 +4,7 @@
 
 use core::time::Duration;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsRawFd;
+use std::os::fd::AsFd;
 
 use super::params::Params;
 use super::{domain, ep, info};
@@ -41,27 +41,27 @@ fn what_waits_for_room_wakes_nobody() {
         .unwrap()
         .send_to(b"x", to)
         .unwrap();
-    let fd = [transport.poll_fd()];
-    assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+    let fd = transport.poll_fd();
+    assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
     transport.pause(0);
     transport.pause(0);
     assert_eq!(transport.paused, [0]);
-    assert!(!sleep_on(&fd, Some(Duration::ZERO)).unwrap());
+    assert!(!sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap());
     transport.watch(0, true);
-    assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+    assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
 }
 
 /// An ICMP error about a datagram to a closed port makes the socket ready, until it is read.
 #[test]
 fn a_complaint_wakes_once() {
     let endpoint = ep::Ep::open(0, &entries(Some("lo")).remove(0)).unwrap();
-    let fd = [endpoint.socket.as_raw_fd()];
+    let fd = endpoint.socket.as_fd();
     let nobody = socket().local_addr().unwrap();
     for _ in 0..3 {
         assert!(endpoint.socket.send_bytes(b"x", &nobody).unwrap());
-        assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+        assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
         endpoint.hear();
-        assert!(!sleep_on(&fd, Some(Duration::ZERO)).unwrap());
+        assert!(!sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap());
     }
 }
 
@@ -99,7 +99,7 @@ fn groups_over_ipv6() {
         .unwrap();
     let twice = transport.join_multicast(&mut state, 0, &group, Caps::RECV);
     assert_eq!(twice, Err(Error::ADDRINUSE));
-    let fd = [transport.poll_fd()];
+    let fd = transport.poll_fd();
     group.set_port(local.port());
     let send = || {
         let sender = DatagramSocket::bound((local.ip(), 0).into()).unwrap();
@@ -113,10 +113,10 @@ fn groups_over_ipv6() {
         assert!(sender.send(&GatherList::new(), &group.into()).unwrap());
     };
     send();
-    assert!(sleep_on(&fd, Some(LIMIT)).unwrap());
+    assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
     transport.leave_multicast(&mut state, 0, name);
     send();
-    assert!(!sleep_on(&fd, Some(Duration::ZERO)).unwrap());
+    assert!(!sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap());
 }
 
 fn entries(iface: Option<&str>) -> Vec<Entry> {

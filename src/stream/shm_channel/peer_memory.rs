@@ -16,11 +16,11 @@ use object::ops::transfer::RemoteSeg;
 use sync::region_table::TableView;
 use sync::split_copy::Part;
 use sys::io_list::{GatherList, ScatterList};
-use sys::process_memory;
+use sys::process_memory::{OtherProcess, Process};
 
 impl ShmChannel {
     /// Records the process at the other end, and tests whether its memory can be read and written.
-    pub fn meet(&mut self, process: Option<i32>, probe: &ProcessProbe) {
+    pub fn meet(&mut self, process: Option<Process>, probe: &ProcessProbe) {
         self.process = process;
         self.probe = *probe;
         if !self.is_alive() {
@@ -34,14 +34,27 @@ impl ShmChannel {
         let mut list = ScatterList::new();
         list.push(&mut seen);
         let place = [(self.probe.address as usize, ProcessProbe::LEN)];
-        let read = self
-            .process
-            .map(|process| process_memory::read_from(process, &list, &place));
+        let read = self.process.map(|process| process.read(&list, &place));
         matches!(read, Some(Ok(ProcessProbe::LEN))) && seen == self.probe.bytes
     }
 
     pub fn reaches(&self) -> bool {
         self.process.is_some()
+    }
+
+    /// Whether that memory can also be written, which is so if both ends are not in one process: a write there could
+    /// change what this process has references to.
+    pub(super) fn can_write(&self) -> bool {
+        self.process.and_then(Process::other).is_some()
+    }
+
+    #[inline(always)]
+    fn way(&self, write: bool) -> Option<Way> {
+        let process = self.process?;
+        match write {
+            true => process.other().map(Way::Write),
+            false => Some(Way::Read(process)),
+        }
     }
 
     /// Whether the other side can fetch a message of this length, and whether that may be faster.
@@ -91,7 +104,7 @@ impl ShmChannel {
     /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
     /// it was copied.
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
-        let (Some(process), Some(directory)) = (self.process, &self.directory) else {
+        let (Some(way), Some(directory)) = (self.way(write), &self.directory) else {
             return false;
         };
         let need = if write {
@@ -115,7 +128,7 @@ impl ShmChannel {
             }
             let step = (seg.len - done).min(STEP);
             let there = [(part.address.wrapping_add(done), step)];
-            match copy_step(process, local, step, &there, write) {
+            match way.copy(local, step, &there) {
                 Ok(n) if n > 0 => {
                     local.advance(n);
                     done += n;
@@ -152,7 +165,7 @@ impl ShmChannel {
         while done < len {
             let mut list = ScatterList::new();
             list.push(&mut bytes[done..]);
-            let n = process_memory::read_from(process, &list, &from).ok()?;
+            let n = process.read(&list, &from).ok()?;
             if n == 0 {
                 return None;
             }
@@ -170,7 +183,7 @@ impl ShmChannel {
         mut there: Places,
         write: bool,
     ) -> bool {
-        let Some(process) = self.process else {
+        let Some(way) = self.way(write) else {
             return false;
         };
         here.advance(part.from);
@@ -179,7 +192,7 @@ impl ShmChannel {
         keep(&mut there, part.len);
         let mut left = part.len;
         while left > 0 {
-            match copy_step(process, &here, left, &there, write) {
+            match way.copy(&here, left, &there) {
                 Ok(n) if n > 0 => {
                     left -= n.min(left);
                     here.advance(n);
@@ -207,23 +220,28 @@ impl ShmChannel {
     }
 }
 
-/// Copies up to `max` bytes between `here` and memory of another process; returns how many one call has moved.
-#[inline(always)]
-fn copy_step(
-    process: i32,
-    here: &IoVec,
-    max: usize,
-    there: &[(usize, usize)],
-    write: bool,
-) -> io::Result<usize> {
-    if write {
-        let mut list = GatherList::new();
-        here.append_to(&mut list, max);
-        process_memory::write_to(process, &list, there)
-    } else {
-        let mut list = ScatterList::new();
-        here.scatter_to(&mut list, max);
-        process_memory::read_from(process, &list, there)
+/// Direction of a copy, and the process at the other end.
+enum Way {
+    Read(Process),
+    Write(OtherProcess),
+}
+
+impl Way {
+    /// Copies up to `max` bytes between `here` and memory of the process; returns how many one call has moved.
+    #[inline(always)]
+    fn copy(&self, here: &IoVec, max: usize, there: &[(usize, usize)]) -> io::Result<usize> {
+        match self {
+            Way::Write(process) => {
+                let mut list = GatherList::new();
+                here.append_to(&mut list, max);
+                process.write(&list, there)
+            }
+            Way::Read(process) => {
+                let mut list = ScatterList::new();
+                here.scatter_to(&mut list, max);
+                process.read(&list, there)
+            }
+        }
     }
 }
 

@@ -17,7 +17,7 @@ impl ShmChannel {
     /// Starts to fetch a message of this size together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         let sleeps = self.words.other().doorbell().is_armed();
-        if sleeps || self.copies_alone || self.process.is_none() {
+        if sleeps || self.copies_alone || !self.can_write() {
             return None;
         }
         // A busy peer copies no part, and smaller parts need more calls.
@@ -84,7 +84,7 @@ impl ShmChannel {
     /// Copies one part of a local message that the other side fetches.
     pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         let parts = self.words.other_split(job);
-        if self.process.is_none() {
+        if !self.can_write() {
             return Ok(Help::Over);
         }
         let Some(part) = parts.hold(job)? else {

@@ -9,6 +9,7 @@ use base::{Access, IoVec, Registered};
 use engine::mr::{KeyPolicy, MrTable};
 use object::ops::transfer::RemoteSeg;
 use sync::ring::{FIRST_LAP, Garbage};
+use sys::process_memory::Process;
 
 const RING: usize = 64 * 1024;
 const SMALLEST: usize = 4096;
@@ -133,7 +134,7 @@ fn read_region(side: &ShmChannel, len: usize) -> bool {
 fn an_ended_connection_is_no_way_to_registered_memory() {
     let directory = directory(64);
     let (owner, mut peer) = pair();
-    peer.meet(Some(std::process::id() as i32), &ProcessProbe::own());
+    peer.meet(Some(Process::own_as_other()), &ProcessProbe::own());
     peer.read_directory(&directory.fd().try_clone_to_owned().unwrap())
         .unwrap();
     assert!(read_region(&peer, 64));
@@ -149,7 +150,7 @@ fn an_ending_connection_waits_for_the_copy_of_its_peer() {
     let directory = directory(1);
     let view = TableView::new(&directory.fd().try_clone_to_owned().unwrap()).unwrap();
     let (mut owner, peer) = pair();
-    owner.meet(Some(std::process::id() as i32), &ProcessProbe::own());
+    owner.meet(Some(Process::own_as_other()), &ProcessProbe::own());
     let part = view.find(7, 0, 1, Access::REMOTE_READ.bits()).unwrap();
     let word = view.begin(&part, peer.words.own().in_use()).unwrap();
     let is_over = AtomicBool::new(false);

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 use core::time::Duration;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use crate::hello::{Answer, HELLO, Hello, Verdict};
 use crate::pending_peer::PendingPeer;
@@ -28,6 +28,7 @@ use engine::half_open::ACCEPTS;
 use engine::transport::Address;
 use sync::ring::FIRST_LAP;
 use sys::local::{self, LocalName};
+use sys::process_memory::Process;
 use sys::socket::{Moved, Socket};
 use sys::user::is_ours;
 
@@ -128,7 +129,7 @@ impl ShmHost {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(self.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    poller.remove_fd(listener.as_raw_fd());
+                    poller.remove_fd(listener);
                     let pause = Duration::from_millis(100);
                     poller.schedule(poller.now() + pause, Due::Listener(ep));
                     return;
@@ -138,7 +139,6 @@ impl ShmHost {
     }
 
     fn receive_pending(&mut self, poller: &mut Poller, ep: usize, socket: Socket) {
-        let fd = socket.as_raw_fd();
         let deadline = poller.now() + self.limits.connect;
         let id = self.pending.insert(PendingPeer {
             ep,
@@ -147,7 +147,7 @@ impl ShmHost {
             bytes: Vec::new(),
             fds: Vec::new(),
         });
-        match poller.add_pending(fd, id) {
+        match poller.add_pending(&self.pending[id].socket, id) {
             Ok(()) => poller.schedule(deadline, Due::PendingPeer(id)),
             Err(_) => return drop(self.pending.remove(id)),
         }
@@ -165,7 +165,7 @@ impl ShmHost {
     fn drop_pending(&mut self, poller: &mut Poller, id: usize) {
         if self.pending.contains(id) {
             let pending = self.pending.remove(id);
-            poller.remove_fd(pending.socket.as_raw_fd());
+            poller.remove_fd(&pending.socket);
         }
     }
 
@@ -214,7 +214,7 @@ impl ShmHost {
             }
         };
         let pending = self.pending.remove(id);
-        poller.remove_fd(pending.socket.as_raw_fd());
+        poller.remove_fd(&pending.socket);
         Some((pending, hello))
     }
 
@@ -320,14 +320,15 @@ impl ShmHost {
         if !self.limits.copies {
             return false;
         }
-        shm.meet(process_of(socket), probe);
+        let process = Process::at_other_end(socket);
+        shm.meet(process, probe);
         let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
             && shm.reaches_regions();
         log_debug!(
             self.source,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
-            process_of(socket).unwrap_or_default(),
+            process.map_or(0, Process::id),
             self.ring_size(),
             shm.words(),
             if is_direct {
@@ -380,12 +381,6 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
         Ok(whom) if is_ours(whom.uid) => Ok(()),
         _ => Err(Verdict::User),
     }
-}
-
-/// Returns the process at the other end, if it has a number in this PID namespace.
-fn process_of(socket: &Socket) -> Option<i32> {
-    let whom = local::credentials(socket).ok()?;
-    (whom.pid > 0).then_some(whom.pid)
 }
 
 /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such

@@ -4,7 +4,7 @@
 
 use core::ffi::c_void;
 use std::collections::VecDeque;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use crate::conn::Conn;
@@ -197,7 +197,7 @@ impl<N: Connector> Connects for Stream<N> {
         Ok(())
     }
 
-    fn socket(&self, ep: usize) -> Result<RawFd> {
+    fn socket(&self, ep: usize) -> Result<BorrowedFd<'_>> {
         self.peers.only_conn(ep)?.link.fd().ok_or(Error::NOTCONN)
     }
 }

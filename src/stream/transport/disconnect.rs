@@ -149,7 +149,7 @@ impl<N: Connector> Stream<N> {
         if hopeless {
             return self.disconnect(domain, id, Error::CONNRESET);
         }
-        self.poller.expect_nothing(id);
+        self.poller.expect_nothing(id, conn.link.fd());
         self.transmits_end(domain, id);
     }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Closing of endpoints, and connections by address where the address vector of other processes has to be read first.
 
-use std::os::fd::AsRawFd;
-
 use crate::connector::Connector;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, Result};
@@ -15,7 +13,7 @@ impl<N: Connector> Stream<N> {
         };
         self.common.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
-            self.poller.remove_fd(listener.as_raw_fd());
+            self.poller.remove_fd(listener);
             if N::ALL_SHM {
                 // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
                 listener.shutdown();

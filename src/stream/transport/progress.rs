@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The progress loop: reads the connections that `poller` names, and handles events of epoll and deadlines.
 
-use std::os::fd::AsRawFd;
-
 use crate::conn::Conn;
 use crate::connector::{Connector, Event};
 use crate::poller::Due;
@@ -53,7 +51,8 @@ impl<N: Connector> Stream<N> {
             // The list changes if the connection ends or is left to epoll.
             if self.poller.hot(i) == Some(id) {
                 i += 1;
-                self.poller.record_poll(id, any, domain.watchers == 0);
+                let is_unwatched = domain.watchers == 0;
+                self.poller.record_poll(id, any, is_unwatched, &self.peers);
                 if any {
                     self.poller.mark_active(id);
                 }
@@ -79,7 +78,7 @@ impl<N: Connector> Stream<N> {
     pub(super) fn poll_all(&mut self, domain: &mut DomainOf<N>) {
         self.poller.prepare_sleep();
         self.clear_up(domain);
-        self.poller.attach_all();
+        self.poller.attach_all(&self.peers);
         if self.has_shm() {
             self.arm_shm(domain);
         }
@@ -230,8 +229,7 @@ impl<N: Connector> Stream<N> {
                     // A descriptor that is already in the set stays.
                     for shm_listener in listener.into_iter().chain(self.connector.shm_listener(ep))
                     {
-                        let fd = shm_listener.as_raw_fd();
-                        let _ = self.poller.add_listener(fd, ep);
+                        let _ = self.poller.add_listener(shm_listener, ep);
                     }
                 }
             }

@@ -157,7 +157,7 @@ impl<N: Connector> Stream<N> {
         let conn = &mut self.peers[id];
         conn.link.take_rings();
         if conn.link.is_gone() {
-            self.poller.expect_nothing(id);
+            self.poller.expect_nothing(id, conn.link.fd());
             self.left_waiting(domain, id);
         }
         if self.shm.has_full() {

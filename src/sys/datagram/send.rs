@@ -4,7 +4,7 @@
 use core::mem;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use socket2::SockAddr;
 
@@ -89,7 +89,7 @@ impl DatagramSocket {
         message.msg_iov = pieces.as_ptr().cast_mut();
         message.msg_iovlen = pieces.len() as _;
         // SAFETY: the maker of the list answers for each piece, and `to` is a local variable.
-        match unsafe { send_message(self.raw.as_raw_fd(), &message) } {
+        match unsafe { send_message(self.raw.as_fd(), &message) } {
             0.. => Ok(true),
             _ => later().map(|()| false),
         }
@@ -148,7 +148,7 @@ impl DatagramSocket {
     #[cold]
     fn send_first(&self, message: &libc::msghdr) -> io::Result<usize> {
         // SAFETY: the message points to arrays of the caller, which live during the call.
-        match unsafe { send_message(self.raw.as_raw_fd(), message) } {
+        match unsafe { send_message(self.raw.as_fd(), message) } {
             0.. => Ok(1),
             _ => later().map(|()| 0),
         }

@@ -43,7 +43,8 @@ fn has_ended(mut reader: File) -> bool {
     matches!(reader.read(&mut [0; 1]), Ok(0))
 }
 
-fn flags(fd: RawFd) -> (bool, bool) {
+fn flags(fd: impl AsFd) -> (bool, bool) {
+    let fd = fd.as_fd().as_raw_fd();
     // SAFETY: no pointers.
     let (fd_flags, status) = unsafe {
         (
@@ -98,7 +99,7 @@ fn descriptors_arrive_with_the_first_byte() {
         bytes.extend_from_slice(&room[..n]);
     }
     assert_eq!((bytes.as_slice(), fds.len()), (&b"beforewith"[..], 4));
-    assert!(fds.iter().all(|fd| flags(fd.as_raw_fd()).0));
+    assert!(fds.iter().all(|fd| flags(fd).0));
     let mut fds = fds.into_iter();
     let (mut reader, mut writer) = (
         File::from(fds.next().unwrap()),
@@ -131,7 +132,7 @@ fn too_many_descriptors_are_an_error_and_all_are_closed() {
         let fds = vec![writer.as_raw_fd(); count];
         let rights = [ControlMessage::ScmRights(&fds)];
         let bytes = [IoSlice::new(b"x")];
-        sendmsg::<()>(a.as_raw_fd(), &bytes, &rights, MsgFlags::empty(), None).unwrap();
+        sendmsg::<()>(a.0.as_raw_fd(), &bytes, &rights, MsgFlags::empty(), None).unwrap();
         drop(writer);
         let (mut room, mut came) = ([0; 8], Vec::new());
         let error = receive_with(&b, &mut room, &mut came).unwrap_err();
@@ -357,6 +358,6 @@ fn the_other_side_is_known() {
     assert_eq!(credentials(&a).unwrap(), me);
     assert_eq!(credentials(&b).unwrap(), me);
     for socket in [&a, &b] {
-        assert_eq!(flags(socket.as_raw_fd()), (true, true));
+        assert_eq!(flags(socket), (true, true));
     }
 }

@@ -231,9 +231,10 @@ impl Endpoint {
                 self.announced += 1;
                 return Ok(());
             }
+            let size = done.size();
             self.incoming = self.raw.reclaim(done.context);
             let prefix = self.incoming.as_ref().map_or(0, Buffer::prefix);
-            self.received = Some(done.len.saturating_sub(prefix));
+            self.received = Some(size.saturating_sub(prefix));
         } else if let Some(done) = read(&self.transmit)? {
             self.outgoing.extend(self.raw.reclaim(done.context));
         }

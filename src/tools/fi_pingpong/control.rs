@@ -228,6 +228,7 @@ impl Control {
     /// Returns the present state of the peer's direction.
     pub fn peer(&self) -> Peer {
         let flags = MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT;
+        // This call and those of `reach` take numbers in nix; the stream is open during each.
         match recv(self.stream.as_raw_fd(), &mut [0], flags) {
             Ok(0) => Peer::Left,
             Ok(_) => Peer::Speaks,

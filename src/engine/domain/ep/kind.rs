@@ -100,6 +100,7 @@ impl<T: Transport> Kind for Ep<T> {
             return Err(Error::NOSYS);
         }
         let state = self.shared.engine.lock()?;
-        state.transport.socket(self.shared.id).map(WaitHandle::Fd)
+        let socket = state.transport.socket(self.shared.id)?;
+        Ok(WaitHandle::Fd(WaitHandle::number(socket)))
     }
 }

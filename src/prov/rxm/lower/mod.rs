@@ -15,7 +15,7 @@ mod wire;
 
 use std::collections::{HashMap, VecDeque};
 use std::io::ErrorKind;
-use std::os::fd::RawFd;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -197,7 +197,7 @@ impl Lower {
 }
 
 /// Adds a descriptor to the set, unless it is in there already.
-fn watch(reactor: &Reactor<Due>, fd: RawFd, token: Token) -> Result {
+fn watch(reactor: &Reactor<Due>, fd: BorrowedFd<'_>, token: Token) -> Result {
     match reactor.add(fd, token, true, false) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
         result => Ok(result?),

@@ -2,7 +2,6 @@
 //! The optional parts of a transport that udp has: batches, drains, groups.
 
 use core::time::Duration;
-use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
 use super::super::SOURCE;
@@ -104,8 +103,7 @@ impl Multicast for Domain {
             // If the endpoint is paused, none of its sockets is watched.
             let is_watched = !self.paused.contains(&ep);
             let token = Token::new(SOCKET, ep);
-            self.reactor
-                .add(socket.as_raw_fd(), token, is_watched, false)?;
+            self.reactor.add(socket, token, is_watched, false)?;
         }
         Ok(address)
     }
@@ -114,7 +112,7 @@ impl Multicast for Domain {
         let endpoint = self.eps.get_mut(&ep);
         let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
         if let Some(socket) = left.as_ref().and_then(Group::socket) {
-            self.reactor.remove(socket.as_raw_fd());
+            self.reactor.remove(socket);
         }
     }
 }

@@ -15,6 +15,7 @@ use base::iovec::lent::TestMemory;
 use base::{Error, IoVec, OpFlags};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{Context, RemoteSeg, Rx, Tx, What};
+use sys::process_memory::Process;
 use sys::socket::Socket;
 
 /// Pseudo-random numbers that depend only on the seed (splitmix64).
@@ -817,7 +818,7 @@ fn rings(random: &mut Random) -> [Link; 2] {
     let mut back = ShmChannel::take(&fd, ring, ring).unwrap();
     // The other process is this one, so its memory may be reachable.
     if !random.one_in(3) {
-        let process = Some(std::process::id() as i32);
+        let process = Some(Process::own_as_other());
         there.meet(process, &ProcessProbe::own());
         back.meet(process, &ProcessProbe::own());
     }

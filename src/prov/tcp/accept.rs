@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connections that peers open to an RDM endpoint, and the decision when both sides connect at once: docs/wire/tcp.md.
+//! Connections that peers open to an RDM endpoint: docs/wire/tcp.md. `verdict` decides on each request.
 //!
 //! Without keys a peer's port is not proved: any process of that host can claim it, and receives the data for that peer
 //! until the peer itself connects. A request of another process replaces a connection over TCP, because the peer's host
@@ -7,19 +7,19 @@
 //! for the job.
 
 use core::time::Duration;
-use std::cmp::Ordering;
 use std::net::SocketAddr;
 use std::time::Instant;
 
 use crate::tcp::Desk;
 use crate::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_exchange};
-use crate::tcp::handshake::{Auth, Handshake, compare};
+use crate::tcp::handshake::{Auth, Handshake};
 use crate::tcp::net::Connections;
+use crate::tcp::verdict::{Verdict, known_peer, unknown_peer};
 use abi::*;
 use base::Error;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use engine::address::ip::Addr;
-use engine::half_open::{ACCEPTS, is_reserved};
+use engine::half_open::ACCEPTS;
 use stream::desk::Action;
 use stream::link::Link;
 use stream::poller::Due;
@@ -203,7 +203,6 @@ impl Connections {
             return self.invite(desk, from, header, private);
         }
         let ep = from.ep;
-        let proved = from.key.is_some();
         let Some((peer, own)) = self.names(desk, &from, &private) else {
             return;
         };
@@ -215,76 +214,37 @@ impl Connections {
             "{peer} asks for a connection, which was {} so far",
             known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
         );
-        let reject = |why: &str| {
-            log_info!(
-                desk.source,
-                Subsys::EpCtrl,
-                "{peer}: request rejected: {why}"
-            );
-            write_exchange(
-                &from.socket,
-                CmKind::Reject,
-                private_of(&from.exchange),
-                false,
-            );
-        };
-        let is_last = is_reserved(&from.socket);
-        let id = match existing {
-            None if is_last && !replaces && desk.number_of(ep, &peer) == FI_ADDR_NOTAVAIL => {
-                log_warn!(
-                    desk.source,
-                    Subsys::EpCtrl,
-                    "{peer}: request refused: the last descriptors are for peers of the address vector"
-                );
-                return reject("no descriptor");
-            }
-            None => desk.new_peer(ep, peer),
-            Some(id) => match desk.peers[id].session.state {
-                State::Idle | State::Down => id,
-                _ if peer == own && desk.peers[id].opened_here => desk.new_receive_only(ep, peer),
-                // The peer has not seen the local attempt; queued operations use this connection.
-                State::Connecting | State::Proving => self.give_up_attempt(desk, id),
-                State::Requested if proved => self.give_up_attempt(desk, id),
-                State::Requested => match compare(&peer, &own) {
-                    Ordering::Less => return reject("both sides connect, ours counts"),
-                    _ => return self.cross(desk, id, from, header, private),
-                },
-                State::Up | State::Sharing
-                    if desk.peers[id].opened_here
-                        && desk.peers[id].own.peer_pid == private.pid
-                        && !proved =>
-                {
-                    return reject("already connected");
-                }
-                // Any process of the peer's host can claim a port.
-                State::Up if !proved && desk.peers[id].link.shares_with_living() => {
-                    log_warn!(
-                        desk.source,
-                        Subsys::EpCtrl,
-                        "{peer}: request of a second process refused: the first shares memory with us and is alive"
-                    );
-                    return reject("already connected");
-                }
-                // No operation has used it yet.
-                State::Sharing => self.give_up_attempt(desk, id),
-                State::Up => {
-                    // The peer has restarted, or given up the connection that it had opened.
-                    desk.end(id, Error::CONNRESET);
-                    let request = Request {
-                        from,
-                        header,
-                        private,
-                        replaces: true,
-                    };
-                    return desk.act(Action::Readmit(Box::new(request)));
-                }
-            },
-        };
         let request = Request {
             from,
             header,
             private,
             replaces,
+        };
+        let verdict = match existing {
+            Some(id) => known_peer(desk, id, &request, &peer, &own),
+            None => unknown_peer(desk, &request, &peer),
+        };
+        let id = match verdict {
+            Verdict::Add => desk.new_peer(ep, peer),
+            Verdict::AddReceiveOnly => desk.new_receive_only(ep, peer),
+            Verdict::Take(id) => id,
+            Verdict::ReplaceAttempt(id) => self.give_up_attempt(desk, id),
+            Verdict::Cross(id) => return self.cross(desk, id, request),
+            Verdict::Restart(id) => {
+                desk.end(id, Error::CONNRESET);
+                let replaces = true;
+                let request = Request {
+                    replaces,
+                    ..request
+                };
+                return desk.act(Action::Readmit(Box::new(request)));
+            }
+            Verdict::Reject { why, warning } => {
+                if let Some(warning) = warning {
+                    log_warn!(desk.source, Subsys::EpCtrl, "{peer}: {warning}");
+                }
+                return reject(desk, &request.from, &peer, why);
+            }
         };
         self.accept_request(desk, id, peer, request);
     }
@@ -370,14 +330,13 @@ impl Connections {
     /// Keeps the peer's request after both sides have sent one and the peer's takes precedence. It is answered only
     /// after the peer has answered the local request. Some peers, when they find this request together with the answer
     /// to their own, take it for a new connection and close the established one; data sent there would be lost.
-    pub(super) fn cross(
-        &mut self,
-        desk: &mut Desk<'_>,
-        id: usize,
-        from: Handshake,
-        header: CmHeader,
-        private: RdmPrivate,
-    ) {
+    pub(super) fn cross(&mut self, desk: &mut Desk<'_>, id: usize, request: Request) {
+        let Request {
+            from,
+            header,
+            private,
+            ..
+        } = request;
         log_debug!(
             desk.source,
             Subsys::EpCtrl,
@@ -408,6 +367,20 @@ impl Connections {
         );
         true
     }
+}
+
+fn reject(desk: &Desk<'_>, from: &Handshake, peer: &Addr, why: &str) {
+    log_info!(
+        desk.source,
+        Subsys::EpCtrl,
+        "{peer}: request rejected: {why}"
+    );
+    write_exchange(
+        &from.socket,
+        CmKind::Reject,
+        private_of(&from.exchange),
+        false,
+    );
 }
 
 /// Returns the rank of the endpoint with this address among the members; FI_EINVAL if it is not one.

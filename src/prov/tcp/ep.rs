@@ -49,26 +49,8 @@ pub fn nodelay(site: &Site) -> bool {
 
 impl Connections {
     pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result<Ep<Connections>> {
-        let rdm = match fi_ep_type(info.ep.ep_type) {
-            FI_EP_RDM => true,
-            FI_EP_MSG => false,
-            FI_EP_DGRAM if self.site.datagrams => {
-                if info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
-                    return Err(Error::INVAL);
-                }
-                true
-            }
-            FI_EP_DGRAM => return Err(Error::NOSYS),
-            _ => return Err(Error::INVAL),
-        };
-        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
-        if info.tx.size > MAX_QUEUE
-            || info.rx.size > MAX_QUEUE
-            || info.tx.inject_size > self.site.set.max_inject
-            || iovs.iter().any(|&limit| limit > IOV_LIMIT)
-        {
-            return Err(Error::INVAL);
-        }
+        let rdm = self.is_rdm(info)?;
+        self.check_limits(info)?;
         let given = |bytes: &Option<Vec<u8>>| match bytes {
             None => Ok(None),
             Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
@@ -103,22 +85,9 @@ impl Connections {
         };
         let local = local.unwrap_or_else(|| any_address(v6 || dest.is_some_and(|d| d.is_ipv6())));
         let mut endpoint: Ep<Connections> = Ep::new(own, rdm, local, None);
-        if rdm {
-            let listener = bind(&self.site, endpoint.local)?;
-            // Listening reserves the port, so the name that peers get now stays valid.
-            listener.listen(BACKLOG)?;
-            endpoint.local = listener.local()?;
-            endpoint.listener = Some(listener);
-        } else if let Some(request) = &endpoint.own.request {
-            endpoint.local = request.local();
-        } else {
-            if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
-                endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
-                endpoint.own.has_port = true;
-            }
-            if let Some(bound) = &endpoint.own.bound {
-                endpoint.local = bound.local()?;
-            }
+        match rdm {
+            true => self.listen(&mut endpoint)?,
+            false => take_port(&mut endpoint)?,
         }
         log_info!(
             self.site.source,
@@ -128,6 +97,41 @@ impl Connections {
             endpoint.local
         );
         Ok(endpoint)
+    }
+
+    /// Whether the endpoint needs no connections of the application: an RDM endpoint, or a datagram endpoint of
+    /// `sockets`.
+    fn is_rdm(&self, info: &Info) -> Result<bool> {
+        match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => Ok(true),
+            FI_EP_MSG => Ok(false),
+            FI_EP_DGRAM if self.site.datagrams => {
+                match info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
+                    true => Err(Error::INVAL),
+                    false => Ok(true),
+                }
+            }
+            FI_EP_DGRAM => Err(Error::NOSYS),
+            _ => Err(Error::INVAL),
+        }
+    }
+
+    fn check_limits(&self, info: &Info) -> Result {
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        let fits = info.tx.size <= MAX_QUEUE
+            && info.rx.size <= MAX_QUEUE
+            && info.tx.inject_size <= self.site.set.max_inject
+            && iovs.iter().all(|&limit| limit <= IOV_LIMIT);
+        fits.then_some(()).ok_or(Error::INVAL)
+    }
+
+    /// Opens the listener of an RDM endpoint. Listening reserves the port, so the name that peers get now stays valid.
+    fn listen(&self, endpoint: &mut Ep<Connections>) -> Result {
+        let listener = bind(&self.site, endpoint.local)?;
+        listener.listen(BACKLOG)?;
+        endpoint.local = listener.local()?;
+        endpoint.listener = Some(listener);
+        Ok(())
     }
 
     pub(super) fn rename_endpoint(&self, endpoint: &mut Ep<Connections>, bytes: &[u8]) -> Result {
@@ -171,3 +175,18 @@ impl Connections {
 
 /// A larger queue is treated as a mistake of the caller.
 const MAX_QUEUE: usize = 1 << 24;
+/// Takes the name of a MSG endpoint: from the request that it answers, or from a socket with a port of its own.
+fn take_port(endpoint: &mut Ep<Connections>) -> Result {
+    if let Some(request) = &endpoint.own.request {
+        endpoint.local = request.local();
+        return Ok(());
+    }
+    if endpoint.own.bound.is_none() && endpoint.local.port() != 0 {
+        endpoint.own.bound = Some(Socket::bound(endpoint.local, None, 0)?);
+        endpoint.own.has_port = true;
+    }
+    if let Some(bound) = &endpoint.own.bound {
+        endpoint.local = bound.local()?;
+    }
+    Ok(())
+}

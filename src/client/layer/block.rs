@@ -68,9 +68,9 @@ impl Block {
         if done.block < self.number || done.len > self.memory.len().checked_sub(at)? {
             return None;
         }
-        // SAFETY: within the memory, and no peer has rights there. Only a queue makes completions with a place, and this
-        // one was read after the block was posted the last time. After a completion the provider does not write to its
-        // message again until the block is posted again; for that it is moved, which ends this borrow.
+        // SAFETY: within the memory, and no peer has rights there. Only a queue makes completions with a place, and
+        // this one was read after the block was posted the last time. After a completion the provider does not write
+        // to its message again until the block is posted again; for that it is moved, which ends this borrow.
         Some(unsafe { &*slice_from_raw_parts(base.add(at), done.len) })
     }
 

@@ -158,8 +158,8 @@ impl<'a> Buffer<'a> {
         self.len
     }
 
-    /// Gives the buffer the descriptor of a region, if it needs one and the region is one of its domain. The region must
-    /// stay open until the operation has completed.
+    /// Gives the buffer the descriptor of a region, if it needs one and the region is one of its domain. The region
+    /// must stay open until the operation has completed.
     pub fn give(&mut self, region: &Region) {
         self.given = region
             .descriptor()

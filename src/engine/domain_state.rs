@@ -9,11 +9,11 @@ mod post;
 mod receive;
 mod tables;
 mod transmit;
+mod watchers;
 
 use std::collections::VecDeque;
 use std::ffi::CStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use slab::Slab;
 
@@ -25,12 +25,12 @@ use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
 use crate::trigger::Triggers;
-use crate::wait::Wait;
 
 pub use self::cq::CqState;
 use self::peers::Peers;
 pub use self::receive::Sender;
 pub use self::transmit::TxOp;
+use self::watchers::Watchers;
 pub use crate::srx::MessageInfo;
 
 /// The regions of a domain; a counter may be bound to each.
@@ -42,13 +42,7 @@ pub struct DomainState<A> {
     eps: Slab<EpState>,
     srxs: Slab<Srx>,
     pub mrs: Regions,
-    /// Objects on which a thread may block at any time without notice: wait objects, event queues, the progress thread.
-    /// While there is none, the transport's descriptor need not become readable.
-    pub watchers: usize,
-    /// Number of wait objects in `watchers`.
-    waits: usize,
-    /// Wait objects on which a thread blocks, or may block without notice.
-    armed: Arc<AtomicUsize>,
+    pub watchers: Watchers,
     /// Other threads may compete for the lock.
     pub contended: bool,
     /// The progress thread runs.
@@ -78,35 +72,14 @@ impl<A: Address> DomainState<A> {
             eps: Slab::new(),
             srxs: Slab::new(),
             mrs,
-            watchers: 0,
+            watchers: Watchers::default(),
             contended: false,
             auto: false,
-            waits: 0,
-            armed: Arc::default(),
             triggers: Triggers::default(),
             peers: Peers::default(),
             outcomes: VecDeque::new(),
             loss: None,
             stats: Stats::default(),
         }
-    }
-
-    /// Adds the wait object to those of the domain.
-    pub fn add_wait(&mut self, wait: Wait) -> Wait {
-        let sleeps = usize::from(wait.can_sleep());
-        self.watchers += sleeps;
-        self.waits += sleeps;
-        wait.counted(self.armed.clone())
-    }
-
-    pub fn remove_wait(&mut self, can_sleep: bool) {
-        self.watchers -= usize::from(can_sleep);
-        self.waits -= usize::from(can_sleep);
-    }
-
-    /// Whether a thread may be blocked on the transport's descriptor.
-    pub fn may_sleep(&self) -> bool {
-        // Relaxed: a thread arms the wait object under the lock, after it has polled.
-        self.watchers > self.waits || self.armed.load(Ordering::Relaxed) > 0
     }
 }

@@ -143,7 +143,7 @@ impl<N: Connector> Desk<'_, N> {
 
     /// Switches the connection to shared memory; its socket becomes the doorbell.
     pub fn use_shm(&mut self, id: usize, shm: Box<ShmChannel>) {
-        let has_watchers = self.domain.watchers > 0;
+        let has_watchers = !self.domain.watchers.is_empty();
         let polls = self.common.polls;
         self.shm
             .add(self.peers, self.poller, (id, *shm), has_watchers, polls);

@@ -98,14 +98,14 @@ fn run<T: Transport>(engine: &Weak<Engine<T>>, stop: &Stop) {
         match (polls > 0, back) {
             (true, None) => {
                 back = Some(STAND_BACK);
-                state.domain.watchers -= 1;
+                state.domain.watchers.remove();
                 continue;
             }
             (true, Some(time)) => back = Some(STAND_BACK_LONGEST.min(2 * time)),
             (false, None) => {}
             (false, Some(_)) => {
                 back = None;
-                state.domain.watchers += 1;
+                state.domain.watchers.add();
             }
         }
         state.progress_all();

@@ -53,7 +53,7 @@ impl<T: Transport> Cntr<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd().as_fd()])?;
-        let wait = engine.lock()?.domain.add_wait(wait);
+        let wait = engine.lock()?.domain.watchers.add_wait(wait);
         let shared = Arc::new(Shared {
             engine: engine.clone(),
             counter: Arc::new(Counter::new(wait, bytes)),
@@ -113,7 +113,7 @@ impl<T: Transport> Drop for Shared<T> {
     fn drop(&mut self) {
         let sleeps = self.counter.wait.can_sleep();
         if let Ok(mut state) = self.engine.lock_to_close() {
-            state.domain.remove_wait(sleeps);
+            state.domain.watchers.remove_wait(sleeps);
         }
     }
 }
@@ -264,7 +264,7 @@ impl<'a, T: Transport> PollWait<'a, T> {
             self.spins += 1;
             if self.spins == SPINS {
                 // From the next poll on, the descriptor becomes readable when something is ready.
-                self.engine.lock()?.domain.watchers += 1;
+                self.engine.lock()?.domain.watchers.add();
             }
             return Ok(());
         }
@@ -279,7 +279,7 @@ impl<T: Transport> Drop for PollWait<'_, T> {
         if self.spins == SPINS
             && let Ok(mut state) = self.engine.lock()
         {
-            state.domain.watchers -= 1;
+            state.domain.watchers.remove();
         }
     }
 }

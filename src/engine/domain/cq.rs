@@ -72,7 +72,7 @@ impl<T: Transport> Cq<T> {
         };
         let (set, set_use) = wait_set(request.wait_set)?;
         let wait = Wait::new(request.wait_obj, set.clone(), &[engine.poll_fd().as_fd()])?;
-        let wait = Arc::new(engine.lock()?.domain.add_wait(wait));
+        let wait = Arc::new(engine.lock()?.domain.watchers.add_wait(wait));
         let size = match request.size {
             0 => T::CQ_SIZE,
             size => size,
@@ -261,7 +261,7 @@ impl<T: Transport> Drop for Shared<T> {
         };
         state.domain.remove_cq(self.id);
         state.domain.peers.forget_cq(self.id);
-        state.domain.remove_wait(self.wait.can_sleep());
+        state.domain.watchers.remove_wait(self.wait.can_sleep());
     }
 }
 

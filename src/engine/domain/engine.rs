@@ -146,7 +146,9 @@ impl<T: Transport> Engine<T> {
         let reads_descs = has_descs && transport.reads_descs();
         let mut domain = DomainState::new(Regions::new(policy));
         // The progress thread counts as a watcher.
-        domain.watchers = usize::from(auto);
+        if auto {
+            domain.watchers.add();
+        }
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
         domain.stats = Stats::open();

@@ -134,7 +134,7 @@ impl<T: Transport> Kind for Domain<T> {
                 // Without a lock only the application's thread for this domain may drive it, but any thread may read
                 // the queue. Events of the domain are then reported only by calls of that thread.
                 if engine.state.is_shared() {
-                    engine.lock()?.domain.watchers += 1;
+                    engine.lock()?.domain.watchers.add();
                     eq.queue.add_driver(driver(&self.engine))?;
                 }
             }

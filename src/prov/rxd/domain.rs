@@ -193,7 +193,7 @@ impl Rxd {
 
     /// Called after something was posted or taken.
     fn posted(&mut self, domain: &State) {
-        if domain.may_sleep() {
+        if domain.watchers.may_sleep() {
             self.arm(domain);
         }
     }

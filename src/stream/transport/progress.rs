@@ -51,7 +51,7 @@ impl<N: Connector> Stream<N> {
             // The list changes if the connection ends or is left to epoll.
             if self.poller.hot(i) == Some(id) {
                 i += 1;
-                let is_unwatched = domain.watchers == 0;
+                let is_unwatched = domain.watchers.is_empty();
                 self.poller.record_poll(id, any, is_unwatched, &self.peers);
                 if any {
                     self.poller.mark_active(id);

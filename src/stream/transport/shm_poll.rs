@@ -32,7 +32,7 @@ impl<N: Connector> Stream<N> {
             | self.shm.full_len();
         let next = self.common.polls.wrapping_add(1);
         let is_idle = left == 0
-            && self.shm.is_armed() == domain.may_sleep()
+            && self.shm.is_armed() == domain.watchers.may_sleep()
             && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
         match is_idle {
             true => self.shm.preview(&self.peers),
@@ -61,7 +61,7 @@ impl<N: Connector> Stream<N> {
     #[inline]
     pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
         self.clear_up(domain);
-        if self.shm.is_armed() != domain.may_sleep() {
+        if self.shm.is_armed() != domain.watchers.may_sleep() {
             // Threads may start to sleep, or no longer do.
             match self.shm.is_armed() {
                 true => self.shm.disarm(&self.peers),

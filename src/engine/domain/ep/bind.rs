@@ -172,7 +172,9 @@ impl<T: Transport> Ep<T> {
         let joins = ep.caps.contains(Caps::COLLECTIVE) && self.shared.engine.state.is_shared();
         let connects = ep.ep_type == FI_EP_MSG.0 || joins;
         // Permanent: reading the event queue drives the domain from now on.
-        state.domain.watchers += usize::from(connects);
+        if connects {
+            state.domain.watchers.add();
+        }
         drop(state);
         if connects {
             eq.queue.add_driver(driver(&self.shared.engine))?;

@@ -29,6 +29,7 @@ pub mod matching;
 pub mod mr;
 pub mod named_av;
 pub mod pace;
+pub mod peer;
 pub mod reactor;
 pub mod report;
 pub mod share;

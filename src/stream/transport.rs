@@ -43,6 +43,7 @@ use base::settings::Settings;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
 use engine::domain_state::DomainState;
+use engine::peer::post::{post, post_from};
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
@@ -216,7 +217,7 @@ impl<N: Connector> Transport for Stream<N> {
 
     #[inline]
     fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
-        self.post(domain, ep, tx)
+        post(self, domain, ep, tx)
     }
 
     fn transmit_from(
@@ -226,7 +227,7 @@ impl<N: Connector> Transport for Stream<N> {
         ep: usize,
         tx: &mut Tx<'_>,
     ) -> Result {
-        self.post_from(domain, port, ep, tx)
+        post_from(self, domain, port, ep, tx)
     }
 
     fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {

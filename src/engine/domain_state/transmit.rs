@@ -12,8 +12,9 @@ use abi::*;
 use base::flags::flags;
 use base::{CompFlags, Error, OpFlags, Result};
 use hmem::Memory;
+use object::ops::atomic::{Atomic, Family};
 use object::ops::cq::CqErr;
-use object::ops::transfer::{Tx, What};
+use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 use sync::stats::Count;
 
 /// An operation of the initiator that has not completed.
@@ -41,6 +42,48 @@ impl TxOp {
             flags: tx.flags,
             context: tx.context.number(),
             len: tx.iov.remaining(),
+        }
+    }
+
+    /// The record of a message of one buffer.
+    #[inline(always)]
+    pub fn of_one<M: Memory>(ep: usize, tx: &OneTx<M>) -> TxOp {
+        TxOp {
+            what: tx.what,
+            since: 0,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len: tx.piece.len(),
+        }
+    }
+
+    /// The record of a write of one buffer.
+    #[inline(always)]
+    pub fn of_write<M: Memory>(ep: usize, write: &OneWrite<M>) -> TxOp {
+        TxOp {
+            what: What::Write,
+            since: 0,
+            ep: ep as u32,
+            flags: write.flags,
+            context: write.context.number(),
+            len: write.piece.len(),
+        }
+    }
+
+    /// The record of an atomic operation. Its length is that of the target.
+    pub fn of_atomic<M: Memory>(ep: usize, atomic: &Atomic<'_, M>) -> TxOp {
+        let (what, len) = match atomic.family {
+            Family::Base => (What::Atomic, atomic.operands.remaining()),
+            Family::Fetch | Family::Compare => (What::AtomicFetch, atomic.result.remaining()),
+        };
+        TxOp {
+            what,
+            since: 0,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
         }
     }
 

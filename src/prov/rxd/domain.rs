@@ -3,6 +3,7 @@
 //! packets from that provider.
 
 mod parts;
+mod post;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -17,14 +18,14 @@ use super::lower::{Arrived, Failure, Line, LowerDomain, LowerEp};
 use super::params::Params;
 use super::port::{Port, Routes};
 use super::session::{Cx, Ids, Session};
-use base::flags::flags;
 use base::info::Info;
 use base::log::{Source, Subsys, log_info};
-use base::{Error, OpFlags, Result};
+use base::{Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
-use engine::domain_state::{DomainState, TxOp};
+use engine::domain_state::DomainState;
+use engine::peer::post::post;
 use engine::reactor::{Reactor, Token};
 use engine::report::Peer;
 use engine::report::patience::{Patience, attend_with};
@@ -204,41 +205,6 @@ impl Rxd {
             endpoint.settle(&mut self.lower, domain, now);
         }
     }
-
-    /// The session with the destination of an operation, if one more may be posted.
-    fn admit(&mut self, domain: &mut State, ep: usize, dest: u64, op: &TxOp) -> Result<usize> {
-        let flags = op.flags;
-        if flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
-            return Err(Error::BADFLAGS);
-        }
-        if flags.intersects(flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE)) {
-            return Err(Error::OPNOTSUPP);
-        }
-        let state = domain.find_ep(ep).filter(|ep| ep.enabled);
-        let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
-        let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
-        if let Err(error) = domain.may_post(ep) {
-            // An application that only repeats a refused call must still make progress.
-            self.poll(domain);
-            domain.may_post(ep).map_err(|_| error)?;
-        }
-        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
-        let mut line = Line {
-            lower: &mut self.lower,
-            ep: &endpoint.below,
-        };
-        let now = self.reactor.now();
-        let id = endpoint.port.session(domain, &mut line, now, &peer)?;
-        // An operation whose failure would not be reported is not queued for a peer that may be absent: -FI_EAGAIN
-        // until the peer has answered.
-        if !endpoint.port.is_up(id) && !domain.hears_of(op) {
-            let asked = self.with(domain, ep, id, |session, cx| session.ask(cx));
-            asked.unwrap_or(Ok(()))?;
-            self.poll(domain);
-            return Err(Error::AGAIN);
-        }
-        Ok(id)
-    }
 }
 
 impl Transport for Rxd {
@@ -360,12 +326,7 @@ impl Transport for Rxd {
     }
 
     fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
-        let mut op = TxOp::of(ep, tx);
-        op.since = self.patience.stamp();
-        let id = self.admit(domain, ep, tx.dest, &op)?;
-        let posted = self.with(domain, ep, id, |session, cx| session.post(cx, tx, op));
-        self.posted(domain);
-        posted.unwrap_or(Err(Error::INVAL))
+        post(self, domain, ep, tx)
     }
 
     fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {

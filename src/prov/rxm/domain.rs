@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::info::{MAX_RX, MAX_TX};
 use super::lower::{Lower, LowerFabric, random};
-use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES};
+use super::proto::{HEADER, MAX_PLACES};
 use super::session::{Common, Handover, MOST_ATOMIC, Wire, copies_left, most_of};
 use super::sessions::Sessions;
 use super::state::{Rxm, StateOf};
@@ -20,6 +20,7 @@ use base::{Caps, Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::cntr::Counter;
+use engine::peer::post::{post, post_atomic, post_from};
 use engine::report::Peer;
 use engine::report::patience::Patience;
 use engine::srx::{Claimed, Envelope};
@@ -75,7 +76,7 @@ impl Atomics for Rxm {
         ep: usize,
         atomic: &mut Atomic<'_>,
     ) -> Result {
-        self.post_atomic(domain, port, ep, atomic)
+        post_atomic(self, domain, port, ep, atomic)
     }
 }
 
@@ -197,7 +198,7 @@ impl Transport for Rxm {
     }
 
     fn transmit(&mut self, domain: &mut StateOf, ep: usize, tx: &mut Tx<'_>) -> Result {
-        self.post(domain, ep, tx)
+        post(self, domain, ep, tx)
     }
 
     fn transmit_from(
@@ -207,8 +208,7 @@ impl Transport for Rxm {
         ep: usize,
         tx: &mut Tx<'_>,
     ) -> Result {
-        let to = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
-        self.post_to(domain, port, ep, tx, to)
+        post_from(self, domain, port, ep, tx)
     }
 
     fn source(envelope: &Envelope) -> u64 {

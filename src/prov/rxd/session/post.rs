@@ -20,7 +20,7 @@ impl<A: Address> Session<A> {
             What::Read => Kind::Read,
             What::Atomic | What::AtomicFetch => return Err(Error::INVAL),
         };
-        let mut begin = beginning(kind, tx.target, op.len)?;
+        let mut begin = beginning(kind, tx.target)?;
         begin.tag = tx.tag;
         let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind != Kind::Read;
         begin.data = has_data.then_some(tx.data);
@@ -55,7 +55,7 @@ impl<A: Address> Session<A> {
             Family::Fetch => Kind::Fetch,
             Family::Compare => Kind::Compare,
         };
-        let mut begin = beginning(kind, atomic.target, op.len)?;
+        let mut begin = beginning(kind, atomic.target)?;
         begin.atomic = [atomic.datatype.0, atomic.op.0];
         let has_data = atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind == Kind::Atomic;
         begin.data = has_data.then_some(atomic.data);
@@ -95,8 +95,8 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// The first packet of an operation whose target has as many bytes as its source.
-fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
+/// The first packet of an operation.
+fn beginning(kind: Kind, target: &[RemoteSeg]) -> Result<Op> {
     let mut iovs = Iovs::default();
     for seg in target {
         let iov = RmaIov {
@@ -105,9 +105,6 @@ fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
             key: seg.key,
         };
         iovs.push(iov).then_some(()).ok_or(Error::INVAL)?;
-    }
-    if !kind.is_message() && (target.is_empty() || iovs.total() != Some(len as u64)) {
-        return Err(Error::INVAL);
     }
     Ok(Op {
         kind,

@@ -38,6 +38,8 @@ pub mod signal;
 pub mod srx;
 pub mod stats;
 pub mod strangers;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod transport;
 pub mod trigger;
 pub mod unreachable;

@@ -6,3 +6,5 @@
 
 pub mod check;
 pub mod post;
+#[cfg(test)]
+mod tests;

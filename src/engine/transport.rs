@@ -7,7 +7,7 @@
 
 mod parts;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::CStr;
 use std::os::fd::RawFd;

@@ -2,9 +2,11 @@
 //! Operations between an endpoint and its peers, as far as they are the same for all transports with sessions (`stream`,
 //! `rxm`, `rxd`).
 //!
-//! `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their peers.
+//! `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their
+//! peers. `stall` reports peers for which operations wait too long.
 
 pub mod check;
 pub mod post;
+pub mod stall;
 #[cfg(test)]
 mod tests;

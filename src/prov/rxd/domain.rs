@@ -26,9 +26,9 @@ use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::DomainState;
 use engine::peer::post::post;
+use engine::peer::stall::{self, attend_with};
 use engine::reactor::{Reactor, Token};
 use engine::report::Peer;
-use engine::report::patience::{Patience, attend_with};
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
@@ -44,7 +44,7 @@ pub struct Rxd {
     lower: LowerDomain,
     /// Only deadlines are registered here, no descriptors; the deadline is its own token.
     reactor: Reactor<Instant>,
-    patience: Patience,
+    stall_clock: stall::Clock,
     polls: u32,
     /// Buffer into which completions are read.
     batch: Vec<Completion>,
@@ -56,7 +56,7 @@ impl Rxd {
         let now = self.reactor.now();
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(ATTEND_EVERY) {
-            attend_with(self, domain, now, |rxd| &mut rxd.patience);
+            attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         }
         let any = self.take(domain, now);
         for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
@@ -181,7 +181,7 @@ impl Rxd {
             false => endpoint.port.deadline(),
         };
         let next = self.eps.values().filter_map(deadline);
-        let next = next.chain(self.patience.wakes(domain)).min();
+        let next = next.chain(self.stall_clock.wakes(domain)).min();
         if let Some(next) = next
             && self
                 .reactor
@@ -228,7 +228,7 @@ impl Transport for Rxd {
             eps: BTreeMap::new(),
             lower,
             reactor,
-            patience: Patience::new(fabric.params.stall_report),
+            stall_clock: stall::Clock::new(fabric.params.stall_report),
             polls: 0,
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
         })
@@ -256,7 +256,7 @@ impl Transport for Rxd {
             }
         }
         let now = self.reactor.now();
-        attend_with(self, domain, now, |rxd| &mut rxd.patience);
+        attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         while self.reactor.next_due(now).is_some() {}
         self.arm(domain);
         self.reactor.set_timer();
@@ -266,7 +266,7 @@ impl Transport for Rxd {
         let now = self.reactor.now();
         let sessions = self.eps.get(&ep).map(|endpoint| endpoint.port.sessions());
         let all = sessions.into_iter().flatten();
-        all.map(|session| session.tell(now, |stamp| self.patience.age(stamp, now)))
+        all.map(|session| session.tell(now, |stamp| self.stall_clock.age(stamp, now)))
             .collect()
     }
 
@@ -372,7 +372,7 @@ impl Transport for Rxd {
     }
 }
 
-/// Number of polls between two checks for a pending report request: `report::patience`.
+/// Number of polls between two checks for a pending report request: `peer::stall`.
 const ATTEND_EVERY: u32 = 256;
 /// Kind of the reactor token of the queue below.
 const QUEUE: u32 = 1;

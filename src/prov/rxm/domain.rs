@@ -21,8 +21,8 @@ use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::cntr::Counter;
 use engine::peer::post::{post, post_atomic, post_from};
+use engine::peer::stall;
 use engine::report::Peer;
-use engine::report::patience::Patience;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
@@ -112,8 +112,8 @@ impl Transport for Rxm {
 
     fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
         let lower = Lower::open(fabric, info)?;
-        let patience = Patience::new(lower.domain.params.stall_report);
-        let common = Common::new(lower.domain.settings(), patience, random()?.max(1));
+        let clock = stall::Clock::new(lower.domain.params.stall_report);
+        let common = Common::new(lower.domain.settings(), clock, random()?.max(1));
         Ok(Rxm {
             lower,
             sessions: Sessions::new(common),

@@ -44,7 +44,7 @@ impl Posts for Rxm {
     const MOST_CONTEXTS: usize = MAX_CONTEXTS;
 
     fn stamp(&self) -> u16 {
-        self.sessions.common.patience.stamp()
+        self.sessions.common.stall_clock.stamp()
     }
 
     fn check_atomic(&self, atomic: &Atomic<'_>) -> Result {

@@ -18,7 +18,7 @@ impl Posts for Rxd {
     const MOST_SEGMENTS: usize = MAX_IOVS;
 
     fn stamp(&self) -> u16 {
-        self.patience.stamp()
+        self.stall_clock.stamp()
     }
 
     fn check_atomic(&self, atomic: &Atomic<'_>) -> Result {

@@ -51,7 +51,7 @@ use abi::FI_ADDR_NOTAVAIL;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
 use engine::domain_state::Sender;
-use engine::report::patience::Patience;
+use engine::peer::stall;
 use engine::strangers::new_source;
 
 /// Settings of all sessions, and limits of the provider below.
@@ -84,7 +84,7 @@ pub struct Settings {
 /// State that all sessions of a domain share.
 pub struct Common {
     pub settings: Settings,
-    pub patience: Patience,
+    pub stall_clock: stall::Clock,
     /// Distinguishes this process from an earlier one at the same address.
     pub pid: u32,
     /// Number of endpoints below that were opened so far: see `Session::arrival`.
@@ -179,10 +179,10 @@ pub struct Session {
 }
 
 impl Common {
-    pub fn new(settings: Settings, patience: Patience, pid: u32) -> Common {
+    pub fn new(settings: Settings, stall_clock: stall::Clock, pid: u32) -> Common {
         Common {
             settings,
-            patience,
+            stall_clock,
             pid,
             links: 0,
             messages: 0,

@@ -294,7 +294,7 @@ impl Sessions {
         let snapshot = |session: &Session| {
             let below = wire.flights().filter(|flight| flight.id == session.id);
             let below = below.map(|flight: &Flight| -> &Kind { &flight.kind });
-            let age = |stamp| self.common.patience.age(stamp, now);
+            let age = |stamp| self.common.stall_clock.age(stamp, now);
             session.snapshot(below, age)
         };
         ours.map(snapshot).collect()

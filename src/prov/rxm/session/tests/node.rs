@@ -19,7 +19,7 @@ use base::{Access, Caps, Error, OpFlags, Result};
 use engine::address::ip::Addr;
 use engine::av::AvTable;
 use engine::domain_state::TxOp;
-use engine::report::patience::Patience;
+use engine::peer::stall;
 use engine::srx::Claimed;
 use object::ops::transfer::{Context, Rx, What};
 
@@ -87,7 +87,7 @@ impl<T> Node<T> {
         let av = domain.add_av(AvTable::new());
         domain.ep_mut(ep).av = Some(av);
         let pid = (place as u32 + 1) << 16 | life as u32;
-        let common = Common::new(settings, Patience::new(Duration::ZERO), pid);
+        let common = Common::new(settings, stall::Clock::new(Duration::ZERO), pid);
         let mut sessions = Sessions::new(common);
         sessions.add_port(ep);
         sessions.listen(ep, Some(addr_of(place)));

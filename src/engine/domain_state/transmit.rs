@@ -91,6 +91,21 @@ impl TxOp {
     pub const fn ep(&self) -> usize {
         self.ep as usize
     }
+
+    /// Whether the application names the operation by this context at this endpoint: fi_cancel(3).
+    pub const fn is_named(&self, ep: usize, context: usize) -> bool {
+        self.ep() == ep && self.context == context
+    }
+
+    /// Whether no completion is reported.
+    pub fn is_unreported(&self) -> bool {
+        !self.flags.contains(OpFlags::COMPLETION)
+    }
+
+    /// Whether the application may consider the operation sent as soon as it is posted.
+    pub fn is_promised(&self) -> bool {
+        self.is_unreported() || self.flags.contains(OpFlags::INJECT)
+    }
 }
 
 /// Completion flags at the initiator, and the counter.

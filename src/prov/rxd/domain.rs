@@ -24,7 +24,7 @@ use base::{Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
-use engine::domain_state::DomainState;
+use engine::domain_state::{DomainState, TxOp};
 use engine::peer::post::post;
 use engine::peer::stall::{self, attend_with};
 use engine::reactor::{Reactor, Token};
@@ -329,12 +329,8 @@ impl Transport for Rxd {
         post(self, domain, ep, tx)
     }
 
-    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {
-        let now = self.reactor.now();
-        if let Some(Endpoint { port, below, .. }) = self.eps.get_mut(&ep) {
-            let lower = &mut self.lower;
-            port.cancel(domain, &mut Line { lower, ep: below }, now, ep, context);
-        }
+    fn cancel(&mut self, _domain: &mut State, ep: usize, context: usize) -> Option<TxOp> {
+        self.eps.get_mut(&ep)?.port.take_unsent(ep, context)
     }
 
     fn source(envelope: &Envelope) -> u64 {

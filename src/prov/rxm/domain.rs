@@ -20,6 +20,7 @@ use base::{Caps, Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::cntr::Counter;
+use engine::domain_state::TxOp;
 use engine::peer::post::{post, post_atomic, post_from};
 use engine::peer::stall;
 use engine::report::Peer;
@@ -222,8 +223,9 @@ impl Transport for Rxm {
         }
     }
 
-    fn cancel(&mut self, domain: &mut StateOf, ep: usize, context: usize) {
-        self.sessions.cancel(domain, &mut self.lower, ep, context);
+    fn cancel(&mut self, domain: &mut StateOf, ep: usize, context: usize) -> Option<TxOp> {
+        let lower = &mut self.lower;
+        self.sessions.take_unsent(domain, lower, ep, context)
     }
 
     fn claim(&mut self, domain: &mut StateOf, claimed: Claimed) {

@@ -5,7 +5,7 @@
 use crate::session::queue::{After, Out, SendQueue, Waiting};
 use crate::session::receive_state::{At, ReceiveState, Sink};
 use crate::session::{Cx, Session};
-use base::{Error, IoVec, OpFlags};
+use base::{Error, IoVec};
 use engine::domain_state::{DomainState, TxOp};
 use engine::transport::Address;
 use object::ops::transfer::What;
@@ -120,7 +120,7 @@ impl<A: Address> Session<A> {
         let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
         let announced = self.tx.rendezvous.values().map(|out| &out.op);
         let all = queued.chain(waiting).chain(announced);
-        all.filter(|op| is_promised(op))
+        all.filter(|op| op.is_promised())
     }
 
     /// Whether accepted data has not left.
@@ -162,7 +162,7 @@ impl<A: Address> Session<A> {
             };
         }
         self.tx.waiting.retain_mut(|waiting| {
-            let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
+            let delivers = waiting.op.is_promised() && waiting.op.what != What::Read;
             if waiting.op.ep() == ep && !delivers {
                 over += 1;
                 return false;
@@ -194,9 +194,4 @@ impl<A: Address> Session<A> {
         }
         (over, left)
     }
-}
-
-/// Whether the application may consider the operation sent as soon as it is posted.
-pub fn is_promised(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
 }

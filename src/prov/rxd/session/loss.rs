@@ -10,7 +10,7 @@ use super::sink::Sink;
 use super::{Cx, Session, Wire};
 use crate::rxd::SOURCE;
 use base::log::{Subsys, log_info, log_warn};
-use base::{Error, IoVec, OpFlags};
+use base::{Error, IoVec};
 use engine::domain_state::{Loss, TxOp};
 use engine::transport::Address;
 
@@ -91,20 +91,15 @@ impl<A: Address> Session<A> {
     }
 
     /// Removes an operation of which no packet was sent.
-    pub fn cancel<W>(&mut self, cx: &mut Cx<'_, A, W>, ep: usize, context: usize) -> bool {
+    pub fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
         let is_meant = |out: &Out| match &out.end {
-            End::Complete(op) => op.ep() == ep && op.context == context,
+            End::Complete(op) => op.is_named(ep, context),
             End::Nothing => false,
         };
-        let Some(Out {
-            end: End::Complete(op),
-            ..
-        }) = self.tx.take_unsent(is_meant)
-        else {
-            return false;
-        };
-        cx.domain.fail_tx(&op, Error::CANCELED);
-        true
+        match self.tx.take_unsent(is_meant)?.end {
+            End::Complete(op) => Some(op),
+            End::Nothing => None,
+        }
     }
 
     /// Fails atomics of several packets: peers of other libraries implement only those that fit in one packet.
@@ -128,14 +123,11 @@ impl<A: Address> Session<A> {
 
     /// Number of unsent operations that the application may consider done.
     pub fn promised(&self) -> usize {
-        let mut ops = self.tx.outs.iter().filter_map(|out| match &out.end {
+        let ops = self.tx.outs.iter().filter_map(|out| match &out.end {
             End::Complete(op) => Some(op),
             End::Nothing => None,
         });
-        let is_promised = |op: &&TxOp| {
-            !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
-        };
-        ops.by_ref().filter(is_promised).count()
+        ops.filter(|op| op.is_promised()).count()
     }
 
     pub fn owes(&self) -> bool {

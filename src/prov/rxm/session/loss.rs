@@ -11,8 +11,8 @@ use super::{Cause, Cx, Ending, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
+use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use base::{Error, OpFlags};
 use engine::domain_state::{Loss, TxOp};
 use engine::srx::RecvOp;
 use object::ops::transfer::What;
@@ -150,9 +150,14 @@ impl Session {
         }
     }
 
-    /// Cancels an operation of which nothing was posted below; fi_cancel(3). Returns whether the operation was found.
-    pub fn cancel<W: Wire>(&mut self, cx: &mut Cx<'_, W>, ep: usize, context: usize) -> bool {
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+    /// Removes an operation of which nothing was posted below.
+    pub fn take_unsent<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        ep: usize,
+        context: usize,
+    ) -> Option<TxOp> {
+        let is_meant = |op: &TxOp| op.is_named(ep, context);
         let of_it = |post: &Post| match post.flight.kind {
             Kind::Op(ref op) => is_meant(op),
             Kind::Announce(at) => is_meant(&self.sends[at].op),
@@ -160,20 +165,18 @@ impl Session {
             _ => false,
         };
         let held = &self.held;
-        let Some(kind) = held.iter().find(|post| of_it(post)).map(|p| &p.flight.kind) else {
-            return false;
-        };
-        let op = match kind {
+        let post = held.iter().find(|post| of_it(post))?;
+        let op = match &post.flight.kind {
             Kind::Op(op) => *op,
             Kind::Announce(at) => self.sends[*at].op,
             Kind::Part(group) => {
                 let Group { op, left, .. } = &self.groups[*group];
                 if held.iter().filter(|post| of_it(post)).count() < *left {
-                    return true;
+                    return None;
                 }
                 *op
             }
-            _ => return true,
+            _ => return None,
         };
         let is_of_it: Vec<bool> = held.iter().map(of_it).collect();
         let mut is_of_it = is_of_it.into_iter();
@@ -193,14 +196,13 @@ impl Session {
             let id = self.id;
             cx.common.held.retain(|&other| other != id);
         }
-        cx.domain.fail_tx(&op, Error::CANCELED);
-        true
+        Some(op)
     }
 
     /// Whether accepted operations without a completion have not left. See `owes_below` for those in flight below.
     pub fn owes(&self) -> bool {
-        self.sends.iter().any(|(_, send)| is_unreported(&send.op))
-            || self.asked.iter().any(|(_, asked)| is_unreported(&asked.op))
+        self.sends.iter().any(|(_, send)| send.op.is_unreported())
+            || self.asked.iter().any(|(_, asked)| asked.op.is_unreported())
             || self
                 .held
                 .iter()
@@ -210,16 +212,12 @@ impl Session {
     /// Whether an operation below belongs to an operation without a completion, or is an answer.
     pub fn owes_below(&self, kind: &Kind) -> bool {
         match kind {
-            Kind::Op(op) => is_unreported(op),
-            Kind::Part(group) => is_unreported(&self.groups[*group].op),
+            Kind::Op(op) => op.is_unreported(),
+            Kind::Part(group) => self.groups[*group].op.is_unreported(),
             Kind::Control => true,
             Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => false,
         }
     }
-}
-
-fn is_unreported(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION)
 }
 
 pub fn loss_of(sentence: &str) -> Loss {

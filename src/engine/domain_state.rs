@@ -11,7 +11,6 @@ mod tables;
 mod transmit;
 
 use std::collections::VecDeque;
-use std::ffi::CStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -21,6 +20,7 @@ use crate::av::AvTable;
 use crate::cntr::Counter;
 use crate::ep_state::EpState;
 use crate::mr::MrTable;
+use crate::peer::loss::Loss;
 use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
@@ -60,15 +60,9 @@ pub struct DomainState<A, M: Memory = Host> {
     pub peers: Peers,
     outcomes: VecDeque<Outcome<M>>,
     /// Set while operations fail because a peer was lost.
-    pub loss: Option<Loss>,
+    pub(crate) loss: Option<Loss>,
     /// Counters of the endpoints that other processes can read.
     pub stats: Stats,
-}
-
-/// Error text of operations that fail with a peer, and their number so far.
-pub struct Loss {
-    pub why: Arc<CStr>,
-    pub failed: usize,
 }
 
 impl<A: Address, M: Memory> DomainState<A, M> {

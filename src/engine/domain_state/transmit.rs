@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::DomainState;
 use crate::av::without_context;
 use crate::ep_state::Event;
+use crate::peer::loss::Loss;
 use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
@@ -190,9 +191,7 @@ impl<A: Address, M: Memory> DomainState<A, M> {
 
     /// Counts a failed operation of a lost peer. Returns the text for its error.
     pub(super) fn blame(&mut self) -> Option<Arc<CStr>> {
-        let loss = self.loss.as_mut()?;
-        loss.failed += 1;
-        Some(loss.why.clone())
+        self.loss.as_mut().map(Loss::blame)
     }
 
     /// Splits a destination into the address in the vector and the receive context that fi_rx_addr(3) has put into the

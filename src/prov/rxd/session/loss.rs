@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Ends operations when the peer is lost, or when the application cancels them.
 
-use core::ffi::CStr;
-
 use super::out::{Begin, End, Out};
 use super::receive::GONE;
 use super::send::SendState;
@@ -11,14 +9,31 @@ use super::{Cx, Session, Wire};
 use crate::rxd::SOURCE;
 use base::log::{Subsys, log_info, log_warn};
 use base::{Error, IoVec};
-use engine::domain_state::{Loss, TxOp};
+use engine::domain_state::TxOp;
+use engine::peer::loss::OuterLoss;
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
     /// The peer is lost: all operations in flight fail. The next operation starts a new handshake.
     #[cold]
-    pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
-        cx.domain.loss.get_or_insert_with(|| loss_of(why));
+    pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &str) {
+        let outer = cx.domain.begin_loss(why);
+        self.fail_all(cx, error);
+        self.end_loss(cx, outer, why);
+    }
+
+    /// The same for a peer that stopped answering. Also fails receives that wait for a message of this peer only.
+    #[cold]
+    pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
+        let why = "the peer does not answer";
+        let outer = cx.domain.begin_loss(why);
+        cx.domain.fail_receives_from(self.ep, self.source, error);
+        self.fail_all(cx, error);
+        self.end_loss(cx, outer, why);
+    }
+
+    /// Fails everything in flight with the peer, and forgets it.
+    fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
         let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
         cx.common.answers -= tx.answer_bytes;
         for out in tx.outs {
@@ -42,26 +57,18 @@ impl<A: Address> Session<A> {
         cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
         self.leave_lists(cx);
         self.forget(cx);
-        let failed = cx.domain.loss.take().map_or(0, |loss| loss.failed);
-        let why = why.to_string_lossy();
-        match failed {
+    }
+
+    fn end_loss<W>(&self, cx: &mut Cx<'_, A, W>, outer: OuterLoss, why: &str) {
+        match cx.domain.end_loss(outer) {
             0 => log_info!(&SOURCE, Subsys::EpData, "{}: {why}", self.addr),
-            _ => log_warn!(
+            failed => log_warn!(
                 &SOURCE,
                 Subsys::EpData,
                 "{}: {why}; {failed} operations fail",
                 self.addr
             ),
         }
-    }
-
-    /// The same for a peer that stopped answering. Also fails receives that wait for a message of this peer only.
-    #[cold]
-    pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
-        let why = c"the peer does not answer";
-        cx.domain.loss = Some(loss_of(why));
-        cx.domain.fail_receives_from(self.ep, self.source, error);
-        self.lose(cx, error, why);
     }
 
     fn leave_lists<W>(&self, cx: &mut Cx<'_, A, W>) {
@@ -132,12 +139,5 @@ impl<A: Address> Session<A> {
 
     pub fn owes(&self) -> bool {
         self.promised() > 0
-    }
-}
-
-fn loss_of(why: &CStr) -> Loss {
-    Loss {
-        why: why.into(),
-        failed: 0,
     }
 }

@@ -268,7 +268,7 @@ impl<A: Address> Session<A> {
             News::Progress => self.complete(cx),
             News::Nothing => {}
         }
-        self.lose(cx, Error::CONNRESET, c"the peer has ended");
+        self.lose(cx, Error::CONNRESET, "the peer has ended");
     }
 
     /// Completes the oldest operations, whose packets are all acknowledged.

@@ -2,7 +2,6 @@
 //! The fate of operations when a connection ends, or when the application cancels them.
 
 use core::fmt;
-use std::ffi::CString;
 
 use super::flight::{Group, Kind, Post};
 use super::outgoing::put_slots;
@@ -13,7 +12,7 @@ use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use engine::domain_state::{Loss, TxOp};
+use engine::domain_state::TxOp;
 use engine::srx::RecvOp;
 use object::ops::transfer::What;
 
@@ -41,13 +40,12 @@ impl Session {
         let was_up = self.state() == State::Up;
         self.set_over(cx);
         let sentence = format!("{} {what}", self.peer);
-        let outer = cx.domain.loss.replace(loss_of(&sentence));
+        let outer = cx.domain.begin_loss(&sentence);
         self.fail_all(cx, Some(error));
         if was_up && is_silence(error) {
             self.fail_receives(cx, error);
         }
-        let loss = std::mem::replace(&mut cx.domain.loss, outer);
-        match loss.map_or(0, |loss| loss.failed) {
+        match cx.domain.end_loss(outer) {
             0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
             0 => {}
             failed => log_warn!(
@@ -217,13 +215,6 @@ impl Session {
             Kind::Control => true,
             Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => false,
         }
-    }
-}
-
-pub fn loss_of(sentence: &str) -> Loss {
-    Loss {
-        why: CString::new(sentence).unwrap_or_default().into(),
-        failed: 0,
     }
 }
 

@@ -3,10 +3,11 @@
 //! `rxm`, `rxd`).
 //!
 //! `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their
-//! peers. `stall` reports peers for which operations wait too long, `loss` gives the operations with a
+//! peers. `claim` stores messages that arrive in several packets. `stall` reports peers for which operations wait too long, `loss` gives the operations with a
 //! lost peer their reason.
 
 pub mod check;
+pub mod claim;
 pub mod loss;
 pub mod post;
 pub mod stall;

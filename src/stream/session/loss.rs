@@ -103,7 +103,7 @@ impl<A: Address> Session<A> {
                 domain.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
-        domain.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.forget_claims(ep, id);
         common.dirty.retain(|&dirty| dirty != id);
         common.stalled.retain(|&stalled| stalled != id);
     }

@@ -165,7 +165,7 @@ impl<N: Connector> Stream<N> {
         if let Some((srx, slot)) = conn.session.rx.at.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }
-        domain.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.forget_claims(ep, id);
         self.common.dirty.retain(|&dirty| dirty != id);
         self.common.stalled.retain(|&stalled| stalled != id);
         self.peers.remove(id);

@@ -53,8 +53,7 @@ impl<A: Address> Session<A> {
         {
             self.drop_sink(cx, sink, error);
         }
-        let (ep, id) = (self.ep, self.id);
-        cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
+        cx.domain.forget_claims(self.ep, self.id);
         self.leave_lists(cx);
         self.forget(cx);
     }

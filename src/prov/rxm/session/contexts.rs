@@ -4,7 +4,6 @@
 
 use super::flight::Kind;
 use super::outgoing::put_slots;
-use super::receive::Sink;
 use super::{Cx, Session, Wire};
 use base::Error;
 use engine::domain_state::TxOp;
@@ -102,9 +101,7 @@ impl Session {
     /// still write to them.
     pub fn leave_receives(&mut self, ep: usize) -> bool {
         for coming in self.coming.values_mut() {
-            if matches!(&coming.sink, Sink::Recv(_, envelope) if envelope.ep == ep) {
-                coming.sink = Sink::Dropped;
-            }
+            coming.claim.leave(ep);
         }
         let before = self.fetches.len();
         self.fetches.retain(|_, fetch| fetch.envelope.ep != ep);

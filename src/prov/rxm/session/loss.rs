@@ -5,7 +5,6 @@ use core::fmt;
 
 use super::flight::{Group, Kind, Post};
 use super::outgoing::put_slots;
-use super::receive::Sink;
 use super::{Cause, Cx, Ending, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::state::StateOf;
@@ -13,8 +12,7 @@ use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Subsys, log_info, log_warn};
 use engine::domain_state::TxOp;
-use engine::srx::RecvOp;
-use object::ops::transfer::What;
+use engine::peer::claim::Claim;
 
 impl Session {
     /// Ends the connection after the packets that have already arrived are handled: `Common::ending`.
@@ -92,14 +90,7 @@ impl Session {
             self.ended(cx.domain, post.flight.kind, error);
         }
         for (_, coming) in std::mem::take(&mut self.coming) {
-            let ended = match coming.sink {
-                Sink::Recv(recv, envelope) => Some((*recv, envelope)),
-                Sink::Dropped => None,
-                Sink::Kept(srx, slot) => cx.domain.rx_queue_mut(srx).lost(slot),
-            };
-            if let Some((recv, envelope)) = ended {
-                end_receive(cx.domain, envelope.ep, &recv, envelope.what, error);
-            }
+            coming.claim.end(cx.domain, error);
         }
         for (_, send) in std::mem::take(&mut self.sends) {
             drop(send.lent);
@@ -110,14 +101,10 @@ impl Session {
         }
         for (_, fetch) in std::mem::take(&mut self.fetches) {
             drop(fetch.lent);
-            let envelope = fetch.envelope;
-            end_receive(cx.domain, envelope.ep, &fetch.recv, envelope.what, error);
+            Claim::of(Some(*fetch.recv), fetch.envelope).end(cx.domain, error);
         }
         self.parked.clear();
-        let ep = self.ep;
-        if cx.domain.find_ep(ep).is_some() {
-            cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
-        }
+        cx.domain.forget_claims(self.ep, id);
         // Operations in flight below end with their connection there: `Wire::take_ended`.
     }
 
@@ -228,13 +215,5 @@ fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
         && domain.find_ep(op.ep()).is_some()
     {
         domain.fail_tx(op, error);
-    }
-}
-
-fn end_receive(domain: &mut StateOf, ep: usize, recv: &RecvOp, what: What, error: Option<Error>) {
-    if let Some(error) = error
-        && domain.find_ep(ep).is_some()
-    {
-        domain.receive_failed(ep, recv, what, error);
     }
 }

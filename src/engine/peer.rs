@@ -8,6 +8,7 @@
 
 pub mod check;
 pub mod claim;
+pub mod handover;
 pub mod loss;
 pub mod post;
 pub mod stall;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::info::{MAX_RX, MAX_TX};
 use super::lower::{Lower, LowerFabric, random};
 use super::proto::{HEADER, MAX_PLACES};
-use super::session::{Common, Handover, MOST_ATOMIC, Wire, copies_left, most_of};
+use super::session::{Common, MOST_ATOMIC, Wire, copies_left, most_of};
 use super::sessions::Sessions;
 use super::state::{Rxm, StateOf};
 use super::{HEAD_SIZE, SOURCE};
@@ -21,6 +21,7 @@ use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::cntr::Counter;
 use engine::domain_state::TxOp;
+use engine::peer::handover::Handover;
 use engine::peer::post::{post, post_atomic, post_from};
 use engine::peer::stall;
 use engine::report::Peer;
@@ -45,10 +46,7 @@ impl Contexts for Rxm {
     fn close_tx_context(&mut self, domain: &mut StateOf, port: usize, ep: usize, successor: usize) {
         // Handle completions first, so that no connection has to end for an operation that is complete.
         self.drive(domain);
-        let handover = Handover {
-            from: ep,
-            to: successor,
-        };
+        let handover = Handover::new(ep, successor);
         self.sessions
             .leave_transmits(domain, &mut self.lower, port, handover);
     }

@@ -9,6 +9,7 @@
 use crate::connector::Connector;
 use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
+use engine::peer::handover::Handover;
 use engine::transport::Contexts;
 
 impl<N: Connector> Contexts for Stream<N> {
@@ -34,9 +35,9 @@ impl<N: Connector> Contexts for Stream<N> {
                 continue;
             };
             conn.link.revoke();
-            let (over, left) = conn.session.bequeath(ep, successor);
-            domain.ep_mut(ep).tx_pending -= over + left;
-            domain.ep_mut(successor).tx_pending += left;
+            let mut handover = Handover::new(ep, successor);
+            conn.session.transfer_to_successor(&mut handover);
+            handover.settle(domain);
         }
     }
 

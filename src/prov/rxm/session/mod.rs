@@ -36,7 +36,6 @@ use slab::Slab;
 pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
 use self::connection::Connection;
 pub use self::connection::State;
-pub use self::contexts::Handover;
 use self::flight::{Asked, Fetch, Group, Parked, Post, Send};
 use self::inbox::Inbox;
 pub use self::inbox::LANES;

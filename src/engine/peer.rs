@@ -12,5 +12,6 @@ pub mod handover;
 pub mod loss;
 pub mod post;
 pub mod stall;
+pub mod table;
 #[cfg(test)]
 mod tests;

@@ -201,10 +201,10 @@ impl<A: Address> Session<A> {
     }
 
     fn take_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
-        let Some(place) = self.tx.expected(data.transaction) else {
+        let number = u64::from(data.transaction);
+        let Some(read) = self.tx.reads.get_mut(number) else {
             return Step::Taken;
         };
-        let read = &mut self.tx.reads[place];
         let got = read.got + data.bytes.len() as u64;
         let is_empty = data.bytes.is_empty() && read.total > 0;
         if data.segment != read.segments || is_empty || got > read.total {
@@ -212,8 +212,9 @@ impl<A: Address> Session<A> {
         }
         read.iov.copy_in(data.bytes);
         (read.got, read.segments) = (got, read.segments + 1);
-        if got == read.total {
-            let read = self.tx.reads.remove(place);
+        if got == read.total
+            && let Some(read) = self.tx.reads.remove(number)
+        {
             cx.domain.complete_tx(&read.op);
         }
         Step::Taken
@@ -226,9 +227,8 @@ impl<A: Address> Session<A> {
             self.drop_sink(cx, incoming.sink, Error::IO);
         }
         if void.error != 0
-            && let Some(place) = self.tx.expected(void.transaction)
+            && let Some(read) = self.tx.reads.remove(void.transaction.into())
         {
-            let read = self.tx.reads.remove(place);
             cx.domain.fail_tx(&read.op, error_of(void.error));
         }
         Step::Taken

@@ -34,14 +34,14 @@ impl<A: Address> Session<A> {
 
     /// Fails everything in flight with the peer, and forgets it.
     fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
-        let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
+        let mut tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
         cx.common.answers -= tx.answer_bytes;
         for out in tx.outs {
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, error);
             }
         }
-        for (_, read) in tx.reads {
+        for read in tx.reads.take_all() {
             cx.domain.fail_tx(&read.op, error);
         }
         let rx = self.end_receiving(cx);
@@ -91,7 +91,7 @@ impl<A: Address> Session<A> {
         if self.rx.decided.is_some() {
             self.rx.decided = Some(Sink::Nothing);
         }
-        for (_, read) in &mut self.tx.reads {
+        for read in self.tx.reads.iter_mut() {
             read.iov = IoVec::empty();
         }
     }
@@ -120,8 +120,9 @@ impl<A: Address> Session<A> {
             };
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, Error::MSGSIZE);
-            } else if let Some(place) = request.and_then(|request| self.tx.expected(request)) {
-                let read = self.tx.reads.remove(place);
+            } else if let Some(read) =
+                request.and_then(|number| self.tx.reads.remove(number.into()))
+            {
                 cx.domain.fail_tx(&read.op, Error::MSGSIZE);
             }
         }

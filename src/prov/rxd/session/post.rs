@@ -70,10 +70,8 @@ impl<A: Address> Session<A> {
         };
         let out = Out::op(begin, transaction, body, end, cx.wire.mtu());
         if self.is_foreign() && out.is_long_atomic() {
-            if kind.is_answered()
-                && let Some(place) = self.tx.expected(transaction)
-            {
-                self.tx.reads.remove(place);
+            if kind.is_answered() {
+                self.tx.reads.remove(transaction.into());
             }
             return Err(Error::MSGSIZE);
         }
@@ -82,7 +80,7 @@ impl<A: Address> Session<A> {
     }
 
     fn may_expect(&self) -> Result {
-        self.tx.may_expect().then_some(()).ok_or(Error::AGAIN)
+        self.tx.reads.has_room().then_some(()).ok_or(Error::AGAIN)
     }
 
     fn submit<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, out: Out, op: &TxOp) {

@@ -50,7 +50,7 @@ impl<A: Address> Session<A> {
                 peer.add(Wait::of(op, None, stage, age(op.since)));
             }
         }
-        for (_, read) in &self.tx.reads {
+        for read in self.tx.reads.iter() {
             let op = &read.op;
             peer.add(Wait::of(op, None, Stage::Answer, age(op.since)));
         }

@@ -19,9 +19,10 @@ impl Session {
         for post in core::mem::take(&mut self.held) {
             let dropped = match post.flight.kind {
                 Kind::Op(ref op) => handover.is_its(op),
-                Kind::Announce(at) if handover.is_its(&self.sends[at].op) => {
-                    drop(self.sends.remove(at));
-                    true
+                Kind::Announce(msg) => {
+                    let send = self.sends.get(msg);
+                    let is_its = send.is_some_and(|send| handover.is_its(&send.op));
+                    is_its && self.sends.remove(msg).is_some()
                 }
                 _ => false,
             };
@@ -37,10 +38,10 @@ impl Session {
             Kind::Part(group) => post.loan.is_lent() && handover.is_its(&self.groups[group].op),
             _ => false,
         });
-        for (_, send) in &mut self.sends {
+        for send in self.sends.iter_mut() {
             is_over |= handover.transfer(&mut send.op);
         }
-        for (_, asked) in &mut self.asked {
+        for asked in self.asked.iter_mut() {
             if handover.transfer(&mut asked.op) {
                 asked.result = None;
             }

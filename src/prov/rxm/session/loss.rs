@@ -92,11 +92,11 @@ impl Session {
         for (_, coming) in std::mem::take(&mut self.coming) {
             coming.claim.end(cx.domain, error);
         }
-        for (_, send) in std::mem::take(&mut self.sends) {
+        for send in self.sends.take_all() {
             drop(send.lent);
             end_transmit(cx.domain, &send.op, error);
         }
-        for (_, asked) in std::mem::take(&mut self.asked) {
+        for asked in self.asked.take_all() {
             end_transmit(cx.domain, &asked.op, error);
         }
         for (_, fetch) in std::mem::take(&mut self.fetches) {
@@ -145,7 +145,7 @@ impl Session {
         let is_meant = |op: &TxOp| op.is_named(ep, context);
         let of_it = |post: &Post| match post.flight.kind {
             Kind::Op(ref op) => is_meant(op),
-            Kind::Announce(at) => is_meant(&self.sends[at].op),
+            Kind::Announce(msg) => self.sends.get(msg).is_some_and(|send| is_meant(&send.op)),
             Kind::Part(group) => is_meant(&self.groups[group].op),
             _ => false,
         };
@@ -153,7 +153,7 @@ impl Session {
         let post = held.iter().find(|post| of_it(post))?;
         let op = match &post.flight.kind {
             Kind::Op(op) => *op,
-            Kind::Announce(at) => self.sends[*at].op,
+            Kind::Announce(msg) => self.sends.get(*msg)?.op,
             Kind::Part(group) => {
                 let Group { op, left, .. } = &self.groups[*group];
                 if held.iter().filter(|post| of_it(post)).count() < *left {
@@ -172,7 +172,7 @@ impl Session {
             }
             drop(put_slots(cx.wire, post.loan));
             match post.flight.kind {
-                Kind::Announce(at) => drop(self.sends.remove(at)),
+                Kind::Announce(msg) => drop(self.sends.remove(msg)),
                 Kind::Part(group) => drop(self.groups.try_remove(group)),
                 _ => {}
             }
@@ -186,8 +186,8 @@ impl Session {
 
     /// Whether accepted operations without a completion have not left. See `owes_below` for those in flight below.
     pub fn owes(&self) -> bool {
-        self.sends.iter().any(|(_, send)| send.op.is_unreported())
-            || self.asked.iter().any(|(_, asked)| asked.op.is_unreported())
+        self.sends.iter().any(|send| send.op.is_unreported())
+            || self.asked.iter().any(|asked| asked.op.is_unreported())
             || self
                 .held
                 .iter()

@@ -51,6 +51,7 @@ use base::{Error, OpFlags};
 use engine::address::ip::Addr;
 use engine::domain_state::Sender;
 use engine::peer::stall;
+use engine::peer::table::Table;
 use engine::strangers::new_source;
 
 /// Settings of all sessions, and limits of the provider below.
@@ -168,13 +169,13 @@ pub struct Session {
     /// Operations that need several below.
     groups: Slab<Group>,
     /// Messages that the peer reads, or for which it returns addresses to write to.
-    sends: Slab<Send>,
+    sends: Table<Send, PLACE_BITS>,
     /// Messages that this side reads, or that the peer writes.
     fetches: Slab<Fetch>,
     /// Announced messages that have not matched a receive.
     parked: Slab<Parked>,
     /// Atomic operations that wait for their answers.
-    asked: Slab<Asked>,
+    asked: Table<Asked, PLACE_BITS>,
 }
 
 impl Common {
@@ -210,6 +211,9 @@ impl Common {
     }
 }
 
+/// Bits of a number in `Session::sends` or `asked` that are the place there.
+const PLACE_BITS: u32 = 32;
+
 /// Bits of `Session::arrival` that hold the session's index in the table.
 const INDEX: u32 = 32;
 /// Bits that hold a serial number: no arrival equals the source number of an unknown sender.
@@ -238,10 +242,10 @@ impl Session {
             inbox: Inbox::default(),
             coming: HashMap::new(),
             groups: Slab::new(),
-            sends: Slab::new(),
+            sends: Table::default(),
             fetches: Slab::new(),
             parked: Slab::new(),
-            asked: Slab::new(),
+            asked: Table::default(),
         }
     }
 

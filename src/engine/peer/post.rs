@@ -47,7 +47,6 @@ pub trait Posts: Transport {
         domain: &mut DomainStateOf<Self>,
         port: usize,
         dest: u64,
-        op: &TxOp,
     ) -> Result<usize>;
     /// Passes an operation to a session; a message may be for one of the peer's receive contexts. Takes over the memory
     /// of `tx` only on success.
@@ -79,8 +78,9 @@ pub fn post<T: Posts>(
     ep: usize,
     tx: &mut Tx<'_, T::Memory>,
 ) -> Result {
-    let op = admit(transport, domain, ep, tx)?;
-    let session = transport.session_for(domain, ep, tx.dest, &op)?;
+    admit(transport, domain, ep, tx)?;
+    let session = transport.session_for(domain, ep, tx.dest)?;
+    let op = record(transport, ep, tx);
     transport.start(domain, ep, session, tx, op, 0)
 }
 
@@ -94,9 +94,10 @@ pub fn post_from<T: Posts>(
     ep: usize,
     tx: &mut Tx<'_, T::Memory>,
 ) -> Result {
-    let op = admit(transport, domain, ep, tx)?;
+    admit(transport, domain, ep, tx)?;
     let (dest, context) = domain.destination(port, tx.dest, T::MOST_CONTEXTS)?;
-    let session = transport.session_for(domain, port, dest, &op)?;
+    let session = transport.session_for(domain, port, dest)?;
+    let op = record(transport, ep, tx);
     transport.start(domain, port, session, tx, op, context)
 }
 
@@ -115,29 +116,35 @@ pub fn post_atomic<T: Posts>(
     transport.check_atomic(atomic)?;
     check_room(transport, domain, ep)?;
     let (dest, _) = domain.destination(port, atomic.dest, T::MOST_CONTEXTS)?;
-    let session = transport.session_for(domain, port, dest, &op)?;
+    let session = transport.session_for(domain, port, dest)?;
     transport.start_atomic(domain, port, session, atomic, op)
 }
 
-/// Checks an operation, except for its destination, and returns its record.
+/// Returns the record of an operation.
+#[inline(always)]
+fn record<T: Posts>(transport: &T, ep: usize, tx: &Tx<'_, T::Memory>) -> TxOp {
+    TxOp {
+        since: transport.stamp(),
+        ..TxOp::of(ep, tx)
+    }
+}
+
+/// Checks an operation, except for its destination.
 #[inline(always)]
 fn admit<T: Posts>(
     transport: &mut T,
     domain: &mut DomainStateOf<T>,
     ep: usize,
     tx: &Tx<'_, T::Memory>,
-) -> Result<TxOp> {
+) -> Result {
     let state = check::enabled(domain, ep)?;
     if tx.flags.intersects(check::NEED_CAPS.union(T::LIMITED)) {
         check_flags::<T>(tx.what, tx.flags, state)?;
     }
-    let mut op = TxOp::of(ep, tx);
-    op.since = transport.stamp();
     if matches!(tx.what, What::Write | What::Read) {
-        check::target(tx.target, op.len, T::MOST_SEGMENTS)?;
+        check::target(tx.target, tx.iov.remaining(), T::MOST_SEGMENTS)?;
     }
-    check_room(transport, domain, ep)?;
-    Ok(op)
+    check_room(transport, domain, ep)
 }
 
 fn check_flags<T: Posts>(what: What, flags: OpFlags, ep: &EpState) -> Result {

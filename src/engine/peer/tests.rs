@@ -45,7 +45,7 @@ impl Posts for Bare {
         domain.ep_mut(0).tx_pending -= 1;
         true
     }
-    fn session_for(&mut self, _: &mut State, _: usize, dest: u64, _: &TxOp) -> Result<usize> {
+    fn session_for(&mut self, _: &mut State, _: usize, dest: u64) -> Result<usize> {
         match dest {
             9 => Err(Error::CONNREFUSED),
             dest => Ok(dest as usize),

@@ -64,13 +64,7 @@ impl Posts for Rxm {
         true
     }
 
-    fn session_for(
-        &mut self,
-        domain: &mut StateOf,
-        port: usize,
-        dest: u64,
-        _op: &TxOp,
-    ) -> Result<usize> {
+    fn session_for(&mut self, domain: &mut StateOf, port: usize, dest: u64) -> Result<usize> {
         match self.sessions.usable(port, dest) {
             Some(id) => Ok(id),
             None => self.approach(domain, port, dest),

@@ -35,13 +35,7 @@ impl<N: Connector> Posts for Stream<N> {
     }
 
     #[inline(always)]
-    fn session_for(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        dest: u64,
-        _op: &TxOp,
-    ) -> Result<usize> {
+    fn session_for(&mut self, domain: &mut DomainOf<N>, port: usize, dest: u64) -> Result<usize> {
         self.connection(domain, port, dest)
     }
 

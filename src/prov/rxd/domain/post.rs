@@ -34,13 +34,7 @@ impl Posts for Rxd {
         true
     }
 
-    fn session_for(
-        &mut self,
-        domain: &mut State,
-        port: usize,
-        dest: u64,
-        op: &TxOp,
-    ) -> Result<usize> {
+    fn session_for(&mut self, domain: &mut State, port: usize, dest: u64) -> Result<usize> {
         let av = domain.ep(port).av.ok_or(Error::NOAV)?;
         let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
         let endpoint = self.eps.get_mut(&port).ok_or(Error::INVAL)?;
@@ -49,16 +43,7 @@ impl Posts for Rxd {
             ep: &endpoint.below,
         };
         let now = self.reactor.now();
-        let id = endpoint.port.session(domain, &mut line, now, &peer)?;
-        // An operation whose failure would not be reported is not queued for a peer that may be absent: -FI_EAGAIN
-        // until the peer has answered.
-        if !endpoint.port.is_up(id) && !domain.hears_of(op) {
-            let asked = self.with(domain, port, id, |session, cx| session.ask(cx));
-            asked.unwrap_or(Ok(()))?;
-            self.poll(domain);
-            return Err(Error::AGAIN);
-        }
-        Ok(id)
+        endpoint.port.session(domain, &mut line, now, &peer)
     }
 
     fn start(
@@ -70,6 +55,7 @@ impl Posts for Rxd {
         op: TxOp,
         _context: u8,
     ) -> Result {
+        self.check_reported(domain, port, id, &op)?;
         let posted = self.with(domain, port, id, |session, cx| session.post(cx, tx, op));
         self.posted(domain);
         posted.unwrap_or(Err(Error::INVAL))
@@ -83,10 +69,26 @@ impl Posts for Rxd {
         atomic: &mut Atomic<'_>,
         op: TxOp,
     ) -> Result {
+        self.check_reported(domain, port, id, &op)?;
         let posted = self.with(domain, port, id, |session, cx| {
             session.post_atomic(cx, atomic, op)
         });
         self.posted(domain);
         posted.unwrap_or(Err(Error::INVAL))
+    }
+}
+
+impl Rxd {
+    /// An operation whose failure would not be reported is not queued for a peer that may be absent: -FI_EAGAIN until
+    /// the peer has answered.
+    fn check_reported(&mut self, domain: &mut State, port: usize, id: usize, op: &TxOp) -> Result {
+        let endpoint = self.eps.get(&port).ok_or(Error::INVAL)?;
+        if endpoint.port.is_up(id) || domain.hears_of(op) {
+            return Ok(());
+        }
+        let asked = self.with(domain, port, id, |session, cx| session.ask(cx));
+        asked.unwrap_or(Ok(()))?;
+        self.poll(domain);
+        Err(Error::AGAIN)
     }
 }

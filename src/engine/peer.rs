@@ -2,9 +2,11 @@
 //! Operations between an endpoint and its peers, as far as they are the same for all transports with sessions (`stream`,
 //! `rxm`, `rxd`).
 //!
-//! `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their
-//! peers. `claim` stores messages that arrive in several packets. `stall` reports peers for which operations wait too long, `loss` gives the operations with a
-//! lost peer their reason.
+//! - `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their
+//!   peers.
+//! - `table` holds operations that wait for an answer, and `claim` stores messages that arrive in several packets.
+//! - `stall` reports peers for which operations wait too long.
+//! - `loss` gives the operations with a lost peer their reason. `handover` moves those of a closed context.
 
 pub mod check;
 pub mod claim;

@@ -12,7 +12,6 @@ mod transmit;
 mod watchers;
 
 use std::collections::VecDeque;
-use std::ffi::CStr;
 use std::sync::Arc;
 
 use slab::Slab;
@@ -21,6 +20,7 @@ use crate::av::AvTable;
 use crate::cntr::Counter;
 use crate::ep_state::EpState;
 use crate::mr::MrTable;
+use crate::peer::loss::Loss;
 use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
@@ -53,15 +53,9 @@ pub struct DomainState<A> {
     pub peers: Peers,
     outcomes: VecDeque<Outcome>,
     /// Set while operations fail because a peer was lost.
-    pub loss: Option<Loss>,
+    pub(crate) loss: Option<Loss>,
     /// Counters of the endpoints that other processes can read.
     pub stats: Stats,
-}
-
-/// Error text of operations that fail with a peer, and their number so far.
-pub struct Loss {
-    pub why: Arc<CStr>,
-    pub failed: usize,
 }
 
 impl<A: Address> DomainState<A> {

@@ -29,6 +29,7 @@ pub mod matching;
 pub mod mr;
 pub mod named_av;
 pub mod pace;
+pub mod peer;
 pub mod reactor;
 pub mod report;
 pub mod share;
@@ -37,6 +38,8 @@ pub mod signal;
 pub mod srx;
 pub mod stats;
 pub mod strangers;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod transport;
 pub mod trigger;
 pub mod unreachable;

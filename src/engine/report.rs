@@ -2,13 +2,12 @@
 //! Reports of pending operations: which peer they wait for, and since when; as text and as numbers for `fi_top`. They
 //! are collected under the domain lock, change nothing, and cost nothing unless requested.
 //!
-//! This file defines the data. `gather` collects it, `text` and `json` write it, `dump` decides when and where to, and
-//! `patience` reports stalled peers without a request.
+//! This file defines the data. `gather` collects it, `text` and `json` write it, `dump` decides when and where to.
+//! `peer::stall` reports stalled peers without a request.
 
 pub mod dump;
 pub mod gather;
 mod json;
-pub mod patience;
 mod text;
 
 use core::fmt;

@@ -7,14 +7,14 @@
 
 mod parts;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::ffi::CStr;
 use std::sync::Arc;
 
 use crate::auth::Key;
 use crate::cntr::Counter;
-use crate::domain_state::DomainState;
+use crate::domain_state::{DomainState, TxOp};
 use crate::mr::Region;
 use crate::report::Peer;
 use crate::srx::{Claimed, Envelope};
@@ -171,8 +171,16 @@ pub trait Transport:
     fn tx_room(&mut self, _ep: usize, _inject: usize, _caps: Caps) -> usize {
         usize::MAX
     }
-    /// fi_cancel(3): completes an initiated operation with this context as cancelled if it has not begun.
-    fn cancel(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _context: usize) {}
+    /// fi_cancel(3): removes an initiated operation with this context that has not begun. The caller completes it as
+    /// cancelled.
+    fn cancel(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _ep: usize,
+        _context: usize,
+    ) -> Option<TxOp> {
+        None
+    }
 
     /// The fi_addr of the message's sender in completions, or FI_ADDR_NOTAVAIL.
     #[inline]

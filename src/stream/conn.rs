@@ -13,6 +13,7 @@ use crate::transport::DomainOf;
 use base::Error;
 use base::log::{Source, Subsys, log_debug};
 use engine::connect_clock::ConnectClock;
+use engine::peer::stall::Stall;
 
 /// The connection to a peer. Posted operations outlive attempts to connect.
 pub struct Conn<N: Connector> {
@@ -30,10 +31,8 @@ pub struct Conn<N: Connector> {
     pub is_wanted: bool,
     /// Error of the last attempt that failed.
     pub last_error: Option<Error>,
-    /// Whether the log has reported that operations wait for the peer.
-    pub is_stalled: bool,
-    /// Progress counter at the last tick; see `stall`.
-    pub transfer: u64,
+    /// Whether operations stall, and whether the log has reported that.
+    pub stall: Stall,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
     /// State of the provider.
@@ -51,8 +50,7 @@ impl<N: Connector> Conn<N> {
             attempts: 0,
             is_wanted: false,
             last_error: None,
-            is_stalled: false,
-            transfer: 0,
+            stall: Stall::default(),
             unanswered: None,
             own: N::Conn::default(),
         }

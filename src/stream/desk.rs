@@ -204,10 +204,10 @@ impl<N: Connector> Desk<'_, N> {
     /// Records a connection attempt that the application waits for, with `len` bytes of private data.
     pub fn watch_attempt(&mut self, id: usize, len: usize) {
         let waits = &mut self.common.waits;
-        let (since, len) = (waits.now, len as u16);
+        let (since, len) = (waits.stamp(), len as u16);
         self.peers[id].session.attempt = Some(Attempt { since, len });
-        if !std::mem::replace(&mut waits.armed, true) {
-            let at = self.poller.now() + waits.tick;
+        if waits.arm() {
+            let at = self.poller.now() + waits.interval();
             self.poller.schedule(at, Due::Waits);
         }
     }

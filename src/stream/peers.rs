@@ -352,7 +352,7 @@ impl<N: Connector> Peers<N> {
     /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
     /// it.
     pub(super) fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+        let is_meant = |op: &TxOp| op.is_named(ep, context);
         let mut conns = self.conns.iter_mut();
         conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant))
     }

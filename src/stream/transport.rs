@@ -41,7 +41,8 @@ use base::log::Source;
 use base::settings::Settings;
 use base::{Caps, Error, Result};
 use engine::auth::Key;
-use engine::domain_state::DomainState;
+use engine::domain_state::{DomainState, TxOp};
+use engine::peer::post::{post, post_from};
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
@@ -214,7 +215,7 @@ impl<N: Connector> Transport for Stream<N> {
 
     #[inline]
     fn transmit(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
-        self.post(domain, ep, tx)
+        post(self, domain, ep, tx)
     }
 
     fn transmit_from(
@@ -224,7 +225,7 @@ impl<N: Connector> Transport for Stream<N> {
         ep: usize,
         tx: &mut Tx<'_>,
     ) -> Result {
-        self.post_from(domain, port, ep, tx)
+        post_from(self, domain, port, ep, tx)
     }
 
     fn counts_accesses(&mut self, domain: &mut DomainOf<N>) {
@@ -286,14 +287,8 @@ impl<N: Connector> Transport for Stream<N> {
         self.peers.room_of(ep, inject, caps)
     }
 
-    fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) {
-        let unsent = match context {
-            0 => None,
-            _ => self.peers.take_unsent(ep, context),
-        };
-        if let Some(op) = unsent {
-            domain.fail_tx(&op, Error::CANCELED);
-        }
+    fn cancel(&mut self, _core: &mut DomainOf<N>, ep: usize, context: usize) -> Option<TxOp> {
+        self.peers.take_unsent(ep, context)
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {

@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use base::flags::flags;
 use base::info::Info;
 use base::log::Source;
-use base::{Error, IoVec, OpFlags, Result};
+use base::{Caps, Error, IoVec, OpFlags, Result};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
+use engine::peer::check;
 use engine::reactor::Reactor;
 use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use engine::strangers::{Strangers, fi_addr_of};
@@ -220,14 +221,9 @@ impl Transport for Domain {
     }
 
     fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
-        // fi_msg(3): flags of capabilities that are not offered.
-        if tx.flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
-            return Err(Error::BADFLAGS);
-        }
-        let state = domain.ep(ep);
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
+        // Flags of capabilities that are not offered are refused.
+        check::flags(tx.flags, Caps::empty(), OpFlags::empty())?;
+        let state = check::enabled(domain, ep)?;
         let av = state.av.ok_or(Error::INVAL)?;
         let peer = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;
         domain.may_post(ep)?;
@@ -244,15 +240,13 @@ impl Transport for Domain {
         }
     }
 
-    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) -> Option<TxOp> {
         let mut all = self.waiting.iter();
-        let found = all.find(|(_, message)| is_meant(&message.op));
-        if let Some((&note, &Waiting { op, to, slot, .. })) = found {
-            self.waiting.remove(&note);
-            domain.rx_queue_mut(domain.ep(to).srx).lost(slot);
-            domain.fail_tx(&op, Error::CANCELED);
-        }
+        let found = all.find(|(_, message)| message.op.is_named(ep, context));
+        let (&note, &Waiting { op, to, slot, .. }) = found?;
+        self.waiting.remove(&note);
+        domain.rx_queue_mut(domain.ep(to).srx).lost(slot);
+        Some(op)
     }
 
     fn claim(&mut self, domain: &mut State, claimed: Claimed) {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use super::DomainState;
 use crate::av::without_context;
 use crate::ep_state::Event;
+use crate::peer::loss::Loss;
 use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
 use base::{CompFlags, Error, OpFlags, Result};
-
+use object::ops::atomic::{Atomic, Family};
 use object::ops::cq::CqErr;
-use object::ops::transfer::{Tx, What};
+use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 use sync::stats::Count;
 
 /// An operation of the initiator that has not completed.
@@ -44,9 +45,66 @@ impl TxOp {
         }
     }
 
+    /// The record of a message of one buffer.
+    #[inline(always)]
+    pub fn of_one(ep: usize, tx: &OneTx) -> TxOp {
+        TxOp {
+            what: tx.what,
+            since: 0,
+            ep: ep as u32,
+            flags: tx.flags,
+            context: tx.context.number(),
+            len: tx.piece.len(),
+        }
+    }
+
+    /// The record of a write of one buffer.
+    #[inline(always)]
+    pub fn of_write(ep: usize, write: &OneWrite) -> TxOp {
+        TxOp {
+            what: What::Write,
+            since: 0,
+            ep: ep as u32,
+            flags: write.flags,
+            context: write.context.number(),
+            len: write.piece.len(),
+        }
+    }
+
+    /// The record of an atomic operation. Its length is that of the target.
+    pub fn of_atomic(ep: usize, atomic: &Atomic<'_>) -> TxOp {
+        let (what, len) = match atomic.family {
+            Family::Base => (What::Atomic, atomic.operands.remaining()),
+            Family::Fetch | Family::Compare => (What::AtomicFetch, atomic.result.remaining()),
+        };
+        TxOp {
+            what,
+            since: 0,
+            ep: ep as u32,
+            flags: atomic.flags,
+            context: atomic.context.number(),
+            len,
+        }
+    }
+
     #[inline]
     pub const fn ep(&self) -> usize {
         self.ep as usize
+    }
+
+    /// Whether the application names the operation by this context at this endpoint: fi_cancel(3).
+    pub const fn is_named(&self, ep: usize, context: usize) -> bool {
+        self.ep() == ep && self.context == context
+    }
+
+    /// Whether no completion is reported.
+    pub fn is_unreported(&self) -> bool {
+        !self.flags.contains(OpFlags::COMPLETION)
+    }
+
+    /// Whether the application may consider the operation sent as soon as it is posted.
+    pub fn is_promised(&self) -> bool {
+        self.is_unreported() || self.flags.contains(OpFlags::INJECT)
     }
 }
 
@@ -132,9 +190,7 @@ impl<A: Address> DomainState<A> {
 
     /// Counts a failed operation of a lost peer. Returns the text for its error.
     pub(super) fn blame(&mut self) -> Option<Arc<CStr>> {
-        let loss = self.loss.as_mut()?;
-        loss.failed += 1;
-        Some(loss.why.clone())
+        self.loss.as_mut().map(Loss::blame)
     }
 
     /// Splits a destination into the address in the vector and the receive context that fi_rx_addr(3) has put into the

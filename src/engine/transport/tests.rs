@@ -13,14 +13,14 @@ use object::ops::transfer::What;
 use sync::Uses;
 
 /// A transport that accepts every operation of an endpoint and records it.
-struct Bare {
+pub(crate) struct Bare {
     reactor: Reactor<()>,
-    posted: Vec<usize>,
+    pub(crate) posted: Vec<usize>,
 }
 
 static SOURCE: Source = Source::new(c"bare");
 
-struct Texts;
+pub(crate) struct Texts;
 
 impl Address for String {
     fn from_bytes(bytes: &[u8]) -> Option<String> {

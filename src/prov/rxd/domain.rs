@@ -3,6 +3,7 @@
 //! packets from that provider.
 
 mod parts;
+mod post;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
@@ -16,17 +17,17 @@ use super::lower::{Arrived, Failure, Line, LowerDomain, LowerEp};
 use super::params::Params;
 use super::port::{Port, Routes};
 use super::session::{Cx, Ids, Session};
-use base::flags::flags;
 use base::info::Info;
 use base::log::{Source, Subsys, log_info};
-use base::{Error, OpFlags, Result};
+use base::{Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
+use engine::peer::post::post;
+use engine::peer::stall::{self, attend_with};
 use engine::reactor::{Reactor, Token};
 use engine::report::Peer;
-use engine::report::patience::{Patience, attend_with};
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
@@ -43,7 +44,7 @@ pub struct Rxd {
     lower: LowerDomain,
     /// Only deadlines are registered here, no descriptors; the deadline is its own token.
     reactor: Reactor<Instant>,
-    patience: Patience,
+    stall_clock: stall::Clock,
     polls: u32,
     /// Buffer into which completions are read.
     batch: Vec<Completion>,
@@ -55,7 +56,7 @@ impl Rxd {
         let now = self.reactor.now();
         self.polls = self.polls.wrapping_add(1);
         if self.polls.is_multiple_of(ATTEND_EVERY) {
-            attend_with(self, domain, now, |rxd| &mut rxd.patience);
+            attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         }
         let any = self.take(domain, now);
         for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
@@ -180,7 +181,7 @@ impl Rxd {
             false => endpoint.port.deadline(),
         };
         let next = self.eps.values().filter_map(deadline);
-        let next = next.chain(self.patience.wakes(domain)).min();
+        let next = next.chain(self.stall_clock.wakes(domain)).min();
         if let Some(next) = next
             && self
                 .reactor
@@ -203,41 +204,6 @@ impl Rxd {
         if let Some(endpoint) = self.eps.get_mut(&ep).filter(|endpoint| endpoint.is_enabled) {
             endpoint.settle(&mut self.lower, domain, now);
         }
-    }
-
-    /// The session with the destination of an operation, if one more may be posted.
-    fn admit(&mut self, domain: &mut State, ep: usize, dest: u64, op: &TxOp) -> Result<usize> {
-        let flags = op.flags;
-        if flags.intersects(OpFlags::FENCE | OpFlags::TRIGGER) {
-            return Err(Error::BADFLAGS);
-        }
-        if flags.intersects(flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE)) {
-            return Err(Error::OPNOTSUPP);
-        }
-        let state = domain.find_ep(ep).filter(|ep| ep.enabled);
-        let av = state.ok_or(Error::OPBADSTATE)?.av.ok_or(Error::NOAV)?;
-        let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
-        if let Err(error) = domain.may_post(ep) {
-            // An application that only repeats a refused call must still make progress.
-            self.poll(domain);
-            domain.may_post(ep).map_err(|_| error)?;
-        }
-        let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
-        let mut line = Line {
-            lower: &mut self.lower,
-            ep: &endpoint.below,
-        };
-        let now = self.reactor.now();
-        let id = endpoint.port.session(domain, &mut line, now, &peer)?;
-        // An operation whose failure would not be reported is not queued for a peer that may be absent: -FI_EAGAIN
-        // until the peer has answered.
-        if !endpoint.port.is_up(id) && !domain.hears_of(op) {
-            let asked = self.with(domain, ep, id, |session, cx| session.ask(cx));
-            asked.unwrap_or(Ok(()))?;
-            self.poll(domain);
-            return Err(Error::AGAIN);
-        }
-        Ok(id)
     }
 }
 
@@ -262,7 +228,7 @@ impl Transport for Rxd {
             eps: BTreeMap::new(),
             lower,
             reactor,
-            patience: Patience::new(fabric.params.stall_report),
+            stall_clock: stall::Clock::new(fabric.params.stall_report),
             polls: 0,
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
         })
@@ -290,7 +256,7 @@ impl Transport for Rxd {
             }
         }
         let now = self.reactor.now();
-        attend_with(self, domain, now, |rxd| &mut rxd.patience);
+        attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         while self.reactor.next_due(now).is_some() {}
         self.arm(domain);
         self.reactor.set_timer();
@@ -300,7 +266,7 @@ impl Transport for Rxd {
         let now = self.reactor.now();
         let sessions = self.eps.get(&ep).map(|endpoint| endpoint.port.sessions());
         let all = sessions.into_iter().flatten();
-        all.map(|session| session.tell(now, |stamp| self.patience.age(stamp, now)))
+        all.map(|session| session.tell(now, |stamp| self.stall_clock.age(stamp, now)))
             .collect()
     }
 
@@ -360,20 +326,11 @@ impl Transport for Rxd {
     }
 
     fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
-        let mut op = TxOp::of(ep, tx);
-        op.since = self.patience.stamp();
-        let id = self.admit(domain, ep, tx.dest, &op)?;
-        let posted = self.with(domain, ep, id, |session, cx| session.post(cx, tx, op));
-        self.posted(domain);
-        posted.unwrap_or(Err(Error::INVAL))
+        post(self, domain, ep, tx)
     }
 
-    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) {
-        let now = self.reactor.now();
-        if let Some(Endpoint { port, below, .. }) = self.eps.get_mut(&ep) {
-            let lower = &mut self.lower;
-            port.cancel(domain, &mut Line { lower, ep: below }, now, ep, context);
-        }
+    fn cancel(&mut self, _domain: &mut State, ep: usize, context: usize) -> Option<TxOp> {
+        self.eps.get_mut(&ep)?.port.take_unsent(ep, context)
     }
 
     fn source(envelope: &Envelope) -> u64 {
@@ -411,7 +368,7 @@ impl Transport for Rxd {
     }
 }
 
-/// Number of polls between two checks for a pending report request: `report::patience`.
+/// Number of polls between two checks for a pending report request: `peer::stall`.
 const ATTEND_EVERY: u32 = 256;
 /// Kind of the reactor token of the queue below.
 const QUEUE: u32 = 1;

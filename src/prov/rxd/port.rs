@@ -17,7 +17,7 @@ use self::strangers::Strangers;
 use super::proto::{Cts, Packet, Rts};
 use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
 use base::{Error, Result};
-use engine::domain_state::DomainState;
+use engine::domain_state::{DomainState, TxOp};
 use engine::strangers::new_source;
 use engine::transport::Address;
 
@@ -370,22 +370,9 @@ impl<A: Address> Port<A> {
         }
     }
 
-    /// fi_cancel(3).
-    pub fn cancel<W: Wire>(
-        &mut self,
-        domain: &mut DomainState<A>,
-        wire: &mut W,
-        now: Instant,
-        ep: usize,
-        context: usize,
-    ) {
-        for id in self.ids() {
-            let found = self.with(domain, wire, now, id, |session, cx| {
-                session.cancel(cx, ep, context)
-            });
-            if found == Some(true) {
-                return;
-            }
-        }
+    /// Removes an operation of which no packet was sent; fi_cancel(3).
+    pub fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
+        let mut sessions = self.sessions.iter_mut();
+        sessions.find_map(|(_, session)| session.take_unsent(ep, context))
     }
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use super::info::{MAX_RX, MAX_TX};
 use super::lower::{Lower, LowerFabric, random};
-use super::proto::{HEADER, MAX_CONTEXTS, MAX_PLACES};
-use super::session::{Common, Handover, MOST_ATOMIC, Wire, copies_left, most_of};
+use super::proto::{HEADER, MAX_PLACES};
+use super::session::{Common, MOST_ATOMIC, Wire, copies_left, most_of};
 use super::sessions::Sessions;
 use super::state::{Rxm, StateOf};
 use super::{HEAD_SIZE, SOURCE};
@@ -19,8 +19,11 @@ use base::{Caps, Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
 use engine::cntr::Counter;
+use engine::domain_state::TxOp;
+use engine::peer::handover::Handover;
+use engine::peer::post::{post, post_atomic, post_from};
+use engine::peer::stall;
 use engine::report::Peer;
-use engine::report::patience::Patience;
 use engine::srx::{Claimed, Envelope};
 use engine::strangers::fi_addr_of;
 use engine::transport::*;
@@ -41,10 +44,7 @@ impl Contexts for Rxm {
     fn close_tx_context(&mut self, domain: &mut StateOf, port: usize, ep: usize, successor: usize) {
         // Handle completions first, so that no connection has to end for an operation that is complete.
         self.drive(domain);
-        let handover = Handover {
-            from: ep,
-            to: successor,
-        };
+        let handover = Handover::new(ep, successor);
         self.sessions
             .leave_transmits(domain, &mut self.lower, port, handover);
     }
@@ -73,7 +73,7 @@ impl Atomics for Rxm {
         ep: usize,
         atomic: &mut Atomic<'_>,
     ) -> Result {
-        self.post_atomic(domain, port, ep, atomic)
+        post_atomic(self, domain, port, ep, atomic)
     }
 }
 
@@ -109,8 +109,8 @@ impl Transport for Rxm {
 
     fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
         let lower = Lower::open(fabric, info)?;
-        let patience = Patience::new(lower.domain.params.stall_report);
-        let common = Common::new(lower.domain.settings(), patience, random()?.max(1));
+        let clock = stall::Clock::new(lower.domain.params.stall_report);
+        let common = Common::new(lower.domain.settings(), clock, random()?.max(1));
         Ok(Rxm {
             lower,
             sessions: Sessions::new(common),
@@ -199,7 +199,7 @@ impl Transport for Rxm {
     }
 
     fn transmit(&mut self, domain: &mut StateOf, ep: usize, tx: &mut Tx<'_>) -> Result {
-        self.post(domain, ep, tx)
+        post(self, domain, ep, tx)
     }
 
     fn transmit_from(
@@ -209,8 +209,7 @@ impl Transport for Rxm {
         ep: usize,
         tx: &mut Tx<'_>,
     ) -> Result {
-        let to = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
-        self.post_to(domain, port, ep, tx, to)
+        post_from(self, domain, port, ep, tx)
     }
 
     fn source(envelope: &Envelope) -> u64 {
@@ -224,8 +223,9 @@ impl Transport for Rxm {
         }
     }
 
-    fn cancel(&mut self, domain: &mut StateOf, ep: usize, context: usize) {
-        self.sessions.cancel(domain, &mut self.lower, ep, context);
+    fn cancel(&mut self, domain: &mut StateOf, ep: usize, context: usize) -> Option<TxOp> {
+        let lower = &mut self.lower;
+        self.sessions.take_unsent(domain, lower, ep, context)
     }
 
     fn claim(&mut self, domain: &mut StateOf, claimed: Claimed) {

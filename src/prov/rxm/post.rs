@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Checks posted operations and passes them to the sessions of their destinations.
+//! Passes posted operations to the sessions of their destinations.
 
 use super::proto::{ATOMIC_HEADER, HEADER, MAX_CONTEXTS, MAX_PLACES};
 use super::state::{Rxm, StateOf};
 use base::flags::flags;
-use base::{Caps, Error, OpFlags, Result};
+use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
-use engine::ep_state::EpState;
+use engine::peer::post::Posts;
 use object::ops::atomic::{Atomic, Family};
-use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
+use object::ops::transfer::{OneTx, Tx};
 
 /// Flags of messages that the fast path does not handle.
 const SPECIAL: OpFlags = flags!(OpFlags:
@@ -36,47 +36,50 @@ impl Rxm {
             });
         posted == Some(true)
     }
+}
 
-    /// Whether there is room for an operation. Drives progress if not, because a program may only send.
-    fn may_post(&mut self, domain: &mut StateOf, ep: usize) -> Result {
-        if domain.may_post(ep).is_err() {
-            self.drive(domain);
+impl Posts for Rxm {
+    const LIMITED: OpFlags = OpFlags::MATCH_COMPLETE;
+    const MOST_SEGMENTS: usize = MAX_PLACES;
+    const MOST_CONTEXTS: usize = MAX_CONTEXTS;
+
+    fn stamp(&self) -> u16 {
+        self.sessions.common.stall_clock.stamp()
+    }
+
+    fn check_atomic(&self, atomic: &Atomic<'_>) -> Result {
+        // The packet has no field for the data.
+        if atomic.family == Family::Base && atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) {
+            return Err(Error::OPNOTSUPP);
         }
-        domain.may_post(ep)
+        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
+        match ATOMIC_HEADER + operands + compare > self.sessions.common.settings.eager {
+            true => Err(Error::MSGSIZE),
+            false => Ok(()),
+        }
     }
 
-    /// Posts an operation of an endpoint.
-    pub fn post(&mut self, domain: &mut StateOf, ep: usize, tx: &mut Tx<'_>) -> Result {
-        self.post_to(domain, ep, ep, tx, (tx.dest, 0))
+    fn poll_for_room(&mut self, domain: &mut StateOf) -> bool {
+        self.drive(domain);
+        true
     }
 
-    /// Posts an operation of the endpoint `port`, or of its transmit context `ep`, to a peer and one of its receive
-    /// contexts.
-    pub fn post_to(
+    fn session_for(&mut self, domain: &mut StateOf, port: usize, dest: u64) -> Result<usize> {
+        match self.sessions.usable(port, dest) {
+            Some(id) => Ok(id),
+            None => self.approach(domain, port, dest),
+        }
+    }
+
+    fn start(
         &mut self,
         domain: &mut StateOf,
-        port: usize,
-        ep: usize,
+        _port: usize,
+        id: usize,
         tx: &mut Tx<'_>,
-        (dest, context): (u64, u8),
+        op: TxOp,
+        context: u8,
     ) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if tx.flags.intersects(SPECIAL) {
-            check_flags(tx.flags, state)?;
-        }
-        let mut op = TxOp::of(ep, tx);
-        op.since = self.sessions.common.patience.stamp();
-        if matches!(tx.what, What::Write | What::Read) {
-            check_target(tx.target, op.len)?;
-        }
-        self.may_post(domain, ep)?;
-        let id = match self.sessions.usable(port, dest) {
-            Some(id) => id,
-            None => self.approach(domain, port, dest)?,
-        };
         let posted = self
             .sessions
             .with(domain, &mut self.lower, id, |session, cx| {
@@ -85,72 +88,19 @@ impl Rxm {
         posted.unwrap_or(Err(Error::AGAIN))
     }
 
-    pub fn post_atomic(
+    fn start_atomic(
         &mut self,
         domain: &mut StateOf,
-        port: usize,
-        ep: usize,
+        _port: usize,
+        id: usize,
         atomic: &mut Atomic<'_>,
+        op: TxOp,
     ) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        check_flags(atomic.flags, state)?;
-        let (what, len) = match atomic.family {
-            Family::Base => (What::Atomic, atomic.operands.remaining()),
-            _ => (What::AtomicFetch, atomic.result.remaining()),
-        };
-        // The packet has no field for the data.
-        if atomic.family == Family::Base && atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) {
-            return Err(Error::OPNOTSUPP);
-        }
-        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        if ATOMIC_HEADER + operands + compare > self.sessions.common.settings.eager {
-            return Err(Error::MSGSIZE);
-        }
-        self.may_post(domain, ep)?;
-        // Memory belongs to the endpoint, whichever context the destination names.
-        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
-        let id = match self.sessions.usable(port, dest) {
-            Some(id) => id,
-            None => self.approach(domain, port, dest)?,
-        };
-        let op = TxOp {
-            since: self.sessions.common.patience.stamp(),
-            what,
-            ep: ep as u32,
-            flags: atomic.flags,
-            context: atomic.context.number(),
-            len,
-        };
         let posted = self
             .sessions
             .with(domain, &mut self.lower, id, |session, cx| {
                 session.post_atomic(cx, atomic, op)
             });
         posted.unwrap_or(Err(Error::AGAIN))
-    }
-}
-
-/// Refuses flags that the endpoint does not support.
-fn check_flags(flags: OpFlags, ep: &EpState) -> Result {
-    let has = |flag| flags.contains(flag);
-    // A triggered operation arrives here without its flag, unless the endpoint lacks the capability.
-    if has(OpFlags::TRIGGER) || has(OpFlags::FENCE) && !ep.caps.contains(Caps::FENCE) {
-        return Err(Error::BADFLAGS);
-    }
-    match has(OpFlags::MATCH_COMPLETE) {
-        true => Err(Error::OPNOTSUPP),
-        false => Ok(()),
-    }
-}
-
-/// Checks the target of an access: as many bytes as the operation has, in a few segments.
-fn check_target(target: &[RemoteSeg], len: usize) -> Result {
-    let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
-    match target.iter().try_fold(0, add) {
-        Some(total) if total == len && (1..=MAX_PLACES).contains(&target.len()) => Ok(()),
-        _ => Err(Error::INVAL),
     }
 }

@@ -16,7 +16,7 @@ use engine::domain_state::Sender;
 const MOST: usize = 64;
 /// While no connection event is expected, one poll in this many checks for one.
 const EVENTS_EVERY: u32 = 64;
-/// Number of polls between two checks for a pending report request: `report::patience`.
+/// Number of polls between two checks for a pending report request: `peer::stall`.
 const ATTEND_EVERY: u32 = 256;
 
 impl Rxm {

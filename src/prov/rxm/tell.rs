@@ -3,8 +3,8 @@
 
 use super::lower::Due;
 use super::state::{Rxm, StateOf};
+use engine::peer::stall::attend_with;
 use engine::report::Peer;
-use engine::report::patience::attend_with;
 
 impl Rxm {
     /// Describes the peers of an endpoint.
@@ -12,15 +12,17 @@ impl Rxm {
         self.sessions.snapshots(&self.lower, ep, self.lower.now())
     }
 
-    /// See `report::patience`.
+    /// See `peer::stall`.
     pub fn attend(&mut self, domain: &mut StateOf) {
         let now = self.lower.now();
-        attend_with(self, domain, now, |rxm| &mut rxm.sessions.common.patience);
+        attend_with(self, domain, now, |rxm| {
+            &mut rxm.sessions.common.stall_clock
+        });
     }
 
     /// Schedules a wake-up for the next check.
     pub fn arm_look(&mut self, domain: &StateOf) {
-        if let Some(at) = self.sessions.common.patience.wakes(domain)
+        if let Some(at) = self.sessions.common.stall_clock.wakes(domain)
             && self.next_look.is_none()
         {
             self.next_look = Some(at);

@@ -15,11 +15,12 @@ use super::rx::{Received, Spare};
 use base::flags::flags;
 use base::info::Info;
 use base::log::{Source, Subsys, log_info, log_warn};
-use base::{Error, OpFlags, Result};
+use base::{Caps, Error, OpFlags, Result};
 use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::flusher::Held;
+use engine::peer::check;
 use engine::reactor::{Reactor, Token};
 use engine::report::dump;
 use engine::report::gather::attend;
@@ -298,14 +299,7 @@ impl Transport for Domain {
         if tx.flags.intersects(!USUAL) {
             return false;
         }
-        let op = TxOp {
-            what: tx.what,
-            since: 0,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len: tx.piece.len(),
-        };
+        let op = TxOp::of_one(ep, tx);
         self.post(domain, &op, tx.dest, &tx.piece).is_ok()
     }
 
@@ -349,16 +343,13 @@ const USUAL: OpFlags = flags!(OpFlags:
 
 /// Refuses flags that datagrams cannot support: fi_msg(3), and fi_cq(3) on unreliable endpoints.
 pub(super) fn check_flags(flags: OpFlags) -> Result {
-    let has = |any| flags.intersects(any);
-    if has(OpFlags::FENCE | OpFlags::TRIGGER) {
-        return Err(Error::BADFLAGS);
-    }
-    if has(OpFlags::DELIVERY_COMPLETE | OpFlags::MATCH_COMPLETE | OpFlags::COMMIT_COMPLETE) {
-        return Err(Error::OPNOTSUPP);
-    }
+    check::flags(flags, Caps::empty(), UNSUPPORTED)?;
     // A datagram has no place for remote CQ data; cq_data_size is 0.
-    match has(OpFlags::REMOTE_CQ_DATA) {
+    match flags.contains(OpFlags::REMOTE_CQ_DATA) {
         true => Err(Error::NOSYS),
         false => Ok(()),
     }
 }
+
+/// Completion levels that need an answer of the receiver.
+const UNSUPPORTED: OpFlags = flags!(OpFlags: DELIVERY_COMPLETE | MATCH_COMPLETE | COMMIT_COMPLETE);

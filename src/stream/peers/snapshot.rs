@@ -9,20 +9,20 @@ use crate::connector::Connector;
 use crate::link::Link;
 use crate::session::State;
 use crate::session::receive_state::At;
-use crate::session::waits::Waits;
 use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Source, Subsys, log_warn};
+use engine::peer::stall::Ticks;
 use engine::report::{self, Peer};
 
 impl<N: Connector> Peers<N> {
     /// Describes the connections of an endpoint.
-    pub(crate) fn snapshot(&self, ep: usize, waits: &Waits) -> Vec<Peer> {
+    pub(crate) fn snapshot(&self, ep: usize, ticks: &Ticks) -> Vec<Peer> {
         let own = self.of_ep(ep);
-        own.map(|(_, conn)| self.snapshot_of(conn, waits)).collect()
+        own.map(|(_, conn)| self.snapshot_of(conn, ticks)).collect()
     }
 
-    fn snapshot_of(&self, conn: &Conn<N>, waits: &Waits) -> Peer {
+    fn snapshot_of(&self, conn: &Conn<N>, ticks: &Ticks) -> Peer {
         let session = &conn.session;
         let (sent, received) = conn.link.moved();
         let known = session.fi_addr != FI_ADDR_NOTAVAIL && self.is_rdm(session.ep);
@@ -46,7 +46,7 @@ impl<N: Connector> Peers<N> {
         if session.tx.blocked {
             peer.notes.push("takes no bytes");
         }
-        if conn.is_stalled {
+        if conn.stall.is_reported() {
             peer.notes.push("reported as stalled");
         }
         match session.rx.at {
@@ -65,7 +65,7 @@ impl<N: Connector> Peers<N> {
                 len: wait.len,
                 tag: wait.tag,
                 stage: wait.stage.words(),
-                age: waits.time(wait.since),
+                age: ticks.time(ticks.age(wait.since)),
             });
         });
         peer

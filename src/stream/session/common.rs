@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::session::groups::Groups;
-use crate::session::waits::Waits;
 use base::log::Source;
 use engine::flusher::Held;
+use engine::peer::stall::Ticks;
 use engine::transport::Address;
 
 /// Limits from the provider's settings.
@@ -68,7 +68,7 @@ pub struct Common<A> {
     /// Counts calls of `progress`.
     pub polls: u64,
     /// Operations that wait for a peer.
-    pub waits: Waits,
+    pub waits: Ticks,
     /// A check of what peers have acknowledged is due.
     pub watches_peers: bool,
     /// Requests of sessions to the stream, in order.
@@ -101,7 +101,7 @@ impl<A: Address> Common<A> {
     pub fn new(source: &'static Source, limits: Limits) -> Common<A> {
         Common {
             source,
-            waits: Waits::new(limits.op_timeout, limits.stall_report),
+            waits: Ticks::new(limits.op_timeout, limits.stall_report),
             limits,
             dirty: Vec::new(),
             held_back: Held::new(),

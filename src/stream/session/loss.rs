@@ -5,8 +5,9 @@
 use crate::session::queue::{After, Out, SendQueue, Waiting};
 use crate::session::receive_state::{At, ReceiveState, Sink};
 use crate::session::{Cx, Session};
-use base::{Error, IoVec, OpFlags};
+use base::{Error, IoVec};
 use engine::domain_state::{DomainState, TxOp};
+use engine::peer::handover::Handover;
 use engine::transport::Address;
 use object::ops::transfer::What;
 
@@ -103,7 +104,7 @@ impl<A: Address> Session<A> {
                 domain.receive_failed(envelope.ep, &recv, envelope.what, error);
             }
         }
-        domain.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.forget_claims(ep, id);
         common.dirty.retain(|&dirty| dirty != id);
         common.stalled.retain(|&stalled| stalled != id);
     }
@@ -120,7 +121,7 @@ impl<A: Address> Session<A> {
         let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
         let announced = self.tx.rendezvous.values().map(|out| &out.op);
         let all = queued.chain(waiting).chain(announced);
-        all.filter(|op| is_promised(op))
+        all.filter(|op| op.is_promised())
     }
 
     /// Whether accepted data has not left.
@@ -129,25 +130,16 @@ impl<A: Address> Session<A> {
         self.tx.staged > 0 || collects || self.promised().next().is_some()
     }
 
-    /// Stops using the application's memory for operations of a transmit context. Returns how many of them are over
-    /// now, and how many still wait for an answer and move to the successor.
-    pub fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
-        let (mut over, mut left) = (0, 0);
-        let mut inherit = |op: &mut TxOp| {
-            let ours = op.ep() == ep;
-            if ours {
-                op.ep = successor as u32;
-                left += 1;
-            }
-            ours
-        };
+    /// Stops using the application's memory for operations of a transmit context. Operations that still wait for an
+    /// answer move to the successor.
+    pub fn transfer_to_successor(&mut self, handover: &mut Handover) {
         for out in &mut self.tx.queue {
             let Out::Frame(frame) = out else {
                 continue;
             };
             match &frame.after {
-                After::Complete(op) if op.ep() == ep => over += 1,
-                After::Acknowledged(op) if op.ep() == ep => {}
+                After::Complete(op) if handover.is_its(op) => handover.drop_one(),
+                After::Acknowledged(op) if handover.is_its(op) => {}
                 After::Nothing => {}
                 _ => continue,
             }
@@ -162,41 +154,35 @@ impl<A: Address> Session<A> {
             };
         }
         self.tx.waiting.retain_mut(|waiting| {
-            let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
-            if waiting.op.ep() == ep && !delivers {
-                over += 1;
+            let delivers = waiting.op.is_promised() && waiting.op.what != What::Read;
+            if handover.is_its(&waiting.op) && !delivers {
+                handover.drop_one();
                 return false;
             }
-            if inherit(&mut waiting.op) {
+            if handover.transfer(&mut waiting.op) {
                 waiting.payload.own(waiting.op.len);
                 waiting.payload.drop_answer();
             }
             true
         });
         for op in &mut self.tx.await_ack {
-            inherit(op);
+            handover.transfer(op);
         }
         for read in &mut self.tx.await_read {
-            if inherit(&mut read.op) {
+            if handover.transfer(&mut read.op) {
                 read.iov = IoVec::empty();
             }
         }
         if let At::Payload(incoming) = &mut self.rx.at
             && let Sink::Read(read) = &mut incoming.sink
-            && inherit(&mut read.op)
+            && handover.transfer(&mut read.op)
         {
             read.iov = IoVec::empty();
         }
         for out in self.tx.rendezvous.values_mut() {
-            if inherit(&mut out.op) {
+            if handover.transfer(&mut out.op) {
                 out.payload.own(out.op.len);
             }
         }
-        (over, left)
     }
-}
-
-/// Whether the application may consider the operation sent as soon as it is posted.
-pub fn is_promised(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
 }

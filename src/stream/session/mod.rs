@@ -128,8 +128,7 @@ impl<A> Cx<'_, A> {
     /// Requests ticks, because an operation waits for the peer from now on.
     #[inline]
     pub fn watch_waits(&mut self) {
-        if !self.common.waits.armed {
-            self.common.waits.armed = true;
+        if self.common.waits.arm() {
             self.todo(Todo::WatchWaits);
         }
     }

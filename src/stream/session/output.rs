@@ -249,7 +249,7 @@ impl<A: Address> Session<A> {
     #[inline]
     pub fn begin_waiting(&mut self, cx: &mut Cx<'_, A>, op: &mut TxOp) {
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
-        op.since = cx.common.waits.now;
+        op.since = cx.common.waits.stamp();
         cx.watch_waits();
     }
 }

@@ -316,7 +316,7 @@ impl<A: Address> Session<A> {
     pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
         cx.watch_waits();
         let rx = &mut self.rx;
-        rx.since = cx.common.waits.now;
+        rx.since = cx.common.waits.stamp();
         rx.at = At::Payload(Incoming {
             sink,
             remaining,

@@ -174,7 +174,7 @@ impl<A: Address> Session<A> {
     ) {
         cx.watch_waits();
         let waiting = RendezvousIn {
-            since: cx.common.waits.now,
+            since: cx.common.waits.stamp(),
             recv,
             envelope,
             ack,

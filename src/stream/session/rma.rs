@@ -20,7 +20,7 @@ use base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
 use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Target;
 use engine::transport::Address;
-use object::ops::transfer::{RemoteSeg, Tx};
+use object::ops::transfer::Tx;
 
 impl<A: Address> Session<A> {
     pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
@@ -285,16 +285,6 @@ pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
             .flat_map(|pieces| pieces.spans().collect::<Vec<Span>>())
             .collect(),
     )
-}
-
-/// Checks the target of an RMA operation: as many bytes as the operation has, in up to four segments.
-#[inline]
-pub fn check_target(tx: &Tx<'_>, len: usize) -> Result {
-    let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
-    match tx.target.iter().try_fold(0, add) {
-        Some(total) if total == len && (1..=MAX_SEGS).contains(&tx.target.len()) => Ok(()),
-        _ => Err(Error::INVAL),
-    }
 }
 
 fn segs(tx: &Tx<'_>) -> impl ExactSizeIterator<Item = RmaSeg> {

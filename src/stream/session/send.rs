@@ -19,11 +19,9 @@ use crate::session::queue::{Out, Payload, RENDEZVOUS_LIMIT, Waiting};
 use crate::session::rma::ASKED;
 use crate::session::{Cx, Session};
 use crate::shm_channel::RECORD;
-use abi::*;
 use base::flags::flags;
-use base::{Caps, Error, IoVec, OpFlags, Result, Source};
+use base::{Error, IoVec, OpFlags, Result, Source};
 use engine::domain_state::TxOp;
-use engine::ep_state::EpState;
 use engine::transport::Address;
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 use sys::socket::Moved;
@@ -511,22 +509,6 @@ pub fn remote_data(tx: &Tx<'_>) -> Option<u64> {
     tx.flags
         .contains(OpFlags::REMOTE_CQ_DATA)
         .then_some(tx.data)
-}
-
-/// Checks what an endpoint can do about triggers, fences and FI_MATCH_COMPLETE.
-pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
-    let has = |flag| flags.contains(flag);
-    // A deferred operation arrives here without FI_TRIGGER, unless the endpoint lacks the capability.
-    if has(OpFlags::TRIGGER) || has(OpFlags::FENCE) && !ep.caps.contains(Caps::FENCE) {
-        return Err(Error::BADFLAGS);
-    }
-    // The matches of earlier messages are known only if those messages requested FI_MATCH_COMPLETE, so a fence cannot
-    // wait for them.
-    let knows_matches = what == What::Tagged && ep.ep_type != FI_EP_MSG.0 && !has(OpFlags::FENCE);
-    match has(OpFlags::MATCH_COMPLETE) && !knows_matches {
-        true => Err(Error::OPNOTSUPP),
-        false => Ok(()),
-    }
 }
 
 /// Whether it is better that the peer fetches the message, and the peer probably can. The buffers of such a message

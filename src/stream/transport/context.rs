@@ -7,43 +7,10 @@
 //! context than the first has an op of its own, which the path for whole messages leaves to the general one.
 
 use crate::connector::Connector;
-use crate::proto::MAX_CONTEXTS;
 use crate::session::receive_state::{At, Sink};
-use crate::session::send::check_flags;
 use crate::transport::{DomainOf, Stream};
-use base::{Error, OpFlags, Result};
-use engine::domain_state::TxOp;
+use engine::peer::handover::Handover;
 use engine::transport::Contexts;
-use object::ops::transfer::Tx;
-
-impl<N: Connector> Stream<N> {
-    /// Does the same as `post`, for a transmit context `ep` of the endpoint `port` or for an endpoint itself. The
-    /// destination may name one of the peer's receive contexts.
-    #[inline(never)]
-    pub(super) fn post_from(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        ep: usize,
-        tx: &mut Tx<'_>,
-    ) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        if tx
-            .flags
-            .intersects(OpFlags::MATCH_COMPLETE | OpFlags::FENCE)
-        {
-            check_flags(tx.what, tx.flags, state)?;
-        }
-        domain.may_post(ep)?;
-        let (dest, context) = domain.destination(port, tx.dest, MAX_CONTEXTS)?;
-        let id = self.connection(domain, port, dest)?;
-        let op = TxOp::of(ep, tx);
-        self.post_to(domain, id, tx, op, context)
-    }
-}
 
 impl<N: Connector> Contexts for Stream<N> {
     const OF_DATAGRAMS: bool = true;
@@ -68,9 +35,9 @@ impl<N: Connector> Contexts for Stream<N> {
                 continue;
             };
             conn.link.revoke();
-            let (over, left) = conn.session.bequeath(ep, successor);
-            domain.ep_mut(ep).tx_pending -= over + left;
-            domain.ep_mut(successor).tx_pending += left;
+            let mut handover = Handover::new(ep, successor);
+            conn.session.transfer_to_successor(&mut handover);
+            handover.settle(domain);
         }
     }
 

@@ -2,7 +2,6 @@
 //! Fails or drops operations when a peer is gone or its connection is given up.
 
 use core::fmt;
-use std::ffi::CString;
 
 use crate::connector::Connector;
 use crate::session::State;
@@ -11,7 +10,6 @@ use crate::transport::{DomainOf, Stream};
 use abi::FI_SHUTDOWN;
 use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use engine::domain_state::Loss;
 use sync::stats::Count;
 use sys::probe;
 
@@ -68,16 +66,9 @@ impl<N: Connector> Stream<N> {
         let conn = &self.peers[id];
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let sentence = format!("{} {what}", conn.session.peer);
-        let why = CString::new(sentence.as_str()).unwrap_or_default();
-        let loss = Loss {
-            why: why.into(),
-            failed: 0,
-        };
-        // The loss of one peer may cause the loss of another, because a collective ends; so this nests.
-        let outer = domain.loss.replace(loss);
+        let outer = domain.begin_loss(&sentence);
         fail(self, domain);
-        let loss = std::mem::replace(&mut domain.loss, outer);
-        let failed = loss.map_or(0, |loss| loss.failed);
+        let failed = domain.end_loss(outer);
         if tells && failed > 0 {
             log_warn!(
                 self.common.source,
@@ -174,7 +165,7 @@ impl<N: Connector> Stream<N> {
         if let Some((srx, slot)) = conn.session.rx.at.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }
-        domain.each_srx(ep, |srx| srx.forget(id as u64));
+        domain.forget_claims(ep, id);
         self.common.dirty.retain(|&dirty| dirty != id);
         self.common.stalled.retain(|&stalled| stalled != id);
         self.peers.remove(id);

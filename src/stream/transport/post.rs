@@ -4,63 +4,51 @@
 use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::ep::PeerSlot;
-use crate::proto::MAX_CONTEXTS;
-use crate::proto::{MAX_ATOMIC, MAX_MESSAGE_HEADER};
+use crate::proto::{MAX_ATOMIC, MAX_CONTEXTS, MAX_MESSAGE_HEADER, MAX_SEGS};
 use crate::session::State;
 use crate::session::direct::SMALL_WRITE;
-use crate::session::rma::check_target;
-use crate::session::send::{PLAIN, check_flags};
+use crate::session::send::PLAIN;
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
-use abi::FI_ATOMIC_READ;
-use base::flags::flags;
+use abi::{FI_ATOMIC_READ, FI_EP_MSG};
 use base::{Access, Error, OpFlags, Result};
-use engine::domain_state::{DomainState, TxOp};
-use engine::transport::{Address, Atomics};
-use object::ops::atomic::{Atomic, Family};
+use engine::domain_state::TxOp;
+use engine::ep_state::EpState;
+use engine::peer::post::{Posts, may_post, post_atomic};
+use engine::transport::Atomics;
+use object::ops::atomic::Atomic;
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
 
-impl<N: Connector> Stream<N> {
-    /// Posts an operation of an endpoint.
-    #[inline]
-    pub(super) fn post(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &mut Tx<'_>) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
+impl<N: Connector> Posts for Stream<N> {
+    const LIMITED: OpFlags = OpFlags::MATCH_COMPLETE;
+    const MOST_SEGMENTS: usize = MAX_SEGS;
+    const MOST_CONTEXTS: usize = MAX_CONTEXTS;
+
+    /// The matches of earlier messages are known only if those messages requested FI_MATCH_COMPLETE, so a fence cannot
+    /// wait for them.
+    fn unsupported(what: What, flags: OpFlags, ep: &EpState) -> OpFlags {
+        let is_rdm = ep.ep_type != FI_EP_MSG.0;
+        match what == What::Tagged && is_rdm && !flags.contains(OpFlags::FENCE) {
+            true => OpFlags::empty(),
+            false => OpFlags::MATCH_COMPLETE,
         }
-        let len = tx.iov.remaining();
-        if tx
-            .flags
-            .intersects(flags!(OpFlags: MATCH_COMPLETE | FENCE | TRIGGER))
-        {
-            check_flags(tx.what, tx.flags, state)?;
-        }
-        domain.may_post(ep)?;
-        let id = self.connection(domain, ep, tx.dest)?;
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len,
-        };
-        self.post_to(domain, id, tx, op, 0)
     }
 
-    /// Passes an operation to the session of a peer; a message may be addressed to one of the peer's receive contexts.
     #[inline(always)]
-    pub(super) fn post_to(
+    fn session_for(&mut self, domain: &mut DomainOf<N>, port: usize, dest: u64) -> Result<usize> {
+        self.connection(domain, port, dest)
+    }
+
+    #[inline(always)]
+    fn start(
         &mut self,
         domain: &mut DomainOf<N>,
+        _port: usize,
         id: usize,
         tx: &mut Tx<'_>,
         op: TxOp,
         context: u8,
     ) -> Result {
-        if matches!(op.what, What::Write | What::Read) {
-            check_target(tx, op.len)?;
-        }
         let (session, mut cx) = self.at(domain, id);
         // An operation without a completion is refused while the peer is not connected, unless the progress thread
         // drives the connection.
@@ -86,6 +74,48 @@ impl<N: Connector> Stream<N> {
         result
     }
 
+    fn start_atomic(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        _port: usize,
+        id: usize,
+        atomic: &mut Atomic<'_>,
+        mut op: TxOp,
+    ) -> Result {
+        let (session, mut cx) = self.at(domain, id);
+        if session.state != State::Up && !cx.domain.hears_of(&op) {
+            return Err(self.refuse_unheard(domain, id));
+        }
+        // An atomic read changes nothing, so it need not wait for earlier reads.
+        if atomic.op == FI_ATOMIC_READ {
+            op.flags &= !OpFlags::AFTER_READS;
+        }
+        let answers_writes = cx.common.limits.answers_writes && session.may_answer_writes();
+        if op.what == What::Atomic && answers_writes {
+            op.flags |= OpFlags::TRANSMIT_COMPLETE;
+        }
+        atomic.flags = op.flags;
+        let result = session.post_atomic(&mut cx, atomic, op);
+        self.settle(domain);
+        result
+    }
+}
+
+impl<N: Connector> Atomics for Stream<N> {
+    const ATOMIC_SIZE: usize = MAX_ATOMIC;
+
+    fn atomic(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        post_atomic(self, domain, port, ep, atomic)
+    }
+}
+
+impl<N: Connector> Stream<N> {
     /// Tries to write a message of one buffer into the shared memory ring of the peer. Works only if no earlier
     /// operation is waiting, no read is outstanding that the message would have to stay behind, and no answer is
     /// needed. Returns false without side effects if `post` has to send it.
@@ -102,15 +132,7 @@ impl<N: Connector> Stream<N> {
         if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
             return false;
         }
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len,
-        };
-        domain.sent(ep, &op);
+        domain.sent(ep, &TxOp::of_one(ep, tx));
         true
     }
 
@@ -136,15 +158,7 @@ impl<N: Connector> Stream<N> {
         if !conn.is_some_and(|conn| may(conn) && conn.session.write_one(&mut conn.link, write)) {
             return false;
         }
-        let op = TxOp {
-            since: 0,
-            what: What::Write,
-            ep: ep as u32,
-            flags: write.flags,
-            context: write.context.number(),
-            len,
-        };
-        domain.sent(ep, &op);
+        domain.sent(ep, &TxOp::of_write(ep, write));
         true
     }
 
@@ -189,67 +203,5 @@ impl<N: Connector> Stream<N> {
                 self.with(domain, id, |session, cx| session.send_waiting(cx));
             }
         }
-    }
-}
-
-/// Whether the endpoint may post.
-#[inline(always)]
-fn may_post<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
-    let enabled = domain.find_ep(ep).is_some_and(|state| state.enabled);
-    enabled && domain.may_post(ep).is_ok()
-}
-
-impl<N: Connector> Atomics for Stream<N> {
-    const ATOMIC_SIZE: usize = MAX_ATOMIC;
-
-    /// Posts an atomic operation of the endpoint `port`, or of its transmit context `ep`. Memory belongs to the
-    /// endpoint, so the receive context in the address does not matter.
-    fn atomic(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        port: usize,
-        ep: usize,
-        atomic: &mut Atomic<'_>,
-    ) -> Result {
-        let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
-        if !state.enabled {
-            return Err(Error::OPBADSTATE);
-        }
-        let what = match atomic.family {
-            Family::Base => What::Atomic,
-            Family::Fetch | Family::Compare => What::AtomicFetch,
-        };
-        check_flags(what, atomic.flags, state)?;
-        domain.may_post(ep)?;
-        let (dest, _) = domain.destination(port, atomic.dest, MAX_CONTEXTS)?;
-        let id = self.connection(domain, port, dest)?;
-        let len = match atomic.family {
-            Family::Base => atomic.operands.remaining(),
-            _ => atomic.result.remaining(),
-        };
-        let mut op = TxOp {
-            since: 0,
-            what,
-            ep: ep as u32,
-            flags: atomic.flags,
-            context: atomic.context.number(),
-            len,
-        };
-        let (session, mut cx) = self.at(domain, id);
-        if session.state != State::Up && !cx.domain.hears_of(&op) {
-            return Err(self.refuse_unheard(domain, id));
-        }
-        // An atomic read changes nothing, so it need not wait for earlier reads.
-        if atomic.op == FI_ATOMIC_READ {
-            op.flags &= !OpFlags::AFTER_READS;
-        }
-        let answers_writes = cx.common.limits.answers_writes && session.may_answer_writes();
-        if what == What::Atomic && answers_writes {
-            op.flags |= OpFlags::TRANSMIT_COMPLETE;
-        }
-        atomic.flags = op.flags;
-        let result = session.post_atomic(&mut cx, atomic, op);
-        self.settle(domain);
-        result
     }
 }

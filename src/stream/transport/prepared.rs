@@ -95,14 +95,7 @@ impl<N: Connector> Prepares for Stream<N> {
         let Some(conn) = self.peers.get_mut(id) else {
             return false;
         };
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len: tx.piece.len(),
-        };
+        let op = TxOp::of_one(ep, tx);
         let header_len = usize::from(route.header_len).min(ROUTE_HEADER);
         let mut header = route.header;
         // Lengths are checked again, because the caller can have overwritten the record.

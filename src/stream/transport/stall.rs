@@ -7,54 +7,46 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
-use crate::session::waits::Waits;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
-use base::log::{Subsys, log_warn};
+use engine::peer::stall::Report;
 use engine::report::Waiter;
-use sync::stats::Count;
 
 impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn arm_waits(&mut self) {
         self.poller
-            .schedule(self.poller.now() + self.common.waits.tick, Due::Waits);
+            .schedule(self.poller.now() + self.common.waits.interval(), Due::Waits);
     }
 
     /// Handles a tick: reports or fails operations that have waited too long.
     #[cold]
     pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
-        self.common.waits.armed = false;
-        self.common.waits.now = self.common.waits.now.wrapping_add(1);
+        self.common.waits.advance();
+        let ticks = &self.common.waits;
         let (mut late, mut any) = (Vec::new(), false);
         for (id, conn) in self.peers.iter_mut() {
             let transfer = conn.session.transfer();
-            let is_moving = std::mem::replace(&mut conn.transfer, transfer) != transfer;
-            let Some(oldest) = conn.session.oldest(&self.common.waits) else {
-                conn.is_stalled = false;
+            let Some(oldest) = conn.session.oldest(ticks) else {
+                conn.stall.check(false, transfer);
                 continue;
             };
             any = true;
             // fi_connect has its own time limit, for hosts and ports that do not answer.
             let may_fail = !matches!(oldest.what, Waiter::Connection);
-            if may_fail && Waits::is_over(oldest.age, self.common.waits.fails) {
+            if may_fail && ticks.has_failed(oldest.age) {
                 late.push((id, oldest.what));
             }
-            let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
-            if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
-                domain.ep(conn.session.ep).stats.count(Count::Stalls);
-                log_warn!(
-                    self.common.source,
-                    Subsys::EpData,
-                    "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s",
-                    conn.session.peer,
-                    oldest.count,
-                    oldest.what,
-                    oldest.len,
-                    (self.common.waits.tick * (u32::from(oldest.age) - 1)).as_secs_f32()
-                );
-            } else if !stalls {
-                conn.is_stalled = false;
+            if conn.stall.check(ticks.is_late(oldest.age), transfer) {
+                let report = Report {
+                    peer: &conn.session.peer,
+                    count: oldest.count,
+                    what: &oldest.what,
+                    len: oldest.len,
+                    age: ticks.time(oldest.age).unwrap_or_default(),
+                    stage: None,
+                };
+                report.log(self.common.source, &domain.ep(conn.session.ep).stats);
             }
         }
         for (id, what) in late {
@@ -66,7 +58,7 @@ impl<N: Connector> Stream<N> {
             }
         }
         if any {
-            self.common.waits.armed = true;
+            self.common.waits.arm();
             self.arm_waits();
         }
     }

@@ -124,7 +124,11 @@ impl<T: Transport> EpCalls for Ep<T> {
             false => Err(Error::NOENT),
         };
         match cancelled {
-            Err(Error::NOENT) => transport.cancel(domain, self.shared.id, context),
+            Err(Error::NOENT) => {
+                if let Some(op) = transport.cancel(domain, self.shared.id, context) {
+                    domain.fail_tx(&op, Error::CANCELED);
+                }
+            }
             result => result?,
         }
         guard.run_triggers();

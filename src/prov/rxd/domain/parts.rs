@@ -6,12 +6,11 @@ use core::time::Duration;
 use super::super::info::ATOMIC_SIZE;
 use super::{Rxd, State};
 use abi::*;
-use base::{Error, Result};
+use base::Result;
 use engine::address::ip::{Addr, Format};
-use engine::domain_state::TxOp;
+use engine::peer::post::post_atomic;
 use engine::transport::*;
 use object::ops::atomic::{Atomic, Family};
-use object::ops::transfer::What;
 
 impl Addressing for Rxd {
     type Addr = Addr;
@@ -47,28 +46,11 @@ impl Atomics for Rxd {
     fn atomic(
         &mut self,
         domain: &mut State,
-        _port: usize,
+        port: usize,
         ep: usize,
         atomic: &mut Atomic<'_>,
     ) -> Result {
-        let (what, len) = match atomic.family {
-            Family::Base => (What::Atomic, atomic.operands.remaining()),
-            _ => (What::AtomicFetch, atomic.result.remaining()),
-        };
-        let op = TxOp {
-            what,
-            since: self.patience.stamp(),
-            ep: ep as u32,
-            flags: atomic.flags,
-            context: atomic.context.number(),
-            len,
-        };
-        let id = self.admit(domain, ep, atomic.dest, &op)?;
-        let posted = self.with(domain, ep, id, |session, cx| {
-            session.post_atomic(cx, atomic, op)
-        });
-        self.posted(domain);
-        posted.unwrap_or(Err(Error::INVAL))
+        post_atomic(self, domain, port, ep, atomic)
     }
 }
 

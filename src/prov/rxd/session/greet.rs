@@ -112,7 +112,7 @@ impl<A: Address> Session<A> {
         let Some(new) = self.greeting.candidate.take() else {
             return;
         };
-        self.lose(cx, Error::CONNRESET, c"the peer has begun anew");
+        self.lose(cx, Error::CONNRESET, "the peer has begun anew");
         self.greeting.own_id = new.own_id;
         self.greeting.settle(new.peer_id, new.is_ours, cx.now);
     }
@@ -234,7 +234,7 @@ impl<A: Address> Session<A> {
             // state.
             let own_id = self.greeting.own_id;
             if !self.is_untouched() {
-                self.lose(cx, Error::CONNRESET, c"the peer has begun anew");
+                self.lose(cx, Error::CONNRESET, "the peer has begun anew");
             }
             self.greeting.own_id = own_id;
             self.greeting.settle(cts.id, cts.is_ours, cx.now);

@@ -5,6 +5,7 @@ use super::sink::{Incoming, Sink, Stall, Step};
 use super::{Cx, Session, Wire};
 use crate::rxd::proto::{Data, Kind, Op, Packet, Void, error_of};
 use base::{CompFlags, Error};
+use engine::peer::claim::Claim;
 use engine::srx::{Bytes, MessageInfo, Slot};
 use engine::strangers::fi_addr_of;
 use engine::transport::Address;
@@ -60,7 +61,7 @@ impl<A: Address> Session<A> {
                         cx.domain.received(self.ep, &recv, &envelope, &sender);
                         return Step::Taken;
                     }
-                    Some(recv) => Sink::Receive(Box::new((recv, envelope))),
+                    Some(recv) => Sink::Message(Claim::of(Some(recv), envelope)),
                     None => {
                         let has_room =
                             queue.has_room(envelope.token, total, cx.common.settings.saved);
@@ -74,7 +75,7 @@ impl<A: Address> Session<A> {
                         self.note_origin(cx, srx, slot);
                         match (has_room, is_whole) {
                             (true, true) => return Step::Taken,
-                            (true, false) => Sink::Slot(srx, slot),
+                            (true, false) => Sink::Message(Claim::Kept(srx, slot)),
                             (false, _) => return Step::Stalled(Stall::Memory(slot)),
                         }
                     }
@@ -120,36 +121,24 @@ impl<A: Address> Session<A> {
     fn put<W>(&mut self, cx: &mut Cx<'_, A, W>, incoming: &mut Incoming, bytes: &[u8]) {
         incoming.got += bytes.len() as u64;
         match &mut incoming.sink {
-            // Bytes beyond the receive buffer are dropped; the completion reports the truncation.
-            Sink::Receive(receive) => {
-                receive.0.iov.copy_in(bytes);
+            Sink::Message(claim) => {
+                if claim.put(cx.domain, bytes).is_err() {
+                    let sink = std::mem::replace(&mut incoming.sink, Sink::Nothing);
+                    self.drop_sink(cx, sink, Error::NOMEM);
+                }
             }
             Sink::Write(write) => {
                 write.iov.copy_in(bytes);
             }
             Sink::Atomic(atomic) => atomic.bytes.extend_from_slice(bytes),
-            Sink::Slot(srx, slot) => {
-                if cx.domain.rx_queue_mut(*srx).coming(*slot, bytes).is_err() {
-                    let sink = std::mem::replace(&mut incoming.sink, Sink::Nothing);
-                    self.drop_sink(cx, sink, Error::NOMEM);
-                }
-            }
             Sink::Nothing => {}
         }
     }
 
     fn finish<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink) {
         match sink {
-            Sink::Receive(receive) => {
-                let (recv, envelope) = *receive;
-                cx.domain
-                    .received(envelope.ep, &recv, &envelope, &self.sender());
-            }
-            Sink::Slot(srx, slot) => {
-                if let Some((recv, envelope)) = cx.domain.rx_queue_mut(srx).arrived(slot) {
-                    cx.domain
-                        .received(envelope.ep, &recv, &envelope, &self.sender());
-                }
+            Sink::Message(claim) => {
+                claim.finish(cx.domain, &self.sender());
             }
             Sink::Write(write) => {
                 count_regions(cx.domain, &write.regions, &write.lens);
@@ -194,7 +183,7 @@ impl<A: Address> Session<A> {
             self.rx.incoming = Some(incoming);
             return Step::Refused(Error::CANCELED);
         }
-        if let Sink::Slot(srx, slot) = incoming.sink {
+        if let Sink::Message(Claim::Kept(srx, slot)) = incoming.sink {
             let queue = cx.domain.rx_queue_mut(srx);
             let saved = cx.common.settings.saved;
             if !queue.may_grow(slot, data.bytes.len(), saved) {
@@ -212,10 +201,10 @@ impl<A: Address> Session<A> {
     }
 
     fn take_answer<W>(&mut self, cx: &mut Cx<'_, A, W>, data: &Data<'_>) -> Step {
-        let Some(place) = self.tx.expected(data.transaction) else {
+        let number = u64::from(data.transaction);
+        let Some(read) = self.tx.reads.get_mut(number) else {
             return Step::Taken;
         };
-        let read = &mut self.tx.reads[place];
         let got = read.got + data.bytes.len() as u64;
         let is_empty = data.bytes.is_empty() && read.total > 0;
         if data.segment != read.segments || is_empty || got > read.total {
@@ -223,8 +212,9 @@ impl<A: Address> Session<A> {
         }
         read.iov.copy_in(data.bytes);
         (read.got, read.segments) = (got, read.segments + 1);
-        if got == read.total {
-            let read = self.tx.reads.remove(place);
+        if got == read.total
+            && let Some(read) = self.tx.reads.remove(number)
+        {
             cx.domain.complete_tx(&read.op);
         }
         Step::Taken
@@ -237,9 +227,8 @@ impl<A: Address> Session<A> {
             self.drop_sink(cx, incoming.sink, Error::IO);
         }
         if void.error != 0
-            && let Some(place) = self.tx.expected(void.transaction)
+            && let Some(read) = self.tx.reads.remove(void.transaction.into())
         {
-            let read = self.tx.reads.remove(place);
             cx.domain.fail_tx(&read.op, error_of(void.error));
         }
         Step::Taken
@@ -247,14 +236,8 @@ impl<A: Address> Session<A> {
 
     /// Ends an operation whose remaining bytes will not arrive.
     pub(super) fn drop_sink<W>(&mut self, cx: &mut Cx<'_, A, W>, sink: Sink, error: Error) {
-        let failed = match sink {
-            Sink::Receive(receive) => Some(*receive),
-            Sink::Slot(srx, slot) => cx.domain.rx_queue_mut(srx).lost(slot),
-            Sink::Write(_) | Sink::Atomic(_) | Sink::Nothing => None,
-        };
-        if let Some((recv, envelope)) = failed {
-            cx.domain
-                .receive_failed(envelope.ep, &recv, envelope.what, error);
+        if let Sink::Message(claim) = sink {
+            claim.end(cx.domain, Some(error));
         }
     }
 }

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Ends operations when the peer is lost, or when the application cancels them.
 
-use core::ffi::CStr;
-
 use super::out::{Begin, End, Out};
 use super::receive::GONE;
 use super::send::SendState;
@@ -10,23 +8,40 @@ use super::sink::Sink;
 use super::{Cx, Session, Wire};
 use crate::rxd::SOURCE;
 use base::log::{Subsys, log_info, log_warn};
-use base::{Error, IoVec, OpFlags};
-use engine::domain_state::{Loss, TxOp};
+use base::{Error, IoVec};
+use engine::domain_state::TxOp;
+use engine::peer::loss::OuterLoss;
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
     /// The peer is lost: all operations in flight fail. The next operation starts a new handshake.
     #[cold]
-    pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &CStr) {
-        cx.domain.loss.get_or_insert_with(|| loss_of(why));
-        let tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
+    pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &str) {
+        let outer = cx.domain.begin_loss(why);
+        self.fail_all(cx, error);
+        self.end_loss(cx, outer, why);
+    }
+
+    /// The same for a peer that stopped answering. Also fails receives that wait for a message of this peer only.
+    #[cold]
+    pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
+        let why = "the peer does not answer";
+        let outer = cx.domain.begin_loss(why);
+        cx.domain.fail_receives_from(self.ep, self.source, error);
+        self.fail_all(cx, error);
+        self.end_loss(cx, outer, why);
+    }
+
+    /// Fails everything in flight with the peer, and forgets it.
+    fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
+        let mut tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
         cx.common.answers -= tx.answer_bytes;
         for out in tx.outs {
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, error);
             }
         }
-        for (_, read) in tx.reads {
+        for read in tx.reads.take_all() {
             cx.domain.fail_tx(&read.op, error);
         }
         let rx = self.end_receiving(cx);
@@ -38,30 +53,21 @@ impl<A: Address> Session<A> {
         {
             self.drop_sink(cx, sink, error);
         }
-        let (ep, id) = (self.ep, self.id);
-        cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
+        cx.domain.forget_claims(self.ep, self.id);
         self.leave_lists(cx);
         self.forget(cx);
-        let failed = cx.domain.loss.take().map_or(0, |loss| loss.failed);
-        let why = why.to_string_lossy();
-        match failed {
+    }
+
+    fn end_loss<W>(&self, cx: &mut Cx<'_, A, W>, outer: OuterLoss, why: &str) {
+        match cx.domain.end_loss(outer) {
             0 => log_info!(&SOURCE, Subsys::EpData, "{}: {why}", self.addr),
-            _ => log_warn!(
+            failed => log_warn!(
                 &SOURCE,
                 Subsys::EpData,
                 "{}: {why}; {failed} operations fail",
                 self.addr
             ),
         }
-    }
-
-    /// The same for a peer that stopped answering. Also fails receives that wait for a message of this peer only.
-    #[cold]
-    pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
-        let why = c"the peer does not answer";
-        cx.domain.loss = Some(loss_of(why));
-        cx.domain.fail_receives_from(self.ep, self.source, error);
-        self.lose(cx, error, why);
     }
 
     fn leave_lists<W>(&self, cx: &mut Cx<'_, A, W>) {
@@ -85,26 +91,21 @@ impl<A: Address> Session<A> {
         if self.rx.decided.is_some() {
             self.rx.decided = Some(Sink::Nothing);
         }
-        for (_, read) in &mut self.tx.reads {
+        for read in self.tx.reads.iter_mut() {
             read.iov = IoVec::empty();
         }
     }
 
     /// Removes an operation of which no packet was sent.
-    pub fn cancel<W>(&mut self, cx: &mut Cx<'_, A, W>, ep: usize, context: usize) -> bool {
+    pub fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
         let is_meant = |out: &Out| match &out.end {
-            End::Complete(op) => op.ep() == ep && op.context == context,
+            End::Complete(op) => op.is_named(ep, context),
             End::Nothing => false,
         };
-        let Some(Out {
-            end: End::Complete(op),
-            ..
-        }) = self.tx.take_unsent(is_meant)
-        else {
-            return false;
-        };
-        cx.domain.fail_tx(&op, Error::CANCELED);
-        true
+        match self.tx.take_unsent(is_meant)?.end {
+            End::Complete(op) => Some(op),
+            End::Nothing => None,
+        }
     }
 
     /// Fails atomics of several packets: peers of other libraries implement only those that fit in one packet.
@@ -119,8 +120,9 @@ impl<A: Address> Session<A> {
             };
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, Error::MSGSIZE);
-            } else if let Some(place) = request.and_then(|request| self.tx.expected(request)) {
-                let read = self.tx.reads.remove(place);
+            } else if let Some(read) =
+                request.and_then(|number| self.tx.reads.remove(number.into()))
+            {
                 cx.domain.fail_tx(&read.op, Error::MSGSIZE);
             }
         }
@@ -128,24 +130,14 @@ impl<A: Address> Session<A> {
 
     /// Number of unsent operations that the application may consider done.
     pub fn promised(&self) -> usize {
-        let mut ops = self.tx.outs.iter().filter_map(|out| match &out.end {
+        let ops = self.tx.outs.iter().filter_map(|out| match &out.end {
             End::Complete(op) => Some(op),
             End::Nothing => None,
         });
-        let is_promised = |op: &&TxOp| {
-            !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
-        };
-        ops.by_ref().filter(is_promised).count()
+        ops.filter(|op| op.is_promised()).count()
     }
 
     pub fn owes(&self) -> bool {
         self.promised() > 0
-    }
-}
-
-fn loss_of(why: &CStr) -> Loss {
-    Loss {
-        why: why.into(),
-        failed: 0,
     }
 }

@@ -20,7 +20,7 @@ impl<A: Address> Session<A> {
             What::Read => Kind::Read,
             What::Atomic | What::AtomicFetch => return Err(Error::INVAL),
         };
-        let mut begin = beginning(kind, tx.target, op.len)?;
+        let mut begin = beginning(kind, tx.target)?;
         begin.tag = tx.tag;
         let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind != Kind::Read;
         begin.data = has_data.then_some(tx.data);
@@ -55,7 +55,7 @@ impl<A: Address> Session<A> {
             Family::Fetch => Kind::Fetch,
             Family::Compare => Kind::Compare,
         };
-        let mut begin = beginning(kind, atomic.target, op.len)?;
+        let mut begin = beginning(kind, atomic.target)?;
         begin.atomic = [atomic.datatype.0, atomic.op.0];
         let has_data = atomic.flags.contains(OpFlags::REMOTE_CQ_DATA) && kind == Kind::Atomic;
         begin.data = has_data.then_some(atomic.data);
@@ -70,10 +70,8 @@ impl<A: Address> Session<A> {
         };
         let out = Out::op(begin, transaction, body, end, cx.wire.mtu());
         if self.is_foreign() && out.is_long_atomic() {
-            if kind.is_answered()
-                && let Some(place) = self.tx.expected(transaction)
-            {
-                self.tx.reads.remove(place);
+            if kind.is_answered() {
+                self.tx.reads.remove(transaction.into());
             }
             return Err(Error::MSGSIZE);
         }
@@ -82,7 +80,7 @@ impl<A: Address> Session<A> {
     }
 
     fn may_expect(&self) -> Result {
-        self.tx.may_expect().then_some(()).ok_or(Error::AGAIN)
+        self.tx.reads.has_room().then_some(()).ok_or(Error::AGAIN)
     }
 
     fn submit<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, out: Out, op: &TxOp) {
@@ -95,8 +93,8 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// The first packet of an operation whose target has as many bytes as its source.
-fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
+/// The first packet of an operation.
+fn beginning(kind: Kind, target: &[RemoteSeg]) -> Result<Op> {
     let mut iovs = Iovs::default();
     for seg in target {
         let iov = RmaIov {
@@ -105,9 +103,6 @@ fn beginning(kind: Kind, target: &[RemoteSeg], len: usize) -> Result<Op> {
             key: seg.key,
         };
         iovs.push(iov).then_some(()).ok_or(Error::INVAL)?;
-    }
-    if !kind.is_message() && (target.is_empty() || iovs.total() != Some(len as u64)) {
-        return Err(Error::INVAL);
     }
     Ok(Op {
         kind,

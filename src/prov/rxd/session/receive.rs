@@ -12,6 +12,7 @@ use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
 use crate::rxd::proto::{Ack, Head, Packet};
 use base::Error;
+use engine::peer::claim::Claim;
 use engine::srx::Claimed;
 use engine::transport::Address;
 
@@ -158,7 +159,7 @@ impl<A: Address> Session<A> {
                     return;
                 }
                 queue.begin_coming(slot);
-                self.rx.decided = Some(Sink::Slot(srx, slot));
+                self.rx.decided = Some(Sink::Message(Claim::Kept(srx, slot)));
             }
             Some(Stall::Part(srx, slot)) => {
                 let saved = cx.common.settings.saved;
@@ -186,10 +187,7 @@ impl<A: Address> Session<A> {
     /// discarded, so its bytes are dropped.
     pub fn deliver<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, claimed: Claimed) {
         let Claimed { envelope, recv } = claimed;
-        self.rx.decided = Some(match recv {
-            Some(recv) => Sink::Receive(Box::new((recv, envelope))),
-            None => Sink::Nothing,
-        });
+        self.rx.decided = Some(Sink::Message(Claim::of(recv, envelope)));
         self.resume(cx);
     }
 

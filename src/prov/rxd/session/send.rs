@@ -4,8 +4,6 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use slab::Slab;
-
 use super::out::{ANSWER_COST, Begin, Body, End, Out};
 use super::receive::GONE;
 use super::window::{News, Window};
@@ -14,6 +12,7 @@ use crate::rxd::info::ATOMIC_SIZE;
 use crate::rxd::proto::{Ack, Void, error_of};
 use base::{Error, IoVec};
 use engine::domain_state::TxOp;
+use engine::peer::table::Table;
 use engine::share::fits;
 use engine::transport::Address;
 
@@ -25,8 +24,6 @@ pub struct ReadOp {
     pub got: u64,
     /// Packets of the answer that have arrived.
     pub segments: u64,
-    /// Distinguishes uses of the same place, so that a late answer to an earlier operation is ignored.
-    pub turn: u16,
 }
 
 pub struct SendState {
@@ -37,7 +34,7 @@ pub struct SendState {
     /// Index in `outs` of the entry with the next unsent packet.
     at: usize,
     pub window: Window,
-    pub reads: Slab<ReadOp>,
+    pub reads: Table<ReadOp, PLACE_BITS>,
     turn: u16,
     /// Answers among `outs`, and the bytes that they take.
     pub answers: usize,
@@ -52,7 +49,7 @@ impl SendState {
             end: 0,
             at: 0,
             window: Window::new(window),
-            reads: Slab::new(),
+            reads: Table::default(),
             turn: 0,
             answers: 0,
             answer_bytes: 0,
@@ -67,22 +64,10 @@ impl SendState {
     /// Registers an operation that waits for an answer. Returns its transaction number.
     pub fn expect(&mut self, op: TxOp, iov: IoVec, total: u64) -> u32 {
         self.turn = self.turn.wrapping_add(1);
-        let (got, segments, turn) = (0, 0, self.turn);
+        let (got, segments) = (0, 0);
         #[rustfmt::skip]
-        let place = self.reads.insert(ReadOp { op, iov, total, got, segments, turn });
-        u32::from(turn % TURNS) << PLACE_BITS | place as u32
-    }
-
-    /// The place of the operation to which an answer refers.
-    pub fn expected(&self, transaction: u32) -> Option<usize> {
-        let place = transaction as usize & (MAX_READS - 1);
-        let read = self.reads.get(place)?;
-        (u32::from(read.turn % TURNS) == transaction >> PLACE_BITS).then_some(place)
-    }
-
-    /// Whether one more operation may wait for an answer.
-    pub fn may_expect(&self) -> bool {
-        self.reads.len() < MAX_READS
+        let read = ReadOp { op, iov, total, got, segments };
+        self.reads.insert(u64::from(self.turn % TURNS), read) as u32
     }
 
     pub fn push(&mut self, mut out: Out) {
@@ -268,7 +253,7 @@ impl<A: Address> Session<A> {
             News::Progress => self.complete(cx),
             News::Nothing => {}
         }
-        self.lose(cx, Error::CONNRESET, c"the peer has ended");
+        self.lose(cx, Error::CONNRESET, "the peer has ended");
     }
 
     /// Completes the oldest operations, whose packets are all acknowledged.
@@ -321,8 +306,7 @@ impl<A: Address> Session<A> {
         if let End::Complete(op) = std::mem::replace(&mut out.end, End::Nothing) {
             cx.domain.fail_tx(&op, error);
         }
-        if let Some(place) = request.and_then(|transaction| self.tx.expected(transaction)) {
-            let read = self.tx.reads.remove(place);
+        if let Some(read) = request.and_then(|number| self.tx.reads.remove(number.into())) {
             cx.domain.fail_tx(&read.op, error);
         }
         self.tx.cut_unsent(at, seq + 1);
@@ -359,5 +343,4 @@ pub const MAX_ANSWER_BYTES: usize = 16 << 20;
 const SUSPICIOUS: u32 = 3;
 /// Peers of other libraries return only 16 bits of a transaction number. Most of the bits are the place.
 const PLACE_BITS: u32 = 11;
-const MAX_READS: usize = 1 << PLACE_BITS;
 const TURNS: u16 = 1 << (15 - PLACE_BITS);

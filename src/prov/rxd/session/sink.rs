@@ -4,17 +4,17 @@
 use crate::rxd::proto::MAX_IOVS;
 use abi::{fi_datatype, fi_op};
 use base::{Error, IoVec};
-use engine::srx::{Envelope, RecvOp, Slot};
+use engine::peer::claim::Claim;
+use engine::srx::Slot;
 use object::ops::atomic::Family;
 use stream::session::receive_state::Regions;
 
 /// Destination of received bytes.
 pub enum Sink {
-    Receive(Box<(RecvOp, Envelope)>),
-    /// The bytes are kept as an unexpected message of this receive context.
-    Slot(usize, Slot),
+    Message(Claim),
     Write(Box<Write>),
     Atomic(Box<Atomic>),
+    /// The memory of the operation is gone.
     Nothing,
 }
 

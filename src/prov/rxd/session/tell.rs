@@ -50,15 +50,16 @@ impl<A: Address> Session<A> {
                 peer.add(Wait::of(op, None, stage, age(op.since)));
             }
         }
-        for (_, read) in &self.tx.reads {
+        for read in self.tx.reads.iter() {
             let op = &read.op;
             peer.add(Wait::of(op, None, Stage::Answer, age(op.since)));
         }
         if let Some(incoming) = &self.rx.incoming
-            && let Sink::Receive(receive) = &incoming.sink
+            && let Sink::Message(claim) = &incoming.sink
+            && let Some(envelope) = claim.envelope()
         {
             let heard = self.rx.heard.map(|at| now.saturating_duration_since(at));
-            peer.add(Wait::receive(&receive.1, heard));
+            peer.add(Wait::receive(envelope, heard));
         }
         peer
     }

@@ -46,25 +46,25 @@ impl Session {
                 key: at.key,
             })),
         };
-        let place = self.sends.vacant_key();
-        let msg = u64::from(cx.common.next_message() as u32) << 32 | place as u64;
+        let serial = cx.common.next_message();
+        let msg = self.sends.next(serial);
         let packet = message.request(name, msg, &places.unwrap_or_default());
         slot.bytes_mut()[..packet.len()].copy_from_slice(&packet);
-        self.sends.insert(Send {
+        let send = Send {
             op,
             lent,
-            msg,
             is_announced: false,
             left: 0,
             is_writing: false,
-        });
+        };
+        self.sends.insert(serial, send);
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
         let post = Post {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, packet.len()),
             flight: Flight {
                 id: self.id,
-                kind: Kind::Announce(place),
+                kind: Kind::Announce(msg),
             },
         };
         self.hand_down(cx, post);
@@ -73,20 +73,20 @@ impl Session {
 
     /// Returns the send that the peer of this connection may refer to. Before the announcement has left, a peer can
     /// only guess its number.
-    fn send_of(&self, msg: u64) -> Option<usize> {
-        let place = msg as u32 as usize;
-        let send = self.sends.get(place)?;
-        (send.msg == msg && send.is_announced).then_some(place)
+    fn send_of(&mut self, msg: u64) -> Option<&mut Send> {
+        let send = self.sends.get_mut(msg);
+        send.filter(|send| send.is_announced && !send.is_writing)
     }
 
     /// Completes a message that the receiver has read. Returns false if there is none with this number.
     pub(super) fn was_fetched<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) -> bool {
-        let Some(place) = self.send_of(msg).filter(|&at| !self.sends[at].is_writing) else {
+        if self.send_of(msg).is_none() {
             return false;
-        };
-        let send = self.sends.remove(place);
-        drop(send.lent);
-        cx.domain.complete_tx(&send.op);
+        }
+        if let Some(send) = self.sends.remove(msg) {
+            drop(send.lent);
+            cx.domain.complete_tx(&send.op);
+        }
         true
     }
 
@@ -97,10 +97,9 @@ impl Session {
         msg: u64,
         places: &Places,
     ) -> bool {
-        let Some(at) = self.send_of(msg).filter(|&at| !self.sends[at].is_writing) else {
+        let Some(send) = self.send_of(msg) else {
             return false;
         };
-        let send = &mut self.sends[at];
         let (lent, len) = (send.lent.clone(), send.op.len);
         let remote = places.list().iter().map(iov_of);
         let settings = &cx.common.settings;
@@ -108,7 +107,7 @@ impl Session {
         send.is_writing = true;
         send.left = cuts.list.len();
         if cuts.list.is_empty() {
-            self.wrote(cx, at);
+            self.wrote(cx, msg);
             return true;
         }
         for (part, remote) in cuts.list {
@@ -121,7 +120,7 @@ impl Session {
                 loan: Loan::Lent(Arc::clone(&lent), part),
                 flight: Flight {
                     id: self.id,
-                    kind: Kind::Written(at),
+                    kind: Kind::Written(msg),
                 },
             };
             self.hand_down(cx, post);
@@ -130,9 +129,11 @@ impl Session {
     }
 
     /// Completes a message whose writes are done.
-    pub(super) fn wrote<W: Wire>(&mut self, cx: &mut Cx<'_, W>, at: usize) {
-        let send = self.sends.remove(at);
-        self.send_short(cx, send.msg, false);
+    pub(super) fn wrote<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) {
+        let Some(send) = self.sends.remove(msg) else {
+            return;
+        };
+        self.send_short(cx, msg, false);
         drop(send.lent);
         cx.domain.complete_tx(&send.op);
     }

@@ -41,9 +41,8 @@ impl Session {
             op: atomic.op,
         };
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let place = self.asked.vacant_key();
-        let msg = u64::from(cx.common.next_message() as u32) << 32 | place as u64;
-        let name = self.remote.index;
+        let serial = cx.common.next_message();
+        let (msg, name) = (self.asked.next(serial), self.remote.index);
         let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
         let mut slot = self.slot_for(cx, HEADER + ATOMIC_HEADER + operands + compare)?;
         let bytes = slot.bytes_mut();
@@ -55,11 +54,8 @@ impl Session {
             .copy_to(&mut rest[operands..operands + compare]);
         let len = HEADER + ATOMIC_HEADER + operands + compare;
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
-        self.asked.insert(Asked {
-            op,
-            msg,
-            result: Some(atomic.result.take()),
-        });
+        let result = Some(atomic.result.take());
+        self.asked.insert(serial, Asked { op, result });
         self.send_slot(cx, slot, len);
         Ok(())
     }
@@ -71,12 +67,9 @@ impl Session {
         msg: u64,
         response: &AtomicResponse<'_>,
     ) -> bool {
-        let place = msg as u32 as usize;
-        let is_meant = |asked: &Asked| asked.msg == msg;
-        if !self.asked.get(place).is_some_and(is_meant) {
+        let Some(mut asked) = self.asked.remove(msg) else {
             return false;
-        }
-        let mut asked = self.asked.remove(place);
+        };
         if response.status == 0 {
             if let Some(mut result) = asked.result.take() {
                 if result.remaining() != response.result.len() {

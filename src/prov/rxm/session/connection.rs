@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::loss::{is_silence, loss_of};
+use super::loss::is_silence;
 use super::wire::Place;
 use super::{Cause, Common, Cx, Over, Session, Wire};
 use crate::rxm::SOURCE;
@@ -335,10 +335,10 @@ impl Session {
         let (attempts, error) = self.failures();
         let (is_look, is_wanted) = (self.connection.is_look, self.connection.is_wanted);
         if is_look && is_silence(error) {
-            let loss = loss_of(&format!("{} does not answer", self.peer));
-            let outer = cx.domain.loss.replace(loss);
+            let why = format!("{} does not answer", self.peer);
+            let outer = cx.domain.begin_loss(&why);
             self.fail_receives(cx, error);
-            cx.domain.loss = outer;
+            cx.domain.end_loss(outer);
         }
         // After a test connection, the next operation starts its own attempt.
         let is_reported = !is_look || is_wanted;

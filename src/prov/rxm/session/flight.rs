@@ -24,13 +24,13 @@ pub enum Kind {
     Control,
     /// The operation that completes with it.
     Op(TxOp),
-    /// Announces a message of `Session::sends`.
-    Announce(usize),
+    /// Announces a message of `Session::sends`, by its number there.
+    Announce(u64),
     /// One of several operations, in `Session::groups`.
     Part(usize),
     /// A part of a message that is read (`Session::fetches`) or written (`Session::sends`).
     Fetched(usize),
-    Written(usize),
+    Written(u64),
 }
 
 /// An operation to post below.
@@ -104,8 +104,6 @@ pub struct Send {
     pub op: TxOp,
     /// The memory of the message; gone after a failure.
     pub lent: Arc<Lent>,
-    /// Number by which the receiver names the message.
-    pub msg: u64,
     /// The announcement was posted below, so the receiver may answer.
     pub is_announced: bool,
     /// Writes in flight and writes not started.
@@ -129,7 +127,6 @@ pub struct Fetch {
 /// An atomic operation that waits for its answer.
 pub struct Asked {
     pub op: TxOp,
-    pub msg: u64,
     /// `None` after a cancel: the answer is discarded.
     pub result: Option<IoVec>,
 }

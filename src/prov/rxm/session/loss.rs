@@ -2,20 +2,17 @@
 //! The fate of operations when a connection ends, or when the application cancels them.
 
 use core::fmt;
-use std::ffi::CString;
 
 use super::flight::{Group, Kind, Post};
 use super::outgoing::put_slots;
-use super::receive::Sink;
 use super::{Cause, Cx, Ending, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
+use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use base::{Error, OpFlags};
-use engine::domain_state::{Loss, TxOp};
-use engine::srx::RecvOp;
-use object::ops::transfer::What;
+use engine::domain_state::TxOp;
+use engine::peer::claim::Claim;
 
 impl Session {
     /// Ends the connection after the packets that have already arrived are handled: `Common::ending`.
@@ -41,13 +38,12 @@ impl Session {
         let was_up = self.state() == State::Up;
         self.set_over(cx);
         let sentence = format!("{} {what}", self.peer);
-        let outer = cx.domain.loss.replace(loss_of(&sentence));
+        let outer = cx.domain.begin_loss(&sentence);
         self.fail_all(cx, Some(error));
         if was_up && is_silence(error) {
             self.fail_receives(cx, error);
         }
-        let loss = std::mem::replace(&mut cx.domain.loss, outer);
-        match loss.map_or(0, |loss| loss.failed) {
+        match cx.domain.end_loss(outer) {
             0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
             0 => {}
             failed => log_warn!(
@@ -94,32 +90,21 @@ impl Session {
             self.ended(cx.domain, post.flight.kind, error);
         }
         for (_, coming) in std::mem::take(&mut self.coming) {
-            let ended = match coming.sink {
-                Sink::Recv(recv, envelope) => Some((*recv, envelope)),
-                Sink::Dropped => None,
-                Sink::Kept(srx, slot) => cx.domain.rx_queue_mut(srx).lost(slot),
-            };
-            if let Some((recv, envelope)) = ended {
-                end_receive(cx.domain, envelope.ep, &recv, envelope.what, error);
-            }
+            coming.claim.end(cx.domain, error);
         }
-        for (_, send) in std::mem::take(&mut self.sends) {
+        for send in self.sends.take_all() {
             drop(send.lent);
             end_transmit(cx.domain, &send.op, error);
         }
-        for (_, asked) in std::mem::take(&mut self.asked) {
+        for asked in self.asked.take_all() {
             end_transmit(cx.domain, &asked.op, error);
         }
         for (_, fetch) in std::mem::take(&mut self.fetches) {
             drop(fetch.lent);
-            let envelope = fetch.envelope;
-            end_receive(cx.domain, envelope.ep, &fetch.recv, envelope.what, error);
+            Claim::of(Some(*fetch.recv), fetch.envelope).end(cx.domain, error);
         }
         self.parked.clear();
-        let ep = self.ep;
-        if cx.domain.find_ep(ep).is_some() {
-            cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
-        }
+        cx.domain.forget_claims(self.ep, id);
         // Operations in flight below end with their connection there: `Wire::take_ended`.
     }
 
@@ -150,30 +135,33 @@ impl Session {
         }
     }
 
-    /// Cancels an operation of which nothing was posted below; fi_cancel(3). Returns whether the operation was found.
-    pub fn cancel<W: Wire>(&mut self, cx: &mut Cx<'_, W>, ep: usize, context: usize) -> bool {
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
+    /// Removes an operation of which nothing was posted below.
+    pub fn take_unsent<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        ep: usize,
+        context: usize,
+    ) -> Option<TxOp> {
+        let is_meant = |op: &TxOp| op.is_named(ep, context);
         let of_it = |post: &Post| match post.flight.kind {
             Kind::Op(ref op) => is_meant(op),
-            Kind::Announce(at) => is_meant(&self.sends[at].op),
+            Kind::Announce(msg) => self.sends.get(msg).is_some_and(|send| is_meant(&send.op)),
             Kind::Part(group) => is_meant(&self.groups[group].op),
             _ => false,
         };
         let held = &self.held;
-        let Some(kind) = held.iter().find(|post| of_it(post)).map(|p| &p.flight.kind) else {
-            return false;
-        };
-        let op = match kind {
+        let post = held.iter().find(|post| of_it(post))?;
+        let op = match &post.flight.kind {
             Kind::Op(op) => *op,
-            Kind::Announce(at) => self.sends[*at].op,
+            Kind::Announce(msg) => self.sends.get(*msg)?.op,
             Kind::Part(group) => {
                 let Group { op, left, .. } = &self.groups[*group];
                 if held.iter().filter(|post| of_it(post)).count() < *left {
-                    return true;
+                    return None;
                 }
                 *op
             }
-            _ => return true,
+            _ => return None,
         };
         let is_of_it: Vec<bool> = held.iter().map(of_it).collect();
         let mut is_of_it = is_of_it.into_iter();
@@ -184,7 +172,7 @@ impl Session {
             }
             drop(put_slots(cx.wire, post.loan));
             match post.flight.kind {
-                Kind::Announce(at) => drop(self.sends.remove(at)),
+                Kind::Announce(msg) => drop(self.sends.remove(msg)),
                 Kind::Part(group) => drop(self.groups.try_remove(group)),
                 _ => {}
             }
@@ -193,14 +181,13 @@ impl Session {
             let id = self.id;
             cx.common.held.retain(|&other| other != id);
         }
-        cx.domain.fail_tx(&op, Error::CANCELED);
-        true
+        Some(op)
     }
 
     /// Whether accepted operations without a completion have not left. See `owes_below` for those in flight below.
     pub fn owes(&self) -> bool {
-        self.sends.iter().any(|(_, send)| is_unreported(&send.op))
-            || self.asked.iter().any(|(_, asked)| is_unreported(&asked.op))
+        self.sends.iter().any(|send| send.op.is_unreported())
+            || self.asked.iter().any(|asked| asked.op.is_unreported())
             || self
                 .held
                 .iter()
@@ -210,22 +197,11 @@ impl Session {
     /// Whether an operation below belongs to an operation without a completion, or is an answer.
     pub fn owes_below(&self, kind: &Kind) -> bool {
         match kind {
-            Kind::Op(op) => is_unreported(op),
-            Kind::Part(group) => is_unreported(&self.groups[*group].op),
+            Kind::Op(op) => op.is_unreported(),
+            Kind::Part(group) => self.groups[*group].op.is_unreported(),
             Kind::Control => true,
             Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => false,
         }
-    }
-}
-
-fn is_unreported(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION)
-}
-
-pub fn loss_of(sentence: &str) -> Loss {
-    Loss {
-        why: CString::new(sentence).unwrap_or_default().into(),
-        failed: 0,
     }
 }
 
@@ -239,13 +215,5 @@ fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
         && domain.find_ep(op.ep()).is_some()
     {
         domain.fail_tx(op, error);
-    }
-}
-
-fn end_receive(domain: &mut StateOf, ep: usize, recv: &RecvOp, what: What, error: Option<Error>) {
-    if let Some(error) = error
-        && domain.find_ep(ep).is_some()
-    {
-        domain.receive_failed(ep, recv, what, error);
     }
 }

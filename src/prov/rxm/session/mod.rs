@@ -36,7 +36,6 @@ use slab::Slab;
 pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
 use self::connection::Connection;
 pub use self::connection::State;
-pub use self::contexts::Handover;
 use self::flight::{Asked, Fetch, Group, Parked, Post, Send};
 use self::inbox::Inbox;
 pub use self::inbox::LANES;
@@ -51,7 +50,8 @@ use abi::FI_ADDR_NOTAVAIL;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
 use engine::domain_state::Sender;
-use engine::report::patience::Patience;
+use engine::peer::stall;
+use engine::peer::table::Table;
 use engine::strangers::new_source;
 
 /// Settings of all sessions, and limits of the provider below.
@@ -84,7 +84,7 @@ pub struct Settings {
 /// State that all sessions of a domain share.
 pub struct Common {
     pub settings: Settings,
-    pub patience: Patience,
+    pub stall_clock: stall::Clock,
     /// Distinguishes this process from an earlier one at the same address.
     pub pid: u32,
     /// Number of endpoints below that were opened so far: see `Session::arrival`.
@@ -169,20 +169,20 @@ pub struct Session {
     /// Operations that need several below.
     groups: Slab<Group>,
     /// Messages that the peer reads, or for which it returns addresses to write to.
-    sends: Slab<Send>,
+    sends: Table<Send, PLACE_BITS>,
     /// Messages that this side reads, or that the peer writes.
     fetches: Slab<Fetch>,
     /// Announced messages that have not matched a receive.
     parked: Slab<Parked>,
     /// Atomic operations that wait for their answers.
-    asked: Slab<Asked>,
+    asked: Table<Asked, PLACE_BITS>,
 }
 
 impl Common {
-    pub fn new(settings: Settings, patience: Patience, pid: u32) -> Common {
+    pub fn new(settings: Settings, stall_clock: stall::Clock, pid: u32) -> Common {
         Common {
             settings,
-            patience,
+            stall_clock,
             pid,
             links: 0,
             messages: 0,
@@ -210,6 +210,9 @@ impl Common {
         u64::from(self.messages)
     }
 }
+
+/// Bits of a number in `Session::sends` or `asked` that are the place there.
+const PLACE_BITS: u32 = 32;
 
 /// Bits of `Session::arrival` that hold the session's index in the table.
 const INDEX: u32 = 32;
@@ -239,10 +242,10 @@ impl Session {
             inbox: Inbox::default(),
             coming: HashMap::new(),
             groups: Slab::new(),
-            sends: Slab::new(),
+            sends: Table::default(),
             fetches: Slab::new(),
             parked: Slab::new(),
-            asked: Slab::new(),
+            asked: Table::default(),
         }
     }
 

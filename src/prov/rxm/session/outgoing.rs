@@ -112,12 +112,12 @@ impl Session {
     /// Returns the operation if there is no room.
     fn try_post<W: Wire>(&mut self, cx: &mut Cx<'_, W>, post: Post) -> Option<Post> {
         let announced = match post.flight.kind {
-            Kind::Announce(at) => Some(at),
+            Kind::Announce(msg) => Some(msg),
             _ => None,
         };
         match cx.wire.post(post) {
             Posted::Yes => {
-                if let Some(send) = announced.and_then(|at| self.sends.get_mut(at)) {
+                if let Some(send) = announced.and_then(|msg| self.sends.get_mut(msg)) {
                     send.is_announced = true;
                 }
                 None
@@ -173,13 +173,13 @@ impl Session {
                     }
                 }
             }
-            Kind::Written(at) => {
+            Kind::Written(msg) => {
                 if error.is_none()
-                    && let Some(send) = self.sends.get_mut(at)
+                    && let Some(send) = self.sends.get_mut(msg)
                 {
                     send.left -= 1;
                     if send.left == 0 {
-                        self.wrote(cx, at);
+                        self.wrote(cx, msg);
                     }
                 }
             }

@@ -10,25 +10,17 @@ use crate::rxm::state::StateOf;
 use base::log::{Subsys, log_warn};
 use base::{Caps, CompFlags, Error};
 use engine::domain_state::MessageInfo;
+use engine::peer::claim::Claim;
 use engine::srx::{Bytes, Envelope, RecvOp, Slot as Kept, Srx, Unfilled};
 use engine::transport::Address;
 
 /// A message that arrives in segments.
 pub struct Coming {
-    pub sink: Sink,
+    pub claim: Claim,
     message: Message,
     /// Number of the next segment, and bytes received so far.
     number: u32,
     have: u64,
-}
-
-/// Destination of a message that arrives in segments.
-pub enum Sink {
-    Recv(Box<RecvOp>, Envelope),
-    /// Kept in the receive queue with this number.
-    Kept(usize, Kept),
-    /// The receive is gone.
-    Dropped,
 }
 
 /// Result of handling a packet.
@@ -251,11 +243,11 @@ impl Session {
                 return Err(Fault("two messages of one name"));
             }
             let ep = self.target_of(cx.domain, message)?;
-            let Some(sink) = self.sink_of(cx, ep, message) else {
+            let Some(claim) = self.claim_of(cx, ep, message) else {
                 return Ok(Taken::Later);
             };
             let coming = Coming {
-                sink,
+                claim,
                 message: *message,
                 number: 0,
                 have: 0,
@@ -273,59 +265,35 @@ impl Session {
         if have > message.size || is_last != (have == message.size) {
             return Err(Fault("segments of another length than their message"));
         }
-        if let Sink::Kept(srx, slot) = coming.sink
-            && !cx.common.is_forced
-            && segment.part != Part::First
-            && !cx
-                .domain
-                .rx_queue_mut(srx)
-                .may_grow(slot, payload.len(), cx.common.settings.saved)
-        {
-            return Ok(Taken::Later);
-        }
-        (coming.number, coming.have) = (coming.number + 1, have);
-        match &mut coming.sink {
-            // Bytes beyond the receive buffer are dropped.
-            Sink::Recv(recv, _) => drop(recv.iov.copy_in(payload)),
-            Sink::Dropped => {}
-            &mut Sink::Kept(srx, slot) => {
-                let kept = cx.domain.rx_queue_mut(srx).coming(slot, payload);
-                kept.map_err(|_| Fault("no memory for an unexpected message"))?;
+        if segment.part != Part::First && !cx.common.is_forced {
+            let saved = cx.common.settings.saved;
+            if !coming.claim.has_room(cx.domain, payload.len(), saved) {
+                return Ok(Taken::Later);
             }
         }
+        (coming.number, coming.have) = (coming.number + 1, have);
+        let stored = coming.claim.put(cx.domain, payload);
+        stored.map_err(|_| Fault("no memory for an unexpected message"))?;
         if is_last && let Some(coming) = self.coming.remove(&segment.msg) {
-            self.whole(cx, coming.sink);
+            cx.common.has_matched |= coming.claim.finish(cx.domain, &self.sender());
         }
         Ok(Taken::Yes)
     }
 
-    /// Returns the place for the segments of a message, or `None` if there is no room.
-    fn sink_of<W>(&mut self, cx: &mut Cx<'_, W>, ep: usize, message: &Message) -> Option<Sink> {
+    /// Returns the claim on a message in segments, or `None` if there is no room.
+    fn claim_of<W>(&mut self, cx: &mut Cx<'_, W>, ep: usize, message: &Message) -> Option<Claim> {
         let envelope = self.envelope(ep, message);
         let srx_id = cx.domain.ep(envelope.ep).srx;
         let srx = cx.domain.rx_queue_mut(srx_id);
         if let Some(recv) = srx.accept(&envelope) {
-            return Some(Sink::Recv(Box::new(recv), envelope));
+            return Some(Claim::of(Some(recv), envelope));
         }
         if !cx.common.may_keep(srx, &envelope, envelope.len) {
             return None;
         }
         let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
         self.note_origin(cx.domain, srx_id, slot);
-        Some(Sink::Kept(srx_id, slot))
-    }
-
-    /// Handles the end of a message in segments.
-    fn whole<W>(&mut self, cx: &mut Cx<'_, W>, sink: Sink) {
-        let (recv, envelope) = match sink {
-            Sink::Recv(recv, envelope) => (*recv, envelope),
-            Sink::Dropped => return,
-            Sink::Kept(srx, slot) => match cx.domain.rx_queue_mut(srx).arrived(slot) {
-                Some(taken) => taken,
-                None => return,
-            },
-        };
-        self.complete_receive(cx, &recv, &envelope);
+        Some(Claim::Kept(srx_id, slot))
     }
 
     pub(super) fn complete_receive<W>(

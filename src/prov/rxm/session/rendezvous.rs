@@ -94,7 +94,7 @@ impl Session {
             lent: lent.clone(),
             left: 0,
             is_written,
-            since: cx.common.patience.stamp(),
+            since: cx.common.stall_clock.stamp(),
         });
         match is_written {
             true => self.send_places(cx, msg, &lent),

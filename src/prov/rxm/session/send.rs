@@ -37,15 +37,7 @@ impl Session {
         if !cx.wire.inject(self.id, &bytes[..HEADER + len]) {
             return false;
         }
-        let op = TxOp {
-            since: 0,
-            what: tx.what,
-            ep: ep as u32,
-            flags: tx.flags,
-            context: tx.context.number(),
-            len,
-        };
-        cx.domain.sent(ep, &op);
+        cx.domain.sent(ep, &TxOp::of_one(ep, tx));
         true
     }
 

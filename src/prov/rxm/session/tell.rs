@@ -18,18 +18,15 @@ impl Session {
         age: impl Fn(u16) -> Option<Duration>,
     ) -> Peer {
         let mut peer = self.describe();
-        for (_, send) in &self.sends {
+        for send in self.sends.iter() {
             let stage = match send.is_writing {
                 true => Stage::Room,
                 false => Stage::Match,
             };
             peer.add(Wait::of(&send.op, None, stage, age(send.op.since)));
         }
-        let asked = self
-            .asked
-            .iter()
-            .filter(|(_, asked)| asked.result.is_some());
-        for (_, asked) in asked {
+        let asked = self.asked.iter().filter(|asked| asked.result.is_some());
+        for asked in asked {
             let (op, stage) = (&asked.op, Stage::Answer);
             peer.add(Wait::of(op, None, stage, age(op.since)));
         }

@@ -3,8 +3,9 @@
 
 use super::Sessions;
 use crate::rxm::session::flight::Kind;
-use crate::rxm::session::{Handover, Session, Wire};
+use crate::rxm::session::{Session, Wire};
 use crate::rxm::state::StateOf;
+use engine::peer::handover::Handover;
 
 impl Sessions {
     /// Closes a transmit context of the endpoint `port`. Operations that have not started are dropped; copied data is
@@ -15,36 +16,33 @@ impl Sessions {
         domain: &mut StateOf,
         wire: &mut W,
         port: usize,
-        handover: Handover,
+        mut handover: Handover,
     ) {
-        let (mut dropped, mut left, mut over) = (0, 0, Vec::new());
+        let mut over = Vec::new();
         for id in self.ids(port) {
-            let done = self.with(domain, wire, id, |session, cx| {
-                session.leave_transmits(cx, handover)
+            let is_over = self.with(domain, wire, id, |session, cx| {
+                session.leave_transmits(cx, &mut handover)
             });
-            let done = done.unwrap_or_default();
-            (dropped, left) = (dropped + done.dropped, left + done.left);
-            if done.is_over {
+            if is_over == Some(true) {
                 over.push(id);
             }
         }
         let table = &self.table;
         for (flight, is_lent) in wire.flights_mut() {
             let is_its = match &mut flight.kind {
-                Kind::Op(op) => handover.transfer(op, &mut left),
+                Kind::Op(op) => handover.transfer(op),
                 kind => table
                     .get(flight.id)
-                    .is_some_and(|session| session.is_part_of(kind, handover)),
+                    .is_some_and(|session| session.is_part_of(kind, &handover)),
             };
             if is_its && is_lent {
                 over.push(flight.id);
             }
         }
         for (_, session) in &mut self.table {
-            left += session.transfer_groups(handover);
+            session.transfer_groups(&mut handover);
         }
-        domain.ep_mut(handover.from).tx_pending -= dropped + left;
-        domain.ep_mut(handover.to).tx_pending += left;
+        handover.settle(domain);
         self.end_all(domain, wire, over);
     }
 

@@ -18,6 +18,7 @@ use super::session::{Cause, Common, Cx, Ended, LANES, Over, Session, State, Wire
 use super::state::StateOf;
 use base::{Error, Result};
 use engine::address::ip::Addr;
+use engine::domain_state::TxOp;
 use engine::report::Peer;
 use engine::srx::Claimed;
 
@@ -256,25 +257,20 @@ impl Sessions {
         }
     }
 
-    /// Cancels an operation of which nothing was posted below; fi_cancel(3).
-    pub fn cancel<W: Wire>(
+    /// Removes an operation of which nothing was posted below; fi_cancel(3).
+    pub fn take_unsent<W: Wire>(
         &mut self,
         domain: &mut StateOf,
         wire: &mut W,
         ep: usize,
         context: usize,
-    ) {
-        if context == 0 {
-            return;
-        }
-        for id in self.common.held.clone() {
-            let found = self.with(domain, wire, id, |session, cx| {
-                session.cancel(cx, ep, context)
-            });
-            if found == Some(true) {
-                return;
-            }
-        }
+    ) -> Option<TxOp> {
+        let mut held = self.common.held.clone().into_iter();
+        held.find_map(|id| {
+            self.with(domain, wire, id, |session, cx| {
+                session.take_unsent(cx, ep, context)
+            })?
+        })
     }
 
     /// Whether accepted operations without a completion have not left.
@@ -294,7 +290,7 @@ impl Sessions {
         let snapshot = |session: &Session| {
             let below = wire.flights().filter(|flight| flight.id == session.id);
             let below = below.map(|flight: &Flight| -> &Kind { &flight.kind });
-            let age = |stamp| self.common.patience.age(stamp, now);
+            let age = |stamp| self.common.stall_clock.age(stamp, now);
             session.snapshot(below, age)
         };
         ours.map(snapshot).collect()

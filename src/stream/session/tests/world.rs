@@ -482,7 +482,7 @@ impl World {
 
     fn tick(&mut self) {
         for side in &mut self.sides {
-            side.common.waits.now = side.common.waits.now.wrapping_add(1);
+            side.common.waits.advance();
             let waits = side.session.oldest(&side.common.waits).is_some();
             assert!(
                 !waits || side.lost.is_none(),

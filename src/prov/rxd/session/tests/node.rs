@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! An endpoint with its queue and memory, and an application that records its posted operations.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use slab::Slab;
@@ -14,13 +13,9 @@ use abi::*;
 use base::flags::flags;
 use base::iovec::lent::TestMemory;
 use base::{Access, Caps, IoVec, OpFlags, Result};
-use engine::cq_ring::Ring;
-use engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use engine::ep_state::{EpState, Role};
-use engine::mr::KeyPolicy;
-use engine::srx::{Claimed, Srx};
+use engine::domain_state::{DomainState, TxOp};
+use engine::srx::Claimed;
 use engine::transport::Address;
-use engine::wait::Wait;
 use object::ops::atomic::Atomic;
 use object::ops::transfer::{Context, Rx, Tx, What};
 
@@ -67,49 +62,12 @@ impl<T> Node<T> {
     ) -> Node<T> {
         let ids = Ids::new(&seed.to_ne_bytes(), false);
         let memory = TestMemory::new(memory);
-        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let (mut domain, cq, ep) = engine::testing::domain(CAPS, 1024);
         let segments = vec![memory.registered()];
         domain
             .mrs
             .register(segments, Access::REMOTE, 0, KEY, 0)
             .unwrap();
-        let cq = domain.add_cq(CqState {
-            ring: Ring::new(6, 64, false),
-            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
-            signal: Default::default(),
-            last_error: None,
-            owner: None,
-        });
-        let srx = domain.add_rx_queue(Srx::new());
-        let ep = domain.add_ep(EpState {
-            role: Role::Endpoint,
-            fid: 0,
-            context: 0,
-            ep_type: FI_EP_RDM.0,
-            caps: CAPS,
-            tx_cq: Some(cq),
-            rx_cq: Some(cq),
-            rx_implied: OpFlags::empty(),
-            cntrs: Default::default(),
-            behind: None,
-            av: None,
-            hides_source: false,
-            user_ids: false,
-            eq: None,
-            srx,
-            shares_receives: false,
-            checks_receives: false,
-            ended: None,
-            contexts: Vec::new(),
-            more_follows: false,
-            peer_number: FI_ADDR_NOTAVAIL,
-            is_paused: false,
-            enabled: true,
-            orders_access: false,
-            tx_size: 1024,
-            tx_pending: 0,
-            stats: Default::default(),
-        });
         Node {
             domain,
             port: Port::new(ep, Name::at(place).to_bytes(), settings, ids),

@@ -438,11 +438,9 @@ fn what_has_not_left_can_be_cancelled() {
     send(&mut world, 0, 300_000);
     let second = send(&mut world, 0, 100);
     send(&mut world, 0, 200);
-    let now = world.now();
-    let ep = world.nodes[0].ep;
     let node = &mut world.nodes[0];
-    node.port
-        .cancel(&mut node.domain, &mut node.socket, now, ep, second);
+    let unsent = node.port.take_unsent(node.ep, second).unwrap();
+    node.domain.fail_tx(&unsent, Error::CANCELED);
     assert_eq!(errors(&ended(&mut world, 0, 1)), [Error::CANCELED.code()]);
     assert_eq!(errors(&ended(&mut world, 0, 2)), [0, 0]);
     let lens: Vec<usize> = ended(&mut world, 1, 2)

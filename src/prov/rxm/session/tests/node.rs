@@ -3,7 +3,6 @@
 //! the domain does with its events, over a wire that has no provider below.
 
 use core::time::Duration;
-use std::sync::Arc;
 use std::time::Instant;
 
 use slab::Slab;
@@ -19,13 +18,9 @@ use base::iovec::lent::TestMemory;
 use base::{Access, Caps, Error, OpFlags, Result};
 use engine::address::ip::Addr;
 use engine::av::AvTable;
-use engine::cq_ring::Ring;
-use engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use engine::ep_state::{EpState, Role};
-use engine::mr::KeyPolicy;
-use engine::report::patience::Patience;
-use engine::srx::{Claimed, Srx};
-use engine::wait::Wait;
+use engine::domain_state::TxOp;
+use engine::peer::stall;
+use engine::srx::Claimed;
 use object::ops::transfer::{Context, Rx, What};
 
 /// A completion or an error entry.
@@ -83,52 +78,16 @@ impl<T> Node<T> {
         size: usize,
     ) -> Node<T> {
         let memory = TestMemory::new(vec![0; size]);
-        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let (mut domain, cq, ep) = engine::testing::domain(CAPS, 32);
         let segments = vec![memory.registered()];
         domain
             .mrs
             .register(segments, Access::REMOTE, 0, KEY, 0)
             .unwrap();
-        let cq = domain.add_cq(CqState {
-            ring: Ring::new(6, 64, false),
-            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
-            signal: Default::default(),
-            last_error: None,
-            owner: None,
-        });
-        let srx = domain.add_rx_queue(Srx::new());
         let av = domain.add_av(AvTable::new());
-        let ep = domain.add_ep(EpState {
-            role: Role::Endpoint,
-            fid: 0,
-            context: 0,
-            ep_type: FI_EP_RDM.0,
-            caps: CAPS,
-            tx_cq: Some(cq),
-            rx_cq: Some(cq),
-            rx_implied: OpFlags::empty(),
-            cntrs: Default::default(),
-            behind: None,
-            av: Some(av),
-            hides_source: false,
-            user_ids: false,
-            eq: None,
-            srx,
-            shares_receives: false,
-            checks_receives: false,
-            ended: None,
-            contexts: Vec::new(),
-            more_follows: false,
-            peer_number: FI_ADDR_NOTAVAIL,
-            is_paused: false,
-            enabled: true,
-            orders_access: false,
-            tx_size: 32,
-            tx_pending: 0,
-            stats: Default::default(),
-        });
+        domain.ep_mut(ep).av = Some(av);
         let pid = (place as u32 + 1) << 16 | life as u32;
-        let common = Common::new(settings, Patience::new(Duration::ZERO), pid);
+        let common = Common::new(settings, stall::Clock::new(Duration::ZERO), pid);
         let mut sessions = Sessions::new(common);
         sessions.add_port(ep);
         sessions.listen(ep, Some(addr_of(place)));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Single cases of connecting: docs/wire/rxm.md.
+//! Single cases of connecting and of cancelling: docs/wire/rxm.md.
 
 use core::time::Duration;
 
 use super::network::Faults;
-use super::node::{Answer, Posted, addr_of};
+use super::node::{Answer, Completion, Posted, addr_of};
 use super::world::{SETTINGS, World};
 use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
 use abi::FI_ADDR_UNSPEC;
@@ -163,4 +163,61 @@ fn receives_that_name_a_lost_peer_end_if_its_host_is_silent() {
         panic!("{completions:?}");
     };
     assert_eq!((*named, completion.error), (0, Error::TIMEDOUT.code()));
+}
+
+/// Removes an operation that has not begun, as fi_cancel does. Returns whether there is one.
+fn cancel(world: &mut World<()>, context: usize) -> bool {
+    let node = world.nodes[0].as_mut().unwrap();
+    let (domain, wire) = (&mut node.domain, &mut node.wire);
+    let unsent = node.sessions.take_unsent(domain, wire, node.ep, context);
+    if let Some(op) = &unsent {
+        assert_eq!(op.context, context);
+        domain.fail_tx(op, Error::CANCELED);
+    }
+    unsent.is_some()
+}
+
+/// In one packet, in segments, and announced.
+#[test]
+fn operations_that_have_not_begun_can_be_cancelled() {
+    for len in [10, SETTINGS.segmented, SETTINGS.segmented + 1] {
+        let mut world = world(NONE);
+        let id = connect(&mut world, 0);
+        while world.step() {}
+        world.nodes[0].as_mut().unwrap().wire.room = 0;
+        let contexts = [(); 3].map(|()| send(&mut world, 0, id, len));
+        assert!(cancel(&mut world, contexts[1]));
+        assert!(!cancel(&mut world, contexts[1]));
+        let peer = world.nodes[1].as_mut().unwrap();
+        for _ in 0..2 {
+            peer.receive(TestMemory::new(vec![0; len]), (), FI_ADDR_UNSPEC);
+        }
+        let node = world.nodes[0].as_mut().unwrap();
+        node.wire.room = usize::MAX;
+        node.sessions.send_held(&mut node.domain, &mut node.wire);
+        world.flush();
+        while world.step() {}
+        let of = |world: &mut World<()>, place: usize| {
+            let completions = world.nodes[place].as_mut().unwrap().completions();
+            let error = |(context, done): (usize, Completion)| (context, done.error);
+            completions.into_iter().map(error).collect::<Vec<_>>()
+        };
+        let [first, second, third] = contexts;
+        let mut ended = of(&mut world, 0);
+        ended.sort_unstable();
+        let canceled = (second, Error::CANCELED.code());
+        assert_eq!(ended, [(first, 0), canceled, (third, 0)], "{len}");
+        assert_eq!(of(&mut world, 1).len(), 2, "{len}");
+        assert_eq!(world.nodes[0].as_ref().unwrap().domain.ep(0).tx_pending, 0);
+    }
+}
+
+#[test]
+fn a_message_whose_first_segment_has_left_cannot_be_cancelled() {
+    let mut world = world(NONE);
+    let id = connect(&mut world, 0);
+    while world.step() {}
+    world.nodes[0].as_mut().unwrap().wire.room = 1;
+    let context = send(&mut world, 0, id, SETTINGS.segmented);
+    assert!(!cancel(&mut world, context));
 }

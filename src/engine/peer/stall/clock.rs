@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Records since when operations have been waiting, and warns of peers that stall them (FI_*_STALL_REPORT). For
-//! transports without ticks of their own; `stream::stall` is for the others.
+//! Records since when operations have been waiting, and warns of peers that stall them, for transports that are polled.
 
 use core::mem;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::time::Instant;
 
-use super::gather::attend;
-use super::{Peer, dump};
+use super::{Report, Stall};
 use crate::ages::Ages;
 use crate::domain_state::DomainState;
+use crate::report::gather::attend;
+use crate::report::{Peer, dump};
 use crate::transport::{Address, DomainStateOf, Transport};
-use base::log::{Subsys, log_warn};
+use sync::stats::EpStats;
 
-use sync::stats::Count;
-
-pub struct Patience {
+pub struct Clock {
     /// Operations record the number of a tick instead of the time.
     tick: u64,
     ages: Ages,
@@ -34,20 +32,15 @@ struct Stalls {
     limit: Duration,
     next_look: Option<Instant>,
     /// The peers that the last check found, by endpoint and address.
-    peers: HashMap<(usize, String), Known>,
-}
-
-struct Known {
-    moved: u64,
-    is_told: bool,
+    peers: HashMap<(usize, String), Stall>,
 }
 
 /// Number of checks within the limit.
 const LOOKS: u32 = 8;
 
-impl Patience {
-    pub fn new(limit: Duration) -> Patience {
-        Patience {
+impl Clock {
+    pub fn new(limit: Duration) -> Clock {
+        Clock {
             tick: 0,
             ages: Ages::default(),
             ticked: None,
@@ -95,13 +88,13 @@ pub fn attend_with<T: Transport>(
     transport: &mut T,
     domain: &mut DomainStateOf<T>,
     now: Instant,
-    patience: impl Fn(&mut T) -> &mut Patience,
+    clock: impl Fn(&mut T) -> &mut Clock,
 ) {
-    patience(transport).note(now);
-    if patience(transport).stalls.is_due(now) {
-        let mut stalls = mem::take(&mut patience(transport).stalls);
+    clock(transport).note(now);
+    if clock(transport).stalls.is_due(now) {
+        let mut stalls = mem::take(&mut clock(transport).stalls);
         stalls.tell(transport, domain, now);
-        patience(transport).stalls = stalls;
+        clock(transport).stalls = stalls;
     }
     if attend(transport, domain, now) {
         dump::ask_from_inside();
@@ -125,8 +118,7 @@ impl Stalls {
         for (id, ep) in domain.eps() {
             for peer in transport.peers(id) {
                 if self.is_news(&mut before, id, &peer) {
-                    ep.stats.count(Count::Stalls);
-                    warn::<T>(&peer);
+                    warn::<T>(&peer, &ep.stats);
                 }
             }
         }
@@ -136,7 +128,7 @@ impl Stalls {
     /// Returns true if operations have waited too long for this peer, and the last check has not reported that.
     fn is_news(
         &mut self,
-        before: &mut HashMap<(usize, String), Known>,
+        before: &mut HashMap<(usize, String), Stall>,
         ep: usize,
         peer: &Peer,
     ) -> bool {
@@ -144,33 +136,27 @@ impl Stalls {
             return false;
         }
         let key = (ep, peer.address.clone());
-        let known = before.remove(&key);
-        let rests = known
-            .as_ref()
-            .is_some_and(|known| known.moved == peer.moved);
-        let is_told = rests && peer.oldest.is_some_and(|age| age >= self.limit);
-        let was_told = known.is_some_and(|known| known.is_told);
-        let moved = peer.moved;
-        self.peers.insert(key, Known { moved, is_told });
-        is_told && !was_told
+        let mut stall = before.remove(&key).unwrap_or_default();
+        let is_late = peer.oldest.is_some_and(|age| age >= self.limit);
+        let begins = stall.check(is_late, peer.moved);
+        self.peers.insert(key, stall);
+        begins
     }
 }
 
-fn warn<T: Transport>(peer: &Peer) {
+fn warn<T: Transport>(peer: &Peer, stats: &EpStats) {
     let Some(oldest) = peer.waits.iter().max_by_key(|wait| wait.age) else {
         return;
     };
-    log_warn!(
-        T::SOURCE,
-        Subsys::EpData,
-        "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s: {}",
-        peer.address,
-        peer.waits_count,
-        oldest.what,
-        oldest.len,
-        oldest.age.unwrap_or_default().as_secs_f32(),
-        oldest.stage
-    );
+    let report = Report {
+        peer: &peer.address,
+        count: peer.waits_count,
+        what: &oldest.what,
+        len: oldest.len,
+        age: oldest.age.unwrap_or_default(),
+        stage: Some(oldest.stage),
+    };
+    report.log(T::SOURCE, stats);
 }
 
 #[cfg(test)]
@@ -198,7 +184,7 @@ mod tests {
 
     /// Returns for each check whether it reports a peer in this state.
     fn told(looks: impl IntoIterator<Item = Option<Peer>>) -> Vec<bool> {
-        let mut stalls = Patience::new(LIMIT).stalls;
+        let mut stalls = Clock::new(LIMIT).stalls;
         let look = |peer: Option<Peer>| {
             let mut before = mem::take(&mut stalls.peers);
             peer.is_some_and(|peer| stalls.is_news(&mut before, 0, &peer))
@@ -207,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn who_lets_something_wait_is_told_once() {
+    fn a_peer_that_stalls_operations_is_reported_once() {
         let all = [7, 8, 9].map(|age| Some(peer(age, 0)));
         assert_eq!(told(all), [false, true, false]);
         // Reported again, because nothing was waiting in between.
@@ -216,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_on_is_not_told() {
+    fn a_peer_that_makes_progress_is_not_reported() {
         assert_eq!(told((8..20).map(|age| Some(peer(age, age)))), [false; 12]);
     }
 
@@ -224,15 +210,15 @@ mod tests {
     fn no_age_is_too_long() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut patience = Patience::new(LIMIT);
-        patience.note(at(0));
-        let early = patience.stamp();
-        assert_eq!(patience.age(early, at(100)), None);
-        patience.note(at(400));
-        patience.note(at(700));
-        let late = patience.stamp();
-        patience.note(at(2000));
-        let age = |stamp| patience.age(stamp, at(3000)).map(|age| age.as_millis());
+        let mut clock = Clock::new(LIMIT);
+        clock.note(at(0));
+        let early = clock.stamp();
+        assert_eq!(clock.age(early, at(100)), None);
+        clock.note(at(400));
+        clock.note(at(700));
+        let late = clock.stamp();
+        clock.note(at(2000));
+        let age = |stamp| clock.age(stamp, at(3000)).map(|age| age.as_millis());
         assert_eq!((age(early), age(late)), (Some(2300), Some(1000)));
     }
 }

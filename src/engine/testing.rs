@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What tests of transports need: the state of an endpoint with one queue, as the C calls would make it.
+
+use std::sync::Arc;
+
+use crate::cq_ring::Ring;
+use crate::domain_state::{CqState, DomainState, Regions};
+use crate::ep_state::{EpState, Role};
+use crate::srx::Srx;
+use crate::transport::Address;
+use crate::wait::Wait;
+use abi::{FI_ADDR_NOTAVAIL, FI_EP_RDM, FI_WAIT_NONE};
+use base::rights::KeyPolicy;
+use base::{Caps, OpFlags};
+use sync::stats::EpStats;
+
+/// Returns the state of a domain with a completion queue and an enabled RDM endpoint, and their numbers.
+pub fn domain<A: Address>(caps: Caps, tx_size: usize) -> (DomainState<A>, usize, usize) {
+    let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+    let cq = domain.add_cq(CqState {
+        ring: Ring::new(6, 64, false),
+        wait: Arc::new(
+            Wait::new(FI_WAIT_NONE, None, &[]).expect("a wait object without a descriptor"),
+        ),
+        signal: Default::default(),
+        last_error: None,
+        owner: None,
+    });
+    let srx = domain.add_rx_queue(Srx::new());
+    let ep = domain.add_ep(EpState {
+        role: Role::Endpoint,
+        fid: 0,
+        context: 0,
+        ep_type: FI_EP_RDM.0,
+        caps,
+        tx_cq: Some(cq),
+        rx_cq: Some(cq),
+        rx_implied: OpFlags::empty(),
+        cntrs: Default::default(),
+        behind: None,
+        av: None,
+        hides_source: false,
+        user_ids: false,
+        eq: None,
+        srx,
+        shares_receives: false,
+        checks_receives: false,
+        ended: None,
+        contexts: Vec::new(),
+        more_follows: false,
+        peer_number: FI_ADDR_NOTAVAIL,
+        is_paused: false,
+        enabled: true,
+        orders_access: false,
+        tx_size,
+        tx_pending: 0,
+        stats: EpStats::hidden(),
+    });
+    (domain, cq, ep)
+}

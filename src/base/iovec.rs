@@ -59,7 +59,7 @@ impl From<Piece> for IoVec {
     #[inline]
     fn from(piece: Piece) -> IoVec {
         let mut iov = IoVec::empty();
-        iov.set(piece);
+        iov.set(piece, Desc::NONE);
         iov
     }
 }
@@ -109,11 +109,11 @@ impl IoVec {
             return None;
         }
         let mut first = IoVec::empty();
-        first.set(Piece {
+        let piece = Piece {
             base: piece.base.wrapping_byte_add(self.done),
             len,
-        });
-        first.desc = self.desc;
+        };
+        first.set(piece, self.desc);
         first.is_source = self.is_source;
         self.advance(len);
         Some(first)
@@ -140,13 +140,13 @@ impl IoVec {
     }
 
     /// Replaces the pieces by this one, with no byte moved.
-    #[inline]
-    pub fn set(&mut self, piece: Piece) {
+    #[inline(always)]
+    pub fn set(&mut self, piece: Piece, desc: Desc) {
         self.pieces[0] = piece;
         self.count = 1;
         self.at = 0;
         self.done = 0;
-        self.desc = Desc::NONE;
+        self.desc = desc;
         self.is_source = false;
     }
 

@@ -84,6 +84,6 @@ fn a_list_keeps_the_descriptor_of_all_its_pieces() {
         assert!(iov.append(more(number)).is_ok());
         assert_eq!(iov.desc(), of_both);
     }
-    iov.set(other);
+    iov.set(other, Desc::NONE);
     assert_eq!(iov.desc(), Desc::NONE);
 }

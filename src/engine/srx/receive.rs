@@ -80,7 +80,7 @@ impl Put<Posted> for &mut OneRx {
     #[inline(always)]
     fn put(self, posted: &mut Posted) {
         posted.len = self.piece.len();
-        posted.iov.set(self.piece.take());
+        posted.iov.set(self.piece.take(), self.desc);
         posted.context = self.context.number();
         posted.flags = self.flags;
         if posted.multi.is_some() {
@@ -136,5 +136,31 @@ impl Posted {
             multi.full.store(full, Ordering::Relaxed);
         }
         (recv, full)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use base::Piece;
+    use hmem::Desc;
+    use object::ops::transfer::{Context, What};
+
+    #[test]
+    fn a_receive_of_one_buffer_keeps_its_descriptor() {
+        let desc = Desc::new(core::ptr::without_provenance_mut(7));
+        let mut posted = Posted::default();
+        let mut one = OneRx {
+            what: What::Msg,
+            piece: Piece::empty(),
+            desc,
+            flags: OpFlags::empty(),
+            src: 0,
+            context: Context::default(),
+            tag: 0,
+            ignore: 0,
+        };
+        (&mut one).put(&mut posted);
+        assert_eq!(posted.whole().iov.desc(), desc);
     }
 }

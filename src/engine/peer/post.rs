@@ -146,6 +146,8 @@ fn admit<T: Posts>(
     check_room(transport, domain, ep)
 }
 
+// Few operations have such flags; a call keeps the path of the others short.
+#[inline(never)]
 fn check_flags<T: Posts>(what: What, flags: OpFlags, ep: &EpState) -> Result {
     let caps = match T::HAS_FENCES {
         true => ep.caps,

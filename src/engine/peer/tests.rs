@@ -239,6 +239,16 @@ fn an_endpoint_without_room_is_polled_once() {
     assert_eq!(post(&mut bare, &mut domain, 0, message), Ok(()));
     assert!(may_post(&domain, 0));
     assert_eq!(bare.posted, [POLLED, 30]);
+    domain.ep_mut(0).tx_pending = 4;
+    let posted = post_atomic(
+        &mut bare,
+        &mut domain,
+        0,
+        0,
+        &mut atomic(OpFlags::empty(), 5),
+    );
+    assert_eq!(posted, Ok(()));
+    assert_eq!(bare.posted.split_off(2), [POLLED, 50]);
     // This poll does not help.
     (domain.ep_mut(0).tx_size, domain.ep_mut(0).tx_pending) = (0, 3);
     assert_eq!(post(&mut bare, &mut domain, 0, message), Err(Error::AGAIN));

@@ -202,6 +202,16 @@ mod tests {
     }
 
     #[test]
+    fn a_peer_for_which_nothing_waits_is_not_kept() {
+        let mut stalls = Clock::new(LIMIT).stalls;
+        let mut before = HashMap::new();
+        assert!(!stalls.is_news(&mut before, 0, &Peer::default()));
+        assert!(stalls.peers.is_empty());
+        assert!(!stalls.is_news(&mut before, 0, &peer(9, 0)));
+        assert_eq!(stalls.peers.len(), 1);
+    }
+
+    #[test]
     fn a_peer_that_makes_progress_is_not_reported() {
         assert_eq!(told((8..20).map(|age| Some(peer(age, age)))), [false; 12]);
     }

@@ -4,6 +4,7 @@
 //! The queue of frames belongs to the peer and not to the socket, so it survives if this side loses a simultaneous
 //! connect. The first operation to a peer starts the connection and is queued; it does not return -FI_EAGAIN.
 
+use std::io;
 use std::time::Instant;
 
 use crate::connector::Connector;
@@ -11,7 +12,7 @@ use crate::link::Link;
 use crate::session::Session;
 use crate::transport::DomainOf;
 use base::Error;
-use base::log::{Source, Subsys, log_debug};
+use base::log::{Source, Subsys, log_debug, log_warn};
 use engine::connect_clock::ConnectClock;
 
 /// The connection to a peer. Posted operations outlive attempts to connect.
@@ -89,6 +90,18 @@ impl<N: Connector> Conn<N> {
             self.session.state,
             error.code()
         );
+    }
+
+    /// Reports that a write has failed for a reason that does not end a stream by itself.
+    #[cold]
+    pub(super) fn report_unsent(&mut self, source: &'static Source, error: &io::Error) {
+        log_warn!(
+            source,
+            Subsys::EpData,
+            "{}: connection ended: cannot send: {error}",
+            self.session.peer
+        );
+        self.session.is_reported = true;
     }
 
     /// MSG: reports an event of the connection to the application.

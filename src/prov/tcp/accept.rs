@@ -312,13 +312,13 @@ impl Connections {
         conn.clock.stop(now);
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
-        conn.session.swap = header.swapped;
-        conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+        conn.session.tx.out.set_swaps(header.swapped);
+        conn.session.rendezvous = answer.allows_rendezvous() && !header.swapped;
         conn.session.extended = answer.features & EXTENSIONS != 0;
         conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
-        conn.session.tx.counter = u8::from(proved);
+        conn.session.tx.out.set_counter(u8::from(proved));
         if let Err(error) = desk.poller.watch(id, fd, true, false) {
             return desk.end(id, error.into());
         }

@@ -183,7 +183,7 @@ impl Connections {
     fn established(&mut self, desk: &mut Desk<'_>, id: usize, header: &CmHeader, private: &[u8]) {
         let rdm = desk.peers.is_of_rdm(id);
         let conn = &mut desk.peers[id];
-        conn.session.swap = header.swapped;
+        conn.session.tx.out.set_swaps(header.swapped);
         if rdm {
             let Some(answer) = RdmPrivate::decode(private) else {
                 log_warn!(
@@ -195,7 +195,7 @@ impl Connections {
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             };
             conn.own.peer_pid = answer.pid;
-            conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
+            conn.session.rendezvous = answer.allows_rendezvous() && !header.swapped;
             conn.session.extended = answer.features & EXTENSIONS != 0;
         } else {
             conn.session.extended = header.extended;
@@ -216,7 +216,9 @@ impl Connections {
         let conn = &desk.peers[id];
         let private = private_of(&conn.own.exchange);
         match (RdmPrivate::decode(private), conn.link.socket()) {
-            (Some(answer), Some(socket)) if conn.session.extended && !conn.session.swap => {
+            (Some(answer), Some(socket))
+                if conn.session.extended && !conn.session.tx.out.swaps() =>
+            {
                 answer.features & self.shares(desk, conn.session.ep, socket)
             }
             _ => 0,

@@ -124,7 +124,8 @@ impl Connections {
             &conn.own.exchange,
         );
         let nonce = unpredictable()?;
-        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.session.swap);
+        let (prover, hello) =
+            Prover::connecting(key.clone(), context, nonce, conn.session.tx.out.swaps());
         auth.prover = Some(prover);
         conn.session.state = State::Proving;
         match write_whole(socket, &hello) {
@@ -162,7 +163,8 @@ impl Connections {
         let conn = &mut desk.peers[id];
         conn.own.auth = Some(Box::new(Auth::proved(key)));
         // Number of frames sent so far.
-        conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
+        let sent = if conn.opened_here { 2 } else { 1 };
+        conn.session.tx.out.set_counter(sent);
         let private = private_of(&conn.own.exchange).to_vec();
         let agreed = self.agreed(desk, id);
         self.settled(desk, id, agreed);

@@ -39,7 +39,7 @@ impl Connections {
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
-        conn.session.swap = swapped;
+        conn.session.tx.out.set_swaps(swapped);
         let fd = socket.as_raw_fd();
         if proves {
             // Without probes a silent host would not be detected.

@@ -163,7 +163,7 @@ impl Connections {
             NOWHERE
         });
         let conn = &mut desk.peers[id];
-        let counter = conn.session.tx.next_counter();
+        let counter = conn.session.tx.out.next_counter();
         let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
         let Some(socket) = conn.link.socket() else {
             return;
@@ -320,7 +320,7 @@ impl Connections {
             desk.peers[id].link = Link::Socket(kept);
         }
         let conn = &mut desk.peers[id];
-        let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
+        let frame = SameHostFrame::Stay.encode(conn.session.tx.out.next_counter(), false);
         let written = conn
             .link
             .socket()

@@ -5,9 +5,9 @@ use super::Peers;
 use crate::connector::Connector;
 use crate::proto::{MAX_ATOMIC, MAX_HEADER};
 use crate::session::State;
-use crate::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
+use crate::session::outbox::{OutFrame, STAGE_HIGH_WATER};
+use crate::session::queue::RENDEZVOUS_LIMIT;
 use crate::session::rma::ASKED;
-use crate::session::send::STAGE_HIGH_WATER;
 use base::Caps;
 
 impl<N: Connector> Peers<N> {
@@ -35,10 +35,12 @@ impl<N: Connector> Peers<N> {
                 (Some(cost), Some(left)) => 1 + left / cost,
             };
             let copied = match conn.link.gathers() {
-                false if !conn.session.tx.queue.is_empty() => 0,
+                false if !conn.session.tx.out.is_empty() => 0,
                 false => conn.link.room_for(frame),
-                true if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
-                true => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
+                true => match STAGE_HIGH_WATER.checked_sub(conn.session.tx.out.staged()) {
+                    None => 0,
+                    Some(left) => 1 + left / frame,
+                },
             };
             least.min(told).min(copied).min(asked)
         })

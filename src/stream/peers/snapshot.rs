@@ -43,7 +43,7 @@ impl<N: Connector> Peers<N> {
             last_error: conn.last_error.map(Error::code),
             ..Peer::default()
         };
-        if session.tx.blocked {
+        if session.tx.out.is_blocked() {
             peer.notes.push("takes no bytes");
         }
         if conn.is_stalled {
@@ -88,8 +88,8 @@ impl<N: Connector> Peers<N> {
         for conn in
             conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
         {
-            let bytes =
-                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+            let bytes = conn.session.promised().map(|op| op.len).sum::<usize>()
+                + conn.session.tx.out.staged();
             log_warn!(
                 source,
                 Subsys::EpData,

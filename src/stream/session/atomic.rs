@@ -2,12 +2,13 @@
 //! Atomic operations, at the initiator and at the target: fi_atomic(3). They use extension frames: docs/wire/tcp.md,
 //! "Extensions".
 
-use crate::proto::{self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, Refused, RmaSeg};
+use crate::proto::{self, AtomicOp, Frame, MAX_SEGS, ReadResponse, Refused, RmaSeg};
+use crate::session::outbox::FEW;
 use crate::session::queue::ReadOp;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{Durable, Regions, Sink};
 use crate::session::rma::{ASKED, count_regions, durable};
-use crate::session::send::{SPECIAL, STAGE_FULL, WANTS_ACK};
+use crate::session::send::{SPECIAL, WANTS_ACK};
 use crate::session::{Cx, Session};
 use abi::*;
 use base::grow::append;
@@ -47,9 +48,6 @@ impl AtomicIn {
     }
 }
 
-/// Payloads up to this size need no allocation.
-pub const FEW: usize = 128;
-
 impl<A: Address> Session<A> {
     /// Posts an atomic operation.
     pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &mut Atomic<'_>, op: TxOp) -> Result {
@@ -87,7 +85,8 @@ impl<A: Address> Session<A> {
         atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> bool {
-        let usual = !cx.link.gathers() && self.extended && !self.swap && !self.must_wait(&op);
+        let usual =
+            !cx.link.gathers() && self.extended && !self.tx.out.swaps() && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
@@ -102,16 +101,20 @@ impl<A: Address> Session<A> {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
         let (what, seg) = (operation_of(atomic), seg_of(seg));
-        if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
-            what.encode_one(seg, payload, counter, out)
-        }) {
+        if !self
+            .tx
+            .out
+            .write_copied(cx, &bytes[..payload], |counter, _, out| {
+                what.encode_one(seg, payload, counter, out)
+            })
+        {
             return false;
         }
         if atomic.family == Family::Base {
             cx.domain.sent(op.ep(), &op);
             return true;
         }
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         let iov = atomic.result.take();
         self.tx.ask(ReadOp { op, iov });
         true
@@ -126,72 +129,10 @@ impl<A: Address> Session<A> {
         result: IoVec,
         mut op: TxOp,
     ) {
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         self.tx.ask(ReadOp { op, iov: result });
-        let alone = self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls);
-        self.send_copied(cx, frame, payload, alone, false);
-    }
-
-    /// Sends a frame with a copied payload: at once, or behind queued frames; `alone` flushes those without delay.
-    /// `answers`: the frame answers a request of the peer.
-    pub fn send_copied(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        payload: &[u8],
-        alone: bool,
-        answers: bool,
-    ) {
-        let encode = |counter, swap, out: &mut _| frame.encode(counter, swap, out);
-        if self.write_copied(cx, payload, encode) {
-            return;
-        }
-        let len = self.stage_frame(cx, frame, payload);
-        if answers {
-            self.tx.owe(len);
-        }
-        let is_full = self.tx.pace.is_full() || self.tx.staged >= STAGE_FULL;
-        if (alone || is_full || !cx.link.gathers()) && !self.tx.blocked {
-            self.flush_conn(cx);
-        }
-    }
-
-    /// Writes a small frame with a copied payload at once, if memory is shared with the peer and no frame is queued.
-    /// Batching would gain nothing there, and the peer would have to wait for the last frame.
-    #[inline]
-    pub fn write_copied(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        payload: &[u8],
-        encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
-    ) -> bool {
-        if cx.link.gathers() || payload.len() > FEW || !self.tx.queue.is_empty() {
-            return false;
-        }
-        let mut bytes = [0; MAX_HEADER + FEW];
-        let Some(start) = bytes.first_chunk_mut() else {
-            return false;
-        };
-        let counter = self.tx.counter;
-        let len = encode(counter, self.swap, start);
-        bytes[len..len + payload.len()].copy_from_slice(payload);
-        let len = len + payload.len();
-        if !cx.link.send_small(&bytes, len, &IoVec::empty(), 0) {
-            return false;
-        }
-        self.tx.counter = counter.wrapping_add(1);
-        true
-    }
-
-    /// Stages a frame and returns its length.
-    fn stage_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: &[u8]) -> usize {
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let len = frame.encode(counter, self.swap, &mut bytes);
-        self.stage_with(cx, &bytes[..len], payload.len(), |out| {
-            out.extend_from_slice(payload);
-        });
-        len + payload.len()
+        let alone = self.tx.out.writes_now(cx);
+        self.tx.out.send_copied(cx, frame, payload, alone, false);
     }
 
     /// Handles an operation of the peer on local memory. `bytes` follow the header; returns how many of them belong to
@@ -203,7 +144,7 @@ impl<A: Address> Session<A> {
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
         let ep = self.ep;
-        if !self.extended || self.swap {
+        if !self.extended || self.tx.out.swaps() {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
         self.rx.was_written = true;
@@ -234,7 +175,7 @@ impl<A: Address> Session<A> {
             room[..payload].copy_from_slice(&bytes[..payload]);
             self.carry_out(cx, &mut request, room);
             if ack {
-                self.send_ack(cx);
+                self.tx.out.send_ack(cx);
             }
             return Ok(payload);
         }
@@ -277,7 +218,7 @@ impl<A: Address> Session<A> {
         let answer = Frame::ReadResponse(ReadResponse {
             payload: len as u64,
         });
-        self.send_copied(cx, &answer, operands, false, true);
+        self.tx.out.send_copied(cx, &answer, operands, false, true);
         cx.domain.read_by_peer(ep, len as u64);
     }
 }

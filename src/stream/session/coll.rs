@@ -1,37 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Frames of collectives, sent and received. `engine::coll` interprets them.
 
-use crate::proto::{Collective, CollectiveEnd, Frame, MAX_HEADER};
+use crate::proto::{Collective, CollectiveEnd};
 use crate::session::common::Todo;
 use crate::session::groups::{Part, data_of, end_of, header_of};
-use crate::session::queue::Out;
 use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
-use crate::session::send::STAGE_LIMIT;
 use crate::session::{Cx, Session};
 use base::Caps;
 use engine::coll::{self, Place};
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// Queues a frame; `bytes` has room for its header at the front.
-    pub fn send_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut bytes: Vec<u8>) {
-        let mut head = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let len = frame.encode(counter, self.swap, &mut head);
-        bytes[..len].copy_from_slice(&head[..len]);
-        if bytes.len() <= STAGE_LIMIT {
-            return self.stage_with(cx, &bytes, 0, |_| {});
-        }
-        self.tx.staged += bytes.len();
-        self.tx.queue.push_back(Out::Staged {
-            bytes,
-            done: 0,
-            owed: 0,
-        });
-        self.mark_dirty(cx);
-    }
-
     /// Handles the header of a frame with data of a collective.
     pub fn collective_data(
         &mut self,
@@ -54,7 +34,7 @@ impl<A: Address> Session<A> {
 
     fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
         let served = cx.domain.ep(self.ep).caps.contains(Caps::COLLECTIVE);
-        match self.extended && !self.swap && served {
+        match self.extended && !self.tx.out.swaps() && served {
             true => Ok(()),
             false => Err(Fault::Rule("a frame of a collective, which is not served")),
         }

@@ -2,7 +2,7 @@
 //! Handles operations when the peer is lost, the endpoint or one of its contexts closes, or the application cancels
 //! them; and finds out which of them have to leave before that.
 
-use crate::session::queue::{After, Out, SendQueue, Waiting};
+use crate::session::queue::{SendQueue, Waiting};
 use crate::session::receive_state::{At, ReceiveState, Sink};
 use crate::session::{Cx, Session};
 use base::{Error, IoVec, OpFlags};
@@ -17,47 +17,28 @@ impl SendQueue {
         if let Some(at) = self.waiting.iter().position(waits) {
             return self.waiting.remove(at).map(|waiting| waiting.op);
         }
-        let unsent = |out: &Out| match out {
-            // The peer has requested this message and waits for its bytes.
-            Out::Frame(frame) if frame.header_done == 0 && !frame.is_data() => match frame.after {
-                After::Complete(op) | After::Acknowledged(op) => is_meant(&op),
-                _ => false,
-            },
-            _ => false,
-        };
-        // If several operations are equal, take the last one, as in `await_ack`.
-        let at = self.queue.iter().rposition(unsent)?;
-        let Some(Out::Frame(frame)) = self.queue.remove(at) else {
-            return None;
-        };
-        match frame.after {
-            After::Complete(op) => Some(op),
-            After::Acknowledged(op) => {
-                // Operations that are equal in every field need not be distinguished.
-                let at = self.await_ack.iter().rposition(|other| *other == op)?;
-                self.await_ack.remove(at)
-            }
-            _ => None,
-        }
+        self.out.take_unsent(is_meant)
     }
 }
 
 impl<A: Address> Session<A> {
     /// Completes the operations posted to the peer in error.
     pub fn fail_transmits(&mut self, domain: &mut DomainState<A>, error: Error) {
-        let tx = std::mem::take(&mut self.tx);
-        let mut failed: Vec<TxOp> = Vec::new();
-        for out in tx.queue {
-            if let Out::Frame(frame) = out
-                && let After::Complete(op) = frame.after
-            {
-                failed.push(op);
-            }
-        }
-        failed.extend(tx.await_ack);
-        failed.extend(tx.await_read.into_iter().map(|read| read.op));
-        failed.extend(tx.rendezvous.into_values().map(|out| out.op));
-        failed.extend(tx.waiting.iter().map(|waiting| waiting.op));
+        let tx = &mut self.tx;
+        let mut failed = tx.out.empty();
+        let reads = std::mem::take(&mut tx.await_read);
+        tx.asked = 0;
+        failed.extend(reads.into_iter().map(|read| read.op));
+        failed.extend(
+            std::mem::take(&mut tx.rendezvous)
+                .into_values()
+                .map(|out| out.op),
+        );
+        failed.extend(
+            std::mem::take(&mut tx.waiting)
+                .into_iter()
+                .map(|waiting| waiting.op),
+        );
         for op in failed {
             domain.fail_tx(&op, error);
         }
@@ -110,13 +91,7 @@ impl<A: Address> Session<A> {
 
     /// Returns the operations that have not left although the application may consider them sent.
     pub fn promised(&self) -> impl Iterator<Item = &TxOp> {
-        let queued = self.tx.queue.iter().filter_map(|out| match out {
-            Out::Frame(frame) => match &frame.after {
-                After::Complete(op) | After::Acknowledged(op) => Some(op),
-                _ => None,
-            },
-            Out::Staged { .. } => None,
-        });
+        let queued = self.tx.out.queued();
         let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
         let announced = self.tx.rendezvous.values().map(|out| &out.op);
         let all = queued.chain(waiting).chain(announced);
@@ -126,7 +101,7 @@ impl<A: Address> Session<A> {
     /// Whether accepted data has not left.
     pub fn owes(&self) -> bool {
         let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
-        self.tx.staged > 0 || collects || self.promised().next().is_some()
+        self.tx.out.staged() > 0 || collects || self.promised().next().is_some()
     }
 
     /// Stops using the application's memory for operations of a transmit context. Returns how many of them are over
@@ -141,26 +116,9 @@ impl<A: Address> Session<A> {
             }
             ours
         };
-        for out in &mut self.tx.queue {
-            let Out::Frame(frame) = out else {
-                continue;
-            };
-            match &frame.after {
-                After::Complete(op) if op.ep() == ep => over += 1,
-                After::Acknowledged(op) if op.ep() == ep => {}
-                After::Nothing => {}
-                _ => continue,
-            }
-            let header = usize::from(frame.header_done)..usize::from(frame.header_len);
-            let mut bytes = frame.header[header].to_vec();
-            frame.payload.copy_out(&mut bytes);
-            self.tx.staged += bytes.len();
-            *out = Out::Staged {
-                bytes,
-                done: 0,
-                owed: 0,
-            };
-        }
+        over += self.tx.out.bequeath(ep, |op| {
+            inherit(op);
+        });
         self.tx.waiting.retain_mut(|waiting| {
             let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
             if waiting.op.ep() == ep && !delivers {
@@ -173,9 +131,6 @@ impl<A: Address> Session<A> {
             }
             true
         });
-        for op in &mut self.tx.await_ack {
-            inherit(op);
-        }
         for read in &mut self.tx.await_read {
             if inherit(&mut read.op) {
                 read.iov = IoVec::empty();

@@ -11,11 +11,10 @@ pub mod atomic;
 mod coll;
 pub mod common;
 pub mod direct;
-mod flush;
 pub mod groups;
 pub mod loss;
 pub mod offers;
-mod output;
+pub mod outbox;
 pub mod queue;
 pub mod read;
 pub mod receive;
@@ -31,21 +30,19 @@ mod tests;
 pub mod waits;
 mod whole;
 
-use std::io;
 use std::sync::Arc;
 
-use crate::link::{Link, is_silence};
+use crate::link::Link;
 use crate::session::common::{Common, Todo};
 use crate::session::groups::Frames;
-use crate::session::queue::{After, Out, OutFrame, SendQueue};
+use crate::session::queue::SendQueue;
 use crate::session::receive::Fault;
-use crate::session::receive_state::{At, ReceiveState, Regions, Sink};
+use crate::session::receive_state::{At, ReceiveState, Sink, names};
 use abi::FI_ADDR_NOTAVAIL;
-use base::log::{Subsys, log_warn};
 use base::{Error, OpFlags};
 use engine::auth::Key;
 use engine::cntr::Counter;
-use engine::domain_state::{DomainState, Sender};
+use engine::domain_state::{DomainState, Sender, TxOp};
 use engine::mr::Region;
 use engine::strangers::new_source;
 use engine::transport::Address;
@@ -62,8 +59,6 @@ pub struct Session<A> {
     pub fi_addr: u64,
     /// Source number for matching while the peer is in no address vector.
     unnamed: u64,
-    /// The peer has the other byte order.
-    pub swap: bool,
     /// Rendezvous frames may be sent.
     pub rendezvous: bool,
     /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
@@ -78,8 +73,6 @@ pub struct Session<A> {
     pub rx: ReceiveState,
     /// Frames of collectives that wait for the connection.
     pub coll: Option<Box<Frames>>,
-    /// Why the established connection is at its end, if the write side found out before the read side did.
-    pub cause: Option<Error>,
     /// Whether the log names the peer already.
     pub is_reported: bool,
     /// MSG: the attempt started by fi_connect or fi_accept.
@@ -134,6 +127,20 @@ impl<A> Cx<'_, A> {
         }
     }
 
+    /// Records that an operation starts to wait for its peer.
+    #[inline]
+    pub fn begin_waiting(&mut self, op: &mut TxOp) {
+        self.domain.ep_mut(op.ep()).tx_pending += 1;
+        op.since = self.common.waits.now;
+        self.watch_waits();
+    }
+
+    /// Returns FI_EAGAIN, so that the application posts the operation again later.
+    #[cold]
+    pub fn again(&self, op: &TxOp) -> Error {
+        self.domain.ep(op.ep()).again()
+    }
+
     /// Queues a request for the stream.
     #[cold]
     pub fn todo(&mut self, todo: Todo) {
@@ -167,16 +174,14 @@ impl<A: Address> Session<A> {
             peer,
             fi_addr,
             unnamed: new_source(),
-            swap: false,
             rendezvous: false,
             extended: false,
             refuses: false,
             is_direct: false,
             writes_by_ring: false,
-            tx: SendQueue::default(),
+            tx: SendQueue::new(ep),
             rx: ReceiveState::new(),
             coll: None,
-            cause: None,
             is_reported: false,
             attempt: None,
             key: None,
@@ -199,37 +204,6 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Stops writing because the link has no room.
-    #[cold]
-    pub(super) fn blocked(&mut self, cx: &mut Cx<'_, A>) {
-        self.tx.blocked = true;
-        // The peer has to take the records in the ring.
-        cx.link.ring_if_parked();
-        cx.todo(Todo::Blocked);
-    }
-
-    /// Handles a failed write to the socket. The kernel reports the error only once, so it is kept until the read side
-    /// finds the end. After an error that does not end the stream (such as unmapped memory) this shuts the link down.
-    #[cold]
-    pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
-        let cause = match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Error::CONNRESET,
-            _ if is_silence(error) => Error::TIMEDOUT,
-            _ => {
-                log_warn!(
-                    cx.common.source,
-                    Subsys::EpData,
-                    "{}: connection ended: cannot send: {error}",
-                    self.peer
-                );
-                self.is_reported = true;
-                cx.link.shutdown();
-                error.raw_os_error().map_or(Error::IO, Error::new)
-            }
-        };
-        self.cause.get_or_insert(cause);
-    }
-
     /// Returns the source number by which matching identifies the peer.
     #[inline]
     pub fn source(&self) -> u64 {
@@ -250,12 +224,7 @@ impl<A: Address> Session<A> {
 
     /// Whether an operation that was sent has not completed; a fence waits for those (fi_msg(3), FI_FENCE).
     pub fn is_busy(&self) -> bool {
-        let completes =
-            |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
-        self.is_reading()
-            || !self.tx.await_ack.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.tx.queue.iter().any(completes)
+        self.is_reading() || !self.tx.rendezvous.is_empty() || self.tx.out.is_busy()
     }
 
     /// Whether a read has not completed.
@@ -264,14 +233,6 @@ impl<A: Address> Session<A> {
         let coming =
             matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
         coming || !self.tx.await_read.is_empty()
-    }
-
-    /// Returns the queued bytes that answer requests of the peer. An answer that is sent without a copy counts with the
-    /// size of its frame. Operations of this side do not count: two peers that wait for each other to take those would
-    /// both stop reading.
-    #[inline]
-    pub(super) fn answers(&self) -> usize {
-        self.tx.owed + self.tx.answers * size_of::<OutFrame>()
     }
 
     /// Whether an operation with one of the `HELD` flags has to wait for earlier operations.
@@ -290,29 +251,16 @@ impl<A: Address> Session<A> {
             },
             _ => false,
         };
-        let reads = |out: &Out| match out {
-            Out::Frame(frame) => match &frame.after {
-                After::Answered(regions, _) => names(regions, region),
-                After::Nothing | After::Complete(_) | After::Acknowledged(_) => false,
-            },
-            Out::Staged { .. } => false,
-        };
-        writes || self.tx.queue.iter().any(reads)
+        writes || self.tx.out.reads(region)
     }
 
     /// Whether a posted operation still depends on this peer.
     pub fn has_work(&self) -> bool {
-        !self.tx.queue.is_empty()
+        !self.tx.out.is_empty()
             || !self.tx.waiting.is_empty()
-            || !self.tx.await_ack.is_empty()
+            || self.tx.out.awaits_ack()
             || !self.tx.await_read.is_empty()
             || !self.tx.rendezvous.is_empty()
             || self.coll.is_some()
     }
-}
-
-/// Whether the list contains the region.
-fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
-    let mut regions = regions.iter().flatten();
-    regions.any(|other| Arc::ptr_eq(other, region))
 }

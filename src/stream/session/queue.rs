@@ -4,38 +4,19 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use crate::proto::{self, Frame, MAX_HEADER, RendezvousData};
-use crate::session::receive_state::Regions;
+use crate::proto::{Frame, RendezvousData};
+use crate::session::outbox::{OutFrame, Outbox};
 use base::{IoVec, OpFlags};
 use engine::domain_state::TxOp;
-use engine::pace::Pace;
 use object::ops::transfer::What;
 
 /// The sending side.
-#[derive(Default)]
 pub struct SendQueue {
     /// Operations posted before the connection was up (the form of frames depends on the peer), or behind a fence.
     pub waiting: VecDeque<Waiting>,
-    /// Frames in order; the first may be partly written.
-    pub queue: VecDeque<Out>,
-    /// Bytes in staging buffers of `queue`.
-    pub staged: usize,
-    /// Answers to reads in `queue` that are sent without a copy.
-    pub answers: usize,
-    /// Bytes in staging buffers that answer requests of the peer.
-    pub owed: usize,
+    pub out: Outbox,
     /// Memory that the outstanding answers may cost the peer.
     pub asked: usize,
-    /// Counts headers, for the debugging field of the header.
-    pub counter: u8,
-    /// Decides which small frames are written at once.
-    pub pace: Pace,
-    /// Set while on the list of connections to flush.
-    pub dirty: bool,
-    /// The kernel's buffer is full.
-    pub blocked: bool,
-    /// Operations whose acknowledgement is outstanding, in wire order.
-    pub await_ack: VecDeque<TxOp>,
     /// Reads whose response is outstanding, in wire order.
     pub await_read: VecDeque<ReadOp>,
     /// Announced messages that were not requested yet, by index.
@@ -88,51 +69,6 @@ impl Payload {
     }
 }
 
-pub enum Out {
-    /// Frames copied together.
-    Staged {
-        bytes: Vec<u8>,
-        done: usize,
-        /// Bytes of `SendQueue::owed` among them.
-        owed: usize,
-    },
-    /// A frame whose payload is sent without a copy.
-    Frame(Box<OutFrame>),
-}
-
-pub struct OutFrame {
-    pub header: [u8; MAX_HEADER],
-    pub header_len: u8,
-    pub header_done: u8,
-    pub payload: IoVec,
-    pub after: After,
-}
-
-impl OutFrame {
-    /// Whether the frame carries the bytes of a message that the peer requested.
-    pub fn is_data(&self) -> bool {
-        proto::is_rendezvous_data(&self.header)
-    }
-
-    /// Returns the bytes of the frame, if none has been written.
-    #[inline]
-    pub fn whole(&self) -> Option<usize> {
-        let len = usize::from(self.header_len) + self.payload.remaining();
-        (self.header_done == 0).then_some(len)
-    }
-}
-
-/// Action when the kernel has taken a frame.
-pub enum After {
-    Nothing,
-    /// The operation has succeeded.
-    Complete(TxOp),
-    /// The operation, which is in `SendQueue::await_ack`, succeeds when the peer answers.
-    Acknowledged(TxOp),
-    /// The frame is a read response of these regions: the peer's read is counted.
-    Answered(Regions, u64),
-}
-
 pub struct ReadOp {
     pub op: TxOp,
     pub iov: IoVec,
@@ -161,6 +97,17 @@ pub struct RendezvousOut {
 pub const RENDEZVOUS_LIMIT: usize = 254;
 
 impl SendQueue {
+    pub fn new(ep: usize) -> SendQueue {
+        SendQueue {
+            waiting: VecDeque::new(),
+            out: Outbox::new(ep),
+            asked: 0,
+            await_read: VecDeque::new(),
+            rendezvous: HashMap::new(),
+            next_index: 0,
+        }
+    }
+
     /// Records a request to the peer.
     #[inline]
     pub fn ask(&mut self, read: ReadOp) {
@@ -174,20 +121,6 @@ impl SendQueue {
         let read = self.await_read.pop_front()?;
         self.asked -= read.cost();
         Some(read)
-    }
-
-    /// Counts the last staged bytes as an answer to a request of the peer.
-    pub fn owe(&mut self, len: usize) {
-        if let Some(Out::Staged { owed, .. }) = self.queue.back_mut() {
-            *owed += len;
-            self.owed += len;
-        }
-    }
-
-    pub fn next_counter(&mut self) -> u8 {
-        let counter = self.counter;
-        self.counter = counter.wrapping_add(1);
-        counter
     }
 
     /// Returns a free index for a rendezvous.
@@ -205,6 +138,3 @@ impl SendQueue {
         None
     }
 }
-
-// The limits on answers assume this size of a queued frame.
-const _: () = assert!(size_of::<OutFrame>() <= 320);

@@ -166,8 +166,8 @@ impl<A: Address> Session<A> {
 
     /// Continues after the link has room again.
     pub fn unblocked(&mut self, cx: &mut Cx<'_, A>) {
-        self.tx.blocked = false;
-        self.flush_conn(cx);
+        self.tx.out.unblock();
+        self.tx.out.flush(cx);
         self.retry_frame(cx);
     }
 }

@@ -7,7 +7,7 @@ use crate::proto::{Decoded, Frame, Message, WireError, decode};
 use crate::session::Ending;
 use crate::session::common::Todo;
 use crate::session::receive_state::{At, Incoming, Sink, Stalled};
-use crate::session::rma::{ANSWERS, count_regions};
+use crate::session::rma::count_regions;
 use crate::session::{Cx, Session};
 use abi::FI_ADDR_NOTAVAIL;
 use base::log::{Subsys, log_warn};
@@ -62,7 +62,7 @@ impl<A: Address> Session<A> {
             match &mut self.rx.at {
                 At::Header => {
                     if self.rx.header_have == 0
-                        && !self.swap
+                        && !self.tx.out.swaps()
                         && let Some((message, payload, frame)) = Message::whole(bytes)
                         && self.whole(cx, &message, payload)
                     {
@@ -134,7 +134,7 @@ impl<A: Address> Session<A> {
         let Some(srx) = self.taker(cx.domain, message.tagged) else {
             return false;
         };
-        if message.ack && self.answers() > ANSWERS {
+        if message.ack && !self.tx.out.has_room_for_answers() {
             return false;
         }
         let info = message_info(message);
@@ -144,7 +144,7 @@ impl<A: Address> Session<A> {
                 cx.domain
                     .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
                 if message.ack {
-                    self.send_ack(cx);
+                    self.tx.out.send_ack(cx);
                 }
                 return true;
             }
@@ -158,7 +158,7 @@ impl<A: Address> Session<A> {
                     cx.domain
                         .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
                     if message.ack {
-                        self.send_ack(cx);
+                        self.tx.out.send_ack(cx);
                     }
                     return true;
                 }
@@ -180,7 +180,7 @@ impl<A: Address> Session<A> {
             }
         }
         if message.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
         true
     }
@@ -211,13 +211,13 @@ impl<A: Address> Session<A> {
         frame: &Frame,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        if self.owes_enough(frame) {
+        if self.tx.out.owes_enough(frame) {
             self.hold_frame(cx, frame);
             return Ok(0);
         }
         let begun = match frame {
             Frame::Message(message) => self.message(cx, message),
-            Frame::Ack => match self.acknowledged(cx) {
+            Frame::Ack => match self.tx.out.acknowledged(cx) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
@@ -276,7 +276,7 @@ impl<A: Address> Session<A> {
                 if message.payload == 0 {
                     self.received(cx, &recv, &envelope);
                     if message.ack {
-                        self.send_ack(cx);
+                        self.tx.out.send_ack(cx);
                     }
                     return Ok(());
                 }
@@ -309,7 +309,7 @@ impl<A: Address> Session<A> {
         let envelope = self.envelope(cx, &message_info(message));
         self.keep(cx, srx, envelope, Bytes::Here(bytes));
         if message.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
     }
 
@@ -345,7 +345,7 @@ impl<A: Address> Session<A> {
         if len == 0 {
             self.keep(cx, srx, envelope, Bytes::Here(Vec::new()));
             if ack {
-                self.send_ack(cx);
+                self.tx.out.send_ack(cx);
             }
             return;
         }
@@ -397,7 +397,7 @@ impl<A: Address> Session<A> {
     /// Retries the frame that was left in the stream.
     pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
         match &self.rx.at {
-            At::Held(frame) if !frame.is_answered() || self.may_answer() => {}
+            At::Held(frame) if !frame.is_answered() || self.tx.out.may_answer() => {}
             _ => return,
         }
         let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
@@ -472,7 +472,7 @@ impl<A: Address> Session<A> {
             Sink::Refused(answer) => return self.send_refusal(cx, answer),
         }
         if incoming.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
     }
 }
@@ -545,7 +545,7 @@ impl<A: Address> Session<A> {
     /// were consumed.
     #[inline]
     fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
-        let (rx, swap) = (&mut self.rx, self.swap);
+        let (rx, swap) = (&mut self.rx, self.tx.out.swaps());
         if rx.header_have == 0
             && let Decoded::Frame(frame, len) = decode(bytes, swap).map_err(Fault::Wire)?
         {

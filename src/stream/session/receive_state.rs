@@ -87,6 +87,12 @@ pub enum Sink {
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
+/// Whether the list contains the region.
+pub fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
+    let mut regions = regions.iter().flatten();
+    regions.any(|other| Arc::ptr_eq(other, region))
+}
+
 /// Addresses and lengths that a write has to make durable before the acknowledgement (FI_COMMIT_COMPLETE).
 pub type Durable = Option<Box<[Span]>>;
 

@@ -95,7 +95,7 @@ impl<A: Address> Session<A> {
     #[inline(always)]
     pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
         let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        let usual = between && self.state == State::Up && !self.swap;
+        let usual = between && self.state == State::Up && !self.tx.out.swaps();
         let (true, Link::Shm(link)) = (usual, &mut *cx.link) else {
             return 0;
         };

@@ -10,8 +10,8 @@ use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
 use crate::session::{Cx, Ending, Session, State};
 use abi::FI_EP_MSG;
+use base::Error;
 use base::log::{Subsys, log_info};
-use base::{Error, IoVec};
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
@@ -50,9 +50,9 @@ impl<A: Address> Session<A> {
     /// Sends the answer to a refused access whose payload has arrived.
     #[cold]
     pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
-        self.send_always(cx, &Frame::Refused(answer), IoVec::empty(), None);
+        self.tx.out.answer(cx, &Frame::Refused(answer));
         if cx.domain.ep(self.ep).ep_type == FI_EP_MSG.0 {
-            self.flush_conn(cx);
+            self.tx.out.flush(cx);
             const REFUSED: Fault = Fault::Rule("an access to memory was refused");
             self.end(cx, Ending::Fault(REFUSED));
         }
@@ -67,7 +67,7 @@ impl<A: Address> Session<A> {
     ) -> core::result::Result<(), Fault> {
         let op = match answer {
             _ if !self.extended => None,
-            Refused::Ack => self.tx.await_ack.pop_front(),
+            Refused::Ack => self.tx.out.take_acknowledged(),
             Refused::Response => self.tx.take_asked().map(|read| read.op),
         };
         let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;

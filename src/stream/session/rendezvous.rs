@@ -24,7 +24,7 @@ impl<A: Address> Session<A> {
         payload: Payload,
         mut op: TxOp,
     ) {
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
         // There is a free index: `way` has checked it.
         let Some(index) = self.tx.free_index() else {
@@ -45,7 +45,7 @@ impl<A: Address> Session<A> {
             data: data_of(message, index, &op),
         };
         self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &Frame::ReadyToSend(ready));
+        self.tx.out.send_bare(cx, &Frame::ReadyToSend(ready));
     }
 
     /// Sends an announced message for which the peer has a place now.
@@ -58,8 +58,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn send_clear(&mut self, cx: &mut Cx<'_, A>, index: u8) {
-        let clear = Frame::ClearToSend { index };
-        self.send_always(cx, &clear, IoVec::empty(), None);
+        self.tx.out.answer(cx, &Frame::ClearToSend { index });
     }
 
     /// Handles the announcement of a message that its sender holds.
@@ -185,7 +184,7 @@ impl<A: Address> Session<A> {
 
     /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
     pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         cx.domain.ep(op.ep()).stats.count(Count::Offered);
         // There is a free index: `way` has checked it.
         let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.memory()) else {
@@ -207,7 +206,7 @@ impl<A: Address> Session<A> {
             data: data_of(message, index, &op),
         };
         self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &Frame::Offer(offer));
+        self.tx.out.send_bare(cx, &Frame::Offer(offer));
     }
 
     /// Completes a message that the peer has fetched.
@@ -257,7 +256,7 @@ impl<A: Address> Session<A> {
             return self.fetched(cx, index, None, envelope, true);
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = self.tx.queue.is_empty() && shm.takes(MAX_HEADER);
+        let idle = self.tx.out.is_empty() && shm.takes(MAX_HEADER);
         // A multi-receive buffer is filled in message order, also by messages that were there before the buffer.
         if len >= MIN_SHARED
             && recv.multi.is_none()
@@ -307,8 +306,7 @@ impl<A: Address> Session<A> {
 
     fn send_taken(&mut self, cx: &mut Cx<'_, A>, index: u8) {
         self.rx.told.remove(index);
-        let taken = Frame::Taken { index };
-        self.send_always(cx, &taken, IoVec::empty(), None);
+        self.tx.out.answer(cx, &Frame::Taken { index });
     }
 
     /// Handles the header of the bytes of a requested message.

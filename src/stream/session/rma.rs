@@ -11,10 +11,11 @@ use crate::proto::{
     Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, Refused, RmaSeg, Write,
 };
 use crate::session::atomic::seg_of;
-use crate::session::queue::{After, Out, OutFrame, ReadOp};
+use crate::session::outbox::{ANSWERS, TOGETHER};
+use crate::session::queue::ReadOp;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{Durable, Regions, Sink};
-use crate::session::send::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
+use crate::session::send::{WANTS_ACK, remote_data};
 use crate::session::{Cx, Session};
 use base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
 use engine::domain_state::{DomainState, TxOp};
@@ -69,9 +70,9 @@ impl<A: Address> Session<A> {
 
     /// Requests the bytes of a read.
     pub fn request_read(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, iov: IoVec, mut op: TxOp) {
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         self.tx.ask(ReadOp { op, iov });
-        self.send_bare(cx, frame);
+        self.tx.out.send_bare(cx, frame);
     }
 
     /// Handles a write of the peer to local memory.
@@ -123,66 +124,9 @@ impl<A: Address> Session<A> {
         if regions[0].is_none() {
             return Err(Fault::Rule("a read of nothing"));
         }
-        self.answer_read(cx, read.segs.total(), target, regions);
+        let len = read.segs.total();
+        self.tx.out.answer_read(cx, len, target, regions);
         Ok(())
-    }
-
-    /// Whether so many answers are queued for a peer that a frame which needs an answer stays in the stream.
-    #[inline]
-    pub fn owes_enough(&self, frame: &Frame) -> bool {
-        let answers = self.answers();
-        answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
-    }
-
-    /// Whether a frame that stayed in the stream is handled now: the peer has taken half of the queued answers.
-    pub fn may_answer(&self) -> bool {
-        self.answers() <= ANSWERS / 2
-    }
-
-    /// Queues the answer to a read; small answers are copied together with others.
-    fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, target: Target, regions: Regions) {
-        let answer = ReadResponse { payload: len };
-        let mut target = match target.into_one() {
-            Ok(iov) if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER => {
-                self.send_always(cx, &Frame::ReadResponse(answer), iov, None);
-                cx.domain.read_by_peer(self.ep, len);
-                return;
-            }
-            Ok(iov) => Target::from(iov),
-            Err(target) => target,
-        };
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let mut header_len = answer.encode(counter, self.swap, &mut bytes) as u8;
-        self.tx.answers += 1;
-        // The lists after the first become frames without a header. The last one ends the answer.
-        let mut payload = target.pop().unwrap_or_default();
-        while let Some(next) = target.pop() {
-            self.queue_answer(bytes, header_len, payload, After::Nothing);
-            (header_len, payload) = (0, next);
-        }
-        self.queue_answer(bytes, header_len, payload, After::Answered(regions, len));
-        // The ring takes what it has room for; only calls of the application flush the rest.
-        if !cx.link.gathers() && !self.tx.blocked {
-            return self.flush_conn(cx);
-        }
-        self.mark_dirty(cx);
-    }
-
-    fn queue_answer(
-        &mut self,
-        header: [u8; MAX_HEADER],
-        header_len: u8,
-        payload: IoVec,
-        after: After,
-    ) {
-        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
-            header,
-            header_len,
-            header_done: 0,
-            payload,
-            after,
-        })));
     }
 
     /// Handles the answer to a local read.
@@ -239,18 +183,10 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Maximum of queued bytes that answer requests of a peer. Above it, frames that need an answer are not read until half
-/// of the bytes are gone. Frames that need only an acknowledgement have their own limit.
-pub const ANSWERS: usize = 1 << 20;
-const ACKS: usize = 2 * ANSWERS;
-
 /// Maximum of memory that outstanding requests cost the peer. Together with staged operations of the peer
 /// (`STAGE_HIGH_WATER`) and small answers this is less than `ANSWERS`, so two peers that read from each other at full
 /// rate do not block each other.
 pub const ASKED: usize = ANSWERS / 4;
-
-/// Answers to reads up to this size are copied at once instead of being sent without a copy, while the peer takes them.
-pub const SMALL_ANSWER: u64 = 8192;
 
 /// Counts a complete write of the peer: one event for each region that it modified, with the bytes written there.
 #[inline]

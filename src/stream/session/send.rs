@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Decides how an operation is sent: its frame is written at once, staged with other frames, or queued.
-//!
-//! The first few messages in a row are written with a system call each. If the application posts more before it polls
-//! its queue, small frames gather in a staging buffer and leave together: at the next poll, when the buffer is full,
-//! before a sleep, at close, or from `engine::flusher` if the application does none of these. `pace` decides which
-//! frames gather.
-//!
-//! An operation without an answer is complete when its bytes are in the kernel or in the staging buffer. Payloads above
-//! 16 KiB are never copied. Once 256 KiB are staged for a peer, only injected payloads are copied.
+//! Posts of the application: decides whether an operation waits for earlier ones, and with which frame it begins. The
+//! outbox writes, stages or queues that frame.
 
 use crate::link::Link;
-use crate::proto::{
-    Frame, MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write, renumber,
-};
+use crate::proto::{Frame, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write, renumber};
 use crate::session::State;
 use crate::session::atomic::seg_of;
-use crate::session::queue::{Out, Payload, RENDEZVOUS_LIMIT, Waiting};
+use crate::session::outbox::TOGETHER;
+use crate::session::queue::{Payload, RENDEZVOUS_LIMIT, Waiting};
 use crate::session::rma::ASKED;
 use crate::session::{Cx, Session};
 use crate::shm_channel::RECORD;
@@ -26,18 +18,6 @@ use engine::domain_state::TxOp;
 use engine::ep_state::EpState;
 use engine::transport::Address;
 use object::ops::transfer::{OneTx, OneWrite, Tx, What};
-use sys::socket::Moved;
-
-/// Frames up to this size are staged when they cannot be written at once.
-pub const STAGE_LIMIT: usize = 16 * 1024;
-/// A staging buffer that holds this many bytes is written.
-pub const STAGE_FULL: usize = 64 * 1024;
-/// If this many bytes are staged for one connection, payloads that can be sent from their own buffers are not copied.
-pub const STAGE_HIGH_WATER: usize = 256 * 1024;
-/// Frames up to this size are copied into one buffer before they are written, which is faster than two pieces.
-pub const TOGETHER: usize = 512;
-/// Maximum of empty staging buffers that are kept for reuse.
-pub const SPARE_BUFFERS: usize = 16;
 
 /// Flags that require an answer from the peer.
 pub const WANTS_ACK: OpFlags = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMPLETE);
@@ -89,14 +69,9 @@ impl<A: Address> Session<A> {
             context: 0,
             payload: tx.piece.len() as u64,
         };
-        let counter = self.tx.counter;
         let mut header = [0; MAX_MESSAGE_HEADER];
-        let header_len = message.encode(counter, false, &mut header);
-        if !link.send_one(&header, header_len, &tx.piece) {
-            return false;
-        }
-        self.tx.counter = counter.wrapping_add(1);
-        true
+        let encode = |counter, out: &mut _| message.encode(counter, false, out);
+        self.tx.out.post_one(link, &mut header, &tx.piece, encode)
     }
 
     /// Does the same for a message whose header is already encoded.
@@ -111,13 +86,10 @@ impl<A: Address> Session<A> {
         if link.gathers() || !self.is_free() {
             return false;
         }
-        let counter = self.tx.counter;
-        renumber(header, counter);
-        if !link.send_one(header, header_len, payload) {
-            return false;
-        }
-        self.tx.counter = counter.wrapping_add(1);
-        true
+        self.tx.out.post_one(link, header, payload, |counter, out| {
+            renumber(out, counter);
+            header_len
+        })
     }
 
     /// Does the same for a write of one buffer to one remote segment.
@@ -134,25 +106,21 @@ impl<A: Address> Session<A> {
             commit: false,
             payload: one.piece.len() as u64,
         };
-        let counter = self.tx.counter;
         let mut header = [0; MAX_ONE_WRITE];
-        let header_len = write.encode_iter(counter, false, &mut header);
-        if !link.send_one(&header, header_len, &one.piece) {
-            return false;
-        }
-        self.writes_by_ring = true;
-        self.tx.counter = counter.wrapping_add(1);
-        true
+        let encode = |counter, out: &mut _| write.encode_iter(counter, false, out);
+        let sent = self.tx.out.post_one(link, &mut header, &one.piece, encode);
+        self.writes_by_ring |= sent;
+        sent
     }
 
     /// Whether a new operation can be sent at once: no operation is queued or waiting, and no read is outstanding.
     #[inline(always)]
     fn is_free(&self) -> bool {
         self.state == State::Up
-            && self.tx.queue.is_empty()
+            && self.tx.out.is_empty()
             && self.tx.waiting.is_empty()
             && !self.is_reading()
-            && !self.swap
+            && !self.tx.out.swaps()
     }
 
     /// Posts a message.
@@ -203,88 +171,10 @@ impl<A: Address> Session<A> {
         };
         let special = asked.intersects(SPECIAL.union(OpFlags::AFTER_READS))
             && (asked.intersects(SPECIAL) || self.is_reading());
-        if waits || self.swap || special {
+        if waits || self.tx.out.swaps() || special {
             return false;
         }
-        let mut header = [0; LEN];
-        let counter = self.tx.counter;
-        let header_len = encode(counter, &mut header);
-        if !cx.link.gathers() {
-            let (link, len) = (&mut *cx.link, op.len);
-            let is_next = self.tx.queue.is_empty();
-            if !(is_next && link.send_small(&header, header_len, payload, len)) {
-                return false;
-            }
-            self.tx.counter = counter.wrapping_add(1);
-            self.small_sent(cx, op, acked);
-            return true;
-        }
-        let total = header_len + op.len;
-        let more = op.flags.contains(OpFlags::MORE);
-        match self.tx.queue.back_mut() {
-            None if !more && self.tx.pace.writes(cx.common.polls) => {
-                let frame = &mut cx.common.scratch[..total];
-                frame[..header_len].copy_from_slice(&header[..header_len]);
-                payload.copy_to(&mut frame[header_len..]);
-                let moved = cx.link.write(frame);
-                self.tx.pace.wrote();
-                match moved {
-                    Ok(Moved::Bytes(n)) if n == total => {}
-                    // The kernel took nothing, so the general path starts over.
-                    Ok(Moved::Later) => return false,
-                    moved => {
-                        let n = match moved {
-                            Ok(Moved::Bytes(n)) => n,
-                            _ => 0,
-                        };
-                        let rest = frame[n..].to_vec();
-                        if let Err(error) = moved {
-                            self.write_failed(cx, &error);
-                        }
-                        self.tx.counter = counter.wrapping_add(1);
-                        self.stage_with(cx, &[], rest.len(), |out| out.extend_from_slice(&rest));
-                        self.blocked(cx);
-                        self.small_sent(cx, op, acked);
-                        return true;
-                    }
-                }
-                self.tx.counter = counter.wrapping_add(1);
-                self.small_sent(cx, op, acked);
-            }
-            Some(Out::Staged { bytes, .. })
-                if bytes.len() + total <= STAGE_FULL && self.tx.staged < STAGE_FULL =>
-            {
-                bytes.extend_from_slice(&header[..header_len]);
-                payload.copy_out(bytes);
-                self.tx.staged += total;
-                self.tx.counter = counter.wrapping_add(1);
-                self.tx.pace.gather();
-                let is_full = self.tx.pace.is_full() && !self.tx.blocked;
-                self.small_sent(cx, op, acked);
-                self.mark_dirty(cx);
-                if is_full {
-                    self.flush_conn(cx);
-                }
-            }
-            None => {
-                self.tx.counter = counter.wrapping_add(1);
-                self.stage(cx, &header[..header_len], payload);
-                self.small_sent(cx, op, acked);
-            }
-            _ => return false,
-        }
-        true
-    }
-
-    /// Completes an operation whose small frame was written or staged, or lets it wait for the acknowledgement.
-    #[inline(always)]
-    fn small_sent(&mut self, cx: &mut Cx<'_, A>, mut op: TxOp, acked: bool) {
-        if acked {
-            self.begin_waiting(cx, &mut op);
-            self.tx.await_ack.push_back(op);
-        } else {
-            cx.domain.sent(op.ep(), &op);
-        }
+        self.tx.out.post_small(cx, payload, op, acked, encode)
     }
 
     /// Posts a message for a receive context of the peer's endpoint.
@@ -319,7 +209,7 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         match self.way(cx, &frame, &op)? {
-            Way::Frame => self.send(cx, &frame, iov, op),
+            Way::Frame => self.tx.out.send_operation(cx, &frame, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
                 self.ask(cx, way, frame, payload, op);
@@ -351,8 +241,8 @@ impl<A: Address> Session<A> {
         }
         self.way(cx, &frame, &op)?;
         // The payload has to be copied, so it needs room in the staging buffer.
-        if self.tx.staged > STAGE_HIGH_WATER {
-            return Err(again(cx, &op));
+        if self.tx.out.is_crowded() {
+            return Err(cx.again(&op));
         }
         self.exchange(cx, &frame, bytes, answer, op);
         Ok(())
@@ -369,20 +259,20 @@ impl<A: Address> Session<A> {
         if may_offer(cx, frame, op, stays) {
             return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                 true => Ok(Way::Offer),
-                false => Err(again(cx, op)),
+                false => Err(cx.again(op)),
             };
         }
         match frame {
-            _ if frame.asks() && self.tx.asked > ASKED => Err(again(cx, op)),
+            _ if frame.asks() && self.tx.asked > ASKED => Err(cx.again(op)),
             Frame::ReadRequest(_) => Ok(Way::Read),
             Frame::Message(message) if message.tagged && self.rendezvous && (matched || stays) => {
                 match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
                     true => Ok(Way::Rendezvous),
-                    false => Err(again(cx, op)),
+                    false => Err(cx.again(op)),
                 }
             }
             // The values have one byte order, and peers without the extensions do not implement atomic operations.
-            Frame::Atomic(_) if !self.extended || self.swap => Err(Error::OPNOTSUPP),
+            Frame::Atomic(_) if !self.extended || self.tx.out.swaps() => Err(Error::OPNOTSUPP),
             Frame::Atomic(atomic) if atomic.asks() => Ok(Way::Exchange),
             // Only the answer to a rendezvous shows that a receive has matched.
             _ if matched => Err(Error::OPNOTSUPP),
@@ -407,40 +297,10 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Sends a frame of an application's operation, or returns FI_EAGAIN.
-    #[inline]
-    fn send(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: IoVec, op: TxOp) -> Result {
-        // A ring has little room. An injected operation, which is reported as sent at once, must be in the ring: the
-        // application may never call the library again to move queued frames there, and the peer would wait for them.
-        if !cx.link.gathers() {
-            let most = MAX_HEADER + payload.remaining();
-            if op.flags.contains(OpFlags::INJECT)
-                && !(self.tx.queue.is_empty() && cx.link.has_room(most))
-            {
-                cx.link.ring_if_parked();
-                return Err(again(cx, &op));
-            }
-            self.send_always(cx, frame, payload, Some(op));
-            return Ok(());
-        }
-        let more = op.flags.contains(OpFlags::MORE);
-        if self.tx.queue.is_empty() && !more && self.tx.pace.writes(cx.common.polls) {
-            self.write_now(cx, frame, payload, Some(op));
-            return Ok(());
-        }
-        // An injected payload has to be copied, so it waits for room. Other operations are queued, up to the size of
-        // the transmit queue.
-        if self.tx.staged > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
-            return Err(again(cx, &op));
-        }
-        self.send_always(cx, frame, payload, Some(op));
-        Ok(())
-    }
-
     /// Keeps an operation until the connection is up, or until the earlier operations are out of the way.
     #[cold]
     fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, mut op: TxOp) {
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         self.tx.waiting.push_back(Waiting { frame, payload, op });
         if self.state == State::Up && !cx.common.held.contains(&cx.id) {
             cx.common.held.push(cx.id);
@@ -469,7 +329,7 @@ impl<A: Address> Session<A> {
                 Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
             }
         }
-        self.flush_conn(cx);
+        self.tx.out.flush(cx);
         if !self.tx.waiting.is_empty() && !cx.common.held.contains(&cx.id) {
             cx.common.held.push(cx.id);
         }
@@ -478,25 +338,13 @@ impl<A: Address> Session<A> {
     /// Stages or queues a frame of an operation that had to wait.
     pub fn send_payload(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: Payload, op: TxOp) {
         match payload {
-            Payload::Buffers(iov) => self.send_always(cx, frame, iov, Some(op)),
-            Payload::Copy(copy) => {
-                let mut bytes = [0; MAX_HEADER];
-                let counter = self.tx.next_counter();
-                let len = frame.encode(counter, self.swap, &mut bytes);
-                self.stage_with(cx, &bytes[..len], copy.len(), |out| out.extend(&copy));
-                self.handed_over(cx, frame, op);
-            }
+            Payload::Buffers(iov) => self.tx.out.send(cx, frame, iov, Some(op)),
+            Payload::Copy(copy) => self.tx.out.send_kept(cx, frame, &copy, op),
             Payload::Exchange(both) => {
                 self.exchange(cx, frame, &both.0, both.1, op);
             }
         }
     }
-}
-
-/// Returns FI_EAGAIN, so that the application posts the operation again later.
-#[cold]
-fn again<A: Address>(cx: &Cx<'_, A>, op: &TxOp) -> Error {
-    cx.domain.ep(op.ep()).again()
 }
 
 /// Whether the message exceeds what a peer keeps as an unexpected message. Injected messages are excluded, because this

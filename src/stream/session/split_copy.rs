@@ -15,8 +15,8 @@ use crate::session::receive::Fault;
 use crate::session::rendezvous::places_of;
 use crate::session::{Cx, Ending, Session};
 use crate::shm_channel::{CLOSE_TIMEOUT, Help, Helping};
+use base::Error;
 use base::log::{Source, Subsys, log_warn};
-use base::{Error, IoVec};
 use engine::transport::Address;
 use sync::split_copy::{Progress, SplitCopy};
 use sync::stats::Count;
@@ -35,7 +35,7 @@ impl<A: Address> Session<A> {
             places: places_of(&recv.iov, len),
             job: shared.job.number,
         });
-        self.send_always(cx, &share, IoVec::empty(), None);
+        self.tx.out.answer(cx, &share);
         let (Some(shm), Some(offers)) = (cx.link.memory_mut(), &mut self.rx.offers) else {
             return;
         };
@@ -177,13 +177,13 @@ impl<A: Address> Session<A> {
         match shm.help(&mut helping.job, from, &helping.to) {
             Ok(Help::More) => {
                 shm.helping = Some(helping);
-                self.mark_dirty(cx);
+                self.tx.out.mark_dirty(cx);
             }
             Ok(Help::Last) => {
                 let done = Frame::Done {
                     index: helping.index,
                 };
-                self.send_always(cx, &done, IoVec::empty(), None);
+                self.tx.out.answer(cx, &done);
             }
             Ok(Help::Over) => {}
             Err(_) => return Err(GARBAGE),

@@ -6,7 +6,6 @@
 use core::time::Duration;
 
 use crate::proto::Frame;
-use crate::session::queue::{After, Out};
 use crate::session::receive_state::{At, Sink};
 use crate::session::{Session, State};
 use engine::domain_state::TxOp;
@@ -97,16 +96,7 @@ impl<A> Session<A> {
                 stage,
             });
         };
-        for out in &self.tx.queue {
-            if let Out::Frame(frame) = out
-                && let After::Complete(op) = &frame.after
-            {
-                sends(op, None, Stage::Room);
-            }
-        }
-        for op in &self.tx.await_ack {
-            sends(op, None, Stage::Answer);
-        }
+        self.tx.out.each_wait(|op, stage| sends(op, None, stage));
         for read in &self.tx.await_read {
             sends(&read.op, None, Stage::Answer);
         }
@@ -179,16 +169,11 @@ impl<A> Session<A> {
 
     /// Returns a number that changes while the bytes of a long message move in either direction.
     pub fn transfer(&self) -> u64 {
-        let out = match self.tx.queue.front() {
-            Some(Out::Frame(frame)) => frame.payload.remaining() as u64,
-            Some(Out::Staged { done, .. }) => *done as u64,
-            None => 0,
-        };
         let incoming = match &self.rx.at {
             At::Payload(incoming) => incoming.remaining,
             _ => 0,
         };
-        out ^ incoming.rotate_left(32)
+        self.tx.out.transfer() ^ incoming.rotate_left(32)
     }
 }
 

@@ -3,11 +3,10 @@
 //! refused ones, take the general path in `receive`, `rma` and `atomic`.
 
 use crate::proto::{AtomicOp, Frame, ReadResponse, RmaSeg, Whole, Write};
-use crate::session::atomic::{FEW, access_of, payload_of};
+use crate::session::atomic::{access_of, payload_of};
+use crate::session::outbox::FEW;
 use crate::session::queue::ReadOp;
 use crate::session::receive_state::At;
-use crate::session::rma::{ANSWERS, SMALL_ANSWER};
-use crate::session::send::STAGE_HIGH_WATER;
 use crate::session::{Cx, Session};
 use abi::*;
 use base::flags::flags;
@@ -23,7 +22,7 @@ impl<A: Address> Session<A> {
     #[inline(never)]
     pub fn take_whole(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) -> Option<usize> {
         let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        if !between || self.swap {
+        if !between || self.tx.out.swaps() {
             return None;
         }
         let (whole, frame) = Whole::of(bytes)?;
@@ -45,12 +44,14 @@ impl<A: Address> Session<A> {
         payload: &[u8],
     ) -> bool {
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
-        if !cx.domain.ep(self.ep).caps.contains(NEEDED) || write.ack && self.answers() > ANSWERS {
+        if !cx.domain.ep(self.ep).caps.contains(NEEDED)
+            || write.ack && !self.tx.out.has_room_for_answers()
+        {
             return false;
         }
         let taken = self.take_write(cx.domain, write, |to| to.fill(payload));
         if taken && write.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
         taken
     }
@@ -84,9 +85,9 @@ impl<A: Address> Session<A> {
     /// Handles a small read of the peer from local memory.
     #[inline]
     fn read_at_once(&mut self, cx: &mut Cx<'_, A>, seg: RmaSeg) -> bool {
-        let room = self.answers() <= ANSWERS && self.tx.staged <= STAGE_HIGH_WATER;
+        let room = self.tx.out.has_room_for_answers() && self.tx.out.copies_answer(seg.len);
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_READ);
-        if seg.len > SMALL_ANSWER || !room || !cx.domain.ep(self.ep).caps.contains(NEEDED) {
+        if !room || !cx.domain.ep(self.ep).caps.contains(NEEDED) {
             return false;
         }
         let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);
@@ -95,7 +96,7 @@ impl<A: Address> Session<A> {
             return false;
         };
         let answer = Frame::ReadResponse(ReadResponse { payload: seg.len });
-        self.send_always(cx, &answer, IoVec::from(piece), None);
+        self.tx.out.send(cx, &answer, IoVec::from(piece), None);
         cx.domain.read_by_peer(self.ep, seg.len);
         true
     }
@@ -131,7 +132,7 @@ impl<A: Address> Session<A> {
         let access = access_of(family, op);
         let needed = access.capabilities() | Caps::ATOMIC;
         let served = cx.domain.ep(ep).caps.contains(needed);
-        if !fits || !served || !self.extended || self.answers() > ANSWERS {
+        if !fits || !served || !self.extended || !self.tx.out.has_room_for_answers() {
             return false;
         }
         let found =
@@ -159,11 +160,11 @@ impl<A: Address> Session<A> {
         let answer = ReadResponse {
             payload: len as u64,
         };
-        if !self.write_copied(cx, operands, |counter, _, out| {
+        if !self.tx.out.write_copied(cx, operands, |counter, _, out| {
             answer.encode(counter, false, out)
         }) {
             let answer = Frame::ReadResponse(answer);
-            self.send_copied(cx, &answer, operands, false, true);
+            self.tx.out.send_copied(cx, &answer, operands, false, true);
         }
         cx.domain.read_by_peer(ep, len as u64);
         true

@@ -183,7 +183,7 @@ impl<N: Connector> Stream<N> {
                     match self.peers[id].session.state {
                         State::Up => {
                             let (session, mut cx) = self.at(domain, id);
-                            session.send_frame(&mut cx, &header, bytes);
+                            session.tx.out.send_bytes(&mut cx, &header, bytes);
                             if !written.contains(&id) {
                                 written.push(id);
                             }
@@ -198,7 +198,7 @@ impl<N: Connector> Stream<N> {
         }
         for id in written {
             if self.peers.get(id).is_some_and(is_open) {
-                self.with(domain, id, |session, cx| session.flush_conn(cx));
+                self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             }
         }
     }
@@ -256,9 +256,9 @@ impl<N: Connector> Stream<N> {
         }
         self.with(domain, id, |session, cx| {
             for (header, bytes) in frames.0 {
-                session.send_frame(cx, &header, bytes);
+                session.tx.out.send_bytes(cx, &header, bytes);
             }
-            session.flush_conn(cx);
+            session.tx.out.flush(cx);
         });
     }
 
@@ -302,12 +302,12 @@ fn ended<A: Address>(
 }
 
 fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
-    conn.session.state == State::Up && !conn.session.tx.blocked
+    conn.session.state == State::Up && !conn.session.tx.out.is_blocked()
 }
 
 /// Whether the peer takes extension frames and has the byte order of this host.
 fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
-    conn.session.extended && !conn.session.swap
+    conn.session.extended && !conn.session.tx.out.swaps()
 }
 
 #[cfg(test)]

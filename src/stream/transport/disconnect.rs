@@ -22,7 +22,7 @@ impl<N: Connector> Stream<N> {
         let Some(conn) = self.peers.get_mut(id) else {
             return;
         };
-        let error = conn.session.cause.take().unwrap_or(error);
+        let error = conn.session.tx.out.take_cause().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // This side cancelled the connection.

@@ -14,12 +14,9 @@ impl<N: Connector> Stream<N> {
     pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
-            if let Some(conn) = self.peers.get_mut(id) {
-                conn.session.tx.dirty = false;
+            if self.peers.contains(id) {
                 let (session, mut cx) = self.at(domain, id);
-                if !session.tx.blocked {
-                    session.flush_conn(&mut cx);
-                }
+                session.tx.out.flush_marked(&mut cx);
                 cx.link.ring_if_parked();
                 session.go_on_helping(&mut cx);
             }
@@ -49,20 +46,20 @@ impl<N: Connector> Stream<N> {
         if self.peers[id].link.is_ring() {
             return self.last_flush_to_shm(domain, id, until);
         }
-        self.with(domain, id, |session, cx| session.flush_conn(cx));
+        self.with(domain, id, |session, cx| session.tx.out.flush(cx));
         while let Some(conn) = self.peers.get(id)
-            && conn.session.tx.staged > 0
+            && conn.session.tx.out.staged() > 0
             && conn
                 .link
                 .wait_writable(until.saturating_duration_since(self.poller.now()))
         {
-            let before = conn.session.tx.staged;
-            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            let before = conn.session.tx.out.staged();
+            self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             // A connection that is writable but takes nothing is broken.
             if self
                 .peers
                 .get(id)
-                .is_none_or(|conn| conn.session.tx.staged == before)
+                .is_none_or(|conn| conn.session.tx.out.staged() == before)
             {
                 break;
             }

@@ -4,7 +4,8 @@
 
 use crate::connector::Connector;
 use crate::proto::{MAX_CONTEXTS, MAX_MESSAGE_HEADER, Message, renumber};
-use crate::session::send::{PLAIN, TOGETHER, remote_data};
+use crate::session::outbox::TOGETHER;
+use crate::session::send::{PLAIN, remote_data};
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, Result};

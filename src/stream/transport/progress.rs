@@ -183,7 +183,7 @@ impl<N: Connector> Stream<N> {
                     self.poller.mark_active(id);
                     self.lines().promote(id);
                 }
-                let blocked = |conn: &Conn<N>| conn.session.tx.blocked;
+                let blocked = |conn: &Conn<N>| conn.session.tx.out.is_blocked();
                 if event.writable && self.peers.get(id).is_some_and(blocked) {
                     self.with(domain, id, |session, cx| session.unblocked(cx));
                     self.lines().unblocked(id);

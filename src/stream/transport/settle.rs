@@ -69,6 +69,10 @@ impl<N: Connector> Stream<N> {
                 // The loss of one peer may have ended the session of another.
                 _ if !self.peers.contains(id) => {}
                 Todo::Blocked => self.lines().blocked(id),
+                Todo::CannotSend(error) => {
+                    let source = self.common.source;
+                    self.peers[id].report_unsent(source, &error);
+                }
                 Todo::PauseRead => self.lines().pause_read(id),
                 Todo::ResumeRead => self.lines().resume_read(id),
                 Todo::Poll => self.lines().poll_ring(id),

@@ -134,16 +134,16 @@ impl<N: Connector> Stream<N> {
                 self.transmits_end(domain, id);
                 continue;
             }
-            if !conn.session.tx.blocked {
+            if !conn.session.tx.out.is_blocked() {
                 continue;
             }
             match conn.link.returned_room() {
                 Some(false) => self.shm.check_again(id),
                 Some(true) => {
                     conn.link.set_waiting(false);
-                    conn.session.tx.blocked = false;
+                    conn.session.tx.out.unblock();
                     self.with(domain, id, |session, cx| {
-                        session.flush_conn(cx);
+                        session.tx.out.flush(cx);
                         session.retry_frame(cx);
                     });
                 }
@@ -300,7 +300,7 @@ impl<N: Connector> Stream<N> {
         until: Instant,
     ) {
         loop {
-            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             let Some(conn) = self.peers.get_mut(id) else {
                 return;
             };
@@ -309,17 +309,17 @@ impl<N: Connector> Stream<N> {
                 return;
             }
             let left = until.saturating_duration_since(self.poller.now());
-            if conn.session.tx.staged == 0 || left.is_zero() {
+            if conn.session.tx.out.staged() == 0 || left.is_zero() {
                 return;
             }
             conn.link.set_waiting(true);
             if conn.link.may_continue() {
-                conn.session.tx.blocked = false;
+                conn.session.tx.out.unblock();
                 continue;
             }
             conn.link
                 .wait_for_ring(left.min(Duration::from_millis(100)));
-            conn.session.tx.blocked = false;
+            conn.session.tx.out.unblock();
             if conn.link.has_record() && !conn.session.rx.at.waits() {
                 // Another thread may sleep on the doorbell that rang.
                 self.poller.wake();

@@ -155,7 +155,7 @@ impl Side {
         };
         let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));
         session.state = State::Up;
-        session.swap = agreed.swap;
+        session.tx.out.set_swaps(agreed.swap);
         session.rendezvous = agreed.rendezvous;
         session.extended = agreed.extended;
         session.refuses = agreed.extended;
@@ -203,6 +203,7 @@ impl Side {
                 Todo::ResumeRead
                 | Todo::Poll
                 | Todo::Blocked
+                | Todo::CannotSend(_)
                 | Todo::WatchPeers
                 | Todo::WatchWaits
                 | Todo::Collectives(_) => {}
@@ -279,7 +280,7 @@ impl Side {
         if !self.common.stalled.is_empty() {
             self.with(|session, cx| session.retry_read(cx));
         }
-        if self.session.tx.blocked {
+        if self.session.tx.out.is_blocked() {
             self.with(
                 |session, cx| match cx.link.memory_mut().map(|shm| shm.has_room()) {
                     Some(Ok(false)) => {}
@@ -303,11 +304,8 @@ impl Side {
         if std::mem::take(&mut self.common.dirty).is_empty() || self.lost.is_some() {
             return;
         }
-        self.session.tx.dirty = false;
         self.with(|session, cx| {
-            if !session.tx.blocked {
-                session.flush_conn(cx);
-            }
+            session.tx.out.flush_marked(cx);
             session.go_on_helping(cx);
         });
     }

@@ -621,9 +621,9 @@ impl World {
             0,
             "side {side}: operations are pending"
         );
-        assert!(tx.queue.is_empty() && tx.waiting.is_empty() && tx.rendezvous.is_empty());
-        let left = [tx.staged, tx.answers, tx.owed, tx.asked];
-        assert_eq!(left, [0; 4], "side {side}: staged, answers, owed, asked");
+        assert!(tx.out.is_empty() && tx.waiting.is_empty() && tx.rendezvous.is_empty());
+        let left = [tx.out.staged(), tx.out.answers(), tx.asked];
+        assert_eq!(left, [0; 3], "side {side}: staged, answers, asked");
         assert!(session.oldest(&common.waits).is_none());
         if !self.is_cut {
             assert_eq!(

@@ -66,14 +66,14 @@ impl<N: Connector> Conn<N> {
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
             self.session.peer,
-            if self.session.extended {
+            if self.session.agreed.extended {
                 "with"
             } else {
                 "without"
             },
             self.link.words(),
             saved_size,
-            match self.session.rendezvous {
+            match self.session.agreed.rendezvous {
                 true => "go by rendezvous",
                 false => "go like others, without rendezvous",
             }

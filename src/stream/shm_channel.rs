@@ -27,7 +27,7 @@ use sync::ring::{Consumer, Producer};
 use sync::segment::{SPLITS, Segment, Words};
 
 pub use peer_memory::{Places, len_of};
-pub use split::{Help, Helping, MIN_SHARED};
+pub use split::{Help, MIN_SHARED};
 
 /// One side of a channel.
 pub struct ShmChannel {
@@ -57,8 +57,6 @@ pub struct ShmChannel {
     /// Which of the local split words are in use, and how many copies were split so far.
     sharing: [bool; SPLITS],
     shared: u32,
-    /// A local message that the other side fetches and of which this side may copy parts.
-    pub helping: Option<Helping>,
     /// Consecutive messages of which the other side could have copied parts and did not.
     absent: u32,
     /// The other side cannot write to local memory, so it copies no parts.
@@ -101,7 +99,6 @@ impl ShmChannel {
             words,
             sharing: [false; SPLITS],
             shared: 0,
-            helping: None,
             absent: 0,
             copies_alone: false,
         }

@@ -113,8 +113,8 @@ impl Connections {
     /// Completes the connection after both sides have mapped the memory.
     fn established(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut desk.peers[id];
-        conn.session.extended = true;
-        conn.session.rendezvous = true;
+        conn.session.agreed.extended = true;
+        conn.session.agreed.rendezvous = true;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,

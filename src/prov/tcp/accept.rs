@@ -313,9 +313,9 @@ impl Connections {
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
         conn.session.tx.out.set_swaps(header.swapped);
-        conn.session.rendezvous = answer.allows_rendezvous() && !header.swapped;
-        conn.session.extended = answer.features & EXTENSIONS != 0;
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
+        conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
         conn.session.tx.out.set_counter(u8::from(proved));

@@ -195,12 +195,12 @@ impl Connections {
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             };
             conn.own.peer_pid = answer.pid;
-            conn.session.rendezvous = answer.allows_rendezvous() && !header.swapped;
-            conn.session.extended = answer.features & EXTENSIONS != 0;
+            conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
+            conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
         } else {
-            conn.session.extended = header.extended;
+            conn.session.agreed.extended = header.extended;
         }
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(desk, id, header.keyed);
         }
@@ -217,7 +217,7 @@ impl Connections {
         let private = private_of(&conn.own.exchange);
         match (RdmPrivate::decode(private), conn.link.socket()) {
             (Some(answer), Some(socket))
-                if conn.session.extended && !conn.session.tx.out.swaps() =>
+                if conn.session.agreed.extended && !conn.session.tx.out.swaps() =>
             {
                 answer.features & self.shares(desk, conn.session.ep, socket)
             }
@@ -258,7 +258,7 @@ impl Connections {
             "connected to {}, opened by {}, {} extensions, over {}",
             conn.session.peer,
             if conn.opened_here { "us" } else { "the peer" },
-            if conn.session.extended {
+            if conn.session.agreed.extended {
                 "with"
             } else {
                 "without"

@@ -97,7 +97,7 @@ impl Connections {
         let conn = &mut desk.peers[id];
         match &conn.own.auth {
             None => return self.key_refused(desk, id, PEER_HAS_ONE),
-            Some(_) if !keyed || !conn.session.extended => {
+            Some(_) if !keyed || !conn.session.agreed.extended => {
                 return self.key_refused(desk, id, PEER_HAS_NONE);
             }
             Some(_) => {}

@@ -26,12 +26,12 @@ impl Connections {
         let nodelay = endpoint.own.nodelay;
         self.check_key(desk, ep, &request)?;
         let mut conn = Conn::<Connections>::new(ep, request.from(), desk.domain.ep(ep).peer_number);
-        conn.session.extended = request.is_extended();
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.agreed.extended = request.is_extended();
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         let response = encode_cm(
             CmKind::Response,
             param,
-            conn.session.extended,
+            conn.session.agreed.extended,
             request.is_keyed(),
         );
         conn.own.auth = self.accept_proof(desk, ep, &request, &response)?;

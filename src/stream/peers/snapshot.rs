@@ -88,13 +88,13 @@ impl<N: Connector> Peers<N> {
         for conn in
             conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
         {
-            let bytes = conn.session.promised().map(|op| op.len).sum::<usize>()
+            let bytes = conn.session.tx.promised().map(|op| op.len).sum::<usize>()
                 + conn.session.tx.out.staged();
             log_warn!(
                 source,
                 Subsys::EpData,
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
-                conn.session.promised().count(),
+                conn.session.tx.promised().count(),
                 conn.session.peer,
                 limit.as_millis(),
                 conn.session.state,

@@ -4,15 +4,15 @@
 
 use crate::proto::{self, AtomicOp, Frame, MAX_SEGS, ReadResponse, Refused, RmaSeg};
 use crate::session::outbox::FEW;
-use crate::session::queue::ReadOp;
+use crate::session::reads::ReadOp;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{Durable, Regions, Sink};
-use crate::session::rma::{ASKED, count_regions, durable};
+use crate::session::rma::{count_regions, durable};
 use crate::session::send::{SPECIAL, WANTS_ACK};
 use crate::session::{Cx, Session};
 use abi::*;
 use base::grow::append;
-use base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
+use base::{Access, Caps, CompFlags, OpFlags, Result};
 use engine::atomic::{apply, element_size};
 use engine::domain_state::TxOp;
 use engine::mr::Target;
@@ -85,14 +85,16 @@ impl<A: Address> Session<A> {
         atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> bool {
-        let usual =
-            !cx.link.gathers() && self.extended && !self.tx.out.swaps() && !self.must_wait(&op);
+        let usual = !cx.link.gathers()
+            && self.agreed.extended
+            && !self.tx.out.swaps()
+            && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
+        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.reads.is_full() {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -116,23 +118,8 @@ impl<A: Address> Session<A> {
         }
         cx.begin_waiting(&mut op);
         let iov = atomic.result.take();
-        self.tx.ask(ReadOp { op, iov });
+        self.tx.reads.ask(ReadOp { op, iov });
         true
-    }
-
-    /// Sends an operation that has a result. Its payload is small and is copied.
-    pub fn exchange(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        payload: &[u8],
-        result: IoVec,
-        mut op: TxOp,
-    ) {
-        cx.begin_waiting(&mut op);
-        self.tx.ask(ReadOp { op, iov: result });
-        let alone = self.tx.out.writes_now(cx);
-        self.tx.out.send_copied(cx, frame, payload, alone, false);
     }
 
     /// Handles an operation of the peer on local memory. `bytes` follow the header; returns how many of them belong to
@@ -144,7 +131,7 @@ impl<A: Address> Session<A> {
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
         let ep = self.ep;
-        if !self.extended || self.tx.out.swaps() {
+        if !self.agreed.extended || self.tx.out.swaps() {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
         self.rx.was_written = true;

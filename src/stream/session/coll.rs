@@ -34,7 +34,7 @@ impl<A: Address> Session<A> {
 
     fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
         let served = cx.domain.ep(self.ep).caps.contains(Caps::COLLECTIVE);
-        match self.extended && !self.tx.out.swaps() && served {
+        match self.agreed.extended && !self.tx.out.swaps() && served {
             true => Ok(()),
             false => Err(Fault::Rule("a frame of a collective, which is not served")),
         }

@@ -30,8 +30,8 @@ impl<A: Address> Session<A> {
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
         let waits = !self.tx.out.is_empty()
-            || !self.tx.waiting.is_empty()
-            || tx.flags.contains(OpFlags::AFTER_READS) && self.holds(tx.what, tx.flags);
+            || self.tx.has_waiting()
+            || tx.flags.contains(OpFlags::AFTER_READS) && self.tx.holds(tx.what, tx.flags);
         if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
             return false;
         }

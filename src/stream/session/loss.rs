@@ -2,52 +2,20 @@
 //! Handles operations when the peer is lost, the endpoint or one of its contexts closes, or the application cancels
 //! them; and finds out which of them have to leave before that.
 
-use crate::session::queue::{SendQueue, Waiting};
+use crate::link::Link;
 use crate::session::receive_state::{At, ReceiveState, Sink};
 use crate::session::{Cx, Session};
-use base::{Error, IoVec, OpFlags};
-use engine::domain_state::{DomainState, TxOp};
+use base::log::Source;
+use base::{Error, IoVec};
+use engine::domain_state::TxOp;
 use engine::transport::Address;
-use object::ops::transfer::What;
-
-impl SendQueue {
-    /// Removes an operation of which nothing has been sent. The header counter keeps its value; receivers ignore it.
-    pub fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
-        let waits = |waiting: &Waiting| is_meant(&waiting.op);
-        if let Some(at) = self.waiting.iter().position(waits) {
-            return self.waiting.remove(at).map(|waiting| waiting.op);
-        }
-        self.out.take_unsent(is_meant)
-    }
-}
 
 impl<A: Address> Session<A> {
-    /// Completes the operations posted to the peer in error.
-    pub fn fail_transmits(&mut self, domain: &mut DomainState<A>, error: Error) {
-        let tx = &mut self.tx;
-        let mut failed = tx.out.empty();
-        let reads = std::mem::take(&mut tx.await_read);
-        tx.asked = 0;
-        failed.extend(reads.into_iter().map(|read| read.op));
-        failed.extend(
-            std::mem::take(&mut tx.rendezvous)
-                .into_values()
-                .map(|out| out.op),
-        );
-        failed.extend(
-            std::mem::take(&mut tx.waiting)
-                .into_iter()
-                .map(|waiting| waiting.op),
-        );
-        for op in failed {
-            domain.fail_tx(&op, error);
-        }
-    }
-
     /// Completes the operations posted to the peer, and those that the peer has started, in error.
     pub fn fail_operations(&mut self, cx: &mut Cx<'_, A>, error: Error) {
         let (ep, id) = (self.ep, cx.id);
-        self.fail_transmits(cx.domain, error);
+        self.tx.fail(cx.domain, error);
+        self.tx.reads.end();
         let Cx { domain, common, .. } = cx;
         let rx = std::mem::replace(&mut self.rx, ReceiveState::new());
         match rx.at {
@@ -89,25 +57,38 @@ impl<A: Address> Session<A> {
         common.stalled.retain(|&stalled| stalled != id);
     }
 
-    /// Returns the operations that have not left although the application may consider them sent.
-    pub fn promised(&self) -> impl Iterator<Item = &TxOp> {
-        let queued = self.tx.out.queued();
-        let waiting = self.tx.waiting.iter().map(|waiting| &waiting.op);
-        let announced = self.tx.rendezvous.values().map(|out| &out.op);
-        let all = queued.chain(waiting).chain(announced);
-        all.filter(|op| is_promised(op))
+    /// Stops writing to the application's memory, whatever the peer sends.
+    pub fn leave_memory(&mut self, link: &Link, source: &'static Source) {
+        if !self.rx.shared().is_empty() {
+            self.take_back(link, source, |_| true);
+        }
+        if let At::Payload(incoming) = &mut self.rx.at
+            && incoming.sink.memory().is_some()
+        {
+            incoming.sink = Sink::Drop;
+            self.tx.reads.end();
+        }
+        for incoming in self.rx.told.cleared_mut() {
+            incoming.recv = None;
+        }
+        for shared in self.rx.shared_mut() {
+            shared.recv = None;
+        }
+        for read in self.tx.reads.iter_mut() {
+            read.iov = IoVec::empty();
+        }
     }
 
     /// Whether accepted data has not left.
     pub fn owes(&self) -> bool {
         let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
-        self.tx.out.staged() > 0 || collects || self.promised().next().is_some()
+        self.tx.out.staged() > 0 || collects || self.tx.promised().next().is_some()
     }
 
     /// Stops using the application's memory for operations of a transmit context. Returns how many of them are over
     /// now, and how many still wait for an answer and move to the successor.
     pub fn bequeath(&mut self, ep: usize, successor: usize) -> (usize, usize) {
-        let (mut over, mut left) = (0, 0);
+        let mut left = 0;
         let mut inherit = |op: &mut TxOp| {
             let ours = op.ep() == ep;
             if ours {
@@ -116,42 +97,13 @@ impl<A: Address> Session<A> {
             }
             ours
         };
-        over += self.tx.out.bequeath(ep, |op| {
-            inherit(op);
-        });
-        self.tx.waiting.retain_mut(|waiting| {
-            let delivers = is_promised(&waiting.op) && waiting.op.what != What::Read;
-            if waiting.op.ep() == ep && !delivers {
-                over += 1;
-                return false;
-            }
-            if inherit(&mut waiting.op) {
-                waiting.payload.own(waiting.op.len);
-                waiting.payload.drop_answer();
-            }
-            true
-        });
-        for read in &mut self.tx.await_read {
-            if inherit(&mut read.op) {
-                read.iov = IoVec::empty();
-            }
-        }
+        let over = self.tx.bequeath(ep, &mut inherit);
         if let At::Payload(incoming) = &mut self.rx.at
             && let Sink::Read(read) = &mut incoming.sink
             && inherit(&mut read.op)
         {
             read.iov = IoVec::empty();
         }
-        for out in self.tx.rendezvous.values_mut() {
-            if inherit(&mut out.op) {
-                out.payload.own(out.op.len);
-            }
-        }
         (over, left)
     }
-}
-
-/// Whether the application may consider the operation sent as soon as it is posted.
-pub fn is_promised(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION) || op.flags.contains(OpFlags::INJECT)
 }

@@ -7,6 +7,7 @@
 //! sessions, its own end) are put into `Common::todo` for the stream. A session has no clock, no file descriptor and no
 //! provider, so tests can run two of them against each other in one process.
 
+pub mod announced;
 pub mod atomic;
 mod coll;
 pub mod common;
@@ -15,8 +16,9 @@ pub mod groups;
 pub mod loss;
 pub mod offers;
 pub mod outbox;
-pub mod queue;
+mod payload;
 pub mod read;
+pub mod reads;
 pub mod receive;
 pub mod receive_state;
 pub mod records;
@@ -24,6 +26,7 @@ mod refusal;
 mod rendezvous;
 pub mod rma;
 pub mod send;
+mod send_state;
 mod split_copy;
 #[cfg(test)]
 mod tests;
@@ -35,18 +38,17 @@ use std::sync::Arc;
 use crate::link::Link;
 use crate::session::common::{Common, Todo};
 use crate::session::groups::Frames;
-use crate::session::queue::SendQueue;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{At, ReceiveState, Sink, names};
+use crate::session::send_state::SendState;
 use abi::FI_ADDR_NOTAVAIL;
-use base::{Error, OpFlags};
+use base::Error;
 use engine::auth::Key;
 use engine::cntr::Counter;
 use engine::domain_state::{DomainState, Sender, TxOp};
 use engine::mr::Region;
 use engine::strangers::new_source;
 use engine::transport::Address;
-use object::ops::transfer::What;
 
 /// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
 pub struct Session<A> {
@@ -59,17 +61,12 @@ pub struct Session<A> {
     pub fi_addr: u64,
     /// Source number for matching while the peer is in no address vector.
     unnamed: u64,
-    /// Rendezvous frames may be sent.
-    pub rendezvous: bool,
-    /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
-    pub extended: bool,
-    /// This side answers a refused access to memory with `Frame::Refused`, if the peer waits for an answer.
-    pub refuses: bool,
+    pub agreed: Agreed,
     /// The peer's registered memory can be accessed without involving the peer.
     pub is_direct: bool,
     /// Messages wrote to this peer; direct RMA must not overtake them.
     pub writes_by_ring: bool,
-    pub tx: SendQueue,
+    pub tx: SendState,
     pub rx: ReceiveState,
     /// Frames of collectives that wait for the connection.
     pub coll: Option<Box<Frames>>,
@@ -81,6 +78,17 @@ pub struct Session<A> {
     pub key: Option<Key>,
     /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
     pub ending: Option<Box<Ending>>,
+}
+
+/// What both sides have agreed on when they connected.
+#[derive(Clone, Copy, Default)]
+pub struct Agreed {
+    /// Rendezvous frames may be sent.
+    pub rendezvous: bool,
+    /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
+    pub extended: bool,
+    /// This side answers a refused access to memory with `Frame::Refused`, if the peer waits for an answer.
+    pub refuses: bool,
 }
 
 /// A connection attempt that the application waits for.
@@ -141,6 +149,13 @@ impl<A> Cx<'_, A> {
         self.domain.ep(op.ep()).again()
     }
 
+    /// Has the operations that wait for earlier ones tried again after the next poll.
+    fn hold_back(&mut self) {
+        if !self.common.held.contains(&self.id) {
+            self.common.held.push(self.id);
+        }
+    }
+
     /// Queues a request for the stream.
     #[cold]
     pub fn todo(&mut self, todo: Todo) {
@@ -174,12 +189,10 @@ impl<A: Address> Session<A> {
             peer,
             fi_addr,
             unnamed: new_source(),
-            rendezvous: false,
-            extended: false,
-            refuses: false,
+            agreed: Agreed::default(),
             is_direct: false,
             writes_by_ring: false,
-            tx: SendQueue::new(ep),
+            tx: SendState::new(ep),
             rx: ReceiveState::new(),
             coll: None,
             is_reported: false,
@@ -222,25 +235,6 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Whether an operation that was sent has not completed; a fence waits for those (fi_msg(3), FI_FENCE).
-    pub fn is_busy(&self) -> bool {
-        self.is_reading() || !self.tx.rendezvous.is_empty() || self.tx.out.is_busy()
-    }
-
-    /// Whether a read has not completed.
-    #[inline]
-    pub(super) fn is_reading(&self) -> bool {
-        let coming =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        coming || !self.tx.await_read.is_empty()
-    }
-
-    /// Whether an operation with one of the `HELD` flags has to wait for earlier operations.
-    pub fn holds(&self, what: What, flags: OpFlags) -> bool {
-        let after_reads = flags.contains(OpFlags::AFTER_READS) && what != What::Read;
-        after_reads && self.is_reading() || flags.contains(OpFlags::FENCE) && self.is_busy()
-    }
-
     /// Whether an access of the peer to this region is in progress.
     pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
         let writes = match &self.rx.at {
@@ -256,11 +250,6 @@ impl<A: Address> Session<A> {
 
     /// Whether a posted operation still depends on this peer.
     pub fn has_work(&self) -> bool {
-        !self.tx.out.is_empty()
-            || !self.tx.waiting.is_empty()
-            || self.tx.out.awaits_ack()
-            || !self.tx.await_read.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.coll.is_some()
+        self.tx.has_work() || self.coll.is_some()
     }
 }

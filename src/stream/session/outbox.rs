@@ -51,7 +51,7 @@ const SMALL_ANSWER: u64 = 8192;
 /// Frames for the peer.
 pub struct Outbox {
     /// The endpoint's number in `domain.eps`.
-    ep: usize,
+    ep: u32,
     /// The peer has the other byte order.
     swaps: bool,
     /// Frames in order; the first may be partly written.
@@ -124,7 +124,7 @@ enum After {
 impl Outbox {
     pub fn new(ep: usize) -> Outbox {
         Outbox {
-            ep,
+            ep: ep as u32,
             swaps: false,
             queue: VecDeque::new(),
             staged: 0,
@@ -137,6 +137,10 @@ impl Outbox {
             await_ack: VecDeque::new(),
             cause: None,
         }
+    }
+
+    fn ep(&self) -> usize {
+        self.ep as usize
     }
 
     /// Whether frames have the other byte order, in both directions.

@@ -225,17 +225,17 @@ impl<A: Address> Session<A> {
             Frame::ReadRequest(read) => self.read_request(cx, read),
             Frame::ReadResponse(response) => self.read_response(cx, response),
             Frame::ReadyToSend(ready) => self.ready_to_send(cx, ready),
-            &Frame::ClearToSend { index } => match self.cleared(cx, index) {
+            &Frame::ClearToSend { index } => match self.tx.cleared(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
             Frame::Offer(offer) => self.offered(cx, offer),
-            &Frame::Taken { index } => match self.taken(cx, index) {
+            &Frame::Taken { index } => match self.tx.taken(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
-            Frame::Share(share) => self.asked_to_share(cx, share),
+            Frame::Share(share) => self.tx.asked_to_share(cx, share),
             &Frame::Refused(answer) => self.refused(cx, answer),
             &Frame::Done { index } => self.sender_done(cx, index),
             Frame::Collective(data) => self.collective_data(cx, data),
@@ -460,6 +460,7 @@ impl<A: Address> Session<A> {
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
+                self.tx.reads.end();
                 cx.domain.complete_tx(&read.op);
             }
             Sink::Coll(part) => return self.part_arrived(cx, *part),
@@ -504,7 +505,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         context: u8,
     ) -> core::result::Result<usize, Fault> {
-        if !self.extended {
+        if !self.agreed.extended {
             return Err(Fault::Rule(
                 "a frame of an extension that was not agreed on",
             ));

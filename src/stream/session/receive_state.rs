@@ -7,7 +7,7 @@ use crate::proto::{Frame, MAX_HEADER, MAX_SEGS, Message, Refused};
 use crate::session::atomic::AtomicIn;
 use crate::session::groups::Part;
 use crate::session::offers::{Offers, Shared, Told};
-use crate::session::queue::ReadOp;
+use crate::session::reads::ReadOp;
 use base::{IoVec, Span};
 use engine::cntr::Counter;
 use engine::mr::{Region, Target};

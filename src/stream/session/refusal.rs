@@ -24,7 +24,7 @@ impl<A: Address> Session<A> {
         payload: u64,
         why: Fault,
     ) -> core::result::Result<(), Fault> {
-        let (Some(answer), true) = (answer, self.refuses) else {
+        let (Some(answer), true) = (answer, self.agreed.refuses) else {
             return Err(why);
         };
         log_info!(
@@ -44,7 +44,7 @@ impl<A: Address> Session<A> {
     /// Whether the peer may answer writes. A peer without the extensions is another implementation. This is unknown
     /// until the connection is up.
     pub fn may_answer_writes(&self) -> bool {
-        self.extended || self.state != State::Up
+        self.agreed.extended || self.state != State::Up
     }
 
     /// Sends the answer to a refused access whose payload has arrived.
@@ -66,9 +66,9 @@ impl<A: Address> Session<A> {
         answer: Refused,
     ) -> core::result::Result<(), Fault> {
         let op = match answer {
-            _ if !self.extended => None,
+            _ if !self.agreed.extended => None,
             Refused::Ack => self.tx.out.take_acknowledged(),
-            Refused::Response => self.tx.take_asked().map(|read| read.op),
+            Refused::Response => self.tx.reads.take().map(|read| read.op),
         };
         let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;
         cx.domain.fail_tx(&op, Error::ACCES);

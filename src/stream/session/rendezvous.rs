@@ -1,62 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Tagged messages that stay with their sender until they match a receive: docs/wire/tcp.md.
 
-use crate::proto::{Frame, MAX_HEADER, Message, Offer, PlaceList, ReadyToSend, RendezvousData};
+use crate::proto::{Frame, MAX_HEADER, Offer, ReadyToSend, RendezvousData};
 use crate::session::offers::{Offered, RendezvousIn, Shared};
-use crate::session::queue::{Payload, RendezvousOut};
 use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
 use crate::session::{Cx, Ending, Session};
 use crate::shm_channel::{MIN_SHARED, ShmChannel, len_of};
-use base::{Caps, Error, IoVec, Result, Span};
-use engine::domain_state::{MessageInfo, TxOp};
+use base::{Caps, Error};
+use engine::domain_state::MessageInfo;
 use engine::srx::{Bytes, Envelope, RecvOp};
 use engine::transport::Address;
 use object::ops::transfer::What;
 use sync::stats::Count;
 
 impl<A: Address> Session<A> {
-    /// Announces a message to the peer and keeps it until the peer requests it.
-    pub fn announce(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        message: &Message,
-        payload: Payload,
-        mut op: TxOp,
-    ) {
-        cx.begin_waiting(&mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
-        // There is a free index: `way` has checked it.
-        let Some(index) = self.tx.free_index() else {
-            return;
-        };
-        let ready = ReadyToSend {
-            index,
-            tag: message.tag,
-            size: op.len as u64,
-            data: message.data,
-            ack: message.ack,
-            context: message.context,
-        };
-        let waiting = RendezvousOut {
-            tag: message.tag,
-            op,
-            payload,
-            data: data_of(message, index, &op),
-        };
-        self.tx.rendezvous.insert(index, waiting);
-        self.tx.out.send_bare(cx, &Frame::ReadyToSend(ready));
-    }
-
-    /// Sends an announced message for which the peer has a place now.
-    pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
-        let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
-        let frame = Frame::RendezvousData(waiting.data);
-        self.send_payload(cx, &frame, waiting.payload, waiting.op);
-        Ok(())
-    }
-
     pub fn send_clear(&mut self, cx: &mut Cx<'_, A>, index: u8) {
         self.tx.out.answer(cx, &Frame::ClearToSend { index });
     }
@@ -180,40 +138,6 @@ impl<A: Address> Session<A> {
         };
         self.rx.told.clear(index, waiting);
         self.send_clear(cx, index);
-    }
-
-    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
-    pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
-        cx.begin_waiting(&mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Offered);
-        // There is a free index: `way` has checked it.
-        let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.memory()) else {
-            return;
-        };
-        let offer = Offer {
-            index,
-            tagged: message.tagged,
-            tag: message.tag,
-            data: message.data,
-            places: places_of(&iov, usize::MAX),
-            epoch: shm.epoch(),
-            context: message.context,
-        };
-        let waiting = RendezvousOut {
-            tag: message.tag,
-            op,
-            payload: Payload::Buffers(iov),
-            data: data_of(message, index, &op),
-        };
-        self.tx.rendezvous.insert(index, waiting);
-        self.tx.out.send_bare(cx, &Frame::Offer(offer));
-    }
-
-    /// Completes a message that the peer has fetched.
-    pub fn taken(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
-        let done = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.complete_tx(&done.op);
-        Ok(())
     }
 
     /// Handles the offer of a message that can be fetched.
@@ -340,27 +264,6 @@ impl<A: Address> Session<A> {
 /// Returns the note of an envelope for a rendezvous; 0 means none.
 fn rendezvous_note(index: u8, ack: bool) -> u64 {
     u64::from(index) | u64::from(ack) << 8
-}
-
-/// Returns the header for the bytes of a message, for the time when the peer requests them.
-fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
-    RendezvousData {
-        index,
-        has_data: message.data.is_some(),
-        ack: message.ack,
-        payload: op.len as u64,
-    }
-}
-
-/// Returns the addresses of the first `most` bytes of local memory.
-pub fn places_of(iov: &IoVec, most: usize) -> PlaceList {
-    let mut left = most;
-    let place = |span: Span| {
-        let len = span.len.min(left);
-        left -= len;
-        (span.start, len)
-    };
-    iov.spans().map(place).collect()
 }
 
 fn rendezvous_of(note: u64) -> (u8, bool) {

@@ -11,13 +11,12 @@ use crate::proto::{
     Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, Refused, RmaSeg, Write,
 };
 use crate::session::atomic::seg_of;
-use crate::session::outbox::{ANSWERS, TOGETHER};
-use crate::session::queue::ReadOp;
+use crate::session::outbox::TOGETHER;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{Durable, Regions, Sink};
 use crate::session::send::{WANTS_ACK, remote_data};
 use crate::session::{Cx, Session};
-use base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
+use base::{Access, Caps, Error, OpFlags, Result, Span};
 use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Target;
 use engine::transport::Address;
@@ -66,13 +65,6 @@ impl<A: Address> Session<A> {
             tx.iov.take(),
             op,
         )
-    }
-
-    /// Requests the bytes of a read.
-    pub fn request_read(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, iov: IoVec, mut op: TxOp) {
-        cx.begin_waiting(&mut op);
-        self.tx.ask(ReadOp { op, iov });
-        self.tx.out.send_bare(cx, frame);
     }
 
     /// Handles a write of the peer to local memory.
@@ -135,11 +127,11 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         response: &ReadResponse,
     ) -> core::result::Result<(), Fault> {
-        let waiting = self.tx.await_read.front();
+        let waiting = self.tx.reads.first();
         if waiting.is_some_and(|read| read.op.len as u64 != response.payload) {
             return Err(Fault::Rule("a read response of another length"));
         }
-        let Some(read) = self.tx.take_asked() else {
+        let Some(read) = self.tx.reads.begin() else {
             return Err(Fault::Rule("a read response that nobody waits for"));
         };
         self.expect(cx, Sink::Read(read), response.payload, false);
@@ -182,11 +174,6 @@ impl<A: Address> Session<A> {
         Ok((target, regions))
     }
 }
-
-/// Maximum of memory that outstanding requests cost the peer. Together with staged operations of the peer
-/// (`STAGE_HIGH_WATER`) and small answers this is less than `ANSWERS`, so two peers that read from each other at full
-/// rate do not block each other.
-pub const ASKED: usize = ANSWERS / 4;
 
 /// Counts a complete write of the peer: one event for each region that it modified, with the bytes written there.
 #[inline]

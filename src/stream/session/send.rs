@@ -7,8 +7,8 @@ use crate::proto::{Frame, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write, ren
 use crate::session::State;
 use crate::session::atomic::seg_of;
 use crate::session::outbox::TOGETHER;
-use crate::session::queue::{Payload, RENDEZVOUS_LIMIT, Waiting};
-use crate::session::rma::ASKED;
+use crate::session::payload::Payload;
+use crate::session::send_state::{Way, is_held};
 use crate::session::{Cx, Session};
 use crate::shm_channel::RECORD;
 use abi::*;
@@ -26,28 +26,10 @@ pub const WANTS_ACK: OpFlags = flags!(OpFlags: TRANSMIT_COMPLETE | DELIVERY_COMP
 pub const SPECIAL: OpFlags =
     WANTS_ACK.union(flags!(OpFlags: FENCE | COMMIT_COMPLETE | MATCH_COMPLETE));
 
-/// Flags of operations that may have to wait for earlier operations.
-const HELD: OpFlags = flags!(OpFlags: FENCE | AFTER_READS);
-
 /// Flags that the shortest path can handle. It is taken only while no read is outstanding.
 pub const PLAIN: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | REMOTE_CQ_DATA | MORE | TRANSMIT | AFTER_READS
 );
-
-/// How an operation is sent.
-#[derive(Clone, Copy)]
-enum Way {
-    /// One frame with header and payload.
-    Frame,
-    /// A request; the payload comes back.
-    Read,
-    /// An announcement of the message; the peer requests the payload when a receive has matched.
-    Rendezvous,
-    /// An announcement of the message and its address; the peer fetches the payload itself when a receive has matched.
-    Offer,
-    /// A request with payload; another payload comes back.
-    Exchange,
-}
 
 impl<A: Address> Session<A> {
     /// Tries to write a message of one buffer into the shared memory ring. Works only if no earlier operation is
@@ -118,15 +100,15 @@ impl<A: Address> Session<A> {
     fn is_free(&self) -> bool {
         self.state == State::Up
             && self.tx.out.is_empty()
-            && self.tx.waiting.is_empty()
-            && !self.is_reading()
+            && !self.tx.has_waiting()
+            && !self.tx.reads.is_reading()
             && !self.tx.out.swaps()
     }
 
     /// Posts a message.
     #[inline]
     pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
-        let rendezvous = is_held(cx, &op) && self.rendezvous;
+        let rendezvous = is_held(cx, &op) && self.agreed.rendezvous;
         let most = match cx.link.gathers() {
             true => TOGETHER,
             false => RECORD - MAX_MESSAGE_HEADER,
@@ -163,14 +145,14 @@ impl<A: Address> Session<A> {
         encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
         cx.watch();
-        let waits = self.state != State::Up || !self.tx.waiting.is_empty();
+        let waits = self.state != State::Up || self.tx.has_waiting();
         // One test covers operations that have none of these flags.
         let asked = match acked {
             true => op.flags.difference(WANTS_ACK),
             false => op.flags,
         };
         let special = asked.intersects(SPECIAL.union(OpFlags::AFTER_READS))
-            && (asked.intersects(SPECIAL) || self.is_reading());
+            && (asked.intersects(SPECIAL) || self.tx.reads.is_reading());
         if waits || self.tx.out.swaps() || special {
             return false;
         }
@@ -208,11 +190,11 @@ impl<A: Address> Session<A> {
             self.wait(cx, frame, Payload::of(&op, iov), op);
             return Ok(());
         }
-        match self.way(cx, &frame, &op)? {
+        match self.tx.way(cx, &frame, &op, self.agreed)? {
             Way::Frame => self.tx.out.send_operation(cx, &frame, iov, op),
             way => {
                 let payload = Payload::of(&op, iov);
-                self.ask(cx, way, frame, payload, op);
+                self.tx.ask(cx, way, frame, payload, op);
                 Ok(())
             }
         }
@@ -221,8 +203,7 @@ impl<A: Address> Session<A> {
     /// Whether an operation has to wait for the connection, or for earlier operations.
     #[inline(always)]
     pub fn must_wait(&self, op: &TxOp) -> bool {
-        let held = op.flags.intersects(HELD) && self.holds(op.what, op.flags);
-        self.state != State::Up || !self.tx.waiting.is_empty() || held
+        self.state != State::Up || self.tx.must_wait(op)
     }
 
     /// Does the same as `submit` for a request with a payload that is answered with another payload.
@@ -239,119 +220,23 @@ impl<A: Address> Session<A> {
             self.wait(cx, frame, payload, op);
             return Ok(());
         }
-        self.way(cx, &frame, &op)?;
+        self.tx.way(cx, &frame, &op, self.agreed)?;
         // The payload has to be copied, so it needs room in the staging buffer.
         if self.tx.out.is_crowded() {
             return Err(cx.again(&op));
         }
-        self.exchange(cx, &frame, bytes, answer, op);
+        self.tx.exchange(cx, &frame, bytes, answer, op);
         Ok(())
-    }
-
-    /// Chooses how a frame is sent. Returns FI_EAGAIN if the maximum of announced messages or outstanding requests is
-    /// reached.
-    fn way(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp) -> Result<Way> {
-        let stays = is_held(cx, op);
-        if matches!(frame, Frame::Message(message) if message.context != 0) && !self.extended {
-            return Err(Error::OPNOTSUPP);
-        }
-        let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
-        if may_offer(cx, frame, op, stays) {
-            return match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
-                true => Ok(Way::Offer),
-                false => Err(cx.again(op)),
-            };
-        }
-        match frame {
-            _ if frame.asks() && self.tx.asked > ASKED => Err(cx.again(op)),
-            Frame::ReadRequest(_) => Ok(Way::Read),
-            Frame::Message(message) if message.tagged && self.rendezvous && (matched || stays) => {
-                match self.tx.rendezvous.len() < RENDEZVOUS_LIMIT {
-                    true => Ok(Way::Rendezvous),
-                    false => Err(cx.again(op)),
-                }
-            }
-            // The values have one byte order, and peers without the extensions do not implement atomic operations.
-            Frame::Atomic(_) if !self.extended || self.tx.out.swaps() => Err(Error::OPNOTSUPP),
-            Frame::Atomic(atomic) if atomic.asks() => Ok(Way::Exchange),
-            // Only the answer to a rendezvous shows that a receive has matched.
-            _ if matched => Err(Error::OPNOTSUPP),
-            _ => Ok(Way::Frame),
-        }
-    }
-
-    /// Sends the first frame of an exchange.
-    fn ask(&mut self, cx: &mut Cx<'_, A>, way: Way, frame: Frame, payload: Payload, op: TxOp) {
-        match (way, &frame, payload) {
-            (Way::Rendezvous, Frame::Message(message), payload) => {
-                self.announce(cx, message, payload, op);
-            }
-            (Way::Offer, Frame::Message(message), Payload::Buffers(iov)) => {
-                self.offer(cx, message, iov, op);
-            }
-            (Way::Read, _, Payload::Buffers(iov)) => self.request_read(cx, &frame, iov, op),
-            (_, _, Payload::Exchange(both)) => {
-                self.exchange(cx, &frame, &both.0, both.1, op);
-            }
-            (_, _, payload) => self.send_payload(cx, &frame, payload, op),
-        }
     }
 
     /// Keeps an operation until the connection is up, or until the earlier operations are out of the way.
     #[cold]
-    fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, mut op: TxOp) {
-        cx.begin_waiting(&mut op);
-        self.tx.waiting.push_back(Waiting { frame, payload, op });
-        if self.state == State::Up && !cx.common.held.contains(&cx.id) {
-            cx.common.held.push(cx.id);
+    fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, op: TxOp) {
+        self.tx.wait(cx, frame, payload, op);
+        if self.state == State::Up {
+            cx.hold_back();
         }
     }
-
-    /// Sends the waiting operations in order, as far as possible. Called when the connection is up or an operation has
-    /// completed.
-    pub fn send_waiting(&mut self, cx: &mut Cx<'_, A>) {
-        while let Some(waiting) = self.tx.waiting.front() {
-            if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.what, waiting.op.flags) {
-                break;
-            }
-            let (frame, op) = (waiting.frame, waiting.op);
-            let way = match self.way(cx, &frame, &op) {
-                Err(Error::AGAIN) => break,
-                way => way,
-            };
-            let Some(waiting) = self.tx.waiting.pop_front() else {
-                break;
-            };
-            let ep = waiting.op.ep();
-            cx.domain.ep_mut(ep).tx_pending -= 1;
-            match way {
-                Ok(way) => self.ask(cx, way, waiting.frame, waiting.payload, waiting.op),
-                Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
-            }
-        }
-        self.tx.out.flush(cx);
-        if !self.tx.waiting.is_empty() && !cx.common.held.contains(&cx.id) {
-            cx.common.held.push(cx.id);
-        }
-    }
-
-    /// Stages or queues a frame of an operation that had to wait.
-    pub fn send_payload(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: Payload, op: TxOp) {
-        match payload {
-            Payload::Buffers(iov) => self.tx.out.send(cx, frame, iov, Some(op)),
-            Payload::Copy(copy) => self.tx.out.send_kept(cx, frame, &copy, op),
-            Payload::Exchange(both) => {
-                self.exchange(cx, frame, &both.0, both.1, op);
-            }
-        }
-    }
-}
-
-/// Whether the message exceeds what a peer keeps as an unexpected message. Injected messages are excluded, because this
-/// side does not keep their copies for long either.
-#[inline]
-fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
-    op.len > cx.common.limits.saved_size && !op.flags.contains(OpFlags::INJECT)
 }
 
 /// The remote CQ data of an operation, if it has some.
@@ -375,17 +260,4 @@ pub fn check_flags(what: What, flags: OpFlags, ep: &EpState) -> Result {
         true => Err(Error::OPNOTSUPP),
         false => Ok(()),
     }
-}
-
-/// Whether it is better that the peer fetches the message, and the peer probably can. The buffers of such a message
-/// stay in use until its completion. A peer that may fetch a message before a receive has matched does not report the
-/// match, so FI_MATCH_COMPLETE then needs a rendezvous. `stays`: the message has to wait at this side.
-#[inline]
-fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
-    let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
-    let shm = cx.link.memory_mut().filter(|shm| shm.fetches(op.len));
-    matches!(frame, Frame::Message(_))
-        && !op.flags.contains(OpFlags::INJECT)
-        && (cx.common.limits.keeps_offers || !matched)
-        && shm.is_some_and(|shm| matched || stays || !shm.prefers_ring(op.len))
 }

@@ -8,20 +8,19 @@
 
 use crate::link::Link;
 use crate::proto::{Frame, Share};
+use crate::session::announced::places_of;
 use crate::session::common::Todo;
 use crate::session::offers::Shared;
-use crate::session::queue::Payload;
 use crate::session::receive::Fault;
-use crate::session::rendezvous::places_of;
 use crate::session::{Cx, Ending, Session};
-use crate::shm_channel::{CLOSE_TIMEOUT, Help, Helping};
+use crate::shm_channel::CLOSE_TIMEOUT;
 use base::Error;
 use base::log::{Source, Subsys, log_warn};
 use engine::transport::Address;
-use sync::split_copy::{Progress, SplitCopy};
+use sync::split_copy::Progress;
 use sync::stats::Count;
 
-const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
+pub const GARBAGE: Fault = Fault::Rule("it wrote garbage to a message that both copy");
 
 impl<A: Address> Session<A> {
     /// Fetches `len` bytes of a message of which the sender may copy a part.
@@ -141,62 +140,11 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Handles the peer's request to copy parts of a local message to the peer's buffer.
-    pub fn asked_to_share(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        share: &Share,
-    ) -> core::result::Result<(), Fault> {
-        let offered = self.tx.rendezvous.get(&share.index);
-        let len = share.places.total();
-        if offered.is_none_or(|out| len > out.op.len as u64) {
-            return Err(Fault::Rule("it shares a message that it was not offered"));
-        }
-        let Some(job) = SplitCopy::new(share.job, len as usize) else {
-            return Err(GARBAGE);
-        };
-        let (index, to) = (share.index, share.places.all());
-        if let Some(shm) = cx.link.memory_mut() {
-            shm.helping = Some(Helping { index, job, to });
-        }
-        self.help(cx)
-    }
-
-    /// Copies a part of the message that the peer fetches.
-    pub fn help(&mut self, cx: &mut Cx<'_, A>) -> core::result::Result<(), Fault> {
-        let Some(shm) = cx.link.memory_mut() else {
-            return Ok(());
-        };
-        let Some(mut helping) = shm.helping.take() else {
-            return Ok(());
-        };
-        let offered = self.tx.rendezvous.get(&helping.index);
-        let Some(Payload::Buffers(from)) = offered.map(|out| &out.payload) else {
-            return Ok(());
-        };
-        match shm.help(&mut helping.job, from, &helping.to) {
-            Ok(Help::More) => {
-                shm.helping = Some(helping);
-                self.tx.out.mark_dirty(cx);
-            }
-            Ok(Help::Last) => {
-                let done = Frame::Done {
-                    index: helping.index,
-                };
-                self.tx.out.answer(cx, &done);
-            }
-            Ok(Help::Over) => {}
-            Err(_) => return Err(GARBAGE),
-        }
-        Ok(())
-    }
-
-    /// Does the same as `help`, in a poll.
+    /// Copies a part of a message that the peer fetches, in a poll.
     pub fn go_on_helping(&mut self, cx: &mut Cx<'_, A>) {
-        if cx.link.memory().is_none_or(|shm| shm.helping.is_none()) {
-            return;
-        }
-        if let Err(fault) = self.help(cx) {
+        if self.tx.announced.is_helping()
+            && let Err(fault) = self.tx.help(cx)
+        {
             self.end(cx, Ending::Fault(fault));
         }
     }

@@ -5,7 +5,6 @@
 
 use core::time::Duration;
 
-use crate::proto::Frame;
 use crate::session::receive_state::{At, Sink};
 use crate::session::{Session, State};
 use engine::domain_state::TxOp;
@@ -96,20 +95,7 @@ impl<A> Session<A> {
                 stage,
             });
         };
-        self.tx.out.each_wait(|op, stage| sends(op, None, stage));
-        for read in &self.tx.await_read {
-            sends(&read.op, None, Stage::Answer);
-        }
-        for waiting in self.tx.rendezvous.values() {
-            sends(&waiting.op, Some(waiting.tag), Stage::Match);
-        }
-        for waiting in &self.tx.waiting {
-            let tag = match &waiting.frame {
-                Frame::Message(message) => Some(message.tag),
-                _ => None,
-            };
-            sends(&waiting.op, tag, Stage::Turn);
-        }
+        self.tx.each_wait(&mut sends);
         if let At::Payload(incoming) = &self.rx.at
             && let Sink::Read(read) = &incoming.sink
         {

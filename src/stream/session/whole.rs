@@ -5,7 +5,6 @@
 use crate::proto::{AtomicOp, Frame, ReadResponse, RmaSeg, Whole, Write};
 use crate::session::atomic::{access_of, payload_of};
 use crate::session::outbox::FEW;
-use crate::session::queue::ReadOp;
 use crate::session::receive_state::At;
 use crate::session::{Cx, Session};
 use abi::*;
@@ -29,7 +28,7 @@ impl<A: Address> Session<A> {
         let taken = match whole {
             Whole::Write(write, payload) => self.written_at_once(cx, &write, payload),
             Whole::ReadRequest(seg) => self.read_at_once(cx, seg),
-            Whole::ReadResponse(payload) => self.take_answer(cx, payload),
+            Whole::ReadResponse(payload) => self.tx.take_answer(cx, payload),
             Whole::Atomic(what, seg, payload) => self.operate(cx, what, seg, payload),
         };
         taken.then_some(frame)
@@ -101,22 +100,6 @@ impl<A: Address> Session<A> {
         true
     }
 
-    /// Handles the answer to the oldest operation that waits for one.
-    #[inline]
-    fn take_answer(&mut self, cx: &mut Cx<'_, A>, payload: &[u8]) -> bool {
-        let tx = &mut self.tx;
-        let its = |read: &ReadOp| read.op.len == payload.len();
-        if !tx.await_read.front().is_some_and(its) {
-            return false;
-        }
-        let Some(ReadOp { op, iov }) = tx.take_asked() else {
-            return false;
-        };
-        iov.fill(payload);
-        cx.domain.complete_tx(&op);
-        true
-    }
-
     /// Handles an atomic operation of the peer on local memory.
     #[inline]
     fn operate(&mut self, cx: &mut Cx<'_, A>, what: AtomicOp, seg: RmaSeg, payload: &[u8]) -> bool {
@@ -132,7 +115,7 @@ impl<A: Address> Session<A> {
         let access = access_of(family, op);
         let needed = access.capabilities() | Caps::ATOMIC;
         let served = cx.domain.ep(ep).caps.contains(needed);
-        if !fits || !served || !self.extended || !self.tx.out.has_room_for_answers() {
+        if !fits || !served || !self.agreed.extended || !self.tx.out.has_room_for_answers() {
             return false;
         }
         let found =

@@ -98,13 +98,6 @@ impl ShmChannel {
     }
 }
 
-/// A local message that the other side fetches, and its target address.
-pub struct Helping {
-    pub index: u8,
-    pub job: SplitCopy,
-    pub to: Places,
-}
-
 /// Result of an attempt to copy a part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Help {

@@ -307,7 +307,7 @@ fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
 
 /// Whether the peer takes extension frames and has the byte order of this host.
 fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
-    conn.session.extended && !conn.session.tx.out.swaps()
+    conn.session.agreed.extended && !conn.session.tx.out.swaps()
 }
 
 #[cfg(test)]

@@ -71,7 +71,9 @@ impl<N: Connector> Stream<N> {
                 self.peers[id].log_protocol(self.common.source, limits.saved_size);
                 self.lines().watch(id, true, false);
                 self.lines().promote(id);
-                self.with(domain, id, |session, cx| session.send_waiting(cx));
+                self.with(domain, id, |session, cx| {
+                    session.tx.send_waiting(cx, session.agreed)
+                });
                 self.member_up(domain, id);
             }
             Action::Failed {

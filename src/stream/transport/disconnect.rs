@@ -158,9 +158,8 @@ impl<N: Connector> Stream<N> {
     pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
         if self.peers[id].has_work() {
             self.blame(domain, id, &"ended", |stream, domain| {
-                stream.peers[id]
-                    .session
-                    .fail_transmits(domain, Error::CONNRESET);
+                let session = &mut stream.peers[id].session;
+                session.tx.fail(domain, Error::CONNRESET);
             });
         }
     }

@@ -7,9 +7,8 @@
 use core::time::Duration;
 
 use crate::connector::Connector;
-use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
-use base::{Error, IoVec};
+use base::Error;
 use engine::transport::{Drains, Transport};
 
 impl<N: Connector> Drains for Stream<N> {
@@ -42,26 +41,8 @@ impl<N: Connector> Drains for Stream<N> {
         }
         let ids = self.peers.ids(|_| true);
         for id in ids {
-            if !self.peers[id].session.rx.shared().is_empty() {
-                let conn = &self.peers[id];
-                conn.session
-                    .take_back(&conn.link, self.common.source, |_| true);
-            }
             let conn = &mut self.peers[id];
-            if let At::Payload(incoming) = &mut conn.session.rx.at
-                && incoming.sink.memory().is_some()
-            {
-                incoming.sink = Sink::Drop;
-            }
-            for incoming in conn.session.rx.told.cleared_mut() {
-                incoming.recv = None;
-            }
-            for shared in conn.session.rx.shared_mut() {
-                shared.recv = None;
-            }
-            for read in &mut conn.session.tx.await_read {
-                read.iov = IoVec::empty();
-            }
+            conn.session.leave_memory(&conn.link, self.common.source);
         }
     }
 }

@@ -186,7 +186,9 @@ impl<N: Connector> Stream<N> {
         for id in std::mem::take(&mut self.common.held) {
             let up = |conn: &Conn<N>| conn.session.state == State::Up;
             if self.peers.get(id).is_some_and(up) {
-                self.with(domain, id, |session, cx| session.send_waiting(cx));
+                self.with(domain, id, |session, cx| {
+                    session.tx.send_waiting(cx, session.agreed)
+                });
             }
         }
     }

@@ -187,7 +187,7 @@ impl Outbox {
                         }
                         After::Answered(_, len) => {
                             self.answers -= 1;
-                            cx.domain.read_by_peer(self.ep, len);
+                            cx.domain.read_by_peer(self.ep(), len);
                         }
                     }
                 }

@@ -129,7 +129,7 @@ impl Outbox {
             return;
         }
         let follows =
-            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep).more_follows;
+            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep()).more_follows;
         let waits = op.is_some_and(follows);
         let after = self.after(cx, frame, op);
         self.queue_frame(head.bytes, head.len, 0, payload, after);
@@ -308,7 +308,7 @@ impl Outbox {
         let mut target = match target.into_one() {
             Ok(iov) if self.copies_answer(len) => {
                 self.send(cx, &answer, iov, None);
-                cx.domain.read_by_peer(self.ep, len);
+                cx.domain.read_by_peer(self.ep(), len);
                 return;
             }
             Ok(iov) => Target::from(iov),

@@ -95,7 +95,7 @@ impl Outbox {
         let next = Outbox {
             swaps: self.swaps,
             cause: self.cause,
-            ..Outbox::new(self.ep)
+            ..Outbox::new(self.ep())
         };
         let last = std::mem::replace(self, next);
         let mut left: Vec<TxOp> = Vec::new();

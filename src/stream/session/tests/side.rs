@@ -156,9 +156,9 @@ impl Side {
         let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));
         session.state = State::Up;
         session.tx.out.set_swaps(agreed.swap);
-        session.rendezvous = agreed.rendezvous;
-        session.extended = agreed.extended;
-        session.refuses = agreed.extended;
+        session.agreed.rendezvous = agreed.rendezvous;
+        session.agreed.extended = agreed.extended;
+        session.agreed.refuses = agreed.extended;
         Side {
             domain,
             session,
@@ -293,7 +293,7 @@ impl Side {
             false => self.read_stream(),
         };
         if !std::mem::take(&mut self.common.held).is_empty() && self.lost.is_none() {
-            self.with(|session, cx| session.send_waiting(cx));
+            self.with(|session, cx| session.tx.send_waiting(cx, session.agreed));
         }
         self.read_queue();
         any

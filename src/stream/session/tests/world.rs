@@ -621,9 +621,14 @@ impl World {
             0,
             "side {side}: operations are pending"
         );
-        assert!(tx.out.is_empty() && tx.waiting.is_empty() && tx.rendezvous.is_empty());
-        let left = [tx.out.staged(), tx.out.answers(), tx.asked];
-        assert_eq!(left, [0; 3], "side {side}: staged, answers, asked");
+        assert!(!tx.has_work() && !tx.reads.is_reading());
+        let left = [tx.out.staged(), tx.out.answers()];
+        assert_eq!(left, [0; 2], "side {side}: staged, answers");
+        assert_eq!(
+            tx.reads.room(1),
+            crate::session::reads::Reads::default().room(1),
+            "side {side}"
+        );
         assert!(session.oldest(&common.waits).is_none());
         if !self.is_cut {
             assert_eq!(

@@ -65,7 +65,7 @@ impl<N: Connector> Conn<N> {
             source,
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
-            self.session.peer,
+            self.session.peer.addr,
             if self.session.agreed.extended {
                 "with"
             } else {
@@ -86,7 +86,7 @@ impl<N: Connector> Conn<N> {
             source,
             Subsys::EpCtrl,
             "connection to {} ends as {:?}: error {}",
-            self.session.peer,
+            self.session.peer.addr,
             self.session.state,
             error.code()
         );
@@ -99,14 +99,14 @@ impl<N: Connector> Conn<N> {
             source,
             Subsys::EpData,
             "{}: connection ended: cannot send: {error}",
-            self.session.peer
+            self.session.peer.addr
         );
         self.session.is_reported = true;
     }
 
     /// MSG: reports an event of the connection to the application.
     pub(super) fn report(&self, domain: &DomainOf<N>, number: u32, data: &[u8]) {
-        let state = domain.ep(self.session.ep);
+        let state = domain.ep(self.session.peer.ep);
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }

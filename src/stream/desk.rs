@@ -100,8 +100,11 @@ impl<N: Connector> Desk<'_, N> {
         let conn = &mut self.peers[id];
         let session = &mut conn.session;
         session.state = State::Up;
-        self.domain.ep(session.ep).stats.count(Count::Connected);
-        probe::connect(session.ep, id, session.fi_addr);
+        self.domain
+            .ep(session.peer.ep)
+            .stats
+            .count(Count::Connected);
+        probe::connect(session.peer.ep, id, session.peer.fi_addr);
         session.key = N::key(&conn.own).cloned();
         conn.clock.reset();
         conn.attempts = 0;

@@ -303,7 +303,7 @@ impl Connections {
             return self.connect_failed(desk, id, Error::IO);
         }
         if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(from.ep).av)
-            && desk.peers[id].session.fi_addr == FI_ADDR_NOTAVAIL
+            && desk.peers[id].session.peer.fi_addr == FI_ADDR_NOTAVAIL
         {
             desk.domain.av_mut(av).keys.note_stranger(peer, key);
         }
@@ -380,7 +380,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{}: both sides connect, and its request counts once ours is answered",
-            desk.peers[id].session.peer
+            desk.peers[id].session.peer.addr
         );
         let until = desk.poller.now() + CROSSING;
         let crossing = Crossing {

@@ -33,7 +33,7 @@ impl Connections {
         }
         conn.clock
             .start(desk.poller.now(), self.site.set.conn_timeout);
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         let (endpoint, conn) = desk.peers.with_ep(id)?;
         log_debug!(
             desk.source,
@@ -91,7 +91,7 @@ impl Connections {
             Ok(None) if !socket.is_connected() => {}
             Ok(None) => {
                 // From now on the name of an active endpoint is known.
-                let (local, ep) = (socket.local(), conn.session.ep);
+                let (local, ep) = (socket.local(), conn.session.peer.ep);
                 if let (Ok(local), Some(endpoint)) = (local, desk.peers.find_ep_mut(ep))
                     && !endpoint.rdm
                 {
@@ -106,7 +106,7 @@ impl Connections {
     fn send_request(&mut self, desk: &mut Desk<'_>, id: usize) {
         let conn = &desk.peers[id];
         let (Some(endpoint), Some(socket)) =
-            (desk.peers.find_ep(conn.session.ep), conn.link.socket())
+            (desk.peers.find_ep(conn.session.peer.ep), conn.link.socket())
         else {
             return;
         };
@@ -121,7 +121,7 @@ impl Connections {
                 checked: false,
                 features: EXTENSIONS
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
-                    | self.shares(desk, conn.session.ep, socket),
+                    | self.shares(desk, conn.session.peer.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.pid,
             }
@@ -158,7 +158,7 @@ impl Connections {
                     desk.source,
                     Subsys::EpCtrl,
                     "{}: no answer: {why}",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             }
@@ -169,7 +169,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{} has answered our request: {:?}",
-            conn.session.peer,
+            conn.session.peer.addr,
             header.kind
         );
         match header.kind {
@@ -190,7 +190,7 @@ impl Connections {
                     desk.source,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a tcp RDM endpoint",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             };
@@ -219,7 +219,7 @@ impl Connections {
             (Some(answer), Some(socket))
                 if conn.session.agreed.extended && !conn.session.tx.out.swaps() =>
             {
-                answer.features & self.shares(desk, conn.session.ep, socket)
+                answer.features & self.shares(desk, conn.session.peer.ep, socket)
             }
             _ => 0,
         }
@@ -256,7 +256,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, {} extensions, over {}",
-            conn.session.peer,
+            conn.session.peer.addr,
             if conn.opened_here { "us" } else { "the peer" },
             if conn.session.agreed.extended {
                 "with"

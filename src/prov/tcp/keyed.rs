@@ -111,7 +111,12 @@ impl Connections {
 
     fn begin_proof(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
         let (endpoint, conn) = desk.peers.with_ep(id)?;
-        let keys = keys_for(desk.domain, conn.session.ep, endpoint, &conn.session.peer);
+        let keys = keys_for(
+            desk.domain,
+            conn.session.peer.ep,
+            endpoint,
+            &conn.session.peer.addr,
+        );
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
         let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
             return Err(Error::IO);
@@ -149,7 +154,7 @@ impl Connections {
                     desk.source,
                     Subsys::EpCtrl,
                     "{} has gone without a proof of its authorization key",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 self.connect_failed(desk, id, Error::CONNREFUSED);
             }
@@ -177,7 +182,7 @@ impl Connections {
     #[cold]
     pub(super) fn key_refused(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
         let conn = &mut desk.peers[id];
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         log_warn!(desk.source, Subsys::EpCtrl, "{peer}: no connection: {why}");
         conn.own.auth = None;
         if desk.peers.is_of_rdm(id) {

@@ -136,7 +136,7 @@ impl Connections {
             true => "asks the peer where",
             false => "expects the peer",
         };
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         log_debug!(desk.source, Subsys::EpCtrl, "{peer}: shared memory: {step}");
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
@@ -153,7 +153,7 @@ impl Connections {
 
     /// Sends the name of the listener to the peer.
     fn direct(&mut self, desk: &mut Desk<'_>, id: usize) {
-        let ep = desk.peers[id].session.ep;
+        let ep = desk.peers[id].session.peer.ep;
         let directions = self.directions(desk, ep).unwrap_or_else(|error| {
             log_info!(
                 desk.source,
@@ -249,7 +249,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{}: no shared memory, and no connection: {why}",
-            conn.session.peer
+            conn.session.peer.addr
         );
         match conn.opened_here {
             // This counts as a request without an answer.
@@ -260,7 +260,7 @@ impl Connections {
 
     /// Connects to the peer's listener.
     fn open_channel(&mut self, desk: &mut Desk<'_>, id: usize, to: &Directions) {
-        let ep = desk.peers[id].session.ep;
+        let ep = desk.peers[id].session.peer.ep;
         let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
             let exchange = desk
                 .shm
@@ -308,7 +308,7 @@ impl Connections {
 
     /// Continues over the TCP connection.
     fn stay(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
-        let peer = desk.peers[id].session.peer;
+        let peer = desk.peers[id].session.peer.addr;
         log_info!(
             desk.source,
             Subsys::EpCtrl,
@@ -340,7 +340,7 @@ impl Connections {
     ) {
         let is_expected = |conn: &Conn<Connections>, who: &[u8]| {
             let sharing = conn.own.sharing.as_deref();
-            conn.session.ep == pending.ep
+            conn.session.peer.ep == pending.ep
                 && conn.session.state == State::Sharing
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };

@@ -27,7 +27,7 @@ impl<N: Connector> Peers<N> {
             false => usize::MAX,
         };
         let conns = self.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
+        let up = conns.filter(|conn| conn.session.peer.ep == ep && conn.session.state == State::Up);
         up.fold(most, |least, conn| {
             let tx = &conn.session.tx;
             let told = match rdm {

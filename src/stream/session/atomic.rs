@@ -130,7 +130,7 @@ impl<A: Address> Session<A> {
         atomic: &proto::Atomic,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        let ep = self.ep;
+        let ep = self.peer.ep;
         if !self.agreed.extended || self.tx.out.swaps() {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
@@ -191,14 +191,14 @@ impl<A: Address> Session<A> {
         if op != FI_ATOMIC_READ {
             count_regions(cx.domain, &request.regions, &request.lens);
         }
-        let ep = self.ep;
+        let ep = self.peer.ep;
         if request.family == Family::Base {
             cx.domain.written(
                 ep,
                 CompFlags::ATOMIC,
                 len as u64,
                 request.data,
-                &self.sender(),
+                &self.peer.sender(),
             );
             return;
         }

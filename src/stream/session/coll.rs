@@ -33,7 +33,7 @@ impl<A: Address> Session<A> {
     }
 
     fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
-        let served = cx.domain.ep(self.ep).caps.contains(Caps::COLLECTIVE);
+        let served = cx.domain.ep(self.peer.ep).caps.contains(Caps::COLLECTIVE);
         match self.agreed.extended && !self.tx.out.swaps() && served {
             true => Ok(()),
             false => Err(Fault::Rule("a frame of a collective, which is not served")),
@@ -46,7 +46,7 @@ impl<A: Address> Session<A> {
         frame: coll::Frame,
         payload: u64,
     ) -> core::result::Result<(), Fault> {
-        let (ep, peer) = (self.ep, self.peer.clone());
+        let (ep, peer) = (self.peer.ep, self.peer.addr.clone());
         match cx.common.lane_of(ep).place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
@@ -71,7 +71,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn part_arrived(&mut self, cx: &mut Cx<'_, A>, part: Part) {
-        let (ep, peer) = (self.ep, self.peer.clone());
+        let (ep, peer) = (self.peer.ep, self.peer.addr.clone());
         if let Some(lane) = cx.common.groups.lane_mut(ep) {
             part.arrived(&peer, lane);
             cx.todo(Todo::Collectives(ep));

@@ -13,7 +13,7 @@ use engine::transport::Address;
 impl<A: Address> Session<A> {
     /// Completes the operations posted to the peer, and those that the peer has started, in error.
     pub fn fail_operations(&mut self, cx: &mut Cx<'_, A>, error: Error) {
-        let (ep, id) = (self.ep, cx.id);
+        let (ep, id) = (self.peer.ep, cx.id);
         self.tx.fail(cx.domain, error);
         self.tx.reads.end();
         let Cx { domain, common, .. } = cx;

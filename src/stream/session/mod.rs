@@ -17,6 +17,7 @@ pub mod loss;
 pub mod offers;
 pub mod outbox;
 mod payload;
+pub mod peer;
 pub mod read;
 pub mod reads;
 pub mod receive;
@@ -38,29 +39,21 @@ use std::sync::Arc;
 use crate::link::Link;
 use crate::session::common::{Common, Todo};
 use crate::session::groups::Frames;
+use crate::session::peer::Peer;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{At, ReceiveState, Sink, names};
 use crate::session::send_state::SendState;
-use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use engine::auth::Key;
 use engine::cntr::Counter;
-use engine::domain_state::{DomainState, Sender, TxOp};
+use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Region;
-use engine::strangers::new_source;
 use engine::transport::Address;
 
 /// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
 pub struct Session<A> {
-    /// The endpoint's number in `domain.eps`.
-    pub ep: usize,
     pub state: State,
-    /// RDM: the address of the peer's listener; MSG: the address of the other end.
-    pub peer: A,
-    /// The peer's index in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
-    pub fi_addr: u64,
-    /// Source number for matching while the peer is in no address vector.
-    unnamed: u64,
+    pub peer: Peer<A>,
     pub agreed: Agreed,
     /// The peer's registered memory can be accessed without involving the peer.
     pub is_direct: bool,
@@ -184,11 +177,8 @@ pub enum State {
 impl<A: Address> Session<A> {
     pub fn new(ep: usize, peer: A, fi_addr: u64) -> Session<A> {
         Session {
-            ep,
             state: State::Idle,
-            peer,
-            fi_addr,
-            unnamed: new_source(),
+            peer: Peer::new(ep, peer, fi_addr),
             agreed: Agreed::default(),
             is_direct: false,
             writes_by_ring: false,
@@ -214,24 +204,6 @@ impl<A: Address> Session<A> {
         if self.ending.is_none() {
             self.ending = Some(Box::new(ending));
             cx.todo(Todo::End);
-        }
-    }
-
-    /// Returns the source number by which matching identifies the peer.
-    #[inline]
-    pub fn source(&self) -> u64 {
-        match self.fi_addr {
-            FI_ADDR_NOTAVAIL => self.unnamed,
-            known => known,
-        }
-    }
-
-    /// Returns the sender for completions of its messages.
-    #[inline]
-    pub fn sender(&self) -> Sender<'_, A> {
-        Sender {
-            fi_addr: self.fi_addr,
-            addr: Some(&self.peer),
         }
     }
 

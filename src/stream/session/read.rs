@@ -119,7 +119,7 @@ impl<A: Address> Session<A> {
             At::Stalled(stalled) => stalled,
             At::Header | At::Payload(_) => {
                 // The session was held because of a full queue.
-                if cx.domain.may_receive(self.ep) {
+                if cx.domain.may_receive(self.peer.ep) {
                     cx.common.stalled.retain(|&stalled| stalled != cx.id);
                     cx.todo(Todo::ResumeRead);
                 }

@@ -9,18 +9,13 @@ use crate::session::common::Todo;
 use crate::session::receive_state::{At, Incoming, Sink, Stalled};
 use crate::session::rma::count_regions;
 use crate::session::{Cx, Session};
-use abi::FI_ADDR_NOTAVAIL;
 use base::log::{Subsys, log_warn};
 use base::{Caps, CompFlags, Error, Span};
-use engine::domain_state::DomainState;
 use engine::domain_state::MessageInfo;
-use engine::srx::{Bytes, Envelope, RecvOp, Slot, Unfilled};
+use engine::srx::{Bytes, Envelope, Unfilled};
 use engine::transport::Address;
 use object::ops::transfer::What;
 use sys::memory;
-
-/// Size limit for messages that are gathered before they take a receive.
-const GATHERED: u64 = 1 << 17;
 
 /// Why the read side ends a connection.
 pub enum Fault {
@@ -131,7 +126,7 @@ impl<A: Address> Session<A> {
     /// Delivers a complete message to its receive or keeps it. Returns false if the general path has to handle it.
     #[inline(always)]
     fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
-        let Some(srx) = self.taker(cx.domain, message.tagged) else {
+        let Some(srx) = self.peer.taker(cx.domain, message.tagged) else {
             return false;
         };
         if message.ack && !self.tx.out.has_room_for_answers() {
@@ -139,10 +134,15 @@ impl<A: Address> Session<A> {
         }
         let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
-        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
+        let unfilled = match srx.fill(&info, self.peer.source(), |iov| iov.fill(payload)) {
             Ok(filled) => {
-                cx.domain
-                    .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+                cx.domain.filled_whole(
+                    self.peer.ep,
+                    &filled,
+                    &info,
+                    CompFlags::empty(),
+                    self.peer.fi_addr,
+                );
                 if message.ack {
                     self.tx.out.send_ack(cx);
                 }
@@ -150,13 +150,18 @@ impl<A: Address> Session<A> {
             }
             Err(unfilled) => unfilled,
         };
-        let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
+        let envelope = info.envelope(self.peer.source(), self.peer.ep, cx.id as u64);
         let recv = match unfilled {
             Unfilled::Special => {
                 let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
                 if let Some((filled, release)) = filled {
-                    cx.domain
-                        .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
+                    cx.domain.filled_whole(
+                        self.peer.ep,
+                        &filled,
+                        &info,
+                        release,
+                        self.peer.fi_addr,
+                    );
                     if message.ack {
                         self.tx.out.send_ack(cx);
                     }
@@ -170,7 +175,7 @@ impl<A: Address> Session<A> {
             Some(mut recv) => {
                 recv.iov.copy_in(payload);
                 cx.domain
-                    .received(envelope.ep, &recv, &envelope, &self.sender());
+                    .received(envelope.ep, &recv, &envelope, &self.peer.sender());
             }
             None if !srx.has_room(envelope.token, envelope.len, cx.common.limits.saved_bytes) => {
                 return false;
@@ -245,11 +250,6 @@ impl<A: Address> Session<A> {
         begun.map(|()| 0)
     }
 
-    #[inline]
-    pub fn envelope(&self, cx: &Cx<'_, A>, info: &MessageInfo) -> Envelope {
-        info.envelope(self.source(), self.ep, cx.id as u64)
-    }
-
     /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream.
     #[inline]
     fn message(
@@ -257,16 +257,14 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         message: &Message,
     ) -> core::result::Result<(), Fault> {
-        let mut envelope = self.envelope(cx, &message_info(message));
-        if message.context != 0 {
-            envelope.ep = self.named_context(cx, message.context)?;
-        }
+        let mut envelope = self.peer.envelope(cx.id, &message_info(message));
+        envelope.ep = self.context(cx, message.context)?;
         let state = cx.domain.ep(envelope.ep);
         let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
-        if self.is_gathered(cx, message) {
+        if self.peer.is_gathered(cx, message) {
             let gathered = Box::new((*message, Vec::new()));
             self.expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
             return Ok(());
@@ -274,7 +272,8 @@ impl<A: Address> Session<A> {
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
                 if message.payload == 0 {
-                    self.received(cx, &recv, &envelope);
+                    cx.domain
+                        .received(envelope.ep, &recv, &envelope, &self.peer.sender());
                     if message.ack {
                         self.tx.out.send_ack(cx);
                     }
@@ -287,27 +286,14 @@ impl<A: Address> Session<A> {
         Ok(())
     }
 
-    /// Whether a message takes a receive only when it is complete. An incomplete message would hold a buffer of a
-    /// context that connections of a layered provider share (`OPT_PEER_NUMBER`), so a few peers that send halves of
-    /// messages could occupy all buffers.
-    fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
-        let ep = cx.domain.ep(self.ep);
-        let srx = cx.domain.rx_queue(ep.srx);
-        let limit = cx.common.limits.saved_bytes;
-        ep.peer_number != FI_ADDR_NOTAVAIL
-            && ep.shares_receives
-            && (1..=GATHERED).contains(&message.payload)
-            && srx.has_room(cx.id as u64, message.payload, limit)
-    }
-
     /// Delivers a gathered message that is complete.
     fn gathered(&mut self, cx: &mut Cx<'_, A>, message: &Message, bytes: Vec<u8>) {
         if self.whole(cx, message, &bytes) {
             return;
         }
-        let srx = cx.domain.ep(self.ep).srx;
-        let envelope = self.envelope(cx, &message_info(message));
-        self.keep(cx, srx, envelope, Bytes::Here(bytes));
+        let srx = cx.domain.ep(self.peer.ep).srx;
+        let envelope = self.peer.envelope(cx.id, &message_info(message));
+        self.peer.keep(cx.domain, srx, envelope, Bytes::Here(bytes));
         if message.ack {
             self.tx.out.send_ack(cx);
         }
@@ -332,7 +318,7 @@ impl<A: Address> Session<A> {
             .rx_queue(srx)
             .has_room(envelope.token, len, cx.common.limits.saved_bytes)
         {
-            let slot = self.keep(cx, srx, envelope, Bytes::There);
+            let slot = self.peer.keep(cx.domain, srx, envelope, Bytes::There);
             self.rx.at = At::Stalled(Stalled {
                 srx,
                 slot,
@@ -343,25 +329,17 @@ impl<A: Address> Session<A> {
             return cx.todo(Todo::PauseRead);
         }
         if len == 0 {
-            self.keep(cx, srx, envelope, Bytes::Here(Vec::new()));
+            self.peer
+                .keep(cx.domain, srx, envelope, Bytes::Here(Vec::new()));
             if ack {
                 self.tx.out.send_ack(cx);
             }
             return;
         }
-        let slot = self.keep(cx, srx, envelope, Bytes::Coming(Vec::new()));
+        let slot = self
+            .peer
+            .keep(cx.domain, srx, envelope, Bytes::Coming(Vec::new()));
         self.expect(cx, Sink::Slot(srx, slot), len, ack);
-    }
-
-    /// Keeps a message for a later receive, with its sender's address if that is to be reported.
-    pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
-        let slot = cx.domain.rx_queue_mut(srx).keep(envelope, bytes);
-        if cx.domain.reports_origin(self.ep, self.fi_addr) {
-            cx.domain
-                .rx_queue_mut(srx)
-                .note_origin(slot, self.peer.to_bytes());
-        }
-        slot
     }
 
     /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
@@ -422,18 +400,13 @@ impl<A: Address> Session<A> {
         }
     }
 
-    fn received(&mut self, cx: &mut Cx<'_, A>, recv: &RecvOp, envelope: &Envelope) {
-        cx.domain
-            .received(envelope.ep, recv, envelope, &self.sender());
-    }
-
     /// Handles the end of a payload.
     #[inline]
     pub fn finish(&mut self, cx: &mut Cx<'_, A>) {
         let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
             return;
         };
-        let (ep, sender) = (self.ep, self.sender());
+        let (ep, sender) = (self.peer.ep, self.peer.sender());
         match incoming.sink {
             Sink::Recv(recv, envelope) => {
                 cx.domain.received(envelope.ep, &recv, &envelope, &sender)
@@ -499,30 +472,13 @@ pub fn message_info(message: &Message) -> MessageInfo {
 
 impl<A: Address> Session<A> {
     /// Returns the receive context that a frame names, as an index of `cx.domain.eps`.
-    #[cold]
-    pub fn named_context(
-        &self,
-        cx: &mut Cx<'_, A>,
-        context: u8,
-    ) -> core::result::Result<usize, Fault> {
-        if !self.agreed.extended {
+    pub fn context(&self, cx: &Cx<'_, A>, context: u8) -> core::result::Result<usize, Fault> {
+        if context != 0 && !self.agreed.extended {
             return Err(Fault::Rule(
                 "a frame of an extension that was not agreed on",
             ));
         }
-        let beyond_first = usize::from(context) - 1;
-        let context = cx.domain.ep(self.ep).contexts.get(beyond_first);
-        let missing =
-            Fault::Rule("a message for a receive context that the endpoint does not have");
-        context.copied().ok_or(missing)
-    }
-
-    /// Returns the receive context for the fast path, or `None` if the general path has to handle the message.
-    #[inline(always)]
-    fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
-        let ep = domain.find_ep(self.ep)?;
-        let refused = tagged && !ep.caps.contains(Caps::TAGGED);
-        (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
+        self.peer.context(cx.domain, context)
     }
 
     /// Makes written data durable. On failure it shuts the link down, so that the peer's operation fails.
@@ -535,7 +491,7 @@ impl<A: Address> Session<A> {
                 cx.common.source,
                 Subsys::EpData,
                 "{}: connection ended: a write could not be made durable: {error}",
-                self.peer
+                self.peer.addr
             );
             cx.link.shutdown();
         }

@@ -34,7 +34,7 @@ impl<A: Address> Session<A> {
             tag: ready.tag,
             data: ready.data,
         };
-        let mut envelope = self.envelope(cx, &info);
+        let mut envelope = self.peer.envelope(cx.id, &info);
         envelope.note = rendezvous_note(ready.index, ready.ack);
         self.told_of(cx, envelope, ready.context)
     }
@@ -46,9 +46,7 @@ impl<A: Address> Session<A> {
         mut envelope: Envelope,
         context: u8,
     ) -> core::result::Result<(), Fault> {
-        if context != 0 {
-            envelope.ep = self.named_context(cx, context)?;
-        }
+        envelope.ep = self.context(cx, context)?;
         let state = cx.domain.ep(envelope.ep);
         if envelope.what == What::Tagged && !state.caps.contains(Caps::TAGGED) {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
@@ -64,7 +62,7 @@ impl<A: Address> Session<A> {
                     }
                     None => Bytes::There,
                 };
-                self.keep(cx, srx, envelope, bytes);
+                self.peer.keep(cx.domain, srx, envelope, bytes);
             }
         }
         Ok(())
@@ -164,7 +162,7 @@ impl<A: Address> Session<A> {
             tag: offer.tag,
             data: offer.data,
         };
-        let mut envelope = self.envelope(cx, &info);
+        let mut envelope = self.peer.envelope(cx.id, &info);
         envelope.note = rendezvous_note(offer.index, false);
         self.told_of(cx, envelope, offer.context)
     }
@@ -223,7 +221,7 @@ impl<A: Address> Session<A> {
         if let Some(recv) = recv {
             cx.domain.ep(envelope.ep).stats.count(Count::Fetched);
             cx.domain
-                .received(envelope.ep, &recv, &envelope, &self.sender());
+                .received(envelope.ep, &recv, &envelope, &self.peer.sender());
         }
         self.send_taken(cx, index);
     }

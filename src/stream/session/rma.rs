@@ -152,7 +152,7 @@ impl<A: Address> Session<A> {
     ) -> core::result::Result<(Target, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not requested is not available.
         if !domain
-            .ep(self.ep)
+            .ep(self.peer.ep)
             .caps
             .contains(capability | access.capabilities())
         {

@@ -186,7 +186,7 @@ impl<A: Address> Session<A> {
                 source,
                 Subsys::EpData,
                 "{}: it does not let go of memory that it copies a message to",
-                self.peer
+                self.peer.addr
             );
         }
         held == 0

@@ -43,7 +43,7 @@ impl<A: Address> Session<A> {
         payload: &[u8],
     ) -> bool {
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
-        if !cx.domain.ep(self.ep).caps.contains(NEEDED)
+        if !cx.domain.ep(self.peer.ep).caps.contains(NEEDED)
             || write.ack && !self.tx.out.has_room_for_answers()
         {
             return false;
@@ -77,7 +77,7 @@ impl<A: Address> Session<A> {
         if let Some(counter) = region.counter().cloned() {
             domain.count_region(&counter, len as usize);
         }
-        domain.written(self.ep, CompFlags::RMA, len, data, &self.sender());
+        domain.written(self.peer.ep, CompFlags::RMA, len, data, &self.peer.sender());
         true
     }
 
@@ -86,7 +86,7 @@ impl<A: Address> Session<A> {
     fn read_at_once(&mut self, cx: &mut Cx<'_, A>, seg: RmaSeg) -> bool {
         let room = self.tx.out.has_room_for_answers() && self.tx.out.copies_answer(seg.len);
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_READ);
-        if !room || !cx.domain.ep(self.ep).caps.contains(NEEDED) {
+        if !room || !cx.domain.ep(self.peer.ep).caps.contains(NEEDED) {
             return false;
         }
         let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);
@@ -96,14 +96,14 @@ impl<A: Address> Session<A> {
         };
         let answer = Frame::ReadResponse(ReadResponse { payload: seg.len });
         self.tx.out.send(cx, &answer, IoVec::from(piece), None);
-        cx.domain.read_by_peer(self.ep, seg.len);
+        cx.domain.read_by_peer(self.peer.ep, seg.len);
         true
     }
 
     /// Handles an atomic operation of the peer on local memory.
     #[inline]
     fn operate(&mut self, cx: &mut Cx<'_, A>, what: AtomicOp, seg: RmaSeg, payload: &[u8]) -> bool {
-        let (ep, family) = (self.ep, what.family);
+        let (ep, family) = (self.peer.ep, what.family);
         let (datatype, op) = (fi_datatype(what.datatype.into()), fi_op(what.op.into()));
         let Some(size) = element_size(family, datatype, op) else {
             return false;
@@ -137,7 +137,7 @@ impl<A: Address> Session<A> {
         }
         if family == Family::Base {
             cx.domain
-                .written(ep, CompFlags::ATOMIC, len as u64, None, &self.sender());
+                .written(ep, CompFlags::ATOMIC, len as u64, None, &self.peer.sender());
             return true;
         }
         let answer = ReadResponse {

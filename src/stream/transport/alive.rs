@@ -62,7 +62,7 @@ impl<N: Connector> Stream<N> {
                 self.common.source,
                 Subsys::EpData,
                 "{}: nothing was acknowledged for {} s: the connection is given up",
-                conn.session.peer,
+                conn.session.peer.addr,
                 timeout.as_secs_f32()
             );
             self.disconnect(domain, id, Error::TIMEDOUT);

@@ -38,7 +38,7 @@ impl<N: Connector> Stream<N> {
         let conn = &mut self.peers[id];
         conn.attempts += 1;
         domain
-            .ep(conn.session.ep)
+            .ep(conn.session.peer.ep)
             .stats
             .count(Count::ConnectRetries);
         conn.last_error = Some(error);
@@ -49,7 +49,7 @@ impl<N: Connector> Stream<N> {
             self.common.source,
             Subsys::EpCtrl,
             "{}: attempt {} failed: error {}; next attempt in {} ms",
-            conn.session.peer,
+            conn.session.peer.addr,
             conn.attempts,
             error.code(),
             (next - now).as_millis()
@@ -62,14 +62,14 @@ impl<N: Connector> Stream<N> {
         let conn = &self.peers[id];
         let local = self
             .peers
-            .find_ep(conn.session.ep)
+            .find_ep(conn.session.peer.ep)
             .map(|ep| ep.local.to_string());
         log_warn!(
             self.common.source,
             Subsys::EpCtrl,
             "no connection from {} to {} after {} attempts: {:?}",
             local.unwrap_or_default(),
-            conn.session.peer,
+            conn.session.peer.addr,
             conn.attempts + 1,
             std::io::Error::from_raw_os_error(error.code()).to_string(),
         );

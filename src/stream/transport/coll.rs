@@ -233,7 +233,7 @@ impl<N: Connector> Stream<N> {
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         conn.session.coll = None;
         log_warn!(
             self.common.source,

@@ -101,12 +101,12 @@ impl<N: Connector> Stream<N> {
         (error, cause): (Error, Error),
         private: Vec<u8>,
     ) {
-        let ep = self.peers[id].session.ep;
+        let ep = self.peers[id].session.peer.ep;
         log_info!(
             self.common.source,
             Subsys::EpCtrl,
             "no connection to {}: error {}",
-            self.peers[id].session.peer,
+            self.peers[id].session.peer.addr,
             error.code()
         );
         self.lines().close(id);
@@ -136,7 +136,7 @@ impl<N: Connector> Connects for Stream<N> {
     }
 
     fn peer(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.peers.only_conn(ep)?.session.peer.to_bytes())
+        Ok(self.peers.only_conn(ep)?.session.peer.addr.to_bytes())
     }
 
     fn connect(

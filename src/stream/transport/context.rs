@@ -61,7 +61,7 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.peers.ids(|conn| conn.session.ep == port) {
+        for id in self.peers.ids(|conn| conn.session.peer.ep == port) {
             // The session sends from copies what does not leave now.
             self.last_flush(domain, id, self.poller.now());
             let Some(conn) = self.peers.get_mut(id) else {
@@ -80,7 +80,7 @@ impl<N: Connector> Contexts for Stream<N> {
             return;
         }
         let own = domain.ep(ep).srx;
-        for id in self.peers.ids(|conn| conn.session.ep == port) {
+        for id in self.peers.ids(|conn| conn.session.peer.ep == port) {
             // A frame to one peer may have ended the connection to another.
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;

@@ -45,7 +45,7 @@ impl<N: Connector> Stream<N> {
         let Some(conn) = self.peers.get(id) else {
             return;
         };
-        let peer = conn.session.peer.clone();
+        let peer = conn.session.peer.addr.clone();
         // The end of an attempt to connect is logged elsewhere.
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
         let failed = self.blame(domain, id, what, |stream, domain| {
@@ -67,7 +67,7 @@ impl<N: Connector> Stream<N> {
     ) -> usize {
         let conn = &self.peers[id];
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
-        let sentence = format!("{} {what}", conn.session.peer);
+        let sentence = format!("{} {what}", conn.session.peer.addr);
         let why = CString::new(sentence.as_str()).unwrap_or_default();
         let loss = Loss {
             why: why.into(),
@@ -89,13 +89,13 @@ impl<N: Connector> Stream<N> {
     }
 
     fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let ep = self.peers[id].session.ep;
+        let ep = self.peers[id].session.peer.ep;
         let rdm = self.peers.is_rdm(ep);
         let was_up = self.peers[id].session.state == State::Up;
         self.peers[id].log_end(self.common.source, error);
         if was_up {
             domain.ep(ep).stats.count(Count::Disconnected);
-            let peer = self.peers[id].session.fi_addr;
+            let peer = self.peers[id].session.peer.fi_addr;
             probe::lose(ep, id, peer, error.code().unsigned_abs().into());
         }
         if error == Error::TIMEDOUT {
@@ -116,11 +116,11 @@ impl<N: Connector> Stream<N> {
                 self.peers.keep_error(id, error, self.poller.now(), limit);
             }
             if was_up && error == Error::TIMEDOUT {
-                let fi_addr = self.peers[id].session.fi_addr;
+                let fi_addr = self.peers[id].session.peer.fi_addr;
                 domain.fail_receives_from(ep, fi_addr, error);
             }
             let conn = &self.peers[id];
-            let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
+            let peer = (!conn.receive_only).then(|| conn.session.peer.addr.clone());
             self.peers.keep_source(domain, id);
             self.peers.remove(id);
             if let Some(peer) = peer {
@@ -169,7 +169,7 @@ impl<N: Connector> Stream<N> {
     pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
         self.lines().close(id);
         let conn = &mut self.peers[id];
-        let ep = conn.session.ep;
+        let ep = conn.session.peer.ep;
         if let Some((srx, slot)) = conn.session.rx.at.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }

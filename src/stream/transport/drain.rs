@@ -54,7 +54,7 @@ impl<N: Connector> Stream<N> {
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.peers[id];
         conn.is_wanted = true;
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         // The program may do nothing but retry.
         self.progress(domain);
         let now = self.poller.now();

@@ -22,7 +22,7 @@ impl<N: Connector> Stream<N> {
             }
         }
         drop(endpoint);
-        for id in self.peers.ids(|conn| conn.session.ep == ep) {
+        for id in self.peers.ids(|conn| conn.session.peer.ep == ep) {
             // fi_close has already waited for operations that were reported as sent; this writes the rest.
             self.last_flush(domain, id, self.poller.now());
             self.discard_conn(domain, id);

@@ -27,7 +27,7 @@ impl<N: Connector> Stream<N> {
             if conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.session.ep) {
+            if !domain.may_receive(conn.session.peer.ep) {
                 self.hold(id);
                 break;
             }
@@ -69,7 +69,7 @@ impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
         let conn = &mut self.peers[id];
-        let peer = &conn.session.peer;
+        let peer = &conn.session.peer.addr;
         log_warn!(
             self.common.source,
             Subsys::EpData,

@@ -246,7 +246,7 @@ impl<N: Connector> Stream<N> {
             if turns == 0 || conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.session.ep) {
+            if !domain.may_receive(conn.session.peer.ep) {
                 self.hold(id);
                 break;
             }

@@ -42,12 +42,12 @@ impl<N: Connector> Stream<N> {
             }
             let stalls = Waits::is_over(oldest.age, self.common.waits.reports) && !is_moving;
             if stalls && !std::mem::replace(&mut conn.is_stalled, true) {
-                domain.ep(conn.session.ep).stats.count(Count::Stalls);
+                domain.ep(conn.session.peer.ep).stats.count(Count::Stalls);
                 log_warn!(
                     self.common.source,
                     Subsys::EpData,
                     "{}: operations that wait for it: {}; the oldest, a {} of {} bytes, for more than {} s",
-                    conn.session.peer,
+                    conn.session.peer.addr,
                     oldest.count,
                     oldest.what,
                     oldest.len,

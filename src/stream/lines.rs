@@ -99,10 +99,9 @@ impl<N: Connector> Lines<'_, N> {
             // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
             conn.link.shutdown();
         }
-        if !conn.session.rx.shared().is_empty() {
-            let source = self.shm.source();
-            conn.session.take_back(&conn.link, source, |_| true);
-        }
+        let (session, source) = (&conn.session, self.shm.source());
+        let told = &session.rx.told;
+        told.take_back(&conn.link, &session.peer, source, |_| true);
         if conn.link.close() {
             self.shm.remove(id);
         }

@@ -40,17 +40,8 @@ impl<A: Address> Session<A> {
             },
             At::Header | At::Stalled(_) | At::Held(_) => {}
         }
-        for incoming in rx.told.into_cleared() {
-            if let Some(recv) = incoming.recv {
-                let envelope = incoming.envelope;
-                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-            }
-        }
-        for shared in rx.offers.into_iter().flat_map(|offers| offers.shared) {
-            if let Some(recv) = shared.recv {
-                let envelope = shared.envelope;
-                domain.receive_failed(envelope.ep, &recv, envelope.what, error);
-            }
+        for (recv, envelope) in rx.told.into_receives() {
+            domain.receive_failed(envelope.ep, &recv, envelope.what, error);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));
         common.dirty.retain(|&dirty| dirty != id);
@@ -59,20 +50,14 @@ impl<A: Address> Session<A> {
 
     /// Stops writing to the application's memory, whatever the peer sends.
     pub fn leave_memory(&mut self, link: &Link, source: &'static Source) {
-        if !self.rx.shared().is_empty() {
-            self.take_back(link, source, |_| true);
-        }
+        let told = &mut self.rx.told;
+        told.take_back(link, &self.peer, source, |_| true);
+        told.discard(|_| true);
         if let At::Payload(incoming) = &mut self.rx.at
             && incoming.sink.memory().is_some()
         {
             incoming.sink = Sink::Drop;
             self.tx.reads.end();
-        }
-        for incoming in self.rx.told.cleared_mut() {
-            incoming.recv = None;
-        }
-        for shared in self.rx.shared_mut() {
-            shared.recv = None;
         }
         for read in self.tx.reads.iter_mut() {
             read.iov = IoVec::empty();

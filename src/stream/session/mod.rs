@@ -14,7 +14,6 @@ pub mod common;
 pub mod direct;
 pub mod groups;
 pub mod loss;
-pub mod offers;
 pub mod outbox;
 mod payload;
 pub mod peer;
@@ -28,9 +27,9 @@ mod rendezvous;
 pub mod rma;
 pub mod send;
 mod send_state;
-mod split_copy;
 #[cfg(test)]
 mod tests;
+mod told;
 pub mod waits;
 mod whole;
 

@@ -98,7 +98,9 @@ impl<A: Address> Session<A> {
     /// Handles a receive that has matched a message whose bytes are not here.
     pub fn deliver(&mut self, cx: &mut Cx<'_, A>, claimed: Claimed) {
         if claimed.envelope.note != 0 {
-            return self.get(cx, claimed.recv, claimed.envelope);
+            let (told, out) = (&mut self.rx.told, &mut self.tx.out);
+            let got = told.get(cx, &self.peer, out, claimed.recv, claimed.envelope);
+            return self.end_if_lost(cx, got);
         }
         let At::Stalled(stalled) = &self.rx.at else {
             return;

@@ -229,20 +229,31 @@ impl<A: Address> Session<A> {
             Frame::Write(write) => self.write_request(cx, write),
             Frame::ReadRequest(read) => self.read_request(cx, read),
             Frame::ReadResponse(response) => self.read_response(cx, response),
-            Frame::ReadyToSend(ready) => self.ready_to_send(cx, ready),
+            Frame::ReadyToSend(ready) => {
+                let announcement = self.rx.told.announced(ready)?;
+                self.told_of(cx, announcement)
+            }
             &Frame::ClearToSend { index } => match self.tx.cleared(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
             Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
-            Frame::Offer(offer) => self.offered(cx, offer),
+            Frame::Offer(offer) => {
+                let announcement = self.rx.told.offered(offer, cx.link.memory().is_some())?;
+                self.told_of(cx, announcement)
+            }
             &Frame::Taken { index } => match self.tx.taken(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
             Frame::Share(share) => self.tx.asked_to_share(cx, share),
             &Frame::Refused(answer) => self.refused(cx, answer),
-            &Frame::Done { index } => self.sender_done(cx, index),
+            &Frame::Done { index } => {
+                let (told, out) = (&mut self.rx.told, &mut self.tx.out);
+                let got = told.sender_done(cx, &self.peer, out, index)?;
+                self.end_if_lost(cx, got);
+                Ok(())
+            }
             Frame::Collective(data) => self.collective_data(cx, data),
             Frame::CollectiveEnd(end) => self.collective_end(cx, end),
             Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),

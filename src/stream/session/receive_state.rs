@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::proto::{Frame, MAX_HEADER, MAX_SEGS, Message, Refused};
 use crate::session::atomic::AtomicIn;
 use crate::session::groups::Part;
-use crate::session::offers::{Offers, Shared, Told};
 use crate::session::reads::ReadOp;
+use crate::session::told::Told;
 use base::{IoVec, Span};
 use engine::cntr::Counter;
 use engine::mr::{Region, Target};
@@ -25,8 +25,6 @@ pub struct ReceiveState {
     /// The peer has changed local memory by messages, so their room in the ring must be returned to it soon.
     pub was_written: bool,
     pub told: Told,
-    /// Few peers have any, so the field is boxed.
-    pub offers: Option<Box<Offers>>,
 }
 
 /// State of the receiver in the stream.
@@ -124,17 +122,6 @@ impl At {
 }
 
 impl ReceiveState {
-    /// Returns the messages of which the peer copies a part.
-    pub fn shared(&self) -> &[Shared] {
-        self.offers.as_ref().map_or(&[], |offers| &offers.shared)
-    }
-
-    pub fn shared_mut(&mut self) -> &mut [Shared] {
-        self.offers
-            .as_mut()
-            .map_or(&mut [], |offers| &mut offers.shared)
-    }
-
     pub fn new() -> ReceiveState {
         ReceiveState {
             at: At::Header,
@@ -144,7 +131,6 @@ impl ReceiveState {
             leftover: Vec::new(),
             was_written: false,
             told: Told::default(),
-            offers: None,
         }
     }
 }

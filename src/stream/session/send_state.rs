@@ -12,7 +12,7 @@ use crate::session::outbox::Outbox;
 use crate::session::payload::Payload;
 use crate::session::reads::{ReadOp, Reads};
 use crate::session::receive::Fault;
-use crate::session::split_copy::GARBAGE;
+use crate::session::told::GARBAGE;
 use crate::session::{Agreed, Cx};
 use crate::shm_channel::Help;
 use base::flags::flags;

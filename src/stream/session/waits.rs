@@ -126,9 +126,9 @@ impl<A> Session<A> {
         {
             receives(self.rx.since, envelope);
         }
-        for cleared in self.rx.told.cleared() {
-            if cleared.recv.is_some() {
-                receives(cleared.since, &cleared.envelope);
+        for requested in self.rx.told.requested() {
+            if requested.recv.is_some() {
+                receives(requested.since, &requested.envelope);
             }
         }
     }

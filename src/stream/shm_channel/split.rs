@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The channel's part of large messages that receiver and sender copy together. `stream::session::split_copy`
-//! handles the messages.
+//! The channel's part of large messages that receiver and sender copy together. `session::told` and
+//! `session::announced` have the messages.
 //!
 //! Two processors copy 1.5 times (64 KiB) to nearly twice (1 MiB) as fast as one. Each side takes half of the rest, so
 //! both finish at the same time after few calls; parts of a fixed size would cost a call for each.

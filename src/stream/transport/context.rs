@@ -8,7 +8,6 @@
 
 use crate::connector::Connector;
 use crate::proto::MAX_CONTEXTS;
-use crate::session::receive_state::{At, Sink};
 use crate::session::send::check_flags;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, OpFlags, Result};
@@ -79,30 +78,11 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        let own = domain.ep(ep).srx;
         for id in self.peers.ids(|conn| conn.session.peer.ep == port) {
             // A frame to one peer may have ended the connection to another.
-            let Some(conn) = self.peers.get_mut(id) else {
-                continue;
-            };
-            let rx = &mut conn.session.rx;
-            if let At::Payload(incoming) = &mut rx.at
-                && let Sink::Recv(_, envelope) = incoming.sink
-                && envelope.ep == ep
-            {
-                incoming.sink = Sink::Drop;
+            if self.peers.contains(id) {
+                self.with(domain, id, |session, cx| session.leave_context(cx, ep));
             }
-            if let Some((srx, slot)) = rx.at.slot()
-                && srx == own
-            {
-                domain.rx_queue_mut(srx).abandon(slot);
-            }
-            for incoming in rx.told.cleared_mut() {
-                if incoming.envelope.ep == ep {
-                    incoming.recv = None;
-                }
-            }
-            self.with(domain, id, |session, cx| session.leave_shared(cx, ep));
         }
     }
 }

@@ -112,7 +112,7 @@ impl<N: Connector> Stream<N> {
         if self
             .peers
             .get(id)
-            .is_none_or(|conn| conn.session.rx.shared().is_empty())
+            .is_none_or(|conn| !conn.session.rx.told.is_sharing())
         {
             return false;
         }

@@ -105,7 +105,7 @@ impl<N: Connector> Desk<'_, N> {
             .stats
             .count(Count::Connected);
         probe::connect(session.peer.ep, id, session.peer.fi_addr);
-        session.key = N::key(&conn.own).cloned();
+        session.exposed.set_key(N::key(&conn.own).cloned());
         conn.clock.reset();
         conn.attempts = 0;
         self.act(Action::Up(id));

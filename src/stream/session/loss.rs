@@ -16,6 +16,7 @@ impl<A: Address> Session<A> {
         let (ep, id) = (self.peer.ep, cx.id);
         self.tx.fail(cx.domain, error);
         self.tx.reads.end();
+        self.exposed.take_written();
         let Cx { domain, common, .. } = cx;
         let rx = std::mem::replace(&mut self.rx, ReceiveState::new());
         match rx.at {

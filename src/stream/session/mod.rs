@@ -12,9 +12,11 @@ pub mod atomic;
 mod coll;
 pub mod common;
 pub mod direct;
+pub mod exposed;
 pub mod groups;
 pub mod loss;
 pub mod outbox;
+mod parser;
 mod payload;
 pub mod peer;
 pub mod read;
@@ -37,13 +39,13 @@ use std::sync::Arc;
 
 use crate::link::Link;
 use crate::session::common::{Common, Todo};
+use crate::session::exposed::Exposed;
 use crate::session::groups::Frames;
 use crate::session::peer::Peer;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{At, ReceiveState, Sink, names};
 use crate::session::send_state::SendState;
 use base::Error;
-use engine::auth::Key;
 use engine::cntr::Counter;
 use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Region;
@@ -66,8 +68,7 @@ pub struct Session<A> {
     pub is_reported: bool,
     /// MSG: the attempt started by fi_connect or fi_accept.
     pub attempt: Option<Attempt>,
-    /// The authorization key that the peer has proved.
-    pub key: Option<Key>,
+    pub exposed: Exposed,
     /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
     pub ending: Option<Box<Ending>>,
 }
@@ -186,7 +187,7 @@ impl<A: Address> Session<A> {
             coll: None,
             is_reported: false,
             attempt: None,
-            key: None,
+            exposed: Exposed::default(),
             ending: None,
         }
     }

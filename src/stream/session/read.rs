@@ -117,7 +117,12 @@ impl<A: Address> Session<A> {
     pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
         let stalled = match &self.rx.at {
             At::Held(_) => return self.retry_frame(cx),
-            At::Stopped(_) => return self.retry_payload(cx),
+            At::Stopped(_) => {
+                if let Some(rest) = self.rx.place_for_rest(cx) {
+                    self.resume(cx, rest.sink, rest.remaining, rest.ack);
+                }
+                return;
+            }
             At::Stalled(stalled) => stalled,
             At::Header | At::Payload(_) => {
                 // The session was held because of a full queue.
@@ -135,35 +140,6 @@ impl<A: Address> Session<A> {
             cx.domain.rx_queue_mut(srx).begin_coming(slot);
             self.resume(cx, Sink::Slot(srx, slot), len, ack);
         }
-    }
-
-    /// Resumes the rest of an unexpected message, if there is room now or a receive has taken it.
-    fn retry_payload(&mut self, cx: &mut Cx<'_, A>) {
-        let At::Stopped(incoming) = &self.rx.at else {
-            return;
-        };
-        let Sink::Slot(srx, slot) = incoming.sink else {
-            return;
-        };
-        let (remaining, ack) = (incoming.remaining, incoming.ack);
-        let next = self.rx.leftover.len() as u64;
-        let queue = cx.domain.rx_queue_mut(srx);
-        let sink = if queue.is_met(slot) {
-            // The rest goes straight to the receive without an extra copy.
-            match queue.take_met(slot) {
-                Some((recv, envelope)) => Sink::Recv(recv, envelope),
-                None => Sink::Drop,
-            }
-        } else if queue.may_grow(
-            slot,
-            next.min(remaining) as usize,
-            cx.common.limits.saved_bytes,
-        ) {
-            Sink::Slot(srx, slot)
-        } else {
-            return;
-        };
-        self.resume(cx, sink, remaining, ack);
     }
 
     /// Continues after the link has room again.

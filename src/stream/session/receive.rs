@@ -3,19 +3,18 @@
 
 use core::fmt;
 
-use crate::proto::{Decoded, Frame, Message, WireError, decode};
+use crate::proto::{Frame, Message, WireError};
 use crate::session::Ending;
 use crate::session::common::Todo;
-use crate::session::receive_state::{At, Incoming, Sink, Stalled};
-use crate::session::rma::count_regions;
+use crate::session::exposed::count_regions;
+use crate::session::groups::{data_of, end_of};
+use crate::session::receive_state::{At, Sink};
 use crate::session::{Cx, Session};
-use base::log::{Subsys, log_warn};
-use base::{Caps, CompFlags, Error, Span};
+use base::{Caps, CompFlags, Error};
 use engine::domain_state::MessageInfo;
-use engine::srx::{Bytes, Envelope, Unfilled};
+use engine::srx::{Bytes, Unfilled};
 use engine::transport::Address;
 use object::ops::transfer::What;
-use sys::memory;
 
 /// Why the read side ends a connection.
 pub enum Fault {
@@ -56,7 +55,7 @@ impl<A: Address> Session<A> {
         while !bytes.is_empty() {
             match &mut self.rx.at {
                 At::Header => {
-                    if self.rx.header_have == 0
+                    if self.rx.parser.is_empty()
                         && !self.tx.out.swaps()
                         && let Some((message, payload, frame)) = Message::whole(bytes)
                         && self.whole(cx, &message, payload)
@@ -72,7 +71,9 @@ impl<A: Address> Session<A> {
                         }
                         continue;
                     }
-                    let Some((frame, used)) = self.next_frame(bytes)? else {
+                    let Some((frame, used)) =
+                        self.rx.parser.next_frame(bytes, self.tx.out.swaps())?
+                    else {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
@@ -90,7 +91,7 @@ impl<A: Address> Session<A> {
                         Sink::Slot(srx, slot) => {
                             let srx = cx.domain.rx_queue_mut(*srx);
                             if !srx.may_grow(*slot, n, cx.common.limits.saved_bytes) {
-                                self.stop(cx, bytes);
+                                self.rx.stop(cx, bytes);
                                 return Ok(());
                             }
                             srx.coming(*slot, part).map_err(no_memory)?;
@@ -197,8 +198,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        if between
+        if self.rx.is_between()
             && let Some((message, payload, frame)) = Message::whole(bytes)
             && frame == bytes.len()
             && self.whole(cx, &message, payload)
@@ -217,7 +217,7 @@ impl<A: Address> Session<A> {
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
         if self.tx.out.owes_enough(frame) {
-            self.hold_frame(cx, frame);
+            self.rx.hold_frame(cx, frame);
             return Ok(0);
         }
         let begun = match frame {
@@ -226,9 +226,26 @@ impl<A: Address> Session<A> {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
-            Frame::Write(write) => self.write_request(cx, write),
-            Frame::ReadRequest(read) => self.read_request(cx, read),
-            Frame::ReadResponse(response) => self.read_response(cx, response),
+            Frame::Write(write) => match self.exposed.write(cx.domain, &self.peer, write) {
+                Ok(sink) => {
+                    self.place(cx, sink, write.payload, write.ack || write.commit);
+                    Ok(())
+                }
+                Err(refusal) => self.refuse(cx, refusal, write.payload),
+            },
+            Frame::ReadRequest(read) => match self.exposed.read(cx.domain, &self.peer, read) {
+                Ok((target, regions)) => {
+                    let len = read.segs.total();
+                    self.tx.out.answer_read(cx, len, target, regions);
+                    Ok(())
+                }
+                Err(refusal) => self.refuse(cx, refusal, 0),
+            },
+            Frame::ReadResponse(response) => {
+                let read = self.tx.begin_answer(response)?;
+                self.place(cx, Sink::Read(read), response.payload, false);
+                Ok(())
+            }
             Frame::ReadyToSend(ready) => {
                 let announcement = self.rx.told.announced(ready)?;
                 self.told_of(cx, announcement)
@@ -237,7 +254,15 @@ impl<A: Address> Session<A> {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
-            Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
+            Frame::RendezvousData(data) => {
+                let message = self.rx.told.arrives(data)?;
+                let sink = match message.recv {
+                    Some(recv) => Sink::Recv(recv, message.envelope),
+                    None => Sink::Drop,
+                };
+                self.place(cx, sink, data.payload, message.ack);
+                Ok(())
+            }
             Frame::Offer(offer) => {
                 let announcement = self.rx.told.offered(offer, cx.link.memory().is_some())?;
                 self.told_of(cx, announcement)
@@ -247,15 +272,15 @@ impl<A: Address> Session<A> {
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
             Frame::Share(share) => self.tx.asked_to_share(cx, share),
-            &Frame::Refused(answer) => self.refused(cx, answer),
+            &Frame::Refused(answer) => self.tx.refused(cx, answer, self.agreed.extended),
             &Frame::Done { index } => {
                 let (told, out) = (&mut self.rx.told, &mut self.tx.out);
                 let got = told.sender_done(cx, &self.peer, out, index)?;
                 self.end_if_lost(cx, got);
                 Ok(())
             }
-            Frame::Collective(data) => self.collective_data(cx, data),
-            Frame::CollectiveEnd(end) => self.collective_end(cx, end),
+            Frame::Collective(data) => self.collective_frame(cx, Ok(data_of(data)), data.payload),
+            Frame::CollectiveEnd(end) => self.collective_frame(cx, end_of(end), 0),
             Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),
         };
         begun.map(|()| 0)
@@ -277,7 +302,8 @@ impl<A: Address> Session<A> {
         }
         if self.peer.is_gathered(cx, message) {
             let gathered = Box::new((*message, Vec::new()));
-            self.expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
+            self.rx
+                .expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
             return Ok(());
         }
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
@@ -290,9 +316,15 @@ impl<A: Address> Session<A> {
                     }
                     return Ok(());
                 }
-                self.expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
+                self.rx
+                    .expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
             }
-            None => self.unexpected(cx, srx, envelope, message.ack),
+            None => {
+                let ack = message.ack;
+                if self.rx.unexpected(cx, &self.peer, srx, envelope, ack) && ack {
+                    self.tx.out.send_ack(cx);
+                }
+            }
         }
         Ok(())
     }
@@ -310,77 +342,19 @@ impl<A: Address> Session<A> {
         }
     }
 
-    pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
-        cx.watch_waits();
-        let rx = &mut self.rx;
-        rx.since = cx.common.waits.now;
-        rx.at = At::Payload(Incoming {
-            sink,
-            remaining,
-            ack,
-        });
-    }
-
-    /// Keeps a message that matches no receive, within the limits.
-    fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
-        let len = envelope.len;
-        if !cx
-            .domain
-            .rx_queue(srx)
-            .has_room(envelope.token, len, cx.common.limits.saved_bytes)
-        {
-            let slot = self.peer.keep(cx.domain, srx, envelope, Bytes::There);
-            self.rx.at = At::Stalled(Stalled {
-                srx,
-                slot,
-                envelope,
-                ack,
-            });
-            cx.common.stalled.push(cx.id);
-            return cx.todo(Todo::PauseRead);
+    /// Places the payload that follows, or handles its end if it is empty.
+    fn place(&mut self, cx: &mut Cx<'_, A>, sink: Sink, payload: u64, ack: bool) {
+        self.rx.expect(cx, sink, payload, ack);
+        if payload == 0 {
+            self.finish(cx);
         }
-        if len == 0 {
-            self.peer
-                .keep(cx.domain, srx, envelope, Bytes::Here(Vec::new()));
-            if ack {
-                self.tx.out.send_ack(cx);
-            }
-            return;
-        }
-        let slot = self
-            .peer
-            .keep(cx.domain, srx, envelope, Bytes::Coming(Vec::new()));
-        self.expect(cx, Sink::Slot(srx, slot), len, ack);
-    }
-
-    /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
-    #[cold]
-    fn stop(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
-        match std::mem::replace(&mut self.rx.at, At::Header) {
-            At::Payload(incoming) => self.rx.at = At::Stopped(incoming),
-            other => self.rx.at = other,
-        }
-        self.rx.leftover.extend_from_slice(bytes);
-        cx.common.stalled.push(cx.id);
-        cx.todo(Todo::PauseRead);
     }
 
     /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
     pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
         cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        self.expect(cx, sink, len, ack);
-        if len == 0 {
-            self.finish(cx);
-        }
+        self.place(cx, sink, len, ack);
         self.go_on(cx);
-    }
-
-    /// Leaves a frame and everything behind it in the stream.
-    #[cold]
-    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
-        self.rx.at = At::Held(Box::new(*frame));
-        cx.common.stalled.push(cx.id);
-        cx.todo(Todo::PauseRead);
     }
 
     /// Retries the frame that was left in the stream.
@@ -434,8 +408,8 @@ impl<A: Address> Session<A> {
                 durable,
                 ..
             } => {
-                if let Some(info) = durable
-                    && !self.commit(cx, &info)
+                if let Some(durable) = durable
+                    && !durable.commit(cx, &self.peer)
                 {
                     return;
                 }
@@ -447,12 +421,12 @@ impl<A: Address> Session<A> {
                 self.tx.reads.end();
                 cx.domain.complete_tx(&read.op);
             }
-            Sink::Coll(part) => return self.part_arrived(cx, *part),
+            Sink::Coll(part) => return part.arrived(cx, &self.peer),
             Sink::Gathered(gathered) => {
                 let (message, bytes) = *gathered;
                 return self.gathered(cx, &message, bytes);
             }
-            Sink::Atomic(request) => self.arrived(cx, *request),
+            Sink::Atomic(request) => request.arrived(cx, &self.peer, &mut self.tx.out),
             Sink::Drop => {}
             Sink::Refused(answer) => return self.send_refusal(cx, answer),
         }
@@ -490,52 +464,5 @@ impl<A: Address> Session<A> {
             ));
         }
         self.peer.context(cx.domain, context)
-    }
-
-    /// Makes written data durable. On failure it shuts the link down, so that the peer's operation fails.
-    #[cold]
-    pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
-        let mut parts = parts.iter();
-        let result = parts.try_for_each(|part| memory::make_durable(part.start, part.len));
-        if let Err(error) = &result {
-            log_warn!(
-                cx.common.source,
-                Subsys::EpData,
-                "{}: connection ended: a write could not be made durable: {error}",
-                self.peer.addr
-            );
-            cx.link.shutdown();
-        }
-        result.is_ok()
-    }
-
-    /// Returns the next frame of the stream, with its header from `bytes` and earlier bytes, and how many of `bytes`
-    /// were consumed.
-    #[inline]
-    fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
-        let (rx, swap) = (&mut self.rx, self.tx.out.swaps());
-        if rx.header_have == 0
-            && let Decoded::Frame(frame, len) = decode(bytes, swap).map_err(Fault::Wire)?
-        {
-            return Ok(Some((frame, len)));
-        }
-        let mut used = 0;
-        loop {
-            let have = &rx.header[..rx.header_have];
-            let want = match decode(have, swap).map_err(Fault::Wire)? {
-                Decoded::Frame(frame, _) => {
-                    rx.header_have = 0;
-                    return Ok(Some((frame, used)));
-                }
-                Decoded::Needs(want) => want,
-            };
-            let n = (want - rx.header_have).min(bytes.len() - used);
-            if n == 0 {
-                return Ok(None);
-            }
-            rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
-            rx.header_have += n;
-            used += n;
-        }
     }
 }

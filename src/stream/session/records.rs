@@ -37,7 +37,7 @@ impl<A: Address> Session<A> {
             nothing: false,
         };
         let source = self.peer.source();
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        let between = self.rx.is_between();
         let (true, Link::Shm(link)) = (between && self.state == State::Up, &mut *cx.link) else {
             return left;
         };
@@ -94,7 +94,7 @@ impl<A: Address> Session<A> {
     /// is the usual case. Their payload is copied once. Takes `most` at most; `take_record` handles the next record.
     #[inline(always)]
     pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        let between = self.rx.is_between();
         let usual = between && self.state == State::Up && !self.tx.out.swaps();
         let (true, Link::Shm(link)) = (usual, &mut *cx.link) else {
             return 0;
@@ -124,7 +124,10 @@ impl<A: Address> Session<A> {
             let place = |to: &Piece| {
                 shm.fill_piece(&record, header, write.payload as usize, to);
             };
-            if !self.take_write(cx.domain, &write, place) {
+            if !self
+                .exposed
+                .take_write(cx.domain, &self.peer, &write, place)
+            {
                 break;
             }
             if shm.advance(record) {

@@ -6,24 +6,24 @@
 //! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
 
 use crate::proto::{Frame, Refused};
+use crate::session::exposed::Refusal;
 use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
 use crate::session::{Cx, Ending, Session, State};
 use abi::FI_EP_MSG;
-use base::Error;
 use base::log::{Subsys, log_info};
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// Refuses an access of the peer whose last `payload` bytes are still to come. `answer` is what the peer waits for.
+    /// Refuses an access of the peer whose last `payload` bytes are still to come.
     #[cold]
     pub(super) fn refuse(
         &mut self,
         cx: &mut Cx<'_, A>,
-        answer: Option<Refused>,
+        refusal: Refusal,
         payload: u64,
-        why: Fault,
     ) -> core::result::Result<(), Fault> {
+        let Refusal { answer, why } = refusal;
         let (Some(answer), true) = (answer, self.agreed.refuses) else {
             return Err(why);
         };
@@ -36,7 +36,7 @@ impl<A: Address> Session<A> {
         match payload {
             0 => self.send_refusal(cx, answer),
             // The refusal is sent after the whole payload is read, because the peer uses its buffers until then.
-            _ => self.expect(cx, Sink::Refused(answer), payload, false),
+            _ => self.rx.expect(cx, Sink::Refused(answer), payload, false),
         }
         Ok(())
     }
@@ -56,22 +56,5 @@ impl<A: Address> Session<A> {
             const REFUSED: Fault = Fault::Rule("an access to memory was refused");
             self.end(cx, Ending::Fault(REFUSED));
         }
-    }
-
-    /// Fails the oldest access that waits for an answer of this kind, because the peer refused it.
-    #[cold]
-    pub(super) fn refused(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        answer: Refused,
-    ) -> core::result::Result<(), Fault> {
-        let op = match answer {
-            _ if !self.agreed.extended => None,
-            Refused::Ack => self.tx.out.take_acknowledged(),
-            Refused::Response => self.tx.reads.take().map(|read| read.op),
-        };
-        let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;
-        cx.domain.fail_tx(&op, Error::ACCES);
-        Ok(())
     }
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What a session does about messages that stay with their sender until they match a receive: docs/wire/tcp.md.
 
-use crate::proto::RendezvousData;
 use crate::session::receive::Fault;
 use crate::session::receive_state::{At, Sink};
 use crate::session::told::Announcement;
@@ -51,24 +50,6 @@ impl<A: Address> Session<A> {
         if let Err(error) = got {
             self.end(cx, Ending::Lost(error));
         }
-    }
-
-    /// Handles the header of the bytes of a requested message.
-    pub(super) fn rendezvous_data(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        data: &RendezvousData,
-    ) -> core::result::Result<(), Fault> {
-        let message = self.rx.told.arrives(data)?;
-        let sink = match message.recv {
-            Some(recv) => Sink::Recv(recv, message.envelope),
-            None => Sink::Drop,
-        };
-        self.expect(cx, sink, data.payload, message.ack);
-        if data.payload == 0 {
-            self.finish(cx);
-        }
-        Ok(())
     }
 
     /// Whether a message of which the sender copies a part is incomplete. Later messages stay in the ring then, so that

@@ -6,7 +6,7 @@ mod unfinished;
 
 use std::collections::VecDeque;
 
-use crate::proto::{Frame, Message, Offer, ReadyToSend, Share};
+use crate::proto::{Frame, Message, Offer, ReadResponse, ReadyToSend, Refused, Share};
 use crate::session::announced::{Announced, Helping, places_of};
 use crate::session::outbox::Outbox;
 use crate::session::payload::Payload;
@@ -228,6 +228,35 @@ impl SendState {
         self.reads.ask(ReadOp { op, iov: result });
         let alone = self.out.writes_now(cx);
         self.out.send_copied(cx, frame, payload, alone, false);
+    }
+
+    /// Returns the request whose answer arrives from now on.
+    pub fn begin_answer(&mut self, response: &ReadResponse) -> core::result::Result<ReadOp, Fault> {
+        let waiting = self.reads.first();
+        if waiting.is_some_and(|read| read.op.len as u64 != response.payload) {
+            return Err(Fault::Rule("a read response of another length"));
+        }
+        let read = self.reads.begin();
+        read.ok_or(Fault::Rule("a read response that nobody waits for"))
+    }
+
+    /// Fails the oldest access that waits for an answer of this kind, because the peer refused it. `extended`: the peer
+    /// may refuse accesses.
+    #[cold]
+    pub fn refused<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        answer: Refused,
+        extended: bool,
+    ) -> core::result::Result<(), Fault> {
+        let op = match answer {
+            _ if !extended => None,
+            Refused::Ack => self.out.take_acknowledged(),
+            Refused::Response => self.reads.take().map(|read| read.op),
+        };
+        let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;
+        cx.domain.fail_tx(&op, Error::ACCES);
+        Ok(())
     }
 
     /// Handles the answer to the oldest operation that waits for one, if it has arrived as a whole and fits.

@@ -283,7 +283,7 @@ impl<N: Connector> Stream<N> {
     #[inline]
     fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
-        let was_written = std::mem::take(&mut conn.session.rx.was_written);
+        let was_written = conn.session.exposed.take_written();
         match conn.link.read_to_end(was_written) {
             Emptied::Open => {}
             Emptied::Ended => self.disconnect(domain, id, Error::CONNRESET),

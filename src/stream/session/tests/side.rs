@@ -352,7 +352,7 @@ impl Side {
                 break;
             };
             let Some(record) = shm.peek().unwrap() else {
-                let is_due = std::mem::take(&mut self.session.rx.was_written) | shm.is_due();
+                let is_due = self.session.exposed.take_written() | shm.is_due();
                 let _ = is_due && shm.release();
                 if shm.ended {
                     self.end(Ending::Lost(Error::CONNRESET));

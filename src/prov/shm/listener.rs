@@ -85,7 +85,7 @@ impl Connections {
             Heard::Ended => self.shm_connect_failed(desk, id, Error::CONNREFUSED),
             Heard::Failed(error) => self.shm_connect_failed(desk, id, error),
             Heard::Welcome { shm, is_direct } => {
-                desk.peers[id].session.is_direct = is_direct;
+                desk.peers[id].session.direct.allow(is_direct);
                 self.established(desk, id, shm);
             }
             Heard::Refused(verdict) => {
@@ -160,7 +160,7 @@ impl Connections {
         let id = self.admit_peer(desk, pending.ep, name);
         let conn = &mut desk.peers[id];
         conn.opened_here = false;
-        conn.session.is_direct = is_direct;
+        conn.session.direct.allow(is_direct);
         match desk.take_socket(id, pending.socket) {
             Ok(()) => self.established(desk, id, shm),
             Err(error) => desk.end(id, error),

@@ -367,7 +367,7 @@ impl Connections {
 
     /// Completes the connection after both sides have mapped the memory.
     fn share(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>, is_direct: bool) {
-        desk.peers[id].session.is_direct = is_direct;
+        desk.peers[id].session.direct.allow(is_direct);
         desk.use_shm(id, shm);
         self.up(desk, id);
     }

@@ -19,7 +19,7 @@ use object::ops::transfer::RemoteSeg;
 impl<A: Address> Session<A> {
     /// Posts an atomic operation.
     pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &mut Atomic<'_>, op: TxOp) -> Result {
-        self.writes_by_ring = true;
+        self.direct.wrote_by_ring();
         if self.post_compact(cx, atomic, op) {
             return Ok(());
         }

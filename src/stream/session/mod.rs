@@ -39,6 +39,7 @@ use std::sync::Arc;
 
 use crate::link::Link;
 use crate::session::common::{Common, Todo};
+use crate::session::direct::Direct;
 use crate::session::exposed::Exposed;
 use crate::session::groups::Frames;
 use crate::session::peer::Peer;
@@ -56,10 +57,7 @@ pub struct Session<A> {
     pub state: State,
     pub peer: Peer<A>,
     pub agreed: Agreed,
-    /// The peer's registered memory can be accessed without involving the peer.
-    pub is_direct: bool,
-    /// Messages wrote to this peer; direct RMA must not overtake them.
-    pub writes_by_ring: bool,
+    pub direct: Direct,
     pub tx: SendState,
     pub rx: ReceiveState,
     /// Frames of collectives that wait for the connection.
@@ -180,8 +178,7 @@ impl<A: Address> Session<A> {
             state: State::Idle,
             peer: Peer::new(ep, peer, fi_addr),
             agreed: Agreed::default(),
-            is_direct: false,
-            writes_by_ring: false,
+            direct: Direct::default(),
             tx: SendState::new(ep),
             rx: ReceiveState::new(),
             coll: None,

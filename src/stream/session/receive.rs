@@ -4,8 +4,6 @@
 use core::fmt;
 
 use crate::proto::{Frame, Message, WireError};
-use crate::session::Ending;
-use crate::session::common::Todo;
 use crate::session::exposed::count_regions;
 use crate::session::groups::{data_of, end_of};
 use crate::session::receive_state::{At, Sink};
@@ -210,7 +208,7 @@ impl<A: Address> Session<A> {
 
     /// Handles the header of a frame. `bytes` follow it; returns how many of them were consumed.
     #[inline(never)]
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         cx: &mut Cx<'_, A>,
         frame: &Frame,
@@ -343,45 +341,10 @@ impl<A: Address> Session<A> {
     }
 
     /// Places the payload that follows, or handles its end if it is empty.
-    fn place(&mut self, cx: &mut Cx<'_, A>, sink: Sink, payload: u64, ack: bool) {
+    pub(super) fn place(&mut self, cx: &mut Cx<'_, A>, sink: Sink, payload: u64, ack: bool) {
         self.rx.expect(cx, sink, payload, ack);
         if payload == 0 {
             self.finish(cx);
-        }
-    }
-
-    /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
-    pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        self.place(cx, sink, len, ack);
-        self.go_on(cx);
-    }
-
-    /// Retries the frame that was left in the stream.
-    pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
-        match &self.rx.at {
-            At::Held(frame) if !frame.is_answered() || self.tx.out.may_answer() => {}
-            _ => return,
-        }
-        let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
-            return;
-        };
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        match self.begin(cx, &frame, &[]) {
-            Err(fault) => self.end(cx, Ending::Fault(fault)),
-            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
-            Ok(_) => {}
-        }
-    }
-
-    /// Resumes the stream after the obstacle is gone.
-    pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
-        let leftover = std::mem::take(&mut self.rx.leftover);
-        if let Err(fault) = self.take(cx, &leftover) {
-            return self.end(cx, Ending::Fault(fault));
-        }
-        if !self.is_over() && !self.rx.at.waits() {
-            cx.todo(Todo::ResumeRead);
         }
     }
 

@@ -17,10 +17,10 @@ use object::ops::transfer::{RemoteSeg, Tx};
 
 impl<A: Address> Session<A> {
     pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+        if self.direct.moves(cx, &self.tx, tx, &op) {
             return Ok(());
         }
-        self.writes_by_ring = true;
+        self.direct.wrote_by_ring();
         let data = remote_data(tx);
         let acked = tx.flags.intersects(WANTS_ACK);
         if op.len <= TOGETHER {
@@ -48,7 +48,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+        if self.direct.moves(cx, &self.tx, tx, &op) {
             return Ok(());
         }
         let segs = segs(tx).collect();

@@ -91,7 +91,9 @@ impl<A: Address> Session<A> {
         let mut header = [0; MAX_ONE_WRITE];
         let encode = |counter, out: &mut _| write.encode_iter(counter, false, out);
         let sent = self.tx.out.post_one(link, &mut header, &one.piece, encode);
-        self.writes_by_ring |= sent;
+        if sent {
+            self.direct.wrote_by_ring();
+        }
         sent
     }
 
@@ -187,7 +189,8 @@ impl<A: Address> Session<A> {
     #[inline]
     pub fn submit(&mut self, cx: &mut Cx<'_, A>, frame: Frame, iov: IoVec, op: TxOp) -> Result {
         if self.must_wait(&op) {
-            self.wait(cx, frame, Payload::of(&op, iov), op);
+            self.tx
+                .wait(cx, frame, Payload::of(&op, iov), op, self.state);
             return Ok(());
         }
         match self.tx.way(cx, &frame, &op, self.agreed)? {
@@ -217,7 +220,7 @@ impl<A: Address> Session<A> {
     ) -> Result {
         if self.must_wait(&op) {
             let payload = Payload::Exchange(Box::new((bytes.to_vec(), answer)));
-            self.wait(cx, frame, payload, op);
+            self.tx.wait(cx, frame, payload, op, self.state);
             return Ok(());
         }
         self.tx.way(cx, &frame, &op, self.agreed)?;
@@ -227,15 +230,6 @@ impl<A: Address> Session<A> {
         }
         self.tx.exchange(cx, &frame, bytes, answer, op);
         Ok(())
-    }
-
-    /// Keeps an operation until the connection is up, or until the earlier operations are out of the way.
-    #[cold]
-    fn wait(&mut self, cx: &mut Cx<'_, A>, frame: Frame, payload: Payload, op: TxOp) {
-        self.tx.wait(cx, frame, payload, op);
-        if self.state == State::Up {
-            cx.hold_back();
-        }
     }
 }
 

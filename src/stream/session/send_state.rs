@@ -13,7 +13,7 @@ use crate::session::payload::Payload;
 use crate::session::reads::{ReadOp, Reads};
 use crate::session::receive::Fault;
 use crate::session::told::GARBAGE;
-use crate::session::{Agreed, Cx};
+use crate::session::{Agreed, Cx, State};
 use crate::shm_channel::Help;
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result};
@@ -152,9 +152,13 @@ impl SendState {
         frame: Frame,
         payload: Payload,
         mut op: TxOp,
+        state: State,
     ) {
         cx.begin_waiting(&mut op);
         self.waiting.push_back(Waiting { frame, payload, op });
+        if state == State::Up {
+            cx.hold_back();
+        }
     }
 
     /// Sends the waiting operations in order, as far as possible. Called when the connection is up or an operation has

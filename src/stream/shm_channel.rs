@@ -6,8 +6,10 @@
 //! `sys::mapping`. `sync::segment` defines the layout of words and rings.
 //!
 //! This file has the channel, and how its sides sleep and wake each other. `send` and `receive` use the rings,
-//! `peer_memory` copies from and to the other process, `split` shares the copy of a large message with it.
+//! `other_process` copies from and to the memory of the other side, `peer_memory` permits that, and `split` shares the
+//! copy of a large message.
 
+mod other_process;
 mod peer_memory;
 mod receive;
 mod send;
@@ -19,13 +21,12 @@ use std::time::Instant;
 
 use crate::copy_mode::CopyMode;
 use crate::idle::Idle;
-use crate::process_probe::ProcessProbe;
 use sync::copy::Ways;
 use sync::doorbell::Rung;
-use sync::region_table::TableView;
 use sync::ring::{Consumer, Producer};
 use sync::segment::{SPLITS, Segment, Words};
 
+use other_process::OtherProcess;
 pub use peer_memory::{Places, len_of};
 pub use split::{Help, MIN_SHARED};
 
@@ -35,11 +36,7 @@ pub struct ShmChannel {
     rx: Consumer,
     ways: Ways,
     copy_mode: CopyMode,
-    /// Process at the other end, if its memory can be read and written.
-    process: Option<i32>,
-    probe: ProcessProbe,
-    /// The peer's directory of registered memory.
-    directory: Option<TableView>,
+    process: OtherProcess,
     /// Room in bytes that this side needs before it continues to write.
     pub wants: usize,
     /// Activity of the other side.
@@ -87,9 +84,7 @@ impl ShmChannel {
             rx,
             ways: Ways::default(),
             copy_mode: CopyMode::new(),
-            process: None,
-            probe: ProcessProbe::default(),
-            directory: None,
+            process: OtherProcess::default(),
             wants: MIN_SPLIT,
             idle: Idle::default(),
             rung: Rung::default(),
@@ -104,9 +99,19 @@ impl ShmChannel {
         }
     }
 
+    /// Returns the process at the other end.
+    #[inline]
+    pub fn process(&self) -> &OtherProcess {
+        &self.process
+    }
+
+    pub fn process_mut(&mut self) -> &mut OtherProcess {
+        &mut self.process
+    }
+
     /// Describes for the log how the connection copies data.
     pub fn words(&self) -> &'static str {
-        match self.reaches() {
+        match self.process.is_reached() {
             true => "shared memory, large messages in one copy",
             false => "shared memory, large messages through the ring",
         }
@@ -162,12 +167,13 @@ impl ShmChannel {
     #[cold]
     pub fn end_copies(&self) {
         // Do not wait a second time for the same peer.
-        if self.has_left() {
+        if self.words.own().in_use().has_left() {
             return;
         }
         self.leave();
         let until = Instant::now() + CLOSE_TIMEOUT;
-        while self.is_using_any() && self.is_alive() && Instant::now() < until {
+        let others = self.words.other().in_use();
+        while others.is_any() && self.process.is_alive() && Instant::now() < until {
             std::thread::yield_now();
         }
     }

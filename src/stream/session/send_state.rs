@@ -410,7 +410,10 @@ pub fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
 #[inline]
 fn may_offer<A>(cx: &mut Cx<'_, A>, frame: &Frame, op: &TxOp, stays: bool) -> bool {
     let matched = op.flags.contains(OpFlags::MATCH_COMPLETE);
-    let shm = cx.link.memory_mut().filter(|shm| shm.fetches(op.len));
+    let shm = cx
+        .link
+        .memory_mut()
+        .filter(|shm| shm.process().fetches(op.len));
     matches!(frame, Frame::Message(_))
         && !op.flags.contains(OpFlags::INJECT)
         && (cx.common.limits.keeps_offers || !matched)

@@ -17,7 +17,7 @@ impl ShmChannel {
     /// Starts to fetch a message of this size together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         let sleeps = self.words.other().doorbell().is_armed();
-        if sleeps || self.copies_alone || self.process.is_none() {
+        if sleeps || self.copies_alone || !self.process.is_reached() {
             return None;
         }
         // A busy peer copies no part, and smaller parts need more calls.
@@ -44,7 +44,7 @@ impl ShmChannel {
     ) -> Result<bool, Garbage> {
         let parts = self.words.own_split(job);
         while let Some(part) = parts.take(job)? {
-            if !self.copy_part(part, to.cursor(), *from, false) {
+            if !self.process.copy_part(part, to.cursor(), *from, false) {
                 parts.close(job);
                 return Ok(false);
             }
@@ -72,7 +72,7 @@ impl ShmChannel {
         let parts = self.words.own_split(job);
         let until = Instant::now() + patience;
         parts.close(job);
-        while parts.progress(job) == Ok(Progress::Held) && self.is_alive() {
+        while parts.progress(job) == Ok(Progress::Held) && self.process.is_alive() {
             if Instant::now() > until {
                 return false;
             }
@@ -84,13 +84,13 @@ impl ShmChannel {
     /// Copies one part of a local message that the other side fetches.
     pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         let parts = self.words.other_split(job);
-        if self.process.is_none() {
+        if !self.process.is_reached() {
             return Ok(Help::Over);
         }
         let Some(part) = parts.hold(job)? else {
             return Ok(Help::Over);
         };
-        let copied = self.copy_part(part, from.cursor(), *to, true);
+        let copied = self.process.copy_part(part, from.cursor(), *to, true);
         Ok(match parts.give_back(job, copied) {
             true => Help::Last,
             false => Help::More,

@@ -320,9 +320,11 @@ impl ShmHost {
         if !self.limits.copies {
             return false;
         }
-        shm.meet(process_of(socket), probe);
-        let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
-            && shm.reaches_regions();
+        let process = shm.process_mut();
+        process.meet(process_of(socket), probe);
+        let is_direct = directory
+            .is_some_and(|directory| process.read_directory(directory).is_ok())
+            && process.reaches_regions();
         log_debug!(
             self.source,
             Subsys::EpCtrl,

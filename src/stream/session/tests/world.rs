@@ -823,8 +823,8 @@ fn rings(random: &mut Random) -> [Link; 2] {
     // The other process is this one, so its memory may be reachable.
     if !random.one_in(3) {
         let process = Some(std::process::id() as i32);
-        there.meet(process, &ProcessProbe::own());
-        back.meet(process, &ProcessProbe::own());
+        there.process_mut().meet(process, &ProcessProbe::own());
+        back.process_mut().meet(process, &ProcessProbe::own());
     }
     there.disarm(false);
     back.disarm(false);

@@ -50,7 +50,7 @@ impl Told {
         if bytes.is_some() {
             kept.offered.remove(&index);
             self.send_taken(cx, out, index);
-        } else if shm.reaches() && !shm.is_alive() {
+        } else if shm.process().is_gone() {
             return Err(Fault::Rule(
                 "the sender of a message is gone, and with it the message",
             ));
@@ -154,7 +154,7 @@ impl Told {
         copied: bool,
     ) -> Result {
         if !copied {
-            let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
+            let gone = |shm: &ShmChannel| shm.process().is_gone();
             let gone = cx.link.memory().is_some_and(gone);
             self.request(cx, out, wanted, false);
             return match gone {

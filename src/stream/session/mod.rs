@@ -50,6 +50,7 @@ use base::Error;
 use engine::cntr::Counter;
 use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Region;
+use engine::report::Waiter;
 use engine::transport::Address;
 
 /// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
@@ -96,6 +97,8 @@ pub enum Ending {
     /// The peer violated the protocol.
     Fault(Fault),
     Lost(Error),
+    /// An operation of this kind has waited too long for the peer.
+    Late(Waiter),
 }
 
 /// The parts of the domain that a session uses during one call.

@@ -60,10 +60,12 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.peers.ids(|conn| conn.session.peer.ep == port) {
+        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
             // The session sends from copies what does not leave now.
-            self.last_flush(domain, id, self.poller.now());
-            let Some(conn) = self.peers.get_mut(id) else {
+            let now = self.traffic.poller.now();
+            self.traffic.last_flush(domain, id, now);
+            self.settle(domain);
+            let Some(conn) = self.traffic.peers.get_mut(id) else {
                 continue;
             };
             conn.link.revoke();
@@ -78,9 +80,9 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.peers.ids(|conn| conn.session.peer.ep == port) {
+        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
             // A frame to one peer may have ended the connection to another.
-            if self.peers.contains(id) {
+            if self.traffic.peers.contains(id) {
                 self.with(domain, id, |session, cx| session.leave_context(cx, ep));
             }
         }

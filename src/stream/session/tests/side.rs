@@ -219,6 +219,7 @@ impl Side {
         self.lost = Some(match &ending {
             Ending::Fault(fault) => format!("{fault}"),
             Ending::Lost(error) => format!("{error:?}"),
+            Ending::Late(what) => format!("{what}"),
         });
         self.is_faulty = matches!(ending, Ending::Fault(_));
         self.link.shutdown();

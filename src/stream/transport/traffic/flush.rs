@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Writes queued frames: as much as the kernel takes now, and the rest when it has room again.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::session::State;
-use crate::transport::{DomainOf, Stream};
-use engine::flusher::Held;
-use engine::transport::Batches;
+use crate::transport::{DomainOf, Traffic};
 
-impl<N: Connector> Stream<N> {
-    pub(super) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
+impl<N: Connector> Traffic<N> {
+    pub(in crate::transport) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
             if self.peers.contains(id) {
@@ -21,7 +18,7 @@ impl<N: Connector> Stream<N> {
                 session.go_on_helping(&mut cx);
             }
         }
-        self.settle(domain);
+        self.serve();
         dirty.clear();
         // Sessions that became dirty meanwhile stay on the list.
         dirty.append(&mut self.common.dirty);
@@ -33,13 +30,18 @@ impl<N: Connector> Stream<N> {
 
     /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
     /// on the list.)
-    pub(super) fn holds_back_frames(&self) -> bool {
+    pub(in crate::transport) fn holds_back_frames(&self) -> bool {
         let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| conn.link.gathers());
         self.common.dirty.iter().any(over_socket)
     }
 
     /// Hands frames that were reported as sent to the kernel before a socket is closed; waits for room until `until`.
-    pub(super) fn last_flush(&mut self, domain: &mut DomainOf<N>, id: usize, until: Instant) {
+    pub(in crate::transport) fn last_flush(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        id: usize,
+        until: Instant,
+    ) {
         if self.peers[id].session.state != State::Up {
             return;
         }
@@ -64,52 +66,5 @@ impl<N: Connector> Stream<N> {
                 break;
             }
         }
-    }
-}
-
-impl<N: Connector> Batches for Stream<N> {
-    fn held_back(&self) -> Option<&Arc<Held>> {
-        Some(&self.common.held_back)
-    }
-
-    fn end_holding(&self) {
-        if !self.holds_back_frames() {
-            self.common.held_back.end();
-        }
-    }
-
-    #[inline]
-    fn hold(&mut self) {
-        if self.holds_back_frames() {
-            self.common.hold();
-        }
-    }
-
-    #[inline]
-    fn must_flush(&self) -> bool {
-        self.common.is_unserved && !self.common.dirty.is_empty()
-    }
-
-    #[inline]
-    fn flush(&mut self, domain: &mut DomainOf<N>) {
-        if !self.common.dirty.is_empty() {
-            self.flush_dirty(domain);
-            // A peer may have waited for this, and perhaps no event will make this side poll again.
-            while !self.common.stalled.is_empty() {
-                self.retry_stalled(domain);
-                if self.common.dirty.is_empty() {
-                    break;
-                }
-                self.flush_dirty(domain);
-            }
-            if !self.common.held.is_empty() {
-                self.retry_held(domain);
-            }
-        }
-    }
-
-    #[inline]
-    fn holds_back(&self) -> bool {
-        !self.common.dirty.is_empty()
     }
 }

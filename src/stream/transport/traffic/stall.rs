@@ -7,23 +7,23 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
+use crate::session::Ending;
 use crate::session::waits::Waits;
-use crate::transport::{DomainOf, Stream};
-use base::Error;
+use crate::transport::{DomainOf, Traffic};
 use base::log::{Subsys, log_warn};
 use engine::report::Waiter;
 use sync::stats::Count;
 
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Traffic<N> {
     #[cold]
-    pub(super) fn arm_waits(&mut self) {
+    pub(in crate::transport) fn arm_waits(&mut self) {
         self.poller
             .schedule(self.poller.now() + self.common.waits.tick, Due::Waits);
     }
 
     /// Handles a tick: reports or fails operations that have waited too long.
     #[cold]
-    pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
         self.common.waits.armed = false;
         self.common.waits.now = self.common.waits.now.wrapping_add(1);
         let (mut late, mut any) = (Vec::new(), false);
@@ -58,12 +58,7 @@ impl<N: Connector> Stream<N> {
             }
         }
         for (id, what) in late {
-            // The loss of one peer may have ended the connection to another.
-            if self.peers.contains(id) {
-                let limit = self.common.limits.op_timeout.as_millis();
-                let why = format_args!("did not let a {what} complete within {limit} ms");
-                self.disconnect_because(domain, id, Error::TIMEDOUT, &why);
-            }
+            self.end(id, Ending::Late(what));
         }
         if any {
             self.common.waits.armed = true;

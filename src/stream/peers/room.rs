@@ -36,9 +36,9 @@ impl<N: Connector> Peers<N> {
             };
             let asked = asks_most.map_or(most, |cost| tx.reads.room(cost));
             let copied = match conn.link.gathers() {
-                false if !tx.out.is_empty() => 0,
+                false if !tx.out.frames().is_empty() => 0,
                 false => conn.link.room_for(frame),
-                true => match STAGE_HIGH_WATER.checked_sub(tx.out.staged()) {
+                true => match STAGE_HIGH_WATER.checked_sub(tx.out.frames().staged()) {
                     None => 0,
                     Some(left) => 1 + left / frame,
                 },

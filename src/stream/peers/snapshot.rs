@@ -89,7 +89,7 @@ impl<N: Connector> Peers<N> {
             .filter(|conn| ep.is_none_or(|ep| ep == conn.session.peer.ep) && conn.session.owes())
         {
             let bytes = conn.session.tx.promised().map(|op| op.len).sum::<usize>()
-                + conn.session.tx.out.staged();
+                + conn.session.tx.out.frames().staged();
             log_warn!(
                 source,
                 Subsys::EpData,

@@ -67,7 +67,7 @@ impl Direct {
         }
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
-        let waits = !state.out.is_empty()
+        let waits = !state.out.frames().is_empty()
             || state.has_waiting()
             || tx.flags.contains(OpFlags::AFTER_READS) && state.holds(tx.what, tx.flags);
         if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {

@@ -68,7 +68,7 @@ impl<A: Address> Session<A> {
     /// Whether accepted data has not left.
     pub fn owes(&self) -> bool {
         let collects = self.coll.as_ref().is_some_and(|frames| !frames.is_empty());
-        self.tx.out.staged() > 0 || collects || self.tx.promised().next().is_some()
+        self.tx.out.frames().staged() > 0 || collects || self.tx.promised().next().is_some()
     }
 
     /// Stops using the application's memory for operations of a transmit context. Returns how many of them are over

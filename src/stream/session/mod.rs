@@ -217,7 +217,7 @@ impl<A: Address> Session<A> {
             },
             _ => false,
         };
-        writes || self.tx.out.reads(region)
+        writes || self.tx.out.frames().reads(region)
     }
 
     /// Whether a posted operation still depends on this peer.

@@ -3,7 +3,7 @@
 //! acknowledgement is outstanding.
 //!
 //! A frame is written at once, staged together with others, or queued behind bytes that the link has not taken yet:
-//! `send` decides that, and `small` does so for small frames. `flush` writes the queue. `unfinished` has the operations
+//! `send` decides that, and `small` does so for small frames. `flush` writes the `queue`. `unfinished` has the operations
 //! of frames that have not left.
 //!
 //! The first few messages in a row are written with a system call each. If the application posts more before it polls
@@ -15,18 +15,19 @@
 //! 16 KiB are never copied. Once 256 KiB are staged for a peer, only injected payloads are copied.
 
 mod flush;
+mod queue;
 mod send;
 mod small;
 mod unfinished;
 
+pub use queue::{FrameQueue, OutFrame};
 pub use small::FEW;
 
 use std::collections::VecDeque;
 
-use crate::proto::{self, Frame, MAX_HEADER};
+use crate::proto::Frame;
 use crate::session::Cx;
-use crate::session::receive_state::Regions;
-use base::{Error, IoVec, Result};
+use base::{Error, Result};
 use engine::domain_state::TxOp;
 use engine::pace::Pace;
 use engine::transport::Address;
@@ -54,14 +55,7 @@ pub struct Outbox {
     ep: u32,
     /// The peer has the other byte order.
     swaps: bool,
-    /// Frames in order; the first may be partly written.
-    queue: VecDeque<Out>,
-    /// Bytes in staging buffers of `queue`.
-    staged: usize,
-    /// Answers to reads in `queue` that are sent without a copy.
-    answers: usize,
-    /// Bytes in staging buffers that answer requests of the peer.
-    owed: usize,
+    frames: FrameQueue,
     /// Counts headers, for the debugging field of the header.
     counter: u8,
     /// Decides which small frames are written at once.
@@ -76,60 +70,12 @@ pub struct Outbox {
     cause: Option<Error>,
 }
 
-enum Out {
-    /// Frames copied together.
-    Staged {
-        bytes: Vec<u8>,
-        done: usize,
-        /// Bytes of `Outbox::owed` among them.
-        owed: usize,
-    },
-    /// A frame whose payload is sent without a copy.
-    Frame(Box<OutFrame>),
-}
-
-pub struct OutFrame {
-    header: [u8; MAX_HEADER],
-    header_len: u8,
-    header_done: u8,
-    payload: IoVec,
-    after: After,
-}
-
-impl OutFrame {
-    /// Whether the frame carries the bytes of a message that the peer requested.
-    fn is_data(&self) -> bool {
-        proto::is_rendezvous_data(&self.header)
-    }
-
-    /// Returns the bytes of the frame, if none has been written.
-    #[inline]
-    fn whole(&self) -> Option<usize> {
-        let len = usize::from(self.header_len) + self.payload.remaining();
-        (self.header_done == 0).then_some(len)
-    }
-}
-
-/// Action when the kernel has taken a frame.
-enum After {
-    Nothing,
-    /// The operation has succeeded.
-    Complete(TxOp),
-    /// The operation, which is in `Outbox::await_ack`, succeeds when the peer answers.
-    Acknowledged(TxOp),
-    /// The frame is a read response of these regions: the peer's read is counted.
-    Answered(Regions, u64),
-}
-
 impl Outbox {
     pub fn new(ep: usize) -> Outbox {
         Outbox {
             ep: ep as u32,
             swaps: false,
-            queue: VecDeque::new(),
-            staged: 0,
-            answers: 0,
-            owed: 0,
+            frames: FrameQueue::default(),
             counter: 0,
             pace: Pace::default(),
             dirty: false,
@@ -153,22 +99,16 @@ impl Outbox {
         self.swaps = swaps;
     }
 
-    /// Whether no frame waits for the link.
+    /// Returns the frames that wait for the link.
     #[inline(always)]
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    /// Returns the number of bytes in staging buffers.
-    #[inline]
-    pub fn staged(&self) -> usize {
-        self.staged
+    pub fn frames(&self) -> &FrameQueue {
+        &self.frames
     }
 
     /// Whether so many bytes are staged that no further payload should be copied.
     #[inline]
     pub fn is_crowded(&self) -> bool {
-        self.staged > STAGE_HIGH_WATER
+        self.frames.staged() > STAGE_HIGH_WATER
     }
 
     /// Whether the link has no room.
@@ -194,30 +134,22 @@ impl Outbox {
         self.cause.take()
     }
 
-    /// Returns the queued bytes that answer requests of the peer. An answer that is sent without a copy counts with the
-    /// size of its frame. Operations of this side do not count: two peers that wait for each other to take those would
-    /// both stop reading.
-    #[inline]
-    pub(super) fn answers(&self) -> usize {
-        self.owed + self.answers * size_of::<OutFrame>()
-    }
-
     /// Whether so many answers are queued for the peer that a frame which needs an answer stays in the stream.
     #[inline]
     pub fn owes_enough(&self, frame: &Frame) -> bool {
-        let answers = self.answers();
+        let answers = self.frames.answers();
         answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
     }
 
     /// Whether few enough answers are queued that a frame is answered at once.
     #[inline]
     pub fn has_room_for_answers(&self) -> bool {
-        self.answers() <= ANSWERS
+        self.frames.answers() <= ANSWERS
     }
 
     /// Whether a frame that stayed in the stream is handled now: the peer has taken half of the queued answers.
     pub fn may_answer(&self) -> bool {
-        self.answers() <= ANSWERS / 2
+        self.frames.answers() <= ANSWERS / 2
     }
 
     /// Whether the answer to a read of `len` bytes is copied at once.
@@ -243,6 +175,3 @@ impl Outbox {
         Ok(())
     }
 }
-
-// The limits on answers assume this size of a queued frame.
-const _: () = assert!(size_of::<OutFrame>() <= 320);

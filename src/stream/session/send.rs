@@ -101,7 +101,7 @@ impl<A: Address> Session<A> {
     #[inline(always)]
     fn is_free(&self) -> bool {
         self.state == State::Up
-            && self.tx.out.is_empty()
+            && self.tx.out.frames().is_empty()
             && !self.tx.has_waiting()
             && !self.tx.reads.is_reading()
             && !self.tx.out.swaps()

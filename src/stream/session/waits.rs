@@ -159,7 +159,7 @@ impl<A> Session<A> {
             At::Payload(incoming) => incoming.remaining,
             _ => 0,
         };
-        self.tx.out.transfer() ^ incoming.rotate_left(32)
+        self.tx.out.frames().transfer() ^ incoming.rotate_left(32)
     }
 }
 

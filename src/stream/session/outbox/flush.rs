@@ -3,17 +3,14 @@
 
 use std::io;
 
-use super::{After, Out, Outbox, STAGE_FULL};
+use super::Outbox;
+use super::queue::After;
 use crate::link::{Link, Whole, is_silence};
 use crate::session::Cx;
 use crate::session::common::Todo;
 use base::Error;
 use engine::transport::Address;
-use sys::io_list::GatherList;
 use sys::socket::Moved;
-
-/// Maximum of empty staging buffers that are kept for reuse.
-const SPARE_BUFFERS: usize = 16;
 
 impl Outbox {
     /// Marks the session for a flush. Over a socket the flushing thread may do that too; over shared memory only frames
@@ -74,17 +71,14 @@ impl Outbox {
     pub fn flush<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
         cx.watch();
         loop {
-            if self.queue.is_empty() {
+            if self.frames.is_empty() {
                 return cx.link.ring_if_parked();
             }
             if matches!(cx.link, Link::Down) {
                 return;
             }
-            if let Some(Out::Frame(frame)) = self.queue.front()
-                && let Some(len) = frame.whole()
-            {
-                let header = &frame.header[..frame.header_len.into()];
-                match cx.link.send_whole(header, &frame.payload) {
+            if let Some((header, payload, len)) = self.frames.first_whole() {
+                match cx.link.send_whole(header, payload) {
                     Whole::Sent => {
                         self.written(cx, len);
                         continue;
@@ -93,7 +87,7 @@ impl Outbox {
                     Whole::Parts => {}
                 }
             }
-            let list = self.parts(cx.link.longest_whole());
+            let list = self.frames.parts(cx.link.longest_whole());
             let asked = list.bytes();
             let moved = cx.link.write_list(&list);
             self.pace.wrote();
@@ -115,83 +109,16 @@ impl Outbox {
         }
     }
 
-    /// Returns the next bytes to write. A frame of up to `longest_whole` bytes goes into a record of its own.
-    #[inline]
-    fn parts(&self, longest_whole: usize) -> GatherList<'_> {
-        let mut list = GatherList::new();
-        for out in &self.queue {
-            if list.is_full() {
-                break;
-            }
-            match out {
-                Out::Frame(frame)
-                    if list.bytes() > 0
-                        && frame.whole().is_some_and(|len| len <= longest_whole) =>
-                {
-                    break;
-                }
-                Out::Staged { bytes, done, .. } => {
-                    list.push(&bytes[*done..]);
-                }
-                Out::Frame(frame) => {
-                    let (done, len) = (frame.header_done.into(), frame.header_len.into());
-                    list.push(&frame.header[done..len]);
-                    let wanted = frame.payload.remaining();
-                    if frame.payload.append_to(&mut list, usize::MAX) < wanted {
-                        break;
-                    }
-                }
-            }
-        }
-        list
-    }
-
     /// Removes `n` bytes from the queue after the kernel has taken them.
-    fn written<A: Address>(&mut self, cx: &mut Cx<'_, A>, mut n: usize) {
-        let buffers = &mut cx.common.buffers;
-        while let Some(out) = self.queue.front_mut() {
-            match out {
-                Out::Staged { bytes, done, owed } => {
-                    let part = n.min(bytes.len() - *done);
-                    *done += part;
-                    n -= part;
-                    self.staged -= part;
-                    if *done < bytes.len() {
-                        return;
-                    }
-                    self.owed -= *owed;
-                    let bytes = std::mem::take(bytes);
-                    // A buffer that was made for a large message, injected by default, is not worth keeping.
-                    if buffers.len() < SPARE_BUFFERS && bytes.capacity() <= 2 * STAGE_FULL {
-                        buffers.push(bytes);
-                    }
-                    self.queue.pop_front();
-                }
-                Out::Frame(frame) => {
-                    let part = n.min(usize::from(frame.header_len - frame.header_done));
-                    frame.header_done += part as u8;
-                    n -= part;
-                    let part = n.min(frame.payload.remaining());
-                    frame.payload.advance(part);
-                    n -= part;
-                    if frame.header_done < frame.header_len || frame.payload.remaining() > 0 {
-                        return;
-                    }
-                    let Some(Out::Frame(frame)) = self.queue.pop_front() else {
-                        return;
-                    };
-                    match frame.after {
-                        After::Nothing | After::Acknowledged(_) => {}
-                        After::Complete(op) => {
-                            cx.domain.complete_tx(&op);
-                        }
-                        After::Answered(_, len) => {
-                            self.answers -= 1;
-                            cx.domain.read_by_peer(self.ep(), len);
-                        }
-                    }
-                }
+    fn written<A: Address>(&mut self, cx: &mut Cx<'_, A>, n: usize) {
+        let (domain, ep) = (&mut *cx.domain, self.ep());
+        let finish = |after| match after {
+            After::Nothing | After::Acknowledged(_) => {}
+            After::Complete(op) => {
+                domain.complete_tx(&op);
             }
-        }
+            After::Answered(_, len) => domain.read_by_peer(ep, len),
+        };
+        self.frames.written(n, &mut cx.common.buffers, finish);
     }
 }

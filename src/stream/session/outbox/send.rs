@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Sends frames: writes them at once, stages them with others, or queues them.
 
-use super::{After, Out, OutFrame, Outbox, STAGE_FULL, STAGE_HIGH_WATER, STAGE_LIMIT, TOGETHER};
+use super::queue::After;
+use super::{Outbox, STAGE_FULL, STAGE_HIGH_WATER, STAGE_LIMIT, TOGETHER};
 use crate::proto::{Frame, MAX_HEADER, ReadResponse};
 use crate::session::Cx;
 use crate::session::receive_state::Regions;
@@ -39,7 +40,7 @@ impl Outbox {
 
     /// Whether a frame that is sent now is written at once: no frame is queued, and the pace allows it.
     pub fn writes_now<A>(&mut self, cx: &Cx<'_, A>) -> bool {
-        self.queue.is_empty() && self.pace.writes(cx.common.polls)
+        self.frames.is_empty() && self.pace.writes(cx.common.polls)
     }
 
     /// Sends a frame of an application's operation, or returns FI_EAGAIN.
@@ -56,7 +57,7 @@ impl Outbox {
         if !cx.link.gathers() {
             let most = MAX_HEADER + payload.remaining();
             if op.flags.contains(OpFlags::INJECT)
-                && !(self.queue.is_empty() && cx.link.has_room(most))
+                && !(self.frames.is_empty() && cx.link.has_room(most))
             {
                 cx.link.ring_if_parked();
                 return Err(cx.again(&op));
@@ -65,13 +66,13 @@ impl Outbox {
             return Ok(());
         }
         let more = op.flags.contains(OpFlags::MORE);
-        if self.queue.is_empty() && !more && self.pace.writes(cx.common.polls) {
+        if self.frames.is_empty() && !more && self.pace.writes(cx.common.polls) {
             self.write_now(cx, frame, payload, Some(op));
             return Ok(());
         }
         // An injected payload has to be copied, so it waits for room. Other operations are queued, up to the size of
         // the transmit queue.
-        if self.staged > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
+        if self.frames.staged() > STAGE_HIGH_WATER && op.flags.contains(OpFlags::INJECT) {
             return Err(cx.again(&op));
         }
         self.send(cx, frame, payload, Some(op));
@@ -106,23 +107,23 @@ impl Outbox {
         op: Option<TxOp>,
     ) {
         cx.watch();
-        if !cx.link.gathers() && self.queue.is_empty() {
+        if !cx.link.gathers() && self.frames.is_empty() {
             return self.write_now(cx, frame, payload, op);
         }
         let head = self.head(frame);
         let len = payload.remaining();
         let inject = op.is_some_and(|op| op.flags.contains(OpFlags::INJECT));
         // A frame without an operation is an answer or a request, and small.
-        let room = op.is_none() || (cx.link.gathers() && self.staged <= STAGE_HIGH_WATER);
+        let room = op.is_none() || (cx.link.gathers() && self.frames.staged() <= STAGE_HIGH_WATER);
         if inject || (room && head.len + len <= STAGE_LIMIT) {
             self.stage(cx, head.bytes(), &payload);
             match op {
                 Some(op) => self.handed_over(cx, frame, op),
-                None => self.owe(head.len + len),
+                None => self.frames.owe(head.len + len),
             }
             // A frame that waited for a successor now has one.
-            let is_followed = matches!(self.queue.front(), Some(Out::Frame(_)));
-            let is_full = self.staged >= STAGE_FULL || self.pace.is_full();
+            let is_followed = self.frames.starts_uncopied();
+            let is_full = self.frames.staged() >= STAGE_FULL || self.pace.is_full();
             if (is_full || is_followed) && !self.blocked {
                 self.flush(cx);
             }
@@ -132,12 +133,12 @@ impl Outbox {
             |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep()).more_follows;
         let waits = op.is_some_and(follows);
         let after = self.after(cx, frame, op);
-        self.queue_frame(head.bytes, head.len, 0, payload, after);
+        self.frames.push(&head.bytes, (head.len, 0), payload, after);
         if self.blocked {
             return;
         }
         // The next frame goes out with the same system call, and needs no flush of its own.
-        if !waits || !cx.link.gathers() || self.queue.len() >= GATHERED {
+        if !waits || !cx.link.gathers() || self.frames.len() >= GATHERED {
             return self.flush(cx);
         }
         if !self.dirty {
@@ -229,12 +230,13 @@ impl Outbox {
                 Some(op) => self.handed_over(cx, frame, op),
                 None => {
                     let left = head.len - header_done + payload.remaining();
-                    self.owe(left);
+                    self.frames.owe(left);
                 }
             }
         } else {
             let after = self.after(cx, frame, op);
-            self.queue_frame(head.bytes, head.len, header_done, payload, after);
+            self.frames
+                .push(&head.bytes, (head.len, header_done), payload, after);
         }
         self.block(cx);
     }
@@ -255,9 +257,9 @@ impl Outbox {
         }
         let len = self.stage_frame(cx, frame, payload);
         if answers {
-            self.owe(len);
+            self.frames.owe(len);
         }
-        let is_full = self.pace.is_full() || self.staged >= STAGE_FULL;
+        let is_full = self.pace.is_full() || self.frames.staged() >= STAGE_FULL;
         if (alone || is_full || !cx.link.gathers()) && !self.blocked {
             self.flush(cx);
         }
@@ -287,12 +289,7 @@ impl Outbox {
         if bytes.len() <= STAGE_LIMIT {
             return self.stage_with(cx, &bytes, 0, |_| {});
         }
-        self.staged += bytes.len();
-        self.queue.push_back(Out::Staged {
-            bytes,
-            done: 0,
-            owed: 0,
-        });
+        self.frames.push_bytes(bytes);
         self.mark_dirty(cx);
     }
 
@@ -316,15 +313,16 @@ impl Outbox {
         };
         let head = self.head(&answer);
         let mut header_len = head.len;
-        self.answers += 1;
         // The lists after the first become frames without a header. The last one ends the answer.
         let mut payload = target.pop().unwrap_or_default();
         while let Some(next) = target.pop() {
-            self.queue_frame(head.bytes, header_len, 0, payload, After::Nothing);
+            self.frames
+                .push(&head.bytes, (header_len, 0), payload, After::Nothing);
             (header_len, payload) = (0, next);
         }
         let after = After::Answered(regions, len);
-        self.queue_frame(head.bytes, header_len, 0, payload, after);
+        self.frames
+            .push(&head.bytes, (header_len, 0), payload, after);
         // The ring takes what it has room for; only calls of the application flush the rest.
         if !cx.link.gathers() && !self.blocked {
             return self.flush(cx);
@@ -335,31 +333,6 @@ impl Outbox {
 
 /// Staging and queueing.
 impl Outbox {
-    fn queue_frame(
-        &mut self,
-        header: [u8; MAX_HEADER],
-        header_len: usize,
-        header_done: usize,
-        payload: IoVec,
-        after: After,
-    ) {
-        self.queue.push_back(Out::Frame(Box::new(OutFrame {
-            header,
-            header_len: header_len as u8,
-            header_done: header_done as u8,
-            payload,
-            after,
-        })));
-    }
-
-    /// Counts the last staged bytes as an answer to a request of the peer.
-    fn owe(&mut self, len: usize) {
-        if let Some(Out::Staged { owed, .. }) = self.queue.back_mut() {
-            *owed += len;
-            self.owed += len;
-        }
-    }
-
     /// Stages a frame and returns its length.
     fn stage_frame<A: Address>(
         &mut self,
@@ -389,25 +362,10 @@ impl Outbox {
         copy: impl FnOnce(&mut Vec<u8>),
     ) {
         let len = header.len() + len;
-        let fits = match self.queue.back() {
-            Some(Out::Staged { bytes, .. }) => bytes.len() + len <= bytes.capacity(),
-            _ => false,
-        };
-        if !fits {
-            let mut bytes = cx.common.buffers.pop().unwrap_or_default();
-            bytes.clear();
-            bytes.reserve(len.max(STAGE_FULL + STAGE_LIMIT));
-            self.queue.push_back(Out::Staged {
-                bytes,
-                done: 0,
-                owed: 0,
-            });
-        }
-        if let Some(Out::Staged { bytes, .. }) = self.queue.back_mut() {
+        self.frames.stage(&mut cx.common.buffers, len, |bytes| {
             bytes.extend_from_slice(header);
             copy(bytes);
-        }
-        self.staged += len;
+        });
         self.pace.gather();
         self.mark_dirty(cx);
     }

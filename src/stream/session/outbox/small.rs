@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Small frames, which are written in one piece or staged.
 
-use super::{Out, Outbox, STAGE_FULL};
+use std::io;
+
+use super::Outbox;
 use crate::link::Link;
 use crate::proto::MAX_HEADER;
 use crate::session::Cx;
@@ -47,7 +49,7 @@ impl Outbox {
         let header_len = encode(counter, &mut header);
         if !cx.link.gathers() {
             let (link, len) = (&mut *cx.link, op.len);
-            let is_next = self.queue.is_empty();
+            let is_next = self.frames.is_empty();
             if !(is_next && link.send_small(&header, header_len, payload, len)) {
                 return false;
             }
@@ -57,59 +59,60 @@ impl Outbox {
         }
         let total = header_len + op.len;
         let more = op.flags.contains(OpFlags::MORE);
-        match self.queue.back_mut() {
-            None if !more && self.pace.writes(cx.common.polls) => {
-                let frame = &mut cx.common.scratch[..total];
-                frame[..header_len].copy_from_slice(&header[..header_len]);
-                payload.copy_to(&mut frame[header_len..]);
-                let moved = cx.link.write(frame);
-                self.pace.wrote();
-                match moved {
-                    Ok(Moved::Bytes(n)) if n == total => {}
-                    // The kernel took nothing, so the general path starts over.
-                    Ok(Moved::Later) => return false,
-                    moved => {
-                        let n = match moved {
-                            Ok(Moved::Bytes(n)) => n,
-                            _ => 0,
-                        };
-                        let rest = frame[n..].to_vec();
-                        if let Err(error) = moved {
-                            self.cannot_send(cx, error);
-                        }
-                        self.counter = counter.wrapping_add(1);
-                        self.stage_with(cx, &[], rest.len(), |out| out.extend_from_slice(&rest));
-                        self.block(cx);
-                        self.small_sent(cx, op, acked);
-                        return true;
-                    }
-                }
-                self.counter = counter.wrapping_add(1);
-                self.small_sent(cx, op, acked);
-            }
-            Some(Out::Staged { bytes, .. })
-                if bytes.len() + total <= STAGE_FULL && self.staged < STAGE_FULL =>
-            {
-                bytes.extend_from_slice(&header[..header_len]);
-                payload.copy_out(bytes);
-                self.staged += total;
-                self.counter = counter.wrapping_add(1);
-                self.pace.gather();
-                let is_full = self.pace.is_full() && !self.blocked;
-                self.small_sent(cx, op, acked);
-                self.mark_dirty(cx);
-                if is_full {
-                    self.flush(cx);
-                }
-            }
-            None => {
+        if self.frames.is_empty() {
+            if more || !self.pace.writes(cx.common.polls) {
                 self.counter = counter.wrapping_add(1);
                 self.stage(cx, &header[..header_len], payload);
                 self.small_sent(cx, op, acked);
+                return true;
             }
-            _ => return false,
+            let frame = &mut cx.common.scratch[..total];
+            frame[..header_len].copy_from_slice(&header[..header_len]);
+            payload.copy_to(&mut frame[header_len..]);
+            let moved = cx.link.write(frame);
+            self.pace.wrote();
+            match moved {
+                Ok(Moved::Bytes(n)) if n == total => {}
+                // The kernel took nothing, so the general path starts over.
+                Ok(Moved::Later) => return false,
+                moved => self.stage_rest(cx, moved, total),
+            }
+            self.counter = counter.wrapping_add(1);
+            self.small_sent(cx, op, acked);
+            return true;
+        }
+        if !self.frames.gather(&header[..header_len], payload, total) {
+            return false;
+        }
+        self.counter = counter.wrapping_add(1);
+        self.pace.gather();
+        let is_full = self.pace.is_full() && !self.blocked;
+        self.small_sent(cx, op, acked);
+        self.mark_dirty(cx);
+        if is_full {
+            self.flush(cx);
         }
         true
+    }
+
+    /// Stages the rest of a small frame of `total` bytes, which is in the scratch buffer.
+    #[cold]
+    fn stage_rest<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        moved: io::Result<Moved>,
+        total: usize,
+    ) {
+        let n = match moved {
+            Ok(Moved::Bytes(n)) => n,
+            _ => 0,
+        };
+        let rest = cx.common.scratch[n..total].to_vec();
+        if let Err(error) = moved {
+            self.cannot_send(cx, error);
+        }
+        self.stage_with(cx, &[], rest.len(), |out| out.extend_from_slice(&rest));
+        self.block(cx);
     }
 
     /// Completes an operation whose small frame was written or staged, or lets it wait for the acknowledgement.
@@ -132,7 +135,7 @@ impl Outbox {
         payload: &[u8],
         encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
     ) -> bool {
-        if cx.link.gathers() || payload.len() > FEW || !self.queue.is_empty() {
+        if cx.link.gathers() || payload.len() > FEW || !self.frames.is_empty() {
             return false;
         }
         let mut bytes = [0; MAX_HEADER + FEW];

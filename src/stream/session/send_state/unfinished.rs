@@ -18,7 +18,7 @@ impl SendState {
 
     /// Whether a posted operation depends on the peer.
     pub fn has_work(&self) -> bool {
-        !self.out.is_empty()
+        !self.out.frames().is_empty()
             || self.has_waiting()
             || self.out.awaits_ack()
             || self.reads.first().is_some()
@@ -66,7 +66,7 @@ impl SendState {
 
     /// Returns the operations that have not left although the application may consider them sent.
     pub fn promised(&self) -> impl Iterator<Item = &TxOp> {
-        let queued = self.out.queued();
+        let queued = self.out.frames().operations();
         let waiting = self.waiting.iter().map(|waiting| &waiting.op);
         let announced = self.announced.iter().map(|out| &out.op);
         let all = queued.chain(waiting).chain(announced);

@@ -622,7 +622,7 @@ impl World {
             "side {side}: operations are pending"
         );
         assert!(!tx.has_work() && !tx.reads.is_reading());
-        let left = [tx.out.staged(), tx.out.answers()];
+        let left = [tx.out.frames().staged(), tx.out.frames().answers()];
         assert_eq!(left, [0; 2], "side {side}: staged, answers");
         assert_eq!(
             tx.reads.room(1),

@@ -125,7 +125,7 @@ impl Told {
             return earlier.and(self.fetched(cx, peer, out, wanted, true));
         };
         let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = out.is_empty() && shm.takes(MAX_HEADER);
+        let idle = out.frames().is_empty() && shm.takes(MAX_HEADER);
         // A multi-receive buffer is filled in message order, also by messages that were there before the buffer.
         if len >= MIN_SHARED
             && recv.multi.is_none()

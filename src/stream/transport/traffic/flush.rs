@@ -50,18 +50,18 @@ impl<N: Connector> Traffic<N> {
         }
         self.with(domain, id, |session, cx| session.tx.out.flush(cx));
         while let Some(conn) = self.peers.get(id)
-            && conn.session.tx.out.staged() > 0
+            && conn.session.tx.out.frames().staged() > 0
             && conn
                 .link
                 .wait_writable(until.saturating_duration_since(self.poller.now()))
         {
-            let before = conn.session.tx.out.staged();
+            let before = conn.session.tx.out.frames().staged();
             self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             // A connection that is writable but takes nothing is broken.
             if self
                 .peers
                 .get(id)
-                .is_none_or(|conn| conn.session.tx.out.staged() == before)
+                .is_none_or(|conn| conn.session.tx.out.frames().staged() == before)
             {
                 break;
             }

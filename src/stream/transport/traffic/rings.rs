@@ -294,7 +294,7 @@ impl<N: Connector> Traffic<N> {
                 return;
             }
             let left = until.saturating_duration_since(self.poller.now());
-            if conn.session.tx.out.staged() == 0 || left.is_zero() {
+            if conn.session.tx.out.frames().staged() == 0 || left.is_zero() {
                 return;
             }
             conn.link.set_waiting(true);

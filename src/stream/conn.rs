@@ -4,6 +4,7 @@
 //! The queue of frames belongs to the peer and not to the socket, so it survives if this side loses a simultaneous
 //! connect. The first operation to a peer starts the connection and is queued; it does not return -FI_EAGAIN.
 
+use std::io;
 use std::time::Instant;
 
 use crate::connector::Connector;
@@ -11,7 +12,7 @@ use crate::link::Link;
 use crate::session::Session;
 use crate::transport::DomainOf;
 use base::Error;
-use base::log::{Source, Subsys, log_debug};
+use base::log::{Source, Subsys, log_debug, log_warn};
 use engine::connect_clock::ConnectClock;
 use engine::peer::stall::Stall;
 
@@ -62,15 +63,15 @@ impl<N: Connector> Conn<N> {
             source,
             Subsys::EpCtrl,
             "{}: {} extensions, over {}, tagged messages above {} bytes {}",
-            self.session.peer,
-            if self.session.extended {
+            self.session.peer.addr,
+            if self.session.agreed.extended {
                 "with"
             } else {
                 "without"
             },
             self.link.words(),
             saved_size,
-            match self.session.rendezvous {
+            match self.session.agreed.rendezvous {
                 true => "go by rendezvous",
                 false => "go like others, without rendezvous",
             }
@@ -83,15 +84,27 @@ impl<N: Connector> Conn<N> {
             source,
             Subsys::EpCtrl,
             "connection to {} ends as {:?}: error {}",
-            self.session.peer,
+            self.session.peer.addr,
             self.session.state,
             error.code()
         );
     }
 
+    /// Reports that a write has failed for a reason that does not end a stream by itself.
+    #[cold]
+    pub(super) fn report_unsent(&mut self, source: &'static Source, error: &io::Error) {
+        log_warn!(
+            source,
+            Subsys::EpData,
+            "{}: connection ended: cannot send: {error}",
+            self.session.peer.addr
+        );
+        self.session.is_reported = true;
+    }
+
     /// MSG: reports an event of the connection to the application.
     pub(super) fn report(&self, domain: &DomainOf<N>, number: u32, data: &[u8]) {
-        let state = domain.ep(self.session.ep);
+        let state = domain.ep(self.session.peer.ep);
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }

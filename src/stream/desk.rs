@@ -100,9 +100,12 @@ impl<N: Connector> Desk<'_, N> {
         let conn = &mut self.peers[id];
         let session = &mut conn.session;
         session.state = State::Up;
-        self.domain.ep(session.ep).stats.count(Count::Connected);
-        probe::connect(session.ep, id, session.fi_addr);
-        session.key = N::key(&conn.own).cloned();
+        self.domain
+            .ep(session.peer.ep)
+            .stats
+            .count(Count::Connected);
+        probe::connect(session.peer.ep, id, session.peer.fi_addr);
+        session.exposed.set_key(N::key(&conn.own).cloned());
         conn.clock.reset();
         conn.attempts = 0;
         self.act(Action::Up(id));

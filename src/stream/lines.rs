@@ -72,7 +72,7 @@ impl<N: Connector> Lines<'_, N> {
     /// Has epoll or the peer signal when a link that takes no more has room again.
     pub(super) fn blocked(&mut self, id: usize) {
         let conn = &self.peers[id];
-        if !conn.session.tx.blocked {
+        if !conn.session.tx.out.is_blocked() {
             return;
         }
         if conn.link.is_ring() {
@@ -85,7 +85,7 @@ impl<N: Connector> Lines<'_, N> {
     /// Ends that after the session has continued to write.
     pub(super) fn unblocked(&mut self, id: usize) {
         let conn = self.peers.get(id);
-        if conn.is_some_and(|conn| !conn.session.tx.blocked) {
+        if conn.is_some_and(|conn| !conn.session.tx.out.is_blocked()) {
             let (read, _) = self.poller.interest(id);
             self.watch(id, read, false);
         }
@@ -99,10 +99,9 @@ impl<N: Connector> Lines<'_, N> {
             // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
             conn.link.shutdown();
         }
-        if !conn.session.rx.shared().is_empty() {
-            let source = self.shm.source();
-            conn.session.take_back(&conn.link, source, |_| true);
-        }
+        let (session, source) = (&conn.session, self.shm.source());
+        let told = &session.rx.told;
+        told.take_back(&conn.link, &session.peer, source, |_| true);
         if conn.link.close() {
             self.shm.remove(id);
         }

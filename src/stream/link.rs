@@ -100,7 +100,8 @@ impl Link {
     /// Whether the peer's region directory allows this access to its memory.
     #[inline]
     pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
-        self.memory().is_some_and(|shm| shm.allows(seg, need))
+        self.memory()
+            .is_some_and(|shm| shm.process().allows(seg, need))
     }
 
     /// Names the transport of the connection for the log.
@@ -253,7 +254,7 @@ impl Link {
         let Link::Shm(link) = self else {
             return false;
         };
-        !link.doorbell.has_ended() && (!link.channel.reaches() || link.channel.is_alive())
+        !link.doorbell.has_ended() && !link.channel.process().is_gone()
     }
 }
 

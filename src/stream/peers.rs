@@ -95,7 +95,8 @@ impl<N: Connector> Peers<N> {
 
     /// Iterates over the connections of an endpoint.
     pub(super) fn of_ep(&self, ep: usize) -> impl Iterator<Item = (usize, &Conn<N>)> {
-        self.iter().filter(move |(_, conn)| conn.session.ep == ep)
+        self.iter()
+            .filter(move |(_, conn)| conn.session.peer.ep == ep)
     }
 
     /// Returns the numbers of the connections that fulfil a condition.
@@ -128,7 +129,7 @@ impl<N: Connector> Peers<N> {
     /// Returns the endpoint of a connection together with the connection.
     pub fn with_ep(&mut self, id: usize) -> Result<(&mut Ep<N>, &mut Conn<N>)> {
         let conn = &mut self.conns[id];
-        let endpoint = self.eps.get_mut(conn.session.ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get_mut(conn.session.peer.ep).ok_or(Error::INVAL)?;
         Ok((endpoint, conn))
     }
 
@@ -143,7 +144,7 @@ impl<N: Connector> Peers<N> {
     /// Drops an endpoint and its connections without a word to anyone.
     pub(super) fn drop_ep(&mut self, ep: usize) {
         drop(self.eps.remove(ep));
-        self.conns.retain(|_, conn| conn.session.ep != ep);
+        self.conns.retain(|_, conn| conn.session.peer.ep != ep);
     }
 
     /// Whether this is an RDM endpoint that exists.
@@ -153,7 +154,7 @@ impl<N: Connector> Peers<N> {
 
     /// Whether the connection belongs to an RDM endpoint that exists.
     pub fn is_of_rdm(&self, id: usize) -> bool {
-        self.is_rdm(self.conns[id].session.ep)
+        self.is_rdm(self.conns[id].session.peer.ep)
     }
 }
 
@@ -217,8 +218,8 @@ impl<N: Connector> Peers<N> {
     /// Removes a connection from all tables.
     pub(super) fn remove(&mut self, id: usize) {
         let conn = self.conns.remove(id);
-        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            endpoint.unlink(&conn.session.peer, id);
+        if let Some(endpoint) = self.eps.get_mut(conn.session.peer.ep) {
+            endpoint.unlink(&conn.session.peer.addr, id);
         }
     }
 
@@ -251,9 +252,9 @@ impl<N: Connector> Peers<N> {
                     continue;
                 }
                 let session = &mut self.conns[id].session;
-                if session.fi_addr == FI_ADDR_NOTAVAIL {
-                    domain.rename_source(ep, session.source(), index);
-                    session.fi_addr = index;
+                if session.peer.fi_addr == FI_ADDR_NOTAVAIL {
+                    domain.rename_source(ep, session.peer.source(), index);
+                    session.peer.fi_addr = index;
                 }
             }
         }
@@ -279,9 +280,9 @@ impl<N: Connector> Peers<N> {
             let mut unnamed = None;
             for &id in &ids {
                 let session = &mut self.conns[id].session;
-                if session.fi_addr == index {
-                    session.fi_addr = FI_ADDR_NOTAVAIL;
-                    unnamed.get_or_insert(session.source());
+                if session.peer.fi_addr == index {
+                    session.peer.fi_addr = FI_ADDR_NOTAVAIL;
+                    unnamed.get_or_insert(session.peer.source());
                 }
             }
             // There may be kept messages whose connection has ended, and the index may be given to another peer next.
@@ -322,17 +323,17 @@ impl<N: Connector> Peers<N> {
     /// address if it is inserted later.
     pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
-        let (ep, session) = (conn.session.ep, &conn.session);
+        let (ep, session) = (conn.session.peer.ep, &conn.session);
         let Some(endpoint) = self.eps.get_mut(ep) else {
             return;
         };
-        if session.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
+        if session.peer.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
             let key = N::key(&conn.own).filter(|_| N::keys_of_av(&endpoint.own));
-            let sender = (session.peer.clone(), key.cloned());
+            let sender = (session.peer.addr.clone(), key.cloned());
             let unexpected = domain.unexpected_len(ep);
             let strangers = &mut endpoint.strangers;
-            let source = strangers.disconnected(sender, session.source(), unexpected);
-            domain.rename_source(ep, session.source(), source);
+            let source = strangers.disconnected(sender, session.peer.source(), unexpected);
+            domain.rename_source(ep, session.peer.source(), source);
         }
     }
 
@@ -342,8 +343,8 @@ impl<N: Connector> Peers<N> {
         if !conn.is_wanted {
             return;
         }
-        if let Some(endpoint) = self.eps.get_mut(conn.session.ep) {
-            let peer = conn.session.peer.clone();
+        if let Some(endpoint) = self.eps.get_mut(conn.session.peer.ep) {
+            let peer = conn.session.peer.addr.clone();
             endpoint.unreachable.insert(peer, error, now, limit);
         }
     }

@@ -6,9 +6,11 @@
 //! `sys::mapping`. `sync::segment` defines the layout of words and rings.
 //!
 //! This file has the channel, and how its sides sleep and wake each other. `send` and `receive` use the rings,
-//! `peer_memory` copies from and to the other process, `split` shares the copy of a large message with it.
+//! `peer_process` copies from and to the memory of the other side, `peer_memory` permits that, and `split` shares the
+//! copy of a large message.
 
 mod peer_memory;
+mod peer_process;
 mod receive;
 mod send;
 mod split;
@@ -19,16 +21,14 @@ use std::time::Instant;
 
 use crate::copy_mode::CopyMode;
 use crate::idle::Idle;
-use crate::process_probe::ProcessProbe;
 use sync::copy::Ways;
 use sync::doorbell::Rung;
-use sync::region_table::TableView;
 use sync::ring::{Consumer, Producer};
 use sync::segment::{SPLITS, Segment, Words};
-use sys::process_memory::Process;
 
 pub use peer_memory::{Places, len_of};
-pub use split::{Help, Helping, MIN_SHARED};
+use peer_process::PeerProcess;
+pub use split::{Help, MIN_SHARED};
 
 /// One side of a channel.
 pub struct ShmChannel {
@@ -36,11 +36,7 @@ pub struct ShmChannel {
     rx: Consumer,
     ways: Ways,
     copy_mode: CopyMode,
-    /// Process at the other end, if its memory can be read and written.
-    process: Option<Process>,
-    probe: ProcessProbe,
-    /// The peer's directory of registered memory.
-    directory: Option<TableView>,
+    process: PeerProcess,
     /// Room in bytes that this side needs before it continues to write.
     pub wants: usize,
     /// Activity of the other side.
@@ -58,8 +54,6 @@ pub struct ShmChannel {
     /// Which of the local split words are in use, and how many copies were split so far.
     sharing: [bool; SPLITS],
     shared: u32,
-    /// A local message that the other side fetches and of which this side may copy parts.
-    pub helping: Option<Helping>,
     /// Consecutive messages of which the other side could have copied parts and did not.
     absent: u32,
     /// The other side cannot write to local memory, so it copies no parts.
@@ -90,9 +84,7 @@ impl ShmChannel {
             rx,
             ways: Ways::default(),
             copy_mode: CopyMode::new(),
-            process: None,
-            probe: ProcessProbe::default(),
-            directory: None,
+            process: PeerProcess::default(),
             wants: MIN_SPLIT,
             idle: Idle::default(),
             rung: Rung::default(),
@@ -102,15 +94,24 @@ impl ShmChannel {
             words,
             sharing: [false; SPLITS],
             shared: 0,
-            helping: None,
             absent: 0,
             copies_alone: false,
         }
     }
 
+    /// Returns the process at the other end.
+    #[inline]
+    pub fn process(&self) -> &PeerProcess {
+        &self.process
+    }
+
+    pub fn process_mut(&mut self) -> &mut PeerProcess {
+        &mut self.process
+    }
+
     /// Describes for the log how the connection copies data.
     pub fn words(&self) -> &'static str {
-        match self.reaches() {
+        match self.process.is_reached() {
             true => "shared memory, large messages in one copy",
             false => "shared memory, large messages through the ring",
         }
@@ -166,12 +167,13 @@ impl ShmChannel {
     #[cold]
     pub fn end_copies(&self) {
         // Do not wait a second time for the same peer.
-        if self.has_left() {
+        if self.words.own().in_use().has_left() {
             return;
         }
         self.leave();
         let until = Instant::now() + CLOSE_TIMEOUT;
-        while self.is_using_any() && self.is_alive() && Instant::now() < until {
+        let others = self.words.other().in_use();
+        while others.is_any() && self.process.is_alive() && Instant::now() < until {
             std::thread::yield_now();
         }
     }

@@ -197,7 +197,7 @@ impl ShmHost {
                     // Several peers have records; each gets its turn in a full poll.
                     _ => return FastPoll::Unclear,
                 };
-            } else if conn.session.rx.was_written || shm.ended || shm.broken {
+            } else if conn.session.exposed.was_written() || shm.ended || shm.broken {
                 // Room has to be returned to the peer, or its end has to be handled.
                 return FastPoll::Unclear;
             }

@@ -4,30 +4,25 @@
 //! - `post` passes an operation to its session, `context` does so for contexts of scalable endpoints, `prepared` for
 //!   work requests. `settle` calls a session, and then does the work that the session leaves to the stream. `coll`
 //!   connects collectives with sessions.
-//! - `progress` polls sockets and `shm_poll` rings; `read` reads links, `flush` writes what is queued.
+//! - `progress` polls. `traffic` has the connections and what polls them: it reads and writes links, and it finds out
+//!   which sessions end.
 //! - `connected` calls the connector and carries out its actions. `attempt` repeats attempts to connect. `endpoint`
 //!   closes endpoints.
-//! - `disconnect` ends connections, and `drain` delivers what is still owed before an endpoint ends. `alive` detects
-//!   silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes registered memory that
-//!   peers may be using.
+//! - `disconnect` ends connections, and `drain` delivers what is still owed before an endpoint ends.
 
-mod alive;
 mod attempt;
+mod batches;
 mod coll;
 mod connected;
 mod context;
 mod disconnect;
 mod drain;
 mod endpoint;
-mod flush;
 mod post;
 mod prepared;
 mod progress;
-mod read;
-mod regions;
 mod settle;
-mod shm_poll;
-mod stall;
+mod traffic;
 
 use std::sync::Arc;
 
@@ -58,25 +53,24 @@ pub type DomainOf<N> = DomainState<<N as Connector>::Addr>;
 pub struct Stream<N: Connector> {
     /// The process that opened the domain; a child must not use its rings and sockets.
     birth: Birth,
+    connector: N,
+    traffic: Traffic<N>,
+}
+
+/// The connections of a domain with what polls them, except for making and ending them.
+struct Traffic<N: Connector> {
     /// State that the sessions of all peers share.
     common: Common<N::Addr>,
-    connector: N,
     poller: Poller,
     peers: Peers<N>,
     shm: ShmHost,
 }
 
 impl<N: Connector> Stream<N> {
-    /// Whether there are connections over shared memory.
-    #[inline(always)]
-    fn has_shm(&self) -> bool {
-        N::ALL_SHM || N::MAY_SHARE && self.shm.count() > 0
-    }
-
     /// Whether this process is a forked child of the one that opened the domain. The child inherits the parent's rings,
     /// sockets and epoll set but must only close them: `children_may`.
     fn is_inherited(&self) -> bool {
-        self.has_shm() && !self.is_at_home()
+        self.traffic.has_shm() && !self.is_at_home()
     }
 
     /// Whether this is the process that opened the domain.
@@ -115,7 +109,7 @@ impl<N: Connector> Transport for Stream<N> {
 
     /// If a domain has only sockets, a child may continue to use it as far as that works.
     fn children_may(&self) -> Children {
-        match self.has_shm() {
+        match self.traffic.has_shm() {
             true => Children::Close,
             false => Children::Go,
         }
@@ -125,47 +119,52 @@ impl<N: Connector> Transport for Stream<N> {
         let limits = N::limits(params);
         Ok(Stream {
             birth: Birth::here(),
-            common: Common::new(N::provider(params), limits),
             connector: N::open(params)?,
-            poller: Poller::new()?,
-            peers: Peers::default(),
-            shm: ShmHost::new(N::provider(params), limits),
+            traffic: Traffic {
+                common: Common::new(N::provider(params), limits),
+                poller: Poller::new()?,
+                peers: Peers::default(),
+                shm: ShmHost::new(N::provider(params), limits),
+            },
         })
     }
 
     fn peers(&self, ep: usize) -> Vec<Peer> {
-        self.peers.snapshot(ep, &self.common.waits)
+        self.traffic.peers.snapshot(ep, &self.traffic.common.waits)
     }
 
     fn poll_fd(&self) -> SharedFd {
-        self.poller.shared()
+        self.traffic.poller.shared()
     }
 
     // Programs that wait poll again and again, usually without result, so the empty case is handled without a call.
     #[inline(always)]
     fn progress(&mut self, domain: &mut DomainOf<N>) {
-        if !self.has_shm() {
+        if !self.traffic.has_shm() {
             return self.poll_sockets(domain);
         }
-        match self.poll_fast(domain) {
+        match self.traffic.poll_fast(domain) {
             FastPoll::Nothing => {
-                self.common.polls = self.common.polls.wrapping_add(1);
-                if self.poller.is_spin_due() {
-                    self.wait_a_moment(domain);
+                self.traffic.common.polls = self.traffic.common.polls.wrapping_add(1);
+                if self.traffic.poller.is_spin_due() {
+                    self.traffic.wait_a_moment(domain);
+                    self.settle(domain);
                 }
             }
             FastPoll::NewsOf(id) => {
-                self.common.polls = self.common.polls.wrapping_add(1);
-                self.poller.spin_found();
-                self.read_shm(domain, id);
+                self.traffic.common.polls = self.traffic.common.polls.wrapping_add(1);
+                self.traffic.poller.spin_found();
+                self.traffic.read_ring(domain, id);
+                self.settle(domain);
             }
-            FastPoll::Unclear => self.poll(domain),
+            FastPoll::Unclear => self.poll_rings(domain),
         }
     }
 
     fn take_at_hand(&mut self, domain: &mut DomainOf<N>) {
-        if self.has_shm() {
-            self.read_all_shm(domain);
+        if self.traffic.has_shm() {
+            self.traffic.read_rings(domain);
+            self.settle(domain);
         }
     }
 
@@ -176,20 +175,20 @@ impl<N: Connector> Transport for Stream<N> {
 
     fn open_ep(&mut self, _core: &mut DomainOf<N>, ep: usize, info: &Info) -> Result {
         let endpoint = self.connector.open_ep(ep, info)?;
-        self.peers.insert_ep(ep, endpoint);
+        self.traffic.peers.insert_ep(ep, endpoint);
         Ok(())
     }
 
     fn enable_ep(&mut self, _core: &mut DomainOf<N>, ep: usize) -> Result {
-        if let Some(listener) = &self.peers.ep(ep)?.listener {
-            self.poller.add_listener(listener, ep)?;
+        if let Some(listener) = &self.traffic.peers.ep(ep)?.listener {
+            self.traffic.poller.add_listener(listener, ep)?;
         }
         Ok(())
     }
 
     fn set_keys(&mut self, ep: usize, keys: Vec<Key>) -> Result {
         self.connector
-            .set_keys(&mut self.peers.ep_mut(ep)?.own, keys)
+            .set_keys(&mut self.traffic.peers.ep_mut(ep)?.own, keys)
     }
 
     fn close_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
@@ -197,20 +196,20 @@ impl<N: Connector> Transport for Stream<N> {
             false => self.close_endpoint(domain, ep),
             // Sends nothing to peers, and leaves the epoll set alone because the parent shares it.
             true => {
-                self.common.groups.forget(ep);
-                self.peers.drop_ep(ep);
+                self.traffic.common.groups.forget(ep);
+                self.traffic.peers.drop_ep(ep);
             }
         }
     }
 
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
-        self.post_one(domain, ep, tx)
+        self.traffic.post_one(domain, ep, tx)
     }
 
     #[inline]
     fn write_one(&mut self, domain: &mut DomainOf<N>, ep: usize, write: &OneWrite) -> bool {
-        self.post_one_write(domain, ep, write)
+        self.traffic.write_one(domain, ep, write)
     }
 
     #[inline]
@@ -233,14 +232,15 @@ impl<N: Connector> Transport for Stream<N> {
             return;
         }
         // Later peers get a new directory if the endpoint that they connect to counts no accesses.
-        for at in self.shm.withdraw_all() {
-            self.wait_for_users(domain, at);
+        for at in self.traffic.shm.withdraw_all() {
+            self.traffic.wait_for_users(at);
+            self.settle(domain);
         }
     }
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
-        if self.peers.contains(id) {
+        if self.traffic.peers.contains(id) {
             self.with(domain, id, |session, cx| session.deliver(cx, claimed));
         }
     }
@@ -251,7 +251,7 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn region_opened(&mut self, _core: &mut DomainOf<N>, region: &MrRegion) {
-        self.shm.region_opened(region);
+        self.traffic.shm.region_opened(region);
     }
 
     fn region_closed(&mut self, domain: &mut DomainOf<N>, region: &Arc<MrRegion>) {
@@ -259,11 +259,13 @@ impl<N: Connector> Transport for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        if let Some(at) = self.shm.withdraw(region) {
-            self.wait_for_users(domain, at);
+        if let Some(at) = self.traffic.shm.withdraw(region) {
+            self.traffic.wait_for_users(at);
+            self.settle(domain);
         }
         if region.is_closed() {
-            self.end_accesses(domain, region);
+            self.traffic.end_accesses(region);
+            self.settle(domain);
         }
     }
 
@@ -272,34 +274,36 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn room_again(&mut self, domain: &mut DomainOf<N>) {
-        self.retry_stalled(domain);
+        self.traffic.retry_stalled(domain);
+        self.settle(domain);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.peers.ep(ep)?.local.to_bytes())
+        Ok(self.traffic.peers.ep(ep)?.local.to_bytes())
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        self.connector.rename_ep(self.peers.ep_mut(ep)?, addr)
+        self.connector
+            .rename_ep(self.traffic.peers.ep_mut(ep)?, addr)
     }
 
     fn tx_room(&mut self, ep: usize, inject: usize, caps: Caps) -> usize {
-        self.peers.room_of(ep, inject, caps)
+        self.traffic.peers.room_of(ep, inject, caps)
     }
 
-    fn cancel(&mut self, _core: &mut DomainOf<N>, ep: usize, context: usize) -> Option<TxOp> {
-        self.peers.take_unsent(ep, context)
+    fn cancel(&mut self, _domain: &mut DomainOf<N>, ep: usize, context: usize) -> Option<TxOp> {
+        self.traffic.peers.take_unsent(ep, context)
     }
 
     fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
-        for id in self.peers.learn_address(domain, av, index) {
+        for id in self.traffic.peers.learn_address(domain, av, index) {
             self.disconnect(domain, id, Error::KEYREJECTED);
         }
     }
 
     fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
         // All connections with the peer stay open because the peer may use them.
-        let with_peer = self.peers.forget_address(domain, av, index, addr);
+        let with_peer = self.traffic.peers.forget_address(domain, av, index, addr);
         if Settings::get().av_remove_cleanup {
             for id in with_peer {
                 // Does nothing if the end of one connection has ended another.
@@ -310,12 +314,12 @@ impl<N: Connector> Transport for Stream<N> {
 
     fn set_firewalled(&mut self, ep: usize, on: bool) -> Result {
         self.connector
-            .set_firewalled(&mut self.peers.ep_mut(ep)?.own, on)
+            .set_firewalled(&mut self.traffic.peers.ep_mut(ep)?.own, on)
     }
 
     fn permit_sharing(&mut self, ep: usize, on: bool) -> Result {
         self.connector
-            .permit_sharing(&mut self.peers.ep_mut(ep)?.own, on)
+            .permit_sharing(&mut self.traffic.peers.ep_mut(ep)?.own, on)
     }
 }
 

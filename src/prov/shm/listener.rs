@@ -37,29 +37,28 @@ impl Connections {
     /// Sends the hello, with memory for both sides.
     fn open_channel(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
         let conn = &desk.peers[id];
-        let ep = conn.session.ep;
+        let ep = conn.session.peer.ep;
         let endpoint = desk.peers.find_ep(ep).ok_or(Error::INVAL)?;
         let who = endpoint.local.as_str().as_bytes().to_vec();
         log_debug!(
             &SOURCE,
             Subsys::EpCtrl,
             "connecting to {} from {}, attempt {}",
-            conn.session.peer,
+            conn.session.peer.addr,
             endpoint.local,
             conn.attempts + 1
         );
-        let socket = connect::connect_to(&self.site.shm_listener(&conn.session.peer)).inspect_err(
-            |&error| {
+        let socket = connect::connect_to(&self.site.shm_listener(&conn.session.peer.addr))
+            .inspect_err(|&error| {
                 if error == Error::ACCES {
-                    let peer = &conn.session.peer;
+                    let peer = &conn.session.peer.addr;
                     log_warn!(
                         &SOURCE,
                         Subsys::EpCtrl,
                         "{peer}: it belongs to another user, not to ours"
                     );
                 }
-            },
-        )?;
+            })?;
         let exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
         let now = desk.poller.now();
         let conn = &mut desk.peers[id];
@@ -86,7 +85,7 @@ impl Connections {
             Heard::Ended => self.shm_connect_failed(desk, id, Error::CONNREFUSED),
             Heard::Failed(error) => self.shm_connect_failed(desk, id, error),
             Heard::Welcome { shm, is_direct } => {
-                desk.peers[id].session.is_direct = is_direct;
+                desk.peers[id].session.direct.allow(is_direct);
                 self.established(desk, id, shm);
             }
             Heard::Refused(verdict) => {
@@ -94,7 +93,7 @@ impl Connections {
                     &SOURCE,
                     Subsys::EpCtrl,
                     "{}: refused: {verdict}",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 desk.end(id, verdict.error());
             }
@@ -103,7 +102,7 @@ impl Connections {
                     &SOURCE,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a shm endpoint",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 desk.end(id, Error::CONNREFUSED);
             }
@@ -113,13 +112,13 @@ impl Connections {
     /// Completes the connection after both sides have mapped the memory.
     fn established(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut desk.peers[id];
-        conn.session.extended = true;
-        conn.session.rendezvous = true;
+        conn.session.agreed.extended = true;
+        conn.session.agreed.rendezvous = true;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, over {}",
-            conn.session.peer,
+            conn.session.peer.addr,
             if conn.opened_here { "us" } else { "the peer" },
             shm.words()
         );
@@ -161,7 +160,7 @@ impl Connections {
         let id = self.admit_peer(desk, pending.ep, name);
         let conn = &mut desk.peers[id];
         conn.opened_here = false;
-        conn.session.is_direct = is_direct;
+        conn.session.direct.allow(is_direct);
         match desk.take_socket(id, pending.socket) {
             Ok(()) => self.established(desk, id, shm),
             Err(error) => desk.end(id, error),

@@ -264,7 +264,7 @@ impl Connections {
             return self.connect_failed(desk, id, Error::IO);
         }
         if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(from.ep).av)
-            && desk.peers[id].session.fi_addr == FI_ADDR_NOTAVAIL
+            && desk.peers[id].session.peer.fi_addr == FI_ADDR_NOTAVAIL
         {
             desk.domain.av_mut(av).keys.note_stranger(peer, key);
         }
@@ -274,13 +274,13 @@ impl Connections {
         conn.clock.stop(now);
         conn.opened_here = false;
         conn.own.peer_pid = private.pid;
-        conn.session.swap = header.swapped;
-        conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
-        conn.session.extended = answer.features & EXTENSIONS != 0;
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.tx.out.set_swaps(header.swapped);
+        conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
+        conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
-        conn.session.tx.counter = u8::from(proved);
+        conn.session.tx.out.set_counter(u8::from(proved));
         if let Err(error) = watched {
             return desk.end(id, error.into());
         }
@@ -341,7 +341,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{}: both sides connect, and its request counts once ours is answered",
-            desk.peers[id].session.peer
+            desk.peers[id].session.peer.addr
         );
         let until = desk.poller.now() + CROSSING;
         let crossing = Crossing {

@@ -32,7 +32,7 @@ impl Connections {
         }
         conn.clock
             .start(desk.poller.now(), self.site.set.conn_timeout);
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         let (endpoint, conn) = desk.peers.with_ep(id)?;
         log_debug!(
             desk.source,
@@ -90,7 +90,7 @@ impl Connections {
             Ok(None) if !socket.is_connected() => {}
             Ok(None) => {
                 // From now on the name of an active endpoint is known.
-                let (local, ep) = (socket.local(), conn.session.ep);
+                let (local, ep) = (socket.local(), conn.session.peer.ep);
                 if let (Ok(local), Some(endpoint)) = (local, desk.peers.find_ep_mut(ep))
                     && !endpoint.rdm
                 {
@@ -105,7 +105,7 @@ impl Connections {
     fn send_request(&mut self, desk: &mut Desk<'_>, id: usize) {
         let conn = &desk.peers[id];
         let (Some(endpoint), Some(socket)) =
-            (desk.peers.find_ep(conn.session.ep), conn.link.socket())
+            (desk.peers.find_ep(conn.session.peer.ep), conn.link.socket())
         else {
             return;
         };
@@ -120,7 +120,7 @@ impl Connections {
                 checked: false,
                 features: EXTENSIONS
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
-                    | self.shares(desk, conn.session.ep, socket),
+                    | self.shares(desk, conn.session.peer.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.pid,
             }
@@ -157,7 +157,7 @@ impl Connections {
                     desk.source,
                     Subsys::EpCtrl,
                     "{}: no answer: {why}",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             }
@@ -168,7 +168,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{} has answered our request: {:?}",
-            conn.session.peer,
+            conn.session.peer.addr,
             header.kind
         );
         match header.kind {
@@ -182,24 +182,24 @@ impl Connections {
     fn established(&mut self, desk: &mut Desk<'_>, id: usize, header: &CmHeader, private: &[u8]) {
         let rdm = desk.peers.is_of_rdm(id);
         let conn = &mut desk.peers[id];
-        conn.session.swap = header.swapped;
+        conn.session.tx.out.set_swaps(header.swapped);
         if rdm {
             let Some(answer) = RdmPrivate::decode(private) else {
                 log_warn!(
                     desk.source,
                     Subsys::EpCtrl,
                     "{}: answers as something else than a tcp RDM endpoint",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 return self.connect_failed(desk, id, Error::CONNREFUSED);
             };
             conn.own.peer_pid = answer.pid;
-            conn.session.rendezvous = answer.allows_rendezvous() && !conn.session.swap;
-            conn.session.extended = answer.features & EXTENSIONS != 0;
+            conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
+            conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
         } else {
-            conn.session.extended = header.extended;
+            conn.session.agreed.extended = header.extended;
         }
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         if header.keyed || conn.own.auth.is_some() {
             return self.prove(desk, id, header.keyed);
         }
@@ -215,8 +215,10 @@ impl Connections {
         let conn = &desk.peers[id];
         let private = private_of(&conn.own.exchange);
         match (RdmPrivate::decode(private), conn.link.socket()) {
-            (Some(answer), Some(socket)) if conn.session.extended && !conn.session.swap => {
-                answer.features & self.shares(desk, conn.session.ep, socket)
+            (Some(answer), Some(socket))
+                if conn.session.agreed.extended && !conn.session.tx.out.swaps() =>
+            {
+                answer.features & self.shares(desk, conn.session.peer.ep, socket)
             }
             _ => 0,
         }
@@ -253,9 +255,9 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, {} extensions, over {}",
-            conn.session.peer,
+            conn.session.peer.addr,
             if conn.opened_here { "us" } else { "the peer" },
-            if conn.session.extended {
+            if conn.session.agreed.extended {
                 "with"
             } else {
                 "without"

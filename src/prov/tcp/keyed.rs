@@ -96,7 +96,7 @@ impl Connections {
         let conn = &mut desk.peers[id];
         match &conn.own.auth {
             None => return self.key_refused(desk, id, PEER_HAS_ONE),
-            Some(_) if !keyed || !conn.session.extended => {
+            Some(_) if !keyed || !conn.session.agreed.extended => {
                 return self.key_refused(desk, id, PEER_HAS_NONE);
             }
             Some(_) => {}
@@ -110,7 +110,12 @@ impl Connections {
 
     fn begin_proof(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
         let (endpoint, conn) = desk.peers.with_ep(id)?;
-        let keys = keys_for(desk.domain, conn.session.ep, endpoint, &conn.session.peer);
+        let keys = keys_for(
+            desk.domain,
+            conn.session.peer.ep,
+            endpoint,
+            &conn.session.peer.addr,
+        );
         let key = keys.first().ok_or(Error::KEYREJECTED)?;
         let (Some(socket), Some(auth)) = (conn.link.socket(), &mut conn.own.auth) else {
             return Err(Error::IO);
@@ -123,7 +128,8 @@ impl Connections {
             &conn.own.exchange,
         );
         let nonce = unpredictable()?;
-        let (prover, hello) = Prover::connecting(key.clone(), context, nonce, conn.session.swap);
+        let (prover, hello) =
+            Prover::connecting(key.clone(), context, nonce, conn.session.tx.out.swaps());
         auth.prover = Some(prover);
         conn.session.state = State::Proving;
         match write_whole(socket, &hello) {
@@ -147,7 +153,7 @@ impl Connections {
                     desk.source,
                     Subsys::EpCtrl,
                     "{} has gone without a proof of its authorization key",
-                    conn.session.peer
+                    conn.session.peer.addr
                 );
                 self.connect_failed(desk, id, Error::CONNREFUSED);
             }
@@ -161,7 +167,8 @@ impl Connections {
         let conn = &mut desk.peers[id];
         conn.own.auth = Some(Box::new(Auth::proved(key)));
         // Number of frames sent so far.
-        conn.session.tx.counter = if conn.opened_here { 2 } else { 1 };
+        let sent = if conn.opened_here { 2 } else { 1 };
+        conn.session.tx.out.set_counter(sent);
         let private = private_of(&conn.own.exchange).to_vec();
         let agreed = self.agreed(desk, id);
         self.settled(desk, id, agreed);
@@ -174,7 +181,7 @@ impl Connections {
     #[cold]
     pub(super) fn key_refused(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
         let conn = &mut desk.peers[id];
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         log_warn!(desk.source, Subsys::EpCtrl, "{peer}: no connection: {why}");
         conn.own.auth = None;
         if desk.peers.is_of_rdm(id) {

@@ -24,12 +24,12 @@ impl Connections {
         let nodelay = endpoint.own.nodelay;
         self.check_key(desk, ep, &request)?;
         let mut conn = Conn::<Connections>::new(ep, request.from(), desk.domain.ep(ep).peer_number);
-        conn.session.extended = request.is_extended();
-        conn.session.refuses = conn.session.extended && desk.limits.answers_writes;
+        conn.session.agreed.extended = request.is_extended();
+        conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         let response = encode_cm(
             CmKind::Response,
             param,
-            conn.session.extended,
+            conn.session.agreed.extended,
             request.is_keyed(),
         );
         conn.own.auth = self.accept_proof(desk, ep, &request, &response)?;
@@ -37,7 +37,7 @@ impl Connections {
         let (socket, swapped) = request.into_socket();
         let _ = socket.set_nodelay(nodelay);
         let sent = write_whole(&socket, &response);
-        conn.session.swap = swapped;
+        conn.session.tx.out.set_swaps(swapped);
         if proves {
             // Without probes a silent host would not be detected.
             let _ = socket.set_keepalive(Some(PROBES));

@@ -180,7 +180,7 @@ impl Connector for Connections {
     }
 
     fn is_on_this_host(conn: &Conn<Connections>) -> bool {
-        let peer = conn.session.peer.ip();
+        let peer = conn.session.peer.addr.ip();
         let local = conn.link.socket().and_then(|socket| socket.local().ok());
         local.is_some_and(|local| within_host(local.ip(), peer))
     }
@@ -227,4 +227,4 @@ impl Connector for Connections {
 }
 
 // Memory of an idle peer besides its socket.
-const _: () = assert!(size_of::<Conn<Connections>>() <= 864);
+const _: () = assert!(size_of::<Conn<Connections>>() <= 880);

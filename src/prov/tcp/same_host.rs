@@ -135,7 +135,7 @@ impl Connections {
             true => "asks the peer where",
             false => "expects the peer",
         };
-        let peer = conn.session.peer;
+        let peer = conn.session.peer.addr;
         log_debug!(desk.source, Subsys::EpCtrl, "{peer}: shared memory: {step}");
         if let Some(crossing) = conn.own.crossing.take() {
             crossing.reject();
@@ -152,7 +152,7 @@ impl Connections {
 
     /// Sends the name of the listener to the peer.
     fn direct(&mut self, desk: &mut Desk<'_>, id: usize) {
-        let ep = desk.peers[id].session.ep;
+        let ep = desk.peers[id].session.peer.ep;
         let directions = self.directions(desk, ep).unwrap_or_else(|error| {
             log_info!(
                 desk.source,
@@ -162,7 +162,7 @@ impl Connections {
             NOWHERE
         });
         let conn = &mut desk.peers[id];
-        let counter = conn.session.tx.next_counter();
+        let counter = conn.session.tx.out.next_counter();
         let frame = SameHostFrame::ShmListener(directions).encode(counter, false);
         let Some(socket) = conn.link.socket() else {
             return;
@@ -248,7 +248,7 @@ impl Connections {
             desk.source,
             Subsys::EpCtrl,
             "{}: no shared memory, and no connection: {why}",
-            conn.session.peer
+            conn.session.peer.addr
         );
         match conn.opened_here {
             // This counts as a request without an answer.
@@ -259,7 +259,7 @@ impl Connections {
 
     /// Connects to the peer's listener.
     fn open_channel(&mut self, desk: &mut Desk<'_>, id: usize, to: &Directions) {
-        let ep = desk.peers[id].session.ep;
+        let ep = desk.peers[id].session.peer.ep;
         let exchange = connect_to(&shm_listener_of(&to.shm_listener)).and_then(|socket| {
             let exchange = desk
                 .shm
@@ -307,7 +307,7 @@ impl Connections {
 
     /// Continues over the TCP connection.
     fn stay(&mut self, desk: &mut Desk<'_>, id: usize, why: &str) {
-        let peer = desk.peers[id].session.peer;
+        let peer = desk.peers[id].session.peer.addr;
         log_info!(
             desk.source,
             Subsys::EpCtrl,
@@ -319,7 +319,7 @@ impl Connections {
             desk.peers[id].link = Link::Socket(kept);
         }
         let conn = &mut desk.peers[id];
-        let frame = SameHostFrame::Stay.encode(conn.session.tx.next_counter(), false);
+        let frame = SameHostFrame::Stay.encode(conn.session.tx.out.next_counter(), false);
         let written = conn
             .link
             .socket()
@@ -339,7 +339,7 @@ impl Connections {
     ) {
         let is_expected = |conn: &Conn<Connections>, who: &[u8]| {
             let sharing = conn.own.sharing.as_deref();
-            conn.session.ep == pending.ep
+            conn.session.peer.ep == pending.ep
                 && conn.session.state == State::Sharing
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };
@@ -366,7 +366,7 @@ impl Connections {
 
     /// Completes the connection after both sides have mapped the memory.
     fn share(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>, is_direct: bool) {
-        desk.peers[id].session.is_direct = is_direct;
+        desk.peers[id].session.direct.allow(is_direct);
         desk.use_shm(id, shm);
         self.up(desk, id);
     }

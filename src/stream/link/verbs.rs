@@ -325,7 +325,7 @@ impl Link {
     /// Whether a living peer uses the region that had this place in the directory.
     pub fn is_using(&self, at: usize) -> bool {
         match self {
-            Link::Shm(link) => link.channel.is_using(at) && link.channel.is_alive(),
+            Link::Shm(link) => link.channel.is_using(at) && link.channel.process().is_alive(),
             _ => false,
         }
     }

@@ -5,9 +5,9 @@ use super::Peers;
 use crate::connector::Connector;
 use crate::proto::{MAX_ATOMIC, MAX_HEADER};
 use crate::session::State;
-use crate::session::queue::{OutFrame, RENDEZVOUS_LIMIT};
-use crate::session::rma::ASKED;
-use crate::session::send::STAGE_HIGH_WATER;
+use crate::session::announced::LIMIT;
+use crate::session::outbox::STAGE_HIGH_WATER;
+use crate::session::reads::READ_COST;
 use base::Caps;
 
 impl<N: Connector> Peers<N> {
@@ -17,28 +17,31 @@ impl<N: Connector> Peers<N> {
         let frame = MAX_HEADER + inject;
         // Memory that a read or a fetching atomic operation costs the peer.
         let asks_most = match caps.contains(Caps::READ) {
-            true if caps.contains(Caps::ATOMIC) => Some(size_of::<OutFrame>() + MAX_ATOMIC),
-            true => Some(size_of::<OutFrame>()),
+            true if caps.contains(Caps::ATOMIC) => Some(READ_COST + MAX_ATOMIC),
+            true => Some(READ_COST),
             false => None,
         };
-        let most = match self.is_rdm(ep) {
-            true => RENDEZVOUS_LIMIT,
+        let rdm = self.is_rdm(ep);
+        let most = match rdm {
+            true => LIMIT,
             false => usize::MAX,
         };
         let conns = self.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.session.ep == ep && conn.session.state == State::Up);
+        let up = conns.filter(|conn| conn.session.peer.ep == ep && conn.session.state == State::Up);
         up.fold(most, |least, conn| {
-            let told = most.saturating_sub(conn.session.tx.rendezvous.len());
-            let asked = match (asks_most, ASKED.checked_sub(conn.session.tx.asked)) {
-                (None, _) => most,
-                (_, None) => 0,
-                (Some(cost), Some(left)) => 1 + left / cost,
+            let tx = &conn.session.tx;
+            let told = match rdm {
+                true => tx.announced.room(),
+                false => most,
             };
+            let asked = asks_most.map_or(most, |cost| tx.reads.room(cost));
             let copied = match conn.link.gathers() {
-                false if !conn.session.tx.queue.is_empty() => 0,
+                false if !tx.out.frames().is_empty() => 0,
                 false => conn.link.room_for(frame),
-                true if conn.session.tx.staged > STAGE_HIGH_WATER => 0,
-                true => 1 + (STAGE_HIGH_WATER - conn.session.tx.staged) / frame,
+                true => match STAGE_HIGH_WATER.checked_sub(tx.out.frames().staged()) {
+                    None => 0,
+                    Some(left) => 1 + left / frame,
+                },
             };
             least.min(told).min(copied).min(asked)
         })

@@ -25,10 +25,10 @@ impl<N: Connector> Peers<N> {
     fn snapshot_of(&self, conn: &Conn<N>, ticks: &Ticks) -> Peer {
         let session = &conn.session;
         let (sent, received) = conn.link.moved();
-        let known = session.fi_addr != FI_ADDR_NOTAVAIL && self.is_rdm(session.ep);
+        let known = session.peer.fi_addr != FI_ADDR_NOTAVAIL && self.is_rdm(session.peer.ep);
         let mut peer = Peer {
-            address: session.peer.to_string(),
-            fi_addr: known.then_some(session.fi_addr),
+            address: session.peer.addr.to_string(),
+            fi_addr: known.then_some(session.peer.fi_addr),
             state: words(session.state),
             is_up: session.state == State::Up,
             is_opening: !matches!(session.state, State::Up | State::Down),
@@ -43,7 +43,7 @@ impl<N: Connector> Peers<N> {
             last_error: conn.last_error.map(Error::code),
             ..Peer::default()
         };
-        if session.tx.blocked {
+        if session.tx.out.is_blocked() {
             peer.notes.push("takes no bytes");
         }
         if conn.stall.is_reported() {
@@ -76,7 +76,7 @@ impl<N: Connector> Peers<N> {
     pub(crate) fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
         let mut conns = self.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
-            ep.is_none_or(|ep| ep == conn.session.ep)
+            ep.is_none_or(|ep| ep == conn.session.peer.ep)
                 && (conn.session.owes() || patient && conn.link.unsent() > 0)
         })
     }
@@ -85,17 +85,17 @@ impl<N: Connector> Peers<N> {
     #[cold]
     pub(crate) fn log_lost(&self, source: &'static Source, limit: Duration, ep: Option<usize>) {
         let conns = self.iter().map(|(_, conn)| conn);
-        for conn in
-            conns.filter(|conn| ep.is_none_or(|ep| ep == conn.session.ep) && conn.session.owes())
+        for conn in conns
+            .filter(|conn| ep.is_none_or(|ep| ep == conn.session.peer.ep) && conn.session.owes())
         {
-            let bytes =
-                conn.session.promised().map(|op| op.len).sum::<usize>() + conn.session.tx.staged;
+            let bytes = conn.session.tx.promised().map(|op| op.len).sum::<usize>()
+                + conn.session.tx.out.frames().staged();
             log_warn!(
                 source,
                 Subsys::EpData,
                 "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
-                conn.session.promised().count(),
-                conn.session.peer,
+                conn.session.tx.promised().count(),
+                conn.session.peer.addr,
                 limit.as_millis(),
                 conn.session.state,
             );

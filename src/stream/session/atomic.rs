@@ -2,58 +2,24 @@
 //! Atomic operations, at the initiator and at the target: fi_atomic(3). They use extension frames: docs/wire/tcp.md,
 //! "Extensions".
 
-use crate::proto::{self, AtomicOp, Frame, MAX_HEADER, MAX_SEGS, ReadResponse, Refused, RmaSeg};
-use crate::session::queue::ReadOp;
+use crate::proto::{self, AtomicOp, Frame, RmaSeg};
+use crate::session::exposed::{payload_of, room_for};
+use crate::session::outbox::FEW;
+use crate::session::reads::ReadOp;
 use crate::session::receive::Fault;
-use crate::session::receive_state::{Durable, Regions, Sink};
-use crate::session::rma::{ASKED, count_regions, durable};
-use crate::session::send::{SPECIAL, STAGE_FULL, WANTS_ACK};
+use crate::session::receive_state::Sink;
+use crate::session::send::{SPECIAL, WANTS_ACK};
 use crate::session::{Cx, Session};
-use abi::*;
-use base::grow::append;
-use base::{Access, Caps, CompFlags, IoVec, OpFlags, Result};
-use engine::atomic::{apply, element_size};
+use base::{OpFlags, Result};
 use engine::domain_state::TxOp;
-use engine::mr::Target;
 use engine::transport::Address;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::RemoteSeg;
 
-/// An operation of the peer whose operands have not all arrived.
-pub struct AtomicIn {
-    family: Family,
-    datatype: fi_datatype,
-    op: fi_op,
-    target: Target,
-    regions: Regions,
-    /// Bytes of each segment.
-    lens: [u64; MAX_SEGS],
-    /// Bytes of the target.
-    len: usize,
-    data: Option<u64>,
-    durable: Durable,
-    /// Operands, then values to compare, as far as they have arrived.
-    payload: Vec<u8>,
-}
-
-impl AtomicIn {
-    pub fn regions(&self) -> &Regions {
-        &self.regions
-    }
-
-    /// Appends the next bytes of the payload.
-    pub fn take(&mut self, bytes: &[u8]) -> Result {
-        append(&mut self.payload, bytes, 2 * self.len)
-    }
-}
-
-/// Payloads up to this size need no allocation.
-pub const FEW: usize = 128;
-
 impl<A: Address> Session<A> {
     /// Posts an atomic operation.
     pub fn post_atomic(&mut self, cx: &mut Cx<'_, A>, atomic: &mut Atomic<'_>, op: TxOp) -> Result {
-        self.writes_by_ring = true;
+        self.direct.wrote_by_ring();
         if self.post_compact(cx, atomic, op) {
             return Ok(());
         }
@@ -87,13 +53,16 @@ impl<A: Address> Session<A> {
         atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> bool {
-        let usual = !cx.link.gathers() && self.extended && !self.swap && !self.must_wait(&op);
+        let usual = !cx.link.gathers()
+            && self.agreed.extended
+            && !self.tx.out.swaps()
+            && !self.must_wait(&op);
         let payload = payload_of(atomic.family, atomic.op, op.len as u64) as usize;
         let operands = op.len.min(payload);
         let ([seg], true) = (atomic.target, usual && payload <= FEW) else {
             return false;
         };
-        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.asked > ASKED {
+        if op.flags.intersects(SPECIAL | OpFlags::REMOTE_CQ_DATA) || self.tx.reads.is_full() {
             return false;
         }
         let mut bytes = [0; FEW];
@@ -102,96 +71,23 @@ impl<A: Address> Session<A> {
             atomic.compare.copy_to(&mut bytes[operands..payload]);
         }
         let (what, seg) = (operation_of(atomic), seg_of(seg));
-        if !self.write_copied(cx, &bytes[..payload], |counter, _, out| {
-            what.encode_one(seg, payload, counter, out)
-        }) {
+        if !self
+            .tx
+            .out
+            .write_copied(cx, &bytes[..payload], |counter, _, out| {
+                what.encode_one(seg, payload, counter, out)
+            })
+        {
             return false;
         }
         if atomic.family == Family::Base {
             cx.domain.sent(op.ep(), &op);
             return true;
         }
-        self.begin_waiting(cx, &mut op);
+        cx.begin_waiting(&mut op);
         let iov = atomic.result.take();
-        self.tx.ask(ReadOp { op, iov });
+        self.tx.reads.ask(ReadOp { op, iov });
         true
-    }
-
-    /// Sends an operation that has a result. Its payload is small and is copied.
-    pub fn exchange(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        payload: &[u8],
-        result: IoVec,
-        mut op: TxOp,
-    ) {
-        self.begin_waiting(cx, &mut op);
-        self.tx.ask(ReadOp { op, iov: result });
-        let alone = self.tx.queue.is_empty() && self.tx.pace.writes(cx.common.polls);
-        self.send_copied(cx, frame, payload, alone, false);
-    }
-
-    /// Sends a frame with a copied payload: at once, or behind queued frames; `alone` flushes those without delay.
-    /// `answers`: the frame answers a request of the peer.
-    pub fn send_copied(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: &Frame,
-        payload: &[u8],
-        alone: bool,
-        answers: bool,
-    ) {
-        let encode = |counter, swap, out: &mut _| frame.encode(counter, swap, out);
-        if self.write_copied(cx, payload, encode) {
-            return;
-        }
-        let len = self.stage_frame(cx, frame, payload);
-        if answers {
-            self.tx.owe(len);
-        }
-        let is_full = self.tx.pace.is_full() || self.tx.staged >= STAGE_FULL;
-        if (alone || is_full || !cx.link.gathers()) && !self.tx.blocked {
-            self.flush_conn(cx);
-        }
-    }
-
-    /// Writes a small frame with a copied payload at once, if memory is shared with the peer and no frame is queued.
-    /// Batching would gain nothing there, and the peer would have to wait for the last frame.
-    #[inline]
-    pub fn write_copied(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        payload: &[u8],
-        encode: impl FnOnce(u8, bool, &mut [u8; MAX_HEADER]) -> usize,
-    ) -> bool {
-        if cx.link.gathers() || payload.len() > FEW || !self.tx.queue.is_empty() {
-            return false;
-        }
-        let mut bytes = [0; MAX_HEADER + FEW];
-        let Some(start) = bytes.first_chunk_mut() else {
-            return false;
-        };
-        let counter = self.tx.counter;
-        let len = encode(counter, self.swap, start);
-        bytes[len..len + payload.len()].copy_from_slice(payload);
-        let len = len + payload.len();
-        if !cx.link.send_small(&bytes, len, &IoVec::empty(), 0) {
-            return false;
-        }
-        self.tx.counter = counter.wrapping_add(1);
-        true
-    }
-
-    /// Stages a frame and returns its length.
-    fn stage_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, payload: &[u8]) -> usize {
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let len = frame.encode(counter, self.swap, &mut bytes);
-        self.stage_with(cx, &bytes[..len], payload.len(), |out| {
-            out.extend_from_slice(payload);
-        });
-        len + payload.len()
     }
 
     /// Handles an operation of the peer on local memory. `bytes` follow the header; returns how many of them belong to
@@ -202,129 +98,26 @@ impl<A: Address> Session<A> {
         atomic: &proto::Atomic,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        let ep = self.ep;
-        if !self.extended || self.swap {
+        if !self.agreed.extended || self.tx.out.swaps() {
             return Err(Fault::Rule("an atomic operation that was not agreed upon"));
         }
-        self.rx.was_written = true;
-        let mut request = read_operation(atomic)?;
-        let access = access_of(request.family, request.op);
-        let named = match cx.domain.ep(ep).caps.contains(access.capabilities()) {
-            true => self.named(cx.domain, &atomic.segs, Caps::ATOMIC, access),
-            false => Err(Fault::Rule(
-                "an atomic operation that the endpoint does not serve",
-            )),
+        let request = match self.exposed.atomic(cx.domain, &self.peer, atomic) {
+            Ok(request) => request,
+            Err(refusal) => return self.refuse(cx, refusal, atomic.payload).map(|()| 0),
         };
-        (request.target, request.regions) = match named {
-            Ok(named) => named,
-            Err(why) => {
-                // An operation with a result ends the connection: docs/wire/tcp.md.
-                let answer = (atomic.ack || atomic.commit).then_some(Refused::Ack);
-                return self.refuse(cx, answer, atomic.payload, why).map(|()| 0);
-            }
-        };
-        if atomic.commit {
-            request.durable = durable(&atomic.segs, &request.regions);
-        }
         let ack = atomic.ack || atomic.commit;
         let payload = atomic.payload as usize;
         if payload <= FEW.min(bytes.len()) {
-            let (mut few, mut many) = ([0; FEW], Vec::new());
-            let room = room_for(payload.max(request.len), &mut few, &mut many);
-            room[..payload].copy_from_slice(&bytes[..payload]);
-            self.carry_out(cx, &mut request, room);
+            let out = &mut self.tx.out;
+            request.arrived_at_once(cx, &self.peer, out, &bytes[..payload]);
             if ack {
-                self.send_ack(cx);
+                out.send_ack(cx);
             }
             return Ok(payload);
         }
-        self.expect(cx, Sink::Atomic(Box::new(request)), atomic.payload, ack);
+        let sink = Sink::Atomic(Box::new(request));
+        self.rx.expect(cx, sink, atomic.payload, ack);
         Ok(0)
-    }
-
-    /// Handles an operation whose payload is complete.
-    pub fn arrived(&mut self, cx: &mut Cx<'_, A>, mut request: AtomicIn) {
-        let mut payload = std::mem::take(&mut request.payload);
-        self.carry_out(cx, &mut request, &mut payload);
-    }
-
-    /// Executes the operation. `payload` has the operands, then values to compare; the result replaces the operands.
-    fn carry_out(&mut self, cx: &mut Cx<'_, A>, request: &mut AtomicIn, payload: &mut [u8]) {
-        let AtomicIn {
-            datatype, op, len, ..
-        } = *request;
-        let (operands, compare) = payload.split_at_mut(len);
-        apply_to(&mut request.target, datatype, op, operands, compare);
-        if let Some(parts) = &request.durable
-            && !self.commit(cx, parts)
-        {
-            return;
-        }
-        if op != FI_ATOMIC_READ {
-            count_regions(cx.domain, &request.regions, &request.lens);
-        }
-        let ep = self.ep;
-        if request.family == Family::Base {
-            cx.domain.written(
-                ep,
-                CompFlags::ATOMIC,
-                len as u64,
-                request.data,
-                &self.sender(),
-            );
-            return;
-        }
-        let answer = Frame::ReadResponse(ReadResponse {
-            payload: len as u64,
-        });
-        self.send_copied(cx, &answer, operands, false, true);
-        cx.domain.read_by_peer(ep, len as u64);
-    }
-}
-
-/// Does the same as `apply`, on all pieces of the target. Each list of pieces holds whole elements.
-fn apply_to(
-    target: &mut Target,
-    datatype: fi_datatype,
-    op: fi_op,
-    mut operands: &mut [u8],
-    mut compare: &[u8],
-) {
-    while let Some(mut pieces) = target.pop() {
-        let len = pieces.remaining();
-        let (own, others) = operands.split_at_mut(len.min(operands.len()));
-        let (compared, not_yet) = compare.split_at(len.min(compare.len()));
-        apply(datatype, op, &mut pieces, own, compared);
-        (operands, compare) = (others, not_yet);
-    }
-}
-
-/// Returns `len` zero bytes.
-fn room_for<'a>(len: usize, few: &'a mut [u8; FEW], many: &'a mut Vec<u8>) -> &'a mut [u8] {
-    match few.get_mut(..len) {
-        Some(room) => room,
-        None => {
-            many.resize(len, 0);
-            many
-        }
-    }
-}
-
-/// Returns the access rights that a peer needs for the operation.
-pub const fn access_of(family: Family, op: fi_op) -> Access {
-    match (family, op) {
-        (Family::Base, _) => Access::REMOTE_WRITE,
-        (_, FI_ATOMIC_READ) => Access::REMOTE_READ,
-        _ => Access::REMOTE,
-    }
-}
-
-/// Returns the number of bytes sent to the target for an operation on `len` of its bytes.
-pub const fn payload_of(family: Family, op: fi_op, len: u64) -> u64 {
-    match family {
-        _ if op.0 == FI_ATOMIC_READ.0 => 0,
-        Family::Compare => 2 * len,
-        _ => len,
     }
 }
 
@@ -344,37 +137,4 @@ pub fn seg_of(seg: &RemoteSeg) -> RmaSeg {
         len: seg.len as u64,
         key: seg.key,
     }
-}
-
-/// Converts the operation of a frame, without its memory.
-fn read_operation(atomic: &proto::Atomic) -> core::result::Result<AtomicIn, Fault> {
-    let AtomicOp {
-        family,
-        op,
-        datatype,
-    } = atomic.what;
-    let (datatype, op) = (fi_datatype(datatype.into()), fi_op(op.into()));
-    let Some(size) = element_size(family, datatype, op) else {
-        return Err(Fault::Rule("an atomic operation that there is not"));
-    };
-    let len = atomic.segs.total();
-    let payload = payload_of(family, op, len);
-    let whole = |seg: &RmaSeg| seg.len.is_multiple_of(size as u64);
-    if len == 0 || atomic.payload != payload || !atomic.segs.iter().all(whole) {
-        return Err(Fault::Rule(
-            "an atomic operation of another length than its segments",
-        ));
-    }
-    Ok(AtomicIn {
-        family,
-        datatype,
-        op,
-        target: Target::default(),
-        regions: Regions::default(),
-        lens: atomic.segs.lens(),
-        len: len as usize,
-        data: atomic.data,
-        durable: None,
-        payload: Vec::new(),
-    })
 }

@@ -1,79 +1,36 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Frames of collectives, sent and received. `engine::coll` interprets them.
 
-use crate::proto::{Collective, CollectiveEnd, Frame, MAX_HEADER};
 use crate::session::common::Todo;
-use crate::session::groups::{Part, data_of, end_of, header_of};
-use crate::session::queue::Out;
+use crate::session::groups::{Part, header_of};
 use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
-use crate::session::send::STAGE_LIMIT;
 use crate::session::{Cx, Session};
 use base::Caps;
 use engine::coll::{self, Place};
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// Queues a frame; `bytes` has room for its header at the front.
-    pub fn send_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut bytes: Vec<u8>) {
-        let mut head = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let len = frame.encode(counter, self.swap, &mut head);
-        bytes[..len].copy_from_slice(&head[..len]);
-        if bytes.len() <= STAGE_LIMIT {
-            return self.stage_with(cx, &bytes, 0, |_| {});
-        }
-        self.tx.staged += bytes.len();
-        self.tx.queue.push_back(Out::Staged {
-            bytes,
-            done: 0,
-            owed: 0,
-        });
-        self.mark_dirty(cx);
-    }
-
-    /// Handles the header of a frame with data of a collective.
-    pub fn collective_data(
+    /// Handles the header of a frame of a collective.
+    pub(super) fn collective_frame(
         &mut self,
         cx: &mut Cx<'_, A>,
-        data: &Collective,
-    ) -> core::result::Result<(), Fault> {
-        self.serves_collectives(cx)?;
-        self.collective_frame(cx, data_of(data), data.payload)
-    }
-
-    /// Handles a frame that ends a collective at the peer.
-    pub fn collective_end(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        end: &CollectiveEnd,
-    ) -> core::result::Result<(), Fault> {
-        self.serves_collectives(cx)?;
-        self.collective_frame(cx, end_of(end)?, 0)
-    }
-
-    fn serves_collectives(&self, cx: &Cx<'_, A>) -> core::result::Result<(), Fault> {
-        let served = cx.domain.ep(self.ep).caps.contains(Caps::COLLECTIVE);
-        match self.extended && !self.swap && served {
-            true => Ok(()),
-            false => Err(Fault::Rule("a frame of a collective, which is not served")),
-        }
-    }
-
-    fn collective_frame(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        frame: coll::Frame,
+        frame: core::result::Result<coll::Frame, Fault>,
         payload: u64,
     ) -> core::result::Result<(), Fault> {
-        let (ep, peer) = (self.ep, self.peer.clone());
+        let served = cx.domain.ep(self.peer.ep).caps.contains(Caps::COLLECTIVE);
+        if !self.agreed.extended || self.tx.out.swaps() || !served {
+            return Err(Fault::Rule("a frame of a collective, which is not served"));
+        }
+        let frame = frame?;
+        let (ep, peer) = (self.peer.ep, self.peer.addr.clone());
         match cx.common.lane_of(ep).place(&peer, &frame, payload) {
             Place::Refuse(why) => return Err(Fault::Rule(why)),
             Place::Wait => {
-                self.hold_frame(cx, &header_of(&frame, payload as usize));
+                self.rx.hold_frame(cx, &header_of(&frame, payload as usize));
             }
             Place::Drop if payload > 0 => {
-                self.expect(cx, Sink::Drop, payload, false);
+                self.rx.expect(cx, Sink::Drop, payload, false);
             }
             Place::Drop => {}
             Place::Take { kept } => {
@@ -81,20 +38,14 @@ impl<A: Address> Session<A> {
                 let len = payload as usize;
                 let part = Part::new(frame, len, kept);
                 match len {
-                    0 => self.part_arrived(cx, part),
-                    _ => self.expect(cx, Sink::Coll(Box::new(part)), payload, false),
+                    0 => part.arrived(cx, &self.peer),
+                    _ => self
+                        .rx
+                        .expect(cx, Sink::Coll(Box::new(part)), payload, false),
                 }
             }
         }
         cx.todo(Todo::Collectives(ep));
         Ok(())
-    }
-
-    pub fn part_arrived(&mut self, cx: &mut Cx<'_, A>, part: Part) {
-        let (ep, peer) = (self.ep, self.peer.clone());
-        if let Some(lane) = cx.common.groups.lane_mut(ep) {
-            part.arrived(&peer, lane);
-            cx.todo(Todo::Collectives(ep));
-        }
     }
 }

@@ -4,6 +4,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Arc;
 
 use crate::session::groups::Groups;
@@ -79,6 +80,8 @@ pub struct Common<A> {
 pub enum Todo {
     /// The link has no room: resume the session when it has.
     Blocked,
+    /// A write to the socket has failed, and the stream has ended by that: report it.
+    CannotSend(io::Error),
     /// Do not read until `ResumeRead`.
     PauseRead,
     ResumeRead,

@@ -2,8 +2,9 @@
 //! Direct reads and writes of registered memory by the initiator, between processes of one host: fi_rma(3). Operations
 //! that the target must see, or that must stay in order with messages in the ring, go through the ring.
 
+use crate::session::Cx;
 use crate::session::send::WANTS_ACK;
-use crate::session::{Cx, Session};
+use crate::session::send_state::SendState;
 use base::OpFlags;
 use base::flags::flags;
 use engine::domain_state::TxOp;
@@ -14,9 +15,46 @@ use object::ops::transfer::{Tx, What};
 /// at the target, because a direct write does not depend on the target's polls.
 pub const SMALL_WRITE: usize = 4096;
 
-impl<A: Address> Session<A> {
+/// Direct access to the peer's memory.
+#[derive(Default)]
+pub struct Direct {
+    /// The peer's registered memory can be accessed without involving the peer.
+    is_allowed: bool,
+    /// Messages wrote to this peer; direct RMA must not overtake them.
+    writes_by_ring: bool,
+}
+
+impl Direct {
+    /// Whether the peer's registered memory can be accessed without involving the peer.
+    pub fn allow(&mut self, is_allowed: bool) {
+        self.is_allowed = is_allowed;
+    }
+
+    /// Records that a message changes the peer's memory.
+    #[inline(always)]
+    pub fn wrote_by_ring(&mut self) {
+        self.writes_by_ring = true;
+    }
+
     /// Executes a read or write directly. False leaves it to messages; a partial execution before that does no harm.
-    pub fn moved_directly(&mut self, cx: &mut Cx<'_, A>, tx: &Tx<'_>, op: &TxOp) -> bool {
+    #[inline]
+    pub fn moves<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        state: &SendState,
+        tx: &Tx<'_>,
+        op: &TxOp,
+    ) -> bool {
+        self.is_allowed && self.has_moved(cx, state, tx, op)
+    }
+
+    fn has_moved<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        state: &SendState,
+        tx: &Tx<'_>,
+        op: &TxOp,
+    ) -> bool {
         const TARGETS: OpFlags = flags!(OpFlags: REMOTE_CQ_DATA | COMMIT_COMPLETE | FENCE);
         let Some(shm) = cx.link.memory_mut() else {
             return false;
@@ -29,9 +67,9 @@ impl<A: Address> Session<A> {
         }
         let write = op.what == What::Write;
         let small = write && op.len <= SMALL_WRITE && !tx.flags.intersects(WANTS_ACK);
-        let waits = !self.tx.queue.is_empty()
-            || !self.tx.waiting.is_empty()
-            || tx.flags.contains(OpFlags::AFTER_READS) && self.holds(tx.what, tx.flags);
+        let waits = !state.out.frames().is_empty()
+            || state.has_waiting()
+            || tx.flags.contains(OpFlags::AFTER_READS) && state.holds(tx.what, tx.flags);
         if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
             return false;
         }

@@ -5,7 +5,9 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::proto::{self, BASE_HEADER};
-use crate::session::common::Common;
+use crate::session::Cx;
+use crate::session::common::{Common, Todo};
+use crate::session::peer::Peer;
 use crate::session::receive::Fault;
 use base::grow::append;
 use base::{Error, IoVec, OpFlags, Result};
@@ -66,8 +68,11 @@ impl Part {
     }
 
     /// Passes on the complete payload.
-    pub fn arrived<A: Address>(self, peer: &A, lane: &mut Lane<A, Token>) {
-        lane.arrived(peer, &self.frame, self.bytes, self.kept);
+    pub fn arrived<A: Address>(self, cx: &mut Cx<'_, A>, peer: &Peer<A>) {
+        if let Some(lane) = cx.common.groups.lane_mut(peer.ep) {
+            lane.arrived(&peer.addr, &self.frame, self.bytes, self.kept);
+            cx.todo(Todo::Collectives(peer.ep));
+        }
     }
 
     /// Appends the next bytes of the payload.

@@ -7,17 +7,20 @@
 //! sessions, its own end) are put into `Common::todo` for the stream. A session has no clock, no file descriptor and no
 //! provider, so tests can run two of them against each other in one process.
 
+pub mod announced;
 pub mod atomic;
 mod coll;
 pub mod common;
 pub mod direct;
-mod flush;
+pub mod exposed;
 pub mod groups;
 pub mod loss;
-pub mod offers;
-mod output;
-pub mod queue;
+pub mod outbox;
+mod parser;
+mod payload;
+pub mod peer;
 pub mod read;
+pub mod reads;
 pub mod receive;
 pub mod receive_state;
 pub mod records;
@@ -25,69 +28,59 @@ mod refusal;
 mod rendezvous;
 pub mod rma;
 pub mod send;
-mod split_copy;
+mod send_state;
 #[cfg(test)]
 mod tests;
+mod told;
 pub mod waits;
 mod whole;
 
-use std::io;
 use std::sync::Arc;
 
-use crate::link::{Link, is_silence};
+use crate::link::Link;
 use crate::session::common::{Common, Todo};
+use crate::session::direct::Direct;
+use crate::session::exposed::Exposed;
 use crate::session::groups::Frames;
-use crate::session::queue::{After, Out, OutFrame, SendQueue};
+use crate::session::peer::Peer;
 use crate::session::receive::Fault;
-use crate::session::receive_state::{At, ReceiveState, Regions, Sink};
-use abi::FI_ADDR_NOTAVAIL;
-use base::log::{Subsys, log_warn};
-use base::{Error, OpFlags};
-use engine::auth::Key;
+use crate::session::receive_state::{At, ReceiveState, Sink, names};
+use crate::session::send_state::SendState;
+use base::Error;
 use engine::cntr::Counter;
-use engine::domain_state::{DomainState, Sender};
+use engine::domain_state::{DomainState, TxOp};
 use engine::mr::Region;
-use engine::strangers::new_source;
+use engine::report::Waiter;
 use engine::transport::Address;
-use object::ops::transfer::What;
 
 /// The protocol state between two peers: operations that are posted and incomplete, frames to send, the incoming frame.
 pub struct Session<A> {
-    /// The endpoint's number in `domain.eps`.
-    pub ep: usize,
     pub state: State,
-    /// RDM: the address of the peer's listener; MSG: the address of the other end.
-    pub peer: A,
-    /// The peer's index in the endpoint's address vector, or FI_ADDR_NOTAVAIL.
-    pub fi_addr: u64,
-    /// Source number for matching while the peer is in no address vector.
-    unnamed: u64,
-    /// The peer has the other byte order.
-    pub swap: bool,
+    pub peer: Peer<A>,
+    pub agreed: Agreed,
+    pub direct: Direct,
+    pub tx: SendState,
+    pub rx: ReceiveState,
+    /// Frames of collectives that wait for the connection.
+    pub coll: Option<Box<Frames>>,
+    /// Whether the log names the peer already.
+    pub is_reported: bool,
+    /// MSG: the attempt started by fi_connect or fi_accept.
+    pub attempt: Option<Attempt>,
+    pub exposed: Exposed,
+    /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
+    pub ending: Option<Box<Ending>>,
+}
+
+/// What both sides have agreed on when they connected.
+#[derive(Clone, Copy, Default)]
+pub struct Agreed {
     /// Rendezvous frames may be sent.
     pub rendezvous: bool,
     /// Extension frames may be sent: docs/wire/tcp.md, "Extensions".
     pub extended: bool,
     /// This side answers a refused access to memory with `Frame::Refused`, if the peer waits for an answer.
     pub refuses: bool,
-    /// The peer's registered memory can be accessed without involving the peer.
-    pub is_direct: bool,
-    /// Messages wrote to this peer; direct RMA must not overtake them.
-    pub writes_by_ring: bool,
-    pub tx: SendQueue,
-    pub rx: ReceiveState,
-    /// Frames of collectives that wait for the connection.
-    pub coll: Option<Box<Frames>>,
-    /// Why the established connection is at its end, if the write side found out before the read side did.
-    pub cause: Option<Error>,
-    /// Whether the log names the peer already.
-    pub is_reported: bool,
-    /// MSG: the attempt started by fi_connect or fi_accept.
-    pub attempt: Option<Attempt>,
-    /// The authorization key that the peer has proved.
-    pub key: Option<Key>,
-    /// Why the session is over. Nothing more is read or sent until the stream has torn it down.
-    pub ending: Option<Box<Ending>>,
 }
 
 /// A connection attempt that the application waits for.
@@ -104,6 +97,8 @@ pub enum Ending {
     /// The peer violated the protocol.
     Fault(Fault),
     Lost(Error),
+    /// An operation of this kind has waited too long for the peer.
+    Late(Waiter),
 }
 
 /// The parts of the domain that a session uses during one call.
@@ -130,6 +125,27 @@ impl<A> Cx<'_, A> {
     pub fn watch_waits(&mut self) {
         if self.common.waits.arm() {
             self.todo(Todo::WatchWaits);
+        }
+    }
+
+    /// Records that an operation starts to wait for its peer.
+    #[inline]
+    pub fn begin_waiting(&mut self, op: &mut TxOp) {
+        self.domain.ep_mut(op.ep()).tx_pending += 1;
+        op.since = self.common.waits.stamp();
+        self.watch_waits();
+    }
+
+    /// Returns FI_EAGAIN, so that the application posts the operation again later.
+    #[cold]
+    pub fn again(&self, op: &TxOp) -> Error {
+        self.domain.ep(op.ep()).again()
+    }
+
+    /// Has the operations that wait for earlier ones tried again after the next poll.
+    fn hold_back(&mut self) {
+        if !self.common.held.contains(&self.id) {
+            self.common.held.push(self.id);
         }
     }
 
@@ -161,24 +177,16 @@ pub enum State {
 impl<A: Address> Session<A> {
     pub fn new(ep: usize, peer: A, fi_addr: u64) -> Session<A> {
         Session {
-            ep,
             state: State::Idle,
-            peer,
-            fi_addr,
-            unnamed: new_source(),
-            swap: false,
-            rendezvous: false,
-            extended: false,
-            refuses: false,
-            is_direct: false,
-            writes_by_ring: false,
-            tx: SendQueue::default(),
+            peer: Peer::new(ep, peer, fi_addr),
+            agreed: Agreed::default(),
+            direct: Direct::default(),
+            tx: SendState::new(ep),
             rx: ReceiveState::new(),
             coll: None,
-            cause: None,
             is_reported: false,
             attempt: None,
-            key: None,
+            exposed: Exposed::default(),
             ending: None,
         }
     }
@@ -198,87 +206,6 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Stops writing because the link has no room.
-    #[cold]
-    pub(super) fn blocked(&mut self, cx: &mut Cx<'_, A>) {
-        self.tx.blocked = true;
-        // The peer has to take the records in the ring.
-        cx.link.ring_if_parked();
-        cx.todo(Todo::Blocked);
-    }
-
-    /// Handles a failed write to the socket. The kernel reports the error only once, so it is kept until the read side
-    /// finds the end. After an error that does not end the stream (such as unmapped memory) this shuts the link down.
-    #[cold]
-    pub(super) fn write_failed(&mut self, cx: &mut Cx<'_, A>, error: &io::Error) {
-        let cause = match error.kind() {
-            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Error::CONNRESET,
-            _ if is_silence(error) => Error::TIMEDOUT,
-            _ => {
-                log_warn!(
-                    cx.common.source,
-                    Subsys::EpData,
-                    "{}: connection ended: cannot send: {error}",
-                    self.peer
-                );
-                self.is_reported = true;
-                cx.link.shutdown();
-                error.raw_os_error().map_or(Error::IO, Error::new)
-            }
-        };
-        self.cause.get_or_insert(cause);
-    }
-
-    /// Returns the source number by which matching identifies the peer.
-    #[inline]
-    pub fn source(&self) -> u64 {
-        match self.fi_addr {
-            FI_ADDR_NOTAVAIL => self.unnamed,
-            known => known,
-        }
-    }
-
-    /// Returns the sender for completions of its messages.
-    #[inline]
-    pub fn sender(&self) -> Sender<'_, A> {
-        Sender {
-            fi_addr: self.fi_addr,
-            addr: Some(&self.peer),
-        }
-    }
-
-    /// Whether an operation that was sent has not completed; a fence waits for those (fi_msg(3), FI_FENCE).
-    pub fn is_busy(&self) -> bool {
-        let completes =
-            |out: &Out| matches!(out, Out::Frame(f) if matches!(f.after, After::Complete(_)));
-        self.is_reading()
-            || !self.tx.await_ack.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.tx.queue.iter().any(completes)
-    }
-
-    /// Whether a read has not completed.
-    #[inline]
-    pub(super) fn is_reading(&self) -> bool {
-        let coming =
-            matches!(&self.rx.at, At::Payload(incoming) if matches!(incoming.sink, Sink::Read(_)));
-        coming || !self.tx.await_read.is_empty()
-    }
-
-    /// Returns the queued bytes that answer requests of the peer. An answer that is sent without a copy counts with the
-    /// size of its frame. Operations of this side do not count: two peers that wait for each other to take those would
-    /// both stop reading.
-    #[inline]
-    pub(super) fn answers(&self) -> usize {
-        self.tx.owed + self.tx.answers * size_of::<OutFrame>()
-    }
-
-    /// Whether an operation with one of the `HELD` flags has to wait for earlier operations.
-    pub fn holds(&self, what: What, flags: OpFlags) -> bool {
-        let after_reads = flags.contains(OpFlags::AFTER_READS) && what != What::Read;
-        after_reads && self.is_reading() || flags.contains(OpFlags::FENCE) && self.is_busy()
-    }
-
     /// Whether an access of the peer to this region is in progress.
     pub(super) fn accesses(&self, region: &Arc<Region<Arc<Counter>>>) -> bool {
         let writes = match &self.rx.at {
@@ -289,29 +216,11 @@ impl<A: Address> Session<A> {
             },
             _ => false,
         };
-        let reads = |out: &Out| match out {
-            Out::Frame(frame) => match &frame.after {
-                After::Answered(regions, _) => names(regions, region),
-                After::Nothing | After::Complete(_) | After::Acknowledged(_) => false,
-            },
-            Out::Staged { .. } => false,
-        };
-        writes || self.tx.queue.iter().any(reads)
+        writes || self.tx.out.frames().reads(region)
     }
 
     /// Whether a posted operation still depends on this peer.
     pub fn has_work(&self) -> bool {
-        !self.tx.queue.is_empty()
-            || !self.tx.waiting.is_empty()
-            || !self.tx.await_ack.is_empty()
-            || !self.tx.await_read.is_empty()
-            || !self.tx.rendezvous.is_empty()
-            || self.coll.is_some()
+        self.tx.has_work() || self.coll.is_some()
     }
-}
-
-/// Whether the list contains the region.
-fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
-    let mut regions = regions.iter().flatten();
-    regions.any(|other| Arc::ptr_eq(other, region))
 }

@@ -98,7 +98,9 @@ impl<A: Address> Session<A> {
     /// Handles a receive that has matched a message whose bytes are not here.
     pub fn deliver(&mut self, cx: &mut Cx<'_, A>, claimed: Claimed) {
         if claimed.envelope.note != 0 {
-            return self.get(cx, claimed.recv, claimed.envelope);
+            let (told, out) = (&mut self.rx.told, &mut self.tx.out);
+            let got = told.get(cx, &self.peer, out, claimed.recv, claimed.envelope);
+            return self.end_if_lost(cx, got);
         }
         let At::Stalled(stalled) = &self.rx.at else {
             return;
@@ -115,11 +117,16 @@ impl<A: Address> Session<A> {
     pub fn retry_read(&mut self, cx: &mut Cx<'_, A>) {
         let stalled = match &self.rx.at {
             At::Held(_) => return self.retry_frame(cx),
-            At::Stopped(_) => return self.retry_payload(cx),
+            At::Stopped(_) => {
+                if let Some(rest) = self.rx.place_for_rest(cx) {
+                    self.resume(cx, rest.sink, rest.remaining, rest.ack);
+                }
+                return;
+            }
             At::Stalled(stalled) => stalled,
             At::Header | At::Payload(_) => {
                 // The session was held because of a full queue.
-                if cx.domain.may_receive(self.ep) {
+                if cx.domain.may_receive(self.peer.ep) {
                     cx.common.stalled.retain(|&stalled| stalled != cx.id);
                     cx.todo(Todo::ResumeRead);
                 }
@@ -135,39 +142,45 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Resumes the rest of an unexpected message, if there is room now or a receive has taken it.
-    fn retry_payload(&mut self, cx: &mut Cx<'_, A>) {
-        let At::Stopped(incoming) = &self.rx.at else {
-            return;
-        };
-        let Sink::Slot(srx, slot) = incoming.sink else {
-            return;
-        };
-        let (remaining, ack) = (incoming.remaining, incoming.ack);
-        let next = self.rx.leftover.len() as u64;
-        let queue = cx.domain.rx_queue_mut(srx);
-        let sink = if queue.is_met(slot) {
-            // The rest goes straight to the receive without an extra copy.
-            match queue.take_met(slot) {
-                Some((recv, envelope)) => Sink::Recv(recv, envelope),
-                None => Sink::Drop,
-            }
-        } else if queue.may_grow(
-            slot,
-            next.min(remaining) as usize,
-            cx.common.limits.saved_bytes,
-        ) {
-            Sink::Slot(srx, slot)
-        } else {
-            return;
-        };
-        self.resume(cx, sink, remaining, ack);
-    }
-
     /// Continues after the link has room again.
     pub fn unblocked(&mut self, cx: &mut Cx<'_, A>) {
-        self.tx.blocked = false;
-        self.flush_conn(cx);
+        self.tx.out.unblock();
+        self.tx.out.flush(cx);
         self.retry_frame(cx);
+    }
+
+    /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
+    pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        self.place(cx, sink, len, ack);
+        self.go_on(cx);
+    }
+
+    /// Retries the frame that was left in the stream.
+    pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
+        match &self.rx.at {
+            At::Held(frame) if !frame.is_answered() || self.tx.out.may_answer() => {}
+            _ => return,
+        }
+        let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
+            return;
+        };
+        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        match self.begin(cx, &frame, &[]) {
+            Err(fault) => self.end(cx, Ending::Fault(fault)),
+            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
+            Ok(_) => {}
+        }
+    }
+
+    /// Resumes the stream after the obstacle is gone.
+    pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
+        let leftover = std::mem::take(&mut self.rx.leftover);
+        if let Err(fault) = self.take(cx, &leftover) {
+            return self.end(cx, Ending::Fault(fault));
+        }
+        if !self.is_over() && !self.rx.at.waits() {
+            cx.todo(Todo::ResumeRead);
+        }
     }
 }

@@ -3,24 +3,16 @@
 
 use core::fmt;
 
-use crate::proto::{Decoded, Frame, Message, WireError, decode};
-use crate::session::Ending;
-use crate::session::common::Todo;
-use crate::session::receive_state::{At, Incoming, Sink, Stalled};
-use crate::session::rma::{ANSWERS, count_regions};
+use crate::proto::{Frame, Message, WireError};
+use crate::session::exposed::count_regions;
+use crate::session::groups::{data_of, end_of};
+use crate::session::receive_state::{At, Sink};
 use crate::session::{Cx, Session};
-use abi::FI_ADDR_NOTAVAIL;
-use base::log::{Subsys, log_warn};
-use base::{Caps, CompFlags, Error, Span};
-use engine::domain_state::DomainState;
+use base::{Caps, CompFlags, Error};
 use engine::domain_state::MessageInfo;
-use engine::srx::{Bytes, Envelope, RecvOp, Slot, Unfilled};
+use engine::srx::{Bytes, Unfilled};
 use engine::transport::Address;
 use object::ops::transfer::What;
-use sys::memory;
-
-/// Size limit for messages that are gathered before they take a receive.
-const GATHERED: u64 = 1 << 17;
 
 /// Why the read side ends a connection.
 pub enum Fault {
@@ -61,8 +53,8 @@ impl<A: Address> Session<A> {
         while !bytes.is_empty() {
             match &mut self.rx.at {
                 At::Header => {
-                    if self.rx.header_have == 0
-                        && !self.swap
+                    if self.rx.parser.is_empty()
+                        && !self.tx.out.swaps()
                         && let Some((message, payload, frame)) = Message::whole(bytes)
                         && self.whole(cx, &message, payload)
                     {
@@ -77,7 +69,9 @@ impl<A: Address> Session<A> {
                         }
                         continue;
                     }
-                    let Some((frame, used)) = self.next_frame(bytes)? else {
+                    let Some((frame, used)) =
+                        self.rx.parser.next_frame(bytes, self.tx.out.swaps())?
+                    else {
                         return Ok(());
                     };
                     bytes = &bytes[used..];
@@ -95,7 +89,7 @@ impl<A: Address> Session<A> {
                         Sink::Slot(srx, slot) => {
                             let srx = cx.domain.rx_queue_mut(*srx);
                             if !srx.may_grow(*slot, n, cx.common.limits.saved_bytes) {
-                                self.stop(cx, bytes);
+                                self.rx.stop(cx, bytes);
                                 return Ok(());
                             }
                             srx.coming(*slot, part).map_err(no_memory)?;
@@ -131,34 +125,44 @@ impl<A: Address> Session<A> {
     /// Delivers a complete message to its receive or keeps it. Returns false if the general path has to handle it.
     #[inline(always)]
     fn whole(&mut self, cx: &mut Cx<'_, A>, message: &Message, payload: &[u8]) -> bool {
-        let Some(srx) = self.taker(cx.domain, message.tagged) else {
+        let Some(srx) = self.peer.taker(cx.domain, message.tagged) else {
             return false;
         };
-        if message.ack && self.answers() > ANSWERS {
+        if message.ack && !self.tx.out.has_room_for_answers() {
             return false;
         }
         let info = message_info(message);
         let srx = cx.domain.rx_queue_mut(srx);
-        let unfilled = match srx.fill(&info, self.source(), |iov| iov.fill(payload)) {
+        let unfilled = match srx.fill(&info, self.peer.source(), |iov| iov.fill(payload)) {
             Ok(filled) => {
-                cx.domain
-                    .filled_whole(self.ep, &filled, &info, CompFlags::empty(), self.fi_addr);
+                cx.domain.filled_whole(
+                    self.peer.ep,
+                    &filled,
+                    &info,
+                    CompFlags::empty(),
+                    self.peer.fi_addr,
+                );
                 if message.ack {
-                    self.send_ack(cx);
+                    self.tx.out.send_ack(cx);
                 }
                 return true;
             }
             Err(unfilled) => unfilled,
         };
-        let envelope = info.envelope(self.source(), self.ep, cx.id as u64);
+        let envelope = info.envelope(self.peer.source(), self.peer.ep, cx.id as u64);
         let recv = match unfilled {
             Unfilled::Special => {
                 let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
                 if let Some((filled, release)) = filled {
-                    cx.domain
-                        .filled_whole(self.ep, &filled, &info, release, self.fi_addr);
+                    cx.domain.filled_whole(
+                        self.peer.ep,
+                        &filled,
+                        &info,
+                        release,
+                        self.peer.fi_addr,
+                    );
                     if message.ack {
-                        self.send_ack(cx);
+                        self.tx.out.send_ack(cx);
                     }
                     return true;
                 }
@@ -170,7 +174,7 @@ impl<A: Address> Session<A> {
             Some(mut recv) => {
                 recv.iov.copy_in(payload);
                 cx.domain
-                    .received(envelope.ep, &recv, &envelope, &self.sender());
+                    .received(envelope.ep, &recv, &envelope, &self.peer.sender());
             }
             None if !srx.has_room(envelope.token, envelope.len, cx.common.limits.saved_bytes) => {
                 return false;
@@ -180,7 +184,7 @@ impl<A: Address> Session<A> {
             }
         }
         if message.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
         true
     }
@@ -192,8 +196,7 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         bytes: &[u8],
     ) -> core::result::Result<(), Fault> {
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        if between
+        if self.rx.is_between()
             && let Some((message, payload, frame)) = Message::whole(bytes)
             && frame == bytes.len()
             && self.whole(cx, &message, payload)
@@ -205,49 +208,80 @@ impl<A: Address> Session<A> {
 
     /// Handles the header of a frame. `bytes` follow it; returns how many of them were consumed.
     #[inline(never)]
-    fn begin(
+    pub(super) fn begin(
         &mut self,
         cx: &mut Cx<'_, A>,
         frame: &Frame,
         bytes: &[u8],
     ) -> core::result::Result<usize, Fault> {
-        if self.owes_enough(frame) {
-            self.hold_frame(cx, frame);
+        if self.tx.out.owes_enough(frame) {
+            self.rx.hold_frame(cx, frame);
             return Ok(0);
         }
         let begun = match frame {
             Frame::Message(message) => self.message(cx, message),
-            Frame::Ack => match self.acknowledged(cx) {
+            Frame::Ack => match self.tx.out.acknowledged(cx) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
             },
-            Frame::Write(write) => self.write_request(cx, write),
-            Frame::ReadRequest(read) => self.read_request(cx, read),
-            Frame::ReadResponse(response) => self.read_response(cx, response),
-            Frame::ReadyToSend(ready) => self.ready_to_send(cx, ready),
-            &Frame::ClearToSend { index } => match self.cleared(cx, index) {
+            Frame::Write(write) => match self.exposed.write(cx.domain, &self.peer, write) {
+                Ok(sink) => {
+                    self.place(cx, sink, write.payload, write.ack || write.commit);
+                    Ok(())
+                }
+                Err(refusal) => self.refuse(cx, refusal, write.payload),
+            },
+            Frame::ReadRequest(read) => match self.exposed.read(cx.domain, &self.peer, read) {
+                Ok((target, regions)) => {
+                    let len = read.segs.total();
+                    self.tx.out.answer_read(cx, len, target, regions);
+                    Ok(())
+                }
+                Err(refusal) => self.refuse(cx, refusal, 0),
+            },
+            Frame::ReadResponse(response) => {
+                let read = self.tx.begin_answer(response)?;
+                self.place(cx, Sink::Read(read), response.payload, false);
+                Ok(())
+            }
+            Frame::ReadyToSend(ready) => {
+                let announcement = self.rx.told.announced(ready)?;
+                self.told_of(cx, announcement)
+            }
+            &Frame::ClearToSend { index } => match self.tx.cleared(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("clear-to-send for an unknown index")),
             },
-            Frame::RendezvousData(data) => self.rendezvous_data(cx, data),
-            Frame::Offer(offer) => self.offered(cx, offer),
-            &Frame::Taken { index } => match self.taken(cx, index) {
+            Frame::RendezvousData(data) => {
+                let message = self.rx.told.arrives(data)?;
+                let sink = match message.recv {
+                    Some(recv) => Sink::Recv(recv, message.envelope),
+                    None => Sink::Drop,
+                };
+                self.place(cx, sink, data.payload, message.ack);
+                Ok(())
+            }
+            Frame::Offer(offer) => {
+                let announcement = self.rx.told.offered(offer, cx.link.memory().is_some())?;
+                self.told_of(cx, announcement)
+            }
+            &Frame::Taken { index } => match self.tx.taken(cx, index) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("a message was taken that was not offered")),
             },
-            Frame::Share(share) => self.asked_to_share(cx, share),
-            &Frame::Refused(answer) => self.refused(cx, answer),
-            &Frame::Done { index } => self.sender_done(cx, index),
-            Frame::Collective(data) => self.collective_data(cx, data),
-            Frame::CollectiveEnd(end) => self.collective_end(cx, end),
+            Frame::Share(share) => self.tx.asked_to_share(cx, share),
+            &Frame::Refused(answer) => self.tx.refused(cx, answer, self.agreed.extended),
+            &Frame::Done { index } => {
+                let (told, out) = (&mut self.rx.told, &mut self.tx.out);
+                let got = told.sender_done(cx, &self.peer, out, index)?;
+                self.end_if_lost(cx, got);
+                Ok(())
+            }
+            Frame::Collective(data) => self.collective_frame(cx, Ok(data_of(data)), data.payload),
+            Frame::CollectiveEnd(end) => self.collective_frame(cx, end_of(end), 0),
             Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),
         };
         begun.map(|()| 0)
-    }
-
-    #[inline]
-    pub fn envelope(&self, cx: &Cx<'_, A>, info: &MessageInfo) -> Envelope {
-        info.envelope(self.source(), self.ep, cx.id as u64)
     }
 
     /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream.
@@ -257,47 +291,40 @@ impl<A: Address> Session<A> {
         cx: &mut Cx<'_, A>,
         message: &Message,
     ) -> core::result::Result<(), Fault> {
-        let mut envelope = self.envelope(cx, &message_info(message));
-        if message.context != 0 {
-            envelope.ep = self.named_context(cx, message.context)?;
-        }
+        let mut envelope = self.peer.envelope(cx.id, &message_info(message));
+        envelope.ep = self.context(cx, message.context)?;
         let state = cx.domain.ep(envelope.ep);
         let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
-        if self.is_gathered(cx, message) {
+        if self.peer.is_gathered(cx, message) {
             let gathered = Box::new((*message, Vec::new()));
-            self.expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
+            self.rx
+                .expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
             return Ok(());
         }
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
             Some(recv) => {
                 if message.payload == 0 {
-                    self.received(cx, &recv, &envelope);
+                    cx.domain
+                        .received(envelope.ep, &recv, &envelope, &self.peer.sender());
                     if message.ack {
-                        self.send_ack(cx);
+                        self.tx.out.send_ack(cx);
                     }
                     return Ok(());
                 }
-                self.expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
+                self.rx
+                    .expect(cx, Sink::Recv(recv, envelope), message.payload, message.ack);
             }
-            None => self.unexpected(cx, srx, envelope, message.ack),
+            None => {
+                let ack = message.ack;
+                if self.rx.unexpected(cx, &self.peer, srx, envelope, ack) && ack {
+                    self.tx.out.send_ack(cx);
+                }
+            }
         }
         Ok(())
-    }
-
-    /// Whether a message takes a receive only when it is complete. An incomplete message would hold a buffer of a
-    /// context that connections of a layered provider share (`OPT_PEER_NUMBER`), so a few peers that send halves of
-    /// messages could occupy all buffers.
-    fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
-        let ep = cx.domain.ep(self.ep);
-        let srx = cx.domain.rx_queue(ep.srx);
-        let limit = cx.common.limits.saved_bytes;
-        ep.peer_number != FI_ADDR_NOTAVAIL
-            && ep.shares_receives
-            && (1..=GATHERED).contains(&message.payload)
-            && srx.has_room(cx.id as u64, message.payload, limit)
     }
 
     /// Delivers a gathered message that is complete.
@@ -305,126 +332,20 @@ impl<A: Address> Session<A> {
         if self.whole(cx, message, &bytes) {
             return;
         }
-        let srx = cx.domain.ep(self.ep).srx;
-        let envelope = self.envelope(cx, &message_info(message));
-        self.keep(cx, srx, envelope, Bytes::Here(bytes));
+        let srx = cx.domain.ep(self.peer.ep).srx;
+        let envelope = self.peer.envelope(cx.id, &message_info(message));
+        self.peer.keep(cx.domain, srx, envelope, Bytes::Here(bytes));
         if message.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
     }
 
-    pub fn expect(&mut self, cx: &mut Cx<'_, A>, sink: Sink, remaining: u64, ack: bool) {
-        cx.watch_waits();
-        let rx = &mut self.rx;
-        rx.since = cx.common.waits.stamp();
-        rx.at = At::Payload(Incoming {
-            sink,
-            remaining,
-            ack,
-        });
-    }
-
-    /// Keeps a message that matches no receive, within the limits.
-    fn unexpected(&mut self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, ack: bool) {
-        let len = envelope.len;
-        if !cx
-            .domain
-            .rx_queue(srx)
-            .has_room(envelope.token, len, cx.common.limits.saved_bytes)
-        {
-            let slot = self.keep(cx, srx, envelope, Bytes::There);
-            self.rx.at = At::Stalled(Stalled {
-                srx,
-                slot,
-                envelope,
-                ack,
-            });
-            cx.common.stalled.push(cx.id);
-            return cx.todo(Todo::PauseRead);
-        }
-        if len == 0 {
-            self.keep(cx, srx, envelope, Bytes::Here(Vec::new()));
-            if ack {
-                self.send_ack(cx);
-            }
-            return;
-        }
-        let slot = self.keep(cx, srx, envelope, Bytes::Coming(Vec::new()));
-        self.expect(cx, Sink::Slot(srx, slot), len, ack);
-    }
-
-    /// Keeps a message for a later receive, with its sender's address if that is to be reported.
-    pub fn keep(&self, cx: &mut Cx<'_, A>, srx: usize, envelope: Envelope, bytes: Bytes) -> Slot {
-        let slot = cx.domain.rx_queue_mut(srx).keep(envelope, bytes);
-        if cx.domain.reports_origin(self.ep, self.fi_addr) {
-            cx.domain
-                .rx_queue_mut(srx)
-                .note_origin(slot, self.peer.to_bytes());
-        }
-        slot
-    }
-
-    /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
-    #[cold]
-    fn stop(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
-        match std::mem::replace(&mut self.rx.at, At::Header) {
-            At::Payload(incoming) => self.rx.at = At::Stopped(incoming),
-            other => self.rx.at = other,
-        }
-        self.rx.leftover.extend_from_slice(bytes);
-        cx.common.stalled.push(cx.id);
-        cx.todo(Todo::PauseRead);
-    }
-
-    /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
-    pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        self.expect(cx, sink, len, ack);
-        if len == 0 {
+    /// Places the payload that follows, or handles its end if it is empty.
+    pub(super) fn place(&mut self, cx: &mut Cx<'_, A>, sink: Sink, payload: u64, ack: bool) {
+        self.rx.expect(cx, sink, payload, ack);
+        if payload == 0 {
             self.finish(cx);
         }
-        self.go_on(cx);
-    }
-
-    /// Leaves a frame and everything behind it in the stream.
-    #[cold]
-    pub fn hold_frame(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
-        self.rx.at = At::Held(Box::new(*frame));
-        cx.common.stalled.push(cx.id);
-        cx.todo(Todo::PauseRead);
-    }
-
-    /// Retries the frame that was left in the stream.
-    pub fn retry_frame(&mut self, cx: &mut Cx<'_, A>) {
-        match &self.rx.at {
-            At::Held(frame) if !frame.is_answered() || self.may_answer() => {}
-            _ => return,
-        }
-        let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
-            return;
-        };
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
-        match self.begin(cx, &frame, &[]) {
-            Err(fault) => self.end(cx, Ending::Fault(fault)),
-            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
-            Ok(_) => {}
-        }
-    }
-
-    /// Resumes the stream after the obstacle is gone.
-    pub fn go_on(&mut self, cx: &mut Cx<'_, A>) {
-        let leftover = std::mem::take(&mut self.rx.leftover);
-        if let Err(fault) = self.take(cx, &leftover) {
-            return self.end(cx, Ending::Fault(fault));
-        }
-        if !self.is_over() && !self.rx.at.waits() {
-            cx.todo(Todo::ResumeRead);
-        }
-    }
-
-    fn received(&mut self, cx: &mut Cx<'_, A>, recv: &RecvOp, envelope: &Envelope) {
-        cx.domain
-            .received(envelope.ep, recv, envelope, &self.sender());
     }
 
     /// Handles the end of a payload.
@@ -433,7 +354,7 @@ impl<A: Address> Session<A> {
         let At::Payload(incoming) = std::mem::replace(&mut self.rx.at, At::Header) else {
             return;
         };
-        let (ep, sender) = (self.ep, self.sender());
+        let (ep, sender) = (self.peer.ep, self.peer.sender());
         match incoming.sink {
             Sink::Recv(recv, envelope) => {
                 cx.domain.received(envelope.ep, &recv, &envelope, &sender)
@@ -450,8 +371,8 @@ impl<A: Address> Session<A> {
                 durable,
                 ..
             } => {
-                if let Some(info) = durable
-                    && !self.commit(cx, &info)
+                if let Some(durable) = durable
+                    && !durable.commit(cx, &self.peer)
                 {
                     return;
                 }
@@ -460,19 +381,20 @@ impl<A: Address> Session<A> {
                 cx.domain.written(ep, CompFlags::RMA, len, data, &sender);
             }
             Sink::Read(read) => {
+                self.tx.reads.end();
                 cx.domain.complete_tx(&read.op);
             }
-            Sink::Coll(part) => return self.part_arrived(cx, *part),
+            Sink::Coll(part) => return part.arrived(cx, &self.peer),
             Sink::Gathered(gathered) => {
                 let (message, bytes) = *gathered;
                 return self.gathered(cx, &message, bytes);
             }
-            Sink::Atomic(request) => self.arrived(cx, *request),
+            Sink::Atomic(request) => request.arrived(cx, &self.peer, &mut self.tx.out),
             Sink::Drop => {}
             Sink::Refused(answer) => return self.send_refusal(cx, answer),
         }
         if incoming.ack {
-            self.send_ack(cx);
+            self.tx.out.send_ack(cx);
         }
     }
 }
@@ -498,76 +420,12 @@ pub fn message_info(message: &Message) -> MessageInfo {
 
 impl<A: Address> Session<A> {
     /// Returns the receive context that a frame names, as an index of `cx.domain.eps`.
-    #[cold]
-    pub fn named_context(
-        &self,
-        cx: &mut Cx<'_, A>,
-        context: u8,
-    ) -> core::result::Result<usize, Fault> {
-        if !self.extended {
+    pub fn context(&self, cx: &Cx<'_, A>, context: u8) -> core::result::Result<usize, Fault> {
+        if context != 0 && !self.agreed.extended {
             return Err(Fault::Rule(
                 "a frame of an extension that was not agreed on",
             ));
         }
-        let beyond_first = usize::from(context) - 1;
-        let context = cx.domain.ep(self.ep).contexts.get(beyond_first);
-        let missing =
-            Fault::Rule("a message for a receive context that the endpoint does not have");
-        context.copied().ok_or(missing)
-    }
-
-    /// Returns the receive context for the fast path, or `None` if the general path has to handle the message.
-    #[inline(always)]
-    fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
-        let ep = domain.find_ep(self.ep)?;
-        let refused = tagged && !ep.caps.contains(Caps::TAGGED);
-        (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
-    }
-
-    /// Makes written data durable. On failure it shuts the link down, so that the peer's operation fails.
-    #[cold]
-    pub(super) fn commit(&self, cx: &Cx<'_, A>, parts: &[Span]) -> bool {
-        let mut parts = parts.iter();
-        let result = parts.try_for_each(|part| memory::make_durable(part.start, part.len));
-        if let Err(error) = &result {
-            log_warn!(
-                cx.common.source,
-                Subsys::EpData,
-                "{}: connection ended: a write could not be made durable: {error}",
-                self.peer
-            );
-            cx.link.shutdown();
-        }
-        result.is_ok()
-    }
-
-    /// Returns the next frame of the stream, with its header from `bytes` and earlier bytes, and how many of `bytes`
-    /// were consumed.
-    #[inline]
-    fn next_frame(&mut self, bytes: &[u8]) -> core::result::Result<Option<(Frame, usize)>, Fault> {
-        let (rx, swap) = (&mut self.rx, self.swap);
-        if rx.header_have == 0
-            && let Decoded::Frame(frame, len) = decode(bytes, swap).map_err(Fault::Wire)?
-        {
-            return Ok(Some((frame, len)));
-        }
-        let mut used = 0;
-        loop {
-            let have = &rx.header[..rx.header_have];
-            let want = match decode(have, swap).map_err(Fault::Wire)? {
-                Decoded::Frame(frame, _) => {
-                    rx.header_have = 0;
-                    return Ok(Some((frame, used)));
-                }
-                Decoded::Needs(want) => want,
-            };
-            let n = (want - rx.header_have).min(bytes.len() - used);
-            if n == 0 {
-                return Ok(None);
-            }
-            rx.header[rx.header_have..][..n].copy_from_slice(&bytes[used..][..n]);
-            rx.header_have += n;
-            used += n;
-        }
+        self.peer.context(cx.domain, context)
     }
 }

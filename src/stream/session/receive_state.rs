@@ -3,30 +3,30 @@
 
 use std::sync::Arc;
 
-use crate::proto::{Frame, MAX_HEADER, MAX_SEGS, Message, Refused};
-use crate::session::atomic::AtomicIn;
+use crate::proto::{Frame, MAX_SEGS, Message, Refused};
+use crate::session::Cx;
+use crate::session::common::Todo;
+use crate::session::exposed::{AtomicIn, Durable};
 use crate::session::groups::Part;
-use crate::session::offers::{Offers, Shared, Told};
-use crate::session::queue::ReadOp;
-use base::{IoVec, Span};
+use crate::session::parser::Parser;
+use crate::session::peer::Peer;
+use crate::session::reads::ReadOp;
+use crate::session::told::Told;
+use base::IoVec;
 use engine::cntr::Counter;
 use engine::mr::{Region, Target};
-use engine::srx::{Envelope, RecvOp, Slot};
+use engine::srx::{Bytes, Envelope, RecvOp, Slot};
+use engine::transport::Address;
 
 /// The receiving side.
 pub struct ReceiveState {
     pub at: At,
     /// Tick at which the incoming payload began.
     pub since: u16,
-    pub header: [u8; MAX_HEADER],
-    pub header_have: usize,
+    pub parser: Parser,
     /// Bytes read from the socket that could not be handled yet.
     pub leftover: Vec<u8>,
-    /// The peer has changed local memory by messages, so their room in the ring must be returned to it soon.
-    pub was_written: bool,
     pub told: Told,
-    /// Few peers have any, so the field is boxed.
-    pub offers: Option<Box<Offers>>,
 }
 
 /// State of the receiver in the stream.
@@ -68,7 +68,7 @@ pub enum Sink {
         regions: Regions,
         /// Bytes of each segment.
         lens: [u64; MAX_SEGS],
-        durable: Durable,
+        durable: Option<Durable>,
     },
     /// The buffers of a local read.
     Read(ReadOp),
@@ -87,8 +87,11 @@ pub enum Sink {
 /// The regions of a request's segments, in order.
 pub type Regions = [Option<Arc<Region<Arc<Counter>>>>; MAX_SEGS];
 
-/// Addresses and lengths that a write has to make durable before the acknowledgement (FI_COMMIT_COMPLETE).
-pub type Durable = Option<Box<[Span]>>;
+/// Whether the list contains the region.
+pub fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
+    let mut regions = regions.iter().flatten();
+    regions.any(|other| Arc::ptr_eq(other, region))
+}
 
 impl At {
     /// Whether reading has stopped until there is room.
@@ -118,29 +121,124 @@ impl At {
 }
 
 impl ReceiveState {
-    /// Returns the messages of which the peer copies a part.
-    pub fn shared(&self) -> &[Shared] {
-        self.offers.as_ref().map_or(&[], |offers| &offers.shared)
-    }
-
-    pub fn shared_mut(&mut self) -> &mut [Shared] {
-        self.offers
-            .as_mut()
-            .map_or(&mut [], |offers| &mut offers.shared)
-    }
-
     pub fn new() -> ReceiveState {
         ReceiveState {
             at: At::Header,
             since: 0,
-            header: [0; MAX_HEADER],
-            header_have: 0,
+            parser: Parser::new(),
             leftover: Vec::new(),
-            was_written: false,
             told: Told::default(),
-            offers: None,
         }
     }
+
+    /// Whether the next byte of the stream begins a frame.
+    #[inline(always)]
+    pub fn is_between(&self) -> bool {
+        matches!(self.at, At::Header) && self.parser.is_empty()
+    }
+
+    /// Has the payload that follows placed.
+    pub fn expect<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        sink: Sink,
+        remaining: u64,
+        ack: bool,
+    ) {
+        cx.watch_waits();
+        self.since = cx.common.waits.stamp();
+        self.at = At::Payload(Incoming {
+            sink,
+            remaining,
+            ack,
+        });
+    }
+
+    /// Keeps a message that matches no receive, within the limits. Returns whether all of it is here.
+    pub fn unexpected<A: Address>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        peer: &Peer<A>,
+        srx: usize,
+        envelope: Envelope,
+        ack: bool,
+    ) -> bool {
+        let len = envelope.len;
+        let limit = cx.common.limits.saved_bytes;
+        if !cx.domain.rx_queue(srx).has_room(envelope.token, len, limit) {
+            let slot = peer.keep(cx.domain, srx, envelope, Bytes::There);
+            self.at = At::Stalled(Stalled {
+                srx,
+                slot,
+                envelope,
+                ack,
+            });
+            pause(cx);
+            return false;
+        }
+        if len == 0 {
+            peer.keep(cx.domain, srx, envelope, Bytes::Here(Vec::new()));
+            return true;
+        }
+        let slot = peer.keep(cx.domain, srx, envelope, Bytes::Coming(Vec::new()));
+        self.expect(cx, Sink::Slot(srx, slot), len, ack);
+        false
+    }
+
+    /// Stops in the payload of an unexpected message. The next bytes (`bytes`) wait for room.
+    #[cold]
+    pub fn stop<A: Address>(&mut self, cx: &mut Cx<'_, A>, bytes: &[u8]) {
+        match std::mem::replace(&mut self.at, At::Header) {
+            At::Payload(incoming) => self.at = At::Stopped(incoming),
+            other => self.at = other,
+        }
+        self.leftover.extend_from_slice(bytes);
+        pause(cx);
+    }
+
+    /// Leaves a frame and everything behind it in the stream.
+    #[cold]
+    pub fn hold_frame<A: Address>(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
+        self.at = At::Held(Box::new(*frame));
+        pause(cx);
+    }
+
+    /// Returns the place for the rest of an unexpected message that was stopped, if there is room now or a receive has
+    /// taken the message.
+    pub fn place_for_rest<A: Address>(&mut self, cx: &mut Cx<'_, A>) -> Option<Incoming> {
+        let At::Stopped(incoming) = &self.at else {
+            return None;
+        };
+        let Sink::Slot(srx, slot) = incoming.sink else {
+            return None;
+        };
+        let &Incoming { remaining, ack, .. } = incoming;
+        let next = (self.leftover.len() as u64).min(remaining) as usize;
+        let limit = cx.common.limits.saved_bytes;
+        let queue = cx.domain.rx_queue_mut(srx);
+        let sink = if queue.is_met(slot) {
+            // The rest goes straight to the receive without an extra copy.
+            match queue.take_met(slot) {
+                Some((recv, envelope)) => Sink::Recv(recv, envelope),
+                None => Sink::Drop,
+            }
+        } else if queue.may_grow(slot, next, limit) {
+            Sink::Slot(srx, slot)
+        } else {
+            return None;
+        };
+        Some(Incoming {
+            sink,
+            remaining,
+            ack,
+        })
+    }
+}
+
+/// Has the stream read nothing more until there is room.
+fn pause<A>(cx: &mut Cx<'_, A>) {
+    cx.common.stalled.push(cx.id);
+    cx.todo(Todo::PauseRead);
 }
 
 impl Incoming {

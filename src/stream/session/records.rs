@@ -36,8 +36,8 @@ impl<A: Address> Session<A> {
             taken: 0,
             nothing: false,
         };
-        let source = self.source();
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
+        let source = self.peer.source();
+        let between = self.rx.is_between();
         let (true, Link::Shm(link)) = (between && self.state == State::Up, &mut *cx.link) else {
             return left;
         };
@@ -50,7 +50,7 @@ impl<A: Address> Session<A> {
         };
         // If there are many records, the processor prefetches the next one by itself.
         shm.prefetch_rest(&record);
-        let Some(mut inlet) = cx.domain.inlet(self.ep, self.fi_addr) else {
+        let Some(mut inlet) = cx.domain.inlet(self.peer.ep, self.peer.fi_addr) else {
             return left;
         };
         loop {
@@ -67,7 +67,7 @@ impl<A: Address> Session<A> {
             match inlet.take(&parts, source, place) {
                 Ok(()) => {}
                 Err(Unfilled::Unexpected) if record.len() <= SMALL => {
-                    let envelope = parts.envelope(source, self.ep, cx.id as u64);
+                    let envelope = parts.envelope(source, self.peer.ep, cx.id as u64);
                     let copy = |bytes: &mut Vec<u8>| shm.append(&record, header, bytes);
                     if !inlet.keep(envelope, cx.common.limits.saved_bytes, copy) {
                         break;
@@ -94,8 +94,8 @@ impl<A: Address> Session<A> {
     /// is the usual case. Their payload is copied once. Takes `most` at most; `take_record` handles the next record.
     #[inline(always)]
     pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
-        let between = matches!(self.rx.at, At::Header) && self.rx.header_have == 0;
-        let usual = between && self.state == State::Up && !self.swap;
+        let between = self.rx.is_between();
+        let usual = between && self.state == State::Up && !self.tx.out.swaps();
         let (true, Link::Shm(link)) = (usual, &mut *cx.link) else {
             return 0;
         };
@@ -116,15 +116,18 @@ impl<A: Address> Session<A> {
                 _ => break,
             };
             const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
-            if taken == 0 && !cx.domain.ep(self.ep).caps.contains(NEEDED)
-                || !cx.domain.may_receive(self.ep)
+            if taken == 0 && !cx.domain.ep(self.peer.ep).caps.contains(NEEDED)
+                || !cx.domain.may_receive(self.peer.ep)
             {
                 break;
             }
             let place = |to: &Piece| {
                 shm.fill_piece(&record, header, write.payload as usize, to);
             };
-            if !self.take_write(cx.domain, &write, place) {
+            if !self
+                .exposed
+                .take_write(cx.domain, &self.peer, &write, place)
+            {
                 break;
             }
             if shm.advance(record) {

@@ -6,37 +6,37 @@
 //! A connection between FI_EP_MSG endpoints ends in both cases, as it does in libfabric's tcp.
 
 use crate::proto::{Frame, Refused};
+use crate::session::exposed::Refusal;
 use crate::session::receive::Fault;
 use crate::session::receive_state::Sink;
 use crate::session::{Cx, Ending, Session, State};
 use abi::FI_EP_MSG;
 use base::log::{Subsys, log_info};
-use base::{Error, IoVec};
 use engine::transport::Address;
 
 impl<A: Address> Session<A> {
-    /// Refuses an access of the peer whose last `payload` bytes are still to come. `answer` is what the peer waits for.
+    /// Refuses an access of the peer whose last `payload` bytes are still to come.
     #[cold]
     pub(super) fn refuse(
         &mut self,
         cx: &mut Cx<'_, A>,
-        answer: Option<Refused>,
+        refusal: Refusal,
         payload: u64,
-        why: Fault,
     ) -> core::result::Result<(), Fault> {
-        let (Some(answer), true) = (answer, self.refuses) else {
+        let Refusal { answer, why } = refusal;
+        let (Some(answer), true) = (answer, self.agreed.refuses) else {
             return Err(why);
         };
         log_info!(
             cx.common.source,
             Subsys::EpData,
             "{}: an access to memory is refused: {why}",
-            self.peer
+            self.peer.addr
         );
         match payload {
             0 => self.send_refusal(cx, answer),
             // The refusal is sent after the whole payload is read, because the peer uses its buffers until then.
-            _ => self.expect(cx, Sink::Refused(answer), payload, false),
+            _ => self.rx.expect(cx, Sink::Refused(answer), payload, false),
         }
         Ok(())
     }
@@ -44,34 +44,17 @@ impl<A: Address> Session<A> {
     /// Whether the peer may answer writes. A peer without the extensions is another implementation. This is unknown
     /// until the connection is up.
     pub fn may_answer_writes(&self) -> bool {
-        self.extended || self.state != State::Up
+        self.agreed.extended || self.state != State::Up
     }
 
     /// Sends the answer to a refused access whose payload has arrived.
     #[cold]
     pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
-        self.send_always(cx, &Frame::Refused(answer), IoVec::empty(), None);
-        if cx.domain.ep(self.ep).ep_type == FI_EP_MSG.0 {
-            self.flush_conn(cx);
+        self.tx.out.answer(cx, &Frame::Refused(answer));
+        if cx.domain.ep(self.peer.ep).ep_type == FI_EP_MSG.0 {
+            self.tx.out.flush(cx);
             const REFUSED: Fault = Fault::Rule("an access to memory was refused");
             self.end(cx, Ending::Fault(REFUSED));
         }
-    }
-
-    /// Fails the oldest access that waits for an answer of this kind, because the peer refused it.
-    #[cold]
-    pub(super) fn refused(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        answer: Refused,
-    ) -> core::result::Result<(), Fault> {
-        let op = match answer {
-            _ if !self.extended => None,
-            Refused::Ack => self.tx.await_ack.pop_front(),
-            Refused::Response => self.tx.take_asked().map(|read| read.op),
-        };
-        let op = op.ok_or(Fault::Rule("a refusal that nothing waits for"))?;
-        cx.domain.fail_tx(&op, Error::ACCES);
-        Ok(())
     }
 }

@@ -1,370 +1,100 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Tagged messages that stay with their sender until they match a receive: docs/wire/tcp.md.
+//! What a session does about messages that stay with their sender until they match a receive: docs/wire/tcp.md.
 
-use crate::proto::{Frame, MAX_HEADER, Message, Offer, PlaceList, ReadyToSend, RendezvousData};
-use crate::session::offers::{Offered, RendezvousIn, Shared};
-use crate::session::queue::{Payload, RendezvousOut};
 use crate::session::receive::Fault;
-use crate::session::receive_state::Sink;
+use crate::session::receive_state::{At, Sink};
+use crate::session::told::Announcement;
 use crate::session::{Cx, Ending, Session};
-use crate::shm_channel::{MIN_SHARED, ShmChannel, len_of};
-use base::{Caps, Error, IoVec, Result, Span};
-use engine::domain_state::{MessageInfo, TxOp};
-use engine::srx::{Bytes, Envelope, RecvOp};
+use base::{Caps, Error, Result};
+use engine::srx::Bytes;
 use engine::transport::Address;
 use object::ops::transfer::What;
-use sync::stats::Count;
 
 impl<A: Address> Session<A> {
-    /// Announces a message to the peer and keeps it until the peer requests it.
-    pub fn announce(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        message: &Message,
-        payload: Payload,
-        mut op: TxOp,
-    ) {
-        self.begin_waiting(cx, &mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
-        // There is a free index: `way` has checked it.
-        let Some(index) = self.tx.free_index() else {
-            return;
-        };
-        let ready = ReadyToSend {
-            index,
-            tag: message.tag,
-            size: op.len as u64,
-            data: message.data,
-            ack: message.ack,
-            context: message.context,
-        };
-        let waiting = RendezvousOut {
-            tag: message.tag,
-            op,
-            payload,
-            data: data_of(message, index, &op),
-        };
-        self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &Frame::ReadyToSend(ready));
-    }
-
-    /// Sends an announced message for which the peer has a place now.
-    pub fn cleared(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
-        let waiting = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
-        let frame = Frame::RendezvousData(waiting.data);
-        self.send_payload(cx, &frame, waiting.payload, waiting.op);
-        Ok(())
-    }
-
-    pub fn send_clear(&mut self, cx: &mut Cx<'_, A>, index: u8) {
-        let clear = Frame::ClearToSend { index };
-        self.send_always(cx, &clear, IoVec::empty(), None);
-    }
-
-    /// Handles the announcement of a message that its sender holds.
-    pub fn ready_to_send(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        ready: &ReadyToSend,
-    ) -> core::result::Result<(), Fault> {
-        if !self.rx.told.add(ready.index) {
-            return Err(Fault::Rule("ready-to-send with a bad index"));
-        }
-        let info = MessageInfo {
-            what: What::Tagged,
-            len: ready.size,
-            tag: ready.tag,
-            data: ready.data,
-        };
-        let mut envelope = self.envelope(cx, &info);
-        envelope.note = rendezvous_note(ready.index, ready.ack);
-        self.told_of(cx, envelope, ready.context)
-    }
-
     /// Matches an announced message with a receive, or keeps its envelope without the bytes.
-    fn told_of(
+    pub(super) fn told_of(
         &mut self,
         cx: &mut Cx<'_, A>,
-        mut envelope: Envelope,
-        context: u8,
+        announcement: Announcement,
     ) -> core::result::Result<(), Fault> {
-        if context != 0 {
-            envelope.ep = self.named_context(cx, context)?;
-        }
+        let mut envelope = self.peer.envelope(cx.id, &announcement.info);
+        envelope.note = announcement.note;
+        envelope.ep = self.context(cx, announcement.context)?;
         let state = cx.domain.ep(envelope.ep);
         if envelope.what == What::Tagged && !state.caps.contains(Caps::TAGGED) {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
+        let (told, out) = (&mut self.rx.told, &mut self.tx.out);
         match cx.domain.rx_queue_mut(srx).accept(&envelope) {
-            Some(recv) => self.get(cx, Some(recv), envelope),
+            Some(recv) => {
+                let got = told.get(cx, &self.peer, out, Some(recv), envelope);
+                self.end_if_lost(cx, got);
+            }
             None => {
-                let bytes = match self.fetch_to_keep(cx, srx, &envelope)? {
+                let bytes = match told.fetch_to_keep(cx, out, srx, &envelope)? {
                     Some(bytes) => {
                         envelope.note = 0;
                         Bytes::Here(bytes)
                     }
                     None => Bytes::There,
                 };
-                self.keep(cx, srx, envelope, bytes);
+                self.peer.keep(cx.domain, srx, envelope, bytes);
             }
         }
         Ok(())
     }
 
-    /// Fetches an unexpected message within the limits, so that its sender completes as it does over a socket; not if
-    /// `Limits::keeps_offers` is set. `None` leaves the message with its sender. It is a fault if the sender and its
-    /// message are gone, because later messages must not take its place.
-    #[cold]
-    fn fetch_to_keep(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        srx: usize,
-        envelope: &Envelope,
-    ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = cx.domain.rx_queue(srx).has_room(
-            envelope.token,
-            envelope.len,
-            cx.common.limits.saved_bytes,
-        );
-        let (index, _) = rendezvous_of(envelope.note);
-        let (Some(offers), Some(shm)) = (&mut self.rx.offers, cx.link.memory()) else {
-            return Ok(None);
-        };
-        let Some(offered) = offers.waiting.get(&index) else {
-            return Ok(None);
-        };
-        if cx.common.limits.keeps_offers
-            || !room
-            || envelope.len > cx.common.limits.saved_size as u64
+    /// Ends the session if the sender of a message is gone.
+    pub(super) fn end_if_lost(&mut self, cx: &mut Cx<'_, A>, got: Result) {
+        if let Err(error) = got {
+            self.end(cx, Ending::Lost(error));
+        }
+    }
+
+    /// Whether a message of which the sender copies a part is incomplete. Later messages stay in the ring then, so that
+    /// receives complete in message order.
+    #[inline]
+    pub fn waits_for_sender(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        if !self.rx.told.is_sharing() {
+            return false;
+        }
+        let told = &mut self.rx.told;
+        let waits = told.waits_for_part(cx, &self.peer, &mut self.tx.out);
+        self.end_if_lost(cx, waits.map(|_| ()));
+        waits == Ok(true)
+    }
+
+    /// Copies a part of a message that the peer fetches, in a poll.
+    pub fn go_on_helping(&mut self, cx: &mut Cx<'_, A>) {
+        if self.tx.announced.is_helping()
+            && let Err(fault) = self.tx.help(cx)
         {
-            return Ok(None);
-        }
-        let bytes = shm.fetch_bytes(&offered.places, envelope.len as usize, offered.epoch);
-        if bytes.is_some() {
-            offers.waiting.remove(&index);
-            self.send_taken(cx, index);
-        } else if shm.reaches() && !shm.is_alive() {
-            return Err(Fault::Rule(
-                "the sender of a message is gone, and with it the message",
-            ));
-        }
-        Ok(bytes)
-    }
-
-    /// Fetches or requests a message that its sender holds, after a receive has matched or the message was discarded.
-    pub fn get(&mut self, cx: &mut Cx<'_, A>, recv: Option<RecvOp>, envelope: Envelope) {
-        let (index, ack) = rendezvous_of(envelope.note);
-        let offers = self.rx.offers.as_ref();
-        match offers.is_some_and(|offers| offers.waiting.contains_key(&index)) {
-            true => self.fetch(cx, index, recv, envelope),
-            false => self.clear(cx, index, ack, recv, envelope),
+            self.end(cx, Ending::Fault(fault));
         }
     }
 
-    /// Requests a message that its sender holds.
-    fn clear(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        index: u8,
-        ack: bool,
-        recv: Option<RecvOp>,
-        envelope: Envelope,
-    ) {
-        cx.watch_waits();
-        let waiting = RendezvousIn {
-            since: cx.common.waits.stamp(),
-            recv,
-            envelope,
-            ack,
-        };
-        self.rx.told.clear(index, waiting);
-        self.send_clear(cx, index);
-    }
-
-    /// Sends the address of a message to the peer, and leaves the message there until the peer has fetched it.
-    pub fn offer(&mut self, cx: &mut Cx<'_, A>, message: &Message, iov: IoVec, mut op: TxOp) {
-        self.begin_waiting(cx, &mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Offered);
-        // There is a free index: `way` has checked it.
-        let (Some(index), Some(shm)) = (self.tx.free_index(), cx.link.memory()) else {
-            return;
-        };
-        let offer = Offer {
-            index,
-            tagged: message.tagged,
-            tag: message.tag,
-            data: message.data,
-            places: places_of(&iov, usize::MAX),
-            epoch: shm.epoch(),
-            context: message.context,
-        };
-        let waiting = RendezvousOut {
-            tag: message.tag,
-            op,
-            payload: Payload::Buffers(iov),
-            data: data_of(message, index, &op),
-        };
-        self.tx.rendezvous.insert(index, waiting);
-        self.send_bare(cx, &Frame::Offer(offer));
-    }
-
-    /// Completes a message that the peer has fetched.
-    pub fn taken(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
-        let done = self.tx.rendezvous.remove(&index).ok_or(Error::IO)?;
-        cx.domain.complete_tx(&done.op);
-        Ok(())
-    }
-
-    /// Handles the offer of a message that can be fetched.
-    pub fn offered(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        offer: &Offer,
-    ) -> core::result::Result<(), Fault> {
-        if cx.link.memory().is_none() || !self.rx.told.add(offer.index) {
-            return Err(Fault::Rule("an offer with a bad index, or not agreed on"));
-        }
-        let offers = self.rx.offers.get_or_insert_default();
-        let offered = Offered {
-            places: offer.places.all(),
-            epoch: offer.epoch,
-        };
-        offers.waiting.insert(offer.index, offered);
-        let info = MessageInfo {
-            what: match offer.tagged {
-                true => What::Tagged,
-                false => What::Msg,
-            },
-            len: offer.places.total(),
-            tag: offer.tag,
-            data: offer.data,
-        };
-        let mut envelope = self.envelope(cx, &info);
-        envelope.note = rendezvous_note(offer.index, false);
-        self.told_of(cx, envelope, offer.context)
-    }
-
-    /// Fetches a message from the sender's memory; if that fails, requests it from its sender.
-    fn fetch(&mut self, cx: &mut Cx<'_, A>, index: u8, recv: Option<RecvOp>, envelope: Envelope) {
-        self.end_shares(cx);
-        let offers = self.rx.offers.as_mut();
-        let Some(offered) = offers.and_then(|offers| offers.waiting.remove(&index)) else {
-            return;
-        };
-        let (Some(recv), Some(shm)) = (recv, cx.link.memory_mut()) else {
-            return self.fetched(cx, index, None, envelope, true);
-        };
-        let len = recv.iov.remaining().min(len_of(&offered.places));
-        let idle = self.tx.queue.is_empty() && shm.takes(MAX_HEADER);
-        // A multi-receive buffer is filled in message order, also by messages that were there before the buffer.
-        if len >= MIN_SHARED
-            && recv.multi.is_none()
-            && idle
-            && let Some(job) = shm.begin_share(len)
+    /// Handles the close of a receive context: its messages are not written any more.
+    pub fn leave_context(&mut self, cx: &mut Cx<'_, A>, ep: usize) {
+        if let At::Payload(incoming) = &mut self.rx.at
+            && let Sink::Recv(_, envelope) = incoming.sink
+            && envelope.ep == ep
         {
-            let shared = Shared {
-                index,
-                recv: Some(recv),
-                envelope,
-                offered,
-                job,
-                copied: true,
-            };
-            return self.fetch_together(cx, shared, len);
+            incoming.sink = Sink::Drop;
         }
-        let copied = shm.fetch(&offered.places, &recv.iov, offered.epoch);
-        self.fetched(cx, index, Some(recv), envelope, copied);
-    }
-
-    /// Handles the result of a fetch of the message with this index.
-    pub fn fetched(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        index: u8,
-        recv: Option<RecvOp>,
-        envelope: Envelope,
-        copied: bool,
-    ) {
-        if !copied {
-            let gone = |shm: &ShmChannel| shm.reaches() && !shm.is_alive();
-            let gone = cx.link.memory().is_some_and(gone);
-            self.clear(cx, index, false, recv, envelope);
-            if gone {
-                // Later messages must not take the place of this one.
-                self.end(cx, Ending::Lost(Error::CONNRESET));
-            }
-            return;
+        let srx = cx.domain.ep(ep).srx;
+        if let Some((queue, slot)) = self.rx.at.slot()
+            && queue == srx
+        {
+            cx.domain.rx_queue_mut(srx).abandon(slot);
         }
-        if let Some(recv) = recv {
-            cx.domain.ep(envelope.ep).stats.count(Count::Fetched);
-            cx.domain
-                .received(envelope.ep, &recv, &envelope, &self.sender());
+        let told = &mut self.rx.told;
+        let free = told.take_back(cx.link, &self.peer, cx.common.source, |envelope| {
+            envelope.ep == ep
+        });
+        told.discard(|envelope| envelope.ep == ep);
+        if !free {
+            self.end(cx, Ending::Lost(Error::CONNABORTED));
         }
-        self.send_taken(cx, index);
     }
-
-    fn send_taken(&mut self, cx: &mut Cx<'_, A>, index: u8) {
-        self.rx.told.remove(index);
-        let taken = Frame::Taken { index };
-        self.send_always(cx, &taken, IoVec::empty(), None);
-    }
-
-    /// Handles the header of the bytes of a requested message.
-    pub fn rendezvous_data(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        data: &RendezvousData,
-    ) -> core::result::Result<(), Fault> {
-        let Some(waiting) = self.rx.told.take_cleared(data.index) else {
-            return Err(Fault::Rule("rendezvous data with an unknown index"));
-        };
-        if waiting.envelope.len != data.payload {
-            self.rx.told.clear(data.index, waiting);
-            return Err(Fault::Rule(
-                "rendezvous data of another length than announced",
-            ));
-        }
-        self.rx.told.remove(data.index);
-        let sink = match waiting.recv {
-            Some(recv) => Sink::Recv(recv, waiting.envelope),
-            None => Sink::Drop,
-        };
-        self.expect(cx, sink, data.payload, waiting.ack);
-        if data.payload == 0 {
-            self.finish(cx);
-        }
-        Ok(())
-    }
-}
-
-/// Returns the note of an envelope for a rendezvous; 0 means none.
-fn rendezvous_note(index: u8, ack: bool) -> u64 {
-    u64::from(index) | u64::from(ack) << 8
-}
-
-/// Returns the header for the bytes of a message, for the time when the peer requests them.
-fn data_of(message: &Message, index: u8, op: &TxOp) -> RendezvousData {
-    RendezvousData {
-        index,
-        has_data: message.data.is_some(),
-        ack: message.ack,
-        payload: op.len as u64,
-    }
-}
-
-/// Returns the addresses of the first `most` bytes of local memory.
-pub fn places_of(iov: &IoVec, most: usize) -> PlaceList {
-    let mut left = most;
-    let place = |span: Span| {
-        let len = span.len.min(left);
-        left -= len;
-        (span.start, len)
-    };
-    iov.spans().map(place).collect()
-}
-
-fn rendezvous_of(note: u64) -> (u8, bool) {
-    (note as u8, note >> 8 & 1 != 0)
 }

@@ -1,33 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Remote memory access, at the initiator and at the target: fi_rma(3).
+//! Remote memory access, at the initiator: fi_rma(3). `exposed` has the target.
 //!
 //! Reads and fetching atomics beyond the limit get FI_EAGAIN. Peers on libfabric request as much as their transmit
 //! queue holds (256 by default, and 3000 are within the limit). Answers that are sent without a copy count with the
 //! size of their frame.
 
-use std::sync::Arc;
-
-use crate::proto::{
-    Frame, MAX_HEADER, MAX_SEGS, ReadRequest, ReadResponse, Refused, RmaSeg, Write,
-};
+use crate::proto::{Frame, MAX_HEADER, ReadRequest, RmaSeg, Write};
 use crate::session::atomic::seg_of;
-use crate::session::queue::{After, Out, OutFrame, ReadOp};
-use crate::session::receive::Fault;
-use crate::session::receive_state::{Durable, Regions, Sink};
-use crate::session::send::{STAGE_HIGH_WATER, TOGETHER, WANTS_ACK, remote_data};
+use crate::session::outbox::TOGETHER;
+use crate::session::send::{WANTS_ACK, remote_data};
 use crate::session::{Cx, Session};
-use base::{Access, Caps, Error, IoVec, OpFlags, Result, Span};
-use engine::domain_state::{DomainState, TxOp};
-use engine::mr::Target;
+use base::{OpFlags, Result};
+use engine::domain_state::TxOp;
 use engine::transport::Address;
 use object::ops::transfer::Tx;
 
 impl<A: Address> Session<A> {
     pub fn post_write(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+        if self.direct.moves(cx, &self.tx, tx, &op) {
             return Ok(());
         }
-        self.writes_by_ring = true;
+        self.direct.wrote_by_ring();
         let data = remote_data(tx);
         let acked = tx.flags.intersects(WANTS_ACK);
         if op.len <= TOGETHER {
@@ -55,7 +48,7 @@ impl<A: Address> Session<A> {
     }
 
     pub fn post_read(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
-        if self.is_direct && self.moved_directly(cx, tx, &op) {
+        if self.direct.moves(cx, &self.tx, tx, &op) {
             return Ok(());
         }
         let segs = segs(tx).collect();
@@ -66,236 +59,8 @@ impl<A: Address> Session<A> {
             op,
         )
     }
-
-    /// Requests the bytes of a read.
-    pub fn request_read(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, iov: IoVec, mut op: TxOp) {
-        self.begin_waiting(cx, &mut op);
-        self.tx.ask(ReadOp { op, iov });
-        self.send_bare(cx, frame);
-    }
-
-    /// Handles a write of the peer to local memory.
-    pub fn write_request(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        write: &Write,
-    ) -> core::result::Result<(), Fault> {
-        if write.segs.total() != write.payload {
-            return Err(Fault::Rule("a write of another length than its segments"));
-        }
-        self.rx.was_written = true;
-        let named = self.named(cx.domain, &write.segs, Caps::RMA, Access::REMOTE_WRITE);
-        let (target, regions) = match named {
-            Ok(named) => named,
-            Err(why) => {
-                let answer = (write.ack || write.commit).then_some(Refused::Ack);
-                return self.refuse(cx, answer, write.payload, why);
-            }
-        };
-        let sink = Sink::Write {
-            target,
-            data: write.data,
-            durable: match write.commit {
-                true => durable(&write.segs, &regions),
-                false => None,
-            },
-            regions,
-            lens: write.segs.lens(),
-        };
-        self.expect(cx, sink, write.payload, write.ack || write.commit);
-        if write.payload == 0 {
-            self.finish(cx);
-        }
-        Ok(())
-    }
-
-    /// Handles a read of the peer from local memory.
-    pub fn read_request(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        read: &ReadRequest,
-    ) -> core::result::Result<(), Fault> {
-        let named = self.named(cx.domain, &read.segs, Caps::RMA, Access::REMOTE_READ);
-        let (target, regions) = match named {
-            Ok(named) => named,
-            Err(why) => return self.refuse(cx, Some(Refused::Response), 0, why),
-        };
-        if regions[0].is_none() {
-            return Err(Fault::Rule("a read of nothing"));
-        }
-        self.answer_read(cx, read.segs.total(), target, regions);
-        Ok(())
-    }
-
-    /// Whether so many answers are queued for a peer that a frame which needs an answer stays in the stream.
-    #[inline]
-    pub fn owes_enough(&self, frame: &Frame) -> bool {
-        let answers = self.answers();
-        answers > ANSWERS && (frame.asks() || answers > ACKS && frame.is_answered())
-    }
-
-    /// Whether a frame that stayed in the stream is handled now: the peer has taken half of the queued answers.
-    pub fn may_answer(&self) -> bool {
-        self.answers() <= ANSWERS / 2
-    }
-
-    /// Queues the answer to a read; small answers are copied together with others.
-    fn answer_read(&mut self, cx: &mut Cx<'_, A>, len: u64, target: Target, regions: Regions) {
-        let answer = ReadResponse { payload: len };
-        let mut target = match target.into_one() {
-            Ok(iov) if len <= SMALL_ANSWER && self.tx.staged <= STAGE_HIGH_WATER => {
-                self.send_always(cx, &Frame::ReadResponse(answer), iov, None);
-                cx.domain.read_by_peer(self.ep, len);
-                return;
-            }
-            Ok(iov) => Target::from(iov),
-            Err(target) => target,
-        };
-        let mut bytes = [0; MAX_HEADER];
-        let counter = self.tx.next_counter();
-        let mut header_len = answer.encode(counter, self.swap, &mut bytes) as u8;
-        self.tx.answers += 1;
-        // The lists after the first become frames without a header. The last one ends the answer.
-        let mut payload = target.pop().unwrap_or_default();
-        while let Some(next) = target.pop() {
-            self.queue_answer(bytes, header_len, payload, After::Nothing);
-            (header_len, payload) = (0, next);
-        }
-        self.queue_answer(bytes, header_len, payload, After::Answered(regions, len));
-        // The ring takes what it has room for; only calls of the application flush the rest.
-        if !cx.link.gathers() && !self.tx.blocked {
-            return self.flush_conn(cx);
-        }
-        self.mark_dirty(cx);
-    }
-
-    fn queue_answer(
-        &mut self,
-        header: [u8; MAX_HEADER],
-        header_len: u8,
-        payload: IoVec,
-        after: After,
-    ) {
-        self.tx.queue.push_back(Out::Frame(Box::new(OutFrame {
-            header,
-            header_len,
-            header_done: 0,
-            payload,
-            after,
-        })));
-    }
-
-    /// Handles the answer to a local read.
-    pub fn read_response(
-        &mut self,
-        cx: &mut Cx<'_, A>,
-        response: &ReadResponse,
-    ) -> core::result::Result<(), Fault> {
-        let waiting = self.tx.await_read.front();
-        if waiting.is_some_and(|read| read.op.len as u64 != response.payload) {
-            return Err(Fault::Rule("a read response of another length"));
-        }
-        let Some(read) = self.tx.take_asked() else {
-            return Err(Fault::Rule("a read response that nobody waits for"));
-        };
-        self.expect(cx, Sink::Read(read), response.payload, false);
-        if response.payload == 0 {
-            self.finish(cx);
-        }
-        Ok(())
-    }
-
-    /// Returns the memory that a request names, if the peer may access it, and the regions that contain it.
-    /// `capability` is `RMA` or `ATOMIC`. The authorization key is that of the connection.
-    pub(super) fn named(
-        &self,
-        domain: &mut DomainState<A>,
-        segs: &[RmaSeg],
-        capability: Caps,
-        access: Access,
-    ) -> core::result::Result<(Target, Regions), Fault> {
-        // fi_getinfo(3): a primary capability that was not requested is not available.
-        if !domain
-            .ep(self.ep)
-            .caps
-            .contains(capability | access.capabilities())
-        {
-            return Err(Fault::Rule(
-                "an access to memory through an endpoint without the capability",
-            ));
-        }
-        let mut target = Target::default();
-        let mut regions = Regions::default();
-        for (seg, place) in segs.iter().zip(&mut regions) {
-            let (key, mrs) = (self.key.as_ref(), &domain.mrs);
-            let found = mrs.lookup_all(key, seg.key, seg.addr, seg.len, access);
-            let (region, pieces) = found.map_err(refused)?;
-            target.push(pieces);
-            *place = Some(region.clone());
-        }
-        let all = regions.iter().flatten();
-        all.for_each(|region| domain.mrs.used(region));
-        Ok((target, regions))
-    }
-}
-
-/// Maximum of queued bytes that answer requests of a peer. Above it, frames that need an answer are not read until half
-/// of the bytes are gone. Frames that need only an acknowledgement have their own limit.
-pub const ANSWERS: usize = 1 << 20;
-const ACKS: usize = 2 * ANSWERS;
-
-/// Maximum of memory that outstanding requests cost the peer. Together with staged operations of the peer
-/// (`STAGE_HIGH_WATER`) and small answers this is less than `ANSWERS`, so two peers that read from each other at full
-/// rate do not block each other.
-pub const ASKED: usize = ANSWERS / 4;
-
-/// Answers to reads up to this size are copied at once instead of being sent without a copy, while the peer takes them.
-pub const SMALL_ANSWER: u64 = 8192;
-
-/// Counts a complete write of the peer: one event for each region that it modified, with the bytes written there.
-#[inline]
-pub fn count_regions<A: Address>(
-    domain: &mut DomainState<A>,
-    regions: &Regions,
-    lens: &[u64; MAX_SEGS],
-) {
-    for (i, region) in regions.iter().enumerate() {
-        let Some(region) = region else {
-            return;
-        };
-        if let Some(counter) = region.counter() {
-            let is_it = |other: &Option<_>| other.as_ref().is_some_and(|o| Arc::ptr_eq(o, region));
-            if !regions[..i].iter().any(is_it) {
-                let segments = regions.iter().zip(lens).skip(i);
-                let mine = segments.filter(|(other, _)| is_it(other));
-                domain.count_region(counter, mine.map(|(_, &len)| len as usize).sum());
-            }
-        }
-    }
-}
-
-/// Returns the parts of the target that lie in persistent memory (fi_cq(3), FI_COMMIT_COMPLETE).
-#[cold]
-pub fn durable(segs: &[RmaSeg], regions: &Regions) -> Durable {
-    let targets = segs.iter().zip(regions.iter().flatten());
-    let persistent = targets.filter(|(seg, region)| region.is_persistent() && seg.len > 0);
-    let pieces = persistent.filter_map(|(seg, region)| region.reach(seg.addr, seg.len).ok());
-    Some(
-        pieces
-            .flat_map(|pieces| pieces.spans().collect::<Vec<Span>>())
-            .collect(),
-    )
 }
 
 fn segs(tx: &Tx<'_>) -> impl ExactSizeIterator<Item = RmaSeg> {
     tx.target.iter().map(seg_of)
-}
-
-fn refused(error: Error) -> Fault {
-    Fault::Rule(match error {
-        Error::NOKEY => "it names a memory region that does not exist",
-        Error::ACCES => "it has no right to that access to a memory region",
-        Error::KEYREJECTED => "it reaches for a memory region of another authorization key",
-        _ => "it reaches outside a memory region",
-    })
 }

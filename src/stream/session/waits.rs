@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The operations of a session that wait for the peer, and their ages: `engine::peer::stall`.
 
-use crate::proto::Frame;
-use crate::session::queue::{After, Out};
 use crate::session::receive_state::{At, Sink};
 use crate::session::{Session, State};
 use engine::domain_state::TxOp;
@@ -42,29 +40,7 @@ impl<A> Session<A> {
                 stage,
             });
         };
-        for out in &self.tx.queue {
-            if let Out::Frame(frame) = out
-                && let After::Complete(op) = &frame.after
-            {
-                sends(op, None, Stage::Room);
-            }
-        }
-        for op in &self.tx.await_ack {
-            sends(op, None, Stage::Answer);
-        }
-        for read in &self.tx.await_read {
-            sends(&read.op, None, Stage::Answer);
-        }
-        for waiting in self.tx.rendezvous.values() {
-            sends(&waiting.op, Some(waiting.tag), Stage::Match);
-        }
-        for waiting in &self.tx.waiting {
-            let tag = match &waiting.frame {
-                Frame::Message(message) => Some(message.tag),
-                _ => None,
-            };
-            sends(&waiting.op, tag, Stage::Turn);
-        }
+        self.tx.each_wait(&mut sends);
         if let At::Payload(incoming) = &self.rx.at
             && let Sink::Read(read) = &incoming.sink
         {
@@ -95,9 +71,9 @@ impl<A> Session<A> {
         {
             receives(self.rx.since, envelope);
         }
-        for cleared in self.rx.told.cleared() {
-            if cleared.recv.is_some() {
-                receives(cleared.since, &cleared.envelope);
+        for requested in self.rx.told.requested() {
+            if requested.recv.is_some() {
+                receives(requested.since, &requested.envelope);
             }
         }
     }
@@ -124,15 +100,10 @@ impl<A> Session<A> {
 
     /// Returns a number that changes while the bytes of a long message move in either direction.
     pub fn transfer(&self) -> u64 {
-        let out = match self.tx.queue.front() {
-            Some(Out::Frame(frame)) => frame.payload.remaining() as u64,
-            Some(Out::Staged { done, .. }) => *done as u64,
-            None => 0,
-        };
         let incoming = match &self.rx.at {
             At::Payload(incoming) => incoming.remaining,
             _ => 0,
         };
-        out ^ incoming.rotate_left(32)
+        self.tx.out.frames().transfer() ^ incoming.rotate_left(32)
     }
 }

@@ -1,88 +1,18 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Direct copies from and to the memory of the process at the other end: messages that it has offered, and its
-//! registered regions. process_vm_readv(2).
+//! Permission for direct copies: which entries of the directories of registered memory are in use, and which offers are
+//! revoked. `PeerProcess` copies.
 
-use std::io;
-use std::os::fd::OwnedFd;
-
-use super::{RECORD, ShmChannel};
-use crate::process_probe::ProcessProbe;
+use super::ShmChannel;
 use crate::proto::MAX_SEGS;
-use base::Access;
 use base::IoVec;
-use base::grow::reserve;
 use base::iovec::Cursor;
 use object::ops::transfer::RemoteSeg;
-use sync::region_table::TableView;
 use sync::split_copy::Part;
-use sys::io_list::{GatherList, ScatterList};
-use sys::process_memory::{OtherProcess, Process};
 
 impl ShmChannel {
-    /// Records the process at the other end, and tests whether its memory can be read and written.
-    pub fn meet(&mut self, process: Option<Process>, probe: &ProcessProbe) {
-        self.process = process;
-        self.probe = *probe;
-        if !self.is_alive() {
-            self.process = None;
-        }
-    }
-
-    /// Whether the process at the other end is alive and the same: its memory can be read and contains its probe.
-    pub fn is_alive(&self) -> bool {
-        let mut seen = [0; ProcessProbe::LEN];
-        let mut list = ScatterList::new();
-        list.push(&mut seen);
-        let place = [(self.probe.address as usize, ProcessProbe::LEN)];
-        let read = self.process.map(|process| process.read(&list, &place));
-        matches!(read, Some(Ok(ProcessProbe::LEN))) && seen == self.probe.bytes
-    }
-
-    pub fn reaches(&self) -> bool {
-        self.process.is_some()
-    }
-
-    /// Whether that memory can also be written, which is so if both ends are not in one process: a write there could
-    /// change what this process has references to.
-    pub(super) fn can_write(&self) -> bool {
-        self.process.and_then(Process::other).is_some()
-    }
-
-    #[inline(always)]
-    fn way(&self, write: bool) -> Option<Way> {
-        let process = self.process?;
-        match write {
-            true => process.other().map(Way::Write),
-            false => Some(Way::Read(process)),
-        }
-    }
-
-    /// Whether the other side can fetch a message of this length, and whether that may be faster.
-    #[inline]
-    pub fn fetches(&self, len: usize) -> bool {
-        self.reaches() && len >= RECORD
-    }
-
-    /// Maps the other side's directory of registered memory.
-    pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
-        self.directory = Some(TableView::new(fd)?);
-        Ok(())
-    }
-
-    /// Whether registered memory of the other side can be accessed directly.
-    #[inline]
-    pub fn reaches_regions(&self) -> bool {
-        self.process.is_some() && self.directory.is_some()
-    }
-
     /// Whether the other side is using this entry of the local directory.
     pub fn is_using(&self, at: usize) -> bool {
         self.words.other().in_use().is(at)
-    }
-
-    /// Whether the other side is using any entry of the local directory.
-    pub fn is_using_any(&self) -> bool {
-        self.words.other().in_use().is_any()
     }
 
     /// Ends direct copies of the other side: from now on it starts none from or to local registered memory.
@@ -90,53 +20,11 @@ impl ShmChannel {
         self.words.own().in_use().leave();
     }
 
-    /// Whether this side has called `leave`.
-    pub fn has_left(&self) -> bool {
-        self.words.own().in_use().has_left()
-    }
-
-    /// Whether the other side's directory allows this access to its memory.
-    pub fn allows(&self, seg: &RemoteSeg, need: Access) -> bool {
-        let find = |table: &TableView| table.find(seg.key, seg.addr, seg.len as u64, need.bits());
-        self.directory.as_ref().and_then(find).is_some()
-    }
-
     /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
     /// it was copied.
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
-        let (Some(way), Some(directory)) = (self.way(write), &self.directory) else {
-            return false;
-        };
-        let need = if write {
-            Access::REMOTE_WRITE
-        } else {
-            Access::REMOTE_READ
-        };
-        let part = directory.find(seg.key, seg.addr, seg.len as u64, need.bits());
-        let Some(part) = part else {
-            return false;
-        };
-        let Some(_word) = directory.begin(&part, self.words.own().in_use()) else {
-            return false;
-        };
-        let mut done = 0;
-        while done < seg.len {
-            // The owner waits for this when it withdraws the region or ends the connection.
-            let has_left = self.words.other().in_use().has_left();
-            if has_left || done > 0 && !directory.shows(&part) {
-                return false;
-            }
-            let step = (seg.len - done).min(STEP);
-            let there = [(part.address.wrapping_add(done), step)];
-            match way.copy(local, step, &there) {
-                Ok(n) if n > 0 => {
-                    local.advance(n);
-                    done += n;
-                }
-                _ => return false,
-            }
-        }
-        true
+        let words = &self.words;
+        self.process.copy_region(words, local, seg, write)
     }
 
     /// Copies as many bytes from the other process as both lists have. Returns false if the copy failed, or if the
@@ -146,62 +34,13 @@ impl ShmChannel {
             from: 0,
             len: len_of(from).min(to.remaining()),
         };
-        self.copy_part(all, to.cursor(), *from, false) && !self.is_revoked(epoch)
+        self.process.copy_part(all, to.cursor(), *from, false) && !self.is_revoked(epoch)
     }
 
     /// Does the same as `fetch` for all `len` bytes, into a new buffer.
-    pub fn fetch_bytes(
-        &self,
-        from: &[(usize, usize); MAX_SEGS],
-        len: usize,
-        epoch: u32,
-    ) -> Option<Vec<u8>> {
-        let process = self.process?;
-        let mut from = *from;
-        let mut bytes = Vec::new();
-        reserve(&mut bytes, len).ok()?;
-        bytes.resize(len, 0);
-        let mut done = 0;
-        while done < len {
-            let mut list = ScatterList::new();
-            list.push(&mut bytes[done..]);
-            let n = process.read(&list, &from).ok()?;
-            if n == 0 {
-                return None;
-            }
-            done += n;
-            skip(&mut from, n);
-        }
+    pub fn fetch_bytes(&self, from: &Places, len: usize, epoch: u32) -> Option<Vec<u8>> {
+        let bytes = self.process.read(from, len)?;
         (!self.is_revoked(epoch)).then_some(bytes)
-    }
-
-    /// Copies a part between `there`, in the other process, and the same part of `here`.
-    pub(super) fn copy_part(
-        &self,
-        part: Part,
-        mut here: Cursor<'_>,
-        mut there: Places,
-        write: bool,
-    ) -> bool {
-        let Some(way) = self.way(write) else {
-            return false;
-        };
-        here.advance(part.from);
-        skip(&mut there, part.from);
-        // The kernel pins all pages that the list names, which costs as much as copying them.
-        keep(&mut there, part.len);
-        let mut left = part.len;
-        while left > 0 {
-            match way.copy(&here, left, &there) {
-                Ok(n) if n > 0 => {
-                    left -= n.min(left);
-                    here.advance(n);
-                    skip(&mut there, n);
-                }
-                _ => return false,
-            }
-        }
-        true
     }
 
     /// Returns the number of the current epoch of offers.
@@ -220,31 +59,6 @@ impl ShmChannel {
     }
 }
 
-/// Direction of a copy, and the process at the other end.
-enum Way {
-    Read(Process),
-    Write(OtherProcess),
-}
-
-impl Way {
-    /// Copies up to `max` bytes between `here` and memory of the process; returns how many one call has moved.
-    #[inline(always)]
-    fn copy(&self, here: &IoVec, max: usize, there: &[(usize, usize)]) -> io::Result<usize> {
-        match self {
-            Way::Write(process) => {
-                let mut list = GatherList::new();
-                here.append_to(&mut list, max);
-                process.write(&list, there)
-            }
-            Way::Read(process) => {
-                let mut list = ScatterList::new();
-                here.scatter_to(&mut list, max);
-                process.read(&list, there)
-            }
-        }
-    }
-}
-
 /// Addresses in the other process, and lengths.
 pub type Places = [(usize, usize); MAX_SEGS];
 
@@ -253,25 +67,3 @@ pub fn len_of(places: &Places) -> usize {
         .iter()
         .fold(0, |sum, &(_, len)| sum.saturating_add(len))
 }
-
-/// Drops everything behind the first `n` bytes of these places.
-fn keep(places: &mut Places, mut n: usize) {
-    for (_, len) in places {
-        *len = n.min(*len);
-        n -= *len;
-    }
-}
-
-/// Drops the first `n` bytes of these places.
-fn skip(places: &mut [(usize, usize)], mut n: usize) {
-    for (address, len) in places {
-        let part = n.min(*len);
-        *address = address.wrapping_add(part);
-        *len -= part;
-        n -= part;
-    }
-}
-
-/// Size of one step of a copy to or from a region of the other side, in bytes. Between two steps the other side can
-/// close the region.
-const STEP: usize = 16 << 20;

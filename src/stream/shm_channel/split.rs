@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The channel's part of large messages that receiver and sender copy together. `stream::session::split_copy`
-//! handles the messages.
+//! The channel's part of large messages that receiver and sender copy together. `session::told` and
+//! `session::announced` have the messages.
 //!
 //! Two processors copy 1.5 times (64 KiB) to nearly twice (1 MiB) as fast as one. Each side takes half of the rest, so
 //! both finish at the same time after few calls; parts of a fixed size would cost a call for each.
@@ -17,7 +17,7 @@ impl ShmChannel {
     /// Starts to fetch a message of this size together with the other side, if that can help now.
     pub fn begin_share(&mut self, len: usize) -> Option<SplitCopy> {
         let sleeps = self.words.other().doorbell().is_armed();
-        if sleeps || self.copies_alone || !self.can_write() {
+        if sleeps || self.copies_alone || !self.process.can_write() {
             return None;
         }
         // A busy peer copies no part, and smaller parts need more calls.
@@ -44,7 +44,7 @@ impl ShmChannel {
     ) -> Result<bool, Garbage> {
         let parts = self.words.own_split(job);
         while let Some(part) = parts.take(job)? {
-            if !self.copy_part(part, to.cursor(), *from, false) {
+            if !self.process.copy_part(part, to.cursor(), *from, false) {
                 parts.close(job);
                 return Ok(false);
             }
@@ -72,7 +72,7 @@ impl ShmChannel {
         let parts = self.words.own_split(job);
         let until = Instant::now() + patience;
         parts.close(job);
-        while parts.progress(job) == Ok(Progress::Held) && self.is_alive() {
+        while parts.progress(job) == Ok(Progress::Held) && self.process.is_alive() {
             if Instant::now() > until {
                 return false;
             }
@@ -84,25 +84,18 @@ impl ShmChannel {
     /// Copies one part of a local message that the other side fetches.
     pub fn help(&self, job: &mut SplitCopy, from: &IoVec, to: &Places) -> Result<Help, Garbage> {
         let parts = self.words.other_split(job);
-        if !self.can_write() {
+        if !self.process.can_write() {
             return Ok(Help::Over);
         }
         let Some(part) = parts.hold(job)? else {
             return Ok(Help::Over);
         };
-        let copied = self.copy_part(part, from.cursor(), *to, true);
+        let copied = self.process.copy_part(part, from.cursor(), *to, true);
         Ok(match parts.give_back(job, copied) {
             true => Help::Last,
             false => Help::More,
         })
     }
-}
-
-/// A local message that the other side fetches, and its target address.
-pub struct Helping {
-    pub index: u8,
-    pub job: SplitCopy,
-    pub to: Places,
 }
 
 /// Result of an attempt to copy a part.

@@ -4,10 +4,12 @@
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
+use crate::process_probe::ProcessProbe;
 use crate::region_directory::RegionDirectory;
 use base::{Access, IoVec, Registered};
 use engine::mr::{KeyPolicy, MrTable};
 use object::ops::transfer::RemoteSeg;
+use sync::region_table::TableView;
 use sync::ring::{FIRST_LAP, Garbage};
 use sys::process_memory::Process;
 
@@ -134,14 +136,16 @@ fn read_region(side: &ShmChannel, len: usize) -> bool {
 fn an_ended_connection_is_no_way_to_registered_memory() {
     let directory = directory(64);
     let (owner, mut peer) = pair();
-    peer.meet(Some(Process::own_as_other()), &ProcessProbe::own());
-    peer.read_directory(&directory.fd().try_clone_to_owned().unwrap())
+    peer.process
+        .meet(Some(Process::own_as_other()), &ProcessProbe::own());
+    peer.process
+        .read_directory(&directory.fd().try_clone_to_owned().unwrap())
         .unwrap();
     assert!(read_region(&peer, 64));
-    assert!(!owner.is_using_any() && !owner.has_left());
+    assert!(!owner.words.other().in_use().is_any() && !owner.words.own().in_use().has_left());
     owner.end_copies();
-    assert!(owner.has_left() && !read_region(&peer, 64));
-    assert!(!owner.is_using_any() && !peer.is_using_any());
+    assert!(owner.words.own().in_use().has_left() && !read_region(&peer, 64));
+    assert!(!owner.words.other().in_use().is_any() && !peer.words.other().in_use().is_any());
 }
 
 /// `end_copies` waits for a copy in progress.
@@ -150,7 +154,9 @@ fn an_ending_connection_waits_for_the_copy_of_its_peer() {
     let directory = directory(1);
     let view = TableView::new(&directory.fd().try_clone_to_owned().unwrap()).unwrap();
     let (mut owner, peer) = pair();
-    owner.meet(Some(Process::own_as_other()), &ProcessProbe::own());
+    owner
+        .process
+        .meet(Some(Process::own_as_other()), &ProcessProbe::own());
     let part = view.find(7, 0, 1, Access::REMOTE_READ.bits()).unwrap();
     let word = view.begin(&part, peer.words.own().in_use()).unwrap();
     let is_over = AtomicBool::new(false);

@@ -320,15 +320,17 @@ impl ShmHost {
         if !self.limits.copies {
             return false;
         }
-        let process = Process::at_other_end(socket);
-        shm.meet(process, probe);
-        let is_direct = directory.is_some_and(|directory| shm.read_directory(directory).is_ok())
-            && shm.reaches_regions();
+        let met = Process::at_other_end(socket);
+        let process = shm.process_mut();
+        process.meet(met, probe);
+        let is_direct = directory
+            .is_some_and(|directory| process.read_directory(directory).is_ok())
+            && process.reaches_regions();
         log_debug!(
             self.source,
             Subsys::EpCtrl,
             "memory shared with process {}: {} bytes a ring, {}, its registered memory is {}",
-            process.map_or(0, Process::id),
+            met.map_or(0, Process::id),
             self.ring_size(),
             shm.words(),
             if is_direct {

@@ -24,8 +24,11 @@ impl<N: Connector> Stream<N> {
         error: Error,
         passing: bool,
     ) {
-        let (now, limit) = (self.poller.now(), self.common.limits.connect);
-        let clock = &mut self.peers[id].clock;
+        let (now, limit) = (
+            self.traffic.poller.now(),
+            self.traffic.common.limits.connect,
+        );
+        let clock = &mut self.traffic.peers[id].clock;
         clock.resume(now);
         if error == Error::AGAIN {
             clock.restart(now, limit);
@@ -35,10 +38,10 @@ impl<N: Connector> Stream<N> {
         if is_over || !passing {
             return self.give_up(domain, id, error);
         }
-        let conn = &mut self.peers[id];
+        let conn = &mut self.traffic.peers[id];
         conn.attempts += 1;
         domain
-            .ep(conn.session.ep)
+            .ep(conn.session.peer.ep)
             .stats
             .count(Count::ConnectRetries);
         conn.last_error = Some(error);
@@ -46,30 +49,31 @@ impl<N: Connector> Stream<N> {
         let next = now + pause.min(LONGEST);
         let next = conn.clock.deadline().map_or(next, |end| next.min(end));
         log_debug!(
-            self.common.source,
+            self.traffic.common.source,
             Subsys::EpCtrl,
             "{}: attempt {} failed: error {}; next attempt in {} ms",
-            conn.session.peer,
+            conn.session.peer.addr,
             conn.attempts,
             error.code(),
             (next - now).as_millis()
         );
-        self.poller.schedule(next, Due::Conn(id));
+        self.traffic.poller.schedule(next, Due::Conn(id));
     }
 
     /// Ends a connection that could not be established.
     fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let conn = &self.peers[id];
+        let conn = &self.traffic.peers[id];
         let local = self
+            .traffic
             .peers
-            .find_ep(conn.session.ep)
+            .find_ep(conn.session.peer.ep)
             .map(|ep| ep.local.to_string());
         log_warn!(
-            self.common.source,
+            self.traffic.common.source,
             Subsys::EpCtrl,
             "no connection from {} to {} after {} attempts: {:?}",
             local.unwrap_or_default(),
-            conn.session.peer,
+            conn.session.peer.addr,
             conn.attempts + 1,
             std::io::Error::from_raw_os_error(error.code()).to_string(),
         );
@@ -78,10 +82,10 @@ impl<N: Connector> Stream<N> {
 
     /// Handles a deadline of a connection.
     pub(super) fn conn_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.peers.get_mut(id) else {
+        let Some(conn) = self.traffic.peers.get_mut(id) else {
             return;
         };
-        let now = self.poller.now();
+        let now = self.traffic.poller.now();
         match conn.session.state {
             State::Idle if !conn.has_work() => {
                 // No operation waits for the connection any more; the next one starts the clock again.
@@ -107,8 +111,8 @@ impl<N: Connector> Stream<N> {
     fn connecting_due(&mut self, domain: &mut DomainOf<N>, id: usize) {
         // The application may not have polled since the peer's kernel answered.
         self.connector_event(domain, Event::Opening(id));
-        let now = self.poller.now();
-        let conn = self.peers.get_mut(id);
+        let now = self.traffic.poller.now();
+        let conn = self.traffic.peers.get_mut(id);
         let Some(conn) = conn.filter(|conn| conn.session.state == State::Connecting) else {
             return;
         };
@@ -119,7 +123,7 @@ impl<N: Connector> Stream<N> {
         } else if conn.clock.is_over(now) {
             self.connector_event(domain, Event::AttemptFailed(id, Error::TIMEDOUT));
         } else if let Some(deadline) = conn.clock.deadline() {
-            self.poller.schedule(deadline, Due::Conn(id));
+            self.traffic.poller.schedule(deadline, Due::Conn(id));
         }
     }
 }

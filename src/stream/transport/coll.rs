@@ -55,21 +55,25 @@ impl<N: Connector> Groups for Stream<N> {
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
         }
-        let rank = N::own_rank(&self.peers.ep(ep)?.local, &members)?;
+        let rank = N::own_rank(&self.traffic.peers.ep(ep)?.local, &members)?;
         if let Some(parent) = membership.parent {
-            let parent = self.common.groups.number(ep, parent)?;
-            let (theirs, _) = self.common.groups.lane(ep)?.membership(parent)?;
+            let parent = self.traffic.common.groups.number(ep, parent)?;
+            let (theirs, _) = self.traffic.common.groups.lane(ep)?.membership(parent)?;
             if members.iter().any(|member| !theirs.contains(member)) {
                 return Err(Error::INVAL);
             }
         }
-        let lane = self.common.lane_of(ep);
+        let lane = self.traffic.common.lane_of(ep);
         let list = hash_of::<N>(&members);
         let number = number_of(list, lane.count_join(list));
         lane.open(number, members, rank)?;
-        let address = GROUP | self.common.groups.given;
-        self.common.groups.given += 1;
-        self.common.groups.by_address.insert(address, (ep, number));
+        let address = GROUP | self.traffic.common.groups.given;
+        self.traffic.common.groups.given += 1;
+        self.traffic
+            .common
+            .groups
+            .by_address
+            .insert(address, (ep, number));
         Ok(address)
     }
 
@@ -81,9 +85,10 @@ impl<N: Connector> Groups for Stream<N> {
         (fid, context): (usize, usize),
         alone: bool,
     ) {
-        let number = self.common.groups.number(ep, address);
+        let number = self.traffic.common.groups.number(ep, address);
         let token = Token::Join { fid, context };
-        let joined = number.and_then(|number| self.common.lane_of(ep).join(number, alone, token));
+        let joined =
+            number.and_then(|number| self.traffic.common.lane_of(ep).join(number, alone, token));
         if let Err(error) = joined {
             domain.joined(ep, fid, context, Err(error));
         }
@@ -94,9 +99,9 @@ impl<N: Connector> Groups for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        if let Ok(number) = self.common.groups.number(ep, address) {
-            self.common.groups.by_address.remove(&address);
-            self.common.lane_of(ep).leave(number);
+        if let Ok(number) = self.traffic.common.groups.number(ep, address) {
+            self.traffic.common.groups.by_address.remove(&address);
+            self.traffic.common.lane_of(ep).leave(number);
             self.collectives_moved(domain, ep);
         }
     }
@@ -109,8 +114,8 @@ impl<N: Connector> Groups for Stream<N> {
         address: u64,
         root: u64,
     ) -> Result<Shape> {
-        let number = self.common.groups.number(ep, address)?;
-        let (members, rank) = self.common.groups.lane(ep)?.membership(number)?;
+        let number = self.traffic.common.groups.number(ep, address)?;
+        let (members, rank) = self.traffic.common.groups.lane(ep)?.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
                 let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
@@ -137,7 +142,7 @@ impl<N: Connector> Groups for Stream<N> {
         if total.is_none_or(|total| total > MAX_BYTES) {
             return Err(Error::MSGSIZE);
         }
-        let number = self.common.groups.number(ep, call.group)?;
+        let number = self.traffic.common.groups.number(ep, call.group)?;
         let token = Token::Call {
             flags: call.flags,
             context: call.context,
@@ -145,7 +150,7 @@ impl<N: Connector> Groups for Stream<N> {
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
         domain.ep_mut(ep).tx_pending += 1;
-        let started = self.common.lane_of(ep).start(
+        let started = self.traffic.common.lane_of(ep).start(
             number,
             call.what,
             (shape.root, call.slice, element),
@@ -158,8 +163,9 @@ impl<N: Connector> Groups for Stream<N> {
         }
         self.collectives_moved(domain, ep);
         // A stalled stream may hold a frame of this collective.
-        if !self.common.stalled.is_empty() {
-            self.retry_stalled(domain);
+        if !self.traffic.common.stalled.is_empty() {
+            self.traffic.retry_stalled(domain);
+            self.settle(domain);
         }
         started
     }
@@ -169,7 +175,7 @@ impl<N: Connector> Stream<N> {
     /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         let mut written = Vec::new();
-        while let Some(lane) = self.common.groups.lanes.get_mut(&ep)
+        while let Some(lane) = self.traffic.common.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
         {
             match action {
@@ -180,16 +186,17 @@ impl<N: Connector> Stream<N> {
                         continue;
                     };
                     let header = header_of(&frame, bytes.len() - HEADROOM);
-                    match self.peers[id].session.state {
+                    match self.traffic.peers[id].session.state {
                         State::Up => {
-                            let (session, mut cx) = self.at(domain, id);
-                            session.send_frame(&mut cx, &header, bytes);
+                            let (session, mut cx) = self.traffic.at(domain, id);
+                            session.tx.out.send_bytes(&mut cx, &header, bytes);
                             if !written.contains(&id) {
                                 written.push(id);
                             }
                         }
                         _ => {
-                            let frames = self.peers[id].session.coll.get_or_insert_default();
+                            let frames =
+                                self.traffic.peers[id].session.coll.get_or_insert_default();
                             frames.0.push_back((header, bytes));
                         }
                     }
@@ -197,19 +204,19 @@ impl<N: Connector> Stream<N> {
             }
         }
         for id in written {
-            if self.peers.get(id).is_some_and(is_open) {
-                self.with(domain, id, |session, cx| session.flush_conn(cx));
+            if self.traffic.peers.get(id).is_some_and(is_open) {
+                self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             }
         }
     }
 
     /// Returns the connection to a member and creates it if there is none. Returns `None` if the member is lost.
     fn member(&mut self, domain: &mut DomainOf<N>, ep: usize, peer: N::Addr) -> Option<usize> {
-        let known = self.peers.find_ep(ep)?.conn_to(&peer);
+        let known = self.traffic.peers.find_ep(ep)?.conn_to(&peer);
         let id = known.unwrap_or_else(|| {
             self.call_connector(domain, |_, desk| desk.new_peer(ep, peer.clone()))
         });
-        let conn = &mut self.peers[id];
+        let conn = &mut self.traffic.peers[id];
         match conn.session.state {
             State::Up if !speaks(conn) => {
                 self.mute(domain, id);
@@ -224,7 +231,7 @@ impl<N: Connector> Stream<N> {
                 {
                     self.member_lost(domain, ep, &peer, error);
                 }
-                self.peers.contains(id).then_some(id)
+                self.traffic.peers.contains(id).then_some(id)
             }
         }
     }
@@ -232,11 +239,11 @@ impl<N: Connector> Stream<N> {
     /// Handles a peer that cannot take part, because it has no extensions or the other byte order.
     #[cold]
     fn mute(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &mut self.peers[id];
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        let conn = &mut self.traffic.peers[id];
+        let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         conn.session.coll = None;
         log_warn!(
-            self.common.source,
+            self.traffic.common.source,
             Subsys::EpData,
             "{peer}: no collectives: not this library, or the other byte order"
         );
@@ -245,7 +252,7 @@ impl<N: Connector> Stream<N> {
 
     /// Handles a connection to a member that has come up.
     pub(super) fn member_up(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let Some(conn) = self.peers.get_mut(id) else {
+        let Some(conn) = self.traffic.peers.get_mut(id) else {
             return;
         };
         let Some(frames) = conn.session.coll.take() else {
@@ -256,9 +263,9 @@ impl<N: Connector> Stream<N> {
         }
         self.with(domain, id, |session, cx| {
             for (header, bytes) in frames.0 {
-                session.send_frame(cx, &header, bytes);
+                session.tx.out.send_bytes(cx, &header, bytes);
             }
-            session.flush_conn(cx);
+            session.tx.out.flush(cx);
         });
     }
 
@@ -270,7 +277,7 @@ impl<N: Connector> Stream<N> {
         peer: &N::Addr,
         error: Error,
     ) {
-        if let Some(lane) = self.common.groups.lanes.get_mut(&ep) {
+        if let Some(lane) = self.traffic.common.groups.lanes.get_mut(&ep) {
             lane.lost(peer, error);
             self.collectives_moved(domain, ep);
         }
@@ -302,12 +309,12 @@ fn ended<A: Address>(
 }
 
 fn is_open<N: Connector>(conn: &Conn<N>) -> bool {
-    conn.session.state == State::Up && !conn.session.tx.blocked
+    conn.session.state == State::Up && !conn.session.tx.out.is_blocked()
 }
 
 /// Whether the peer takes extension frames and has the byte order of this host.
 fn speaks<N: Connector>(conn: &Conn<N>) -> bool {
-    conn.session.extended && !conn.session.swap
+    conn.session.agreed.extended && !conn.session.tx.out.swaps()
 }
 
 #[cfg(test)]

@@ -30,13 +30,13 @@ impl<N: Connector> Stream<N> {
     ) -> R {
         let mut actions = VecDeque::new();
         let mut desk = Desk {
-            peers: &mut self.peers,
-            poller: &mut self.poller,
-            shm: &mut self.shm,
+            peers: &mut self.traffic.peers,
+            poller: &mut self.traffic.poller,
+            shm: &mut self.traffic.shm,
             domain,
-            source: self.common.source,
-            limits: self.common.limits,
-            common: &mut self.common,
+            source: self.traffic.common.source,
+            limits: self.traffic.common.limits,
+            common: &mut self.traffic.common,
             birth: self.birth,
             actions: &mut actions,
         };
@@ -56,7 +56,7 @@ impl<N: Connector> Stream<N> {
     /// at once and ended the connection.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let begun = self.call_connector(domain, |connector, desk| connector.begin(desk, id));
-        match self.peers.contains(id) {
+        match self.traffic.peers.contains(id) {
             true => Ok(()),
             false => begun,
         }
@@ -65,13 +65,17 @@ impl<N: Connector> Stream<N> {
     fn carry_out(&mut self, domain: &mut DomainOf<N>, action: Action<N::Request>) {
         match action {
             // An earlier action may have removed the connection.
-            _ if action.conn().is_some_and(|id| !self.peers.contains(id)) => {}
+            _ if action
+                .conn()
+                .is_some_and(|id| !self.traffic.peers.contains(id)) => {}
             Action::Up(id) => {
-                let limits = &self.common.limits;
-                self.peers[id].log_protocol(self.common.source, limits.saved_size);
-                self.lines().watch(id, true, false);
-                self.lines().promote(id);
-                self.with(domain, id, |session, cx| session.send_waiting(cx));
+                let limits = &self.traffic.common.limits;
+                self.traffic.peers[id].log_protocol(self.traffic.common.source, limits.saved_size);
+                self.traffic.lines().watch(id, true, false);
+                self.traffic.lines().promote(id);
+                self.with(domain, id, |session, cx| {
+                    session.tx.send_waiting(cx, session.agreed)
+                });
                 self.member_up(domain, id);
             }
             Action::Failed {
@@ -86,7 +90,7 @@ impl<N: Connector> Stream<N> {
                 cause,
                 private,
             } => self.connect_failed(domain, id, (error, cause), private),
-            Action::Event(id, number, data) => self.peers[id].report(domain, number, &data),
+            Action::Event(id, number, data) => self.traffic.peers[id].report(domain, number, &data),
             Action::Readmit(request) => self.connector_event(domain, Event::Request(request)),
         }
     }
@@ -99,17 +103,17 @@ impl<N: Connector> Stream<N> {
         (error, cause): (Error, Error),
         private: Vec<u8>,
     ) {
-        let ep = self.peers[id].session.ep;
+        let ep = self.traffic.peers[id].session.peer.ep;
         log_info!(
-            self.common.source,
+            self.traffic.common.source,
             Subsys::EpCtrl,
             "no connection to {}: error {}",
-            self.peers[id].session.peer,
+            self.traffic.peers[id].session.peer.addr,
             error.code()
         );
-        self.lines().close(id);
+        self.traffic.lines().close(id);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
-        self.peers[id].session.state = State::Down;
+        self.traffic.peers[id].session.state = State::Down;
         let state = domain.ep(ep);
         if let Some(eq) = &state.eq {
             eq.error(EqErr {
@@ -134,7 +138,14 @@ impl<N: Connector> Connects for Stream<N> {
     }
 
     fn peer(&self, ep: usize) -> Result<Vec<u8>> {
-        Ok(self.peers.only_conn(ep)?.session.peer.to_bytes())
+        Ok(self
+            .traffic
+            .peers
+            .only_conn(ep)?
+            .session
+            .peer
+            .addr
+            .to_bytes())
     }
 
     fn connect(
@@ -144,7 +155,7 @@ impl<N: Connector> Connects for Stream<N> {
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
-        let endpoint = self.peers.ep(ep)?;
+        let endpoint = self.traffic.peers.ep(ep)?;
         if endpoint.conn().is_some() {
             return Err(Error::ISCONN);
         }
@@ -153,14 +164,14 @@ impl<N: Connector> Connects for Stream<N> {
         let mut conn = Conn::<N>::new(ep, peer, number);
         // Kept until the request is written.
         conn.session.rx.leftover = param.to_vec();
-        let id = self.peers.insert_only(ep, conn)?;
+        let id = self.traffic.peers.insert_only(ep, conn)?;
         self.call_connector(domain, |_, desk| desk.watch_attempt(id, param.len()));
         self.begin_connect(domain, id)
     }
 
     fn listener(&self, ep: usize) -> Listener {
-        let conn = self.peers.find_ep(ep).and_then(Ep::conn);
-        let Some(conn) = conn.and_then(|id| self.peers.get(id)) else {
+        let conn = self.traffic.peers.find_ep(ep).and_then(Ep::conn);
+        let Some(conn) = conn.and_then(|id| self.traffic.peers.get(id)) else {
             return Listener::Unknown;
         };
         match conn.session.state {
@@ -178,26 +189,33 @@ impl<N: Connector> Connects for Stream<N> {
         if !N::HAS_MSG {
             return Err(Error::NOSYS);
         }
-        let id = self.peers.ep(ep)?.conn().ok_or(Error::NOTCONN)?;
-        match self.peers[id].session.state {
+        let id = self.traffic.peers.ep(ep)?.conn().ok_or(Error::NOTCONN)?;
+        match self.traffic.peers[id].session.state {
             State::Up => {
                 // The caller has waited for frames that were reported as sent; this flushes the rest.
-                self.last_flush(domain, id, self.poller.now());
-                if let Some(socket) = self.peers[id].link.socket() {
+                let now = self.traffic.poller.now();
+                self.traffic.last_flush(domain, id, now);
+                self.settle(domain);
+                if let Some(socket) = self.traffic.peers[id].link.socket() {
                     socket.shutdown();
                 }
                 self.disconnect(domain, id, Error::CANCELED);
             }
             State::Down => {}
             _ => {
-                self.lines().close(id);
-                self.peers[id].session.state = State::Down;
+                self.traffic.lines().close(id);
+                self.traffic.peers[id].session.state = State::Down;
             }
         }
         Ok(())
     }
 
     fn socket(&self, ep: usize) -> Result<BorrowedFd<'_>> {
-        self.peers.only_conn(ep)?.link.fd().ok_or(Error::NOTCONN)
+        self.traffic
+            .peers
+            .only_conn(ep)?
+            .link
+            .fd()
+            .ok_or(Error::NOTCONN)
     }
 }

@@ -7,7 +7,6 @@
 //! context than the first has an op of its own, which the path for whole messages leaves to the general one.
 
 use crate::connector::Connector;
-use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
 use engine::peer::handover::Handover;
 use engine::transport::Contexts;
@@ -28,10 +27,12 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.peers.ids(|conn| conn.session.ep == port) {
+        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
             // The session sends from copies what does not leave now.
-            self.last_flush(domain, id, self.poller.now());
-            let Some(conn) = self.peers.get_mut(id) else {
+            let now = self.traffic.poller.now();
+            self.traffic.last_flush(domain, id, now);
+            self.settle(domain);
+            let Some(conn) = self.traffic.peers.get_mut(id) else {
                 continue;
             };
             conn.link.revoke();
@@ -46,30 +47,11 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        let own = domain.ep(ep).srx;
-        for id in self.peers.ids(|conn| conn.session.ep == port) {
+        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
             // A frame to one peer may have ended the connection to another.
-            let Some(conn) = self.peers.get_mut(id) else {
-                continue;
-            };
-            let rx = &mut conn.session.rx;
-            if let At::Payload(incoming) = &mut rx.at
-                && let Sink::Recv(_, envelope) = incoming.sink
-                && envelope.ep == ep
-            {
-                incoming.sink = Sink::Drop;
+            if self.traffic.peers.contains(id) {
+                self.with(domain, id, |session, cx| session.leave_context(cx, ep));
             }
-            if let Some((srx, slot)) = rx.at.slot()
-                && srx == own
-            {
-                domain.rx_queue_mut(srx).abandon(slot);
-            }
-            for incoming in rx.told.cleared_mut() {
-                if incoming.envelope.ep == ep {
-                    incoming.recv = None;
-                }
-            }
-            self.with(domain, id, |session, cx| session.leave_shared(cx, ep));
         }
     }
 }

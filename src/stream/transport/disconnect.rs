@@ -3,13 +3,16 @@
 
 use core::fmt;
 
+use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::session::State;
-use crate::session::receive_state::At;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_SHUTDOWN;
 use base::Error;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Source, Subsys, log_info, log_warn};
+use engine::domain_state::DomainState;
+use engine::peer::loss::OuterLoss;
+use engine::transport::Address;
 use sync::stats::Count;
 use sys::probe;
 
@@ -17,10 +20,10 @@ impl<N: Connector> Stream<N> {
     /// Fails everything that depended on a peer that is gone. Does nothing if the loss of another peer has removed this
     /// connection already.
     pub(super) fn disconnect(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let Some(conn) = self.peers.get_mut(id) else {
+        let Some(conn) = self.traffic.peers.get_mut(id) else {
             return;
         };
-        let error = conn.session.cause.take().unwrap_or(error);
+        let error = conn.session.tx.out.take_cause().unwrap_or(error);
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // This side cancelled the connection.
@@ -40,80 +43,57 @@ impl<N: Connector> Stream<N> {
         error: Error,
         what: &dyn fmt::Display,
     ) {
-        let Some(conn) = self.peers.get(id) else {
+        let Some(conn) = self.traffic.peers.get(id) else {
             return;
         };
-        let peer = conn.session.peer.clone();
+        let peer = conn.session.peer.addr.clone();
         // The end of an attempt to connect is logged elsewhere.
         let tells = conn.session.state == State::Up && !conn.session.is_reported;
-        let failed = self.blame(domain, id, what, |stream, domain| {
-            stream.disconnect_quietly(domain, id, error);
-        });
+        let blame = Blame::begin(domain, conn, what);
+        self.disconnect_quietly(domain, id, error);
+        let failed = blame.end(domain, self.traffic.common.source);
         if tells && failed == 0 {
-            log_info!(self.common.source, Subsys::EpData, "{peer} {what}");
+            log_info!(self.traffic.common.source, Subsys::EpData, "{peer} {what}");
         }
-    }
-
-    /// Runs `fail`, which fails operations with a peer, and returns the number of failed operations. `what` goes into
-    /// their error entries and into the log.
-    fn blame(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        id: usize,
-        what: &dyn fmt::Display,
-        fail: impl FnOnce(&mut Self, &mut DomainOf<N>),
-    ) -> usize {
-        let conn = &self.peers[id];
-        let tells = conn.session.state == State::Up && !conn.session.is_reported;
-        let sentence = format!("{} {what}", conn.session.peer);
-        let outer = domain.begin_loss(&sentence);
-        fail(self, domain);
-        let failed = domain.end_loss(outer);
-        if tells && failed > 0 {
-            log_warn!(
-                self.common.source,
-                Subsys::EpData,
-                "{sentence}: operations with it fail: {failed}"
-            );
-        }
-        failed
     }
 
     fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
-        let ep = self.peers[id].session.ep;
-        let rdm = self.peers.is_rdm(ep);
-        let was_up = self.peers[id].session.state == State::Up;
-        self.peers[id].log_end(self.common.source, error);
+        let ep = self.traffic.peers[id].session.peer.ep;
+        let rdm = self.traffic.peers.is_rdm(ep);
+        let was_up = self.traffic.peers[id].session.state == State::Up;
+        self.traffic.peers[id].log_end(self.traffic.common.source, error);
         if was_up {
             domain.ep(ep).stats.count(Count::Disconnected);
-            let peer = self.peers[id].session.fi_addr;
+            let peer = self.traffic.peers[id].session.peer.fi_addr;
             probe::lose(ep, id, peer, error.code().unsigned_abs().into());
         }
         if error == Error::TIMEDOUT {
             // The peer is not reading, so a regular close would be queued behind unsent data and never reach it.
-            self.peers[id].link.close_at_once();
+            self.traffic.peers[id].link.close_at_once();
         }
-        self.lines().close(id);
+        self.traffic.lines().close(id);
         // Frames to other peers that follow from this loss must not end the session a second time and must not use it.
-        let session = &mut self.peers[id].session;
+        let session = &mut self.traffic.peers[id].session;
         (session.state, session.ending) = (State::Down, None);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         if rdm {
-            if !self.peers.contains(id) {
+            if !self.traffic.peers.contains(id) {
                 return;
             }
             if !was_up {
-                let limit = self.common.limits.connect;
-                self.peers.keep_error(id, error, self.poller.now(), limit);
+                let limit = self.traffic.common.limits.connect;
+                self.traffic
+                    .peers
+                    .keep_error(id, error, self.traffic.poller.now(), limit);
             }
             if was_up && error == Error::TIMEDOUT {
-                let fi_addr = self.peers[id].session.fi_addr;
+                let fi_addr = self.traffic.peers[id].session.peer.fi_addr;
                 domain.fail_receives_from(ep, fi_addr, error);
             }
-            let conn = &self.peers[id];
-            let peer = (!conn.receive_only).then(|| conn.session.peer.clone());
-            self.peers.keep_source(domain, id);
-            self.peers.remove(id);
+            let conn = &self.traffic.peers[id];
+            let peer = (!conn.receive_only).then(|| conn.session.peer.addr.clone());
+            self.traffic.peers.keep_source(domain, id);
+            self.traffic.peers.remove(id);
             if let Some(peer) = peer {
                 self.member_lost(domain, ep, &peer, error);
             }
@@ -121,53 +101,50 @@ impl<N: Connector> Stream<N> {
         }
         domain.end_receives(ep, error);
         if was_up {
-            self.peers[id].report(domain, FI_SHUTDOWN, &[]);
+            self.traffic.peers[id].report(domain, FI_SHUTDOWN, &[]);
+        }
+    }
+}
+
+/// Names the peer in the error entries of operations that fail because of it.
+pub(super) struct Blame {
+    sentence: String,
+    /// Whether the log reports the failed operations.
+    tells: bool,
+    outer: OuterLoss,
+}
+
+impl Blame {
+    /// Begins before operations with a peer fail; `what` goes into their error entries and into the log.
+    pub(super) fn begin<N: Connector>(
+        domain: &mut DomainOf<N>,
+        conn: &Conn<N>,
+        what: &dyn fmt::Display,
+    ) -> Blame {
+        let sentence = format!("{} {what}", conn.session.peer.addr);
+        let outer = domain.begin_loss(&sentence);
+        Blame {
+            sentence,
+            tells: conn.session.state == State::Up && !conn.session.is_reported,
+            outer,
         }
     }
 
-    /// Handles the end of the stream by the peer while nothing is read from it. Operations to the peer fail at once.
-    /// Received data waits for its receive, unless the rest of it can never arrive.
-    #[cold]
-    pub(super) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        let conn = &self.peers[id];
-        let unread = conn.link.unread();
-        let there = (unread + conn.session.rx.leftover.len()) as u64;
-        let hopeless = match &conn.session.rx.at {
-            // The frame needs an answer, and the peer no longer accepts one.
-            At::Held(header) => header.is_answered(),
-            at => at.unread().is_some_and(|unread| unread > there),
-        };
-        if hopeless {
-            return self.disconnect(domain, id, Error::CONNRESET);
+    /// Ends after that, and returns the number of failed operations.
+    pub(super) fn end<A: Address>(
+        self,
+        domain: &mut DomainState<A>,
+        source: &'static Source,
+    ) -> usize {
+        let failed = domain.end_loss(self.outer);
+        if self.tells && failed > 0 {
+            log_warn!(
+                source,
+                Subsys::EpData,
+                "{}: operations with it fail: {failed}",
+                self.sentence
+            );
         }
-        self.poller.expect_nothing(id, conn.link.fd());
-        self.transmits_end(domain, id);
-    }
-
-    /// Fails all transmits, because the peer receives nothing any more. Data that it has sent may wait for its
-    /// receives.
-    pub(super) fn transmits_end(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        if self.peers[id].has_work() {
-            self.blame(domain, id, &"ended", |stream, domain| {
-                stream.peers[id]
-                    .session
-                    .fail_transmits(domain, Error::CONNRESET);
-            });
-        }
-    }
-
-    /// Drops all operations of a connection without a completion, because the endpoint is closed: fi_endpoint(3),
-    /// fi_close.
-    pub(super) fn discard_conn(&mut self, domain: &mut DomainOf<N>, id: usize) {
-        self.lines().close(id);
-        let conn = &mut self.peers[id];
-        let ep = conn.session.ep;
-        if let Some((srx, slot)) = conn.session.rx.at.slot() {
-            domain.rx_queue_mut(srx).lost(slot);
-        }
-        domain.forget_claims(ep, id);
-        self.common.dirty.retain(|&dirty| dirty != id);
-        self.common.stalled.retain(|&stalled| stalled != id);
-        self.peers.remove(id);
+        failed
     }
 }

@@ -7,24 +7,25 @@
 use core::time::Duration;
 
 use crate::connector::Connector;
-use crate::session::receive_state::{At, Sink};
 use crate::transport::{DomainOf, Stream};
-use base::{Error, IoVec};
+use base::Error;
 use engine::transport::{Drains, Transport};
 
 impl<N: Connector> Drains for Stream<N> {
     fn close_limit(&self) -> Duration {
-        self.common.limits.close
+        self.traffic.common.limits.close
     }
 
     fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
-        self.is_at_home() && self.peers.owes(ep, patient)
+        self.is_at_home() && self.traffic.peers.owes(ep, patient)
     }
 
     #[cold]
     fn tell_lost(&self, ep: Option<usize>) {
-        let limit = self.common.limits.close;
-        self.peers.log_lost(self.common.source, limit, ep);
+        let limit = self.traffic.common.limits.close;
+        self.traffic
+            .peers
+            .log_lost(self.traffic.common.source, limit, ep);
     }
 
     /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
@@ -37,31 +38,14 @@ impl<N: Connector> Drains for Stream<N> {
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();
         for region in regions {
             // Do not wait for peers that are copying: a read changes nothing, and a write ends with this process.
-            let _ = self.shm.withdraw(&region);
+            let _ = self.traffic.shm.withdraw(&region);
             domain.mrs.close(&region);
         }
-        let ids = self.peers.ids(|_| true);
+        let ids = self.traffic.peers.ids(|_| true);
         for id in ids {
-            if !self.peers[id].session.rx.shared().is_empty() {
-                let conn = &self.peers[id];
-                conn.session
-                    .take_back(&conn.link, self.common.source, |_| true);
-            }
-            let conn = &mut self.peers[id];
-            if let At::Payload(incoming) = &mut conn.session.rx.at
-                && incoming.sink.memory().is_some()
-            {
-                incoming.sink = Sink::Drop;
-            }
-            for incoming in conn.session.rx.told.cleared_mut() {
-                incoming.recv = None;
-            }
-            for shared in conn.session.rx.shared_mut() {
-                shared.recv = None;
-            }
-            for read in &mut conn.session.tx.await_read {
-                read.iov = IoVec::empty();
-            }
+            let conn = &mut self.traffic.peers[id];
+            conn.session
+                .leave_memory(&conn.link, self.traffic.common.source);
         }
     }
 }
@@ -71,13 +55,14 @@ impl<N: Connector> Stream<N> {
     /// post the operation again. Returns `AGAIN`, or the error of the last failed connection.
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
-        let conn = &mut self.peers[id];
+        let conn = &mut self.traffic.peers[id];
         conn.is_wanted = true;
-        let (ep, peer) = (conn.session.ep, conn.session.peer.clone());
+        let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         // The program may do nothing but retry.
         self.progress(domain);
-        let now = self.poller.now();
+        let now = self.traffic.poller.now();
         let failed = self
+            .traffic
             .peers
             .find_ep_mut(ep)
             .and_then(|ep| ep.unreachable.take(&peer, now));

@@ -8,25 +8,29 @@ use engine::shared_av;
 
 impl<N: Connector> Stream<N> {
     pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
-        let Some(endpoint) = self.peers.remove_ep(ep) else {
+        let Some(endpoint) = self.traffic.peers.remove_ep(ep) else {
             return;
         };
-        self.common.groups.forget(ep);
+        self.traffic.common.groups.forget(ep);
         if let Some(listener) = &endpoint.listener {
-            self.poller.remove_fd(listener);
+            self.traffic.poller.remove_fd(listener);
             if N::ALL_SHM {
                 // Peers must not wait at this listener, which a forked child may hold, too; compare `close_link`.
                 listener.shutdown();
             }
         }
         drop(endpoint);
-        for id in self.peers.ids(|conn| conn.session.ep == ep) {
+        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == ep) {
             // fi_close has already waited for operations that were reported as sent; this writes the rest.
-            self.last_flush(domain, id, self.poller.now());
-            self.discard_conn(domain, id);
+            let now = self.traffic.poller.now();
+            self.traffic.last_flush(domain, id, now);
+            self.settle(domain);
+            self.traffic.discard(domain, id);
         }
-        self.shm.drop_all_pending(&mut self.poller, ep);
-        self.connector.ep_closed(&mut self.poller, ep);
+        self.traffic
+            .shm
+            .drop_all_pending(&mut self.traffic.poller, ep);
+        self.connector.ep_closed(&mut self.traffic.poller, ep);
     }
 
     /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
@@ -42,6 +46,6 @@ impl<N: Connector> Stream<N> {
             shared_av::renew(self, domain, av)?;
         }
         let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
-        self.peers.conn_for(ep, dest, peer)
+        self.traffic.peers.conn_for(ep, dest, peer)
     }
 }

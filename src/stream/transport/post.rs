@@ -1,23 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Passes the operations that endpoints post to the sessions of their peers.
 
-use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::ep::PeerSlot;
-use crate::proto::{MAX_ATOMIC, MAX_CONTEXTS, MAX_MESSAGE_HEADER, MAX_SEGS};
+use crate::proto::{MAX_ATOMIC, MAX_CONTEXTS, MAX_SEGS};
 use crate::session::State;
-use crate::session::direct::SMALL_WRITE;
-use crate::session::send::PLAIN;
-use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
 use abi::{FI_ATOMIC_READ, FI_EP_MSG};
-use base::{Access, Error, OpFlags, Result};
+use base::{Error, OpFlags, Result};
 use engine::domain_state::TxOp;
 use engine::ep_state::EpState;
-use engine::peer::post::{Posts, may_post, post_atomic};
+use engine::peer::post::{Posts, post_atomic};
 use engine::transport::Atomics;
 use object::ops::atomic::Atomic;
-use object::ops::transfer::{OneTx, OneWrite, Tx, What};
+use object::ops::transfer::{Tx, What};
 
 impl<N: Connector> Posts for Stream<N> {
     const LIMITED: OpFlags = OpFlags::MATCH_COMPLETE;
@@ -49,7 +45,7 @@ impl<N: Connector> Posts for Stream<N> {
         op: TxOp,
         context: u8,
     ) -> Result {
-        let (session, mut cx) = self.at(domain, id);
+        let (session, mut cx) = self.traffic.at(domain, id);
         // An operation without a completion is refused while the peer is not connected, unless the progress thread
         // drives the connection.
         if session.state != State::Up && !cx.domain.hears_of(&op) {
@@ -82,7 +78,7 @@ impl<N: Connector> Posts for Stream<N> {
         atomic: &mut Atomic<'_>,
         mut op: TxOp,
     ) -> Result {
-        let (session, mut cx) = self.at(domain, id);
+        let (session, mut cx) = self.traffic.at(domain, id);
         if session.state != State::Up && !cx.domain.hears_of(&op) {
             return Err(self.refuse_unheard(domain, id));
         }
@@ -116,52 +112,6 @@ impl<N: Connector> Atomics for Stream<N> {
 }
 
 impl<N: Connector> Stream<N> {
-    /// Tries to write a message of one buffer into the shared memory ring of the peer. Works only if no earlier
-    /// operation is waiting, no read is outstanding that the message would have to stay behind, and no answer is
-    /// needed. Returns false without side effects if `post` has to send it.
-    #[inline(always)]
-    pub(super) fn post_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
-        let len = tx.piece.len();
-        // Longer messages, which a peer does not keep as unexpected, are held back by the general path.
-        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
-        if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
-            return false;
-        }
-        let is_usable = may_post(domain, ep);
-        let conn = self.peers.conn_at(ep, tx.dest).filter(|_| is_usable);
-        if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
-            return false;
-        }
-        domain.sent(ep, &TxOp::of_one(ep, tx));
-        true
-    }
-
-    /// Does the same for a write of one buffer to one remote segment.
-    #[inline(always)]
-    pub(super) fn post_one_write(
-        &mut self,
-        domain: &mut DomainOf<N>,
-        ep: usize,
-        write: &OneWrite,
-    ) -> bool {
-        let len = write.piece.len();
-        if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
-            return false;
-        }
-        let answers_writes = self.common.limits.answers_writes;
-        let is_usable = may_post(domain, ep);
-        let conn = self.peers.conn_at(ep, write.dest).filter(|_| is_usable);
-        // A write without an answer is sent only if the target certainly allows the access.
-        let may = |conn: &Conn<N>| {
-            !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
-        };
-        if !conn.is_some_and(|conn| may(conn) && conn.session.write_one(&mut conn.link, write)) {
-            return false;
-        }
-        domain.sent(ep, &TxOp::of_write(ep, write));
-        true
-    }
-
     /// Returns the connection for an operation, and begins to connect if necessary. Inlined, because this is on the
     /// path of every message and a call would cost several instructions.
     #[inline(always)]
@@ -171,10 +121,10 @@ impl<N: Connector> Stream<N> {
         ep: usize,
         dest: u64,
     ) -> Result<usize> {
-        let endpoint = self.peers.find_ep(ep).ok_or(Error::INVAL)?;
+        let endpoint = self.traffic.peers.find_ep(ep).ok_or(Error::INVAL)?;
         if !endpoint.rdm {
             let id = endpoint.conn.ok_or(Error::NOTCONN)?;
-            return match self.peers[id].session.state {
+            return match self.traffic.peers[id].session.state {
                 State::Up => Ok(id),
                 State::Down => Err(Error::SHUTDOWN),
                 _ => Err(Error::NOTCONN),
@@ -184,24 +134,15 @@ impl<N: Connector> Stream<N> {
             Some(id) => id,
             None => self.find_peer(domain, ep, dest)?,
         };
-        if self.peers[id].session.state == State::Idle && !self.peers[id].clock.is_started() {
+        if self.traffic.peers[id].session.state == State::Idle
+            && !self.traffic.peers[id].clock.is_started()
+        {
             self.begin_connect(domain, id)?;
             // An attempt that fails at once also removes the connection.
-            if !self.peers.contains(id) {
+            if !self.traffic.peers.contains(id) {
                 return Err(Error::CONNREFUSED);
             }
         }
         Ok(id)
-    }
-
-    /// Retries held operations after a poll, because the operations that they wait for may have completed.
-    #[cold]
-    pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
-        for id in std::mem::take(&mut self.common.held) {
-            let up = |conn: &Conn<N>| conn.session.state == State::Up;
-            if self.peers.get(id).is_some_and(up) {
-                self.with(domain, id, |session, cx| session.send_waiting(cx));
-            }
-        }
     }
 }

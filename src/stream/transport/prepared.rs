@@ -4,7 +4,8 @@
 
 use crate::connector::Connector;
 use crate::proto::{MAX_CONTEXTS, MAX_MESSAGE_HEADER, Message, renumber};
-use crate::session::send::{PLAIN, TOGETHER, remote_data};
+use crate::session::outbox::TOGETHER;
+use crate::session::send::{PLAIN, remote_data};
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Stream};
 use base::{Error, Result};
@@ -25,7 +26,7 @@ impl<N: Connector> Prepares for Stream<N> {
             return Ok(route);
         }
         let len = tx.iov.remaining();
-        if len > self.common.limits.saved_size {
+        if len > self.traffic.common.limits.saved_size {
             return Ok(route);
         }
         if len <= RECORD - MAX_MESSAGE_HEADER {
@@ -47,7 +48,7 @@ impl<N: Connector> Prepares for Stream<N> {
     }
 
     fn generation(&mut self, domain: &mut DomainOf<N>, port: usize, addr: u64) -> Result<u32> {
-        if !self.peers.ep(port)?.rdm {
+        if !self.traffic.peers.ep(port)?.rdm {
             return Ok(0);
         }
         let (index, _) = domain.destination(port, addr, MAX_CONTEXTS)?;
@@ -56,11 +57,16 @@ impl<N: Connector> Prepares for Stream<N> {
             shared_av::renew(self, domain, av)?;
         }
         domain.av(av).get(index).ok_or(Error::INVAL)?;
-        Ok(self.peers.ep_mut(port)?.slot_mut(index).generation())
+        Ok(self
+            .traffic
+            .peers
+            .ep_mut(port)?
+            .slot_mut(index)
+            .generation())
     }
 
     fn is_current(&self, domain: &DomainOf<N>, port: usize, addr: u64, generation: u32) -> bool {
-        let Some(endpoint) = self.peers.find_ep(port) else {
+        let Some(endpoint) = self.traffic.peers.find_ep(port) else {
             return false;
         };
         let Ok((index, _)) = domain.destination(port, addr, MAX_CONTEXTS) else {
@@ -81,7 +87,7 @@ impl<N: Connector> Prepares for Stream<N> {
         if domain.may_post(ep).is_err() {
             return false;
         }
-        let Some(endpoint) = self.peers.find_ep(ep) else {
+        let Some(endpoint) = self.traffic.peers.find_ep(ep) else {
             return false;
         };
         let id = match endpoint.slot(tx.dest) {
@@ -92,7 +98,7 @@ impl<N: Connector> Prepares for Stream<N> {
             },
             _ => return false,
         };
-        let Some(conn) = self.peers.get_mut(id) else {
+        let Some(conn) = self.traffic.peers.get_mut(id) else {
             return false;
         };
         let op = TxOp::of_one(ep, tx);
@@ -113,7 +119,7 @@ impl<N: Connector> Prepares for Stream<N> {
         if route.links & Route::SOCKET == 0 || op.len > TOGETHER {
             return false;
         }
-        let (session, mut cx) = self.at(domain, id);
+        let (session, mut cx) = self.traffic.at(domain, id);
         let encode = |counter, out: &mut [u8; MAX_MESSAGE_HEADER]| {
             *out = header;
             renumber(out, counter);

@@ -10,7 +10,7 @@ use engine::srx::{Bytes, MessageInfo, Slot};
 use engine::strangers::fi_addr_of;
 use engine::transport::Address;
 use object::ops::transfer::What;
-use stream::session::rma::count_regions;
+use stream::session::exposed::count_regions;
 
 impl<A: Address> Session<A> {
     pub(super) fn step<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, packet: &Packet<'_>) -> Step {

@@ -11,9 +11,9 @@ use base::{Access, Caps, CompFlags, Error, IoVec, Result};
 use engine::atomic::{apply, element_size};
 use engine::transport::Address;
 use object::ops::atomic::Family;
-use stream::session::atomic::{access_of, payload_of};
+use stream::session::exposed::count_regions;
+use stream::session::exposed::{access_of, payload_of};
 use stream::session::receive_state::Regions;
-use stream::session::rma::count_regions;
 
 /// The memory that a request accesses.
 struct Named {

@@ -155,10 +155,10 @@ impl Side {
         };
         let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));
         session.state = State::Up;
-        session.swap = agreed.swap;
-        session.rendezvous = agreed.rendezvous;
-        session.extended = agreed.extended;
-        session.refuses = agreed.extended;
+        session.tx.out.set_swaps(agreed.swap);
+        session.agreed.rendezvous = agreed.rendezvous;
+        session.agreed.extended = agreed.extended;
+        session.agreed.refuses = agreed.extended;
         Side {
             domain,
             session,
@@ -203,6 +203,7 @@ impl Side {
                 Todo::ResumeRead
                 | Todo::Poll
                 | Todo::Blocked
+                | Todo::CannotSend(_)
                 | Todo::WatchPeers
                 | Todo::WatchWaits
                 | Todo::Collectives(_) => {}
@@ -218,6 +219,7 @@ impl Side {
         self.lost = Some(match &ending {
             Ending::Fault(fault) => format!("{fault}"),
             Ending::Lost(error) => format!("{error:?}"),
+            Ending::Late(what) => format!("{what}"),
         });
         self.is_faulty = matches!(ending, Ending::Fault(_));
         self.link.shutdown();
@@ -279,7 +281,7 @@ impl Side {
         if !self.common.stalled.is_empty() {
             self.with(|session, cx| session.retry_read(cx));
         }
-        if self.session.tx.blocked {
+        if self.session.tx.out.is_blocked() {
             self.with(
                 |session, cx| match cx.link.memory_mut().map(|shm| shm.has_room()) {
                     Some(Ok(false)) => {}
@@ -292,7 +294,7 @@ impl Side {
             false => self.read_stream(),
         };
         if !std::mem::take(&mut self.common.held).is_empty() && self.lost.is_none() {
-            self.with(|session, cx| session.send_waiting(cx));
+            self.with(|session, cx| session.tx.send_waiting(cx, session.agreed));
         }
         self.read_queue();
         any
@@ -303,11 +305,8 @@ impl Side {
         if std::mem::take(&mut self.common.dirty).is_empty() || self.lost.is_some() {
             return;
         }
-        self.session.tx.dirty = false;
         self.with(|session, cx| {
-            if !session.tx.blocked {
-                session.flush_conn(cx);
-            }
+            session.tx.out.flush_marked(cx);
             session.go_on_helping(cx);
         });
     }
@@ -354,7 +353,7 @@ impl Side {
                 break;
             };
             let Some(record) = shm.peek().unwrap() else {
-                let is_due = std::mem::take(&mut self.session.rx.was_written) | shm.is_due();
+                let is_due = self.session.exposed.take_written() | shm.is_due();
                 let _ = is_due && shm.release();
                 if shm.ended {
                     self.end(Ending::Lost(Error::CONNRESET));

@@ -622,9 +622,14 @@ impl World {
             0,
             "side {side}: operations are pending"
         );
-        assert!(tx.queue.is_empty() && tx.waiting.is_empty() && tx.rendezvous.is_empty());
-        let left = [tx.staged, tx.answers, tx.owed, tx.asked];
-        assert_eq!(left, [0; 4], "side {side}: staged, answers, owed, asked");
+        assert!(!tx.has_work() && !tx.reads.is_reading());
+        let left = [tx.out.frames().staged(), tx.out.frames().answers()];
+        assert_eq!(left, [0; 2], "side {side}: staged, answers");
+        assert_eq!(
+            tx.reads.room(1),
+            crate::session::reads::Reads::default().room(1),
+            "side {side}"
+        );
         assert!(session.oldest(&common.waits).is_none());
         if !self.is_cut {
             assert_eq!(
@@ -819,8 +824,8 @@ fn rings(random: &mut Random) -> [Link; 2] {
     // The other process is this one, so its memory may be reachable.
     if !random.one_in(3) {
         let process = Some(Process::own_as_other());
-        there.meet(process, &ProcessProbe::own());
-        back.meet(process, &ProcessProbe::own());
+        there.process_mut().meet(process, &ProcessProbe::own());
+        back.process_mut().meet(process, &ProcessProbe::own());
     }
     there.disarm(false);
     back.disarm(false);

@@ -13,19 +13,19 @@ use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::link::Emptied;
-use crate::session::State;
 use crate::session::receive_state::At;
 use crate::session::records::GARBAGE;
+use crate::session::{Ending, State};
 use crate::shm_host::FastPoll;
-use crate::transport::{DomainOf, Stream};
+use crate::transport::{DomainOf, Traffic};
 use base::Error;
 
 /// Consecutive records of one peer before the others get their turn.
 const TURNS: usize = 64;
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Traffic<N> {
     /// Previews the next poll if that is cheap, that is, if earlier polls left no work.
     #[inline(always)]
-    pub(super) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
+    pub(in crate::transport) fn poll_fast(&self, domain: &DomainOf<N>) -> FastPoll {
         let left = self.common.dirty.len()
             | self.common.stalled.len()
             | self.common.held.len()
@@ -44,7 +44,7 @@ impl<N: Connector> Stream<N> {
     /// waits for this side.
     #[cold]
     #[inline(never)]
-    pub(super) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
         // A thread that is about to sleep, or that waits for the lock, needs the processor.
         if self.shm.is_armed() || domain.contended || !self.poller.begin_spin() {
             return;
@@ -53,41 +53,15 @@ impl<N: Connector> Stream<N> {
         let news = self.shm.wait_for_news(&mut self.peers, || poller.now());
         self.poller.end_spin(news.is_some());
         if let Some(id) = news {
-            self.read_shm(domain, id);
-        }
-    }
-
-    /// Polls the peers that share memory.
-    #[inline]
-    pub(super) fn poll_shm(&mut self, domain: &mut DomainOf<N>) {
-        self.clear_up(domain);
-        if self.shm.is_armed() != domain.watchers.may_sleep() {
-            // Threads may start to sleep, or no longer do.
-            match self.shm.is_armed() {
-                true => self.shm.disarm(&self.peers),
-                false => self.arm_shm(domain),
-            }
-        }
-        self.read_all_shm(domain);
-        if self
-            .common
-            .polls
-            .is_multiple_of(self.shm.epoll_every(self.peers.len()))
-        {
-            let (peers, poller) = (&mut self.peers, &mut self.poller);
-            self.shm.leave_quiet_peers(peers, poller, self.common.polls);
-            self.ask_epoll(domain);
-        }
-        if !self.common.held.is_empty() {
-            self.retry_held(domain);
+            self.read_ring(domain, id);
         }
     }
 
     #[inline]
-    pub(super) fn read_all_shm(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn read_rings(&mut self, domain: &mut DomainOf<N>) {
         let mut i = 0;
         while let Some(id) = self.shm.polled(i) {
-            let any = self.read_shm(domain, id);
+            let any = self.read_ring(domain, id);
             // The list changes if the connection ends or is held.
             if self.shm.polled(i) != Some(id) {
                 continue;
@@ -99,11 +73,16 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    /// Makes peers ring the doorbell after each write from now on. Polls all rings once more for earlier records.
-    pub(super) fn arm_shm(&mut self, domain: &mut DomainOf<N>) {
-        self.shm.arm(&self.peers);
-        self.retry_full(domain);
-        self.read_all_shm(domain);
+    /// Leaves quiet peers to their doorbells and returns true, if this poll also calls epoll.
+    #[inline]
+    pub(in crate::transport) fn leave_quiet_peers(&mut self) -> bool {
+        let every = self.shm.epoll_every(self.peers.len());
+        let calls_epoll = self.common.polls.is_multiple_of(every);
+        if calls_epoll {
+            let (peers, poller) = (&mut self.peers, &mut self.poller);
+            self.shm.leave_quiet_peers(peers, poller, self.common.polls);
+        }
+        calls_epoll
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
@@ -112,38 +91,41 @@ impl<N: Connector> Stream<N> {
         if self
             .peers
             .get(id)
-            .is_none_or(|conn| conn.session.rx.shared().is_empty())
+            .is_none_or(|conn| !conn.session.rx.told.is_sharing())
         {
             return false;
         }
         let waits = self.with(domain, id, |session, cx| session.waits_for_sender(cx));
-        // If the answer could not be sent, the connection may have ended.
-        waits || !self.peers.contains(id)
+        // If the answer could not be sent, the session may have ended.
+        waits || self.peers[id].session.is_over()
     }
 
     /// Retries connections whose ring may have room again.
     #[cold]
-    pub(super) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn retry_full(&mut self, domain: &mut DomainOf<N>) {
         for id in self.shm.take_full() {
             let Some(conn) = self.peers.get_mut(id) else {
                 continue;
             };
+            if conn.session.is_over() {
+                continue;
+            }
             if conn.link.is_gone() && conn.session.rx.at.waits() {
                 // The peer's data still waits for its receive, but operations to the peer can end now.
                 self.shm.check_again(id);
                 self.transmits_end(domain, id);
                 continue;
             }
-            if !conn.session.tx.blocked {
+            if !conn.session.tx.out.is_blocked() {
                 continue;
             }
             match conn.link.returned_room() {
                 Some(false) => self.shm.check_again(id),
                 Some(true) => {
                     conn.link.set_waiting(false);
-                    conn.session.tx.blocked = false;
+                    conn.session.tx.out.unblock();
                     self.with(domain, id, |session, cx| {
-                        session.flush_conn(cx);
+                        session.tx.out.flush(cx);
                         session.retry_frame(cx);
                     });
                 }
@@ -153,12 +135,12 @@ impl<N: Connector> Stream<N> {
     }
 
     /// Handles an event of the socket beside the memory.
-    pub(super) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    pub(in crate::transport) fn doorbell_rung(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &mut self.peers[id];
         conn.link.take_rings();
         if conn.link.is_gone() {
             self.poller.expect_nothing(id, conn.link.fd());
-            self.left_waiting(domain, id);
+            self.left_waiting(id);
         }
         if self.shm.has_full() {
             self.retry_full(domain);
@@ -166,17 +148,17 @@ impl<N: Connector> Stream<N> {
         if self
             .peers
             .get(id)
-            .is_some_and(|conn| !conn.session.rx.at.waits())
+            .is_some_and(|conn| !conn.session.is_over() && !conn.session.rx.at.waits())
         {
             self.lines().poll_ring(id);
-            self.read_shm(domain, id);
+            self.read_ring(domain, id);
         }
     }
 
     /// Handles the end of a peer whose data waits for a receive. Operations to the peer fail without delay. If the data
     /// can never be complete, all operations fail.
     #[cold]
-    fn left_waiting(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    fn left_waiting(&mut self, id: usize) {
         let Some(conn) = self.peers.get(id) else {
             return;
         };
@@ -186,22 +168,22 @@ impl<N: Connector> Stream<N> {
         let there = conn.link.unread() + conn.session.rx.leftover.len();
         let unread = conn.session.rx.at.unread();
         if unread.is_some_and(|unread| unread > there as u64) {
-            return self.disconnect(domain, id, Error::CONNRESET);
+            return self.end(id, Ending::Lost(Error::CONNRESET));
         }
         if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {
             // The held frame is a request, whose answer the peer cannot take any more.
-            return self.disconnect(domain, id, Error::CONNRESET);
+            return self.end(id, Ending::Lost(Error::CONNRESET));
         }
         self.shm.check_again(id);
     }
 
     /// Takes the records that the peer has written; returns whether there were any.
     #[inline]
-    pub(super) fn read_shm(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+    pub(in crate::transport) fn read_ring(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         let mut any = false;
         let conn = self.peers.get(id);
         if conn.is_some_and(|conn| conn.link.is_past_end()) {
-            self.fault(domain, id, &GARBAGE);
+            self.end(id, Ending::Fault(GARBAGE));
             return true;
         }
         let mut turns = TURNS;
@@ -214,7 +196,7 @@ impl<N: Connector> Stream<N> {
                 any |= left.taken > 0;
                 turns -= left.taken;
                 if left.nothing {
-                    self.found_empty(domain, id);
+                    self.found_empty(id);
                     break;
                 }
             }
@@ -235,18 +217,18 @@ impl<N: Connector> Stream<N> {
             let record = match shm.peek() {
                 Ok(Some(record)) => record,
                 Ok(None) => {
-                    self.found_empty(domain, id);
+                    self.found_empty(id);
                     break;
                 }
                 Err(_) => {
-                    self.fault(domain, id, &GARBAGE);
+                    self.end(id, Ending::Fault(GARBAGE));
                     return true;
                 }
             };
             if turns == 0 || conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.session.ep) {
+            if !domain.may_receive(conn.session.peer.ep) {
                 self.hold(id);
                 break;
             }
@@ -256,12 +238,15 @@ impl<N: Connector> Stream<N> {
             match session.take_record(&mut cx, &record) {
                 Ok(other) => is_other = other,
                 Err(fault) => {
-                    self.fault(domain, id, &fault);
-                    self.settle(domain);
+                    self.end(id, Ending::Fault(fault));
+                    self.serve();
                     break;
                 }
             }
-            self.settle(domain);
+            self.serve();
+            if self.peers[id].session.is_over() {
+                break;
+            }
             let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
@@ -273,7 +258,7 @@ impl<N: Connector> Stream<N> {
                 conn.link.ring();
             }
             if ended {
-                self.left_waiting(domain, id);
+                self.left_waiting(id);
             }
         }
         any
@@ -281,26 +266,26 @@ impl<N: Connector> Stream<N> {
 
     /// Handles an empty ring after all records were taken.
     #[inline]
-    fn found_empty(&mut self, domain: &mut DomainOf<N>, id: usize) {
+    fn found_empty(&mut self, id: usize) {
         let conn = &mut self.peers[id];
-        let was_written = std::mem::take(&mut conn.session.rx.was_written);
+        let was_written = conn.session.exposed.take_written();
         match conn.link.read_to_end(was_written) {
             Emptied::Open => {}
-            Emptied::Ended => self.disconnect(domain, id, Error::CONNRESET),
-            Emptied::Garbage => self.fault(domain, id, &GARBAGE),
+            Emptied::Ended => self.end(id, Ending::Lost(Error::CONNRESET)),
+            Emptied::Garbage => self.end(id, Ending::Fault(GARBAGE)),
         }
     }
 
     /// Gives frames that were reported as sent to the peer before the connection is closed; waits for room until
     /// `until`.
-    pub(super) fn last_flush_to_shm(
+    pub(in crate::transport) fn last_flush_to_shm(
         &mut self,
         domain: &mut DomainOf<N>,
         id: usize,
         until: Instant,
     ) {
         loop {
-            self.with(domain, id, |session, cx| session.flush_conn(cx));
+            self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             let Some(conn) = self.peers.get_mut(id) else {
                 return;
             };
@@ -309,17 +294,17 @@ impl<N: Connector> Stream<N> {
                 return;
             }
             let left = until.saturating_duration_since(self.poller.now());
-            if conn.session.tx.staged == 0 || left.is_zero() {
+            if conn.session.tx.out.frames().staged() == 0 || left.is_zero() {
                 return;
             }
             conn.link.set_waiting(true);
             if conn.link.may_continue() {
-                conn.session.tx.blocked = false;
+                conn.session.tx.out.unblock();
                 continue;
             }
             conn.link
                 .wait_for_ring(left.min(Duration::from_millis(100)));
-            conn.session.tx.blocked = false;
+            conn.session.tx.out.unblock();
             if conn.link.has_record() && !conn.session.rx.at.waits() {
                 // Another thread may sleep on the doorbell that rang.
                 self.poller.wake();

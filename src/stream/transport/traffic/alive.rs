@@ -8,18 +8,18 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
-use crate::session::State;
-use crate::transport::{DomainOf, Stream};
+use crate::session::{Ending, State};
+use crate::transport::Traffic;
 use base::Error;
 use base::log::{Subsys, log_warn};
 
 /// Number of checks within the timeout.
 const LOOKS: u32 = 6;
 
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Traffic<N> {
     /// Starts to check whether peers are still alive, because data is being sent to them.
     #[cold]
-    pub(super) fn watch_peers(&mut self) {
+    pub(in crate::transport) fn watch_peers(&mut self) {
         let timeout = self.common.limits.peer_timeout;
         // Without a timeout no check is ever due.
         self.common.watches_peers = true;
@@ -31,7 +31,7 @@ impl<N: Connector> Stream<N> {
 
     /// Disconnects peers that have not acknowledged anything for too long.
     #[cold]
-    pub(super) fn check_peers(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn check_peers(&mut self) {
         let (now, timeout) = (self.poller.now(), self.common.limits.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in self.peers.iter_mut() {
@@ -53,19 +53,16 @@ impl<N: Connector> Stream<N> {
             }
         }
         for id in silent {
-            // The loss of one peer may have ended the connection to another.
-            let Some(conn) = self.peers.get_mut(id) else {
-                continue;
-            };
+            let conn = &mut self.peers[id];
             conn.session.is_reported = true;
             log_warn!(
                 self.common.source,
                 Subsys::EpData,
                 "{}: nothing was acknowledged for {} s: the connection is given up",
-                conn.session.peer,
+                conn.session.peer.addr,
                 timeout.as_secs_f32()
             );
-            self.disconnect(domain, id, Error::TIMEDOUT);
+            self.end(id, Ending::Lost(Error::TIMEDOUT));
         }
         self.common.watches_peers = false;
         if any {

@@ -3,19 +3,17 @@
 //! into its buffer.
 
 use crate::connector::Connector;
+use crate::session::common::Todo;
 use crate::session::read::Read;
-use crate::session::receive::Fault;
 use crate::session::{Cx, State};
-use crate::transport::{DomainOf, Stream};
-use base::Error;
-use base::log::{Subsys, log_warn};
+use crate::transport::{DomainOf, Traffic};
 
 /// Consecutive reads of one connection before the others get their turn.
 const TURNS: usize = 8;
 
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Traffic<N> {
     /// Reads from a connection; returns whether there was data.
-    pub(super) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
+    pub(in crate::transport) fn read_conn(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {
         debug_assert!(!self.peers[id].link.is_ring());
         let mut scratch = std::mem::take(&mut self.common.scratch);
         self.common.is_reading = true;
@@ -27,7 +25,7 @@ impl<N: Connector> Stream<N> {
             if conn.session.state != State::Up || conn.session.rx.at.waits() {
                 break;
             }
-            if !domain.may_receive(conn.session.ep) {
+            if !domain.may_receive(conn.session.peer.ep) {
                 self.hold(id);
                 break;
             }
@@ -43,19 +41,20 @@ impl<N: Connector> Stream<N> {
                 Read::Nothing => break,
                 Read::Some => {
                     any = true;
-                    self.settle(domain);
+                    self.serve();
+                    if self.peers[id].session.is_over() {
+                        break;
+                    }
                 }
                 Read::All => {
                     any = true;
-                    self.settle(domain);
+                    self.serve();
                     break;
                 }
                 Read::Ended => {
                     any = true;
-                    if let Some(ending) = self.peers[id].session.ending.take() {
-                        self.end_session(domain, id, *ending);
-                    }
-                    self.settle(domain);
+                    self.common.todo.push_back((id, Todo::End));
+                    self.serve();
                     break;
                 }
             }
@@ -65,28 +64,13 @@ impl<N: Connector> Stream<N> {
         any
     }
 
-    /// Ends a connection whose peer violates the protocol or names memory that it must not access.
-    #[cold]
-    pub(super) fn fault(&mut self, domain: &mut DomainOf<N>, id: usize, fault: &Fault) {
-        let conn = &mut self.peers[id];
-        let peer = &conn.session.peer;
-        log_warn!(
-            self.common.source,
-            Subsys::EpData,
-            "{peer}: connection ended: {fault}"
-        );
-        conn.session.is_reported = true;
-        conn.link.shutdown();
-        let why = format_args!("was disconnected: {fault}");
-        self.disconnect_because(domain, id, Error::CONNABORTED, &why);
-    }
-
     /// Continues sessions that waited for room for unexpected messages or in a queue.
     #[cold]
-    pub(super) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
         let waiting = self.common.stalled.clone();
         for id in waiting {
-            if self.peers.contains(id) {
+            let conn = self.peers.get(id);
+            if conn.is_some_and(|conn| !conn.session.is_over()) {
                 self.with(domain, id, |session, cx| session.retry_read(cx));
             }
         }
@@ -94,7 +78,7 @@ impl<N: Connector> Stream<N> {
 
     /// Stops reading because the endpoint's queue has overflowed, until the application drains it.
     #[cold]
-    pub(super) fn hold(&mut self, id: usize) {
+    pub(in crate::transport) fn hold(&mut self, id: usize) {
         if !self.common.stalled.contains(&id) {
             self.common.stalled.push(id);
         }

@@ -7,21 +7,21 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
-use crate::transport::{DomainOf, Stream};
-use base::Error;
+use crate::session::Ending;
+use crate::transport::{DomainOf, Traffic};
 use engine::peer::stall::Report;
 use engine::report::Waiter;
 
-impl<N: Connector> Stream<N> {
+impl<N: Connector> Traffic<N> {
     #[cold]
-    pub(super) fn arm_waits(&mut self) {
+    pub(in crate::transport) fn arm_waits(&mut self) {
         self.poller
             .schedule(self.poller.now() + self.common.waits.interval(), Due::Waits);
     }
 
     /// Handles a tick: reports or fails operations that have waited too long.
     #[cold]
-    pub(super) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
+    pub(in crate::transport) fn check_waits(&mut self, domain: &mut DomainOf<N>) {
         self.common.waits.advance();
         let ticks = &self.common.waits;
         let (mut late, mut any) = (Vec::new(), false);
@@ -39,23 +39,18 @@ impl<N: Connector> Stream<N> {
             }
             if conn.stall.check(ticks.is_late(oldest.age), transfer) {
                 let report = Report {
-                    peer: &conn.session.peer,
+                    peer: &conn.session.peer.addr,
                     count: oldest.count,
                     what: &oldest.what,
                     len: oldest.len,
                     age: ticks.time(oldest.age).unwrap_or_default(),
                     stage: None,
                 };
-                report.log(self.common.source, &domain.ep(conn.session.ep).stats);
+                report.log(self.common.source, &domain.ep(conn.session.peer.ep).stats);
             }
         }
         for (id, what) in late {
-            // The loss of one peer may have ended the connection to another.
-            if self.peers.contains(id) {
-                let limit = self.common.limits.op_timeout.as_millis();
-                let why = format_args!("did not let a {what} complete within {limit} ms");
-                self.disconnect_because(domain, id, Error::TIMEDOUT, &why);
-            }
+            self.end(id, Ending::Late(what));
         }
         if any {
             self.common.waits.arm();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The shortest ways of small operations into the ring of a peer.
+
+use crate::conn::Conn;
+use crate::connector::Connector;
+use crate::proto::MAX_MESSAGE_HEADER;
+use crate::session::direct::SMALL_WRITE;
+use crate::session::send::PLAIN;
+use crate::shm_channel::RECORD;
+use crate::transport::{DomainOf, Traffic};
+use base::Access;
+use engine::domain_state::TxOp;
+use engine::peer::post::may_post;
+use object::ops::transfer::{OneTx, OneWrite};
+
+impl<N: Connector> Traffic<N> {
+    /// Tries to write a message of one buffer into the shared memory ring of the peer. Works only if no earlier
+    /// operation is waiting, no read is outstanding that the message would have to stay behind, and no answer is
+    /// needed. Returns false without side effects if `post` has to send it.
+    #[inline(always)]
+    pub(in crate::transport) fn post_one(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        tx: &OneTx,
+    ) -> bool {
+        let len = tx.piece.len();
+        // Longer messages, which a peer does not keep as unexpected, are held back by the general path.
+        let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
+        if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
+            return false;
+        }
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, tx.dest).filter(|_| is_usable);
+        if !conn.is_some_and(|conn| conn.session.post_one(&mut conn.link, tx)) {
+            return false;
+        }
+        domain.sent(ep, &TxOp::of_one(ep, tx));
+        true
+    }
+
+    /// Does the same for a write of one buffer to one remote segment.
+    #[inline(always)]
+    pub(in crate::transport) fn write_one(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        write: &OneWrite,
+    ) -> bool {
+        let len = write.piece.len();
+        if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
+            return false;
+        }
+        let answers_writes = self.common.limits.answers_writes;
+        let is_usable = may_post(domain, ep);
+        let conn = self.peers.conn_at(ep, write.dest).filter(|_| is_usable);
+        // A write without an answer is sent only if the target certainly allows the access.
+        let may = |conn: &Conn<N>| {
+            !answers_writes || conn.link.allows(&write.target, Access::REMOTE_WRITE)
+        };
+        if !conn.is_some_and(|conn| may(conn) && conn.session.write_one(&mut conn.link, write)) {
+            return false;
+        }
+        domain.sent(ep, &TxOp::of_write(ep, write));
+        true
+    }
+}

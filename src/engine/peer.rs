@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations between an endpoint and its peers, as far as they are the same for all transports with sessions (`stream`,
-//! `rxm`, `rxd`).
+//! Operations between an endpoint and its peers, as far as they are the same for all transports with sessions
+//! (`stream`, `rxm`, `rxd`).
 //!
 //! - `check` refuses operations that an endpoint cannot post, and `post` passes the others to the sessions of their
 //!   peers.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Operations that wait for an answer of the peer, which names an operation by a number.
 //!
-//! The lower bits of a number are a place in the table, the upper bits a serial number. A place is used again, so a late
-//! or forged answer may name an earlier operation there; its serial number shows that.
+//! The lower bits of a number are a place in the table, the upper bits a serial number. A place is used again, so a
+//! late or forged answer may name an earlier operation there; its serial number shows that.
 
 use core::mem;
 

@@ -52,12 +52,15 @@ impl<A: Address> Session<A> {
             return Ok(());
         }
         let segs = segs(tx).collect();
-        self.submit(
-            cx,
-            Frame::ReadRequest(ReadRequest { segs }),
-            tx.iov.take(),
-            op,
-        )
+        let request = Frame::ReadRequest(ReadRequest { segs });
+        if self.must_wait(&op) {
+            return self.submit(cx, request, tx.iov.take(), op);
+        }
+        if self.tx.reads.is_full() {
+            return Err(cx.again(&op));
+        }
+        self.tx.request_read(cx, &request, tx.iov.take(), op);
+        Ok(())
     }
 }
 

@@ -50,8 +50,8 @@ impl<A: Address> Session<A> {
             payload: tx.piece.len() as u64,
         };
         let mut header = [0; MAX_MESSAGE_HEADER];
-        let encode = |counter, out: &mut _| message.encode(counter, false, out);
-        self.tx.out.post_one(link, &mut header, &tx.piece, encode)
+        let len = message.encode(self.tx.out.counter(), false, &mut header);
+        self.tx.out.post_one(link, &header, len, &tx.piece)
     }
 
     /// Does the same for a message whose header is already encoded.
@@ -66,10 +66,8 @@ impl<A: Address> Session<A> {
         if link.gathers() || !self.is_free() {
             return false;
         }
-        self.tx.out.post_one(link, header, payload, |counter, out| {
-            renumber(out, counter);
-            header_len
-        })
+        renumber(header, self.tx.out.counter());
+        self.tx.out.post_one(link, header, header_len, payload)
     }
 
     /// Does the same for a write of one buffer to one remote segment.
@@ -87,8 +85,8 @@ impl<A: Address> Session<A> {
             payload: one.piece.len() as u64,
         };
         let mut header = [0; MAX_ONE_WRITE];
-        let encode = |counter, out: &mut _| write.encode_iter(counter, false, out);
-        let sent = self.tx.out.post_one(link, &mut header, &one.piece, encode);
+        let len = write.encode_iter(self.tx.out.counter(), false, &mut header);
+        let sent = self.tx.out.post_one(link, &header, len, &one.piece);
         if sent {
             self.direct.wrote_by_ring();
         }

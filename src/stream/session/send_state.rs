@@ -207,7 +207,7 @@ impl SendState {
     }
 
     /// Requests the bytes of a read.
-    fn request_read<A: Address>(
+    pub fn request_read<A: Address>(
         &mut self,
         cx: &mut Cx<'_, A>,
         frame: &Frame,

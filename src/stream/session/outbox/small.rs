@@ -16,22 +16,27 @@ use sys::socket::Moved;
 pub const FEW: usize = 128;
 
 impl Outbox {
-    /// Writes a small frame with a payload of one buffer into a ring. Returns false if nothing was sent.
+    /// Writes a small frame with a payload of one buffer into a ring. The header has the number `counter`. Returns false
+    /// if nothing was sent.
     #[inline(always)]
     pub fn post_one<const LEN: usize>(
         &mut self,
         link: &mut Link,
-        header: &mut [u8; LEN],
+        header: &[u8; LEN],
+        header_len: usize,
         payload: &Source,
-        encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
-        let counter = self.counter;
-        let header_len = encode(counter, header);
         if !link.send_one(header, header_len, payload) {
             return false;
         }
-        self.counter = counter.wrapping_add(1);
+        self.counter = self.counter.wrapping_add(1);
         true
+    }
+
+    /// Returns the number of the next frame's header.
+    #[inline(always)]
+    pub fn counter(&self) -> u8 {
+        self.counter
     }
 
     /// Writes or stages a small frame. Returns false if the general path must send it.

@@ -145,7 +145,7 @@ impl<N: Connector> Traffic<N> {
         self.lines().close(id);
         let conn = &mut self.peers[id];
         let ep = conn.session.peer.ep;
-        if let Some((srx, slot)) = conn.session.rx.at.slot() {
+        if let Some((srx, slot)) = conn.session.rx.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }
         domain.each_srx(ep, |srx| srx.forget(id as u64));

@@ -76,7 +76,7 @@ pub enum Sink {
     Coll(Box<Part>),
     /// An atomic operation on local memory, which needs the complete payload.
     Atomic(Box<AtomicIn>),
-    /// A buffer of this connection until the message is complete: see `Session::is_gathered`.
+    /// A buffer of this connection until the message is complete: see `Peer::is_gathered`.
     Gathered(Box<(Message, Vec<u8>)>),
     /// None: the bytes are dropped.
     Drop,

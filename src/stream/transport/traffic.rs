@@ -3,8 +3,8 @@
 //!
 //! - `sockets` and `rings` poll; `read` reads sockets, `flush` writes what is queued. `post` has the short ways into a
 //!   ring.
-//! - `alive` detects silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes registered
-//!   memory that peers may be using.
+//! - `alive` detects silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes
+//!   registered memory that peers may be using.
 //!
 //! A session that ends stays until `Stream::settle` tears it down, because the end of one connection can end others and
 //! begin new ones (a collective that fails).

@@ -11,7 +11,7 @@
 //! - `connector` is the provider's part: handshakes, listeners, addresses. Events go in, and actions come out through
 //!   the `desk`.
 //! - `session` is the protocol state between two peers, without epoll and without a clock: messages, rendezvous, remote
-//!   memory access, atomic operations, frames of collectives, loss. Its folder has a file for each.
+//!   memory access, atomic operations, frames of collectives, loss. Its folder has a file for each of its parts.
 //! - `lines` decides which of the two serves a connection.
 //! - `link` carries the bytes of one connection, over a socket or over memory. `proto` encodes and decodes frames.
 //! - `transport` joins these parts: it implements the traits of the engine, and passes events to sessions and to the
@@ -19,7 +19,7 @@
 //!
 //! `shm_channel` is the memory that two processes of one host share. `copy_mode` chooses between the ring and a copy
 //! from the sender's memory. `region_directory` shows registered memory to peers, which read and write it by
-//! `session::direct`; `session::split_copy` has both ends copy a large message.
+//! `session::direct`; `session::told` and `session::announced` have both ends copy a large message.
 #![forbid(unsafe_code)]
 
 pub mod conn;

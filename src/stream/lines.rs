@@ -27,7 +27,7 @@ impl<N: Connector> Lines<'_, N> {
         let (read, write) = match conn.link.is_ring() {
             // The socket is only the doorbell: it signals a ring or the end of the peer.
             true => (true, false),
-            false => (read && !conn.session.rx.at.waits(), write),
+            false => (read && !conn.session.rx.waits(), write),
         };
         // If the kernel has no memory, the connection keeps the events that it has.
         let _ = self.poller.watch(id, fd, read, write);
@@ -62,7 +62,7 @@ impl<N: Connector> Lines<'_, N> {
 
     /// Reads from the connection again, unless the session still waits.
     pub(super) fn resume_read(&mut self, id: usize) {
-        if !self.peers[id].session.rx.at.waits() {
+        if !self.peers[id].session.rx.waits() {
             let (_, write) = self.poller.interest(id);
             self.watch(id, true, write);
             self.promote(id);

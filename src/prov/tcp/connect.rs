@@ -126,7 +126,7 @@ impl Connections {
             }
             .encode()
             .to_vec(),
-            false => conn.session.rx.leftover.clone(),
+            false => conn.session.rx.request_data().to_vec(),
         };
         let _ = socket.set_keepalive(Some(PROBES));
         let keyed = endpoint.own.keys.is_some();
@@ -140,7 +140,7 @@ impl Connections {
         conn.clock.stop(now);
         conn.own.auth = keyed.then(|| Box::new(Auth::of(request)));
         conn.session.state = State::Requested;
-        conn.session.rx.leftover = Vec::new();
+        conn.session.rx.keep_request_data(Vec::new());
         desk.rewatch(id, true, false);
     }
 

@@ -8,7 +8,6 @@ use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::link::Link;
 use crate::session::State;
-use crate::session::receive_state::At;
 use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Source, Subsys, log_warn};
@@ -49,13 +48,7 @@ impl<N: Connector> Peers<N> {
         if conn.stall.is_reported() {
             peer.notes.push("reported as stalled");
         }
-        match session.rx.at {
-            At::Stalled(_) | At::Stopped(_) => peer
-                .notes
-                .push("is not read: there is no room for its unexpected message"),
-            At::Held(_) => peer.notes.push("is not read: it owes answers"),
-            At::Header | At::Payload(_) => {}
-        }
+        peer.notes.extend(session.rx.why_it_waits());
         if conn.link.is_gone() {
             peer.notes.push("has ended");
         }

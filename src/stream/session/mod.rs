@@ -6,6 +6,21 @@
 //! link, completions go to the state of the domain, and requests that concern more than the session (epoll, other
 //! sessions, its own end) are put into `Common::todo` for the stream. A session has no clock, no file descriptor and no
 //! provider, so tests can run two of them against each other in one process.
+//!
+//! The session decides what happens. Its parts keep the state, each with private fields:
+//!
+//! | part | keeps |
+//! |---|---|
+//! | `send_state` | operations that wait for their turn, and the next three |
+//! | `outbox` | frames for the link, and operations that await an acknowledgement |
+//! | `reads` | requests that the peer answers with bytes |
+//! | `announced` | messages of this side that the peer requests or fetches |
+//! | `receive_state` | the place in the stream and for the payload that arrives, and the next two |
+//! | `parser` | the part of a header that has arrived |
+//! | `told` | messages of the peer that this side requests or fetches |
+//! | `exposed` | what the peer may do with registered memory of this side |
+//! | `direct` | when this side accesses memory of the peer without a message |
+//! | `peer` | the two ends: an endpoint, and the peer's address and number |
 
 pub mod announced;
 pub mod atomic;
@@ -72,7 +87,7 @@ pub struct Session<A> {
     pub ending: Option<Box<Ending>>,
 }
 
-/// What both sides have agreed on when they connected.
+/// Features that both sides have agreed on when they connected.
 #[derive(Clone, Copy, Default)]
 pub struct Agreed {
     /// Rendezvous frames may be sent.

@@ -3,8 +3,8 @@
 //! acknowledgement is outstanding.
 //!
 //! A frame is written at once, staged together with others, or queued behind bytes that the link has not taken yet:
-//! `send` decides that, and `small` does so for small frames. `flush` writes the `queue`. `unfinished` has the operations
-//! of frames that have not left.
+//! `send` decides that, and `small` does so for small frames. `flush` writes the `queue`. `unfinished` has the
+//! operations of frames that have not left.
 //!
 //! The first few messages in a row are written with a system call each. If the application posts more before it polls
 //! its queue, small frames gather in a staging buffer and leave together: at the next poll, when the buffer is full,

@@ -168,7 +168,7 @@ impl<A: Address> Session<A> {
         cx.common.stalled.retain(|&stalled| stalled != cx.id);
         match self.begin(cx, &frame, &[]) {
             Err(fault) => self.end(cx, Ending::Fault(fault)),
-            Ok(_) if !self.is_over() && !self.rx.at.waits() => self.go_on(cx),
+            Ok(_) if !self.is_over() && !self.rx.waits() => self.go_on(cx),
             Ok(_) => {}
         }
     }
@@ -179,7 +179,7 @@ impl<A: Address> Session<A> {
         if let Err(fault) = self.take(cx, &leftover) {
             return self.end(cx, Ending::Fault(fault));
         }
-        if !self.is_over() && !self.rx.at.waits() {
+        if !self.is_over() && !self.rx.waits() {
             cx.todo(Todo::ResumeRead);
         }
     }

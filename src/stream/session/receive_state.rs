@@ -20,12 +20,12 @@ use engine::transport::Address;
 
 /// The receiving side.
 pub struct ReceiveState {
-    pub at: At,
+    pub(super) at: At,
     /// Tick at which the incoming payload began.
-    pub since: u16,
-    pub parser: Parser,
+    pub(super) since: u16,
+    pub(super) parser: Parser,
     /// Bytes read from the socket that could not be handled yet.
-    pub leftover: Vec<u8>,
+    pub(super) leftover: Vec<u8>,
     pub told: Told,
 }
 
@@ -76,7 +76,7 @@ pub enum Sink {
     Coll(Box<Part>),
     /// An atomic operation on local memory, which needs the complete payload.
     Atomic(Box<AtomicIn>),
-    /// A buffer of this connection until the message is complete: see `Session::is_gathered`.
+    /// A buffer of this connection until the message is complete: see `Peer::is_gathered`.
     Gathered(Box<(Message, Vec<u8>)>),
     /// None: the bytes are dropped.
     Drop,
@@ -95,12 +95,12 @@ pub fn names(regions: &Regions, region: &Arc<Region<Arc<Counter>>>) -> bool {
 
 impl At {
     /// Whether reading has stopped until there is room.
-    pub fn waits(&self) -> bool {
+    fn waits(&self) -> bool {
         matches!(self, At::Stalled(_) | At::Stopped(_) | At::Held(_))
     }
 
     /// Returns the unexpected message whose payload has begun.
-    pub fn slot(&self) -> Option<(usize, Slot)> {
+    fn slot(&self) -> Option<(usize, Slot)> {
         match self {
             At::Payload(incoming) | At::Stopped(incoming) => match incoming.sink {
                 Sink::Slot(srx, slot) => Some((srx, slot)),
@@ -111,7 +111,7 @@ impl At {
     }
 
     /// Returns the missing bytes of an unexpected message that waits for room.
-    pub fn unread(&self) -> Option<u64> {
+    fn unread(&self) -> Option<u64> {
         match self {
             At::Stalled(stalled) => Some(stalled.envelope.len),
             At::Stopped(incoming) => Some(incoming.remaining),
@@ -129,6 +129,48 @@ impl ReceiveState {
             leftover: Vec::new(),
             told: Told::default(),
         }
+    }
+
+    /// Keeps the private data of a connection request until it is written. Nothing is read until then.
+    pub fn keep_request_data(&mut self, data: Vec<u8>) {
+        self.leftover = data;
+    }
+
+    /// Returns the private data of a connection request.
+    pub fn request_data(&self) -> &[u8] {
+        &self.leftover
+    }
+
+    /// Whether reading has stopped until there is room.
+    #[inline(always)]
+    pub fn waits(&self) -> bool {
+        self.at.waits()
+    }
+
+    /// Describes why nothing is read.
+    pub fn why_it_waits(&self) -> Option<&'static str> {
+        match self.at {
+            At::Stalled(_) | At::Stopped(_) => {
+                Some("is not read: there is no room for its unexpected message")
+            }
+            At::Held(_) => Some("is not read: it owes answers"),
+            At::Header | At::Payload(_) => None,
+        }
+    }
+
+    /// Whether what reading waits for cannot be completed after the end of the peer, whose link has `unread` bytes.
+    pub fn is_hopeless(&self, unread: usize) -> bool {
+        let there = (unread + self.leftover.len()) as u64;
+        match &self.at {
+            // The frame needs an answer, and the peer no longer accepts one.
+            At::Held(frame) => frame.is_answered(),
+            at => at.unread().is_some_and(|unread| unread > there),
+        }
+    }
+
+    /// Returns the unexpected message whose payload has begun.
+    pub fn slot(&self) -> Option<(usize, Slot)> {
+        self.at.slot()
     }
 
     /// Whether the next byte of the stream begins a frame.

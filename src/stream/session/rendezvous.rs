@@ -83,7 +83,7 @@ impl<A: Address> Session<A> {
             incoming.sink = Sink::Drop;
         }
         let srx = cx.domain.ep(ep).srx;
-        if let Some((queue, slot)) = self.rx.at.slot()
+        if let Some((queue, slot)) = self.rx.slot()
             && queue == srx
         {
             cx.domain.rx_queue_mut(srx).abandon(slot);

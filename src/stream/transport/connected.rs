@@ -163,7 +163,7 @@ impl<N: Connector> Connects for Stream<N> {
         let number = domain.ep(ep).peer_number;
         let mut conn = Conn::<N>::new(ep, peer, number);
         // Kept until the request is written.
-        conn.session.rx.leftover = param.to_vec();
+        conn.session.rx.keep_request_data(param.to_vec());
         let id = self.traffic.peers.insert_only(ep, conn)?;
         self.call_connector(domain, |_, desk| desk.watch_attempt(id, param.len()));
         self.begin_connect(domain, id)

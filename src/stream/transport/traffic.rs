@@ -3,8 +3,8 @@
 //!
 //! - `sockets` and `rings` poll; `read` reads sockets, `flush` writes what is queued. `post` has the short ways into a
 //!   ring.
-//! - `alive` detects silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes registered
-//!   memory that peers may be using.
+//! - `alive` detects silent hosts, `stall` reports operations that wait too long for a peer. `regions` closes
+//!   registered memory that peers may be using.
 //!
 //! A session that ends stays until `Stream::settle` tears it down, because the end of one connection can end others and
 //! begin new ones (a collective that fails).
@@ -145,7 +145,7 @@ impl<N: Connector> Traffic<N> {
         self.lines().close(id);
         let conn = &mut self.peers[id];
         let ep = conn.session.peer.ep;
-        if let Some((srx, slot)) = conn.session.rx.at.slot() {
+        if let Some((srx, slot)) = conn.session.rx.slot() {
             domain.rx_queue_mut(srx).lost(slot);
         }
         domain.forget_claims(ep, id);

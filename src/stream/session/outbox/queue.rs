@@ -146,8 +146,8 @@ impl FrameQueue {
         }
     }
 
-    /// Copies a frame behind the staged ones; `copy` appends its `len` bytes. Takes a new staging buffer from `spare` if
-    /// necessary.
+    /// Copies a frame behind the staged ones; `copy` appends its `len` bytes. Takes a new staging buffer from `spare`
+    /// if necessary.
     #[inline]
     pub(super) fn stage(
         &mut self,

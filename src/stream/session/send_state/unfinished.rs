@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations of the sending side that are not over: what they wait for, and what happens to them when the peer is lost,
-//! their context closes, or the application cancels them.
+//! Operations of the sending side that are not over: why they wait, and the end of those whose peer is lost, whose
+//! context closes, or that the application cancels.
 
 use super::{SendState, Waiting};
 use crate::proto::Frame;

@@ -193,7 +193,7 @@ impl Side {
         while let Some((_, todo)) = self.common.todo.pop_front() {
             match todo {
                 Todo::PauseRead => self.is_read_paused = true,
-                Todo::ResumeRead if !self.session.rx.at.waits() => self.is_read_paused = false,
+                Todo::ResumeRead if !self.session.rx.waits() => self.is_read_paused = false,
                 Todo::End => {
                     if let Some(ending) = self.session.ending.take() {
                         self.end(*ending);
@@ -314,7 +314,7 @@ impl Side {
     fn read_stream(&mut self) -> bool {
         let mut any = false;
         let mut scratch = std::mem::take(&mut self.common.scratch);
-        while self.lost.is_none() && !self.session.rx.at.waits() && !self.is_read_paused {
+        while self.lost.is_none() && !self.session.rx.waits() && !self.is_read_paused {
             let mut read = Read::Nothing;
             self.with(|session, cx| {
                 let cx = Cx {
@@ -348,7 +348,7 @@ impl Side {
             }
             let left = self.with(|session, cx| session.take_messages(cx, 64));
             any |= left.taken > 0;
-            let waits = self.session.rx.at.waits() || self.is_read_paused;
+            let waits = self.session.rx.waits() || self.is_read_paused;
             let Some(shm) = self.link.memory_mut() else {
                 break;
             };

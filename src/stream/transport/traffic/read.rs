@@ -22,7 +22,7 @@ impl<N: Connector> Traffic<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
-            if conn.session.state != State::Up || conn.session.rx.at.waits() {
+            if conn.session.state != State::Up || conn.session.rx.waits() {
                 break;
             }
             if !domain.may_receive(conn.session.peer.ep) {

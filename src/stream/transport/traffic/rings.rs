@@ -13,7 +13,6 @@ use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::link::Emptied;
-use crate::session::receive_state::At;
 use crate::session::records::GARBAGE;
 use crate::session::{Ending, State};
 use crate::shm_host::FastPoll;
@@ -110,7 +109,7 @@ impl<N: Connector> Traffic<N> {
             if conn.session.is_over() {
                 continue;
             }
-            if conn.link.is_gone() && conn.session.rx.at.waits() {
+            if conn.link.is_gone() && conn.session.rx.waits() {
                 // The peer's data still waits for its receive, but operations to the peer can end now.
                 self.shm.check_again(id);
                 self.transmits_end(domain, id);
@@ -148,7 +147,7 @@ impl<N: Connector> Traffic<N> {
         if self
             .peers
             .get(id)
-            .is_some_and(|conn| !conn.session.is_over() && !conn.session.rx.at.waits())
+            .is_some_and(|conn| !conn.session.is_over() && !conn.session.rx.waits())
         {
             self.lines().poll_ring(id);
             self.read_ring(domain, id);
@@ -162,16 +161,10 @@ impl<N: Connector> Traffic<N> {
         let Some(conn) = self.peers.get(id) else {
             return;
         };
-        if !conn.session.rx.at.waits() {
+        if !conn.session.rx.waits() {
             return;
         }
-        let there = conn.link.unread() + conn.session.rx.leftover.len();
-        let unread = conn.session.rx.at.unread();
-        if unread.is_some_and(|unread| unread > there as u64) {
-            return self.end(id, Ending::Lost(Error::CONNRESET));
-        }
-        if matches!(&conn.session.rx.at, At::Held(header) if header.is_answered()) {
-            // The held frame is a request, whose answer the peer cannot take any more.
+        if conn.session.rx.is_hopeless(conn.link.unread()) {
             return self.end(id, Ending::Lost(Error::CONNRESET));
         }
         self.shm.check_again(id);
@@ -225,7 +218,7 @@ impl<N: Connector> Traffic<N> {
                     return true;
                 }
             };
-            if turns == 0 || conn.session.state != State::Up || conn.session.rx.at.waits() {
+            if turns == 0 || conn.session.state != State::Up || conn.session.rx.waits() {
                 break;
             }
             if !domain.may_receive(conn.session.peer.ep) {
@@ -305,7 +298,7 @@ impl<N: Connector> Traffic<N> {
             conn.link
                 .wait_for_ring(left.min(Duration::from_millis(100)));
             conn.session.tx.out.unblock();
-            if conn.link.has_record() && !conn.session.rx.at.waits() {
+            if conn.link.has_record() && !conn.session.rx.waits() {
                 // Another thread may sleep on the doorbell that rang.
                 self.poller.wake();
             }

@@ -3,7 +3,6 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
-use crate::session::receive_state::At;
 use crate::session::{Ending, State};
 use crate::transport::disconnect::Blame;
 use crate::transport::{DomainOf, Traffic};
@@ -118,14 +117,7 @@ impl<N: Connector> Traffic<N> {
     #[cold]
     pub(in crate::transport) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.peers[id];
-        let unread = conn.link.unread();
-        let there = (unread + conn.session.rx.leftover.len()) as u64;
-        let hopeless = match &conn.session.rx.at {
-            // The frame needs an answer, and the peer no longer accepts one.
-            At::Held(header) => header.is_answered(),
-            at => at.unread().is_some_and(|unread| unread > there),
-        };
-        if hopeless {
+        if conn.session.rx.is_hopeless(conn.link.unread()) {
             return self.end(id, Ending::Lost(Error::CONNRESET));
         }
         self.poller.expect_nothing(id, conn.link.fd());

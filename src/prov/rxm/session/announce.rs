@@ -23,10 +23,10 @@ impl Session {
         message: &Message,
     ) -> Result {
         // If the application counts reads, messages must not be read, because its counter would count them, too.
-        let written = cx.common.settings.rendezvous_write || cx.wire.counts_reads(self.ep);
-        let name = self.remote.index;
+        let written = cx.common.settings.rendezvous_write || cx.wire.counts_reads(self.link.ep());
+        let name = self.link.remote_name();
         let access = FI_WRITE | if written { 0 } else { FI_READ | FI_REMOTE_READ };
-        let lent = self.lend(cx, tx, access)?;
+        let lent = self.link.lend(cx, tx, access)?;
         let mut slot = match cx.wire.take_head() {
             Ok(slot) => slot,
             Err(error) => return Err(take_back(lent, tx, error)),
@@ -63,7 +63,7 @@ impl Session {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, packet.len()),
             flight: Flight {
-                id: self.id,
+                id: self.link.id(),
                 kind: Kind::Announce(place),
             },
         };
@@ -120,7 +120,7 @@ impl Session {
                 },
                 loan: Loan::Lent(Arc::clone(&lent), part),
                 flight: Flight {
-                    id: self.id,
+                    id: self.link.id(),
                     kind: Kind::Written(at),
                 },
             };

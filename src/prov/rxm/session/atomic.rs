@@ -43,7 +43,7 @@ impl Session {
         let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
         let place = self.asked.vacant_key();
         let msg = u64::from(cx.common.next_message() as u32) << 32 | place as u64;
-        let name = self.remote.index;
+        let name = self.link.remote_name();
         let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
         let mut slot = self.slot_for(cx, HEADER + ATOMIC_HEADER + operands + compare)?;
         let bytes = slot.bytes_mut();
@@ -100,7 +100,7 @@ impl Session {
         msg: u64,
         request: &AtomicRequest<'_>,
     ) -> core::result::Result<Taken, Fault> {
-        let (ep, name) = (self.ep, self.remote.index);
+        let (ep, name) = (self.link.ep(), self.link.remote_name());
         let head = request.head;
         let access = access_of(head.family, head.op);
         let caps = cx.domain.ep(ep).caps;
@@ -132,7 +132,7 @@ impl Session {
         apply(head.datatype, head.op, &mut target, room, compare);
         let result: &[u8] = match head.family {
             Family::Base => {
-                let (len, sender) = (request.len as u64, self.sender());
+                let (len, sender) = (request.len as u64, self.link.sender());
                 cx.domain.written(ep, CompFlags::ATOMIC, len, None, &sender);
                 &[]
             }

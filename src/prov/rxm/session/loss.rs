@@ -7,10 +7,9 @@ use std::ffi::CString;
 use super::flight::{Group, Kind, Post};
 use super::outgoing::put_slots;
 use super::receive::Sink;
-use super::{Cause, Cx, Ending, Over, Session, State, Wire};
+use super::{Cause, Cx, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::state::StateOf;
-use abi::FI_ADDR_NOTAVAIL;
 use base::log::{Subsys, log_info, log_warn};
 use base::{Error, OpFlags};
 use engine::domain_state::{Loss, TxOp};
@@ -21,14 +20,12 @@ impl Session {
     /// Ends the connection after the packets that have already arrived are handled: `Common::ending`.
     #[cold]
     pub fn end_later<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Error) {
-        let (id, arrival) = (self.id, self.arrival);
-        let is_there = arrival != 0 && self.state() != State::Over;
-        let ending = &mut cx.common.ending;
-        if is_there && !ending.iter().any(|ending| ending.arrival == arrival) {
-            ending.push(Ending { id, arrival, error });
-            // Its remaining packets can be read to the end.
-            self.resume(cx);
-        }
+        self.link.end_later(cx, error);
+    }
+
+    /// Resumes receiving from the peer.
+    pub fn resume<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        self.link.resume(cx.wire);
     }
 
     /// Ends the session: everything that depended on the connection fails, with the fate of the peer as the reason.
@@ -39,12 +36,12 @@ impl Session {
             return;
         }
         let was_up = self.state() == State::Up;
-        self.set_over(cx);
-        let sentence = format!("{} {what}", self.peer);
+        self.connection.set_state(cx.common, State::Over);
+        let sentence = format!("{} {what}", self.link.peer());
         let outer = cx.domain.loss.replace(loss_of(&sentence));
         self.fail_all(cx, Some(error));
         if was_up && is_silence(error) {
-            self.fail_receives(cx, error);
+            self.link.fail_receives(cx.domain, error);
         }
         let loss = std::mem::replace(&mut cx.domain.loss, outer);
         match loss.map_or(0, |loss| loss.failed) {
@@ -56,9 +53,9 @@ impl Session {
                 "{sentence}: operations with it fail: {failed}"
             ),
         }
-        let id = self.id;
+        let id = self.link.id();
         cx.common.ending.retain(|ending| ending.id != id);
-        self.close(cx);
+        self.link.close(cx.wire);
         let cause = Cause::Lost;
         cx.common.over.push(Over { id, cause });
     }
@@ -68,25 +65,18 @@ impl Session {
         if self.state() == State::Over {
             return;
         }
-        self.set_over(cx);
+        self.connection.set_state(cx.common, State::Over);
         self.fail_all(cx, None);
-        self.close(cx);
-        let (id, cause) = (self.id, Cause::Closed);
+        self.link.close(cx.wire);
+        let (id, cause) = (self.link.id(), Cause::Closed);
         cx.common.over.push(Over { id, cause });
-    }
-
-    /// Fails the receives that name the peer, whose host is silent.
-    pub(super) fn fail_receives<W>(&self, cx: &mut Cx<'_, W>, error: Error) {
-        if self.fi_addr != FI_ADDR_NOTAVAIL && cx.domain.find_ep(self.ep).is_some() {
-            cx.domain.fail_receives_from(self.ep, self.fi_addr, error);
-        }
     }
 
     /// Ends everything that depends on the connection. Without an error it ends silently.
     fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
         // Packets that arrived earlier are still delivered.
         self.deliver_rest(cx);
-        let id = self.id;
+        let id = self.link.id();
         cx.common.held.retain(|&other| other != id);
         cx.common.stalled.retain(|&other| other != id);
         for post in std::mem::take(&mut self.held) {
@@ -116,7 +106,7 @@ impl Session {
             end_receive(cx.domain, envelope.ep, &fetch.recv, envelope.what, error);
         }
         self.parked.clear();
-        let ep = self.ep;
+        let ep = self.link.ep();
         if cx.domain.find_ep(ep).is_some() {
             cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
         }
@@ -139,14 +129,6 @@ impl Session {
             }
             // These go with the tables.
             Kind::Control | Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => {}
-        }
-    }
-
-    /// Shuts the connection below down.
-    pub(super) fn close<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        self.inbox.reset_pause();
-        if core::mem::take(&mut self.arrival) != 0 {
-            cx.wire.close(self.id);
         }
     }
 
@@ -190,7 +172,7 @@ impl Session {
             }
         }
         if self.held.is_empty() {
-            let id = self.id;
+            let id = self.link.id();
             cx.common.held.retain(|&other| other != id);
         }
         cx.domain.fail_tx(&op, Error::CANCELED);

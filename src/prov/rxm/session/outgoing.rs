@@ -36,26 +36,9 @@ impl Session {
         }
     }
 
-    /// Lends the memory of an operation to operations below.
-    pub(super) fn lend<W: Wire>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        tx: &mut Tx<'_>,
-        access: u64,
-    ) -> Result<Arc<Lent>> {
-        if self.arrival == 0 {
-            return Err(Error::AGAIN);
-        }
-        let lent = cx.wire.lend(self.id, tx.iov.take(), access);
-        lent.map_err(|(iov, error)| {
-            tx.iov = iov;
-            error
-        })
-    }
-
     /// Sends a packet without a body: the bytes of a message were read, or written.
     pub(super) fn send_short<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64, read: bool) {
-        let packet = short(self.remote.index, msg, read);
+        let packet = short(self.link.remote_name(), msg, read);
         self.send_packet(cx, &packet, &[]);
     }
 
@@ -66,7 +49,7 @@ impl Session {
             let mut bytes = [0; SHORT];
             bytes[..head.len()].copy_from_slice(head);
             bytes[head.len()..len].copy_from_slice(rest);
-            if cx.wire.inject(self.id, &bytes[..len]) {
+            if cx.wire.inject(self.link.id(), &bytes[..len]) {
                 return;
             }
         }
@@ -89,7 +72,7 @@ impl Session {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, len),
             flight: Flight {
-                id: self.id,
+                id: self.link.id(),
                 kind: Kind::Control,
             },
         };
@@ -103,8 +86,8 @@ impl Session {
         }
         if let Some(post) = self.try_post(cx, post) {
             self.held.push_back(post);
-            if !cx.common.held.contains(&self.id) {
-                cx.common.held.push(self.id);
+            if !cx.common.held.contains(&self.link.id()) {
+                cx.common.held.push(self.link.id());
             }
         }
     }
@@ -126,7 +109,7 @@ impl Session {
             Posted::Failed(post, error) => {
                 drop(put_slots(cx.wire, post.loan));
                 self.landed(cx, post.flight.kind, Some(error));
-                self.end_later(cx, error);
+                self.link.end_later(cx, error);
                 None
             }
         }
@@ -137,7 +120,7 @@ impl Session {
         while let Some(post) = self.held.pop_front() {
             if let Some(post) = self.try_post(cx, post) {
                 self.held.push_front(post);
-                return cx.common.held.push(self.id);
+                return cx.common.held.push(self.link.id());
             }
         }
     }

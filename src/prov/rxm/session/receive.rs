@@ -3,15 +3,14 @@
 
 use super::flight::Parked;
 use super::inbox::Lane;
+use super::link::info_of;
 use super::{Common, Cx, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::proto::{Body, Fault, Message, Packet, Part, Segment, decode};
 use crate::rxm::state::StateOf;
 use base::log::{Subsys, log_warn};
 use base::{Caps, CompFlags, Error};
-use engine::domain_state::MessageInfo;
 use engine::srx::{Bytes, Envelope, RecvOp, Slot as Kept, Srx, Unfilled};
-use engine::transport::Address;
 
 /// A message that arrives in segments.
 pub struct Coming {
@@ -63,28 +62,66 @@ impl Session {
     /// valid for that connection only, whichever it names.
     #[inline]
     pub fn arrived<W: Wire>(&mut self, cx: &mut Cx<'_, W>, arrival: u64, bytes: &[u8]) {
-        if self.arrival != arrival || self.state() == State::Over {
+        if self.link.arrival() != arrival || self.state() == State::Over {
             // The packet belongs to a connection that is gone.
             return;
         }
         let packet = match decode(bytes) {
-            Ok(packet) if packet.conn == self.name => packet,
+            Ok(packet) if packet.conn == self.link.name() => packet,
             Ok(_) => return self.faulty(cx, Fault("a packet for another connection")),
             Err(fault) => return self.faulty(cx, fault),
         };
         let lane = lane_of(&packet.body);
-        if self.has_to_wait(lane) {
-            return self.postpone(cx, lane, bytes);
+        if self.state() != State::Up || lane.is_some_and(|lane| self.inbox.has(lane)) {
+            // The packet must not overtake waiting ones.
+            return self.inbox.postpone(&mut self.link, cx, lane, bytes);
         }
         match self.take(cx, &packet) {
             Ok(Taken::Yes) => {}
-            Ok(Taken::Later) => self.postpone(cx, lane, bytes),
+            Ok(Taken::Later) => self.inbox.postpone(&mut self.link, cx, lane, bytes),
             Err(fault) => self.faulty(cx, fault),
         }
     }
 
+    /// Handles waiting packets in order, as far as there is room.
+    pub fn take_waiting<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        for lane in Lane::ALL {
+            self.take_lane(cx, lane);
+        }
+        self.inbox.settle(&mut self.link, cx);
+    }
+
+    fn take_lane<W: Wire>(&mut self, cx: &mut Cx<'_, W>, lane: Lane) {
+        let ep = self.link.ep();
+        while self.state() == State::Up
+            && let Some(bytes) = self.inbox.take(cx.common, ep, lane)
+        {
+            let taken = match decode(&bytes) {
+                Ok(packet) => self.take(cx, &packet),
+                Err(fault) => Err(fault),
+            };
+            match taken {
+                Ok(Taken::Yes) => {}
+                Ok(Taken::Later) => return self.inbox.put_back(cx.common, ep, lane, bytes),
+                Err(fault) => self.faulty(cx, fault),
+            }
+        }
+    }
+
+    /// Keeps packets that waited because the receive queue was full, without a limit: the peer sends no more.
+    pub(super) fn deliver_rest<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        let ep = self.link.ep();
+        for lane in Lane::ALL {
+            while let Some(bytes) = self.inbox.take(cx.common, ep, lane) {
+                if cx.domain.find_ep(ep).is_some() {
+                    self.take_last(cx, &bytes);
+                }
+            }
+        }
+    }
+
     /// Handles a packet of a connection that is gone: a message is kept without regard to the limit.
-    pub(super) fn take_last<W: Wire>(&mut self, cx: &mut Cx<'_, W>, bytes: &[u8]) {
+    fn take_last<W: Wire>(&mut self, cx: &mut Cx<'_, W>, bytes: &[u8]) {
         if let Ok(packet) = decode(bytes)
             && let Body::Eager(..) | Body::Segment(..) = packet.body
         {
@@ -97,14 +134,14 @@ impl Session {
 
     /// Ends the connection of a peer that has violated a rule.
     #[cold]
-    pub(super) fn faulty<W: Wire>(&mut self, cx: &mut Cx<'_, W>, Fault(why): Fault) {
-        let peer = self.peer;
+    fn faulty<W: Wire>(&mut self, cx: &mut Cx<'_, W>, Fault(why): Fault) {
+        let peer = self.link.peer();
         log_warn!(&SOURCE, Subsys::EpData, "{peer} breaks the protocol: {why}");
         let what = format_args!("has broken the protocol: {why}");
         self.lost(cx, Error::IO, &what);
     }
 
-    pub(super) fn take<W: Wire>(
+    fn take<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,
         packet: &Packet<'_>,
@@ -140,28 +177,6 @@ impl Session {
         }
     }
 
-    /// Returns the envelope. `ep` is the target: the endpoint, or one of its receive contexts.
-    pub(super) fn envelope(&self, ep: usize, message: &Message) -> Envelope {
-        info_of(message).envelope(self.source(), ep, self.id as u64)
-    }
-
-    /// Returns the target of a message: the endpoint, or one of its receive contexts.
-    #[inline]
-    pub(super) fn target_of(
-        &self,
-        domain: &StateOf,
-        message: &Message,
-    ) -> core::result::Result<usize, Fault> {
-        let ep = self.ep;
-        match usize::from(message.context).checked_sub(1) {
-            None => Ok(ep),
-            Some(beyond_first) => {
-                let context = domain.ep(ep).contexts.get(beyond_first).copied();
-                context.ok_or(Fault("a message for a receive context that there is not"))
-            }
-        }
-    }
-
     fn check_tags(
         domain: &StateOf,
         ep: usize,
@@ -181,12 +196,12 @@ impl Session {
         message: &Message,
         payload: &[u8],
     ) -> core::result::Result<Taken, Fault> {
-        let (ep, fi_addr, source) = (self.ep, self.fi_addr, self.source());
+        let (ep, fi_addr, source) = (self.link.ep(), self.link.fi_addr(), self.link.source());
         if !cx.may_receive(ep) {
             return Ok(Taken::Later);
         }
         Self::check_tags(cx.domain, ep, message)?;
-        let ep = self.target_of(cx.domain, message)?;
+        let ep = self.link.target_of(cx.domain, message)?;
         let info = info_of(message);
         let srx_id = cx.domain.ep(ep).srx;
         // FI_SOURCE_ERR requires a check of each message.
@@ -205,7 +220,7 @@ impl Session {
                 }
             }
         };
-        let envelope = info.envelope(source, ep, self.id as u64);
+        let envelope = info.envelope(source, ep, self.link.id() as u64);
         let srx = cx.domain.rx_queue_mut(srx_id);
         let recv = match unfilled {
             Unfilled::Special => srx.accept(&envelope),
@@ -213,7 +228,8 @@ impl Session {
         };
         if let Some(mut recv) = recv {
             recv.iov.copy_in(payload);
-            cx.domain.received(ep, &recv, &envelope, &self.sender());
+            cx.domain
+                .received(ep, &recv, &envelope, &self.link.sender());
             cx.common.has_matched = true;
             return Ok(Taken::Yes);
         }
@@ -221,16 +237,8 @@ impl Session {
             return Ok(Taken::Later);
         }
         let slot = srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
-        self.note_origin(cx.domain, srx_id, slot);
+        self.link.note_origin(cx.domain, srx_id, slot);
         Ok(Taken::Yes)
-    }
-
-    /// Records the address of a sender that has to be reported.
-    pub(super) fn note_origin(&self, domain: &mut StateOf, srx: usize, slot: Kept) {
-        if domain.reports_origin(self.ep, self.fi_addr) {
-            let bytes = self.peer.to_bytes();
-            domain.rx_queue_mut(srx).note_origin(slot, bytes);
-        }
     }
 
     /// Handles a segment of a message.
@@ -242,7 +250,7 @@ impl Session {
         payload: &[u8],
     ) -> core::result::Result<Taken, Fault> {
         if segment.part == Part::First {
-            let ep = self.ep;
+            let ep = self.link.ep();
             if !cx.may_receive(ep) {
                 return Ok(Taken::Later);
             }
@@ -250,7 +258,7 @@ impl Session {
             if self.coming.contains_key(&segment.msg) {
                 return Err(Fault("two messages of one name"));
             }
-            let ep = self.target_of(cx.domain, message)?;
+            let ep = self.link.target_of(cx.domain, message)?;
             let Some(sink) = self.sink_of(cx, ep, message) else {
                 return Ok(Taken::Later);
             };
@@ -301,7 +309,7 @@ impl Session {
 
     /// Returns the place for the segments of a message, or `None` if there is no room.
     fn sink_of<W>(&mut self, cx: &mut Cx<'_, W>, ep: usize, message: &Message) -> Option<Sink> {
-        let envelope = self.envelope(ep, message);
+        let envelope = self.link.envelope(ep, message);
         let srx_id = cx.domain.ep(envelope.ep).srx;
         let srx = cx.domain.rx_queue_mut(srx_id);
         if let Some(recv) = srx.accept(&envelope) {
@@ -311,7 +319,7 @@ impl Session {
             return None;
         }
         let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
-        self.note_origin(cx.domain, srx_id, slot);
+        self.link.note_origin(cx.domain, srx_id, slot);
         Some(Sink::Kept(srx_id, slot))
     }
 
@@ -335,17 +343,8 @@ impl Session {
         envelope: &Envelope,
     ) {
         cx.domain
-            .received(envelope.ep, recv, envelope, &self.sender());
+            .received(envelope.ep, recv, envelope, &self.link.sender());
         cx.common.has_matched = true;
-    }
-}
-
-fn info_of(message: &Message) -> MessageInfo {
-    MessageInfo {
-        what: message.what(),
-        len: message.size,
-        tag: message.tag,
-        data: message.data,
     }
 }
 

@@ -19,11 +19,11 @@ impl Session {
         cx: &mut Cx<'_, W>,
         parked: Parked,
     ) -> core::result::Result<Taken, Fault> {
-        if !cx.may_receive(self.ep) {
+        if !cx.may_receive(self.link.ep()) {
             return Ok(Taken::Later);
         }
-        let ep = self.target_of(cx.domain, &parked.message)?;
-        let mut envelope = self.envelope(ep, &parked.message);
+        let ep = self.link.target_of(cx.domain, &parked.message)?;
+        let mut envelope = self.link.envelope(ep, &parked.message);
         let srx_id = cx.domain.ep(ep).srx;
         let srx = cx.domain.rx_queue_mut(srx_id);
         if let Some(recv) = srx.accept(&envelope) {
@@ -36,7 +36,7 @@ impl Session {
         }
         envelope.note = self.parked.insert(parked) as u64;
         let slot = srx.keep(envelope, Bytes::There);
-        self.note_origin(cx.domain, srx_id, slot);
+        self.link.note_origin(cx.domain, srx_id, slot);
         Ok(Taken::Yes)
     }
 
@@ -74,12 +74,12 @@ impl Session {
         let is_written = places.without_keys();
         let access = FI_READ | if is_written { FI_REMOTE_WRITE } else { 0 };
         let room = recv.iov.split_off(len);
-        if self.arrival == 0 {
+        if !self.link.is_open() {
             return cx
                 .domain
                 .receive_failed(envelope.ep, &recv, envelope.what, Error::NOTCONN);
         }
-        let lent = match cx.wire.lend(self.id, room, access) {
+        let lent = match cx.wire.lend(self.link.id(), room, access) {
             Ok(lent) => lent,
             Err((_, error)) => {
                 cx.domain
@@ -108,7 +108,9 @@ impl Session {
             len: at.len,
             key: at.key,
         }));
-        let packet = places.unwrap_or_default().addresses(self.remote.index, msg);
+        let packet = places
+            .unwrap_or_default()
+            .addresses(self.link.remote_name(), msg);
         self.send_packet(cx, &packet, &[]);
     }
 
@@ -132,7 +134,7 @@ impl Session {
                 },
                 loan: Loan::Lent(lent.clone(), part),
                 flight: Flight {
-                    id: self.id,
+                    id: self.link.id(),
                     kind: Kind::Fetched(at),
                 },
             };

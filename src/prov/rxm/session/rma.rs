@@ -31,7 +31,7 @@ impl Session {
             let mut bytes = [0; SHORT];
             let bytes = &mut bytes[..op.len];
             tx.iov.copy_to(bytes);
-            if cx.wire.inject_write(self.id, bytes, data, to) {
+            if cx.wire.inject_write(self.link.id(), bytes, data, to) {
                 cx.domain.sent(op.ep(), &op);
                 return Ok(());
             }
@@ -46,7 +46,9 @@ impl Session {
             tx.iov.copy_to(slot.bytes_mut());
             (Loan::Slot(slot, op.len), None)
         } else {
-            let lent = self.lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;
+            let lent = self
+                .link
+                .lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;
             (Loan::Lent(lent.clone(), 0..op.len), Some(lent))
         };
         // A slot is one piece.
@@ -68,7 +70,7 @@ impl Session {
             false => Call::Read { remote, flags },
         };
         let flight = Flight {
-            id: self.id,
+            id: self.link.id(),
             kind: Kind::Op(op),
         };
         self.hand_down(cx, Post { call, loan, flight });
@@ -111,7 +113,7 @@ impl Session {
                 call,
                 loan: Loan::Lent(lent.clone(), part),
                 flight: Flight {
-                    id: self.id,
+                    id: self.link.id(),
                     kind: Kind::Part(group),
                 },
             };

@@ -32,9 +32,9 @@ impl Session {
             context: 0,
         };
         let mut bytes = [0; SHORT];
-        bytes[..HEADER].copy_from_slice(&message.eager(self.remote.index));
+        bytes[..HEADER].copy_from_slice(&message.eager(self.link.remote_name()));
         tx.piece.cursor().copy_to(&mut bytes[HEADER..]);
-        if !cx.wire.inject(self.id, &bytes[..HEADER + len]) {
+        if !cx.wire.inject(self.link.id(), &bytes[..HEADER + len]) {
             return false;
         }
         let op = TxOp {
@@ -101,7 +101,7 @@ impl Session {
         message: &Message,
     ) -> Result {
         let settings = &cx.common.settings;
-        let head = message.eager(self.remote.index);
+        let head = message.eager(self.link.remote_name());
         let flags = settings.flags_of(tx.flags);
         let len = HEADER + op.len;
         // Batching gains nothing for data that is copied anyway.
@@ -109,7 +109,7 @@ impl Session {
             let mut bytes = [0; SHORT];
             bytes[..HEADER].copy_from_slice(&head);
             tx.iov.copy_to(&mut bytes[HEADER..]);
-            if cx.wire.inject(self.id, &bytes[..len]) {
+            if cx.wire.inject(self.link.id(), &bytes[..len]) {
                 cx.domain.sent(op.ep(), &op);
                 return Ok(());
             }
@@ -123,7 +123,7 @@ impl Session {
                 Loan::Slot(slot, len)
             }
             false => {
-                let lent = self.lend(cx, tx, FI_SEND)?;
+                let lent = self.link.lend(cx, tx, FI_SEND)?;
                 let mut slot = match cx.wire.take_head() {
                     Ok(slot) => slot,
                     Err(error) => return Err(take_back(lent, tx, error)),
@@ -134,7 +134,7 @@ impl Session {
         };
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
         let flight = Flight {
-            id: self.id,
+            id: self.link.id(),
             kind: Kind::Op(op),
         };
         let call = Call::Send { flags };
@@ -168,7 +168,7 @@ impl Session {
         }
         let lent = match copied {
             true => None,
-            false => Some(self.lend(cx, tx, FI_SEND)?),
+            false => Some(self.link.lend(cx, tx, FI_SEND)?),
         };
         let group = self.groups.insert(Group {
             op,
@@ -203,7 +203,7 @@ impl Session {
             };
             at += len;
             let flight = Flight {
-                id: self.id,
+                id: self.link.id(),
                 kind: Kind::Part(group),
             };
             // The provider below may hand the segments of a message to the kernel together.
@@ -229,7 +229,7 @@ impl Session {
             None => cx.wire.take_copy()?,
             Some(_) => cx.wire.take_head()?,
         };
-        let head = message.segment(self.remote.index, segment);
+        let head = message.segment(self.link.remote_name(), segment);
         slot.bytes_mut()[..HEADER].copy_from_slice(&head);
         Ok(match lent {
             Some(lent) => Loan::Both(slot, HEADER, lent.clone(), at..at + len),

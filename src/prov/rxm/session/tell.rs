@@ -65,11 +65,11 @@ impl Session {
     }
 
     fn describe(&self) -> Peer {
-        let known = self.fi_addr != FI_ADDR_NOTAVAIL;
-        let (attempts, last_error) = self.failures();
+        let known = self.link.fi_addr() != FI_ADDR_NOTAVAIL;
+        let (attempts, last_error) = self.connection.failures();
         let mut peer = Peer {
-            address: self.peer.to_string(),
-            fi_addr: known.then_some(self.fi_addr),
+            address: self.link.peer().to_string(),
+            fi_addr: known.then_some(self.link.fi_addr()),
             state: match self.state() {
                 State::Idle => "not connected",
                 State::Connecting => "connecting",
@@ -78,7 +78,7 @@ impl Session {
                 State::Over => "over",
             },
             is_up: self.state() == State::Up,
-            is_opening: matches!(self.state(), State::Connecting | State::Accepted),
+            is_opening: self.state().is_opening(),
             link: "the provider below",
             attempts,
             last_error: (attempts > 0).then_some(last_error.code()),

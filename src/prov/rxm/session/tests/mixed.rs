@@ -198,7 +198,7 @@ impl Mixed {
                 return None;
             }
         };
-        let arrival = node.sessions.get(id)?.arrival();
+        let arrival = node.sessions.get(id)?.link().arrival();
         Some((id, self.world.end_at(place, arrival)))
     }
 

@@ -172,7 +172,7 @@ impl<T> Node<T> {
         let id = self.sessions.find_peer(&self.domain, self.ep, dest)?;
         let peer = self.with(id, |session, cx| {
             session.want(cx, now);
-            session.peer
+            *session.link().peer()
         });
         let error = peer.and_then(|peer| self.sessions.take_error(self.ep, &peer, now));
         Err(error.unwrap_or(Error::AGAIN))
@@ -264,10 +264,11 @@ impl<T> Node<T> {
         for ending in core::mem::take(&mut self.sessions.common.ending) {
             let Ending { id, arrival, error } = ending;
             let session = self.sessions.get(id);
-            let Some(session) = session.filter(|session| session.arrival() == arrival) else {
+            let Some(session) = session.filter(|session| session.link().arrival() == arrival)
+            else {
                 continue;
             };
-            let (fi_addr, was_up) = (session.fi_addr, session.state() == State::Up);
+            let (fi_addr, was_up) = (session.link().fi_addr(), session.state() == State::Up);
             self.with(id, |session, cx| session.lost(cx, error, &"ended"));
             if was_up && !is_silence(error) && fi_addr != FI_ADDR_NOTAVAIL {
                 self.look_for(now, fi_addr);

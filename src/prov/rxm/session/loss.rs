@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The fate of operations when a connection ends, or when the application cancels them.
+//! The end of a session, and the reason that the operations with it report.
 
 use core::fmt;
 use std::ffi::CString;
 
-use super::flight::{Group, Kind, Post};
-use super::outgoing::put_slots;
-use super::receive::Sink;
+use super::outgoing::Sent;
 use super::{Cause, Cx, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
-use crate::rxm::state::StateOf;
+use base::Error;
 use base::log::{Subsys, log_info, log_warn};
-use base::{Error, OpFlags};
-use engine::domain_state::{Loss, TxOp};
-use engine::srx::RecvOp;
-use object::ops::transfer::What;
+use engine::domain_state::Loss;
 
 impl Session {
     /// Ends the connection after the packets that have already arrived are handled: `Common::ending`.
@@ -79,129 +74,22 @@ impl Session {
         let id = self.link.id();
         cx.common.held.retain(|&other| other != id);
         cx.common.stalled.retain(|&other| other != id);
-        for post in std::mem::take(&mut self.held) {
-            drop(put_slots(cx.wire, post.loan));
-            self.ended(cx.domain, post.flight.kind, error);
-        }
-        for (_, coming) in std::mem::take(&mut self.coming) {
-            let ended = match coming.sink {
-                Sink::Recv(recv, envelope) => Some((*recv, envelope)),
-                Sink::Dropped => None,
-                Sink::Kept(srx, slot) => cx.domain.rx_queue_mut(srx).lost(slot),
-            };
-            if let Some((recv, envelope)) = ended {
-                end_receive(cx.domain, envelope.ep, &recv, envelope.what, error);
-            }
-        }
-        for (_, send) in std::mem::take(&mut self.sends) {
-            drop(send.lent);
-            end_transmit(cx.domain, &send.op, error);
-        }
-        for (_, asked) in std::mem::take(&mut self.asked) {
-            end_transmit(cx.domain, &asked.op, error);
-        }
-        for (_, fetch) in std::mem::take(&mut self.fetches) {
-            drop(fetch.lent);
-            let envelope = fetch.envelope;
-            end_receive(cx.domain, envelope.ep, &fetch.recv, envelope.what, error);
-        }
-        self.parked.clear();
-        let ep = self.link.ep();
-        if cx.domain.find_ep(ep).is_some() {
-            cx.domain.each_srx(ep, |srx| srx.forget(id as u64));
-        }
-        // Operations in flight below end with their connection there: `Wire::take_ended`.
+        self.outgoing.fail_all(cx, error);
+        self.incoming.fail_all(&self.link, cx.domain, error);
     }
 
-    /// Handles the end of an operation whose connection below is closed, or that was not posted.
-    pub fn ended(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
-        match kind {
-            Kind::Op(op) => end_transmit(domain, &op, error),
-            Kind::Part(group) => {
-                let parts = &mut self.groups[group];
-                parts.left -= 1;
-                if parts.left == 0 {
-                    let parts = self.groups.remove(group);
-                    end_transmit(domain, &parts.op, error);
-                } else {
-                    parts.failed = parts.failed.or(error);
-                }
-            }
-            // These go with the tables.
-            Kind::Control | Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => {}
+    /// Ends the session if a packet that the peer needs could not be sent.
+    pub(super) fn end_if_unsent<W: Wire>(&mut self, cx: &mut Cx<'_, W>, sent: Sent) {
+        if let Err(unsent) = sent {
+            self.lost(cx, unsent.error(), &unsent);
         }
     }
 
-    /// Cancels an operation of which nothing was posted below; fi_cancel(3). Returns whether the operation was found.
-    pub fn cancel<W: Wire>(&mut self, cx: &mut Cx<'_, W>, ep: usize, context: usize) -> bool {
-        let is_meant = |op: &TxOp| op.ep() == ep && op.context == context;
-        let of_it = |post: &Post| match post.flight.kind {
-            Kind::Op(ref op) => is_meant(op),
-            Kind::Announce(at) => is_meant(&self.sends[at].op),
-            Kind::Part(group) => is_meant(&self.groups[group].op),
-            _ => false,
-        };
-        let held = &self.held;
-        let Some(kind) = held.iter().find(|post| of_it(post)).map(|p| &p.flight.kind) else {
-            return false;
-        };
-        let op = match kind {
-            Kind::Op(op) => *op,
-            Kind::Announce(at) => self.sends[*at].op,
-            Kind::Part(group) => {
-                let Group { op, left, .. } = &self.groups[*group];
-                if held.iter().filter(|post| of_it(post)).count() < *left {
-                    return true;
-                }
-                *op
-            }
-            _ => return true,
-        };
-        let is_of_it: Vec<bool> = held.iter().map(of_it).collect();
-        let mut is_of_it = is_of_it.into_iter();
-        for post in std::mem::take(&mut self.held) {
-            if is_of_it.next() != Some(true) {
-                self.held.push_back(post);
-                continue;
-            }
-            drop(put_slots(cx.wire, post.loan));
-            match post.flight.kind {
-                Kind::Announce(at) => drop(self.sends.remove(at)),
-                Kind::Part(group) => drop(self.groups.try_remove(group)),
-                _ => {}
-            }
-        }
-        if self.held.is_empty() {
-            let id = self.link.id();
-            cx.common.held.retain(|&other| other != id);
-        }
-        cx.domain.fail_tx(&op, Error::CANCELED);
-        true
+    /// Ends the connection because of a closed context.
+    pub fn end_for_context<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        let what = &"was about to use memory of a context that is closed";
+        self.lost(cx, Error::CONNRESET, what);
     }
-
-    /// Whether accepted operations without a completion have not left. See `owes_below` for those in flight below.
-    pub fn owes(&self) -> bool {
-        self.sends.iter().any(|(_, send)| is_unreported(&send.op))
-            || self.asked.iter().any(|(_, asked)| is_unreported(&asked.op))
-            || self
-                .held
-                .iter()
-                .any(|post| self.owes_below(&post.flight.kind))
-    }
-
-    /// Whether an operation below belongs to an operation without a completion, or is an answer.
-    pub fn owes_below(&self, kind: &Kind) -> bool {
-        match kind {
-            Kind::Op(op) => is_unreported(op),
-            Kind::Part(group) => is_unreported(&self.groups[*group].op),
-            Kind::Control => true,
-            Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => false,
-        }
-    }
-}
-
-fn is_unreported(op: &TxOp) -> bool {
-    !op.flags.contains(OpFlags::COMPLETION)
 }
 
 pub fn loss_of(sentence: &str) -> Loss {
@@ -214,20 +102,4 @@ pub fn loss_of(sentence: &str) -> Loss {
 /// Whether the peer's host does not answer at all, not even with a refusal.
 pub fn is_silence(error: Error) -> bool {
     matches!(error, Error::TIMEDOUT | Error::HOSTUNREACH)
-}
-
-fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
-    if let Some(error) = error
-        && domain.find_ep(op.ep()).is_some()
-    {
-        domain.fail_tx(op, error);
-    }
-}
-
-fn end_receive(domain: &mut StateOf, ep: usize, recv: &RecvOp, what: What, error: Option<Error>) {
-    if let Some(error) = error
-        && domain.find_ep(ep).is_some()
-    {
-        domain.receive_failed(ep, recv, what, error);
-    }
 }

@@ -6,24 +6,22 @@
 //! - `link`: the two ends of the session and the connection below
 //! - `connection`: attempts to connect, with `verdict` for simultaneous ones; `connecting` carries its steps out; `loss`
 //!   ends the session
-//! - `send`, `announce`, `rma`, `atomic`: operations of this side; `outgoing` passes them to the wire
-//! - `receive`, `rendezvous`: packets of the peer; `inbox` keeps packets that wait
+//! - `outgoing`: operations of this side, and passing them to the wire; `operations` calls it
+//! - `incoming`: messages of the peer; `packets` decodes packets and calls it, `atomic` serves atomic operations, `inbox`
+//!   keeps packets that wait
 //! - `flight`: operations in flight below, and operations that need several below
 
-mod announce;
 mod atomic;
 mod connecting;
 mod connection;
-mod contexts;
 pub mod flight;
 mod inbox;
+mod incoming;
 mod link;
 mod loss;
+mod operations;
 mod outgoing;
-mod receive;
-mod rendezvous;
-mod rma;
-mod send;
+mod packets;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -31,22 +29,18 @@ mod verdict;
 mod wire;
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
-
-use slab::Slab;
 
 pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
 use self::connection::Connection;
 pub use self::connection::State;
-pub use self::contexts::Handover;
-use self::flight::{Asked, Fetch, Group, Parked, Post, Send};
 use self::inbox::Inbox;
 pub use self::inbox::LANES;
+use self::incoming::Incoming;
 use self::link::Link;
 pub use self::loss::is_silence;
-pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
-use self::receive::Coming;
+use self::outgoing::Outgoing;
+pub use self::outgoing::{FOR_ANSWERS, Handover, copies_left, put_slots};
 pub use self::verdict::{Known, Verdict, decide};
 pub use self::wire::{Ended, Place, Posted, Wire};
 use super::state::StateOf;
@@ -145,22 +139,10 @@ pub struct Cx<'a, W> {
 pub struct Session {
     link: Link,
     connection: Connection,
-    /// Operations that the provider below had no room for.
-    held: VecDeque<Post>,
     /// Packets that wait.
     inbox: Inbox,
-    /// Messages that arrive in segments, by the numbers of their senders.
-    coming: HashMap<u64, Coming>,
-    /// Operations that need several below.
-    groups: Slab<Group>,
-    /// Messages that the peer reads, or for which it returns addresses to write to.
-    sends: Slab<Send>,
-    /// Messages that this side reads, or that the peer writes.
-    fetches: Slab<Fetch>,
-    /// Announced messages that have not matched a receive.
-    parked: Slab<Parked>,
-    /// Atomic operations that wait for their answers.
-    asked: Slab<Asked>,
+    outgoing: Outgoing,
+    incoming: Incoming,
 }
 
 impl Common {
@@ -212,14 +194,9 @@ impl Session {
         Session {
             link: Link::new(id, ep, own, peer, fi_addr),
             connection: Connection::default(),
-            held: VecDeque::new(),
             inbox: Inbox::default(),
-            coming: HashMap::new(),
-            groups: Slab::new(),
-            sends: Slab::new(),
-            fetches: Slab::new(),
-            parked: Slab::new(),
-            asked: Slab::new(),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
         }
     }
 

@@ -34,7 +34,7 @@ impl Sessions {
                 Kind::Op(op) => handover.transfer(op, &mut left),
                 kind => table
                     .get(flight.id)
-                    .is_some_and(|session| session.is_part_of(kind, handover)),
+                    .is_some_and(|session| session.outgoing().is_part_of(kind, handover)),
             };
             if is_its && is_lent {
                 over.push(flight.id);

@@ -286,9 +286,12 @@ impl Sessions {
         let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.link().ep() == ep);
         let below = |flight: &Flight| {
             let session = self.table.get(flight.id).filter(is_of_it);
-            session.is_some_and(|session| session.owes_below(&flight.kind))
+            session.is_some_and(|session| session.outgoing().owes_below(&flight.kind))
         };
-        self.iter().filter(is_of_it).any(Session::owes) || wire.flights().any(below)
+        self.iter()
+            .filter(is_of_it)
+            .any(|session| session.outgoing().owes())
+            || wire.flights().any(below)
     }
 
     /// Describes the sessions of an endpoint for reports.

@@ -84,12 +84,6 @@ impl Session {
             self.lost(cx, unsent.error(), &unsent);
         }
     }
-
-    /// Ends the connection because of a closed context.
-    pub fn end_for_context<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        let what = &"was about to use memory of a context that is closed";
-        self.lost(cx, Error::CONNRESET, what);
-    }
 }
 
 pub fn loss_of(sentence: &str) -> Loss {

@@ -5,6 +5,7 @@ use super::Sessions;
 use crate::rxm::session::flight::Kind;
 use crate::rxm::session::{Handover, Session, Wire};
 use crate::rxm::state::StateOf;
+use base::Error;
 
 impl Sessions {
     /// Closes a transmit context of the endpoint `port`. Operations that have not started are dropped; copied data is
@@ -68,7 +69,10 @@ impl Sessions {
 
     fn end_all<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, over: Vec<usize>) {
         for id in over {
-            self.with(domain, wire, id, |session, cx| session.end_for_context(cx));
+            let what = &"was about to use memory of a context that is closed";
+            self.with(domain, wire, id, |session, cx| {
+                session.lost(cx, Error::CONNRESET, what)
+            });
         }
     }
 }

@@ -69,6 +69,10 @@ const CAPS: Caps = flags!(Caps:
     MSG | TAGGED | DIRECTED_RECV | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
 );
 
+pub fn common_of(settings: Settings, pid: u32) -> Common {
+    Common::new(settings, Patience::new(Duration::ZERO), pid)
+}
+
 /// Returns the address of the endpoint at a place.
 pub fn addr_of(place: usize) -> Addr {
     Addr::from(([10, 0, 0, 1 + place as u8], 1000))
@@ -128,8 +132,7 @@ impl<T> Node<T> {
             stats: Default::default(),
         });
         let pid = (place as u32 + 1) << 16 | life as u32;
-        let common = Common::new(settings, Patience::new(Duration::ZERO), pid);
-        let mut sessions = Sessions::new(common);
+        let mut sessions = Sessions::new(common_of(settings, pid));
         sessions.add_port(ep);
         sessions.listen(ep, Some(addr_of(place)));
         Node {

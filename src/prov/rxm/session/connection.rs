@@ -30,7 +30,7 @@ impl State {
     }
 }
 
-/// What the session has to do next for its connection.
+/// The next action of a session for its connection.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {

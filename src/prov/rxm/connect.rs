@@ -3,7 +3,7 @@
 
 use super::SOURCE;
 use super::proto::{Reason, Request, reject};
-use super::session::{Ending, State, is_silence};
+use super::session::{Ending, is_silence};
 use super::sessions::Reply;
 use super::state::{Rxm, StateOf};
 use abi::FI_ADDR_NOTAVAIL;
@@ -24,7 +24,7 @@ impl Rxm {
         let lower = &mut self.lower;
         let peer = self.sessions.with(domain, lower, id, |session, cx| {
             session.want(cx, now);
-            session.peer
+            *session.link().peer()
         });
         // The program may do nothing but retry.
         self.drive(domain);
@@ -156,11 +156,12 @@ impl Rxm {
     pub fn end_now(&mut self, domain: &mut StateOf) {
         for ending in core::mem::take(&mut self.sessions.common.ending) {
             let Ending { id, arrival, error } = ending;
-            let is_its = |session: &&super::session::Session| session.arrival() == arrival;
+            let is_its = |session: &&super::session::Session| session.link().arrival() == arrival;
             let Some(session) = self.sessions.get(id).filter(is_its) else {
                 continue;
             };
-            let (ep, fi_addr, was_up) = (session.ep, session.fi_addr, session.state() == State::Up);
+            let link = session.link();
+            let (ep, fi_addr, was_up) = (link.ep(), link.fi_addr(), session.is_up());
             if !self.take_all(domain, ep) {
                 self.sessions.common.ending.push(ending);
                 continue;

@@ -276,8 +276,8 @@ impl Rxm {
         }
         let peer = self.sessions.find(ep, arrival);
         let sender = Sender {
-            fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |session| session.fi_addr),
-            addr: peer.map(|session| &session.peer),
+            fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |session| session.link().fi_addr()),
+            addr: peer.map(|session| session.link().peer()),
         };
         domain.written(ep, CompFlags::RMA, len as u64, data, &sender);
         self.lower.note_counted(ep, len);

@@ -2,17 +2,15 @@
 //! Atomic operations at the initiator and at the target (fi_atomic(3)): each is a message with an answer. The target
 //! carries out all of them under the domain lock, in the order of their arrival.
 
-use super::flight::Asked;
-use super::receive::Taken;
+use super::incoming::Taken;
 use super::{Cx, Session, Wire};
 use crate::rxm::HEAD_SIZE;
-use crate::rxm::proto::{ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse, Fault, HEADER};
+use crate::rxm::proto::{ATOMIC_HEADER, AtomicRequest, Fault, HEADER};
 use crate::rxm::state::StateOf;
 use abi::*;
-use base::{Access, Caps, CompFlags, Error, IoVec, Result};
+use base::{Access, Caps, CompFlags, Error, IoVec};
 use engine::atomic::apply;
-use engine::domain_state::TxOp;
-use object::ops::atomic::{Atomic, Family};
+use object::ops::atomic::Family;
 
 /// Maximum of operand bytes in one operation: together with the values to compare they fit one packet of the usual
 /// size.
@@ -29,63 +27,6 @@ pub fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
 }
 
 impl Session {
-    pub fn post_atomic<W: Wire>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        atomic: &mut Atomic<'_>,
-        op: TxOp,
-    ) -> Result {
-        let head = AtomicHead {
-            family: atomic.family,
-            datatype: atomic.datatype,
-            op: atomic.op,
-        };
-        let (operands, compare) = (atomic.operands.remaining(), atomic.compare.remaining());
-        let serial = cx.common.next_message();
-        let (msg, name) = (self.asked.next(serial), self.remote.index);
-        let head = head.request(name, msg, atomic.target).ok_or(Error::INVAL)?;
-        let mut slot = self.slot_for(cx, HEADER + ATOMIC_HEADER + operands + compare)?;
-        let bytes = slot.bytes_mut();
-        let (start, rest) = bytes.split_at_mut(HEADER + ATOMIC_HEADER);
-        start.copy_from_slice(&head);
-        atomic.operands.copy_to(&mut rest[..operands]);
-        atomic
-            .compare
-            .copy_to(&mut rest[operands..operands + compare]);
-        let len = HEADER + ATOMIC_HEADER + operands + compare;
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
-        let result = Some(atomic.result.take());
-        self.asked.insert(serial, Asked { op, result });
-        self.send_slot(cx, slot, len);
-        Ok(())
-    }
-
-    /// Handles the target's answer. Returns false if no operation waits for it.
-    pub(super) fn answered<W>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        msg: u64,
-        response: &AtomicResponse<'_>,
-    ) -> bool {
-        let Some(mut asked) = self.asked.remove(msg) else {
-            return false;
-        };
-        if response.status == 0 {
-            if let Some(mut result) = asked.result.take() {
-                if result.remaining() != response.result.len() {
-                    cx.domain.fail_tx(&asked.op, Error::IO);
-                    return false;
-                }
-                result.copy_in(response.result);
-            }
-            cx.domain.complete_tx(&asked.op);
-        } else {
-            let code = i32::try_from(response.status.unsigned_abs()).unwrap_or(FI_EOTHER);
-            cx.domain.fail_tx(&asked.op, Error::new(code));
-        }
-        true
-    }
-
     /// Handles a peer's operation on local memory. It waits if there is no slot for the answer.
     pub(super) fn operate<W: Wire>(
         &mut self,
@@ -93,7 +34,7 @@ impl Session {
         msg: u64,
         request: &AtomicRequest<'_>,
     ) -> core::result::Result<Taken, Fault> {
-        let (ep, name) = (self.ep, self.remote.index);
+        let (ep, name) = (self.link.ep(), self.link.remote_name());
         let head = request.head;
         let access = access_of(head.family, head.op);
         let caps = cx.domain.ep(ep).caps;
@@ -108,7 +49,7 @@ impl Session {
         }
         let Some(mut target) = memory_of(cx.domain, request, access) else {
             let answer = head.response(name, msg, -Error::ACCES.code(), 0);
-            self.send_packet(cx, &answer, &[]);
+            self.answer(cx, &answer, &[]);
             return Ok(Taken::Yes);
         };
         let (mut few, mut many) = ([0; FEW], Vec::new());
@@ -125,7 +66,7 @@ impl Session {
         apply(head.datatype, head.op, &mut target, room, compare);
         let result: &[u8] = match head.family {
             Family::Base => {
-                let (len, sender) = (request.len as u64, self.sender());
+                let (len, sender) = (request.len as u64, self.link.sender());
                 cx.domain.written(ep, CompFlags::ATOMIC, len, None, &sender);
                 &[]
             }
@@ -135,8 +76,13 @@ impl Session {
             }
         };
         let answer = head.response(name, msg, 0, result.len());
-        self.send_packet(cx, &answer, result);
+        self.answer(cx, &answer, result);
         Ok(Taken::Yes)
+    }
+
+    fn answer<W: Wire>(&mut self, cx: &mut Cx<'_, W>, head: &[u8], rest: &[u8]) {
+        let sent = self.outgoing.send_packet(&mut self.link, cx, head, rest);
+        self.end_if_unsent(cx, sent);
     }
 }
 

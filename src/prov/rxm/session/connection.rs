@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Connecting: attempts of this side, accepted requests of the peer, and their results; fi_cm(3).
+//! The state of a connection, and its attempts: when one starts, how long it may take, and what follows a failed one.
+//! Decides only; the session carries out each `Step`.
 
 use core::time::Duration;
 use std::time::Instant;
 
 use super::loss::is_silence;
-use super::wire::Place;
-use super::{Cause, Common, Cx, Over, Session, Wire};
-use crate::rxm::SOURCE;
-use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, Response, reason_of};
-use base::log::{Subsys, log_debug, log_info, log_warn};
-use base::{Error, Result};
+use super::{Common, Settings};
+use base::Error;
 use engine::connect_clock::ConnectClock;
+use engine::transport::Listener;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -26,19 +24,57 @@ pub enum State {
     Over,
 }
 
+impl State {
+    pub fn is_opening(self) -> bool {
+        matches!(self, State::Connecting | State::Accepted)
+    }
+}
+
+/// The next action of a session for its connection.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Step {
+    Nothing,
+    /// Open a connection below, with a request to the peer.
+    Connect,
+    /// Call `Session::due` at this time.
+    Wake(Instant),
+    /// Warn that the attempt goes on after its time: the peer's kernel has accepted it.
+    Late,
+    /// Close the current attempt, which has failed, and continue with `Connection::failed`.
+    Fail(Error),
+    /// Call `Session::due` at this time for another attempt.
+    Retry(Instant),
+    /// End the session, because no connection comes about.
+    GiveUp(GivenUp),
+    /// End the session after the packets that have already arrived are handled.
+    End(Error),
+}
+
+/// The end of all attempts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// Error of the last attempt.
+    pub error: Error,
+    /// The next operation for the peer reports the error. After a test connection, it starts its own attempt instead.
+    pub is_reported: bool,
+    /// A test connection has found the peer's host silent.
+    pub is_silent: bool,
+}
+
 pub struct Connection {
-    pub(super) state: State,
+    state: State,
     /// Time that the peer has left to accept a connection.
-    pub(super) clock: ConnectClock,
+    clock: ConnectClock,
     /// Start of the current attempt, start of the next attempt, and number of failed attempts.
     attempt_at: Option<Instant>,
-    pub(super) retry_at: Option<Instant>,
-    pub(super) attempts: u32,
+    retry_at: Option<Instant>,
+    attempts: u32,
     last_error: Error,
     /// An operation returned -FI_EAGAIN and waits for this connection.
-    pub(super) is_wanted: bool,
+    is_wanted: bool,
     /// The connection attempt only tests whether the peer's host is alive.
-    pub(super) is_look: bool,
+    is_look: bool,
 }
 
 impl Default for Connection {
@@ -56,14 +92,6 @@ impl Default for Connection {
     }
 }
 
-impl Connection {
-    /// Returns the pause before the next attempt.
-    fn pause(&self) -> Duration {
-        let pause = FIRST_PAUSE * (1 << self.attempts.min(DOUBLINGS));
-        pause.min(LONGEST_PAUSE)
-    }
-}
-
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const DOUBLINGS: u32 = 9;
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -74,288 +102,175 @@ const LOOK: Duration = Duration::from_secs(5);
 /// A kernel refuses a connection within this time if nothing listens.
 const REFUSAL: Duration = Duration::from_secs(1);
 
-impl Session {
+impl Connection {
     #[inline]
     pub fn state(&self) -> State {
-        self.connection.state
+        self.state
     }
 
-    #[inline]
-    pub fn is_up(&self) -> bool {
-        self.connection.state == State::Up
-    }
-
-    /// Returns the peer's process, which the connection was made with.
-    pub fn remote_pid(&self) -> u32 {
-        self.remote.pid
+    /// Enters a state, and counts attempts in progress.
+    pub fn set_state(&mut self, common: &mut Common, state: State) {
+        common.connecting += usize::from(state.is_opening());
+        common.connecting -= usize::from(self.state.is_opening());
+        self.state = state;
     }
 
     /// Returns the number of failed attempts and the error of the last one.
-    pub(super) fn failures(&self) -> (u32, Error) {
-        (self.connection.attempts, self.connection.last_error)
+    pub fn failures(&self) -> (u32, Error) {
+        (self.attempts, self.last_error)
     }
 
     /// Connects for an operation that returns -FI_EAGAIN meanwhile.
-    pub fn want<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
-        self.connection.is_wanted = true;
-        if self.connection.state == State::Idle {
-            self.connect(cx, now);
+    pub fn want(&mut self, common: &mut Common, now: Instant) -> Step {
+        self.is_wanted = true;
+        match self.state {
+            State::Idle => self.start(common, now),
+            _ => Step::Nothing,
         }
     }
 
-    /// Starts a test connection after a connection has ended below without a reason. Receives that name the peer stay
-    /// posted if it may return. If the peer's host is silent, they would wait forever; an attempt to connect finds that
-    /// out.
-    #[cold]
-    pub fn look<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
-        if self.connection.state == State::Idle && !self.connection.is_wanted {
-            self.connection.is_look = true;
-            self.connect(cx, now);
+    /// Starts a test connection.
+    pub fn look(&mut self, common: &mut Common, now: Instant) -> Step {
+        if self.state != State::Idle || self.is_wanted {
+            return Step::Nothing;
         }
+        self.is_look = true;
+        self.start(common, now)
     }
 
     /// Starts an attempt to connect, unless it is too early for one.
-    pub(super) fn connect<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
-        let mut limit = cx.common.settings.conn_timeout;
-        let connection = &mut self.connection;
-        if connection.is_look {
+    fn start(&mut self, common: &mut Common, now: Instant) -> Step {
+        let mut limit = common.settings.conn_timeout;
+        if self.is_look {
             limit = limit.min(LOOK);
         }
-        if connection.retry_at.is_some_and(|at| now < at) {
-            return;
+        if self.retry_at.is_some_and(|at| now < at) {
+            return Step::Nothing;
         }
-        connection.clock.start(now, limit);
-        connection.is_wanted = false;
-        (connection.attempt_at, connection.retry_at) = (Some(now), None);
-        connection.state = State::Connecting;
-        cx.common.connecting += 1;
-        log_debug!(
-            &SOURCE,
-            Subsys::EpCtrl,
-            "connecting to {}, attempt {}",
-            self.peer,
-            connection.attempts + 1
-        );
-        self.schedule_deadline(cx);
-        if let Err(error) = self.begin_connect(cx) {
-            self.attempt_failed(cx, now, error);
-        }
+        self.clock.start(now, limit);
+        self.is_wanted = false;
+        (self.attempt_at, self.retry_at) = (Some(now), None);
+        self.set_state(common, State::Connecting);
+        Step::Connect
     }
 
-    fn begin_connect<W: Wire>(&mut self, cx: &mut Cx<'_, W>) -> Result {
-        let own = self.own.ok_or(Error::OPBADSTATE)?;
-        let place = self.new_place(cx.common);
-        let request = Request {
-            port: own.port(),
-            flow: FlowControl::Off,
-            eager: cx.common.settings.eager as u32,
-            depth: cx.common.settings.receives as u32,
-            id: self.conn_id(cx)?,
-        };
-        cx.wire.connect(place, &own, &self.peer, &request.encode())
+    /// Returns the time at which `due` has to be called for the current attempt.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.clock.deadline()
     }
 
-    /// Assigns a number to the next connection below.
-    fn new_place(&mut self, common: &mut Common) -> Place {
-        self.arrival = common.next_arrival(self.id);
-        Place {
-            arrival: self.arrival,
-            id: self.id,
-            ep: self.ep,
-        }
-    }
-
-    /// Returns a new index by which the peer identifies the connection from now on.
-    fn conn_id<W: Wire>(&mut self, cx: &mut Cx<'_, W>) -> Result<ConnId> {
-        // Some peers treat it as a signed number.
-        let index = (cx.wire.random()? & i32::MAX as u32).max(1);
-        self.name = index;
-        Ok(ConnId {
-            index,
-            pid: cx.common.pid,
-        })
-    }
-
-    /// Accepts a request of the peer. Returns the new connection below, and its answer to the peer.
-    pub fn accept<W: Wire>(
+    /// Handles a deadline. `has_reacted`: whether the peer's listener has reacted to the attempt at least like this,
+    /// `None` if that is not known.
+    pub fn due(
         &mut self,
-        cx: &mut Cx<'_, W>,
-        request: &Request,
-    ) -> Result<(Place, Response)> {
-        if self.connection.state == State::Connecting {
-            self.drop_attempt(cx);
+        common: &mut Common,
+        now: Instant,
+        has_reacted: impl FnOnce(Listener) -> Option<bool>,
+    ) -> Step {
+        match self.state {
+            State::Idle if self.clock.is_over(now) => {
+                // The application may have stopped waiting for the connection long ago.
+                if self.is_wanted {
+                    return Step::GiveUp(self.give_up(common));
+                }
+                self.reset();
+                Step::Nothing
+            }
+            State::Idle if self.is_wanted => self.start(common, now),
+            State::Connecting if !self.clock.is_over(now) => {
+                self.deadline().map_or(Step::Nothing, Step::Wake)
+            }
+            State::Connecting => self.is_late(&common.settings, now, has_reacted),
+            _ => Step::Nothing,
         }
-        self.remote = request.id;
-        self.connection.state = State::Accepted;
-        // The provider below reports whether the peer has taken the answer, so there is no time limit here.
-        cx.common.connecting += 1;
-        let place = self.new_place(cx.common);
-        let response = Response {
-            id: self.conn_id(cx)?,
-            depth: cx.common.settings.receives as u32,
-            flow: FlowControl::Off,
+    }
+
+    /// Handles an attempt that the provider below has not completed in time. It continues if the peer exists, so that
+    /// only its provider has to poll. Other libraries' providers below cannot report that; they end attempts
+    /// themselves.
+    fn is_late(
+        &mut self,
+        settings: &Settings,
+        now: Instant,
+        has_reacted: impl FnOnce(Listener) -> Option<bool>,
+    ) -> Step {
+        // A test connection must detect silence, because receives may wait for the peer.
+        let least = match self.is_look {
+            true => Listener::Accepted,
+            false => Listener::Silent,
         };
-        Ok((place, response))
+        if !has_reacted(least).unwrap_or(!self.is_look) {
+            return Step::Fail(Error::TIMEDOUT);
+        }
+        self.clock.restart(now, settings.conn_timeout);
+        self.clock.stop(now);
+        Step::Late
     }
 
     /// Handles the end of a connection, or of an attempt.
-    pub fn end<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant, error: Error) {
-        match self.connection.state {
-            State::Connecting => self.attempt_failed(cx, now, error),
-            _ => self.end_later(cx, error),
+    pub fn end(&self, error: Error) -> Step {
+        match self.state {
+            State::Connecting => Step::Fail(error),
+            _ => Step::End(error),
         }
     }
 
-    /// Handles the failure of an attempt. `data`: private data of the peer's refusal.
-    pub fn refused<W: Wire>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        now: Instant,
-        error: Error,
-        was_reset: bool,
-        data: &[u8],
-    ) {
-        if cx.common.settings.is_ours && was_reset {
-            // The peer's kernel had accepted the attempt and then closed it.
-            self.connection.clock.stop(now);
-        }
-        let is_refusal = error == Error::CONNREFUSED && !data.is_empty();
-        if self.connection.state == State::Connecting && is_refusal {
-            let reason = reason_of(data);
-            match reason {
-                // The peer has started its own attempt, or has not noticed the end of the last connection. Its request
-                // or the next attempt resolves both cases.
-                Reason::Connected => {}
-                _ if self.connection.attempts == 0 => log_warn!(
-                    &SOURCE,
-                    Subsys::EpCtrl,
-                    "{} refuses to connect: it has another FI_OFI_RXM_BUFFER_SIZE than {}, or speaks otherwise",
-                    self.peer,
-                    cx.common.settings.eager
-                ),
-                _ => {}
-            }
-            log_debug!(&SOURCE, Subsys::EpCtrl, "{}: {reason:?}", self.peer);
-        }
-        self.end(cx, now, error);
+    /// The peer's kernel had accepted the attempt and then closed it.
+    pub fn was_reset(&mut self, now: Instant) {
+        self.clock.stop(now);
     }
 
-    /// Handles the success of an attempt. `data`: the peer's answer, if this side has sent the request.
-    pub fn connected<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant, data: &[u8]) {
-        let opened_here = self.connection.state == State::Connecting;
-        match self.connection.state {
-            State::Connecting => match Response::decode(data) {
-                Some(response) => self.remote = response.id,
-                None => {
-                    log_warn!(
-                        &SOURCE,
-                        Subsys::EpCtrl,
-                        "{}: answers as something else than ofi_rxm",
-                        self.peer
-                    );
-                    return self.attempt_failed(cx, now, Error::CONNREFUSED);
-                }
-            },
-            State::Accepted => {}
-            State::Idle | State::Up | State::Over => return,
-        }
-        cx.common.connecting -= 1;
-        self.connection.state = State::Up;
-        self.connection.clock.reset();
-        (self.connection.retry_at, self.connection.attempts) = (None, 0);
-        self.connection.is_look = false;
-        log_info!(
-            &SOURCE,
-            Subsys::EpCtrl,
-            "connected to {}, opened by {}",
-            self.peer,
-            if opened_here { "us" } else { "the peer" }
-        );
-        if !self.inbox.is_empty() {
-            cx.common.stall(self.id);
-        }
+    /// Handles the success of an attempt.
+    pub fn up(&mut self, common: &mut Common) {
+        self.set_state(common, State::Up);
+        self.reset();
     }
 
-    /// Drops the current attempt; the session stays for another one.
-    fn drop_attempt<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        cx.common.connecting -= 1;
-        self.connection.state = State::Idle;
-        self.name = 0;
-        self.close(cx);
+    /// Forgets the failed attempts.
+    fn reset(&mut self) {
+        self.clock.reset();
+        (self.retry_at, self.attempts) = (None, 0);
+        self.is_look = false;
     }
 
-    /// Leaves the current state for `Over`.
-    pub(super) fn set_over<W>(&mut self, cx: &mut Cx<'_, W>) {
-        if matches!(self.connection.state, State::Connecting | State::Accepted) {
-            cx.common.connecting -= 1;
-        }
-        self.connection.state = State::Over;
-    }
-
-    /// Schedules another attempt after a failed one, or gives up.
-    pub(super) fn attempt_failed<W: Wire>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        now: Instant,
-        error: Error,
-    ) {
-        self.drop_attempt(cx);
-        let connection = &mut self.connection;
-        connection.last_error = error;
-        connection.attempts += 1;
+    /// Decides about another attempt after a failed one.
+    pub fn failed(&mut self, common: &mut Common, now: Instant, error: Error) -> Step {
+        self.set_state(common, State::Idle);
+        self.last_error = error;
+        self.attempts += 1;
         // A refusal by the kernel comes at once. If an attempt failed later, the peer's kernel had accepted it.
-        let lasted = connection.attempt_at.filter(|&at| now - at >= REFUSAL);
+        let lasted = self.attempt_at.filter(|&at| now - at >= REFUSAL);
         if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
-            connection.clock.stop(begun);
+            self.clock.stop(begun);
         }
-        let clock = &mut connection.clock;
+        let clock = &mut self.clock;
         clock.resume(now);
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
-        let is_seen = connection.is_look && !connection.is_wanted;
+        let is_seen = self.is_look && !self.is_wanted;
         let is_over = !clock.is_started() || clock.is_over(now);
         if is_final || is_seen || is_over || error == Error::CONNREFUSED && clock.is_gone(now) {
-            return self.give_up(cx, now);
+            return Step::GiveUp(self.give_up(common));
         }
-        let at = now + connection.pause();
-        connection.retry_at = Some(at);
-        log_debug!(
-            &SOURCE,
-            Subsys::EpCtrl,
-            "{}: attempt {} has come to nothing: {error:?}",
-            self.peer,
-            connection.attempts
-        );
-        cx.wire.schedule(self.id, at);
+        let at = now + self.pause();
+        self.retry_at = Some(at);
+        Step::Retry(at)
     }
 
-    /// Ends the attempts to connect. The next operation for the peer reports the error, and the one after that connects
-    /// again.
+    /// Returns the pause before the next attempt.
+    fn pause(&self) -> Duration {
+        let pause = FIRST_PAUSE * (1 << self.attempts.min(DOUBLINGS));
+        pause.min(LONGEST_PAUSE)
+    }
+
+    /// Ends the attempts to connect.
     #[cold]
-    pub(super) fn give_up<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
-        let (attempts, error) = self.failures();
-        let (is_look, is_wanted) = (self.connection.is_look, self.connection.is_wanted);
-        if is_look && is_silence(error) {
-            let why = format!("{} does not answer", self.peer);
-            let outer = cx.domain.begin_loss(&why);
-            self.fail_receives(cx, error);
-            cx.domain.end_loss(outer);
+    fn give_up(&mut self, common: &mut Common) -> GivenUp {
+        self.set_state(common, State::Over);
+        let error = self.last_error;
+        GivenUp {
+            error,
+            is_reported: !self.is_look || self.is_wanted,
+            is_silent: self.is_look && is_silence(error),
         }
-        // After a test connection, the next operation starts its own attempt.
-        let is_reported = !is_look || is_wanted;
-        if is_reported {
-            log_warn!(
-                &SOURCE,
-                Subsys::EpCtrl,
-                "no connection to {} after {} attempts: {:?}",
-                self.peer,
-                attempts,
-                std::io::Error::from_raw_os_error(error.code()).to_string()
-            );
-        }
-        self.connection.state = State::Over;
-        cx.common.over.push(Over {
-            id: self.id,
-            cause: Cause::Unreachable(is_reported.then_some((error, now))),
-        });
     }
 }

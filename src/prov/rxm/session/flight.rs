@@ -24,11 +24,11 @@ pub enum Kind {
     Control,
     /// The operation that completes with it.
     Op(TxOp),
-    /// Announces a message of `Session::sends`, by its number there.
+    /// Announces a message of `Outgoing::sends`, by its number there.
     Announce(u64),
-    /// One of several operations, in `Session::groups`.
+    /// One of several operations, in `Outgoing::groups`.
     Part(usize),
-    /// A part of a message that is read (`Session::fetches`) or written (`Session::sends`).
+    /// A part of a message that is read (`Incoming::fetches`) or written (`Outgoing::sends`).
     Fetched(usize),
     Written(u64),
 }

@@ -5,9 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::receive::Taken;
-use super::{Common, Cx, Session, State, Wire};
-use crate::rxm::proto::decode;
+use super::link::Link;
+use super::{Common, Cx, Wire};
 
 /// Kinds of waiting packets. Packets of one kind stay in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +28,6 @@ pub struct Inbox {
     /// The packets, and their bytes, for each `Lane`.
     packets: [VecDeque<Box<[u8]>>; LANES],
     bytes: [usize; LANES],
-    /// Receiving from the peer is paused because too many of its packets wait.
-    is_paused: bool,
-}
-
-impl Inbox {
-    pub fn is_empty(&self) -> bool {
-        self.packets.iter().all(VecDeque::is_empty)
-    }
-
-    #[inline]
-    pub fn has(&self, lane: Lane) -> bool {
-        !self.packets[lane as usize].is_empty()
-    }
-
-    /// Forgets that receiving is paused, because the connection below is closed.
-    pub fn reset_pause(&mut self) {
-        self.is_paused = false;
-    }
 }
 
 /// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
@@ -66,112 +47,82 @@ impl Common {
     }
 }
 
-impl Session {
-    /// Whether a packet must not overtake waiting ones.
+impl Inbox {
+    pub fn is_empty(&self) -> bool {
+        self.packets.iter().all(VecDeque::is_empty)
+    }
+
     #[inline]
-    pub(super) fn has_to_wait(&self, lane: Option<Lane>) -> bool {
-        self.state() != State::Up || lane.is_some_and(|lane| self.inbox.has(lane))
+    pub fn has(&self, lane: Lane) -> bool {
+        !self.packets[lane as usize].is_empty()
     }
 
     /// Keeps a packet for later. The sender is paused if too many of its packets wait.
     #[cold]
-    pub(super) fn postpone<W: Wire>(
+    pub fn postpone<W: Wire>(
         &mut self,
+        link: &mut Link,
         cx: &mut Cx<'_, W>,
         lane: Option<Lane>,
         bytes: &[u8],
     ) {
         let lane = lane.unwrap_or(Lane::Messages);
-        self.inbox.packets[lane as usize].push_back(bytes.into());
-        self.charge(cx, lane, bytes);
-        if !self.inbox.is_paused && self.is_full(cx, 1) {
-            self.pause(cx, true);
+        self.packets[lane as usize].push_back(bytes.into());
+        self.charge(cx.common, link.ep(), lane, bytes);
+        if !link.is_paused() && self.is_full(cx.common, link.ep(), 1) {
+            link.pause(cx.wire);
         }
-        cx.common.stall(self.id);
+        cx.common.stall(link.id());
     }
 
-    /// Handles waiting packets in order, as far as there is room. Resumes a peer that uses less than half of its share.
-    pub fn take_waiting<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        for lane in Lane::ALL {
-            self.take_lane(cx, lane);
-        }
-        if !self.inbox.is_empty() {
-            cx.common.stall(self.id);
-        }
-        if self.inbox.is_paused && !self.is_full(cx, 2) {
-            self.pause(cx, false);
-        }
+    /// Takes the first packet.
+    pub fn take(&mut self, common: &mut Common, ep: usize, lane: Lane) -> Option<Box<[u8]>> {
+        let bytes = self.packets[lane as usize].pop_front()?;
+        self.release(common, ep, lane, &bytes);
+        Some(bytes)
     }
 
-    fn take_lane<W: Wire>(&mut self, cx: &mut Cx<'_, W>, lane: Lane) {
-        while self.state() == State::Up
-            && let Some(bytes) = self.inbox.packets[lane as usize].pop_front()
-        {
-            self.release(cx, lane, &bytes);
-            let taken = match decode(&bytes) {
-                Ok(packet) => self.take(cx, &packet),
-                Err(fault) => Err(fault),
-            };
-            match taken {
-                Ok(Taken::Yes) => {}
-                Ok(Taken::Later) => {
-                    self.charge(cx, lane, &bytes);
-                    return self.inbox.packets[lane as usize].push_front(bytes);
-                }
-                Err(fault) => self.faulty(cx, fault),
-            }
-        }
+    /// Puts a packet back that was the first one.
+    pub fn put_back(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: Box<[u8]>) {
+        self.charge(common, ep, lane, &bytes);
+        self.packets[lane as usize].push_front(bytes);
     }
 
-    /// Keeps packets that waited because the receive queue was full, without a limit: the peer sends no more.
-    pub(super) fn deliver_rest<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        for lane in Lane::ALL {
-            for bytes in core::mem::take(&mut self.inbox.packets[lane as usize]) {
-                self.release(cx, lane, &bytes);
-                if cx.domain.find_ep(self.ep).is_some() {
-                    self.take_last(cx, &bytes);
-                }
-            }
+    /// Schedules another try for the packets that are left. Resumes a peer that uses less than half of its share.
+    pub fn settle<W: Wire>(&self, link: &mut Link, cx: &mut Cx<'_, W>) {
+        if !self.is_empty() {
+            cx.common.stall(link.id());
+        }
+        if link.is_paused() && !self.is_full(cx.common, link.ep(), 2) {
+            link.resume(cx.wire);
         }
     }
 
     /// Counts a packet that starts to wait.
-    fn charge<W>(&mut self, cx: &mut Cx<'_, W>, lane: Lane, bytes: &[u8]) {
+    fn charge(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: &[u8]) {
         let cost = bytes.len() + ENTRY;
-        self.inbox.bytes[lane as usize] += cost;
-        if let Some(waiting) = cx.common.waiting.get_mut(self.ep) {
+        self.bytes[lane as usize] += cost;
+        if let Some(waiting) = common.waiting.get_mut(ep) {
             waiting[lane as usize] += cost;
         }
     }
 
     /// Counts a packet that no longer waits.
-    fn release<W>(&mut self, cx: &mut Cx<'_, W>, lane: Lane, bytes: &[u8]) {
+    fn release(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: &[u8]) {
         let cost = bytes.len() + ENTRY;
-        self.inbox.bytes[lane as usize] -= cost;
-        if let Some(waiting) = cx.common.waiting.get_mut(self.ep) {
+        self.bytes[lane as usize] -= cost;
+        if let Some(waiting) = common.waiting.get_mut(ep) {
             waiting[lane as usize] -= cost;
         }
     }
 
     /// Whether `times` the waiting bytes of this peer exceed its share.
-    fn is_full<W>(&self, cx: &Cx<'_, W>, times: usize) -> bool {
-        let Some(waiting) = cx.common.waiting.get(self.ep) else {
+    fn is_full(&self, common: &Common, ep: usize, times: usize) -> bool {
+        let Some(waiting) = common.waiting.get(ep) else {
             return false;
         };
-        let lanes = self.inbox.bytes.iter().zip(waiting).zip(MOST);
+        let lanes = self.bytes.iter().zip(waiting).zip(MOST);
         let mut lanes = lanes.filter(|((own, _), _)| **own > 0);
         lanes.any(|((own, all), most)| own * times / SHARE > most.saturating_sub(*all))
-    }
-
-    /// Resumes receiving from a peer.
-    pub fn resume<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        if self.inbox.is_paused {
-            self.pause(cx, false);
-        }
-    }
-
-    fn pause<W: Wire>(&mut self, cx: &mut Cx<'_, W>, on: bool) {
-        self.inbox.is_paused = on;
-        cx.wire.pause(self.id, on);
     }
 }

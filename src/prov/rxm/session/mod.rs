@@ -3,24 +3,25 @@
 //! connection events and times. Requests to the provider below leave by the `Wire` that each call passes; completions
 //! go to the domain.
 //!
-//! - `connection`, `deadline`: connecting, with `verdict` for simultaneous attempts; `loss` ends the session
-//! - `send`, `announce`, `rma`, `atomic`: operations of this side; `outgoing` passes them to the wire
-//! - `receive`, `rendezvous`: packets of the peer; `inbox` keeps packets that wait
+//! - `link`: the two ends of the session and the connection below
+//! - `connection`: attempts to connect, with `verdict` for simultaneous ones; `connecting` carries its steps out; `loss`
+//!   ends the session
+//! - `outgoing`: operations of this side, and passing them to the wire; `operations` calls it
+//! - `incoming`: messages of the peer; `packets` decodes packets and calls it, `atomic` serves atomic operations, `inbox`
+//!   keeps packets that wait
 //! - `flight`: operations in flight below, and operations that need several below
 
-mod announce;
 mod atomic;
+mod connecting;
 mod connection;
-mod contexts;
-mod deadline;
 pub mod flight;
 mod inbox;
+mod incoming;
+mod link;
 mod loss;
+mod operations;
 mod outgoing;
-mod receive;
-mod rendezvous;
-mod rma;
-mod send;
+mod packets;
 mod tell;
 #[cfg(test)]
 mod tests;
@@ -28,31 +29,24 @@ mod verdict;
 mod wire;
 
 use core::time::Duration;
-use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
-
-use slab::Slab;
 
 pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
 use self::connection::Connection;
 pub use self::connection::State;
-use self::flight::{Asked, Fetch, Group, Parked, Post, Send};
 use self::inbox::Inbox;
 pub use self::inbox::LANES;
+use self::incoming::Incoming;
+use self::link::Link;
 pub use self::loss::is_silence;
+use self::outgoing::Outgoing;
 pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
-use self::receive::Coming;
 pub use self::verdict::{Known, Verdict, decide};
 pub use self::wire::{Ended, Place, Posted, Wire};
-use super::proto::ConnId;
 use super::state::StateOf;
-use abi::FI_ADDR_NOTAVAIL;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
-use engine::domain_state::Sender;
 use engine::peer::stall;
-use engine::peer::table::Table;
-use engine::strangers::new_source;
 
 /// Settings of all sessions, and limits of the provider below.
 #[derive(Clone, Copy)]
@@ -87,7 +81,7 @@ pub struct Common {
     pub stall_clock: stall::Clock,
     /// Distinguishes this process from an earlier one at the same address.
     pub pid: u32,
-    /// Number of endpoints below that were opened so far: see `Session::arrival`.
+    /// Number of endpoints below that were opened so far: see `Link::arrival`.
     links: u32,
     /// Number of the last message.
     messages: u32,
@@ -111,7 +105,7 @@ pub struct Common {
 }
 
 /// A connection that has ended below. Another session may get its index before the end is handled, so
-/// `Session::arrival` identifies it as well.
+/// `Link::arrival` identifies it as well.
 pub struct Ending {
     pub id: usize,
     pub arrival: u64,
@@ -143,39 +137,12 @@ pub struct Cx<'a, W> {
 }
 
 pub struct Session {
-    /// Index of the session in the table, and its endpoint.
-    pub id: usize,
-    pub ep: usize,
-    /// Address of the local listener, and of the peer's listener.
-    own: Option<Addr>,
-    pub peer: Addr,
-    /// Index in the endpoint's address vector.
-    pub fi_addr: u64,
-    /// Source number for matching while the peer is in no address vector.
-    unnamed: u64,
+    link: Link,
     connection: Connection,
-    /// Index that the peer writes into its packets: random, so that no other process can guess it.
-    name: u32,
-    /// Number of the connection below. Each has a different one; 0 means none.
-    arrival: u64,
-    /// Index of the connection at the peer, and the peer's process.
-    remote: ConnId,
-    /// Operations that the provider below had no room for.
-    held: VecDeque<Post>,
     /// Packets that wait.
     inbox: Inbox,
-    /// Messages that arrive in segments, by the numbers of their senders.
-    coming: HashMap<u64, Coming>,
-    /// Operations that need several below.
-    groups: Slab<Group>,
-    /// Messages that the peer reads, or for which it returns addresses to write to.
-    sends: Table<Send, PLACE_BITS>,
-    /// Messages that this side reads, or that the peer writes.
-    fetches: Slab<Fetch>,
-    /// Announced messages that have not matched a receive.
-    parked: Slab<Parked>,
-    /// Atomic operations that wait for their answers.
-    asked: Table<Asked, PLACE_BITS>,
+    outgoing: Outgoing,
+    incoming: Incoming,
 }
 
 impl Common {
@@ -211,10 +178,7 @@ impl Common {
     }
 }
 
-/// Bits of a number in `Session::sends` or `asked` that are the place there.
-const PLACE_BITS: u32 = 32;
-
-/// Bits of `Session::arrival` that hold the session's index in the table.
+/// Bits of `Link::arrival` that hold the session's index in the table.
 const INDEX: u32 = 32;
 /// Bits that hold a serial number: no arrival equals the source number of an unknown sender.
 const SERIAL: u64 = (1 << 30) - 1;
@@ -228,46 +192,31 @@ pub const fn id_of(arrival: u64) -> usize {
 impl Session {
     pub fn new(id: usize, ep: usize, own: Option<Addr>, peer: Addr, fi_addr: u64) -> Session {
         Session {
-            id,
-            ep,
-            own,
-            peer,
-            fi_addr,
-            unnamed: new_source(),
+            link: Link::new(id, ep, own, peer, fi_addr),
             connection: Connection::default(),
-            name: 0,
-            arrival: 0,
-            remote: ConnId::default(),
-            held: VecDeque::new(),
             inbox: Inbox::default(),
-            coming: HashMap::new(),
-            groups: Slab::new(),
-            sends: Table::default(),
-            fetches: Slab::new(),
-            parked: Slab::new(),
-            asked: Table::default(),
-        }
-    }
-
-    /// Returns the source number by which matching identifies the peer.
-    #[inline]
-    pub fn source(&self) -> u64 {
-        match self.fi_addr {
-            FI_ADDR_NOTAVAIL => self.unnamed,
-            known => known,
-        }
-    }
-
-    /// Returns the peer as completions report it.
-    fn sender(&self) -> Sender<'_, Addr> {
-        Sender {
-            fi_addr: self.fi_addr,
-            addr: Some(&self.peer),
+            outgoing: Outgoing::default(),
+            incoming: Incoming::default(),
         }
     }
 
     #[inline]
-    pub fn arrival(&self) -> u64 {
-        self.arrival
+    pub fn link(&self) -> &Link {
+        &self.link
+    }
+
+    /// Handles a change of the peer's index in the address vector.
+    pub fn set_fi_addr(&mut self, fi_addr: u64) {
+        self.link.set_fi_addr(fi_addr);
+    }
+
+    #[inline]
+    pub fn state(&self) -> State {
+        self.connection.state()
+    }
+
+    #[inline]
+    pub fn is_up(&self) -> bool {
+        self.state() == State::Up
     }
 }

@@ -1,73 +1,124 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Passes packets and operations to the wire, with the memory that they need, and handles their completions.
 
+mod announce;
+mod atomic;
+mod contexts;
+mod loss;
+mod rma;
+mod send;
+mod tell;
+
+use core::fmt;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
-use super::flight::{Call, Flight, Kind, Post};
-use super::{Cx, Posted, Session, Settings, Wire};
+use slab::Slab;
+
+use super::flight::{Asked, Call, Flight, Group, Kind, Post, Send};
+use super::link::Link;
+use super::{Cx, Posted, Settings, Wire};
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::lower::SHORT;
 use crate::rxm::proto::short;
+use crate::rxm::state::StateOf;
 use base::{Error, OpFlags, Result};
 use client::layer::{Lent, Loan, Slot};
+use engine::peer::table::Table;
 use object::ops::transfer::Tx;
+
+/// Operations of this side, and packets that answer the peer.
+#[derive(Default)]
+pub struct Outgoing {
+    /// Operations that the provider below had no room for.
+    held: VecDeque<Post>,
+    /// Operations that need several below.
+    groups: Slab<Group>,
+    /// Messages that the peer reads, or for which it returns addresses to write to.
+    sends: Table<Send, PLACE_BITS>,
+    /// Atomic operations that wait for their answers.
+    asked: Table<Asked, PLACE_BITS>,
+}
+
+/// Bits of a number in `sends` or `asked` that are the place there.
+const PLACE_BITS: u32 = 32;
+
+/// A packet that the peer needs could not be sent, because there is no memory for it. The session has to end.
+pub enum Unsent {
+    /// An answer, without which the peer would wait forever.
+    Answer,
+    /// The rest of a message.
+    Rest(Error),
+}
+
+pub type Sent = core::result::Result<(), Unsent>;
+
+impl Unsent {
+    pub fn error(&self) -> Error {
+        match *self {
+            Unsent::Answer => Error::NOMEM,
+            Unsent::Rest(error) => error,
+        }
+    }
+}
+
+impl fmt::Display for Unsent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unsent::Answer => "cannot be answered: no memory",
+            Unsent::Rest(_) => "cannot be sent a message: no memory",
+        })
+    }
+}
 
 impl Settings {
     /// Flags for the operation below.
-    pub(super) fn flags_of(&self, flags: OpFlags) -> u64 {
+    fn flags_of(&self, flags: OpFlags) -> u64 {
         (flags & self.flags).bits()
     }
 
     /// Whether a message is copied: it must be, or the provider below does not accept it together with the header.
-    pub(super) fn copies(&self, tx: &Tx<'_>) -> bool {
+    fn copies(&self, tx: &Tx<'_>) -> bool {
         tx.flags.contains(OpFlags::INJECT)
             || self.wants_local
             || tx.iov.spans().count() >= self.pieces
     }
 }
 
-impl Session {
-    /// Returns a slot for this many copied bytes of an operation.
-    pub(super) fn slot_for<W: Wire>(&mut self, cx: &mut Cx<'_, W>, len: usize) -> Result<Slot> {
-        match len <= HEAD_SIZE {
-            true => cx.wire.take_head(),
-            false if copies_left(cx.wire) == 0 => Err(Error::AGAIN),
-            false => cx.wire.take_copy(),
-        }
-    }
-
-    /// Lends the memory of an operation to operations below.
-    pub(super) fn lend<W: Wire>(
-        &mut self,
-        cx: &mut Cx<'_, W>,
-        tx: &mut Tx<'_>,
-        access: u64,
-    ) -> Result<Arc<Lent>> {
-        if self.arrival == 0 {
-            return Err(Error::AGAIN);
-        }
-        let lent = cx.wire.lend(self.id, tx.iov.take(), access);
-        lent.map_err(|(iov, error)| {
-            tx.iov = iov;
-            error
-        })
+impl Outgoing {
+    /// Whether operations wait for room below.
+    #[inline]
+    pub fn is_held(&self) -> bool {
+        !self.held.is_empty()
     }
 
     /// Sends a packet without a body: the bytes of a message were read, or written.
-    pub(super) fn send_short<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64, read: bool) {
-        let packet = short(self.remote.index, msg, read);
-        self.send_packet(cx, &packet, &[]);
+    pub fn send_short<W: Wire>(
+        &mut self,
+        link: &mut Link,
+        cx: &mut Cx<'_, W>,
+        msg: u64,
+        read: bool,
+    ) -> Sent {
+        let packet = short(link.remote_name(), msg, read);
+        self.send_packet(link, cx, &packet, &[])
     }
 
     /// Sends a control packet.
-    pub(super) fn send_packet<W: Wire>(&mut self, cx: &mut Cx<'_, W>, head: &[u8], rest: &[u8]) {
+    pub fn send_packet<W: Wire>(
+        &mut self,
+        link: &mut Link,
+        cx: &mut Cx<'_, W>,
+        head: &[u8],
+        rest: &[u8],
+    ) -> Sent {
         let len = head.len() + rest.len();
         if len <= cx.common.settings.inject && self.held.is_empty() {
             let mut bytes = [0; SHORT];
             bytes[..head.len()].copy_from_slice(head);
             bytes[head.len()..len].copy_from_slice(rest);
-            if cx.wire.inject(self.id, &bytes[..len]) {
-                return;
+            if cx.wire.inject(link.id(), &bytes[..len]) {
+                return Ok(());
             }
         }
         let slot = match len <= HEAD_SIZE {
@@ -75,42 +126,47 @@ impl Session {
             false => cx.wire.take_copy(),
         };
         let Ok(mut slot) = slot else {
-            // Otherwise the peer would wait forever.
-            return self.lost(cx, Error::NOMEM, &"cannot be answered: no memory");
+            return Err(Unsent::Answer);
         };
         slot.bytes_mut()[..head.len()].copy_from_slice(head);
         slot.bytes_mut()[head.len()..len].copy_from_slice(rest);
-        self.send_slot(cx, slot, len);
+        self.send_slot(link, cx, slot, len);
+        Ok(())
     }
 
     /// Sends a packet that is in a slot.
-    pub(super) fn send_slot<W: Wire>(&mut self, cx: &mut Cx<'_, W>, slot: Slot, len: usize) {
+    fn send_slot<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>, slot: Slot, len: usize) {
         let post = Post {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, len),
             flight: Flight {
-                id: self.id,
+                id: link.id(),
                 kind: Kind::Control,
             },
         };
-        self.hand_down(cx, post);
+        self.hand_down(link, cx, post);
     }
 
     /// Passes an operation to the wire, or queues it until there is room.
-    pub(super) fn hand_down<W: Wire>(&mut self, cx: &mut Cx<'_, W>, post: Post) {
+    pub fn hand_down<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>, post: Post) {
         if !self.held.is_empty() {
             return self.held.push_back(post);
         }
-        if let Some(post) = self.try_post(cx, post) {
+        if let Some(post) = self.try_post(link, cx, post) {
             self.held.push_back(post);
-            if !cx.common.held.contains(&self.id) {
-                cx.common.held.push(self.id);
+            if !cx.common.held.contains(&link.id()) {
+                cx.common.held.push(link.id());
             }
         }
     }
 
     /// Returns the operation if there is no room.
-    fn try_post<W: Wire>(&mut self, cx: &mut Cx<'_, W>, post: Post) -> Option<Post> {
+    fn try_post<W: Wire>(
+        &mut self,
+        link: &mut Link,
+        cx: &mut Cx<'_, W>,
+        post: Post,
+    ) -> Option<Post> {
         let announced = match post.flight.kind {
             Kind::Announce(msg) => Some(msg),
             _ => None,
@@ -125,32 +181,31 @@ impl Session {
             Posted::Later(post) => Some(post),
             Posted::Failed(post, error) => {
                 drop(put_slots(cx.wire, post.loan));
-                self.landed(cx, post.flight.kind, Some(error));
-                self.end_later(cx, error);
+                self.landed(cx.domain, post.flight.kind, Some(error));
+                link.end_later(cx, error);
                 None
             }
         }
     }
 
     /// Passes queued operations to the wire, as far as there is room.
-    pub fn send_held<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+    pub fn send_held<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) {
         while let Some(post) = self.held.pop_front() {
-            if let Some(post) = self.try_post(cx, post) {
+            if let Some(post) = self.try_post(link, cx, post) {
                 self.held.push_front(post);
-                return cx.common.held.push(self.id);
+                return cx.common.held.push(link.id());
             }
         }
     }
 
-    /// Handles the end of an operation below: continues or fails the operation that it belongs to.
+    /// Handles the end of an operation below, unless it was a part of an announced message.
     #[inline]
-    pub fn landed<W: Wire>(&mut self, cx: &mut Cx<'_, W>, kind: Kind, error: Option<Error>) {
+    pub fn landed(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
         match kind {
             Kind::Op(op) => match error {
-                None => cx.domain.complete_tx(&op),
-                Some(error) => cx.domain.fail_tx(&op, error),
+                None => domain.complete_tx(&op),
+                Some(error) => domain.fail_tx(&op, error),
             },
-            Kind::Control | Kind::Announce(_) => {}
             Kind::Part(group) => {
                 let parts = &mut self.groups[group];
                 parts.left -= 1;
@@ -158,32 +213,22 @@ impl Session {
                 if parts.left == 0 {
                     let parts = self.groups.remove(group);
                     match parts.failed {
-                        None => cx.domain.complete_tx(&parts.op),
-                        Some(error) => cx.domain.fail_tx(&parts.op, error),
+                        None => domain.complete_tx(&parts.op),
+                        Some(error) => domain.fail_tx(&parts.op, error),
                     }
                 }
             }
-            Kind::Fetched(at) => {
-                if error.is_none()
-                    && let Some(fetch) = self.fetches.get_mut(at)
-                {
-                    fetch.left -= 1;
-                    if fetch.left == 0 {
-                        self.fetched(cx, at);
-                    }
-                }
-            }
-            Kind::Written(msg) => {
-                if error.is_none()
-                    && let Some(send) = self.sends.get_mut(msg)
-                {
-                    send.left -= 1;
-                    if send.left == 0 {
-                        self.wrote(cx, msg);
-                    }
-                }
-            }
+            Kind::Control | Kind::Announce(_) | Kind::Fetched(_) | Kind::Written(_) => {}
         }
+    }
+}
+
+/// Returns a slot for this many copied bytes of an operation.
+fn slot_for<W: Wire>(wire: &mut W, len: usize) -> Result<Slot> {
+    match len <= HEAD_SIZE {
+        true => wire.take_head(),
+        false if copies_left(wire) == 0 => Err(Error::AGAIN),
+        false => wire.take_copy(),
     }
 }
 
@@ -212,7 +257,7 @@ pub fn put_slots<W: Wire>(wire: &mut W, loan: Loan) -> Option<Arc<Lent>> {
 }
 
 /// Returns the memory to an operation that was not posted.
-pub fn take_back(lent: Arc<Lent>, tx: &mut Tx<'_>, error: Error) -> Error {
+fn take_back(lent: Arc<Lent>, tx: &mut Tx<'_>, error: Error) -> Error {
     if let Some(iov) = lent.take_back() {
         tx.iov = iov;
     }

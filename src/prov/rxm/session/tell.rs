@@ -6,9 +6,7 @@ use core::time::Duration;
 use super::flight::Kind;
 use super::{Session, State};
 use abi::FI_ADDR_NOTAVAIL;
-use engine::domain_state::TxOp;
-use engine::report::{Peer, Stage, Wait};
-use object::ops::transfer::What;
+use engine::report::Peer;
 
 impl Session {
     /// Describes the session. `below`: its operations in flight; `age` converts stamps of operations.
@@ -18,55 +16,18 @@ impl Session {
         age: impl Fn(u16) -> Option<Duration>,
     ) -> Peer {
         let mut peer = self.describe();
-        for send in self.sends.iter() {
-            let stage = match send.is_writing {
-                true => Stage::Room,
-                false => Stage::Match,
-            };
-            peer.add(Wait::of(&send.op, None, stage, age(send.op.since)));
-        }
-        let asked = self.asked.iter().filter(|asked| asked.result.is_some());
-        for asked in asked {
-            let (op, stage) = (&asked.op, Stage::Answer);
-            peer.add(Wait::of(op, None, stage, age(op.since)));
-        }
-        for (_, fetch) in &self.fetches {
-            peer.add(Wait::receive(&fetch.envelope, age(fetch.since)));
-        }
-        let below = below.map(|kind| (kind, false));
-        let held = self.held.iter().map(|post| (&post.flight.kind, true));
-        let mut groups = Vec::new();
-        for (kind, is_held) in below.chain(held) {
-            if let Some(op) = self.op_of(kind, &mut groups) {
-                let stage = match op.what {
-                    _ if is_held => Stage::Turn,
-                    What::Read => Stage::Answer,
-                    _ => Stage::Room,
-                };
-                peer.add(Wait::of(op, None, stage, age(op.since)));
-            }
-        }
+        self.outgoing.add_sent(&mut peer, &age);
+        self.incoming.add_fetches(&mut peer, &age);
+        self.outgoing.add_posted(&mut peer, below, &age);
         peer
     }
 
-    /// Returns the operation that an operation below belongs to, unless it belongs to one of these groups.
-    fn op_of<'a>(&'a self, kind: &'a Kind, groups: &mut Vec<usize>) -> Option<&'a TxOp> {
-        match kind {
-            Kind::Op(op) => Some(op),
-            Kind::Part(group) if !groups.contains(group) => {
-                groups.push(*group);
-                Some(&self.groups[*group].op)
-            }
-            _ => None,
-        }
-    }
-
     fn describe(&self) -> Peer {
-        let known = self.fi_addr != FI_ADDR_NOTAVAIL;
-        let (attempts, last_error) = self.failures();
+        let known = self.link.fi_addr() != FI_ADDR_NOTAVAIL;
+        let (attempts, last_error) = self.connection.failures();
         let mut peer = Peer {
-            address: self.peer.to_string(),
-            fi_addr: known.then_some(self.fi_addr),
+            address: self.link.peer().to_string(),
+            fi_addr: known.then_some(self.link.fi_addr()),
             state: match self.state() {
                 State::Idle => "not connected",
                 State::Connecting => "connecting",
@@ -75,13 +36,13 @@ impl Session {
                 State::Over => "over",
             },
             is_up: self.state() == State::Up,
-            is_opening: matches!(self.state(), State::Connecting | State::Accepted),
+            is_opening: self.state().is_opening(),
             link: "the provider below",
             attempts,
             last_error: (attempts > 0).then_some(last_error.code()),
             ..Peer::default()
         };
-        if !self.held.is_empty() {
+        if self.outgoing.is_held() {
             peer.notes.push("takes no more operations below");
         }
         if !self.inbox.is_empty() {

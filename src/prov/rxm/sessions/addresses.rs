@@ -17,7 +17,7 @@ impl Sessions {
                 continue;
             }
             found.extend(port.by_addr.get(peer));
-            let of_peer = |&&id: &&usize| self.table[id].peer == *peer;
+            let of_peer = |&&id: &&usize| self.table[id].link().peer() == peer;
             found.extend(port.receive_only.iter().filter(of_peer));
         }
         found
@@ -30,9 +30,10 @@ impl Sessions {
         };
         for id in self.with_peer(domain, av, &peer) {
             let session = &mut self.table[id];
-            if session.fi_addr == FI_ADDR_NOTAVAIL {
-                domain.rename_source(session.ep, session.source(), index);
-                session.fi_addr = index;
+            let link = session.link();
+            if link.fi_addr() == FI_ADDR_NOTAVAIL {
+                domain.rename_source(link.ep(), link.source(), index);
+                session.set_fi_addr(index);
             }
         }
         for (ep, port) in of_av(&mut self.ports, domain, av) {
@@ -46,9 +47,10 @@ impl Sessions {
     pub fn forget_address(&mut self, domain: &mut StateOf, av: usize, index: u64, peer: &Addr) {
         for id in self.with_peer(domain, av, peer) {
             let session = &mut self.table[id];
-            if session.fi_addr == index {
-                session.fi_addr = FI_ADDR_NOTAVAIL;
-                domain.forget_source(session.ep, index, session.source(), peer);
+            if session.link().fi_addr() == index {
+                session.set_fi_addr(FI_ADDR_NOTAVAIL);
+                let link = session.link();
+                domain.forget_source(link.ep(), index, link.source(), peer);
             }
         }
         for (ep, port) in of_av(&mut self.ports, domain, av) {
@@ -64,17 +66,17 @@ impl Sessions {
 
     /// Handles the end of a session: messages of a peer outside the vector still wait for its address.
     pub(super) fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
-        let session = &self.table[id];
-        if session.fi_addr == FI_ADDR_NOTAVAIL
-            && domain.find_ep(session.ep).is_some()
-            && let Some(port) = self.ports.get_mut(session.ep).and_then(Option::as_mut)
+        let link = self.table[id].link();
+        if link.fi_addr() == FI_ADDR_NOTAVAIL
+            && domain.find_ep(link.ep()).is_some()
+            && let Some(port) = self.ports.get_mut(link.ep()).and_then(Option::as_mut)
         {
-            let unexpected = domain.unexpected_len(session.ep);
-            let before = session.source();
+            let unexpected = domain.unexpected_len(link.ep());
+            let before = link.source();
             let source = port
                 .strangers
-                .disconnected(session.peer, before, unexpected);
-            domain.rename_source(session.ep, before, source);
+                .disconnected(*link.peer(), before, unexpected);
+            domain.rename_source(link.ep(), before, source);
         }
     }
 }

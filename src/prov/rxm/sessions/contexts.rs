@@ -5,6 +5,7 @@ use super::Sessions;
 use crate::rxm::session::flight::Kind;
 use crate::rxm::session::{Session, Wire};
 use crate::rxm::state::StateOf;
+use base::Error;
 use engine::peer::handover::Handover;
 
 impl Sessions {
@@ -33,7 +34,7 @@ impl Sessions {
                 Kind::Op(op) => handover.transfer(op),
                 kind => table
                     .get(flight.id)
-                    .is_some_and(|session| session.is_part_of(kind, &handover)),
+                    .is_some_and(|session| session.outgoing().is_part_of(kind, &handover)),
             };
             if is_its && is_lent {
                 over.push(flight.id);
@@ -66,7 +67,10 @@ impl Sessions {
 
     fn end_all<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, over: Vec<usize>) {
         for id in over {
-            self.with(domain, wire, id, |session, cx| session.end_for_context(cx));
+            let what = &"was about to use memory of a context that is closed";
+            self.with(domain, wire, id, |session, cx| {
+                session.lost(cx, Error::CONNRESET, what)
+            });
         }
     }
 }

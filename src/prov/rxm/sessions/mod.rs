@@ -72,8 +72,8 @@ impl Sessions {
 
     /// Returns the indices of the sessions of an endpoint.
     pub fn ids(&self, ep: usize) -> Vec<usize> {
-        let ours = self.iter().filter(|session| session.ep == ep);
-        ours.map(|session| session.id).collect()
+        let ours = self.iter().filter(|session| session.link().ep() == ep);
+        ours.map(|session| session.link().id()).collect()
     }
 
     /// Returns the session of a destination, if its connection is up.
@@ -89,7 +89,8 @@ impl Sessions {
     #[inline]
     pub fn find(&self, ep: usize, arrival: u64) -> Option<&Session> {
         let session = self.table.get(id_of(arrival))?;
-        let is_its = session.arrival() == arrival && session.ep == ep;
+        let link = session.link();
+        let is_its = link.arrival() == arrival && link.ep() == ep;
         (is_its && session.state() != State::Over).then_some(session)
     }
 
@@ -156,7 +157,7 @@ impl Sessions {
         bytes: &[u8],
     ) {
         self.with(domain, wire, id_of(arrival), |session, cx| {
-            if session.ep == ep {
+            if session.link().ep() == ep {
                 session.arrived(cx, arrival, bytes);
             }
         });
@@ -218,7 +219,8 @@ impl Sessions {
             match *cause {
                 Cause::Lost => self.keep_source(domain, *id),
                 Cause::Unreachable(Some((error, now))) => {
-                    let Session { ep, peer, .. } = self.table[*id];
+                    let link = self.table[*id].link();
+                    let (ep, peer) = (link.ep(), *link.peer());
                     let limit = self.common.settings.conn_timeout;
                     if let Some(port) = self.port_mut(ep) {
                         port.unreachable.insert(peer, error, now, limit);
@@ -226,7 +228,8 @@ impl Sessions {
                 }
                 Cause::Unreachable(None) | Cause::Closed => {}
             }
-            let Session { ep, peer, .. } = self.table[*id];
+            let link = self.table[*id].link();
+            let (ep, peer) = (link.ep(), *link.peer());
             if let Some(port) = self.port_mut(ep) {
                 port.unlist(&peer, *id);
             }
@@ -276,19 +279,24 @@ impl Sessions {
     /// Whether accepted operations without a completion have not left.
     pub fn owes<W: Wire>(&self, wire: &W, ep: Option<usize>) -> bool {
         // Operations may belong to a context of the endpoint.
-        let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.ep == ep);
+        let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.link().ep() == ep);
         let below = |flight: &Flight| {
             let session = self.table.get(flight.id).filter(is_of_it);
-            session.is_some_and(|session| session.owes_below(&flight.kind))
+            session.is_some_and(|session| session.outgoing().owes_below(&flight.kind))
         };
-        self.iter().filter(is_of_it).any(Session::owes) || wire.flights().any(below)
+        self.iter()
+            .filter(is_of_it)
+            .any(|session| session.outgoing().owes())
+            || wire.flights().any(below)
     }
 
     /// Describes the sessions of an endpoint for reports.
     pub fn snapshots<W: Wire>(&self, wire: &W, ep: usize, now: Instant) -> Vec<Peer> {
-        let ours = self.iter().filter(|session| session.ep == ep);
+        let ours = self.iter().filter(|session| session.link().ep() == ep);
         let snapshot = |session: &Session| {
-            let below = wire.flights().filter(|flight| flight.id == session.id);
+            let below = wire
+                .flights()
+                .filter(|flight| flight.id == session.link().id());
             let below = below.map(|flight: &Flight| -> &Kind { &flight.kind });
             let age = |stamp| self.common.stall_clock.age(stamp, now);
             session.snapshot(below, age)

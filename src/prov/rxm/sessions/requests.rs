@@ -61,7 +61,7 @@ impl Sessions {
         let state = known.map_or(Known::Idle, |session| match session.state() {
             State::Idle | State::Over => Known::Idle,
             State::Connecting => Known::Asked,
-            State::Accepted | State::Up => Known::Up(session.remote_pid()),
+            State::Accepted | State::Up => Known::Up(session.link().remote_pid()),
         });
         let verdict = decide(state, &own, &peer, request.id.pid);
         log_debug!(
@@ -69,7 +69,7 @@ impl Sessions {
             Subsys::EpCtrl,
             "{peer} wants to connect to {own}: {verdict:?}"
         );
-        match (verdict, known.map(|session| (session.id, state))) {
+        match (verdict, known.map(|session| (session.link().id(), state))) {
             (Verdict::Reject, _) => Reply::Reject,
             (Verdict::AcceptBeside, _) => Reply::Accept(self.new_peer(domain, ep, peer, true)),
             (Verdict::Accept, None) => Reply::Accept(self.new_peer(domain, ep, peer, false)),

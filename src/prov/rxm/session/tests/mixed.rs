@@ -50,6 +50,8 @@ struct Mixed {
     world: World<Job>,
     random: Random,
     count: usize,
+    /// Content of the part of each endpoint's memory that peers read.
+    readable: Vec<Vec<u8>>,
     /// Messages by sender, its life, and their number: see `number_of`.
     sent: BTreeMap<u64, Sent>,
     /// The last number used, for messages and receives.
@@ -73,12 +75,16 @@ const LONGEST: usize = 4000;
 
 fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random(seed);
-    let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
-    while bytes.len() < len {
-        bytes.extend_from_slice(&random.next().to_ne_bytes());
+    let mut bytes = vec![0; len.next_multiple_of(8)];
+    for word in bytes.as_chunks_mut().0 {
+        *word = random.next().to_ne_bytes();
     }
     bytes.truncate(len);
     bytes
+}
+
+fn readable(place: usize) -> Vec<u8> {
+    content(place as u64, WRITE - READ)
 }
 
 /// Identifies a message by its sender, the life of that, and a number.
@@ -118,6 +124,7 @@ impl Mixed {
             world: World::new(count, faults, settings, seed),
             random,
             count,
+            readable: (0..count).map(readable).collect(),
             sent: BTreeMap::new(),
             last: 0,
             added: vec![(0, 0); count],
@@ -132,8 +139,8 @@ impl Mixed {
 
     fn fill_memory(&self, place: usize) {
         if let Some(node) = &self.world.nodes[place] {
-            let bytes = content(place as u64, WRITE - READ);
-            node.memory.iov(READ, WRITE - READ).copy_in(&bytes);
+            let bytes = &self.readable[place];
+            node.memory.iov(READ, WRITE - READ).copy_in(bytes);
         }
     }
 
@@ -198,7 +205,7 @@ impl Mixed {
                 return None;
             }
         };
-        let arrival = node.sessions.get(id)?.arrival();
+        let arrival = node.sessions.get(id)?.link().arrival();
         Some((id, self.world.end_at(place, arrival)))
     }
 
@@ -312,7 +319,7 @@ impl Mixed {
         let Some((id, _)) = self.session(place, peer) else {
             return;
         };
-        let bytes = content(peer as u64, WRITE - READ)[at..at + len].to_vec();
+        let bytes = self.readable[peer][at..at + len].to_vec();
         let target = [segment(READ + at, len)];
         let memory = TestMemory::new(vec![0; len]);
         let mut tx = transfer(What::Read, memory.iov(0, len), OpFlags::COMPLETION, &target);

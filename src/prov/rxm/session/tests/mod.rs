@@ -3,6 +3,7 @@
 //! and break; peers restart, connect at the same time, refuse and are silent. A seed determines each run and is printed
 //! on failure: `RXM_SEED=N cargo test -p prov rxm` replays it, `RXM_SEEDS=N` sets the number of seeds.
 
+mod attempts;
 mod mixed;
 mod network;
 mod node;

@@ -4,14 +4,16 @@
 
 use core::time::Duration;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, HashMap};
+use std::collections::{BTreeMap, BinaryHeap};
+
+use slab::Slab;
 
 use super::Random;
 use abi::fi_rma_iov;
 use base::Error;
 
 /// One end of a connection: the endpoint, its life (it may restart), and the number of the connection there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct End {
     pub node: usize,
     pub life: u64,
@@ -109,10 +111,11 @@ pub struct Network {
     pub faults: Faults,
     pub random: Random,
     pub pipes: Vec<Pipe>,
-    pub by_end: HashMap<End, (usize, usize)>,
+    pub by_end: BTreeMap<End, (usize, usize)>,
     order: u64,
-    heap: BinaryHeap<Reverse<(Duration, u64)>>,
-    events: BTreeMap<u64, Arrival>,
+    /// Times of the events, and their places in `events`.
+    heap: BinaryHeap<Reverse<(Duration, u64, usize)>>,
+    events: Slab<Arrival>,
 }
 
 /// No connection.
@@ -124,10 +127,10 @@ impl Network {
             faults,
             random: Random(seed),
             pipes: Vec::new(),
-            by_end: HashMap::new(),
+            by_end: BTreeMap::new(),
             order: 0,
             heap: BinaryHeap::new(),
-            events: BTreeMap::new(),
+            events: Slab::new(),
         }
     }
 
@@ -171,9 +174,8 @@ impl Network {
     /// Schedules an event, whatever the order.
     pub fn at(&mut self, at: Duration, pipe: usize, side: usize, event: Event) {
         self.order += 1;
-        self.heap.push(Reverse((at, self.order)));
-        self.events
-            .insert(self.order, Arrival { pipe, side, event });
+        let place = self.events.insert(Arrival { pipe, side, event });
+        self.heap.push(Reverse((at, self.order, place)));
     }
 
     /// Breaks a connection: what is on its way is lost, and both ends learn of it at some time.
@@ -189,14 +191,14 @@ impl Network {
     }
 
     pub fn next_at(&self) -> Option<Duration> {
-        self.heap.peek().map(|&Reverse((at, _))| at)
+        self.heap.peek().map(|&Reverse((at, ..))| at)
     }
 
     /// Takes the next event that has arrived.
     pub fn arrived(&mut self, now: Duration) -> Option<Arrival> {
         while self.next_at().is_some_and(|at| at <= now) {
-            let Reverse((_, order)) = self.heap.pop()?;
-            let arrival = self.events.remove(&order)?;
+            let Reverse((_, _, place)) = self.heap.pop()?;
+            let arrival = self.events.remove(place);
             let pipe = self.pipes.get(arrival.pipe);
             if !(arrival.event.is_data() && pipe.is_some_and(|pipe| pipe.is_broken)) {
                 return Some(arrival);

@@ -64,6 +64,10 @@ const CAPS: Caps = flags!(Caps:
     MSG | TAGGED | DIRECTED_RECV | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
 );
 
+pub fn common_of(settings: Settings, pid: u32) -> Common {
+    Common::new(settings, stall::Clock::new(Duration::ZERO), pid)
+}
+
 /// Returns the address of the endpoint at a place.
 pub fn addr_of(place: usize) -> Addr {
     Addr::from(([10, 0, 0, 1 + place as u8], 1000))
@@ -87,8 +91,7 @@ impl<T> Node<T> {
         let av = domain.add_av(AvTable::new());
         domain.ep_mut(ep).av = Some(av);
         let pid = (place as u32 + 1) << 16 | life as u32;
-        let common = Common::new(settings, stall::Clock::new(Duration::ZERO), pid);
-        let mut sessions = Sessions::new(common);
+        let mut sessions = Sessions::new(common_of(settings, pid));
         sessions.add_port(ep);
         sessions.listen(ep, Some(addr_of(place)));
         Node {
@@ -131,7 +134,7 @@ impl<T> Node<T> {
         let id = self.sessions.find_peer(&self.domain, self.ep, dest)?;
         let peer = self.with(id, |session, cx| {
             session.want(cx, now);
-            session.peer
+            *session.link().peer()
         });
         let error = peer.and_then(|peer| self.sessions.take_error(self.ep, &peer, now));
         Err(error.unwrap_or(Error::AGAIN))
@@ -223,10 +226,11 @@ impl<T> Node<T> {
         for ending in core::mem::take(&mut self.sessions.common.ending) {
             let Ending { id, arrival, error } = ending;
             let session = self.sessions.get(id);
-            let Some(session) = session.filter(|session| session.arrival() == arrival) else {
+            let Some(session) = session.filter(|session| session.link().arrival() == arrival)
+            else {
                 continue;
             };
-            let (fi_addr, was_up) = (session.fi_addr, session.state() == State::Up);
+            let (fi_addr, was_up) = (session.link().fi_addr(), session.state() == State::Up);
             self.with(id, |session, cx| session.lost(cx, error, &"ended"));
             if was_up && !is_silence(error) && fi_addr != FI_ADDR_NOTAVAIL {
                 self.look_for(now, fi_addr);

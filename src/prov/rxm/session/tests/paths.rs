@@ -113,7 +113,7 @@ fn a_process_that_has_begun_anew_replaces_its_connection() {
     let context = send(&mut world, 0, id, 4000);
     while world.step() {}
     let node = world.nodes[0].as_mut().unwrap();
-    let pid = node.sessions.get(id).unwrap().remote_pid();
+    let pid = node.sessions.get(id).unwrap().link().remote_pid();
     let Answer::Refused(data) = node.requested(addr_of(1), &request(pid, SETTINGS.eager)) else {
         panic!("a second connection of the same process is not refused");
     };

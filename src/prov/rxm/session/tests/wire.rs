@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider below in tests: collects the requests of sessions for the network.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
@@ -60,7 +60,7 @@ pub struct TestWire {
     random: Random,
     eager: usize,
     /// Numbers of the connections by session.
-    links: HashMap<usize, u64>,
+    links: BTreeMap<usize, u64>,
     pub out: Vec<Out>,
     flying: BTreeMap<u64, InFlight>,
     last_op: u64,
@@ -75,9 +75,8 @@ pub struct TestWire {
     fails: bool,
     /// Operations that are accepted before the next turn.
     pub room: usize,
-    /// Memory that peers may read and write, by key.
-    lent: HashMap<u64, Weak<Lent>>,
-    last_key: u64,
+    /// Memory that peers may read and write. The keys of its pieces are consecutive, from `FIRST_KEY`.
+    lent: Vec<Weak<Lent>>,
 }
 
 /// The least key of memory that sessions lend; lower ones belong to the application.
@@ -88,7 +87,7 @@ impl TestWire {
         TestWire {
             random: Random(seed),
             eager,
-            links: HashMap::new(),
+            links: BTreeMap::new(),
             out: Vec::new(),
             flying: BTreeMap::new(),
             last_op: 0,
@@ -99,8 +98,7 @@ impl TestWire {
             most_copies,
             fails,
             room: usize::MAX,
-            lent: HashMap::new(),
-            last_key: FIRST_KEY,
+            lent: Vec::new(),
         }
     }
 
@@ -159,7 +157,8 @@ impl TestWire {
 
     /// Returns the memory that a session has lent to its peer, at an address. `None`: not lent here.
     pub fn lent_at(&self, at: &fi_rma_iov) -> Option<(Arc<Lent>, usize)> {
-        let lent = self.lent.get(&at.key)?.upgrade();
+        let place = at.key.checked_sub(FIRST_KEY)? as usize;
+        let lent = self.lent.get(place)?.upgrade();
         let lent = lent.expect("a peer uses memory that the application has got back");
         let mut skipped = 0;
         let spans: Vec<_> = lent.iov().spans().collect();
@@ -178,7 +177,7 @@ impl TestWire {
     /// Whether nothing is in use.
     pub fn is_idle(&self) -> bool {
         let counts = [self.flying.len(), self.heads, self.copies, self.links.len()];
-        let is_lent = self.lent.values().any(|lent| lent.upgrade().is_some());
+        let is_lent = self.lent.iter().any(|lent| lent.upgrade().is_some());
         counts == [0; 4] && self.closing.is_empty() && self.ended.is_empty() && !is_lent
     }
 
@@ -373,11 +372,11 @@ impl Wire for TestWire {
         if !self.links.contains_key(&id) {
             return Err((iov, Error::AGAIN));
         }
-        let first = self.last_key + 1;
-        self.last_key += iov.pieces() as u64;
-        let keys = first..=self.last_key;
-        let lent = Lent::alone(iov, keys.clone());
-        keys.for_each(|key| drop(self.lent.insert(key, Arc::downgrade(&lent))));
+        let first = FIRST_KEY + self.lent.len() as u64;
+        let pieces = iov.pieces();
+        let lent = Lent::alone(iov, first..first + pieces as u64);
+        let end = self.lent.len() + pieces;
+        self.lent.resize(end, Arc::downgrade(&lent));
         Ok(lent)
     }
 

@@ -106,6 +106,9 @@ impl<T> World<T> {
             let Some(node) = &mut self.nodes[place] else {
                 continue;
             };
+            if node.wire.out.is_empty() {
+                continue;
+            }
             for out in core::mem::take(&mut node.wire.out) {
                 self.execute(place, out);
             }
@@ -225,7 +228,6 @@ impl<T> World<T> {
             return;
         };
         let id = id_of(end.arrival);
-        let is_linked = node.wire.has(id, end.arrival);
         match event {
             Event::Closed => {
                 node.wire.finish_close(end.arrival);
@@ -239,7 +241,7 @@ impl<T> World<T> {
             }
             // Packets of a connection that was closed here may still be in the queue.
             Event::Packet { bytes } => node.arrived(end.arrival, &bytes),
-            _ if !is_linked => {}
+            _ if !node.wire.has(id, end.arrival) => {}
             Event::Refused { error, data } => {
                 node.with(id, |session, cx| {
                     session.refused(cx, now, error, false, &data)

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Access to the peer's memory through the provider below: fi_rma(3).
 
-use super::flight::{Call, Cuts, Flight, Group, Kind, Post, Remotes, iov_of};
-use super::{Cx, Session, Wire};
+use super::{Outgoing, slot_for};
 use crate::rxm::lower::SHORT;
+use crate::rxm::session::flight::{Call, Cuts, Flight, Group, Kind, Post, Remotes, iov_of};
+use crate::rxm::session::link::Link;
+use crate::rxm::session::{Cx, Wire};
 use abi::*;
 use base::{Error, OpFlags, Result};
 use client::layer::{Lent, Loan};
 use engine::domain_state::TxOp;
 use object::ops::transfer::{Tx, What};
 
-impl Session {
+impl Outgoing {
     pub(super) fn post_access<W: Wire>(
         &mut self,
+        link: &mut Link,
         cx: &mut Cx<'_, W>,
         tx: &mut Tx<'_>,
         op: TxOp,
@@ -31,7 +34,7 @@ impl Session {
             let mut bytes = [0; SHORT];
             let bytes = &mut bytes[..op.len];
             tx.iov.copy_to(bytes);
-            if cx.wire.inject_write(self.id, bytes, data, to) {
+            if cx.wire.inject_write(link.id(), bytes, data, to) {
                 cx.domain.sent(op.ep(), &op);
                 return Ok(());
             }
@@ -42,11 +45,11 @@ impl Session {
             if op.len > settings.eager {
                 return Err(Error::MSGSIZE);
             }
-            let mut slot = self.slot_for(cx, op.len)?;
+            let mut slot = slot_for(cx.wire, op.len)?;
             tx.iov.copy_to(slot.bytes_mut());
             (Loan::Slot(slot, op.len), None)
         } else {
-            let lent = self.lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;
+            let lent = link.lend(cx, tx, if writes { FI_WRITE } else { FI_READ })?;
             (Loan::Lent(lent.clone(), 0..op.len), Some(lent))
         };
         // A slot is one piece.
@@ -55,7 +58,7 @@ impl Session {
             && (lent.is_none() || pieces <= settings.pieces);
         if let (false, Some(lent)) = (fits, lent) {
             drop(loan);
-            return self.post_cuts(cx, tx, op, lent, data);
+            return self.post_cuts(link, cx, tx, op, lent, data);
         }
         cx.domain.ep_mut(op.ep()).tx_pending += 1;
         let remote = Remotes::of(tx.target);
@@ -68,10 +71,10 @@ impl Session {
             false => Call::Read { remote, flags },
         };
         let flight = Flight {
-            id: self.id,
+            id: link.id(),
             kind: Kind::Op(op),
         };
-        self.hand_down(cx, Post { call, loan, flight });
+        self.hand_down(link, cx, Post { call, loan, flight });
         Ok(())
     }
 
@@ -79,6 +82,7 @@ impl Session {
     /// one.
     fn post_cuts<W: Wire>(
         &mut self,
+        link: &mut Link,
         cx: &mut Cx<'_, W>,
         tx: &mut Tx<'_>,
         op: TxOp,
@@ -111,11 +115,11 @@ impl Session {
                 call,
                 loan: Loan::Lent(lent.clone(), part),
                 flight: Flight {
-                    id: self.id,
+                    id: link.id(),
                     kind: Kind::Part(group),
                 },
             };
-            self.hand_down(cx, post);
+            self.hand_down(link, cx, post);
         }
         Ok(())
     }

@@ -3,30 +3,32 @@
 
 use std::sync::Arc;
 
-use super::flight::{Call, Cuts, Flight, Kind, Post, Send, iov_of};
-use super::outgoing::take_back;
-use super::{Cx, Session, Wire};
+use super::{Outgoing, Sent, take_back};
 use crate::rxm::proto::{Message, NO_KEY, Places};
+use crate::rxm::session::flight::{Call, Cuts, Flight, Kind, Post, Send, iov_of};
+use crate::rxm::session::link::Link;
+use crate::rxm::session::{Cx, Wire};
 use abi::*;
 use base::Result;
 use client::layer::Loan;
 use engine::domain_state::TxOp;
 use object::ops::transfer::{RemoteSeg, Tx};
 
-impl Session {
+impl Outgoing {
     /// Announces the message. The receiver then reads it, or returns addresses to write to.
     pub(super) fn announce<W: Wire>(
         &mut self,
+        link: &mut Link,
         cx: &mut Cx<'_, W>,
         tx: &mut Tx<'_>,
         op: TxOp,
         message: &Message,
     ) -> Result {
         // If the application counts reads, messages must not be read, because its counter would count them, too.
-        let written = cx.common.settings.rendezvous_write || cx.wire.counts_reads(self.ep);
-        let name = self.remote.index;
+        let written = cx.common.settings.rendezvous_write || cx.wire.counts_reads(link.ep());
+        let name = link.remote_name();
         let access = FI_WRITE | if written { 0 } else { FI_READ | FI_REMOTE_READ };
-        let lent = self.lend(cx, tx, access)?;
+        let lent = link.lend(cx, tx, access)?;
         let mut slot = match cx.wire.take_head() {
             Ok(slot) => slot,
             Err(error) => return Err(take_back(lent, tx, error)),
@@ -63,11 +65,11 @@ impl Session {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, packet.len()),
             flight: Flight {
-                id: self.id,
+                id: link.id(),
                 kind: Kind::Announce(msg),
             },
         };
-        self.hand_down(cx, post);
+        self.hand_down(link, cx, post);
         Ok(())
     }
 
@@ -79,7 +81,7 @@ impl Session {
     }
 
     /// Completes a message that the receiver has read. Returns false if there is none with this number.
-    pub(super) fn was_fetched<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) -> bool {
+    pub fn was_fetched<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) -> bool {
         if self.send_of(msg).is_none() {
             return false;
         }
@@ -90,16 +92,15 @@ impl Session {
         true
     }
 
-    /// Writes a message to the addresses that the receiver has sent.
-    pub(super) fn write_to<W: Wire>(
+    /// Writes a message to the addresses that the receiver has sent. Returns `None` if there is none with this number.
+    pub fn write_to<W: Wire>(
         &mut self,
+        link: &mut Link,
         cx: &mut Cx<'_, W>,
         msg: u64,
         places: &Places,
-    ) -> bool {
-        let Some(send) = self.send_of(msg) else {
-            return false;
-        };
+    ) -> Option<Sent> {
+        let send = self.send_of(msg)?;
         let (lent, len) = (send.lent.clone(), send.op.len);
         let remote = places.list().iter().map(iov_of);
         let settings = &cx.common.settings;
@@ -107,8 +108,7 @@ impl Session {
         send.is_writing = true;
         send.left = cuts.list.len();
         if cuts.list.is_empty() {
-            self.wrote(cx, msg);
-            return true;
+            return Some(self.wrote(link, cx, msg));
         }
         for (part, remote) in cuts.list {
             let post = Post {
@@ -119,22 +119,34 @@ impl Session {
                 },
                 loan: Loan::Lent(Arc::clone(&lent), part),
                 flight: Flight {
-                    id: self.id,
+                    id: link.id(),
                     kind: Kind::Written(msg),
                 },
             };
-            self.hand_down(cx, post);
+            self.hand_down(link, cx, post);
         }
-        true
+        Some(Ok(()))
+    }
+
+    /// Handles the end of a write.
+    pub fn wrote_one<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>, msg: u64) -> Sent {
+        if let Some(send) = self.sends.get_mut(msg) {
+            send.left -= 1;
+            if send.left == 0 {
+                return self.wrote(link, cx, msg);
+            }
+        }
+        Ok(())
     }
 
     /// Completes a message whose writes are done.
-    pub(super) fn wrote<W: Wire>(&mut self, cx: &mut Cx<'_, W>, msg: u64) {
+    fn wrote<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>, msg: u64) -> Sent {
         let Some(send) = self.sends.remove(msg) else {
-            return;
+            return Ok(());
         };
-        self.send_short(cx, msg, false);
+        let sent = self.send_short(link, cx, msg, false);
         drop(send.lent);
         cx.domain.complete_tx(&send.op);
+        sent
     }
 }

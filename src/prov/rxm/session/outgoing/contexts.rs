@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Contexts of a scalable endpoint that are closed (fi_endpoint(3)). All contexts share the connections of their
-//! endpoint. An operation names its context for the completion; a packet names its receive context.
+//! Transmit contexts of a scalable endpoint that are closed (fi_endpoint(3)). All contexts share the connections of
+//! their endpoint. An operation names its context for the completion.
 
-use super::flight::Kind;
-use super::outgoing::put_slots;
-use super::{Cx, Session, Wire};
-use base::Error;
+use super::{Outgoing, put_slots};
+use crate::rxm::session::flight::Kind;
+use crate::rxm::session::{Cx, Wire};
 use engine::peer::handover::Handover;
 
-impl Session {
+impl Outgoing {
     /// Drops the operations of a transmit context that have not started; the others get another context. Returns whether
     /// the connection has to end, because it may still use memory of the context.
     pub fn leave_transmits<W: Wire>(
@@ -62,22 +61,5 @@ impl Session {
         for (_, group) in &mut self.groups {
             handover.transfer(&mut group.op);
         }
-    }
-
-    /// Drops the receives of a receive context. Returns whether the connection has to end, because operations below may
-    /// still write to them.
-    pub fn leave_receives(&mut self, ep: usize) -> bool {
-        for coming in self.coming.values_mut() {
-            coming.claim.leave(ep);
-        }
-        let before = self.fetches.len();
-        self.fetches.retain(|_, fetch| fetch.envelope.ep != ep);
-        self.fetches.len() < before
-    }
-
-    /// Ends the connection because of a closed context.
-    pub fn end_for_context<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        let what = &"was about to use memory of a context that is closed";
-        self.lost(cx, Error::CONNRESET, what);
     }
 }

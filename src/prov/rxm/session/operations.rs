@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Operations of this side, and the ends of operations below.
+
+use super::flight::Kind;
+use super::outgoing::Outgoing;
+use super::{Cx, Session, Wire};
+use crate::rxm::state::StateOf;
+use base::{Error, Result};
+use engine::domain_state::TxOp;
+use engine::peer::handover::Handover;
+use object::ops::atomic::Atomic;
+use object::ops::transfer::{OneTx, Tx};
+
+impl Session {
+    /// Posts a copied message below at once. Returns false if nothing was done and `post` has to handle it.
+    #[inline]
+    pub fn post_short<W: Wire>(&mut self, cx: &mut Cx<'_, W>, ep: usize, tx: &OneTx) -> bool {
+        self.outgoing.post_short(&self.link, cx, ep, tx)
+    }
+
+    /// Posts an operation. `context` is the receive context of the peer. Takes over `tx`'s memory only on success.
+    pub fn post<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        context: u8,
+    ) -> Result {
+        let sent = self.outgoing.post(&mut self.link, cx, tx, op, context)?;
+        self.end_if_unsent(cx, sent);
+        Ok(())
+    }
+
+    pub fn post_atomic<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        atomic: &mut Atomic<'_>,
+        op: TxOp,
+    ) -> Result {
+        self.outgoing.post_atomic(&mut self.link, cx, atomic, op)
+    }
+
+    /// Passes queued operations to the wire, as far as there is room.
+    pub fn send_held<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        self.outgoing.send_held(&mut self.link, cx);
+    }
+
+    /// Handles the end of an operation below: continues or fails the operation that it belongs to.
+    #[inline]
+    pub fn landed<W: Wire>(&mut self, cx: &mut Cx<'_, W>, kind: Kind, error: Option<Error>) {
+        let (link, out) = (&mut self.link, &mut self.outgoing);
+        let sent = match kind {
+            Kind::Fetched(at) if error.is_none() => self.incoming.read_one(link, out, cx, at),
+            Kind::Written(msg) if error.is_none() => out.wrote_one(link, cx, msg),
+            kind => return out.landed(cx.domain, kind, error),
+        };
+        self.end_if_unsent(cx, sent);
+    }
+
+    /// Handles the end of an operation whose connection below is closed.
+    pub fn ended(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
+        self.outgoing.ended(domain, kind, error);
+    }
+
+    /// Removes an operation of which nothing was posted below.
+    pub fn take_unsent<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        ep: usize,
+        context: usize,
+    ) -> Option<TxOp> {
+        self.outgoing.take_unsent(&self.link, cx, ep, context)
+    }
+
+    /// Returns the operations of this side.
+    pub fn outgoing(&self) -> &Outgoing {
+        &self.outgoing
+    }
+
+    /// Drops the operations of a transmit context that have not started; the others get another context. Returns whether
+    /// the connection has to end, because it may still use memory of the context.
+    pub fn leave_transmits<W: Wire>(
+        &mut self,
+        cx: &mut Cx<'_, W>,
+        handover: &mut Handover,
+    ) -> bool {
+        self.outgoing.leave_transmits(cx, handover)
+    }
+
+    /// Moves the groups of a closed context to the other one.
+    pub fn transfer_groups(&mut self, handover: &mut Handover) {
+        self.outgoing.transfer_groups(handover);
+    }
+
+    /// Drops the receives of a receive context. Returns whether the connection has to end, because operations below may
+    /// still write to them.
+    pub fn leave_receives(&mut self, ep: usize) -> bool {
+        self.incoming.leave_receives(ep)
+    }
+}

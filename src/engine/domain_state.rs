@@ -20,7 +20,7 @@ use crate::av::AvTable;
 use crate::cntr::Counter;
 use crate::ep_state::EpState;
 use crate::mr::MrTable;
-use crate::peer::loss::Loss;
+use crate::peer::loss::Losses;
 use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
@@ -37,10 +37,12 @@ pub use crate::srx::MessageInfo;
 pub type Regions = MrTable<Arc<Counter>>;
 
 pub struct DomainState<A> {
-    cqs: Slab<CqState>,
-    avs: Slab<AvTable<A>>,
-    eps: Slab<EpState>,
-    srxs: Slab<Srx>,
+    pub cqs: Slab<CqState>,
+    pub avs: Slab<AvTable<A>>,
+    /// Endpoints, and contexts of endpoints.
+    pub eps: Slab<EpState>,
+    /// Receive contexts: an endpoint's own ones, and shared ones.
+    pub srxs: Slab<Srx>,
     pub mrs: Regions,
     pub watchers: Watchers,
     /// Other threads may compete for the lock.
@@ -53,7 +55,7 @@ pub struct DomainState<A> {
     pub peers: Peers,
     outcomes: VecDeque<Outcome>,
     /// Set while operations fail because a peer was lost.
-    pub(crate) loss: Option<Loss>,
+    pub losses: Losses,
     /// Counters of the endpoints that other processes can read.
     pub stats: Stats,
 }
@@ -72,7 +74,7 @@ impl<A: Address> DomainState<A> {
             triggers: Triggers::default(),
             peers: Peers::default(),
             outcomes: VecDeque::new(),
-            loss: None,
+            losses: Losses::default(),
             stats: Stats::default(),
         }
     }

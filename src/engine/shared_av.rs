@@ -7,7 +7,7 @@ use base::{Error, Result};
 
 /// Applies what other processes have inserted and removed. Does nothing if the vector is not shared.
 pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av: usize) -> Result {
-    let news = domain.av_mut(av).read_news()?;
+    let news = domain.avs[av].read_news()?;
     for at in news.inserted {
         transport.av_inserted(domain, av, at);
     }
@@ -28,20 +28,20 @@ pub fn change<T: Transport>(
     changes: impl Iterator<Item = Result<Change<T::Addr>>>,
 ) -> Result<Vec<Result<u64>>> {
     let named = |domain: &DomainStateOf<T>, act: fn(&NamedAv) -> Result| {
-        domain.av(av).named.as_ref().map_or(Err(Error::INVAL), act)
+        domain.avs[av].named.as_ref().map_or(Err(Error::INVAL), act)
     };
     named(domain, NamedAv::lock)?;
     let results = renew(transport, domain, av).map(|()| {
         let mut apply = |change| match change {
             Change::Insert(addr) => {
-                let (at, new) = domain.av_mut(av).insert_named(addr)?;
+                let (at, new) = domain.avs[av].insert_named(addr)?;
                 if new {
                     transport.av_inserted(domain, av, at);
                 }
                 Ok(at)
             }
             Change::Remove(at) => {
-                if let Some(addr) = domain.av_mut(av).remove_named(at)? {
+                if let Some(addr) = domain.avs[av].remove_named(at)? {
                     transport.av_removed(domain, av, at, &addr);
                 }
                 Ok(at)

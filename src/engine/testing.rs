@@ -17,7 +17,7 @@ use sync::stats::EpStats;
 /// Returns the state of a domain with a completion queue and an enabled RDM endpoint, and their numbers.
 pub fn domain<A: Address>(caps: Caps, tx_size: usize) -> (DomainState<A>, usize, usize) {
     let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
-    let cq = domain.add_cq(CqState {
+    let cq = domain.cqs.insert(CqState {
         ring: Ring::new(6, 64, false),
         wait: Arc::new(
             Wait::new(FI_WAIT_NONE, None, &[]).expect("a wait object without a descriptor"),
@@ -26,8 +26,8 @@ pub fn domain<A: Address>(caps: Caps, tx_size: usize) -> (DomainState<A>, usize,
         last_error: None,
         owner: None,
     });
-    let srx = domain.add_rx_queue(Srx::new());
-    let ep = domain.add_ep(EpState {
+    let srx = domain.srxs.insert(Srx::new());
+    let ep = domain.eps.insert(EpState {
         role: Role::Endpoint,
         fid: 0,
         context: 0,

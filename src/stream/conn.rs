@@ -104,7 +104,7 @@ impl<N: Connector> Conn<N> {
 
     /// MSG: reports an event of the connection to the application.
     pub(super) fn report(&self, domain: &DomainOf<N>, number: u32, data: &[u8]) {
-        let state = domain.ep(self.session.peer.ep);
+        let state = &domain.eps[self.session.peer.ep];
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }

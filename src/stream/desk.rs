@@ -100,8 +100,7 @@ impl<N: Connector> Desk<'_, N> {
         let conn = &mut self.peers[id];
         let session = &mut conn.session;
         session.state = State::Up;
-        self.domain
-            .ep(session.peer.ep)
+        self.domain.eps[session.peer.ep]
             .stats
             .count(Count::Connected);
         probe::connect(session.peer.ep, id, session.peer.fi_addr);
@@ -173,10 +172,10 @@ impl<N: Connector> Desk<'_, N> {
 
     /// Returns the peer's index in the endpoint's vector, or FI_ADDR_NOTAVAIL.
     pub fn number_of(&mut self, ep: usize, peer: &N::Addr) -> u64 {
-        let Some(av) = self.domain.ep(ep).av else {
+        let Some(av) = self.domain.eps[ep].av else {
             return FI_ADDR_NOTAVAIL;
         };
-        if self.domain.av(av).find(peer).is_none() {
+        if self.domain.avs[av].find(peer).is_none() {
             // If the vector cannot be read, the address counts as unknown.
             let Ok(ended) = self.peers.renew(self.domain, av) else {
                 return FI_ADDR_NOTAVAIL;
@@ -185,7 +184,7 @@ impl<N: Connector> Desk<'_, N> {
                 self.end(id, error);
             }
         }
-        let index = self.domain.av(av).find(peer);
+        let index = self.domain.avs[av].find(peer);
         index.unwrap_or(FI_ADDR_NOTAVAIL)
     }
 }

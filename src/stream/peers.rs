@@ -232,14 +232,14 @@ impl<N: Connector> Peers<N> {
         index: u64,
     ) -> Vec<usize> {
         let mut others = Vec::new();
-        let Some(peer) = domain.av(av).get(index).cloned() else {
+        let Some(peer) = domain.avs[av].get(index).cloned() else {
             return others;
         };
         for (ep, endpoint) in self.eps.iter_mut() {
-            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
-            let wanted = domain.av(av).keys.of(index).cloned();
+            let wanted = domain.avs[av].keys.of(index).cloned();
             for key in [None, wanted.clone()] {
                 if let Some(unnamed) = endpoint.strangers.inserted(&(peer.clone(), key)) {
                     domain.rename_source(ep, unnamed, index);
@@ -272,7 +272,7 @@ impl<N: Connector> Peers<N> {
     ) -> Vec<usize> {
         let mut cut = Vec::new();
         for (ep, endpoint) in self.eps.iter_mut() {
-            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             endpoint.address_removed(index);
@@ -287,7 +287,7 @@ impl<N: Connector> Peers<N> {
             }
             // There may be kept messages whose connection has ended, and the index may be given to another peer next.
             let unnamed = unnamed.unwrap_or_else(|| {
-                let key = domain.av(av).keys.of(index).cloned();
+                let key = domain.avs[av].keys.of(index).cloned();
                 let unexpected = domain.unexpected_len(ep);
                 let strangers = &mut endpoint.strangers;
                 strangers.number(&(peer.clone(), key), unexpected)
@@ -304,7 +304,7 @@ impl<N: Connector> Peers<N> {
         domain: &mut DomainOf<N>,
         av: usize,
     ) -> Result<Vec<(usize, Error)>> {
-        let news = domain.av_mut(av).read_news()?;
+        let news = domain.avs[av].read_news()?;
         let mut ended = Vec::new();
         for index in news.inserted {
             let others = self.learn_address(domain, av, index);
@@ -327,7 +327,7 @@ impl<N: Connector> Peers<N> {
         let Some(endpoint) = self.eps.get_mut(ep) else {
             return;
         };
-        if session.peer.fi_addr == FI_ADDR_NOTAVAIL && domain.find_ep(ep).is_some() {
+        if session.peer.fi_addr == FI_ADDR_NOTAVAIL && domain.eps.get(ep).is_some() {
             let key = N::key(&conn.own).filter(|_| N::keys_of_av(&endpoint.own));
             let sender = (session.peer.addr.clone(), key.cloned());
             let unexpected = domain.unexpected_len(ep);

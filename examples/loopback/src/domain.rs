@@ -63,9 +63,9 @@ impl Domain {
 
     /// Returns the source of messages from `sender` in matching, at the endpoint `to`.
     fn source(&mut self, domain: &State, to: usize, sender: &Name) -> Result<u64> {
-        let state = domain.ep(to);
-        let known = state.av.and_then(|av| domain.av(av).find(sender));
-        let unexpected = domain.rx_queue(state.srx).unexpected_len();
+        let state = &domain.eps[to];
+        let known = state.av.and_then(|av| domain.avs[av].find(sender));
+        let unexpected = domain.srxs[state.srx].unexpected_len();
         let ep = self.ep(to)?;
         Ok(known.unwrap_or_else(|| ep.strangers.number(sender, unexpected)))
     }
@@ -82,7 +82,7 @@ impl Domain {
         };
         let source = self.source(domain, to, &sender)?;
         let mut envelope = message.envelope(source, to, op.ep() as u64);
-        let rx_queue = domain.rx_queue_mut(domain.ep(to).srx);
+        let rx_queue = &mut domain.srxs[domain.eps[to].srx];
         if let Some(recv) = rx_queue.accept(&envelope) {
             receive(domain, recv, &bytes_of(&tx.iov), envelope, &sender);
         } else if op.len <= SHORT
@@ -96,7 +96,7 @@ impl Domain {
                 .last_key_value()
                 .map_or(0, |(note, _)| note + 1);
             let slot = rx_queue.keep(envelope, Bytes::There);
-            domain.ep_mut(op.ep()).tx_pending += 1;
+            domain.eps[op.ep()].tx_pending += 1;
             let (iov, copy) = match op.flags.contains(OpFlags::INJECT) {
                 true => (IoVec::empty(), bytes_of(&tx.iov)),
                 false => (tx.iov.take(), Vec::new()),
@@ -198,7 +198,7 @@ impl Transport for Domain {
     fn close_ep(&mut self, domain: &mut State, ep: usize) {
         self.waiting.retain(|_, Waiting { op, to, slot, .. }| {
             if op.ep() == ep {
-                domain.rx_queue_mut(domain.ep(*to).srx).lost(*slot);
+                domain.srxs[domain.eps[*to].srx].lost(*slot);
             } else if *to == ep {
                 domain.fail_tx(op, Error::CONNRESET);
             }
@@ -225,11 +225,11 @@ impl Transport for Domain {
         check::flags(tx.flags, Caps::empty(), OpFlags::empty())?;
         let state = check::enabled(domain, ep)?;
         let av = state.av.ok_or(Error::INVAL)?;
-        let peer = domain.av(av).get(tx.dest).ok_or(Error::INVAL)?;
+        let peer = domain.avs[av].get(tx.dest).ok_or(Error::INVAL)?;
         domain.may_post(ep)?;
         let op = TxOp::of(ep, tx);
         match self.find(peer) {
-            Some(to) if domain.ep(to).enabled && domain.may_receive(to) => {
+            Some(to) if domain.eps[to].enabled && domain.may_receive(to) => {
                 self.deliver(domain, op, tx, to)
             }
             Some(_) => Err(state.again()),
@@ -245,7 +245,7 @@ impl Transport for Domain {
         let found = all.find(|(_, message)| message.op.is_named(ep, context));
         let (&note, &Waiting { op, to, slot, .. }) = found?;
         self.waiting.remove(&note);
-        domain.rx_queue_mut(domain.ep(to).srx).lost(slot);
+        domain.srxs[domain.eps[to].srx].lost(slot);
         Some(op)
     }
 
@@ -271,11 +271,11 @@ impl Transport for Domain {
 
     /// Messages from a new address get its index as their source.
     fn av_inserted(&mut self, domain: &mut State, av: usize, index: u64) {
-        let Some(name) = domain.av(av).get(index).cloned() else {
+        let Some(name) = domain.avs[av].get(index).cloned() else {
             return;
         };
         for (&id, ep) in &mut self.eps {
-            if domain.ep(id).av == Some(av)
+            if domain.eps[id].av == Some(av)
                 && let Some(number) = ep.strangers.inserted(&name)
             {
                 domain.rename_source(id, number, index);
@@ -286,9 +286,9 @@ impl Transport for Domain {
     /// The index may be reused for another peer, so messages from the address get another source.
     fn av_removed(&mut self, domain: &mut State, av: usize, index: u64, name: &Name) {
         for (&id, ep) in &mut self.eps {
-            let state = domain.ep(id);
+            let state = &domain.eps[id];
             if state.av == Some(av) {
-                let unexpected = domain.rx_queue(state.srx).unexpected_len();
+                let unexpected = domain.srxs[state.srx].unexpected_len();
                 let number = ep.strangers.number(name, unexpected);
                 domain.forget_source(id, index, number, name);
             }

@@ -82,9 +82,9 @@ impl<T: Transport> Av<T> {
         let id = {
             let mut guard = engine.lock()?;
             let State { domain, transport } = &mut *guard;
-            let id = domain.add_av(table);
+            let id = domain.avs.insert(table);
             if let Err(error) = shared_av::renew(transport, domain, id) {
-                domain.remove_av(id);
+                domain.avs.remove(id);
                 return Err(error);
             }
             id
@@ -118,7 +118,7 @@ impl<T: Transport> Av<T> {
     /// All keys that the vector has now, or the one with this handle.
     pub fn keys(&self, handle: Option<u64>) -> Result<Vec<Key>> {
         let state = self.engine.lock()?;
-        let keys = &state.domain.av(self.id).keys;
+        let keys = &state.domain.avs[self.id].keys;
         match handle {
             None => Ok(keys.all().cloned().collect()),
             Some(handle) => Ok(vec![keys.get(handle).cloned().ok_or(Error::INVAL)?]),
@@ -145,7 +145,7 @@ impl<T: Transport> Av<T> {
         let eq = self.event_queue()?;
         let mut guard = self.engine.lock()?;
         let state = &mut *guard;
-        let results = match state.domain.av(self.id).named {
+        let results = match state.domain.avs[self.id].named {
             None => self.insert_own(state, addrs, &insertion.keys),
             Some(_) => {
                 let State { domain, transport } = &mut *state;
@@ -176,7 +176,7 @@ impl<T: Transport> Av<T> {
     ) -> Vec<Result<u64>> {
         let mut results = Vec::with_capacity(addrs.size_hint().0);
         for (i, addr) in addrs.enumerate() {
-            let table = state.domain.av_mut(self.id);
+            let table = &mut state.domain.avs[self.id];
             let result = match keys.get(i) {
                 None => addr.map(|addr| table.insert(addr)),
                 Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
@@ -203,11 +203,11 @@ impl<T: Transport> Av<T> {
     fn name(&self, domain: &mut DomainStateOf<T>, results: &[Result<u64>], ids: &[u64]) -> Result {
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
-                domain.av_mut(self.id).set_user_id(index, id)?;
+                domain.avs[self.id].set_user_id(index, id)?;
             }
         }
-        if domain.av(self.id).has_user_ids() {
-            for ep in domain.eps_mut() {
+        if domain.avs[self.id].has_user_ids() {
+            for (_, ep) in &mut domain.eps {
                 ep.user_ids |= ep.av == Some(self.id);
             }
         }
@@ -300,7 +300,7 @@ impl<T: Transport> Drop for Av<T> {
     fn drop(&mut self) {
         // fi_av(3): events that refer to the vector are left untouched.
         if let Ok(mut state) = self.engine.lock_to_close() {
-            state.domain.remove_av(self.id);
+            state.domain.avs.remove(self.id);
         }
     }
 }

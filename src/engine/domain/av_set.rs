@@ -99,7 +99,7 @@ fn first_members<T: Transport>(
     request: &SetRequest,
 ) -> Result<Vec<u64>> {
     let state = engine.lock()?;
-    let table = state.domain.av(av);
+    let table = &state.domain.avs[av];
     let used = |index: &u64| table.get(*index).is_some();
     if request.flags & FI_UNIVERSE != 0 {
         return Ok((0..table.end()).filter(used).collect());
@@ -146,7 +146,7 @@ impl<T: Transport> SetCalls for AvSet<T> {
             let mut guard = self.engine.lock()?;
             let State { domain, transport } = &mut *guard;
             shared_av::renew(transport, domain, self.av)?;
-            domain.av(self.av).get(addr).is_some()
+            domain.avs[self.av].get(addr).is_some()
         };
         let mut members = self.members();
         match known && !members.contains(&addr) {

@@ -87,7 +87,7 @@ impl<T: Transport> Cq<T> {
             Some(_) => (ops::cq::driven_table::<Cq<T>>(), core::ptr::null_mut()),
         };
         let mut state = engine.lock()?;
-        let id = state.domain.add_cq(CqState {
+        let id = state.domain.cqs.insert(CqState {
             ring: Ring::new(words, size, with_source),
             wait: wait.clone(),
             signal: Signal::default(),
@@ -160,11 +160,11 @@ impl<T: Transport> Shared<T> {
         mut src: Option<&mut Words<'_>>,
     ) -> Found {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
-        if state.domain.cq(self.id).ring.is_empty() || max == 0 {
+        if state.domain.cqs[self.id].ring.is_empty() || max == 0 {
             state.progress();
             self.engine.note_poll();
         }
-        let cq = state.domain.cq_mut(self.id);
+        let cq = &mut state.domain.cqs[self.id];
         let there = match cq.ring.ready() {
             Head::Empty => {
                 self.backoff.count_empty();
@@ -218,17 +218,17 @@ impl<T: Transport> Shared<T> {
     }
 
     fn entries(&self, state: &State<T>) -> usize {
-        state.domain.cq(self.id).ring.len()
+        state.domain.cqs[self.id].ring.len()
     }
 
     fn stop_waiting(&self, state: &mut State<T>, waiting: Option<Waiting>) {
         if let Some(waiting) = waiting {
-            state.domain.cq_mut(self.id).signal.leave(waiting);
+            state.domain.cqs[self.id].signal.leave(waiting);
         }
     }
 
     fn has_error(&self, state: &State<T>) -> bool {
-        state.domain.cq(self.id).ring.has_error()
+        state.domain.cqs[self.id].ring.has_error()
     }
 }
 
@@ -245,7 +245,7 @@ impl<T: Transport> Member for Shared<T> {
             self.engine.deliver(Caller::Data);
             return Err(Error::AGAIN);
         }
-        let cq = state.domain.cq_mut(self.id);
+        let cq = &mut state.domain.cqs[self.id];
         if cq.signal.take() || !cq.ring.is_empty() {
             return Err(Error::AGAIN);
         }
@@ -259,7 +259,7 @@ impl<T: Transport> Drop for Shared<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        state.domain.remove_cq(self.id);
+        state.domain.cqs.remove(self.id);
         state.domain.peers.forget_cq(self.id);
         state.domain.watchers.remove_wait(self.wait.can_sleep());
     }
@@ -401,7 +401,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 shared.engine.deliver(Caller::Data);
                 continue;
             }
-            let signal = &mut state.domain.cq_mut(shared.id).signal;
+            let signal = &mut state.domain.cqs[shared.id].signal;
             let entered = *waiting.get_or_insert_with(|| signal.enter());
             if signal.came(entered) || signal.take() {
                 shared.stop_waiting(&mut state, waiting);
@@ -420,7 +420,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn read_err(&self, _flags: u64, take: &mut dyn FnMut(&CqErr)) -> Result {
         let mut state = self.shared.engine.lock_data()?;
-        let cq = state.domain.cq_mut(self.shared.id);
+        let cq = &mut state.domain.cqs[self.shared.id];
         let error = cq.ring.pop_err().ok_or(Error::AGAIN)?;
         take(cq.last_error.insert(error));
         Ok(())
@@ -428,7 +428,7 @@ impl<T: Transport> CqCalls for Cq<T> {
 
     fn why(&self, prov_errno: c_int) -> Option<Arc<CStr>> {
         let state = self.shared.engine.lock_data().ok()?;
-        let error = state.domain.cq(self.shared.id).last_error.as_ref()?;
+        let error = state.domain.cqs[self.shared.id].last_error.as_ref()?;
         let why = error
             .why
             .as_ref()
@@ -441,7 +441,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             return Err(Error::NOSYS);
         }
         let mut state = self.shared.engine.lock()?;
-        state.domain.cq_mut(self.shared.id).signal.give();
+        state.domain.cqs[self.shared.id].signal.give();
         self.shared.wait.notify();
         Ok(())
     }

@@ -247,9 +247,9 @@ impl<T: Transport> Engine<T> {
 
     /// With FI_AV_AUTH_KEY: gives the keys of its address vector to an endpoint that is being enabled.
     pub(super) fn give_keys(&self, state: &mut State<T>, ep: usize) -> Result {
-        match state.domain.ep(ep).av {
+        match state.domain.eps[ep].av {
             Some(av) if self.has_keys_in_av() => {
-                let keys = state.domain.av_mut(av).keys.hold(ep);
+                let keys = state.domain.avs[av].keys.hold(ep);
                 state.transport.set_keys(ep, keys)
             }
             _ => Ok(()),

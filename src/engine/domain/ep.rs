@@ -96,12 +96,12 @@ impl<T: Transport> Ep<T> {
         let name = engine.prov_name.to_string_lossy();
         let stats = state.domain.stats.record(&name, info.ep.ep_type);
         srx.stats = stats.clone();
-        let srx = state.domain.add_rx_queue(srx);
+        let srx = state.domain.srxs.insert(srx);
         let ep = Self::state(engine, &info, srx, context, &stats);
-        let id = state.domain.add_ep(ep);
+        let id = state.domain.eps.insert(ep);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
-            state.domain.remove_ep(id);
-            state.domain.remove_rx_queue(srx);
+            state.domain.eps.remove(id);
+            state.domain.srxs.remove(srx);
             return Err(error);
         }
         drop(guard);
@@ -112,8 +112,8 @@ impl<T: Transport> Ep<T> {
     pub fn open_context(member: Member<T>, info: Info, context: *mut c_void) -> *mut fid_ep {
         let (engine, id) = (member.port.engine().clone(), member.id());
         if let Ok(mut state) = engine.lock() {
-            state.domain.ep_mut(id).context = context as usize;
-            let ep = state.domain.ep_mut(id);
+            state.domain.eps[id].context = context as usize;
+            let ep = &mut state.domain.eps[id];
             ep.tx_size = info.tx.size;
             if member.side == Side::Receive {
                 let hides = Self::hides_source(&engine, EpState::caps_of(&info));
@@ -201,7 +201,7 @@ impl<T: Transport> Ep<T> {
         let (tx_flags, rx_flags) = (shared.info.tx.op_flags, shared.info.rx.op_flags);
         let handle = Self::handle(shared, tx_flags, rx_flags, None, context);
         if let Ok(mut state) = engine.lock() {
-            state.domain.ep_mut(id).fid = handle as usize;
+            state.domain.eps[id].fid = handle as usize;
         }
         handle
     }
@@ -309,7 +309,7 @@ impl<T: Transport> Ep<T> {
     /// The state, while the endpoint is not yet enabled.
     fn unlocked_state(&self) -> Result<Locked<'_, T>> {
         let state = self.shared.engine.lock()?;
-        match state.domain.ep(self.shared.id).enabled {
+        match state.domain.eps[self.shared.id].enabled {
             true => Err(Error::OPBADSTATE),
             false => Ok(state),
         }
@@ -372,14 +372,14 @@ impl<T: Transport> Drop for Shared<T> {
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
         state.domain.triggers.forget_ep(self.id);
-        let ep = state.domain.remove_ep(self.id);
+        let ep = state.domain.eps.remove(self.id);
         if let Some(av) = ep.av {
-            state.domain.av_mut(av).keys.release(self.id);
+            state.domain.avs[av].keys.release(self.id);
         }
-        let srx = state.domain.rx_queue_mut(ep.srx);
+        let srx = &mut state.domain.srxs[ep.srx];
         srx.eps -= 1;
         match srx.eps {
-            0 => drop(state.domain.remove_rx_queue(ep.srx)),
+            0 => drop(state.domain.srxs.remove(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
         let owes = state.domain.owes_owners();

@@ -77,7 +77,7 @@ impl<T: Transport> Engine<T> {
                 let again: Vec<Arrival> = core::iter::once(arrival).chain(arrivals).collect();
                 for &srx in &state.domain.peers.srxs().to_vec() {
                     let mine = again.iter().filter(|arrival| arrival.srx == srx);
-                    let queue = state.domain.rx_queue_mut(srx);
+                    let queue = &mut state.domain.srxs[srx];
                     queue.put_back_untold(mine.map(|arrival| arrival.token));
                 }
             }
@@ -102,14 +102,14 @@ impl<T: Transport> Engine<T> {
             Got::Unexpected(mut entry) => {
                 entry.note(token, arrival.data);
                 let mut state = self.lock_for(caller).ok()?;
-                let queueing = state.domain.rx_queue_mut(srx).queue_arrival(token, entry);
+                let queueing = state.domain.srxs[srx].queue_arrival(token, entry);
                 drop(state);
                 // The message may have been dropped with its endpoint; then the entry is returned to the owner.
                 if let Some(queueing) = queueing
                     && arrival.owner.queue(what, queueing).is_err()
                 {
                     let mut state = self.lock_for(caller).ok()?;
-                    state.domain.rx_queue_mut(srx).unqueue(token);
+                    state.domain.srxs[srx].unqueue(token);
                     return None;
                 }
             }
@@ -121,10 +121,10 @@ impl<T: Transport> Engine<T> {
     fn settle(&self, srx: usize, token: usize, entry: Option<Entry>, caller: Caller) -> Result {
         let mut guard = self.lock_for(caller)?;
         let State { domain, transport } = &mut *guard;
-        let saved = domain.rx_queue(srx).saved();
+        let saved = domain.srxs[srx].saved();
         let claim = |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed);
         let result = domain.settle(srx, token, entry, T::source, claim);
-        if domain.rx_queue(srx).saved() < saved {
+        if domain.srxs[srx].saved() < saved {
             transport.room_again(domain);
         }
         guard.run_triggers();
@@ -142,11 +142,7 @@ pub struct ServedSrx<T: Transport> {
 impl<T: Transport> Served for ServedSrx<T> {
     fn start(&self, token: usize, started: Started) -> Result {
         let engine: Arc<Engine<T>> = self.engine.upgrade().ok_or(Error::INVAL)?;
-        let entry = engine
-            .lock_data()?
-            .domain
-            .rx_queue_mut(self.id)
-            .take_queued(token);
+        let entry = engine.lock_data()?.domain.srxs[self.id].take_queued(token);
         let entry = entry.ok_or(Error::INVAL)?;
         entry.take_back(started)?;
         engine.settle(self.id, token, Some(entry), Caller::Data)?;
@@ -157,11 +153,7 @@ impl<T: Transport> Served for ServedSrx<T> {
     fn discard(&self, token: usize) -> Result {
         let engine = self.engine.upgrade().ok_or(Error::INVAL)?;
         // The owner frees the entry.
-        let _ = engine
-            .lock_data()?
-            .domain
-            .rx_queue_mut(self.id)
-            .take_queued(token);
+        let _ = engine.lock_data()?.domain.srxs[self.id].take_queued(token);
         engine.settle(self.id, token, None, Caller::Data)
     }
 

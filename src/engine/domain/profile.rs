@@ -5,7 +5,6 @@ use core::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Engine;
-use crate::srx::Srx;
 use crate::transport::Transport;
 use abi::*;
 use base::{Error, Result};
@@ -48,8 +47,12 @@ impl<T: Transport> Profile<T> {
         let state = self.engine.lock()?;
         let domain = &state.domain;
         let count: usize = match self.ep {
-            Some(ep) => domain.rx_queue(domain.ep(ep).srx).unexpected_len(),
-            None => domain.rx_queues().map(Srx::unexpected_len).sum(),
+            Some(ep) => domain.srxs[domain.eps[ep].srx].unexpected_len(),
+            None => domain
+                .srxs
+                .iter()
+                .map(|(_, srx)| srx.unexpected_len())
+                .sum(),
         };
         Ok(count as u64)
     }

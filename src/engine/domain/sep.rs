@@ -88,17 +88,25 @@ impl<T: Transport> ScalableEp<T> {
             let mut srx = Srx::new();
             srx.eps = 1;
             srx.stats = stats.clone();
-            let srx = domain.add_rx_queue(srx);
-            domain.add_ep(Ep::state(engine, &info, srx, context, &stats))
+            let srx = domain.srxs.insert(srx);
+            domain
+                .eps
+                .insert(Ep::state(engine, &info, srx, context, &stats))
         };
         let rx: Vec<usize> = (0..rx).map(|_| receiver(domain)).collect();
         let id = rx[0];
-        domain.ep_mut(id).contexts = rx[1..].to_vec();
+        domain.eps[id].contexts = rx[1..].to_vec();
         // Transmit contexts receive nothing, so any receive context serves.
-        let srx = domain.ep(id).srx;
-        let tx = (0..tx).map(|_| domain.add_ep(Ep::state(engine, &info, srx, context, &stats)));
+        let srx = domain.eps[id].srx;
+        let tx = (0..tx).map(|_| {
+            domain
+                .eps
+                .insert(Ep::state(engine, &info, srx, context, &stats))
+        });
         let tx: Vec<usize> = tx.collect();
-        let successor = domain.add_ep(Ep::state(engine, &info, srx, context, &stats));
+        let successor = domain
+            .eps
+            .insert(Ep::state(engine, &info, srx, context, &stats));
         name_contexts(domain, &tx, &rx, successor);
         if let Err(error) = state.transport.open_ep(&mut state.domain, id, &info) {
             remove(state, &tx, &rx, successor);
@@ -171,13 +179,13 @@ fn count(wanted: usize, most: usize) -> Result<usize> {
 
 /// Removes the contexts of an endpoint from the domain.
 fn remove<T: Transport>(state: &mut State<T>, tx: &[usize], rx: &[usize], successor: usize) {
-    state.domain.remove_ep(successor);
+    state.domain.eps.remove(successor);
     for &id in tx {
-        state.domain.remove_ep(id);
+        state.domain.eps.remove(id);
     }
     for &id in rx {
-        let ep = state.domain.remove_ep(id);
-        state.domain.remove_rx_queue(ep.srx);
+        let ep = state.domain.eps.remove(id);
+        state.domain.srxs.remove(ep.srx);
     }
 }
 
@@ -198,7 +206,7 @@ impl<T: Transport> Port<T> {
         let given = self.engine.give_keys(state, self.id);
         let result = given.and_then(|()| state.transport.enable_ep(&mut state.domain, self.id));
         let is_enabled = result.is_ok();
-        state.domain.ep_mut(self.id).role = Role::Scalable { is_enabled };
+        state.domain.eps[self.id].role = Role::Scalable { is_enabled };
         if result.is_err() {
             self.listens.store(false, Ordering::Relaxed);
         }
@@ -215,7 +223,7 @@ impl<T: Transport> Port<T> {
             return Err(Error::OPBADSTATE);
         }
         let domain = &mut state.domain;
-        if domain.ep(self.id).av.is_some() {
+        if domain.eps[self.id].av.is_some() {
             return Err(Error::INVAL);
         }
         for &ep in self.tx.iter().chain(&self.rx) {
@@ -236,8 +244,8 @@ impl<T: Transport> Drop for Port<T> {
         };
         let state = &mut *guard;
         state.transport.close_ep(&mut state.domain, self.id);
-        if let Some(av) = state.domain.ep(self.id).av {
-            state.domain.av_mut(av).keys.release(self.id);
+        if let Some(av) = state.domain.eps[self.id].av {
+            state.domain.avs[av].keys.release(self.id);
         }
         remove(state, &self.tx, &self.rx, self.successor);
     }
@@ -251,14 +259,14 @@ fn name_contexts<A: Address>(
     successor: usize,
 ) {
     let of = rx[0];
-    domain.ep_mut(of).role = Role::Scalable { is_enabled: false };
+    domain.eps[of].role = Role::Scalable { is_enabled: false };
     for (index, &ep) in rx.iter().enumerate().skip(1) {
-        domain.ep_mut(ep).role = Role::Receive { of, index };
+        domain.eps[ep].role = Role::Receive { of, index };
     }
     for (index, &ep) in tx.iter().enumerate() {
-        domain.ep_mut(ep).role = Role::Transmit { of, index };
+        domain.eps[ep].role = Role::Transmit { of, index };
     }
-    domain.ep_mut(successor).role = Role::Closed { of };
+    domain.eps[successor].role = Role::Closed { of };
 }
 
 impl<T: Transport> Kind for ScalableEp<T> {
@@ -283,7 +291,7 @@ impl<T: Transport> Kind for ScalableEp<T> {
         if self.port.enabled.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        if state.domain.ep(self.port.id).av.is_none() {
+        if state.domain.eps[self.port.id].av.is_none() {
             return Err(Error::NOAV);
         }
         self.port.listen(&mut state)?;
@@ -310,7 +318,7 @@ impl<T: Transport> EpCalls for ScalableEp<T> {
         match (opt, value) {
             (Opt::SharedMemoryPermitted, _) if !T::SHARES_MEMORY => Err(Error::NOPROTOOPT),
             _ if opt.settable() == Settable::BeforeEnable
-                && state.domain.ep(self.port.id).enabled =>
+                && state.domain.eps[self.port.id].enabled =>
             {
                 Err(Error::OPBADSTATE)
             }

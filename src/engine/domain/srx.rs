@@ -64,7 +64,7 @@ impl<T: Transport> SharedRx<T> {
         srx.many_tagged = many_tagged;
         // The handle counts as a user.
         srx.eps = 1;
-        let id = engine.lock()?.domain.add_rx_queue(srx);
+        let id = engine.lock()?.domain.srxs.insert(srx);
         let srx = SharedRx {
             served: None,
             engine: engine.clone(),
@@ -110,7 +110,7 @@ impl<T: Transport> SharedRx<T> {
         owner.serve();
         let arrivals = Box::new(Arrivals::new(Arc::new(owner), place));
         let mut state = self.engine.lock()?;
-        state.domain.rx_queue_mut(self.id).arrivals = Some(arrivals);
+        state.domain.srxs[self.id].arrivals = Some(arrivals);
         state.domain.peers.add_srx(self.id);
         drop(state);
         self.served = Some(served);
@@ -168,10 +168,10 @@ impl<T: Transport> Drop for SharedRx<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
-        let srx = state.domain.rx_queue_mut(self.id);
+        let srx = &mut state.domain.srxs[self.id];
         srx.eps -= 1;
         if srx.eps == 0 {
-            state.domain.remove_rx_queue(self.id);
+            state.domain.srxs.remove(self.id);
             state.domain.peers.forget_srx(self.id);
         }
     }
@@ -200,7 +200,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
     fn get_opt(&self, opt: Opt) -> Result<OptValue> {
         match opt {
             Opt::MinMultiRecv => Ok(OptValue::Size(
-                self.engine.lock()?.domain.rx_queue(self.id).min_multi_recv,
+                self.engine.lock()?.domain.srxs[self.id].min_multi_recv,
             )),
             _ => Err(Error::NOPROTOOPT),
         }
@@ -210,7 +210,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         let mut state = self.engine.lock()?;
         match (opt, value) {
             (Opt::MinMultiRecv, OptValue::Size(size)) => {
-                state.domain.rx_queue_mut(self.id).min_multi_recv = size;
+                state.domain.srxs[self.id].min_multi_recv = size;
                 Ok(())
             }
             _ => Err(Error::NOPROTOOPT),
@@ -224,7 +224,7 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         }
         let mut guard = self.engine.lock()?;
         let domain = &mut guard.domain;
-        let Some((recv, what)) = domain.rx_queue_mut(self.id).cancel(context) else {
+        let Some((recv, what)) = domain.srxs[self.id].cancel(context) else {
             return Ok(());
         };
         if let Some(ep) = domain.reporter(self.id) {
@@ -255,7 +255,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
         }
         check_source(self.caps, &rx)?;
         let State { domain, transport } = &mut *guard;
-        let saved = domain.rx_queue(self.id).saved();
+        let saved = domain.srxs[self.id].saved();
         domain.post_to(
             self.id,
             directed(self.caps, rx.what),
@@ -264,7 +264,7 @@ impl<T: Transport> DataPath for SharedRx<T> {
             T::source,
             &mut |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed),
         )?;
-        if domain.rx_queue(self.id).saved() < saved {
+        if domain.srxs[self.id].saved() < saved {
             transport.room_again(domain);
         }
         guard.run_triggers();

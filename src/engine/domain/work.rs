@@ -52,7 +52,7 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
         WorkOp::Atomic(ep, work) => {
             let (ep, place) = endpoint(ep)?;
             let has = |ep: &EpState| check(ep, ep.begins(What::Atomic));
-            has(engine.lock()?.domain.ep(place.ep))?;
+            has(&engine.lock()?.domain.eps[place.ep])?;
             Action::Atomic(place, work.read(ep)?)
         }
     };
@@ -64,11 +64,11 @@ pub fn queue<T: Transport>(engine: &Arc<Engine<T>>, request: WorkRequest<'_>) ->
     let state = &mut *guard;
     match &action {
         Action::Transmit(place, out) => {
-            let ep = state.domain.ep(place.ep);
+            let ep = &state.domain.eps[place.ep];
             check(ep, ep.begins(out.what()))?;
         }
         Action::Receive(ep, rx) => {
-            let ep = state.domain.ep(*ep);
+            let ep = &state.domain.eps[*ep];
             check(ep, ep.takes(rx.what))?;
         }
         Action::Atomic(..) | Action::Change(..) => {}

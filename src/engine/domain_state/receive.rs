@@ -274,7 +274,7 @@ impl<A: Address> DomainState<A> {
         let error = CqErr {
             err: error.code(),
             src_addr: FI_ADDR_NOTAVAIL,
-            why: self.blame(),
+            why: self.losses.count(),
             ..CqErr::default()
         };
         self.receive_error(ep, recv, what, error);
@@ -285,7 +285,7 @@ impl<A: Address> DomainState<A> {
     #[cold]
     pub fn fail_receives_from(&mut self, ep: usize, fi_addr: u64, error: Error) {
         for (ep, srx) in self.own_queues(ep) {
-            for (recv, what) in self.rx_queue_mut(srx).drain_posted_from(fi_addr) {
+            for (recv, what) in self.srxs[srx].drain_posted_from(fi_addr) {
                 self.receive_failed(ep, &recv, what, error);
             }
         }
@@ -296,17 +296,17 @@ impl<A: Address> DomainState<A> {
     pub fn awaits(&mut self, ep: usize, fi_addr: u64) -> bool {
         let queues = self.own_queues(ep);
         let mut named = queues.into_iter();
-        named.any(|(_, srx)| self.rx_queue_mut(srx).names(fi_addr))
+        named.any(|(_, srx)| self.srxs[srx].names(fi_addr))
     }
 
     /// The endpoint and its contexts, with the receive contexts that they do not share. Messages for shared ones may
     /// come through another endpoint.
     fn own_queues(&mut self, ep: usize) -> Vec<(usize, usize)> {
-        let mut all = self.ep(ep).contexts.clone();
+        let mut all = self.eps[ep].contexts.clone();
         all.push(ep);
-        let queues = all.into_iter().map(|ep| (ep, self.ep(ep).srx));
+        let queues = all.into_iter().map(|ep| (ep, self.eps[ep].srx));
         let queues: Vec<_> = queues.collect();
-        let is_own = |&(_, srx): &(usize, usize)| self.rx_queue_mut(srx).eps <= 1;
+        let is_own = |&(_, srx): &(usize, usize)| self.srxs[srx].eps <= 1;
         queues.into_iter().filter(is_own).collect()
     }
 

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of operations at the initiator: fi_cq(3), fi_cntr(3).
 
-use std::ffi::CStr;
-use std::sync::Arc;
-
 use super::DomainState;
 use crate::av::without_context;
 use crate::ep_state::Event;
-use crate::peer::loss::Loss;
 use crate::transport::Address;
 use abi::*;
 use base::flags::flags;
@@ -170,7 +166,7 @@ impl<A: Address> DomainState<A> {
     /// Reports the failure of an initiated operation.
     #[cold]
     pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
-        let why = self.blame();
+        let why = self.losses.count();
         let ep = &self.eps[id];
         ep.stats.count(Count::Failed);
         let (flags, event) = sent(op.what);
@@ -186,11 +182,6 @@ impl<A: Address> DomainState<A> {
             });
         }
         self.count_failed(id, event, op.flags);
-    }
-
-    /// Counts a failed operation of a lost peer. Returns the text for its error.
-    pub(super) fn blame(&mut self) -> Option<Arc<CStr>> {
-        self.loss.as_mut().map(Loss::blame)
     }
 
     /// Splits a destination into the address in the vector and the receive context that fi_rx_addr(3) has put into the

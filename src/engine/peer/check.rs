@@ -14,7 +14,7 @@ pub const NEED_CAPS: OpFlags = flags!(OpFlags: FENCE | TRIGGER);
 /// Returns the state of an endpoint that may post operations.
 #[inline(always)]
 pub fn enabled<A: Address>(domain: &DomainState<A>, ep: usize) -> Result<&EpState> {
-    let state = domain.find_ep(ep).ok_or(Error::INVAL)?;
+    let state = domain.eps.get(ep).ok_or(Error::INVAL)?;
     match state.enabled {
         true => Ok(state),
         false => Err(Error::OPBADSTATE),

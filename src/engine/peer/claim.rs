@@ -41,7 +41,7 @@ impl Claim {
         limit: usize,
     ) -> bool {
         match *self {
-            Claim::Kept(srx, slot) => domain.rx_queue_mut(srx).may_grow(slot, len, limit),
+            Claim::Kept(srx, slot) => domain.srxs[srx].may_grow(slot, len, limit),
             Claim::Receive(_) | Claim::Dropped => true,
         }
     }
@@ -53,7 +53,7 @@ impl Claim {
                 claimed.0.iov.copy_in(bytes);
                 Ok(())
             }
-            &mut Claim::Kept(srx, slot) => domain.rx_queue_mut(srx).coming(slot, bytes),
+            &mut Claim::Kept(srx, slot) => domain.srxs[srx].coming(slot, bytes),
             Claim::Dropped => Ok(()),
         }
     }
@@ -62,7 +62,7 @@ impl Claim {
     pub fn finish<A: Address>(self, domain: &mut DomainState<A>, sender: &Sender<'_, A>) -> bool {
         let arrived = match self {
             Claim::Receive(claimed) => Some(*claimed),
-            Claim::Kept(srx, slot) => domain.rx_queue_mut(srx).arrived(slot),
+            Claim::Kept(srx, slot) => domain.srxs[srx].arrived(slot),
             Claim::Dropped => None,
         };
         let Some((recv, envelope)) = arrived else {
@@ -77,11 +77,11 @@ impl Claim {
     pub fn end<A: Address>(self, domain: &mut DomainState<A>, error: Option<Error>) {
         let ended = match self {
             Claim::Receive(claimed) => Some(*claimed),
-            Claim::Kept(srx, slot) => domain.rx_queue_mut(srx).lost(slot),
+            Claim::Kept(srx, slot) => domain.srxs[srx].lost(slot),
             Claim::Dropped => None,
         };
         if let (Some((recv, envelope)), Some(error)) = (ended, error)
-            && domain.find_ep(envelope.ep).is_some()
+            && domain.eps.get(envelope.ep).is_some()
         {
             domain.receive_failed(envelope.ep, &recv, envelope.what, error);
         }
@@ -99,7 +99,7 @@ impl<A: Address> DomainState<A> {
     /// Forgets the messages of a lost peer that no receive can claim any more. `token` is the peer's number in their
     /// envelopes, which another peer may get.
     pub fn forget_claims(&mut self, ep: usize, token: usize) {
-        if self.find_ep(ep).is_some() {
+        if self.eps.get(ep).is_some() {
             self.each_srx(ep, |srx| srx.forget(token as u64));
         }
     }
@@ -157,7 +157,7 @@ mod tests {
         /// Begins a message.
         fn begin(&mut self) -> Claim {
             let envelope = envelope();
-            let queue = self.domain.rx_queue_mut(0);
+            let queue = &mut self.domain.srxs[0];
             match queue.accept(&envelope) {
                 Some(recv) => Claim::of(Some(recv), envelope),
                 None => Claim::Kept(0, queue.keep(envelope, Bytes::Coming(Vec::new()))),
@@ -166,7 +166,7 @@ mod tests {
 
         /// Returns the errors of the receives that have ended, 0 for success.
         fn ended(&mut self) -> Vec<i32> {
-            let ring = &mut self.domain.cq_mut(self.cq).ring;
+            let ring = &mut self.domain.cqs[self.cq].ring;
             let read = ring.read_into(8, &mut |_: &[u64]| {}, None);
             let mut all = vec![0; read];
             all.extend(core::iter::from_fn(|| ring.pop_err()).map(|entry| entry.err));
@@ -264,7 +264,7 @@ mod tests {
     fn messages_of_a_lost_peer_are_forgotten() {
         let mut rig = Rig::new();
         let envelope = envelope();
-        rig.domain.rx_queue_mut(0).keep(envelope, Bytes::There);
+        rig.domain.srxs[0].keep(envelope, Bytes::There);
         rig.domain.forget_claims(1, TOKEN);
         rig.domain.forget_claims(0, TOKEN + 1);
         assert_eq!(rig.domain.unexpected_len(0), 1);

@@ -46,8 +46,8 @@ impl Handover {
 
     /// Counts the operations at their endpoints.
     pub fn settle<A: Address>(self, domain: &mut DomainState<A>) {
-        domain.ep_mut(self.from).tx_pending -= self.dropped + self.transferred;
-        domain.ep_mut(self.to).tx_pending += self.transferred;
+        domain.eps[self.from].tx_pending -= self.dropped + self.transferred;
+        domain.eps[self.to].tx_pending += self.transferred;
     }
 }
 
@@ -62,7 +62,7 @@ mod tests {
     fn operations_count_where_they_complete() {
         let (mut domain, _, ep) = testing::domain::<String>(Caps::MSG, 8);
         let (mut other, ..) = testing::domain::<String>(Caps::MSG, 8);
-        let successor = domain.add_ep(other.remove_ep(0));
+        let successor = domain.eps.insert(other.eps.remove(0));
         let op = |ep: usize| TxOp {
             what: What::Msg,
             since: 0,
@@ -71,10 +71,7 @@ mod tests {
             context: 0,
             len: 0,
         };
-        (
-            domain.ep_mut(ep).tx_pending,
-            domain.ep_mut(successor).tx_pending,
-        ) = (4, 1);
+        (domain.eps[ep].tx_pending, domain.eps[successor].tx_pending) = (4, 1);
         let mut handover = Handover::new(ep, successor);
         handover.drop_one();
         let mut ops = [op(ep), op(ep), op(successor)];
@@ -84,7 +81,7 @@ mod tests {
         );
         assert_eq!(ops, [op(successor); 3]);
         handover.settle(&mut domain);
-        let pending = [ep, successor].map(|ep| domain.ep(ep).tx_pending);
+        let pending = [ep, successor].map(|ep| domain.eps[ep].tx_pending);
         assert_eq!(pending, [1, 3]);
     }
 }

@@ -4,21 +4,13 @@
 use std::ffi::{CStr, CString};
 use std::sync::Arc;
 
-use crate::domain_state::DomainState;
-use crate::transport::Address;
+/// The loss of a peer that is being handled, if there is one.
+#[derive(Default)]
+pub struct Losses(Option<Loss>);
 
-/// The loss that is being handled.
-pub(crate) struct Loss {
+struct Loss {
     why: Arc<CStr>,
     failed: usize,
-}
-
-impl Loss {
-    /// Counts a failed operation. Returns the text for its error entry.
-    pub(crate) fn blame(&mut self) -> Arc<CStr> {
-        self.failed += 1;
-        self.why.clone()
-    }
 }
 
 /// The loss whose handling was interrupted by another one: the loss of one peer may cause the loss of another, because
@@ -26,17 +18,24 @@ impl Loss {
 #[must_use = "the loss has to end"]
 pub struct OuterLoss(Option<Loss>);
 
-impl<A: Address> DomainState<A> {
-    /// Begins the loss of a peer. Operations that fail until `end_loss` name this reason.
-    pub fn begin_loss(&mut self, why: &str) -> OuterLoss {
+impl Losses {
+    /// Begins the loss of a peer. Operations that fail until `end` name this reason.
+    pub fn begin(&mut self, why: &str) -> OuterLoss {
         let why = CString::new(why).unwrap_or_default().into();
-        OuterLoss(self.loss.replace(Loss { why, failed: 0 }))
+        OuterLoss(self.0.replace(Loss { why, failed: 0 }))
     }
 
     /// Ends the loss of a peer. Returns the number of operations that have failed.
-    pub fn end_loss(&mut self, outer: OuterLoss) -> usize {
-        let ended = std::mem::replace(&mut self.loss, outer.0);
+    pub fn end(&mut self, outer: OuterLoss) -> usize {
+        let ended = std::mem::replace(&mut self.0, outer.0);
         ended.map_or(0, |loss| loss.failed)
+    }
+
+    /// Counts an operation that fails. Returns the text for its error entry.
+    pub(crate) fn count(&mut self) -> Option<Arc<CStr>> {
+        let loss = self.0.as_mut()?;
+        loss.failed += 1;
+        Some(loss.why.clone())
     }
 }
 
@@ -57,7 +56,7 @@ mod tests {
             context,
             len: 0,
         };
-        domain.ep_mut(0).tx_pending += 1;
+        domain.eps[0].tx_pending += 1;
         domain.fail_tx(&op, Error::CONNRESET);
     }
 
@@ -65,15 +64,15 @@ mod tests {
     fn failed_operations_name_the_loss_that_caused_them() {
         let (mut domain, cq, _) = testing::domain::<String>(Caps::MSG, 8);
         fail(&mut domain, 1);
-        let none = domain.begin_loss("a ended");
+        let none = domain.losses.begin("a ended");
         fail(&mut domain, 2);
-        let outer = domain.begin_loss("b ended\0");
+        let outer = domain.losses.begin("b ended\0");
         fail(&mut domain, 3);
-        assert_eq!(domain.end_loss(outer), 1);
+        assert_eq!(domain.losses.end(outer), 1);
         fail(&mut domain, 4);
-        assert_eq!(domain.end_loss(none), 2);
+        assert_eq!(domain.losses.end(none), 2);
         fail(&mut domain, 5);
-        let ring = &mut domain.cq_mut(cq).ring;
+        let ring = &mut domain.cqs[cq].ring;
         let reasons = core::iter::from_fn(|| ring.pop_err()).map(|entry| {
             let why = entry.why.map(|why| why.to_string_lossy().into_owned());
             (entry.context, why)

@@ -42,7 +42,7 @@ impl Posts for Bare {
     /// Completes one operation.
     fn poll_for_room(&mut self, domain: &mut State) -> bool {
         self.posted.push(POLLED);
-        domain.ep_mut(0).tx_pending -= 1;
+        domain.eps[0].tx_pending -= 1;
         true
     }
     fn session_for(&mut self, _: &mut State, _: usize, dest: u64) -> Result<usize> {
@@ -185,7 +185,7 @@ fn a_destination_may_name_a_receive_context() {
     let (mut bare, mut domain) = bare();
     let mut av = AvTable::new();
     av.context_bits = 2;
-    domain.ep_mut(0).av = Some(domain.add_av(av));
+    domain.eps[0].av = Some(domain.avs.insert(av));
     let to = |context: u64| context << 62 | 5;
     for (context, expected) in [(0, Ok(())), (2, Ok(())), (3, Err(Error::INVAL))] {
         let message = &mut tx(What::Msg, OpFlags::empty(), to(context), &[]);
@@ -215,10 +215,10 @@ fn operations_are_refused_for_the_first_reason() {
         let atomic = post_atomic(bare, domain, 0, 0, &mut atomic(data, dest));
         [message, write, atomic].map(|result| result.err())
     };
-    domain.ep_mut(0).enabled = false;
+    domain.eps[0].enabled = false;
     let state = [Some(Error::OPBADSTATE); 3];
     assert_eq!(refused(&mut bare, &mut domain, wrong, 9), state);
-    domain.ep_mut(0).enabled = true;
+    domain.eps[0].enabled = true;
     let flags = [Some(Error::BADFLAGS); 3];
     assert_eq!(refused(&mut bare, &mut domain, wrong, 9), flags);
     let shape = [
@@ -234,12 +234,12 @@ fn operations_are_refused_for_the_first_reason() {
 fn an_endpoint_without_room_is_polled_once() {
     let (mut bare, mut domain) = bare();
     let message = &mut tx(What::Msg, OpFlags::empty(), 3, &[]);
-    domain.ep_mut(0).tx_pending = 4;
+    domain.eps[0].tx_pending = 4;
     assert!(!may_post(&domain, 0));
     assert_eq!(post(&mut bare, &mut domain, 0, message), Ok(()));
     assert!(may_post(&domain, 0));
     assert_eq!(bare.posted, [POLLED, 30]);
-    domain.ep_mut(0).tx_pending = 4;
+    domain.eps[0].tx_pending = 4;
     let posted = post_atomic(
         &mut bare,
         &mut domain,
@@ -250,9 +250,9 @@ fn an_endpoint_without_room_is_polled_once() {
     assert_eq!(posted, Ok(()));
     assert_eq!(bare.posted.split_off(2), [POLLED, 50]);
     // This poll does not help.
-    (domain.ep_mut(0).tx_size, domain.ep_mut(0).tx_pending) = (0, 3);
+    (domain.eps[0].tx_size, domain.eps[0].tx_pending) = (0, 3);
     assert_eq!(post(&mut bare, &mut domain, 0, message), Err(Error::AGAIN));
     assert_eq!(bare.posted, [POLLED, 30, POLLED]);
-    (domain.ep_mut(0).tx_size, domain.ep_mut(0).enabled) = (4, false);
+    (domain.eps[0].tx_size, domain.eps[0].enabled) = (4, false);
     assert!(!may_post(&domain, 0));
 }

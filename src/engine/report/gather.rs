@@ -21,7 +21,7 @@ pub fn gather<T: Transport>(
     now: Instant,
 ) -> Vec<EpReport> {
     let mut reports = Vec::new();
-    for (id, ep) in domain.eps() {
+    for (id, ep) in domain.eps.iter() {
         match ep.role {
             Role::Endpoint => reports.push(one(transport, domain, now, id, Part::Whole)),
             Role::Scalable { .. } => {
@@ -39,7 +39,7 @@ pub fn gather<T: Transport>(
 fn parts_of<A: Address>(domain: &DomainState<A>, scalable: usize) -> Vec<(Part, usize)> {
     let mut receives = vec![(Part::Scalable, scalable), (Part::Receive(0), scalable)];
     let (mut transmits, mut closed) = (Vec::new(), Vec::new());
-    for (id, ep) in domain.eps() {
+    for (id, ep) in domain.eps.iter() {
         match ep.role {
             Role::Receive { of, index } if of == scalable => {
                 receives.push((Part::Receive(index), id));
@@ -73,8 +73,8 @@ fn one<T: Transport>(
     id: usize,
     part: Part,
 ) -> EpReport {
-    let ep = domain.ep(id);
-    let queue = domain.rx_queue(ep.srx);
+    let ep = &domain.eps[id];
+    let queue = &domain.srxs[ep.srx];
     let source = |fi_addr: u64| source(domain, ep.av, fi_addr);
     let port = match ep.role {
         Role::Receive { of, .. } | Role::Transmit { of, .. } | Role::Closed { of } => of,
@@ -142,7 +142,7 @@ fn receive(
 }
 
 fn source<A: Address>(domain: &DomainState<A>, av: Option<usize>, fi_addr: u64) -> Option<Source> {
-    let known = av.and_then(|av| domain.av(av).get(fi_addr));
+    let known = av.and_then(|av| domain.avs[av].get(fi_addr));
     (fi_addr != FI_ADDR_NOTAVAIL).then(|| Source {
         fi_addr,
         address: known.map(ToString::to_string),
@@ -155,13 +155,16 @@ fn source<A: Address>(domain: &DomainState<A>, av: Option<usize>, fi_addr: u64) 
 #[must_use]
 pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: Instant) -> bool {
     domain
-        .rx_queues_mut()
+        .srxs
+        .iter_mut()
+        .map(|(_, srx)| srx)
         .for_each(|queue| queue.note_time(now));
     domain
-        .eps()
+        .eps
+        .iter()
         .for_each(|(_, ep)| ep.stats.settle_if_many(Tally::RECV));
     if let Some(question) = domain.stats.take_question() {
-        for (id, ep) in domain.eps() {
+        for (id, ep) in domain.eps.iter() {
             // Contexts of a scalable endpoint use its counters, so their gauges are added up.
             let parts = match ep.role {
                 Role::Endpoint => vec![(Part::Whole, id)],
@@ -181,12 +184,12 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
 
 /// Adds the pending operations of one part of an endpoint.
 fn add_part<A: Address>(domain: &DomainState<A>, (part, id): (Part, usize), all: &mut Gauges) {
-    let ep = domain.ep(id);
+    let ep = &domain.eps[id];
     if matches!(part, Part::Whole | Part::Transmit(_) | Part::Closed) {
         all.transmits += ep.tx_pending as u64;
     }
     if matches!(part, Part::Whole | Part::Receive(_)) {
-        let queue = domain.rx_queue(ep.srx);
+        let queue = &domain.srxs[ep.srx];
         all.receives += queue.posted_len() as u64;
         all.kept += queue.unexpected_len() as u64;
         all.kept_bytes += queue.saved() as u64;

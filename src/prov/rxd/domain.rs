@@ -349,11 +349,11 @@ impl Transport for Rxd {
     }
 
     fn av_inserted(&mut self, domain: &mut State, av: usize, index: u64) {
-        let Some(addr) = domain.av(av).get(index).copied() else {
+        let Some(addr) = domain.avs[av].get(index).copied() else {
             return;
         };
         for (&id, endpoint) in &mut self.eps {
-            if domain.ep(id).av == Some(av) {
+            if domain.eps[id].av == Some(av) {
                 endpoint.port.rename(domain, &addr, Some(index));
             }
         }
@@ -361,7 +361,7 @@ impl Transport for Rxd {
 
     fn av_removed(&mut self, domain: &mut State, av: usize, _index: u64, addr: &Addr) {
         for (&id, endpoint) in &mut self.eps {
-            if domain.ep(id).av == Some(av) {
+            if domain.eps[id].av == Some(av) {
                 endpoint.port.rename(domain, addr, None);
             }
         }

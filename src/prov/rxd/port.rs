@@ -84,8 +84,8 @@ impl<A: Address> Port<A> {
         let route = wire.route(addr)?;
         let place = self.sessions.vacant_entry();
         let id = place.key();
-        let av = domain.ep(self.ep).av;
-        let source = av.and_then(|av| domain.av(av).find(addr));
+        let av = domain.eps[self.ep].av;
+        let source = av.and_then(|av| domain.avs[av].find(addr));
         // The number is never reused: messages of a forgotten stranger may still wait for a receive.
         let source = source.unwrap_or_else(new_source);
         let own_id = self.common.ids.first(now, &addr.to_bytes(), id);

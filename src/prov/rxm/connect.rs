@@ -38,8 +38,8 @@ impl Rxm {
 
     /// Returns the session for an address of the endpoint's vector, and creates it if there is none.
     fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
-        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
-        if domain.av(av).get(dest).is_none() {
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        if domain.avs[av].get(dest).is_none() {
             shared_av::renew(self, domain, av)?;
         }
         self.sessions.find_peer(domain, ep, dest)
@@ -127,8 +127,8 @@ impl Rxm {
 
     /// Looks for new addresses in a vector that processes share, if it does not have this one.
     fn look_up(&mut self, domain: &mut StateOf, ep: usize, peer: &Addr) {
-        if let Some(av) = domain.find_ep(ep).and_then(|state| state.av)
-            && domain.av(av).find(peer).is_none()
+        if let Some(av) = domain.eps.get(ep).and_then(|state| state.av)
+            && domain.avs[av].find(peer).is_none()
         {
             // On failure, the address stays unknown.
             let _ = shared_av::renew(self, domain, av);
@@ -183,7 +183,7 @@ impl Rxm {
     #[cold]
     fn look_for(&mut self, domain: &mut StateOf, ep: usize, fi_addr: u64) {
         if fi_addr == FI_ADDR_NOTAVAIL
-            || domain.find_ep(ep).is_none()
+            || domain.eps.get(ep).is_none()
             || !domain.awaits(ep, fi_addr)
         {
             return;

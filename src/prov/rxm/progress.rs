@@ -271,7 +271,7 @@ impl Rxm {
         data: Option<u64>,
         arrival: u64,
     ) {
-        if domain.find_ep(ep).is_none() {
+        if domain.eps.get(ep).is_none() {
             return;
         }
         let peer = self.sessions.find(ep, arrival);

@@ -263,10 +263,10 @@ impl Connections {
         if !proved && !write_exchange(&from.socket, CmKind::Response, &answer.encode(), false) {
             return self.connect_failed(desk, id, Error::IO);
         }
-        if let (Some(key), Some(av)) = (&from.key, desk.domain.ep(from.ep).av)
+        if let (Some(key), Some(av)) = (&from.key, desk.domain.eps[from.ep].av)
             && desk.peers[id].session.peer.fi_addr == FI_ADDR_NOTAVAIL
         {
-            desk.domain.av_mut(av).keys.note_stranger(peer, key);
+            desk.domain.avs[av].keys.note_stranger(peer, key);
         }
         let now = desk.poller.now();
         let watched = desk.poller.watch(id, &from.socket, true, false);

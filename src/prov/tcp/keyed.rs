@@ -42,9 +42,9 @@ fn keys_for(
     peer: &Addr,
 ) -> Vec<Key> {
     let keys = endpoint.own.keys.as_deref().unwrap_or_default();
-    let known = match domain.ep(ep).av {
+    let known = match domain.eps[ep].av {
         Some(av) if endpoint.own.keys_of_av => {
-            let av = domain.av(av);
+            let av = &domain.avs[av];
             av.find(peer).map(|index| av.keys.of(index))
         }
         _ => None,

@@ -23,7 +23,8 @@ impl Connections {
         let request = claim.take()?;
         let nodelay = endpoint.own.nodelay;
         self.check_key(desk, ep, &request)?;
-        let mut conn = Conn::<Connections>::new(ep, request.from(), desk.domain.ep(ep).peer_number);
+        let mut conn =
+            Conn::<Connections>::new(ep, request.from(), desk.domain.eps[ep].peer_number);
         conn.session.agreed.extended = request.is_extended();
         conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         let response = encode_cm(

@@ -85,7 +85,7 @@ impl Domain {
         payload: &impl Payload,
     ) -> Result {
         let ep = op.ep();
-        if !domain.ep(ep).enabled {
+        if !domain.eps[ep].enabled {
             return Err(Error::OPBADSTATE);
         }
         domain.may_post(ep)?;
@@ -288,9 +288,9 @@ impl Transport for Domain {
 
     fn take_unreachable(&mut self, domain: &DomainState<Addr>, ep: usize) -> Result<u64> {
         let socket = &self.ep(ep)?.socket;
-        let av = domain.ep(ep).av.ok_or(Error::NOMSG)?;
+        let av = domain.eps[ep].av.ok_or(Error::NOMSG)?;
         let all = core::iter::from_fn(|| socket.take_unreachable());
-        let mut known = all.filter_map(|addr| domain.av(av).find(&addr));
+        let mut known = all.filter_map(|addr| domain.avs[av].find(&addr));
         known.next().ok_or(Error::NOMSG)
     }
 
@@ -317,11 +317,11 @@ impl Transport for Domain {
     }
 
     fn av_inserted(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64) {
-        let Some(addr) = domain.av(av).get(index).copied() else {
+        let Some(addr) = domain.avs[av].get(index).copied() else {
             return;
         };
         for (&id, ep) in &mut self.eps {
-            if domain.ep(id).av == Some(av) {
+            if domain.eps[id].av == Some(av) {
                 ep.inserted(domain, &addr, index);
             }
         }
@@ -329,7 +329,7 @@ impl Transport for Domain {
 
     fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, addr: &Addr) {
         for (&id, endpoint) in &mut self.eps {
-            if domain.ep(id).av == Some(av) {
+            if domain.eps[id].av == Some(av) {
                 endpoint.removed(domain, addr, index);
             }
         }

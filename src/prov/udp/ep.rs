@@ -100,8 +100,8 @@ impl Ep {
     ) -> Result<Sent> {
         let to = match group::is_meant(dest, flags) {
             false => {
-                let av = domain.ep(self.id).av.ok_or(Error::INVAL)?;
-                domain.av(av).get(dest).ok_or(Error::INVAL)?
+                let av = domain.eps[self.id].av.ok_or(Error::INVAL)?;
+                domain.avs[av].get(dest).ok_or(Error::INVAL)?
             }
             true => self.groups.get(&dest).ok_or(Error::INVAL)?.destination()?,
         };
@@ -126,7 +126,7 @@ impl Ep {
             return Ok(Sent::Now);
         }
         self.outbox.push(to, payload, self.socket.cuts());
-        if waits && domain.ep(self.id).more_follows {
+        if waits && domain.eps[self.id].more_follows {
             self.burst.get_or_insert(is_alone);
             return Ok(Sent::BeforeNext);
         }

@@ -94,9 +94,9 @@ impl Receiver {
         socket: &mut DatagramSocket,
         spare: &mut Spare,
     ) -> Received {
-        let ep = domain.ep(self.id);
+        let ep = &domain.eps[self.id];
         let room = match socket.joins() {
-            false => domain.rx_queue(ep.srx).rooms().next(),
+            false => domain.srxs[ep.srx].rooms().next(),
             true => None,
         };
         let (Some(room), true) = (room, ep.enabled && domain.may_receive(self.id)) else {
@@ -125,12 +125,12 @@ impl Receiver {
         socket: &mut DatagramSocket,
         spare: &mut Spare,
     ) -> Received {
-        let ep = domain.ep(self.id);
+        let ep = &domain.eps[self.id];
         if !ep.enabled {
             return Received::Nothing;
         }
         let srx = ep.srx;
-        let rx_queue = domain.rx_queue(srx);
+        let rx_queue = &domain.srxs[srx];
         let mut rooms = rx_queue.rooms().peekable();
         let is_posted = rooms.peek().is_some();
         let has_room = is_posted || rx_queue.has_room(self.id as u64, MOST_AT_ONCE, MAX_KEPT);
@@ -185,7 +185,7 @@ impl Receiver {
             .take_while(|(arrival, _)| arrival.is_single())
             .count();
         // The receives behind a joined row do not own the datagrams that lie in them.
-        let rooms = domain.rx_queue(domain.ep(self.id).srx).rooms().zip(placed);
+        let rooms = domain.srxs[domain.eps[self.id].srx].rooms().zip(placed);
         let parts = spare.0.chunks_exact_mut(MAX_DATAGRAM).zip(arrivals);
         for ((part, arrival), (room, &placed)) in parts.zip(rooms).skip(in_place) {
             let mut bytes = room.cursor();
@@ -215,7 +215,7 @@ impl Receiver {
             return;
         }
         let envelope = self.envelope(len, fi_addr);
-        let rx_queue = domain.rx_queue_mut(domain.ep(self.id).srx);
+        let rx_queue = &mut domain.srxs[domain.eps[self.id].srx];
         if let Some(recv) = rx_queue.accept(&envelope) {
             let addr = Some(from);
             domain.received(self.id, &recv, &envelope, &Sender { fi_addr, addr });
@@ -253,7 +253,7 @@ impl Receiver {
             addr: Some(from),
         };
         let envelope = self.envelope(bytes.len(), sender.fi_addr);
-        let rx_queue = domain.rx_queue_mut(domain.ep(self.id).srx);
+        let rx_queue = &mut domain.srxs[domain.eps[self.id].srx];
         match rx_queue.accept(&envelope) {
             Some(mut recv) => {
                 recv.iov.copy_in(bytes);
@@ -270,7 +270,7 @@ impl Receiver {
         let source = index.unwrap_or_else(|| self.stranger(domain, from));
         let reports_origin = domain.reports_origin(self.id, fi_addr_of(source));
         let envelope = self.envelope(bytes.len(), source);
-        let rx_queue = domain.rx_queue_mut(domain.ep(self.id).srx);
+        let rx_queue = &mut domain.srxs[domain.eps[self.id].srx];
         if !rx_queue.has_room(envelope.token, envelope.len, MAX_KEPT) {
             log_misuse!(
                 &SOURCE,
@@ -290,7 +290,7 @@ impl Receiver {
         match &self.last {
             Some((last, index)) if last == addr => Some(*index),
             _ => {
-                let index = domain.av(domain.ep(self.id).av?).find(addr)?;
+                let index = domain.avs[domain.eps[self.id].av?].find(addr)?;
                 self.last = Some((*addr, index));
                 Some(index)
             }
@@ -304,7 +304,7 @@ impl Receiver {
 
     /// Returns the number of a sender that no vector has.
     fn stranger(&mut self, domain: &DomainState<Addr>, from: &Addr) -> u64 {
-        let rx_queue = domain.rx_queue(domain.ep(self.id).srx);
+        let rx_queue = &domain.srxs[domain.eps[self.id].srx];
         self.strangers.number(from, rx_queue.unexpected_len())
     }
 

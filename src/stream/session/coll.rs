@@ -18,7 +18,7 @@ impl<A: Address> Session<A> {
         frame: core::result::Result<coll::Frame, Fault>,
         payload: u64,
     ) -> core::result::Result<(), Fault> {
-        let served = cx.domain.ep(self.peer.ep).caps.contains(Caps::COLLECTIVE);
+        let served = cx.domain.eps[self.peer.ep].caps.contains(Caps::COLLECTIVE);
         if !self.agreed.extended || self.tx.out.swaps() || !served {
             return Err(Fault::Rule("a frame of a collective, which is not served"));
         }

@@ -70,7 +70,7 @@ impl Direct {
         let waits = !state.out.frames().is_empty()
             || state.has_waiting()
             || tx.flags.contains(OpFlags::AFTER_READS) && state.holds(tx.what, tx.flags);
-        if small || waits || tx.flags.intersects(TARGETS) || cx.domain.ep(op.ep()).orders_access {
+        if small || waits || tx.flags.intersects(TARGETS) || cx.domain.eps[op.ep()].orders_access {
             return false;
         }
         let mut local = tx.iov.cursor();

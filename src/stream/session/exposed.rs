@@ -119,8 +119,7 @@ impl Exposed {
         access: Access,
     ) -> Result<(Target, Regions), Fault> {
         // fi_getinfo(3): a primary capability that was not requested is not available.
-        if !domain
-            .ep(peer.ep)
+        if !domain.eps[peer.ep]
             .caps
             .contains(capability | access.capabilities())
         {

@@ -25,7 +25,7 @@ impl<A: Address> Session<A> {
                     domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                 }
                 Sink::Slot(srx, slot) => {
-                    if let Some((recv, envelope)) = domain.rx_queue_mut(srx).lost(slot) {
+                    if let Some((recv, envelope)) = domain.srxs[srx].lost(slot) {
                         domain.receive_failed(envelope.ep, &recv, envelope.what, error);
                     }
                 }

@@ -146,7 +146,7 @@ impl<A> Cx<'_, A> {
     /// Records that an operation starts to wait for its peer.
     #[inline]
     pub fn begin_waiting(&mut self, op: &mut TxOp) {
-        self.domain.ep_mut(op.ep()).tx_pending += 1;
+        self.domain.eps[op.ep()].tx_pending += 1;
         op.since = self.common.waits.stamp();
         self.watch_waits();
     }
@@ -154,7 +154,7 @@ impl<A> Cx<'_, A> {
     /// Returns FI_EAGAIN, so that the application posts the operation again later.
     #[cold]
     pub fn again(&self, op: &TxOp) -> Error {
-        self.domain.ep(op.ep()).again()
+        self.domain.eps[op.ep()].again()
     }
 
     /// Has the operations that wait for earlier ones tried again after the next poll.

@@ -63,7 +63,7 @@ impl<A: Address> Peer<A> {
     /// Returns the receive context for the fast path, or `None` if the general path has to handle the message.
     #[inline(always)]
     pub fn taker(&self, domain: &DomainState<A>, tagged: bool) -> Option<usize> {
-        let ep = domain.find_ep(self.ep)?;
+        let ep = domain.eps.get(self.ep)?;
         let refused = tagged && !ep.caps.contains(Caps::TAGGED);
         (!refused && !domain.reports_origin(self.ep, self.fi_addr)).then_some(ep.srx)
     }
@@ -88,7 +88,7 @@ impl<A: Address> Peer<A> {
         context: u8,
     ) -> core::result::Result<usize, Fault> {
         let beyond_first = usize::from(context) - 1;
-        let context = domain.ep(self.ep).contexts.get(beyond_first);
+        let context = domain.eps[self.ep].contexts.get(beyond_first);
         let missing =
             Fault::Rule("a message for a receive context that the endpoint does not have");
         context.copied().ok_or(missing)
@@ -102,11 +102,9 @@ impl<A: Address> Peer<A> {
         envelope: Envelope,
         bytes: Bytes,
     ) -> Slot {
-        let slot = domain.rx_queue_mut(srx).keep(envelope, bytes);
+        let slot = domain.srxs[srx].keep(envelope, bytes);
         if domain.reports_origin(self.ep, self.fi_addr) {
-            domain
-                .rx_queue_mut(srx)
-                .note_origin(slot, self.addr.to_bytes());
+            domain.srxs[srx].note_origin(slot, self.addr.to_bytes());
         }
         slot
     }
@@ -115,8 +113,8 @@ impl<A: Address> Peer<A> {
     /// context that connections of a layered provider share (`OPT_PEER_NUMBER`), so a few peers that send halves of
     /// messages could occupy all buffers.
     pub fn is_gathered(&self, cx: &Cx<'_, A>, message: &Message) -> bool {
-        let ep = cx.domain.ep(self.ep);
-        let srx = cx.domain.rx_queue(ep.srx);
+        let ep = &cx.domain.eps[self.ep];
+        let srx = &cx.domain.srxs[ep.srx];
         let limit = cx.common.limits.saved_bytes;
         ep.peer_number != FI_ADDR_NOTAVAIL
             && ep.shares_receives

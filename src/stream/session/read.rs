@@ -136,8 +136,8 @@ impl<A: Address> Session<A> {
         let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
         let limit = cx.common.limits.saved_bytes;
         // Its entry is counted against the limit already.
-        if cx.domain.rx_queue(srx).has_room(cx.id as u64, len, limit) {
-            cx.domain.rx_queue_mut(srx).begin_coming(slot);
+        if cx.domain.srxs[srx].has_room(cx.id as u64, len, limit) {
+            cx.domain.srxs[srx].begin_coming(slot);
             self.resume(cx, Sink::Slot(srx, slot), len, ack);
         }
     }

@@ -87,7 +87,7 @@ impl<A: Address> Session<A> {
                     let (part, rest) = bytes.split_at(n);
                     match &mut incoming.sink {
                         Sink::Slot(srx, slot) => {
-                            let srx = cx.domain.rx_queue_mut(*srx);
+                            let srx = &mut cx.domain.srxs[*srx];
                             if !srx.may_grow(*slot, n, cx.common.limits.saved_bytes) {
                                 self.rx.stop(cx, bytes);
                                 return Ok(());
@@ -132,7 +132,7 @@ impl<A: Address> Session<A> {
             return false;
         }
         let info = message_info(message);
-        let srx = cx.domain.rx_queue_mut(srx);
+        let srx = &mut cx.domain.srxs[srx];
         let unfilled = match srx.fill(&info, self.peer.source(), |iov| iov.fill(payload)) {
             Ok(filled) => {
                 cx.domain.filled_whole(
@@ -293,7 +293,7 @@ impl<A: Address> Session<A> {
     ) -> core::result::Result<(), Fault> {
         let mut envelope = self.peer.envelope(cx.id, &message_info(message));
         envelope.ep = self.context(cx, message.context)?;
-        let state = cx.domain.ep(envelope.ep);
+        let state = &cx.domain.eps[envelope.ep];
         let (srx, tagged) = (state.srx, state.caps.contains(Caps::TAGGED));
         if message.tagged && !tagged {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
@@ -304,7 +304,7 @@ impl<A: Address> Session<A> {
                 .expect(cx, Sink::Gathered(gathered), message.payload, message.ack);
             return Ok(());
         }
-        match cx.domain.rx_queue_mut(srx).accept(&envelope) {
+        match cx.domain.srxs[srx].accept(&envelope) {
             Some(recv) => {
                 if message.payload == 0 {
                     cx.domain
@@ -332,7 +332,7 @@ impl<A: Address> Session<A> {
         if self.whole(cx, message, &bytes) {
             return;
         }
-        let srx = cx.domain.ep(self.peer.ep).srx;
+        let srx = cx.domain.eps[self.peer.ep].srx;
         let envelope = self.peer.envelope(cx.id, &message_info(message));
         self.peer.keep(cx.domain, srx, envelope, Bytes::Here(bytes));
         if message.ack {
@@ -360,7 +360,7 @@ impl<A: Address> Session<A> {
                 cx.domain.received(envelope.ep, &recv, &envelope, &sender)
             }
             Sink::Slot(srx, slot) => {
-                if let Some((recv, envelope)) = cx.domain.rx_queue_mut(srx).arrived(slot) {
+                if let Some((recv, envelope)) = cx.domain.srxs[srx].arrived(slot) {
                     cx.domain.received(envelope.ep, &recv, &envelope, &sender);
                 }
             }

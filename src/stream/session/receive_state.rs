@@ -207,7 +207,7 @@ impl ReceiveState {
     ) -> bool {
         let len = envelope.len;
         let limit = cx.common.limits.saved_bytes;
-        if !cx.domain.rx_queue(srx).has_room(envelope.token, len, limit) {
+        if !cx.domain.srxs[srx].has_room(envelope.token, len, limit) {
             let slot = peer.keep(cx.domain, srx, envelope, Bytes::There);
             self.at = At::Stalled(Stalled {
                 srx,
@@ -257,7 +257,7 @@ impl ReceiveState {
         let &Incoming { remaining, ack, .. } = incoming;
         let next = (self.leftover.len() as u64).min(remaining) as usize;
         let limit = cx.common.limits.saved_bytes;
-        let queue = cx.domain.rx_queue_mut(srx);
+        let queue = &mut cx.domain.srxs[srx];
         let sink = if queue.is_met(slot) {
             // The rest goes straight to the receive without an extra copy.
             match queue.take_met(slot) {

@@ -116,7 +116,7 @@ impl<A: Address> Session<A> {
                 _ => break,
             };
             const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
-            if taken == 0 && !cx.domain.ep(self.peer.ep).caps.contains(NEEDED)
+            if taken == 0 && !cx.domain.eps[self.peer.ep].caps.contains(NEEDED)
                 || !cx.domain.may_receive(self.peer.ep)
             {
                 break;

@@ -51,7 +51,7 @@ impl<A: Address> Session<A> {
     #[cold]
     pub(super) fn send_refusal(&mut self, cx: &mut Cx<'_, A>, answer: Refused) {
         self.tx.out.answer(cx, &Frame::Refused(answer));
-        if cx.domain.ep(self.peer.ep).ep_type == FI_EP_MSG.0 {
+        if cx.domain.eps[self.peer.ep].ep_type == FI_EP_MSG.0 {
             self.tx.out.flush(cx);
             const REFUSED: Fault = Fault::Rule("an access to memory was refused");
             self.end(cx, Ending::Fault(REFUSED));

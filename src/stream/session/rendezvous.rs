@@ -20,13 +20,13 @@ impl<A: Address> Session<A> {
         let mut envelope = self.peer.envelope(cx.id, &announcement.info);
         envelope.note = announcement.note;
         envelope.ep = self.context(cx, announcement.context)?;
-        let state = cx.domain.ep(envelope.ep);
+        let state = &cx.domain.eps[envelope.ep];
         if envelope.what == What::Tagged && !state.caps.contains(Caps::TAGGED) {
             return Err(Fault::Rule("a tagged message for an endpoint without tags"));
         }
         let srx = state.srx;
         let (told, out) = (&mut self.rx.told, &mut self.tx.out);
-        match cx.domain.rx_queue_mut(srx).accept(&envelope) {
+        match cx.domain.srxs[srx].accept(&envelope) {
             Some(recv) => {
                 let got = told.get(cx, &self.peer, out, Some(recv), envelope);
                 self.end_if_lost(cx, got);
@@ -82,11 +82,11 @@ impl<A: Address> Session<A> {
         {
             incoming.sink = Sink::Drop;
         }
-        let srx = cx.domain.ep(ep).srx;
+        let srx = cx.domain.eps[ep].srx;
         if let Some((queue, slot)) = self.rx.slot()
             && queue == srx
         {
-            cx.domain.rx_queue_mut(srx).abandon(slot);
+            cx.domain.srxs[srx].abandon(slot);
         }
         let told = &mut self.rx.told;
         let free = told.take_back(cx.link, &self.peer, cx.common.source, |envelope| {

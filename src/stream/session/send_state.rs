@@ -177,7 +177,7 @@ impl SendState {
                 break;
             };
             let ep = waiting.op.ep();
-            cx.domain.ep_mut(ep).tx_pending -= 1;
+            cx.domain.eps[ep].tx_pending -= 1;
             match way {
                 Ok(way) => self.ask(cx, way, waiting.frame, waiting.payload, waiting.op),
                 Err(error) => cx.domain.send_failed(ep, &waiting.op, error),
@@ -290,7 +290,7 @@ impl SendState {
         mut op: TxOp,
     ) {
         cx.begin_waiting(&mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Rendezvous);
+        cx.domain.eps[op.ep()].stats.count(Count::Rendezvous);
         // There is a free index: `way` has checked it.
         let Some(index) = self.announced.free_index() else {
             return;
@@ -310,7 +310,7 @@ impl SendState {
     /// Sends an announced message for which the peer has a place now.
     pub fn cleared<A: Address>(&mut self, cx: &mut Cx<'_, A>, index: u8) -> Result {
         let waiting = self.announced.remove(index).ok_or(Error::IO)?;
-        cx.domain.ep_mut(waiting.op.ep()).tx_pending -= 1;
+        cx.domain.eps[waiting.op.ep()].tx_pending -= 1;
         let frame = Frame::RendezvousData(waiting.data);
         self.send_payload(cx, &frame, waiting.payload, waiting.op);
         Ok(())
@@ -325,7 +325,7 @@ impl SendState {
         mut op: TxOp,
     ) {
         cx.begin_waiting(&mut op);
-        cx.domain.ep(op.ep()).stats.count(Count::Offered);
+        cx.domain.eps[op.ep()].stats.count(Count::Offered);
         // There is a free index: `way` has checked it.
         let (Some(index), Some(shm)) = (self.announced.free_index(), cx.link.memory()) else {
             return;

@@ -388,7 +388,7 @@ fn is_of_our_user(pending: &Socket) -> core::result::Result<(), Verdict> {
 /// Whether peers may access registered memory through this endpoint without involving it: the endpoint grants such
 /// accesses, and no counter counts them. (An entry in a completion queue needs CQ data, which goes by message.)
 fn may_be_reached<A: Address>(domain: &DomainState<A>, ep: usize) -> bool {
-    let ep = domain.ep(ep);
+    let ep = &domain.eps[ep];
     let grants = flags!(Caps: RMA | REMOTE_READ | REMOTE_WRITE);
     let counts = [ep_state::Event::RemoteRead, ep_state::Event::RemoteWrite];
     ep.caps.contains(grants) && counts.iter().all(|&event| ep.bound(event).is_none())

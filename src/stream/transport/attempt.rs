@@ -40,8 +40,7 @@ impl<N: Connector> Stream<N> {
         }
         let conn = &mut self.traffic.peers[id];
         conn.attempts += 1;
-        domain
-            .ep(conn.session.peer.ep)
+        domain.eps[conn.session.peer.ep]
             .stats
             .count(Count::ConnectRetries);
         conn.last_error = Some(error);

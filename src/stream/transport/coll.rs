@@ -49,8 +49,8 @@ impl<N: Connector> Groups for Stream<N> {
         ep: usize,
         membership: &Membership<'_>,
     ) -> Result<u64> {
-        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
-        let addr = |&index: &u64| domain.av(av).get(index).cloned().ok_or(Error::INVAL);
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        let addr = |&index: &u64| domain.avs[av].get(index).cloned().ok_or(Error::INVAL);
         let members: Vec<N::Addr> = membership.members.iter().map(addr).collect::<Result<_>>()?;
         if members.len() > MAX_MEMBERS {
             return Err(Error::MSGSIZE);
@@ -118,8 +118,8 @@ impl<N: Connector> Groups for Stream<N> {
         let (members, rank) = self.traffic.common.groups.lane(ep)?.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
-                let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
-                let root = domain.av(av).get(root).ok_or(Error::INVAL)?;
+                let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+                let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
                 let root = members.iter().position(|member| member == root);
                 root.ok_or(Error::INVAL)?
             }
@@ -149,7 +149,7 @@ impl<N: Connector> Groups for Stream<N> {
             output: call.output.take(),
         };
         let input = |bytes: &mut Vec<u8>| call.input.copy_out(bytes);
-        domain.ep_mut(ep).tx_pending += 1;
+        domain.eps[ep].tx_pending += 1;
         let started = self.traffic.common.lane_of(ep).start(
             number,
             call.what,
@@ -159,7 +159,7 @@ impl<N: Connector> Groups for Stream<N> {
             token,
         );
         if started.is_err() {
-            domain.ep_mut(ep).tx_pending -= 1;
+            domain.eps[ep].tx_pending -= 1;
         }
         self.collectives_moved(domain, ep);
         // A stalled stream may hold a frame of this collective.

@@ -114,7 +114,7 @@ impl<N: Connector> Stream<N> {
         self.traffic.lines().close(id);
         self.with(domain, id, |session, cx| session.fail_operations(cx, error));
         self.traffic.peers[id].session.state = State::Down;
-        let state = domain.ep(ep);
+        let state = &domain.eps[ep];
         if let Some(eq) = &state.eq {
             eq.error(EqErr {
                 fid: state.fid,
@@ -160,7 +160,7 @@ impl<N: Connector> Connects for Stream<N> {
             return Err(Error::ISCONN);
         }
         let peer = N::destination(&endpoint.own, addr)?;
-        let number = domain.ep(ep).peer_number;
+        let number = domain.eps[ep].peer_number;
         let mut conn = Conn::<N>::new(ep, peer, number);
         // Kept until the request is written.
         conn.session.rx.keep_request_data(param.to_vec());

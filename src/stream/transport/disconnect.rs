@@ -63,7 +63,7 @@ impl<N: Connector> Stream<N> {
         let was_up = self.traffic.peers[id].session.state == State::Up;
         self.traffic.peers[id].log_end(self.traffic.common.source, error);
         if was_up {
-            domain.ep(ep).stats.count(Count::Disconnected);
+            domain.eps[ep].stats.count(Count::Disconnected);
             let peer = self.traffic.peers[id].session.peer.fi_addr;
             probe::lose(ep, id, peer, error.code().unsigned_abs().into());
         }
@@ -122,7 +122,7 @@ impl Blame {
         what: &dyn fmt::Display,
     ) -> Blame {
         let sentence = format!("{} {what}", conn.session.peer.addr);
-        let outer = domain.begin_loss(&sentence);
+        let outer = domain.losses.begin(&sentence);
         Blame {
             sentence,
             tells: conn.session.state == State::Up && !conn.session.is_reported,
@@ -136,7 +136,7 @@ impl Blame {
         domain: &mut DomainState<A>,
         source: &'static Source,
     ) -> usize {
-        let failed = domain.end_loss(self.outer);
+        let failed = domain.losses.end(self.outer);
         if self.tells && failed > 0 {
             log_warn!(
                 source,

@@ -32,7 +32,7 @@ impl<N: Connector> Drains for Stream<N> {
     /// Data that is being received is discarded, and peers find no regions.
     #[cold]
     fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
-        for srx in domain.rx_queues_mut() {
+        for (_, srx) in &mut domain.srxs {
             drop(srx.drain_posted());
         }
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();

@@ -41,11 +41,11 @@ impl<N: Connector> Stream<N> {
         ep: usize,
         dest: u64,
     ) -> Result<usize> {
-        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
-        if domain.av(av).get(dest).is_none() {
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        if domain.avs[av].get(dest).is_none() {
             shared_av::renew(self, domain, av)?;
         }
-        let peer = domain.av(av).get(dest).ok_or(Error::INVAL)?.clone();
+        let peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
         self.traffic.peers.conn_for(ep, dest, peer)
     }
 }

@@ -52,11 +52,11 @@ impl<N: Connector> Prepares for Stream<N> {
             return Ok(0);
         }
         let (index, _) = domain.destination(port, addr, MAX_CONTEXTS)?;
-        let av = domain.ep(port).av.ok_or(Error::NOAV)?;
-        if domain.av(av).get(index).is_none() {
+        let av = domain.eps[port].av.ok_or(Error::NOAV)?;
+        if domain.avs[av].get(index).is_none() {
             shared_av::renew(self, domain, av)?;
         }
-        domain.av(av).get(index).ok_or(Error::INVAL)?;
+        domain.avs[av].get(index).ok_or(Error::INVAL)?;
         Ok(self
             .traffic
             .peers

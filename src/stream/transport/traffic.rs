@@ -146,7 +146,7 @@ impl<N: Connector> Traffic<N> {
         let conn = &mut self.peers[id];
         let ep = conn.session.peer.ep;
         if let Some((srx, slot)) = conn.session.rx.slot() {
-            domain.rx_queue_mut(srx).lost(slot);
+            domain.srxs[srx].lost(slot);
         }
         domain.forget_claims(ep, id);
         self.common.dirty.retain(|&dirty| dirty != id);

@@ -48,7 +48,7 @@ impl<T: Transport> AvCalls for Av<T> {
     fn remove(&self, addrs: &[u64], flags: u64) -> Result {
         if flags == FI_AUTH_KEY && self.engine.has_keys_in_av() {
             let mut state = self.engine.lock()?;
-            let keys = &mut state.domain.av_mut(self.id).keys;
+            let keys = &mut state.domain.avs[self.id].keys;
             return addrs.iter().try_for_each(|&handle| keys.remove(handle));
         }
         if flags != 0 {
@@ -56,7 +56,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let mut guard = self.current()?;
         let state = &mut *guard;
-        let table = state.domain.av(self.id);
+        let table = &state.domain.avs[self.id];
         if addrs.iter().any(|&index| table.get(index).is_none()) {
             return Err(Error::INVAL);
         }
@@ -69,14 +69,14 @@ impl<T: Transport> AvCalls for Av<T> {
                 .try_for_each(|result| result.map(|_| ()));
         }
         for &index in addrs {
-            let table = state.domain.av_mut(self.id);
+            let table = &mut state.domain.avs[self.id];
             // An address that was inserted several times stays until it was removed as many times.
             if let Some(addr) = table.remove(index)? {
                 table.retire(index);
                 let State { domain, transport } = state;
                 // The transport still needs the key that the address had.
                 transport.av_removed(domain, self.id, index, &addr);
-                domain.av_mut(self.id).keys.forget(index);
+                domain.avs[self.id].keys.forget(index);
             }
         }
         Ok(())
@@ -84,7 +84,7 @@ impl<T: Transport> AvCalls for Av<T> {
 
     fn lookup(&self, addr: u64) -> Result<Vec<u8>> {
         let state = self.current()?;
-        let addr = state.domain.av(self.id).get(addr).ok_or(Error::INVAL)?;
+        let addr = state.domain.avs[self.id].get(addr).ok_or(Error::INVAL)?;
         Ok(state.transport.looked_up(addr))
     }
 
@@ -97,7 +97,7 @@ impl<T: Transport> AvCalls for Av<T> {
         }
         let key = Key::given(key.len(), Some(key), None, T::AUTH_KEY_SIZE)?;
         let mut state = self.engine.lock()?;
-        let keys = &mut state.domain.av_mut(self.id).keys;
+        let keys = &mut state.domain.avs[self.id].keys;
         keys.insert(key.ok_or(Error::INVAL)?, T::AUTH_KEYS)
     }
 
@@ -106,7 +106,7 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         let state = self.engine.lock()?;
-        let keys = &state.domain.av(self.id).keys;
+        let keys = &state.domain.avs[self.id].keys;
         let key = keys.get(addr).or_else(|| keys.of(addr));
         Ok(key.ok_or(Error::INVAL)?.secret().clone())
     }
@@ -129,10 +129,10 @@ impl<T: Transport> AvCalls for Av<T> {
             return Err(Error::NOSYS);
         }
         match flags {
-            0 => self.current()?.domain.av_mut(self.id).set_user_id(addr, id),
+            0 => self.current()?.domain.avs[self.id].set_user_id(addr, id),
             FI_AUTH_KEY if self.engine.has_keys_in_av() => {
                 let mut state = self.engine.lock()?;
-                state.domain.av_mut(self.id).keys.set_user_id(addr, id)
+                state.domain.avs[self.id].keys.set_user_id(addr, id)
             }
             _ => Err(Error::BADFLAGS),
         }

@@ -64,13 +64,13 @@ impl<T: Transport> Ep<T> {
         }
         let id = cq.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.shared.engine.lock()?;
-        let ep = state.domain.ep(self.shared.id);
+        let ep = &state.domain.eps[self.shared.id];
         if (tx && ep.tx_cq.is_some()) || (rx && ep.rx_cq.is_some()) {
             return Err(Error::INVAL);
         }
         // The endpoint may be enabled already: without this queue it has nothing that completes there, except remote
         // writes with data.
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = &mut state.domain.eps[self.shared.id];
         let implied = match flags & FI_SELECTIVE_COMPLETION {
             0 => OpFlags::COMPLETION,
             _ => OpFlags::empty(),
@@ -118,7 +118,7 @@ impl<T: Transport> Ep<T> {
         let counter = cntr.counter_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut guard = self.shared.engine.lock()?;
         let state = &mut *guard;
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = &mut state.domain.eps[self.shared.id];
         let wanted = || Event::ALL.iter().filter(|event| flags & event.flag() != 0);
         if wanted().any(|&event| ep.bound(event).is_some()) {
             return Err(Error::INVAL);
@@ -146,11 +146,11 @@ impl<T: Transport> Ep<T> {
         }
         let id = av.id_in(&self.shared.engine).ok_or(Error::DOMAIN)?;
         let mut state = self.unlocked_state()?;
-        let ep = state.domain.ep(self.shared.id);
+        let ep = &state.domain.eps[self.shared.id];
         if ep.av.is_some() || ep.ep_type == FI_EP_MSG.0 {
             return Err(Error::INVAL);
         }
-        if state.domain.av(id).context_bits > 0 && ep.caps.contains(Caps::NAMED_RX_CTX) {
+        if state.domain.avs[id].context_bits > 0 && ep.caps.contains(Caps::NAMED_RX_CTX) {
             self.shared.limits.name_contexts();
         }
         state.domain.bind_av(self.shared.id, id);
@@ -164,7 +164,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::BADFLAGS);
         }
         let mut state = self.unlocked_state()?;
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = &mut state.domain.eps[self.shared.id];
         if self.shared.has_own_eq.swap(true, Ordering::Relaxed) {
             return Err(Error::INVAL);
         }
@@ -193,7 +193,7 @@ impl<T: Transport> Ep<T> {
             return Err(Error::INVAL);
         }
         let mut state = self.unlocked_state()?;
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = &mut state.domain.eps[self.shared.id];
         if std::mem::replace(&mut ep.shares_receives, true) {
             return Err(Error::INVAL);
         }

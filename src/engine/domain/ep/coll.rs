@@ -40,7 +40,7 @@ impl<T: Transport> Ep<T> {
         }
         let set = join.set.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
         let guard = shared.engine.lock()?;
-        let ep = guard.domain.ep(shared.id);
+        let ep = &guard.domain.eps[shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -94,7 +94,7 @@ impl<T: Transport> Drop for Mc<T> {
         };
         let State { domain, transport } = &mut *guard;
         transport.leave_group(domain, self.ep.id, self.address);
-        let eq = domain.ep(self.ep.id).eq.clone();
+        let eq = domain.eps[self.ep.id].eq.clone();
         drop(guard);
         if let Some(eq) = eq {
             eq.forget(handle::number_of(self));
@@ -110,7 +110,7 @@ impl<T: Transport> CollectiveCalls for Ep<T> {
     fn extent(&self, what: fi_collective_op, group: u64, root: u64) -> Result<(usize, usize)> {
         let guard = self.shared.engine.lock()?;
         let State { domain, transport } = &*guard;
-        if !domain.ep(self.shared.id).enabled {
+        if !domain.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);
         }
         let shape = transport.shape(domain, self.shared.id, what, group, root)?;

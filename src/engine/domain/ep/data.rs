@@ -29,16 +29,7 @@ impl<T: Transport> Ep<T> {
     #[cold]
     fn order(&self, what: What) -> Result<OpFlags> {
         let limits = &self.shared.limits;
-        if limits.strict
-            && self
-                .shared
-                .engine
-                .lock()?
-                .domain
-                .ep(self.shared.id)
-                .tx_pending
-                > 0
-        {
+        if limits.strict && self.shared.engine.lock()?.domain.eps[self.shared.id].tx_pending > 0 {
             return Err(Error::AGAIN);
         }
         Ok(limits.order(what))

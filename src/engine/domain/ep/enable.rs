@@ -18,7 +18,7 @@ impl<T: Transport> Ep<T> {
         match &self.shared.member {
             Some(member) => member.enable(state)?,
             None => {
-                check_bound(state.domain.ep(self.shared.id))?;
+                check_bound(&state.domain.eps[self.shared.id])?;
                 self.check_shared(&state.domain)?;
                 self.shared.engine.give_keys(state, self.shared.id)?;
                 state
@@ -27,7 +27,7 @@ impl<T: Transport> Ep<T> {
             }
         }
         let address = address_of(&state.transport, self.shared.id);
-        let ep = state.domain.ep_mut(self.shared.id);
+        let ep = &mut state.domain.eps[self.shared.id];
         ep.enabled = true;
         if self.shared.member.is_none() {
             ep.stats.set_address(&address);
@@ -42,7 +42,7 @@ impl<T: Transport> Ep<T> {
         if wants_stx && !self.shared.shares_transmits.load(Ordering::Relaxed) {
             return Err(Error::OPBADSTATE);
         }
-        let ep = domain.ep(self.shared.id);
+        let ep = &domain.eps[self.shared.id];
         // Connected endpoints have always been enabled without one; they then have a receive queue of their own.
         let wants_srx = self.shared.info.ep.rx_ctx_cnt == FI_SHARED_CONTEXT;
         if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
@@ -51,7 +51,7 @@ impl<T: Transport> Ep<T> {
         let differs = |(_, other): (usize, &EpState)| {
             other.srx == ep.srx && other.enabled && other.av != ep.av
         };
-        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps().any(differs) {
+        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps.iter().any(differs) {
             true => Err(Error::INVAL),
             false => Ok(()),
         }

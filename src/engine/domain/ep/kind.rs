@@ -77,7 +77,7 @@ impl<T: Transport> Kind for Ep<T> {
             true => (current(&self.tx_flags), flags),
             false => (flags, current(&self.rx_flags)),
         };
-        let context = self.shared.engine.lock()?.domain.ep(self.shared.id).context;
+        let context = self.shared.engine.lock()?.domain.eps[self.shared.id].context;
         let handle = Self::handle(
             self.shared.clone(),
             tx_flags,

@@ -41,7 +41,7 @@ impl<T: Transport> Ep<T> {
         let group = addr.and_then(T::Addr::from_bytes).ok_or(Error::INVAL)?;
         let mut guard = shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;
-        let ep = domain.ep(shared.id);
+        let ep = &domain.eps[shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -101,7 +101,7 @@ impl<T: Transport> Drop for Mc<T> {
         if let Some(address) = self.address {
             transport.leave_multicast(domain, self.ep.id, address);
         }
-        let eq = domain.ep(self.ep.id).eq.clone();
+        let eq = domain.eps[self.ep.id].eq.clone();
         drop(guard);
         if let Some(eq) = eq {
             eq.forget(handle::number_of(self));

@@ -37,7 +37,7 @@ impl<T: Transport> EpCalls for Ep<T> {
         let size = match opt {
             Opt::MinMultiRecv => {
                 let state = self.shared.engine.lock()?;
-                let rx_queue = state.domain.rx_queue(state.domain.ep(id).srx);
+                let rx_queue = &state.domain.srxs[state.domain.eps[id].srx];
                 rx_queue.min_multi_recv
             }
             Opt::CmDataSize => CM_DATA_SIZE,
@@ -74,21 +74,21 @@ impl<T: Transport> EpCalls for Ep<T> {
         let (id, info) = (self.shared.id, &self.shared.info);
         match (opt, value) {
             (Opt::MinMultiRecv, OptValue::Size(size)) => {
-                let srx = state.domain.ep(id).srx;
-                state.domain.rx_queue_mut(srx).min_multi_recv = size;
+                let srx = state.domain.eps[id].srx;
+                state.domain.srxs[srx].min_multi_recv = size;
             }
             (Opt::SharedMemoryPermitted, OptValue::Bool(on)) if self.shared.member.is_none() => {
                 state.transport.permit_sharing(id, on)?;
             }
             // fi_endpoint(3): this provider has no CUDA support.
             (Opt::CudaApiPermitted, _) if T::HMEM => return Err(Error::INVAL),
-            (Opt::MoreFollows, OptValue::Bool(on)) => state.domain.ep_mut(id).more_follows = on,
+            (Opt::MoreFollows, OptValue::Bool(on)) => state.domain.eps[id].more_follows = on,
             (Opt::PeerNumber, OptValue::Size(number)) => {
-                state.domain.ep_mut(id).peer_number = number as u64;
+                state.domain.eps[id].peer_number = number as u64;
             }
             (Opt::Pause, OptValue::Bool(on)) => {
                 let State { domain, transport } = &mut *state;
-                domain.ep_mut(id).is_paused = on;
+                domain.eps[id].is_paused = on;
                 if !on {
                     transport.room_again(domain);
                 }
@@ -141,7 +141,7 @@ impl<T: Transport> EpCalls for Ep<T> {
 
     fn rx_size_left(&self) -> Result<usize> {
         let state = self.shared.engine.lock()?;
-        match state.domain.ep(self.shared.id).enabled {
+        match state.domain.eps[self.shared.id].enabled {
             true => Ok(self.shared.info.rx.size),
             false => Err(Error::OPBADSTATE),
         }
@@ -150,7 +150,7 @@ impl<T: Transport> EpCalls for Ep<T> {
     fn tx_size_left(&self) -> Result<usize> {
         let mut guard = self.shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;
-        let ep = domain.ep(self.shared.id);
+        let ep = &domain.eps[self.shared.id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }

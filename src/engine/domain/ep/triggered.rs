@@ -44,7 +44,7 @@ impl<T: Transport> Ep<T> {
     /// Prepares the endpoint for deferred work.
     pub fn expect_work(&self, state: &mut State<T>) -> Result {
         self.shared.watch();
-        state.domain.ep_mut(self.shared.id).tell_work()
+        state.domain.eps[self.shared.id].tell_work()
     }
 
     /// Handles an operation that the transport refused, unchanged, because of its flags. The engine itself implements
@@ -104,7 +104,7 @@ impl<T: Transport> Ep<T> {
         context: &Context,
         action: Action,
     ) -> Result {
-        let ep = state.domain.ep(self.shared.id);
+        let ep = &state.domain.eps[self.shared.id];
         if !ep.caps.contains(Caps::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
@@ -128,7 +128,7 @@ impl<T: Transport> State<T> {
     #[inline]
     pub fn receive(&mut self, id: usize, rx: &mut Rx) -> Result {
         let State { domain, transport } = self;
-        let ep = domain.ep(id);
+        let ep = &domain.eps[id];
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
@@ -137,17 +137,17 @@ impl<T: Transport> State<T> {
             ep.check_receive(rx)?;
         }
         let srx = ep.srx;
-        let saved = domain.rx_queue(srx).saved();
+        let saved = domain.srxs[srx].saved();
         domain.post_receive(
             id,
             rx,
             T::source,
             |domain: &mut DomainStateOf<T>, claimed| transport.claim(domain, claimed),
         )?;
-        if domain.rx_queue(srx).saved() < saved {
+        if domain.srxs[srx].saved() < saved {
             transport.room_again(domain);
         }
-        if checks && let Some(error) = domain.ep(id).ended {
+        if checks && let Some(error) = domain.eps[id].ended {
             domain.end_receives(id, error);
         }
         Ok(())

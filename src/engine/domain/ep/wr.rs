@@ -35,7 +35,7 @@ impl<T: Transport> Ep<T> {
         }
         let mut guard = self.shared.engine.lock_data()?;
         let state = &mut *guard;
-        if !state.domain.ep(self.shared.id).enabled {
+        if !state.domain.eps[self.shared.id].enabled {
             return Err(Error::OPBADSTATE);
         }
         state
@@ -48,7 +48,7 @@ impl<T: Transport> Ep<T> {
     /// fi_recv_flush, fi_trecv_flush: no receive is ever deferred.
     pub(super) fn flush_receives(&self) -> Result {
         let state = self.shared.engine.lock_data()?;
-        let ep = state.domain.ep(self.shared.id);
+        let ep = &state.domain.eps[self.shared.id];
         match (ep.enabled, ep.shares_receives) {
             (false, _) => Err(Error::OPBADSTATE),
             // fi_endpoint(3): its receives are posted to the shared context itself.
@@ -72,7 +72,7 @@ impl<T: Transport> WorkPath for Ep<T> {
         self.shared.limits.check(tx)?;
         let mut guard = self.shared.engine.lock_data()?;
         let State { domain, transport } = &mut *guard;
-        let ep = domain.ep(self.shared.id);
+        let ep = &domain.eps[self.shared.id];
         if !ep.begins(tx.what) {
             return Err(Error::NOSYS);
         }
@@ -92,7 +92,7 @@ impl<T: Transport> WorkPath for Ep<T> {
     fn source(&self, what: What, src: u64) -> Result<Option<u32>> {
         let mut guard = self.shared.engine.lock_data()?;
         let State { domain, transport } = &mut *guard;
-        let ep = domain.ep(self.shared.id);
+        let ep = &domain.eps[self.shared.id];
         if !ep.takes(what) || ep.shares_receives {
             return Err(Error::NOSYS);
         }

@@ -51,7 +51,7 @@ impl<T: Transport> Member<T> {
     }
 
     pub fn enable(&self, state: &mut State<T>) -> Result {
-        let ep = state.domain.ep(self.id);
+        let ep = &state.domain.eps[self.id];
         let (queue, needed) = match self.side {
             Side::Transmit => (ep.tx_cq, INITIATES),
             Side::Receive => (ep.rx_cq, Caps::RECV),
@@ -81,12 +81,12 @@ impl<T: Transport> Drop for Member<T> {
             }
             Side::Receive => {
                 transport.close_rx_context(domain, port, self.id);
-                let srx = domain.ep(self.id).srx;
-                drop(domain.rx_queue_mut(srx).drain_posted());
-                domain.rx_queue_mut(srx).min_multi_recv = MIN_MULTI_RECV;
+                let srx = domain.eps[self.id].srx;
+                drop(domain.srxs[srx].drain_posted());
+                domain.srxs[srx].min_multi_recv = MIN_MULTI_RECV;
             }
         }
-        let ep: &mut EpState = domain.ep_mut(self.id);
+        let ep: &mut EpState = &mut domain.eps[self.id];
         ep.tx_cq = None;
         ep.rx_cq = None;
         ep.cntrs = Default::default();

@@ -76,7 +76,8 @@ impl Clock {
 
     /// Returns when a sleeping thread has to wake up for the next check.
     pub fn wakes<A: Address>(&self, domain: &DomainState<A>) -> Option<Instant> {
-        let waits = !self.stalls.peers.is_empty() || domain.eps().any(|(_, ep)| ep.tx_pending > 0);
+        let waits =
+            !self.stalls.peers.is_empty() || domain.eps.iter().any(|(_, ep)| ep.tx_pending > 0);
         self.stalls.next_look.filter(|_| waits)
     }
 }
@@ -115,7 +116,7 @@ impl Stalls {
 
     fn tell<T: Transport>(&mut self, transport: &T, domain: &DomainStateOf<T>, now: Instant) {
         let mut before = mem::take(&mut self.peers);
-        for (id, ep) in domain.eps() {
+        for (id, ep) in domain.eps.iter() {
             for peer in transport.peers(id) {
                 if self.is_news(&mut before, id, &peer) {
                     warn::<T>(&peer, &ep.stats);

@@ -68,7 +68,7 @@ impl Drains for Rxd {
     }
 
     fn leave_memory(&mut self, domain: &mut State) {
-        for srx in domain.rx_queues_mut() {
+        for (_, srx) in &mut domain.srxs {
             drop(srx.drain_posted());
         }
         let regions: Vec<_> = domain.mrs.iter().cloned().collect();

@@ -35,8 +35,8 @@ impl Posts for Rxd {
     }
 
     fn session_for(&mut self, domain: &mut State, port: usize, dest: u64) -> Result<usize> {
-        let av = domain.ep(port).av.ok_or(Error::NOAV)?;
-        let peer = *domain.av(av).get(dest).ok_or(Error::INVAL)?;
+        let av = domain.eps[port].av.ok_or(Error::NOAV)?;
+        let peer = *domain.avs[av].get(dest).ok_or(Error::INVAL)?;
         let endpoint = self.eps.get_mut(&port).ok_or(Error::INVAL)?;
         let mut line = Line {
             lower: &mut self.lower,

@@ -54,8 +54,8 @@ impl<A: Address> Port<A> {
     }
 
     pub(super) fn is_in_vector(&self, domain: &DomainState<A>, addr: &A) -> bool {
-        let av = domain.ep(self.ep).av;
-        av.and_then(|av| domain.av(av).find(addr)).is_some()
+        let av = domain.eps[self.ep].av;
+        av.and_then(|av| domain.avs[av].find(addr)).is_some()
     }
 
     pub(super) fn list_greeted(&mut self, id: usize) {
@@ -135,7 +135,7 @@ impl<A: Address> Port<A> {
     /// Whether a proved session may be forgotten.
     fn is_dispensable(&self, domain: &DomainState<A>, now: Instant, id: usize) -> bool {
         let session = &self.sessions[id];
-        let srx = domain.rx_queue(domain.ep(self.ep).srx);
+        let srx = &domain.srxs[domain.eps[self.ep].srx];
         if !session.is_idle() || srx.share_of(id as u64) > 0 {
             return false;
         }

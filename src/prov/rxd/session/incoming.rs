@@ -52,8 +52,8 @@ impl<A: Address> Session<A> {
         let sink = match self.rx.decided.take() {
             Some(sink) => sink,
             None => {
-                let srx = cx.domain.ep(self.ep).srx;
-                let queue = cx.domain.rx_queue_mut(srx);
+                let srx = cx.domain.eps[self.ep].srx;
+                let queue = &mut cx.domain.srxs[srx];
                 match queue.accept(&envelope) {
                     Some(mut recv) if is_whole => {
                         recv.iov.copy_in(payload);
@@ -89,9 +89,7 @@ impl<A: Address> Session<A> {
     /// Records the address of a sender that is not in the address vector (FI_SOURCE_ERR).
     fn note_origin<W>(&mut self, cx: &mut Cx<'_, A, W>, srx: usize, slot: Slot) {
         if cx.domain.reports_origin(self.ep, fi_addr_of(self.source)) {
-            cx.domain
-                .rx_queue_mut(srx)
-                .note_origin(slot, self.addr.to_bytes());
+            cx.domain.srxs[srx].note_origin(slot, self.addr.to_bytes());
         }
     }
 
@@ -184,7 +182,7 @@ impl<A: Address> Session<A> {
             return Step::Refused(Error::CANCELED);
         }
         if let Sink::Message(Claim::Kept(srx, slot)) = incoming.sink {
-            let queue = cx.domain.rx_queue_mut(srx);
+            let queue = &mut cx.domain.srxs[srx];
             let saved = cx.common.settings.saved;
             if !queue.may_grow(slot, data.bytes.len(), saved) {
                 self.rx.incoming = Some(incoming);

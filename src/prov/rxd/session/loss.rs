@@ -17,7 +17,7 @@ impl<A: Address> Session<A> {
     /// The peer is lost: all operations in flight fail. The next operation starts a new handshake.
     #[cold]
     pub fn lose<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error, why: &str) {
-        let outer = cx.domain.begin_loss(why);
+        let outer = cx.domain.losses.begin(why);
         self.fail_all(cx, error);
         self.end_loss(cx, outer, why);
     }
@@ -26,7 +26,7 @@ impl<A: Address> Session<A> {
     #[cold]
     pub fn lose_silent<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
         let why = "the peer does not answer";
-        let outer = cx.domain.begin_loss(why);
+        let outer = cx.domain.losses.begin(why);
         cx.domain.fail_receives_from(self.ep, self.source, error);
         self.fail_all(cx, error);
         self.end_loss(cx, outer, why);
@@ -59,7 +59,7 @@ impl<A: Address> Session<A> {
     }
 
     fn end_loss<W>(&self, cx: &mut Cx<'_, A, W>, outer: OuterLoss, why: &str) {
-        match cx.domain.end_loss(outer) {
+        match cx.domain.losses.end(outer) {
             0 => log_info!(&SOURCE, Subsys::EpData, "{}: {why}", self.addr),
             failed => log_warn!(
                 &SOURCE,

@@ -152,8 +152,8 @@ impl<A: Address> Session<A> {
             Some(Stall::Queue) if cx.domain.may_receive(self.ep) => {}
             Some(Stall::Answers) if self.may_answer_any(cx) => {}
             Some(Stall::Memory(slot)) => {
-                let srx = cx.domain.ep(self.ep).srx;
-                let queue = cx.domain.rx_queue_mut(srx);
+                let srx = cx.domain.eps[self.ep].srx;
+                let queue = &mut cx.domain.srxs[srx];
                 let len = self.stalled_len();
                 if !queue.has_room(self.id as u64, len, cx.common.settings.saved) {
                     return;
@@ -163,7 +163,7 @@ impl<A: Address> Session<A> {
             }
             Some(Stall::Part(srx, slot)) => {
                 let saved = cx.common.settings.saved;
-                let queue = cx.domain.rx_queue_mut(srx);
+                let queue = &mut cx.domain.srxs[srx];
                 if !queue.may_grow(slot, cx.wire.mtu(), saved) {
                     return;
                 }

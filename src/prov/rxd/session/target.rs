@@ -90,7 +90,7 @@ impl<A: Address> Session<A> {
         );
         let size = element_size(family, datatype, operation).ok_or(Error::OPNOTSUPP)?;
         let access = access_of(family, operation);
-        if !cx.domain.ep(self.ep).caps.contains(access.capabilities()) {
+        if !cx.domain.eps[self.ep].caps.contains(access.capabilities()) {
             return Err(Error::OPNOTSUPP);
         }
         let len = op.iovs.total().ok_or(Error::INVAL)?;
@@ -168,9 +168,7 @@ impl<A: Address> Session<A> {
         access: Access,
     ) -> Result<Named> {
         // fi_getinfo(3): a primary capability that was not requested is not available.
-        if !cx
-            .domain
-            .ep(self.ep)
+        if !cx.domain.eps[self.ep]
             .caps
             .contains(capability | access.capabilities())
         {

@@ -70,7 +70,7 @@ impl Lower {
 
     /// Starts to count for the counters that the application has bound to an endpoint, also for connected peers.
     pub fn count_accesses(&mut self, domain: &mut StateOf, ep: usize) -> Result {
-        let bytes_of = |event| domain.ep(ep).bound(event).map(|cntr| cntr.counts_bytes());
+        let bytes_of = |event| domain.eps[ep].bound(event).map(|cntr| cntr.counts_bytes());
         let (read, written) = (bytes_of(Event::RemoteRead), bytes_of(Event::RemoteWrite));
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
         let (has_read, has_written) = endpoint.accesses.has();
@@ -104,7 +104,7 @@ impl Lower {
     /// Does the same as `count_accesses` for all endpoints.
     pub fn count_all(&mut self, domain: &mut StateOf) {
         for ep in 0..self.eps.len() {
-            if domain.find_ep(ep).is_none() || self.endpoint(ep).is_none() {
+            if domain.eps.get(ep).is_none() || self.endpoint(ep).is_none() {
                 continue;
             }
             if let Err(error) = self.count_accesses(domain, ep) {
@@ -140,7 +140,7 @@ impl Lower {
             };
             let [read, written] = endpoint.accesses.news();
             for (event, news) in [(Event::RemoteRead, read), (Event::RemoteWrite, written)] {
-                let bound = domain.find_ep(ep).and_then(|ep| ep.bound(event));
+                let bound = domain.eps.get(ep).and_then(|ep| ep.bound(event));
                 if let (1.., Some(counter)) = (news, bound.cloned()) {
                     domain.count_more(&counter, news);
                 }

@@ -37,7 +37,7 @@ impl Session {
         let (ep, name) = (self.link.ep(), self.link.remote_name());
         let head = request.head;
         let access = access_of(head.family, head.op);
-        let caps = cx.domain.ep(ep).caps;
+        let caps = cx.domain.eps[ep].caps;
         if !caps.contains(Caps::ATOMIC) || !caps.contains(access.capabilities()) {
             return Err(Fault(
                 "an atomic operation that the endpoint does not serve",

@@ -171,9 +171,9 @@ impl Session {
     fn give_up<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant, given_up: &GivenUp) {
         let (error, peer) = (given_up.error, self.link.peer());
         if given_up.is_silent {
-            let outer = cx.domain.begin_loss(&format!("{peer} does not answer"));
+            let outer = cx.domain.losses.begin(&format!("{peer} does not answer"));
             self.link.fail_receives(cx.domain, error);
-            cx.domain.end_loss(outer);
+            cx.domain.losses.end(outer);
         }
         if given_up.is_reported {
             let (attempts, _) = self.connection.failures();

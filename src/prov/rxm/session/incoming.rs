@@ -137,8 +137,8 @@ impl Incoming {
         message: &Message,
     ) -> Option<Claim> {
         let envelope = link.envelope(ep, message);
-        let srx_id = cx.domain.ep(envelope.ep).srx;
-        let srx = cx.domain.rx_queue_mut(srx_id);
+        let srx_id = cx.domain.eps[envelope.ep].srx;
+        let srx = &mut cx.domain.srxs[srx_id];
         if let Some(recv) = srx.accept(&envelope) {
             return Some(Claim::of(Some(recv), envelope));
         }
@@ -197,12 +197,12 @@ pub fn eager<W>(
     check_tags(cx.domain, ep, message)?;
     let ep = link.target_of(cx.domain, message)?;
     let info = info_of(message);
-    let srx_id = cx.domain.ep(ep).srx;
+    let srx_id = cx.domain.eps[ep].srx;
     // FI_SOURCE_ERR requires a check of each message.
     let unfilled = match cx.domain.reports_origin(ep, fi_addr) {
         true => Unfilled::Special,
         false => {
-            let srx = cx.domain.rx_queue_mut(srx_id);
+            let srx = &mut cx.domain.srxs[srx_id];
             match srx.fill(&info, source, |iov| iov.fill(payload)) {
                 Ok(filled) => {
                     cx.common.has_matched = true;
@@ -215,7 +215,7 @@ pub fn eager<W>(
         }
     };
     let envelope = info.envelope(source, ep, link.id() as u64);
-    let srx = cx.domain.rx_queue_mut(srx_id);
+    let srx = &mut cx.domain.srxs[srx_id];
     let recv = match unfilled {
         Unfilled::Special => srx.accept(&envelope),
         Unfilled::Unexpected => None,
@@ -235,7 +235,7 @@ pub fn eager<W>(
 }
 
 fn check_tags(domain: &StateOf, ep: usize, message: &Message) -> core::result::Result<(), Fault> {
-    match message.tagged && !domain.ep(ep).caps.contains(Caps::TAGGED) {
+    match message.tagged && !domain.eps[ep].caps.contains(Caps::TAGGED) {
         true => Err(Fault("a tagged message for an endpoint without tags")),
         false => Ok(()),
     }

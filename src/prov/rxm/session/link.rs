@@ -259,7 +259,7 @@ impl Link {
         match usize::from(message.context).checked_sub(1) {
             None => Ok(ep),
             Some(beyond_first) => {
-                let context = domain.ep(ep).contexts.get(beyond_first).copied();
+                let context = domain.eps[ep].contexts.get(beyond_first).copied();
                 context.ok_or(Fault("a message for a receive context that there is not"))
             }
         }
@@ -269,13 +269,13 @@ impl Link {
     pub(super) fn note_origin(&self, domain: &mut StateOf, srx: usize, slot: Kept) {
         if domain.reports_origin(self.ep, self.fi_addr) {
             let bytes = self.peer.to_bytes();
-            domain.rx_queue_mut(srx).note_origin(slot, bytes);
+            domain.srxs[srx].note_origin(slot, bytes);
         }
     }
 
     /// Fails the receives that name the peer, whose host is silent.
     pub(super) fn fail_receives(&self, domain: &mut StateOf, error: Error) {
-        if self.fi_addr != FI_ADDR_NOTAVAIL && domain.find_ep(self.ep).is_some() {
+        if self.fi_addr != FI_ADDR_NOTAVAIL && domain.eps.get(self.ep).is_some() {
             domain.fail_receives_from(self.ep, self.fi_addr, error);
         }
     }

@@ -31,12 +31,12 @@ impl Session {
         let was_up = self.state() == State::Up;
         self.connection.set_state(cx.common, State::Over);
         let sentence = format!("{} {what}", self.link.peer());
-        let outer = cx.domain.begin_loss(&sentence);
+        let outer = cx.domain.losses.begin(&sentence);
         self.fail_all(cx, Some(error));
         if was_up && is_silence(error) {
             self.link.fail_receives(cx.domain, error);
         }
-        match cx.domain.end_loss(outer) {
+        match cx.domain.losses.end(outer) {
             0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
             0 => {}
             failed => log_warn!(

@@ -67,7 +67,7 @@ impl Session {
         let ep = self.link.ep();
         for lane in Lane::ALL {
             while let Some(bytes) = self.inbox.take(cx.common, ep, lane) {
-                if cx.domain.find_ep(ep).is_some() {
+                if cx.domain.eps.get(ep).is_some() {
                     self.take_last(cx, &bytes);
                 }
             }
@@ -150,8 +150,8 @@ impl Session {
         }
         let ep = self.link.target_of(cx.domain, &parked.message)?;
         let mut envelope = self.link.envelope(ep, &parked.message);
-        let srx_id = cx.domain.ep(ep).srx;
-        let srx = cx.domain.rx_queue_mut(srx_id);
+        let srx_id = cx.domain.eps[ep].srx;
+        let srx = &mut cx.domain.srxs[srx_id];
         if let Some(recv) = srx.accept(&envelope) {
             self.fetch(cx, parked, recv, envelope);
             return Ok(Taken::Yes);

@@ -13,7 +13,7 @@ impl Sessions {
         let mut found = Vec::new();
         for (ep, port) in self.ports.iter().enumerate() {
             let Some(port) = port else { continue };
-            if domain.find_ep(ep).is_none_or(|state| state.av != Some(av)) {
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
                 continue;
             }
             found.extend(port.by_addr.get(peer));
@@ -25,7 +25,7 @@ impl Sessions {
 
     /// Handles a new address in a vector: sessions with that peer get its index.
     pub fn learn_address(&mut self, domain: &mut StateOf, av: usize, index: u64) {
-        let Some(&peer) = domain.av(av).get(index) else {
+        let Some(&peer) = domain.avs[av].get(index) else {
             return;
         };
         for id in self.with_peer(domain, av, &peer) {
@@ -68,7 +68,7 @@ impl Sessions {
     pub(super) fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
         let link = self.table[id].link();
         if link.fi_addr() == FI_ADDR_NOTAVAIL
-            && domain.find_ep(link.ep()).is_some()
+            && domain.eps.get(link.ep()).is_some()
             && let Some(port) = self.ports.get_mut(link.ep()).and_then(Option::as_mut)
         {
             let unexpected = domain.unexpected_len(link.ep());
@@ -87,7 +87,7 @@ fn of_av<'a>(
     domain: &StateOf,
     av: usize,
 ) -> Vec<(usize, &'a mut Port)> {
-    let has_it = |ep: usize| domain.find_ep(ep).is_some_and(|ep| ep.av == Some(av));
+    let has_it = |ep: usize| domain.eps.get(ep).is_some_and(|ep| ep.av == Some(av));
     let ports = ports.iter_mut().enumerate();
     ports
         .filter_map(|(ep, port)| Some((ep, port.as_deref_mut()?)))

@@ -96,8 +96,8 @@ impl Sessions {
 
     /// Returns the session for an address of the endpoint's vector, and creates it if there is none.
     pub fn find_peer(&mut self, domain: &StateOf, ep: usize, dest: u64) -> Result<usize> {
-        let av = domain.ep(ep).av.ok_or(Error::NOAV)?;
-        let &peer = domain.av(av).get(dest).ok_or(Error::INVAL)?;
+        let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
+        let &peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?;
         let known = self.port(ep).ok_or(Error::INVAL)?.by_addr.get(&peer);
         let id = match known {
             Some(&id) => id,

@@ -81,8 +81,8 @@ impl Sessions {
     /// Adds a session with a peer that has connected by itself; its address may be in the vector. `beside`: another
     /// session with it exists.
     pub fn new_peer(&mut self, domain: &StateOf, ep: usize, peer: Addr, beside: bool) -> usize {
-        let av = domain.find_ep(ep).and_then(|state| state.av);
-        let known = av.and_then(|av| domain.av(av).find(&peer));
+        let av = domain.eps.get(ep).and_then(|state| state.av);
+        let known = av.and_then(|av| domain.avs[av].find(&peer));
         self.add(ep, peer, known.unwrap_or(FI_ADDR_NOTAVAIL), beside)
     }
 }

@@ -28,7 +28,7 @@ impl Exposed {
         payload: &[u8],
     ) -> bool {
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_WRITE);
-        if !cx.domain.ep(peer.ep).caps.contains(NEEDED) || write.ack && !out.has_room_for_answers()
+        if !cx.domain.eps[peer.ep].caps.contains(NEEDED) || write.ack && !out.has_room_for_answers()
         {
             return false;
         }
@@ -77,7 +77,7 @@ impl Exposed {
     ) -> bool {
         let room = out.has_room_for_answers() && out.copies_answer(seg.len);
         const NEEDED: Caps = flags!(Caps: RMA | REMOTE_READ);
-        if !room || !cx.domain.ep(peer.ep).caps.contains(NEEDED) {
+        if !room || !cx.domain.eps[peer.ep].caps.contains(NEEDED) {
             return false;
         }
         let (key, mrs) = (self.key.as_ref(), &cx.domain.mrs);
@@ -113,7 +113,7 @@ impl Exposed {
             && payload.len() <= FEW;
         let access = access_of(family, op);
         let needed = access.capabilities() | Caps::ATOMIC;
-        let served = cx.domain.ep(ep).caps.contains(needed);
+        let served = cx.domain.eps[ep].caps.contains(needed);
         if !fits || !served || !out.has_room_for_answers() {
             return false;
         }

@@ -46,7 +46,7 @@ impl Exposed {
         self.was_written = true;
         let mut request = AtomicIn::of(atomic).map_err(|why| Refusal { answer: None, why })?;
         let access = access_of(request.family, request.op);
-        let named = match domain.ep(peer.ep).caps.contains(access.capabilities()) {
+        let named = match domain.eps[peer.ep].caps.contains(access.capabilities()) {
             true => self.named(domain, peer, &atomic.segs, Caps::ATOMIC, access),
             false => Err(Fault::Rule(
                 "an atomic operation that the endpoint does not serve",

@@ -130,7 +130,7 @@ impl Outbox {
             return;
         }
         let follows =
-            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.ep(self.ep()).more_follows;
+            |op: TxOp| op.flags.contains(OpFlags::MORE) && cx.domain.eps[self.ep()].more_follows;
         let waits = op.is_some_and(follows);
         let after = self.after(cx, frame, op);
         self.frames.push(&head.bytes, (head.len, 0), payload, after);

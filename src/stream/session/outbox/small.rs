@@ -16,8 +16,8 @@ use sys::socket::Moved;
 pub const FEW: usize = 128;
 
 impl Outbox {
-    /// Writes a small frame with a payload of one buffer into a ring. The header has the number `counter`. Returns false
-    /// if nothing was sent.
+    /// Writes a small frame with a payload of one buffer into a ring. The header has the number `counter`. Returns
+    /// false if nothing was sent.
     #[inline(always)]
     pub fn post_one<const LEN: usize>(
         &mut self,

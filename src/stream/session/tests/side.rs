@@ -102,15 +102,15 @@ impl Side {
         let access = Access::REMOTE;
         let segments = vec![memory.registered()];
         domain.mrs.register(segments, access, 0, KEY, 0).unwrap();
-        let cq = domain.add_cq(CqState {
+        let cq = domain.cqs.insert(CqState {
             ring: Ring::new(6, 64, false),
             wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
             signal: Default::default(),
             last_error: None,
             owner: None,
         });
-        let srx = domain.add_rx_queue(Srx::new());
-        let ep = domain.add_ep(EpState {
+        let srx = domain.srxs.insert(Srx::new());
+        let ep = domain.eps.insert(EpState {
             role: Role::Endpoint,
             fid: 0,
             context: 0,
@@ -378,7 +378,7 @@ impl Side {
     /// Takes the entries of the completion queue.
     pub fn read_queue(&mut self) {
         loop {
-            let cq = self.domain.cq_mut(self.cq);
+            let cq = &mut self.domain.cqs[self.cq];
             let mut entries: Vec<[u64; 6]> = Vec::new();
             let n = cq.ring.read_into(
                 64,
@@ -401,7 +401,7 @@ impl Side {
             if n > 0 {
                 continue;
             }
-            let Some(error) = self.domain.cq_mut(self.cq).ring.pop_err() else {
+            let Some(error) = self.domain.cqs[self.cq].ring.pop_err() else {
                 return;
             };
             self.note(

@@ -618,8 +618,7 @@ impl World {
         } = &self.sides[side];
         let tx = &session.tx;
         assert_eq!(
-            domain.ep(*ep).tx_pending,
-            0,
+            domain.eps[*ep].tx_pending, 0,
             "side {side}: operations are pending"
         );
         assert!(!tx.has_work() && !tx.reads.is_reading());
@@ -632,11 +631,7 @@ impl World {
         );
         assert!(session.oldest(&common.waits).is_none());
         if !self.is_cut {
-            assert_eq!(
-                domain.rx_queue(*srx).saved(),
-                0,
-                "side {side} keeps messages"
-            );
+            assert_eq!(domain.srxs[*srx].saved(), 0, "side {side} keeps messages");
         }
     }
 

@@ -28,7 +28,7 @@ impl Told {
         srx: usize,
         envelope: &Envelope,
     ) -> core::result::Result<Option<Vec<u8>>, Fault> {
-        let room = cx.domain.rx_queue(srx).has_room(
+        let room = cx.domain.srxs[srx].has_room(
             envelope.token,
             envelope.len,
             cx.common.limits.saved_bytes,
@@ -168,7 +168,7 @@ impl Told {
             envelope,
         } = wanted;
         if let Some(recv) = recv {
-            cx.domain.ep(envelope.ep).stats.count(Count::Fetched);
+            cx.domain.eps[envelope.ep].stats.count(Count::Fetched);
             cx.domain
                 .received(envelope.ep, &recv, &envelope, &peer.sender());
         }

@@ -39,7 +39,7 @@ impl Told {
         let Some(recv) = &wanted.recv else {
             return Ok(());
         };
-        cx.domain.ep(wanted.envelope.ep).stats.count(Count::Split);
+        cx.domain.eps[wanted.envelope.ep].stats.count(Count::Split);
         let share = Frame::Share(Share {
             index: wanted.index,
             places: places_of(&recv.iov, len),

@@ -46,7 +46,7 @@ impl<N: Connector> Traffic<N> {
                     age: ticks.time(oldest.age).unwrap_or_default(),
                     stage: None,
                 };
-                report.log(self.common.source, &domain.ep(conn.session.peer.ep).stats);
+                report.log(self.common.source, &domain.eps[conn.session.peer.ep].stats);
             }
         }
         for (id, what) in late {

@@ -341,8 +341,8 @@ fn messages_that_arrive_in_parts_wait_for_room() {
             .unwrap();
     }
     world.pass(Duration::from_secs(20));
-    let srx = world.nodes[VICTIM].domain.ep(world.nodes[VICTIM].ep).srx;
-    let saved = world.nodes[VICTIM].domain.rx_queue(srx).saved();
+    let srx = world.nodes[VICTIM].domain.eps[world.nodes[VICTIM].ep].srx;
+    let saved = world.nodes[VICTIM].domain.srxs[srx].saved();
     // The buffer of a message grows by doubling.
     assert!(saved > 1 << 18 && saved <= 3 << 19, "{saved}");
     for _ in 0..3 {
@@ -435,8 +435,8 @@ fn a_part_behind_the_end_of_its_receive_is_not_kept() {
         out.truncate(len);
         out.extend([7; 1440]);
         stranger.say(&mut world, &out);
-        let srx = world.nodes[VICTIM].domain.ep(world.nodes[VICTIM].ep).srx;
-        assert!(world.nodes[VICTIM].domain.rx_queue(srx).saved() < 4096);
+        let srx = world.nodes[VICTIM].domain.eps[world.nodes[VICTIM].ep].srx;
+        assert!(world.nodes[VICTIM].domain.srxs[srx].saved() < 4096);
     }
     let done = world.nodes[VICTIM].completions();
     assert_eq!(done.len(), 1);

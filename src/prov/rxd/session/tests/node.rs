@@ -233,7 +233,7 @@ impl<T> Node<T> {
 
     /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
-        let ring = &mut self.domain.cq_mut(self.cq).ring;
+        let ring = &mut self.domain.cqs[self.cq].ring;
         let mut entries: Vec<[u64; 6]> = Vec::new();
         let mut all = Vec::new();
         loop {

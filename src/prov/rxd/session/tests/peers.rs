@@ -346,7 +346,7 @@ fn a_message_that_is_too_long_stays_within_its_receive() {
         world.nodes[1].receive_into(now, iov, memory, ());
         send(&mut world, 0, len);
         assert_eq!(errors(&ended(&mut world, 0, 1)), [0]);
-        while world.nodes[1].domain.cq(world.nodes[1].cq).ring.is_empty() {
+        while world.nodes[1].domain.cqs[world.nodes[1].cq].ring.is_empty() {
             assert!(world.step());
         }
         let (context, completion) = world.nodes[1].completions().remove(0);
@@ -369,8 +369,8 @@ fn messages_without_a_receive_take_limited_memory() {
         send(&mut world, 0, 5000);
     }
     world.pass(Duration::from_secs(2000));
-    let srx = world.nodes[1].domain.ep(world.nodes[1].ep).srx;
-    let saved = world.nodes[1].domain.rx_queue(srx).saved();
+    let srx = world.nodes[1].domain.eps[world.nodes[1].ep].srx;
+    let saved = world.nodes[1].domain.srxs[srx].saved();
     assert!(saved > 1 << 15 && saved <= (1 << 16) + 4096, "{saved}");
     for _ in 0..60 {
         receive(&mut world, 1, 5000);

@@ -60,7 +60,7 @@ impl Outgoing {
             is_writing: false,
         };
         self.sends.insert(serial, send);
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         let post = Post {
             call: Call::Send { flags: 0 },
             loan: Loan::Slot(slot, packet.len()),

@@ -37,7 +37,7 @@ impl Outgoing {
             .compare
             .copy_to(&mut rest[operands..operands + compare]);
         let len = HEADER + ATOMIC_HEADER + operands + compare;
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         let result = Some(atomic.result.take());
         self.asked.insert(serial, Asked { op, result });
         self.send_slot(link, cx, slot, len);

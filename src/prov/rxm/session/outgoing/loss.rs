@@ -118,7 +118,7 @@ impl Outgoing {
 
 fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
     if let Some(error) = error
-        && domain.find_ep(op.ep()).is_some()
+        && domain.eps.get(op.ep()).is_some()
     {
         domain.fail_tx(op, error);
     }

@@ -60,7 +60,7 @@ impl Outgoing {
             drop(loan);
             return self.post_cuts(link, cx, tx, op, lent, data);
         }
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         let remote = Remotes::of(tx.target);
         let call = match writes {
             true => Call::Write {
@@ -99,7 +99,7 @@ impl Outgoing {
             left: count,
             failed: None,
         });
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         for (number, (part, remote)) in cuts.list.into_iter().enumerate() {
             let data = data.filter(|_| number + 1 == count);
             let remote = remote.into();

@@ -135,7 +135,7 @@ impl Outgoing {
                 Loan::Both(slot, HEADER, lent, 0..op.len)
             }
         };
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         let flight = Flight {
             id: link.id(),
             kind: Kind::Op(op),
@@ -179,7 +179,7 @@ impl Outgoing {
             left: count,
             failed: None,
         });
-        cx.domain.ep_mut(op.ep()).tx_pending += 1;
+        cx.domain.eps[op.ep()].tx_pending += 1;
         let mut at = 0;
         for number in 0..count {
             let len = size.min(op.len - at);

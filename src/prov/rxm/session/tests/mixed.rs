@@ -487,7 +487,7 @@ impl Mixed {
     /// All receives that have not completed are still posted.
     fn check_receives(&self) {
         for node in self.world.nodes.iter().flatten() {
-            let srx = node.domain.rx_queue(node.domain.ep(node.ep).srx);
+            let srx = &node.domain.srxs[node.domain.eps[node.ep].srx];
             assert_eq!(node.posted.len(), srx.posted_len());
         }
     }

@@ -88,8 +88,8 @@ impl<T> Node<T> {
             .mrs
             .register(segments, Access::REMOTE, 0, KEY, 0)
             .unwrap();
-        let av = domain.add_av(AvTable::new());
-        domain.ep_mut(ep).av = Some(av);
+        let av = domain.avs.insert(AvTable::new());
+        domain.eps[ep].av = Some(av);
         let pid = (place as u32 + 1) << 16 | life as u32;
         let mut sessions = Sessions::new(common_of(settings, pid));
         sessions.add_port(ep);
@@ -109,7 +109,7 @@ impl<T> Node<T> {
 
     /// Inserts the address of a peer into the vector. Returns its index.
     pub fn insert(&mut self, peer: Addr) -> u64 {
-        let (index, is_new) = self.domain.av_mut(self.av).insert(peer);
+        let (index, is_new) = self.domain.avs[self.av].insert(peer);
         if is_new {
             self.sessions
                 .learn_address(&mut self.domain, self.av, index);
@@ -259,7 +259,7 @@ impl<T> Node<T> {
 
     /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
-        let ring = &mut self.domain.cq_mut(self.cq).ring;
+        let ring = &mut self.domain.cqs[self.cq].ring;
         let mut entries: Vec<[u64; 6]> = Vec::new();
         let mut all = Vec::new();
         loop {

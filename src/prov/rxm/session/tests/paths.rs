@@ -208,7 +208,7 @@ fn operations_that_have_not_begun_can_be_cancelled() {
         let canceled = (second, Error::CANCELED.code());
         assert_eq!(ended, [(first, 0), canceled, (third, 0)], "{len}");
         assert_eq!(of(&mut world, 1).len(), 2, "{len}");
-        assert_eq!(world.nodes[0].as_ref().unwrap().domain.ep(0).tx_pending, 0);
+        assert_eq!(world.nodes[0].as_ref().unwrap().domain.eps[0].tx_pending, 0);
     }
 }
 

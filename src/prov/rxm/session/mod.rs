@@ -4,11 +4,11 @@
 //! go to the domain.
 //!
 //! - `link`: the two ends of the session and the connection below
-//! - `connection`: attempts to connect, with `verdict` for simultaneous ones; `connecting` carries its steps out; `loss`
-//!   ends the session
+//! - `connection`: attempts to connect, with `verdict` for simultaneous ones; `connecting` carries its steps out
 //! - `outgoing`: operations of this side, and passing them to the wire; `operations` calls it
-//! - `incoming`: messages of the peer; `packets` decodes packets and calls it, `atomic` serves atomic operations, `inbox`
-//!   keeps packets that wait
+//! - `incoming`: messages of the peer; `packets` decodes packets and calls it, `atomic` serves atomic operations
+//! - `inbox`: packets that wait
+//! - `loss`: the end of the session
 //! - `flight`: operations in flight below, and operations that need several below
 
 mod atomic;

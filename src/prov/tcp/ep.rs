@@ -49,8 +49,8 @@ pub fn nodelay(site: &Site) -> bool {
 
 impl Connections {
     pub(super) fn open_endpoint(&mut self, ep: usize, info: &Info) -> Result<Ep<Connections>> {
-        let rdm = self.is_rdm(info)?;
-        self.check_limits(info)?;
+        let rdm = is_rdm(&self.site, info)?;
+        check_limits(&self.site, info)?;
         let given = |bytes: &Option<Vec<u8>>| match bytes {
             None => Ok(None),
             Some(bytes) => addr::from_bytes(bytes).map(Some).ok_or(Error::INVAL),
@@ -97,32 +97,6 @@ impl Connections {
             endpoint.local
         );
         Ok(endpoint)
-    }
-
-    /// Whether the endpoint needs no connections of the application: an RDM endpoint, or a datagram endpoint of
-    /// `sockets`.
-    fn is_rdm(&self, info: &Info) -> Result<bool> {
-        match fi_ep_type(info.ep.ep_type) {
-            FI_EP_RDM => Ok(true),
-            FI_EP_MSG => Ok(false),
-            FI_EP_DGRAM if self.site.datagrams => {
-                match info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
-                    true => Err(Error::INVAL),
-                    false => Ok(true),
-                }
-            }
-            FI_EP_DGRAM => Err(Error::NOSYS),
-            _ => Err(Error::INVAL),
-        }
-    }
-
-    fn check_limits(&self, info: &Info) -> Result {
-        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
-        let fits = info.tx.size <= MAX_QUEUE
-            && info.rx.size <= MAX_QUEUE
-            && info.tx.inject_size <= self.site.set.max_inject
-            && iovs.iter().all(|&limit| limit <= IOV_LIMIT);
-        fits.then_some(()).ok_or(Error::INVAL)
     }
 
     /// Opens the listener of an RDM endpoint. Listening reserves the port, so the name that peers get now stays valid.
@@ -175,6 +149,30 @@ impl Connections {
 
 /// A larger queue is treated as a mistake of the caller.
 const MAX_QUEUE: usize = 1 << 24;
+/// Whether the endpoint needs no connections of the application: an RDM endpoint, or a datagram endpoint of
+/// `sockets`.
+fn is_rdm(site: &Site, info: &Info) -> Result<bool> {
+    match fi_ep_type(info.ep.ep_type) {
+        FI_EP_RDM => Ok(true),
+        FI_EP_MSG => Ok(false),
+        FI_EP_DGRAM if site.datagrams => match info.caps.intersects(Caps::RMA | Caps::ATOMIC) {
+            true => Err(Error::INVAL),
+            false => Ok(true),
+        },
+        FI_EP_DGRAM => Err(Error::NOSYS),
+        _ => Err(Error::INVAL),
+    }
+}
+
+fn check_limits(site: &Site, info: &Info) -> Result {
+    let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+    let fits = info.tx.size <= MAX_QUEUE
+        && info.rx.size <= MAX_QUEUE
+        && info.tx.inject_size <= site.set.max_inject
+        && iovs.iter().all(|&limit| limit <= IOV_LIMIT);
+    fits.then_some(()).ok_or(Error::INVAL)
+}
+
 /// Takes the name of a MSG endpoint: from the request that it answers, or from a socket with a port of its own.
 fn take_port(endpoint: &mut Ep<Connections>) -> Result {
     if let Some(request) = &endpoint.own.request {

@@ -77,8 +77,8 @@ impl Session {
         &self.outgoing
     }
 
-    /// Drops the operations of a transmit context that have not started; the others get another context. Returns whether
-    /// the connection has to end, because it may still use memory of the context.
+    /// Drops the operations of a transmit context that have not started; the others get another context. Returns
+    /// whether the connection has to end, because it may still use memory of the context.
     pub fn leave_transmits<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,

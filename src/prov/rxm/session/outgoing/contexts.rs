@@ -8,8 +8,8 @@ use crate::rxm::session::{Cx, Wire};
 use engine::peer::handover::Handover;
 
 impl Outgoing {
-    /// Drops the operations of a transmit context that have not started; the others get another context. Returns whether
-    /// the connection has to end, because it may still use memory of the context.
+    /// Drops the operations of a transmit context that have not started; the others get another context. Returns
+    /// whether the connection has to end, because it may still use memory of the context.
     pub fn leave_transmits<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,

@@ -25,10 +25,10 @@
 //! Trusted with: giving `&mut T` without a mutex to the data path, which `Serialized` promises to be one thread at a
 //! time; keeping the guard of the mutex beside the mutex, so that a `Guard` is two registers.
 
+mod guard;
+
 use core::cell::UnsafeCell;
-use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, MaybeUninit, forget, transmute};
-use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
 use std::io;
@@ -37,6 +37,8 @@ use std::time::Instant;
 
 use crossbeam_utils::Backoff;
 
+pub use self::guard::Guard;
+use self::guard::Held;
 use super::inside::Inside;
 use sys::barrier;
 use sys::fork::{Birth, Mark};
@@ -438,87 +440,6 @@ fn kind_of(callers: Callers) -> u8 {
 
 /// Time between two attempts to take a mutex that another thread holds.
 const PAUSE: Duration = Duration::from_micros(100);
-
-/// Exclusive access to the state. Kept in registers: calls that return or hold a guard need no memory for it.
-///
-/// A guard of a state that is not `Sync` cannot be shared, because `&Guard` gives `&T`:
-///
-/// ```compile_fail,E0277
-/// fn is_sync<S: Sync>() {}
-/// is_sync::<sync::lock::Guard<'_, core::cell::Cell<u64>>>();
-/// ```
-///
-/// A guard stays on its thread, which must release the mutex:
-///
-/// ```compile_fail,E0277
-/// fn is_send<S: Send>() {}
-/// is_send::<sync::lock::Guard<'_, u64>>();
-/// ```
-///
-/// ```
-/// fn is_sync<S: Sync>() {}
-/// is_sync::<sync::lock::Guard<'_, u64>>();
-/// ```
-pub struct Guard<'a, T> {
-    lock: &'a Lock<T>,
-    /// True for the guard of the owner, which does not hold the mutex.
-    owned: bool,
-    /// The mutex must be released by its thread.
-    _thread: PhantomData<MutexGuard<'a, ()>>,
-    /// `Lock` is `Sync` for any state that is `Send`; a guard is only if the state is `Sync`, too.
-    _state: PhantomData<&'a mut T>,
-}
-
-/// The guard of the mutex, and what to do when it is released.
-struct Held {
-    _mutex: MutexGuard<'static, ()>,
-    /// Declared behind the mutex, so it ends after the mutex was released.
-    _inside: Inside,
-    /// The ownership was taken away and has to be given back.
-    gives_back: bool,
-}
-
-impl<'a, T> Guard<'a, T> {
-    #[inline(always)]
-    fn new(lock: &'a Lock<T>, owned: bool) -> Guard<'a, T> {
-        Guard {
-            lock,
-            owned,
-            _thread: PhantomData,
-            _state: PhantomData,
-        }
-    }
-}
-
-impl<T> Drop for Guard<'_, T> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        match self.owned {
-            // Release: a thread that sees this store sees what the owner changed.
-            true => self.lock.inside.store(OUTSIDE, Ordering::Release),
-            // SAFETY: a guard that is not the owner's is made by `guard`, or stands for such a guard that was
-            // forgotten.
-            false => unsafe { self.lock.give_back() },
-        }
-    }
-}
-
-impl<T> Deref for Guard<'_, T> {
-    type Target = T;
-    #[inline]
-    fn deref(&self) -> &T {
-        // SAFETY: this guard is the only one (see `Sync` above), and it outlives the reference.
-        unsafe { &*self.lock.state.get() }
-    }
-}
-
-impl<T> DerefMut for Guard<'_, T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as in `deref`; `&mut self` keeps a second reference from being made through this guard.
-        unsafe { &mut *self.lock.state.get() }
-    }
-}
 
 #[cfg(test)]
 mod tests;

@@ -79,6 +79,26 @@ pub struct Slot {
     id: MsgId,
 }
 
+/// Writes the payload of a message to a receive.
+pub trait Fill {
+    fn fill(self, iov: &IoVec);
+}
+
+/// A closure would leave a call on the path of a small message.
+impl Fill for &[u8] {
+    #[inline(always)]
+    fn fill(self, iov: &IoVec) {
+        iov.fill(self);
+    }
+}
+
+impl<F: FnOnce(&IoVec)> Fill for F {
+    #[inline(always)]
+    fn fill(self, iov: &IoVec) {
+        self(iov);
+    }
+}
+
 impl Srx {
     pub fn new() -> Srx {
         Srx {
@@ -150,14 +170,14 @@ impl Srx {
         known.map(|posted| &posted.iov)
     }
 
-    /// Like `accept` for a message that has arrived as a whole: `fill` copies it into the plain receive that matches
-    /// and has room. Nothing happens if there is none or it is of another kind.
+    /// Like `accept` for a message that has arrived as a whole: copies it into the plain receive that matches and has
+    /// room. Nothing happens if there is none or it is of another kind.
     #[inline(always)]
     pub fn fill(
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        payload: impl Fill,
     ) -> core::result::Result<Filled, Unfilled> {
         let matcher = &mut self.lane(message.what).matcher;
         let Some(id) = matcher.find_posted(source, message.tag) else {
@@ -168,7 +188,7 @@ impl Srx {
             return Err(Unfilled::Special);
         }
         probe::matched(source, message.tag, message.len);
-        fill(&posted.iov);
+        payload.fill(&posted.iov);
         let filled = Filled {
             base: posted.iov.base(),
             context: posted.context,
@@ -184,7 +204,7 @@ impl Srx {
         &mut self,
         message: &MessageInfo,
         source: u64,
-        fill: impl FnOnce(&IoVec),
+        payload: &[u8],
     ) -> Option<(Filled, CompFlags)> {
         let min = self.min_multi_recv;
         let matcher = &mut self.lane(message.what).matcher;
@@ -193,7 +213,7 @@ impl Srx {
         posted.multi.as_ref()?;
         let piece = posted.iov.split_piece(usize::try_from(message.len).ok()?)?;
         probe::matched(source, message.tag, message.len);
-        fill(&piece);
+        piece.fill(payload);
         let is_full = posted.iov.remaining() < min.max(1);
         let filled = Filled {
             base: piece.base(),

@@ -227,7 +227,7 @@ impl Transport for Domain {
         let av = state.av.ok_or(Error::INVAL)?;
         let peer = domain.avs[av].get(tx.dest).ok_or(Error::INVAL)?;
         domain.may_post(ep)?;
-        let op = TxOp::of(ep, tx);
+        let op = TxOp::of(ep, tx, tx.iov.remaining());
         match self.find(peer) {
             Some(to) if domain.eps[to].enabled && domain.may_receive(to) => {
                 self.deliver(domain, op, tx, to)

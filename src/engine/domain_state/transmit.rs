@@ -28,16 +28,16 @@ pub struct TxOp {
 }
 
 impl TxOp {
-    /// The record of an operation that is posted. The transport sets `since` later.
+    /// The record of an operation of `len` bytes that is posted. The transport sets `since` later.
     #[inline]
-    pub fn of(ep: usize, tx: &Tx<'_>) -> TxOp {
+    pub fn of(ep: usize, tx: &Tx<'_>, len: usize) -> TxOp {
         TxOp {
             what: tx.what,
             since: 0,
             ep: ep as u32,
             flags: tx.flags,
             context: tx.context.number(),
-            len: tx.iov.remaining(),
+            len,
         }
     }
 

@@ -40,7 +40,11 @@ pub fn flags(flags: OpFlags, caps: Caps, unsupported: OpFlags) -> Result {
 #[inline]
 pub fn target(target: &[RemoteSeg], len: usize, most: usize) -> Result {
     let add = |total: usize, seg: &RemoteSeg| total.checked_add(seg.len);
-    match target.iter().try_fold(0, add) {
+    let total = match target {
+        [one] => Some(one.len),
+        _ => target.iter().try_fold(0, add),
+    };
+    match total {
         Some(total) if total == len && (1..=most).contains(&target.len()) => Ok(()),
         _ => Err(Error::INVAL),
     }

@@ -77,9 +77,10 @@ pub fn post<T: Posts>(
     ep: usize,
     tx: &mut Tx<'_>,
 ) -> Result {
-    admit(transport, domain, ep, tx)?;
+    let len = tx.iov.remaining();
+    admit(transport, domain, ep, tx, len)?;
     let session = transport.session_for(domain, ep, tx.dest)?;
-    let op = record(transport, ep, tx);
+    let op = record(transport, ep, tx, len);
     transport.start(domain, ep, session, tx, op, 0)
 }
 
@@ -93,10 +94,11 @@ pub fn post_from<T: Posts>(
     ep: usize,
     tx: &mut Tx<'_>,
 ) -> Result {
-    admit(transport, domain, ep, tx)?;
+    let len = tx.iov.remaining();
+    admit(transport, domain, ep, tx, len)?;
     let (dest, context) = domain.destination(port, tx.dest, T::MOST_CONTEXTS)?;
     let session = transport.session_for(domain, port, dest)?;
-    let op = record(transport, ep, tx);
+    let op = record(transport, ep, tx, len);
     transport.start(domain, port, session, tx, op, context)
 }
 
@@ -121,27 +123,28 @@ pub fn post_atomic<T: Posts>(
 
 /// Returns the record of an operation.
 #[inline(always)]
-fn record<T: Posts>(transport: &T, ep: usize, tx: &Tx<'_>) -> TxOp {
+fn record<T: Posts>(transport: &T, ep: usize, tx: &Tx<'_>, len: usize) -> TxOp {
     TxOp {
         since: transport.stamp(),
-        ..TxOp::of(ep, tx)
+        ..TxOp::of(ep, tx, len)
     }
 }
 
-/// Checks an operation, except for its destination.
+/// Checks an operation of `len` bytes, except for its destination.
 #[inline(always)]
 fn admit<T: Posts>(
     transport: &mut T,
     domain: &mut DomainStateOf<T>,
     ep: usize,
     tx: &Tx<'_>,
+    len: usize,
 ) -> Result {
     let state = check::enabled(domain, ep)?;
     if tx.flags.intersects(check::NEED_CAPS.union(T::LIMITED)) {
         check_flags::<T>(tx.what, tx.flags, state)?;
     }
     if matches!(tx.what, What::Write | What::Read) {
-        check::target(tx.target, tx.iov.remaining(), T::MOST_SEGMENTS)?;
+        check::target(tx.target, len, T::MOST_SEGMENTS)?;
     }
     check_room(transport, domain, ep)
 }

@@ -305,7 +305,12 @@ impl Transport for Domain {
 
     fn transmit(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &mut Tx<'_>) -> Result {
         check_flags(tx.flags)?;
-        self.post(domain, &TxOp::of(ep, tx), tx.dest, &tx.iov)
+        self.post(
+            domain,
+            &TxOp::of(ep, tx, tx.iov.remaining()),
+            tx.dest,
+            &tx.iov,
+        )
     }
 
     fn room_again(&mut self, domain: &mut DomainState<Addr>) {

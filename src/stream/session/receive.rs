@@ -133,7 +133,7 @@ impl<A: Address> Session<A> {
         }
         let info = message_info(message);
         let srx = &mut cx.domain.srxs[srx];
-        let unfilled = match srx.fill(&info, self.peer.source(), |iov| iov.fill(payload)) {
+        let unfilled = match srx.fill(&info, self.peer.source(), payload) {
             Ok(filled) => {
                 cx.domain.filled_whole(
                     self.peer.ep,
@@ -152,7 +152,7 @@ impl<A: Address> Session<A> {
         let envelope = info.envelope(self.peer.source(), self.peer.ep, cx.id as u64);
         let recv = match unfilled {
             Unfilled::Special => {
-                let filled = srx.fill_next(&info, envelope.source, |iov| iov.fill(payload));
+                let filled = srx.fill_next(&info, envelope.source, payload);
                 if let Some((filled, release)) = filled {
                     cx.domain.filled_whole(
                         self.peer.ep,

@@ -203,7 +203,7 @@ pub fn eager<W>(
         true => Unfilled::Special,
         false => {
             let srx = &mut cx.domain.srxs[srx_id];
-            match srx.fill(&info, source, |iov| iov.fill(payload)) {
+            match srx.fill(&info, source, payload) {
                 Ok(filled) => {
                     cx.common.has_matched = true;
                     cx.domain

@@ -86,6 +86,7 @@ impl OtherProcess {
 
     /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
     /// it was copied.
+    #[inline(always)]
     pub(super) fn copy_region(
         &self,
         words: &Words,

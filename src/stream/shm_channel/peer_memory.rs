@@ -22,6 +22,7 @@ impl ShmChannel {
 
     /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
     /// it was copied.
+    #[inline(always)]
     pub fn copy_region(&self, local: &mut Cursor<'_>, seg: &RemoteSeg, write: bool) -> bool {
         let words = &self.words;
         self.process.copy_region(words, local, seg, write)

@@ -33,7 +33,7 @@ mod producer;
 
 pub use consumer::{Consumer, Record};
 pub use memory::{ConsumerLine, Memory, ProducerLine};
-pub use producer::Producer;
+pub use producer::{Body, Producer};
 
 /// The other side wrote an impossible value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

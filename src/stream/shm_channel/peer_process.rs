@@ -99,7 +99,7 @@ impl PeerProcess {
 
     /// Copies the next `len` bytes between `local` and registered memory of the other side. Returns false if not all of
     /// it was copied.
-    #[inline]
+    #[inline(always)]
     pub(super) fn copy_region(
         &self,
         words: &Words,

@@ -3,8 +3,7 @@
 
 use super::{MIN_SPLIT, RECORD, ShmChannel};
 use base::{IoVec, Source};
-use sync::ring::{Garbage, HEADER, LINE};
-use sync::shared_bytes::SharedRoom;
+use sync::ring::{Body, Garbage, HEADER, LINE};
 use sys::io_list::GatherList;
 
 impl ShmChannel {
@@ -25,30 +24,30 @@ impl ShmChannel {
         if payload.len() > SHORT {
             return self.send(&header[..header_len], &payload.cursor(), payload.len());
         }
-        self.write_short(header, header_len, payload.len(), |room| {
-            payload.put_into(room)
-        })
+        let Some(mut body) = self.begin_short(header, header_len, payload.len())? else {
+            return Ok(false);
+        };
+        payload.put_into(body.room());
+        body.publish(0);
+        Ok(true)
     }
 
-    /// Writes one record; `copy` writes the `len` bytes behind the header.
+    /// Begins a record with the header; the caller writes the `len` bytes behind it. `None`: there is no room.
     #[inline(always)]
-    fn write_short<const N: usize>(
+    fn begin_short<const N: usize>(
         &mut self,
         header: &[u8; N],
         header_len: usize,
         len: usize,
-        copy: impl FnOnce(SharedRoom<'_>),
-    ) -> Result<bool, Garbage> {
+    ) -> Result<Option<Body<'_>>, Garbage> {
         let Some(mut body) = self.tx.reserve(header_len + len, self.rx.position())? else {
-            return Ok(false);
+            return Ok(None);
         };
         match N <= LINE - HEADER {
             true => body.begin(header, header_len),
             false => body.put(&header[..header_len]),
         }
-        copy(body.room());
-        body.publish(0);
-        Ok(true)
+        Ok(Some(body))
     }
 
     /// Writes as much of a frame as there is room for, in one piece if possible. Returns the number of bytes.
@@ -80,7 +79,12 @@ impl ShmChannel {
         if len > SHORT {
             return self.send(&header[..header_len], payload, len);
         }
-        self.write_short(header, header_len, len, |room| payload.put_into(room))
+        let Some(mut body) = self.begin_short(header, header_len, len)? else {
+            return Ok(false);
+        };
+        payload.put_into(body.room());
+        body.publish(0);
+        Ok(true)
     }
 
     /// Writes a frame in one piece; returns false if there is no room for it now. The first cache line is written last:

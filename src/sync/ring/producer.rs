@@ -334,7 +334,7 @@ impl Body<'_> {
     ///
     /// # Panics
     /// As for `put`.
-    #[inline]
+    #[inline(always)]
     pub fn begin<const N: usize>(&mut self, bytes: &[u8; N], len: usize) {
         assert!(
             N <= LINE - HEADER && len <= N && len <= self.left && self.left == self.len as usize,

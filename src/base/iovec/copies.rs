@@ -42,7 +42,7 @@ impl IoVec {
     }
 
     /// Copies bytes to the start of the pieces, whatever was moved already, as far as there is room.
-    #[inline]
+    #[inline(always)]
     pub fn fill(&self, bytes: &[u8]) {
         // SAFETY: the library's own bytes: no slice of the application's memory is ever made.
         unsafe { self.fill_raw(bytes.as_ptr(), bytes.len()) };

@@ -186,9 +186,9 @@ impl Live {
     }
 
     /// Makes progress until a condition holds.
-    pub fn until(&mut self, what: &str, mut is_met: impl FnMut(&Live) -> bool) {
+    pub fn until(&mut self, what: &str, mut is_matched: impl FnMut(&Live) -> bool) {
         let start = Instant::now();
-        while !is_met(self) {
+        while !is_matched(self) {
             assert!(start.elapsed() < LIMIT, "{what}: not within {LIMIT:?}");
             self.post();
             self.poll();

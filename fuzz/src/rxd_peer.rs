@@ -51,7 +51,7 @@ impl Peer {
     }
 
     /// Sends a datagram again and again until a condition holds.
-    fn send_until(&self, live: &mut Live, datagram: &[u8], mut is_met: impl FnMut(&Live) -> bool) {
+    fn send_until(&self, live: &mut Live, datagram: &[u8], mut is_matched: impl FnMut(&Live) -> bool) {
         let mut at = Instant::now();
         live.until("an answer to a datagram", |live| {
             let now = Instant::now();
@@ -59,7 +59,7 @@ impl Peer {
                 self.send(datagram);
                 at = now + AGAIN;
             }
-            is_met(live)
+            is_matched(live)
         });
     }
 

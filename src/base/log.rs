@@ -106,9 +106,9 @@ pub fn enabled(source: &Source, level: Level, subsys: Subsys) -> bool {
 /// As `enabled`, for a caller without a `Source`.
 #[inline]
 pub fn enabled_for(origin: &Origin, level: Level, subsys: Subsys) -> bool {
-    // Relaxed: the value guards no other memory; what `is_wanted` reads has its own synchronisation.
+    // Relaxed: the value guards no other memory; what `has_waiter` reads has its own synchronisation.
     level as i32 <= LIMIT.load(Ordering::Relaxed)
-        && (asks_later() || is_wanted(origin, level as c_int, subsys as c_int))
+        && (asks_later() || has_waiter(origin, level as c_int, subsys as c_int))
 }
 
 /// Writes a line, wanted or not; the macros call `enabled` first.
@@ -206,7 +206,7 @@ impl<'a> From<&'a Source> for Origin<'a> {
 /// As `enabled`, for numbers from C, which can have any value. A loaded provider may call this from within a call that
 /// was made under a lock; its line then counts as wanted until it is delivered.
 #[cold]
-pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
+pub fn has_waiter(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     let settings = settings();
     let filtered = settings.filter.excludes_provider(origin.name);
     match import::callbacks() {
@@ -216,7 +216,7 @@ pub fn is_wanted(origin: &Origin, level: c_int, subsys: c_int) -> bool {
     }
 }
 
-/// As `is_wanted`, but not more often than FI_LOG_INTERVAL allows: `next` is the earliest time of the next line, in
+/// As `has_waiter`, but not more often than FI_LOG_INTERVAL allows: `next` is the earliest time of the next line, in
 /// milliseconds of the monotonic clock.
 pub fn ready(origin: &Origin, level: c_int, subsys: c_int, next: &AtomicU64) -> bool {
     let settings = settings();

@@ -113,7 +113,7 @@ impl<A: Eq + Hash> KeyTable<A> {
     }
 
     /// Records that a peer outside the vector has proved a key.
-    pub fn note_stranger(&mut self, addr: A, key: &Key) {
+    pub fn record_stranger(&mut self, addr: A, key: &Key) {
         if let Some(handle) = self.handle_of(key) {
             self.strangers.insert(addr, handle);
         }

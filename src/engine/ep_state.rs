@@ -158,7 +158,7 @@ impl EpState {
 
     /// Prepares for deferred work: its completions must be distinguished from those of other operations, which the
     /// endpoint's own counters count. Endpoints that never queue deferred work keep the direct counters.
-    pub fn tell_work(&mut self) -> Result {
+    pub fn signal_work(&mut self) -> Result {
         if self.behind.is_some() {
             return Ok(());
         }
@@ -173,7 +173,7 @@ impl EpState {
     /// Binds a counter, before or after the endpoint is enabled.
     pub fn bind_counter(&mut self, event: Event, counter: &Arc<Counter>) {
         let slots = match &mut self.behind {
-            // The watcher of `tell_work` stays in `cntrs`.
+            // The watcher of `signal_work` stays in `cntrs`.
             Some(behind) => {
                 if self.cntrs[event as usize].is_none() {
                     self.cntrs[event as usize] = Some(counter.clone());

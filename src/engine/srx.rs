@@ -293,7 +293,7 @@ impl Srx {
     }
 
     /// Records the address of a message's sender for the completion (FI_SOURCE_ERR).
-    pub fn note_origin(&mut self, slot: Slot, addr: Vec<u8>) {
+    pub fn record_origin(&mut self, slot: Slot, addr: Vec<u8>) {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         let (cost, token) = (heap_cost(addr.len()), message.envelope.token);
         message.origin = Some(addr.into_boxed_slice());
@@ -303,7 +303,7 @@ impl Srx {
 
     /// All bytes of a kept message have arrived. Returns the filled receive if one took the message meanwhile.
     pub fn arrived(&mut self, slot: Slot) -> Option<(RecvOp, Envelope)> {
-        if self.is_met(slot) {
+        if self.is_matched(slot) {
             return self.take_met(slot);
         }
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);

@@ -60,9 +60,9 @@ impl Stats {
     }
 
     /// Called in a child that continues to use its parent's objects: the child counts in memory of its own.
-    pub fn leave_to_parent(&self) {
+    pub fn abandon_in_child(&self) {
         if let Some(block) = &self.block {
-            block.leave_to_parent();
+            block.abandon_in_child();
         }
     }
 
@@ -72,7 +72,7 @@ impl Stats {
 
     /// The number of a request for gauges that was not answered yet.
     #[inline]
-    pub fn take_question(&mut self) -> Option<u64> {
+    pub fn take_dump_request(&mut self) -> Option<u64> {
         let asked = self.block.as_ref()?.asked_gauges();
         (std::mem::replace(&mut self.answered, asked) != asked).then_some(asked)
     }

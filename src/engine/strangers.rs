@@ -11,13 +11,13 @@ use abi::FI_ADDR_NOTAVAIL;
 /// Senders of kept messages that are in no address vector so far.
 ///
 /// While a connection is up it has a number of its own; these are numbers of connections that have ended.
-pub struct Strangers<A> {
+pub struct UnknownSenders<A> {
     numbers: HashMap<A, u64>,
 }
 
-impl<A: Clone + Eq + Hash> Strangers<A> {
-    pub fn new() -> Strangers<A> {
-        Strangers {
+impl<A: Clone + Eq + Hash> UnknownSenders<A> {
+    pub fn new() -> UnknownSenders<A> {
+        UnknownSenders {
             numbers: HashMap::new(),
         }
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_sender_keeps_its_number_while_messages_are_kept() {
-        let mut strangers = Strangers::new();
+        let mut strangers = UnknownSenders::new();
         let (x, y) = (strangers.number(&'x', 0), strangers.number(&'y', 1));
         assert_ne!(x, y);
         assert_eq!(
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn who_is_inserted_is_no_stranger() {
-        let mut strangers = Strangers::new();
+        let mut strangers = UnknownSenders::new();
         let number = strangers.number(&'x', 0);
         assert_eq!(strangers.inserted(&'x'), Some(number));
         assert_eq!(strangers.inserted(&'x'), None);
@@ -113,7 +113,7 @@ mod tests {
 
     #[test]
     fn messages_of_connections_that_have_ended_have_one_sender() {
-        let mut strangers = Strangers::new();
+        let mut strangers = UnknownSenders::new();
         let [first, second, other] = [(); 3].map(|()| new_source());
         // No messages of the sender are kept.
         assert_eq!(strangers.disconnected('x', first, 0), first);
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn completions_know_no_numbers_but_those_of_vectors() {
-        let number = Strangers::new().number(&'x', 0);
+        let number = UnknownSenders::new().number(&'x', 0);
         assert_eq!(fi_addr_of(number), FI_ADDR_NOTAVAIL);
         assert_eq!(fi_addr_of(FI_ADDR_NOTAVAIL), FI_ADDR_NOTAVAIL);
         assert_eq!([0, 7].map(fi_addr_of), [0, 7]);
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn many_senders_cost_no_memory() {
-        let mut strangers = Strangers::new();
+        let mut strangers = UnknownSenders::new();
         let known = (0..MAX).map(|who| strangers.number(&who, 1)).max();
         assert_ne!(known, Some(FI_ADDR_NOTAVAIL));
         assert_eq!(strangers.number(&MAX, 1), FI_ADDR_NOTAVAIL);

@@ -116,7 +116,7 @@ pub trait Transport:
         self.progress(domain);
     }
     /// Takes events for which no system call is needed.
-    fn take_at_hand(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    fn take_ready(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
     fn open_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize, info: &Info) -> Result;
     fn enable_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize) -> Result;

@@ -23,7 +23,11 @@ pub unsafe extern "C" fn fi_log_enabled(
     let Some(origin) = (unsafe { origin(prov) }) else {
         return 0;
     };
-    c_int::from(log::is_wanted(&origin, level.0 as c_int, subsys.0 as c_int))
+    c_int::from(log::has_waiter(
+        &origin,
+        level.0 as c_int,
+        subsys.0 as c_int,
+    ))
 }
 symver!(fi_log_enabled @@ "FABRIC_1.0");
 

@@ -29,7 +29,7 @@ const API: u32 = 2 << 16 | 6;
 pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
     static CALLS: AtomicUsize = AtomicUsize::new(0);
     let wanted = std::env::var("IRONFABRIC_PROVIDERS").ok();
-    let is_wanted = |name: &&CStr| {
+    let has_waiter = |name: &&CStr| {
         wanted.as_deref().is_none_or(|list| {
             let mut list = list.split(',');
             list.any(|wanted| wanted.as_bytes().eq_ignore_ascii_case(name.to_bytes()))
@@ -55,7 +55,7 @@ pub extern "C" fn fi_prov_ini() -> *mut fi_provider {
         );
     }
     let numbered = all.iter().copied().enumerate();
-    let mut ours = numbered.filter(|(_, name)| is_wanted(name));
+    let mut ours = numbered.filter(|(_, name)| has_waiter(name));
     let Some((number, name)) = ours.nth(call) else {
         return null_mut();
     };

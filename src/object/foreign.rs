@@ -31,16 +31,16 @@ pub fn expect() {
 ///
 /// # Safety
 /// The handle is not one of this library's. If it is another library's, it stays open during the call.
-pub unsafe fn has_news(fid: *mut fid) -> Option<bool> {
+pub unsafe fn has_events(fid: *mut fid) -> Option<bool> {
     if fid.is_null() || !EXPECTED.load(Ordering::Relaxed) {
         return None;
     }
     // SAFETY: an open object of the class in its head, as the caller promises.
     unsafe {
         match (*fid).fclass as u32 {
-            FI_CLASS_CQ => Some(cq_has_news(fid.cast()) || fd_is_readable(fid)),
-            FI_CLASS_EQ => Some(eq_has_news(fid.cast())),
-            FI_CLASS_CNTR => Some(cntr_has_news(fid.cast())),
+            FI_CLASS_CQ => Some(cq_has_events(fid.cast()) || fd_is_readable(fid)),
+            FI_CLASS_EQ => Some(eq_has_events(fid.cast())),
+            FI_CLASS_CNTR => Some(cntr_has_events(fid.cast())),
             _ => None,
         }
     }
@@ -49,7 +49,7 @@ pub unsafe fn has_news(fid: *mut fid) -> Option<bool> {
 /// Whether the object can be checked in this way.
 ///
 /// # Safety
-/// As `has_news`.
+/// As `has_events`.
 pub unsafe fn is_read(fid: *mut fid) -> bool {
     let expected = !fid.is_null() && EXPECTED.load(Ordering::Relaxed);
     // SAFETY: an open object of the class in its head, as the caller promises.
@@ -63,16 +63,16 @@ pub unsafe fn is_read(fid: *mut fid) -> bool {
 /// Reads zero entries, which drives progress and returns whether there is an entry.
 ///
 /// # Safety
-/// As `has_news`.
-unsafe fn cq_has_news(cq: *mut fid_cq) -> bool {
+/// As `has_events`.
+unsafe fn cq_has_events(cq: *mut fid_cq) -> bool {
     // SAFETY: promised by the caller.
     let read = unsafe { slots::cq::read(cq, null_mut(), 0) };
     read >= 0 || read == -FI_EAVAIL as ssize_t
 }
 
 /// # Safety
-/// As `has_news`.
-unsafe fn eq_has_news(eq: *mut fid_eq) -> bool {
+/// As `has_events`.
+unsafe fn eq_has_events(eq: *mut fid_eq) -> bool {
     let (mut event, mut room) = (0, [0_u64; 64]);
     let len = size_of_val(&room);
     // SAFETY: promised by the caller; the event stays in the queue.
@@ -84,8 +84,8 @@ unsafe fn eq_has_news(eq: *mut fid_eq) -> bool {
 /// Whether the counter has changed since the last call.
 ///
 /// # Safety
-/// As `has_news`.
-unsafe fn cntr_has_news(cntr: *mut fid_cntr) -> bool {
+/// As `has_events`.
+unsafe fn cntr_has_events(cntr: *mut fid_cntr) -> bool {
     static SEEN: Mutex<BTreeMap<usize, (u64, u64)>> = Mutex::new(BTreeMap::new());
     // SAFETY: promised by the caller.
     let now = unsafe { (slots::cntr::read(cntr), slots::cntr::readerr(cntr)) };
@@ -96,7 +96,7 @@ unsafe fn cntr_has_news(cntr: *mut fid_cntr) -> bool {
 /// Whether the object's descriptor is readable; some objects signal only that way.
 ///
 /// # Safety
-/// As `has_news`.
+/// As `has_events`.
 unsafe fn fd_is_readable(fid: *mut fid) -> bool {
     let (mut wait_obj, mut fd): (fi_wait_obj, c_int) = (FI_WAIT_UNSPEC, -1);
     // SAFETY: promised by the caller; the arguments have the types that fi_control(3) gives for the commands.

@@ -173,7 +173,7 @@ pub fn wrapped(head: *const fid) -> Option<*mut fid> {
 pub unsafe fn trywait(head: *const fid) -> Result {
     let Ok(object) = find(head) else {
         // SAFETY: not this library's handle; promised by the caller.
-        return match unsafe { foreign::has_news(head.cast_mut()) } {
+        return match unsafe { foreign::has_events(head.cast_mut()) } {
             Some(true) => Err(Error::AGAIN),
             Some(false) => Ok(()),
             None => Err(Error::INVAL),
@@ -193,7 +193,7 @@ pub unsafe fn poll(head: *const fid, ask: bool) -> Option<bool> {
         // SAFETY: not this library's handle; promised by the caller. Checking a counter would consume its change.
         return unsafe {
             match ask {
-                true => foreign::has_news(other),
+                true => foreign::has_events(other),
                 false => foreign::is_read(other).then_some(false),
             }
         };

@@ -29,7 +29,7 @@ pub struct Conn<N: Connector> {
     /// Attempts to connect that have failed.
     pub attempts: u32,
     /// An operation returned -FI_EAGAIN and waits for this connection.
-    pub is_wanted: bool,
+    pub has_waiter: bool,
     /// Error of the last attempt that failed.
     pub last_error: Option<Error>,
     /// Whether operations stall, and whether the log has reported that.
@@ -49,7 +49,7 @@ impl<N: Connector> Conn<N> {
             receive_only: false,
             clock: ConnectClock::default(),
             attempts: 0,
-            is_wanted: false,
+            has_waiter: false,
             last_error: None,
             stall: Stall::default(),
             unanswered: None,
@@ -112,6 +112,6 @@ impl<N: Connector> Conn<N> {
 
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
-        self.session.has_work() || self.is_wanted
+        self.session.has_work() || self.has_waiter
     }
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use crate::connector::Connector;
 use engine::auth::Key;
-use engine::strangers::Strangers;
+use engine::strangers::UnknownSenders;
 use engine::unreachable::Unreachable;
 use sys::socket::Socket;
 
@@ -66,7 +66,7 @@ pub struct Ep<N: Connector> {
     pub(super) unreachable: Unreachable<N::Addr>,
     /// RDM: senders of kept messages that have neither a connection nor an address in the vector. With FI_AV_AUTH_KEY
     /// the same address with another key is another sender.
-    pub(super) strangers: Strangers<(N::Addr, Option<Key>)>,
+    pub(super) strangers: UnknownSenders<(N::Addr, Option<Key>)>,
     /// MSG: the connection, as soon as it is being set up.
     pub(super) conn: Option<usize>,
 }
@@ -82,7 +82,7 @@ impl<N: Connector> Ep<N> {
             by_addr: HashMap::new(),
             receive_only: HashMap::new(),
             unreachable: Unreachable::new(),
-            strangers: Strangers::new(),
+            strangers: UnknownSenders::new(),
             conn: None,
         }
     }

@@ -143,9 +143,9 @@ impl ShmChannel {
     /// Leaves this side's ring to its doorbell. Returns false if a record has come, so the ring is still polled. The
     /// caller has called `expect_sleep` before.
     #[must_use]
-    pub fn leave_to_doorbell(&self) -> bool {
+    pub fn rely_on_doorbell(&self) -> bool {
         self.arm();
-        let is_quiet = !self.has_news();
+        let is_quiet = !self.has_events();
         if !is_quiet {
             self.disarm(true);
         }

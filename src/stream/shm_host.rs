@@ -191,7 +191,7 @@ impl ShmHost {
             let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.memory()?))) else {
                 return FastPoll::Unclear;
             };
-            if shm.has_news() {
+            if shm.has_events() {
                 news = match news {
                     FastPoll::Nothing => FastPoll::NewsOf(id),
                     // Several peers have records; each gets its turn in a full poll.
@@ -206,7 +206,7 @@ impl ShmHost {
     }
 
     /// Waits for a record for up to `MOMENT`. Returns the first peer with one.
-    pub(super) fn wait_for_news<N: Connector>(
+    pub(super) fn wait_for_event<N: Connector>(
         &self,
         peers: &mut Peers<N>,
         now: impl Fn() -> Instant,
@@ -217,7 +217,7 @@ impl ShmHost {
         let mut end = None;
         loop {
             for _ in 0..LOOKS {
-                if let Some(&id) = self.polled.iter().find(|&&id| has_news(peers, id)) {
+                if let Some(&id) = self.polled.iter().find(|&&id| has_events(peers, id)) {
                     return Some(id);
                 }
                 spin_loop();
@@ -272,7 +272,7 @@ impl ShmHost {
     /// Ends a sleep that is starting if a peer has more records, or room for queued frames, after each had its turn.
     /// Finding the room while epoll is being called would stop the timer of that sleep.
     pub(super) fn stay_awake<N: Connector>(&self, peers: &mut Peers<N>, poller: &mut Poller) {
-        let mut any = self.polled.iter().any(|&id| has_news(peers, id));
+        let mut any = self.polled.iter().any(|&id| has_events(peers, id));
         for &id in &self.full {
             let conn = peers.get_mut(id);
             any |= conn.is_some_and(|conn| conn.link.may_continue());
@@ -372,6 +372,6 @@ fn begin_polling<N: Connector>(peers: &mut Peers<N>, id: usize, poll: u64) {
     peers[id].link.begin_polling(poll as u32);
 }
 
-fn has_news<N: Connector>(peers: &Peers<N>, id: usize) -> bool {
+fn has_events<N: Connector>(peers: &Peers<N>, id: usize) -> bool {
     peers[id].link.has_record()
 }

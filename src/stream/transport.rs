@@ -161,7 +161,7 @@ impl<N: Connector> Transport for Stream<N> {
         }
     }
 
-    fn take_at_hand(&mut self, domain: &mut DomainOf<N>) {
+    fn take_ready(&mut self, domain: &mut DomainOf<N>) {
         if self.traffic.has_shm() {
             self.traffic.read_rings(domain);
             self.settle(domain);

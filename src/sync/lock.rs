@@ -132,7 +132,7 @@ const STREAK: u32 = 256;
 
 // SAFETY: the mutex gives exclusion, except for the owner. With `One` and `OneForData` the application has promised
 // that there is one owner at a time (`Serialized`); a second entry of its thread is refused, and every other thread
-// waits until the owner is outside (`disown`).
+// waits until the owner is outside (`clear_owner`).
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 // SAFETY: only `held` is tied to a thread. The thread that sets it has a `Guard` that borrows the lock, and takes it
@@ -217,7 +217,7 @@ impl<T> Lock<T> {
             }
         };
         let gives_back = self.is_owned();
-        if gives_back && !self.disown(Some(until)) {
+        if gives_back && !self.clear_owner(Some(until)) {
             return None;
         }
         Some((held, gives_back))
@@ -259,7 +259,7 @@ impl<T> Lock<T> {
         if self.is_owned() {
             let before = self.inside.load(Ordering::Relaxed);
             self.inside.store(INSIDE, Ordering::Relaxed);
-            // The processor may load `mark` before other threads see that store: pairs with the barrier in `disown`.
+            // The processor may load `mark` before other threads see that store: pairs with the barrier in `clear_owner`.
             compiler_fence(Ordering::SeqCst);
             // The data path still owns the lock, and was outside.
             if self.mark.load(Ordering::Acquire) == before {
@@ -317,7 +317,7 @@ impl<T> Lock<T> {
         let held = self.take_mutex();
         let owned = self.is_owned();
         if owned {
-            self.disown(None);
+            self.clear_owner(None);
         }
         self.guard(held, owned && gives_back)
     }
@@ -372,7 +372,7 @@ impl<T> Lock<T> {
     /// Called under the mutex: makes the data path take the mutex from now on, and waits until it is outside. Returns
     /// false if it was still inside at `until`; it then owns the lock again.
     #[cold]
-    fn disown(&self, until: Option<Instant>) -> bool {
+    fn clear_owner(&self, until: Option<Instant>) -> bool {
         self.mark.store(kind::TAKEN, Ordering::Relaxed);
         self.streak.store(0, Ordering::Relaxed);
         // Either the owner's next look at `mark` sees the change, or its `inside` is seen here.

@@ -211,7 +211,7 @@ impl Block {
     }
 
     /// In a child: replaces the memory by a private copy, which no reader finds. Pointers into it stay valid.
-    pub fn leave_to_parent(&self) {
+    pub fn abandon_in_child(&self) {
         self.mapping.replace_by_own();
     }
 }

@@ -13,7 +13,7 @@ use engine::domain_state::{DomainState, MessageInfo, Sender, TxOp};
 use engine::peer::check;
 use engine::reactor::Reactor;
 use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
-use engine::strangers::{Strangers, fi_addr_of};
+use engine::strangers::{UnknownSenders, fi_addr_of};
 use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
     SharedFd, Transport,
@@ -37,7 +37,7 @@ pub struct Domain {
 struct Ep {
     name: Name,
     /// Senders that are not in the endpoint's address vector.
-    strangers: Strangers<Name>,
+    strangers: UnknownSenders<Name>,
 }
 
 /// A message that is complete only when a receive has taken it.
@@ -185,7 +185,7 @@ impl Transport for Domain {
         if self.find(&name).is_some() {
             return Err(Error::ADDRINUSE);
         }
-        let strangers = Strangers::new();
+        let strangers = UnknownSenders::new();
         self.eps.insert(ep, Ep { name, strangers });
         Ok(())
     }

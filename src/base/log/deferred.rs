@@ -14,7 +14,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, TryLockError, Weak};
 
 use super::settings::settings;
-use super::{Origin, emit, is_wanted, ready};
+use super::{Origin, emit, has_waiter, ready};
 use abi::fi_provider;
 use sync::inside::{self, Inside};
 
@@ -121,7 +121,7 @@ impl Line {
         };
         let (level, subsys) = (self.level, self.subsys);
         let due = |next| ready(&origin, level, subsys, next);
-        if is_wanted(&origin, level, subsys) && self.next.is_none_or(due) {
+        if has_waiter(&origin, level, subsys) && self.next.is_none_or(due) {
             emit(
                 &origin,
                 level,

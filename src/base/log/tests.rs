@@ -186,7 +186,7 @@ fn callbacks_are_asked_for_lines_of_others_behind_the_lock() {
     let text = |text: &CStr| text.to_owned();
     let next = AtomicU64::new(0);
     let inside = Inside::enter();
-    assert!(is_wanted(&origin, debug, subsys), "to be asked later");
+    assert!(has_waiter(&origin, debug, subsys), "to be asked later");
     assert!(ready(&origin, debug, subsys, &next) && !ready(&origin, debug, subsys, &next));
     for level in [debug, info] {
         let (function, message) = (text(c"call"), text(c"line"));
@@ -194,7 +194,7 @@ fn callbacks_are_asked_for_lines_of_others_behind_the_lock() {
     }
     assert!(lines().is_empty());
     drop(inside);
-    assert!(!is_wanted(&origin, debug, subsys), "asked now");
+    assert!(!has_waiter(&origin, debug, subsys), "asked now");
     install(None);
     assert_eq!(lines(), [format!("log-tester {info} 4 call line")]);
 }

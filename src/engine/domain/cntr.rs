@@ -219,7 +219,7 @@ impl<T: Transport> CntrCalls for Cntr<T> {
         loop {
             let over = deadline.is_over();
             sleeper.arm();
-            self.shared.engine.lock_data()?.take_at_hand();
+            self.shared.engine.lock_data()?.take_ready();
             if counter.value() < threshold && counter.errors() == errors {
                 self.shared.poll_before_sleep()?;
             }

@@ -240,7 +240,7 @@ impl<T: Transport> Member for Shared<T> {
             self.engine.note_poll();
         }
         state.flush();
-        if state.domain.owes_owners() {
+        if state.domain.has_owner_calls() {
             drop(state);
             self.engine.deliver(Caller::Data);
             return Err(Error::AGAIN);
@@ -321,7 +321,7 @@ impl<T: Transport> CqCalls for Cq<T> {
         let mut state = shared.engine.lock_data()?;
         let mut src = src;
         match shared.read_locked(&mut state, max, &mut out, src.as_mut()) {
-            Found::Nothing if state.domain.owes_owners() => {
+            Found::Nothing if state.domain.has_owner_calls() => {
                 drop(state);
                 shared.read_behind_owners(max, &mut out, src.as_mut())
             }
@@ -378,7 +378,7 @@ impl<T: Transport> CqCalls for Cq<T> {
             let mut state = shared.engine.lock_data()?;
             let over = deadline.is_over();
             if shared.entries(&state) < wanted {
-                state.take_at_hand();
+                state.take_ready();
             }
             if shared.entries(&state) < wanted && !shared.has_error(&state) {
                 state.progress_all();
@@ -396,7 +396,7 @@ impl<T: Transport> CqCalls for Cq<T> {
                 }
             }
             state.flush();
-            if state.domain.owes_owners() {
+            if state.domain.has_owner_calls() {
                 drop(state);
                 shared.engine.deliver(Caller::Data);
                 continue;

@@ -47,7 +47,7 @@ impl<T: Transport> Engine<T> {
                 return;
             }
             let Some(left) = limit.checked_sub(spent).filter(|left| !left.is_zero()) else {
-                return state.transport.tell_lost(ep);
+                return state.transport.report_lost(ep);
             };
             drop(state);
             // A signal only makes the next poll earlier.
@@ -68,7 +68,7 @@ impl<T: Transport> Engine<T> {
                 && state.transport.owes(None, true)
             {
                 // The program's destructors have run, so its memory may be gone.
-                state.transport.leave_memory(&mut state.domain);
+                state.transport.release_memory(&mut state.domain);
             }
             if state.is_none() {
                 log_info!(

@@ -43,7 +43,7 @@ impl<T: Transport> State<T> {
 
     /// Called in a child before anything else. Returns what the child may do.
     pub(super) fn children_may(&self) -> Children {
-        self.domain.stats.leave_to_parent();
+        self.domain.stats.abandon_in_child();
         self.transport.children_may()
     }
 
@@ -54,8 +54,8 @@ impl<T: Transport> State<T> {
     }
 
     /// Polls without system calls, for a thread that was just woken.
-    pub fn take_at_hand(&mut self) {
-        self.transport.take_at_hand(&mut self.domain);
+    pub fn take_ready(&mut self) {
+        self.transport.take_ready(&mut self.domain);
         self.run_triggers();
     }
 

@@ -382,7 +382,7 @@ impl<T: Transport> Drop for Shared<T> {
             0 => drop(state.domain.srxs.remove(ep.srx)),
             _ => srx.forget_ep(self.id),
         }
-        let owes = state.domain.owes_owners();
+        let owes = state.domain.has_owner_calls();
         drop(guard);
         if owes {
             self.engine.deliver(Caller::Control);

@@ -114,7 +114,7 @@ impl CqState {
 impl<A: Address> DomainState<A> {
     /// Whether a call to an owner is pending.
     #[inline]
-    pub fn owes_owners(&self) -> bool {
+    pub fn has_owner_calls(&self) -> bool {
         self.peers.any && self.has_calls()
     }
 
@@ -135,7 +135,7 @@ impl<A: Address> DomainState<A> {
             }
         }
         for srx in self.peers.srxs.clone() {
-            let untold = self.srxs[srx].take_untold();
+            let untold = self.srxs[srx].take_unreported();
             let Some(arrivals) = &self.srxs[srx].arrivals else {
                 continue;
             };

@@ -118,7 +118,7 @@ const fn sent(what: What) -> (CompFlags, Event) {
 
 impl<A: Address> DomainState<A> {
     /// Whether the application is notified of the operation's result, or the progress thread handles it.
-    pub fn hears_of(&self, op: &TxOp) -> bool {
+    pub fn reports_completion(&self, op: &TxOp) -> bool {
         let (_, event) = sent(op.what);
         self.auto
             || op.flags.contains(OpFlags::COMPLETION)

@@ -93,7 +93,7 @@ fn serve(event: &EventFd) {
 
 /// Requests a dump from a thread that has a domain locked. A new thread writes it.
 #[cold]
-pub fn ask_from_inside() {
+pub fn request_dump_here() {
     static WRITING: AtomicBool = AtomicBool::new(false);
     // Each domain of the process gets the request, and one dump is sufficient.
     if !WRITING.swap(true, Ordering::Acquire) {

@@ -158,12 +158,12 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
         .srxs
         .iter_mut()
         .map(|(_, srx)| srx)
-        .for_each(|queue| queue.note_time(now));
+        .for_each(|queue| queue.record_time(now));
     domain
         .eps
         .iter()
         .for_each(|(_, ep)| ep.stats.settle_if_many(Tally::RECV));
-    if let Some(question) = domain.stats.take_question() {
+    if let Some(question) = domain.stats.take_dump_request() {
         for (id, ep) in domain.eps.iter() {
             // Contexts of a scalable endpoint use its counters, so their gauges are added up.
             let parts = match ep.role {

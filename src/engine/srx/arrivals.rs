@@ -98,7 +98,7 @@ impl Srx {
     }
 
     /// Takes the messages for which the owner must be called, in order. Messages that were lost meanwhile are left out.
-    pub fn take_untold(&mut self) -> Vec<(usize, Envelope)> {
+    pub fn take_unreported(&mut self) -> Vec<(usize, Envelope)> {
         let untold = match &mut self.arrivals {
             Some(arrivals) => std::mem::take(&mut arrivals.untold),
             None => return Vec::new(),

@@ -3,7 +3,7 @@
 //!
 //! Each part is charged when it arrives, so peers that announce messages and never send them use up neither budget nor
 //! memory. In return the transport checks before each part whether there is room (`may_grow`). If there is none, it
-//! stops reading from the peer until `Srx::saved` has gone down or a receive has taken the message (`is_met`).
+//! stops reading from the peer until `Srx::saved` has gone down or a receive has taken the message (`is_matched`).
 //!
 //! A message that a receive has taken is not charged. Its bytes belong to the application, which has a buffer for them.
 
@@ -17,7 +17,7 @@ impl Srx {
         let message = self.slot_lane(slot).matcher.unexpected(slot.id);
         let whole = message.envelope.len as usize;
         let cost = match &message.bytes {
-            Bytes::Coming(bytes) if !message.is_met() => cost_of_append(bytes, len, whole),
+            Bytes::Coming(bytes) if !message.is_matched() => cost_of_append(bytes, len, whole),
             _ => return true,
         };
         let token = message.envelope.token;
@@ -50,7 +50,7 @@ impl Srx {
     /// Charges the current memory use of an unexpected message.
     fn charge_up_to(&mut self, slot: Slot, payload: usize) {
         let message: &mut Unexpected = self.slot_lane(slot).matcher.unexpected(slot.id);
-        if message.is_met() {
+        if message.is_matched() {
             return;
         }
         let origin = message.origin.as_ref();
@@ -70,8 +70,11 @@ impl Srx {
     }
 
     /// Whether a receive has taken a message that arrives in parts, or discarded it.
-    pub fn is_met(&mut self, slot: Slot) -> bool {
-        self.slot_lane(slot).matcher.unexpected(slot.id).is_met()
+    pub fn is_matched(&mut self, slot: Slot) -> bool {
+        self.slot_lane(slot)
+            .matcher
+            .unexpected(slot.id)
+            .is_matched()
     }
 
     /// Removes such a message. Returns its receive with the bytes that have arrived; none if the message was discarded.
@@ -87,7 +90,7 @@ impl Srx {
 }
 
 impl Unexpected {
-    fn is_met(&self) -> bool {
+    fn is_matched(&self) -> bool {
         self.taker.is_some() || self.discarded
     }
 }

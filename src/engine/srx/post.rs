@@ -118,7 +118,7 @@ impl Srx {
         let message = matcher.unexpected(id);
         if let Bytes::Coming(_) = message.bytes {
             message.taker = Some(Box::new(recv));
-            return self.hide_met(what, id);
+            return self.hide_matched(what, id);
         }
         let message = matcher.take_unexpected(id);
         self.budget.release(&message);
@@ -138,7 +138,7 @@ impl Srx {
     }
 
     /// Hides a message that was taken while its bytes arrive, so that no other receive takes it. Its charge ends.
-    fn hide_met(&mut self, what: What, id: MsgId) {
+    fn hide_matched(&mut self, what: What, id: MsgId) {
         let matcher = &mut self.lane(what).matcher;
         matcher.hide(id);
         let message = matcher.unexpected(id);
@@ -225,7 +225,7 @@ impl Srx {
         if let Bytes::Coming(bytes) = &mut message.bytes {
             *bytes = Vec::new();
             message.discarded = true;
-            return self.hide_met(what, id);
+            return self.hide_matched(what, id);
         }
         let message = matcher.take_unexpected(id);
         self.budget.release(&message);

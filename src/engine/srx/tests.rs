@@ -47,7 +47,7 @@ fn every_message_counts_until_it_is_gone() {
     assert_eq!(srx.saved(), before + ENTRY);
     srx.begin_coming(slot);
     assert_eq!(srx.saved(), before + ENTRY);
-    srx.note_origin(slot, vec![0; 16]);
+    srx.record_origin(slot, vec![0; 16]);
     assert!(srx.saved() > before + ENTRY);
     srx.coming(slot, &[1; 1000]).unwrap();
     assert!(srx.saved() > before + cost_of(1000));
@@ -143,10 +143,10 @@ fn a_message_that_is_met_while_it_comes_counts_no_more() {
     for flags in [OpFlags::empty(), OpFlags::PEEK | OpFlags::DISCARD] {
         let slot = srx.keep(envelope(1, 100), Bytes::Coming(Vec::new()));
         srx.coming(slot, &[1; 50]).unwrap();
-        assert!(!srx.may_grow(slot, 50, 0) && !srx.is_met(slot));
+        assert!(!srx.may_grow(slot, 50, 0) && !srx.is_matched(slot));
         receive(&mut srx, flags, &mut out).unwrap();
         assert_eq!(srx.saved(), 0);
-        assert!(srx.may_grow(slot, 50, 0) && srx.is_met(slot));
+        assert!(srx.may_grow(slot, 50, 0) && srx.is_matched(slot));
         srx.coming(slot, &[1; 50]).unwrap();
         assert_eq!(srx.saved(), 0);
         let met = srx.take_met(slot);

@@ -17,13 +17,13 @@ pub struct WaitingReceive {
     pub source: Option<u64>,
     pub len: usize,
     /// A time since when the receive has waited at least; none for receives that were posted since the last
-    /// `note_time`.
+    /// `record_time`.
     pub since: Option<Instant>,
 }
 
 impl Srx {
     /// Records the current time for the ages of the posted receives.
-    pub fn note_time(&mut self, now: Instant) {
+    pub fn record_time(&mut self, now: Instant) {
         for lane in [&mut self.msg, &mut self.tagged] {
             lane.ages.note(lane.matcher.posted_so_far(), now);
         }
@@ -90,7 +90,7 @@ mod tests {
         let mut out = Default::default();
         srx.post(&mut rx(What::Tagged, 3, 0x77, 0xf), true, &mut out)
             .unwrap();
-        srx.note_time(start);
+        srx.record_time(start);
         srx.post(&mut rx(What::Tagged, 3, 0x78, 0), false, &mut out)
             .unwrap();
         let waiting: Vec<WaitingReceive> = srx.waiting().collect();

@@ -271,7 +271,7 @@ pub trait Drains: Addressing {
         false
     }
     /// After this call nothing is written to the application's memory. Called only if `owes` returned true.
-    fn leave_memory(&mut self, _domain: &mut DomainStateOf<Self>) {}
+    fn release_memory(&mut self, _domain: &mut DomainStateOf<Self>) {}
     /// Logs which messages are lost, and their peers.
-    fn tell_lost(&self, _ep: Option<usize>) {}
+    fn report_lost(&self, _ep: Option<usize>) {}
 }

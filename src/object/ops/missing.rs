@@ -30,7 +30,7 @@ macro_rules! tables {
     )* };
     (@call ($($arg:ident: $type:ty),*) -> $return:ty) => {{
         extern "C" fn missing($(_: $type),*) -> $return {
-            say_missing();
+            log_missing();
             <$return as Answer>::NOSYS
         }
         missing
@@ -40,7 +40,7 @@ macro_rules! tables {
 each_table!(tables);
 
 #[cold]
-fn say_missing() {
+fn log_missing() {
     log_misuse!(
         &CORE,
         Subsys::Core,

@@ -85,7 +85,7 @@ impl Debug {
         }
     }
 
-    fn say_completion(&self, call: &Call<'_>, completion: &Completion, ep: Option<(usize, u64)>) {
+    fn log_completion(&self, call: &Call<'_>, completion: &Completion, ep: Option<(usize, u64)>) {
         let Completion {
             context,
             flags: bits,
@@ -159,7 +159,7 @@ impl Watch for Debug {
             self.say(call, format_args!("ep: {object:#x} tx_outs: {outstanding}"));
         }
         for (completion, ep) in completions.iter().zip(ended) {
-            self.say_completion(call, completion, ep);
+            self.log_completion(call, completion, ep);
         }
         if matches!(name.as_str(), "cq_open" | "cntr_open" | "av_open") {
             for text in call.attributes() {

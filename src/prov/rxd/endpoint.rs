@@ -35,7 +35,7 @@ impl Endpoint {
     }
 
     /// Logs how many of these operations are lost.
-    pub fn tell_lost(&self, limit: Duration) {
+    pub fn report_lost(&self, limit: Duration) {
         for session in self.port.sessions().filter(|session| session.owes()) {
             log_warn!(
                 &SOURCE,

@@ -205,7 +205,7 @@ impl LowerDomain {
         };
         let from = match (self.tells_source, done.src) {
             (false, _) => From::Untold,
-            (true, FI_ADDR_NOTAVAIL) => From::Stranger(None),
+            (true, FI_ADDR_NOTAVAIL) => From::UnknownSender(None),
             (true, route) => From::Route(route),
         };
         let len = done.size().saturating_sub(self.prefix).min(slot.room());
@@ -238,7 +238,7 @@ impl LowerDomain {
             return Some(Failure::Send);
         };
         if failed.error == Error::ADDRNOTAVAIL && self.tells_source {
-            let from = From::Stranger(Addr::from_bytes(&failed.err_data));
+            let from = From::UnknownSender(Addr::from_bytes(&failed.err_data));
             let len = failed.len.saturating_sub(self.prefix).min(slot.room());
             #[rustfmt::skip]
             let arrived = Arrived { ep, from, slot, len };

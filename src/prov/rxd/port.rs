@@ -13,7 +13,7 @@ use std::time::Instant;
 use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
-use self::strangers::Strangers;
+use self::strangers::UnknownSenders;
 use super::proto::{Cts, Packet, Rts};
 use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
 use base::{Error, Result};
@@ -39,7 +39,7 @@ pub struct Port<A> {
     by_addr: HashMap<A, usize>,
     by_route: HashMap<u64, usize, FxBuildHasher>,
     pub common: Common,
-    strangers: Strangers,
+    strangers: UnknownSenders,
 }
 
 impl<A: Address> Port<A> {
@@ -63,7 +63,7 @@ impl<A: Address> Port<A> {
                 has_silent: false,
                 ids,
             },
-            strangers: Strangers::default(),
+            strangers: UnknownSenders::default(),
         }
     }
 
@@ -147,7 +147,9 @@ impl<A: Address> Port<A> {
             Caller::Unknown => return,
             Caller::Known => {}
             Caller::Anew => {
-                self.with(domain, wire, now, id, |session, cx| session.begin_anew(cx));
+                self.with(domain, wire, now, id, |session, cx| {
+                    session.restart_session(cx)
+                });
             }
         }
         self.with(domain, wire, now, id, |session, cx| {
@@ -160,7 +162,7 @@ impl<A: Address> Port<A> {
     fn find(&self, from: &From<A>, own_id: u32) -> Option<usize> {
         let id = match from {
             From::Route(route) => *self.by_route.get(route)?,
-            From::Stranger(addr) => *self.by_addr.get(addr.as_ref()?)?,
+            From::UnknownSender(addr) => *self.by_addr.get(addr.as_ref()?)?,
             From::Untold => self.common.ids.place(own_id)?,
         };
         let session = self.sessions.get(id)?;
@@ -174,7 +176,7 @@ impl<A: Address> Port<A> {
                 Some(&id) => Some(self.sessions[id].addr.clone()),
                 None => wire.addr_of(*route),
             },
-            From::Stranger(addr) => addr.clone(),
+            From::UnknownSender(addr) => addr.clone(),
             From::Untold => None,
         }
     }
@@ -192,13 +194,13 @@ impl<A: Address> Port<A> {
         let told = self.addr_of(wire, from);
         let Some(addr) = told.or_else(|| match from {
             From::Route(_) => None,
-            From::Stranger(_) | From::Untold => A::from_bytes(rts.name),
+            From::UnknownSender(_) | From::Untold => A::from_bytes(rts.name),
         }) else {
             return;
         };
         let id = match self.by_addr.get(&addr) {
             // Packets of a known peer arrive by its route.
-            Some(_) if *from == From::Stranger(None) => return,
+            Some(_) if *from == From::UnknownSender(None) => return,
             Some(&id) => id,
             None => {
                 let is_known = self.is_in_vector(domain, &addr);
@@ -250,7 +252,7 @@ impl<A: Address> Port<A> {
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
         if std::mem::take(&mut self.common.has_silent) {
-            self.note_unreachable(wire);
+            self.record_unreachable(wire);
         }
         self.retry_stalled(domain, wire, now);
         for id in std::mem::take(&mut self.common.blocked) {
@@ -261,7 +263,7 @@ impl<A: Address> Port<A> {
 
     /// Marks sessions whose peers were reported as unreachable.
     #[cold]
-    fn note_unreachable<W: Routes<A>>(&mut self, wire: &mut W) {
+    fn record_unreachable<W: Routes<A>>(&mut self, wire: &mut W) {
         while let Some(route) = wire.take_unreachable() {
             if let Some(&id) = self.by_route.get(&route) {
                 self.sessions[id].silence.is_unreachable = true;
@@ -336,10 +338,10 @@ impl<A: Address> Port<A> {
     }
 
     /// Drops all references to memory of the application, which may be freed now.
-    pub fn leave_memory(&mut self) {
+    pub fn release_memory(&mut self) {
         self.sessions
             .iter_mut()
-            .for_each(|(_, session)| session.leave_memory());
+            .for_each(|(_, session)| session.release_memory());
     }
 
     /// Whether a session uses this route.

@@ -143,7 +143,7 @@ impl Transport for Rxm {
     }
 
     fn peers(&self, ep: usize) -> Vec<Peer> {
-        self.tell_peers(ep)
+        self.report_peers(ep)
     }
 
     fn open_ep(&mut self, _domain: &mut StateOf, ep: usize, info: &Info) -> Result {

@@ -150,7 +150,7 @@ pub fn wishes(query: &Query, params: &Params, shared: bool) -> Hints {
             rx_ctx_cnt: if shared { FI_SHARED_CONTEXT } else { 0 },
             ..EpAttr::default()
         }),
-        domain: Some(domain_wishes(query.version, ours)),
+        domain: Some(domain_hints_below(query.version, ours)),
         fabric: Some(FabricAttr {
             name: fabric.and_then(|fabric| fabric.name.clone()),
             prov_name: core_name(fabric.and_then(|fabric| fabric.prov_name.as_deref())),
@@ -189,7 +189,7 @@ pub fn levels_wishes(hints: &Hints) -> Hints {
     }
 }
 
-fn domain_wishes(version: u32, ours: &Hints) -> DomainAttr {
+fn domain_hints_below(version: u32, ours: &Hints) -> DomainAttr {
     let domain = ours.domain.as_ref();
     let wanted = domain.map_or(MrMode::empty(), |domain| domain.mr_mode);
     let old = wanted.intersects(flags!(MrMode: BASIC | SCALABLE)) || version < since::V1_5;

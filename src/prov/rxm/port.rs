@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use engine::address::ip::Addr;
-use engine::strangers::Strangers;
+use engine::strangers::UnknownSenders;
 use engine::unreachable::Unreachable;
 
 pub struct Port {
@@ -20,7 +20,7 @@ pub struct Port {
     /// Errors of failed connections for which no operation was pending.
     pub unreachable: Unreachable<Addr>,
     /// Senders of kept messages that have neither a connection nor an address in the vector.
-    pub strangers: Strangers<Addr>,
+    pub strangers: UnknownSenders<Addr>,
 }
 
 impl Port {
@@ -31,7 +31,7 @@ impl Port {
             by_addr: HashMap::new(),
             receive_only: Vec::new(),
             unreachable: Unreachable::new(),
-            strangers: Strangers::new(),
+            strangers: UnknownSenders::new(),
         }
     }
 

@@ -8,7 +8,7 @@ use engine::report::Peer;
 
 impl Rxm {
     /// Describes the peers of an endpoint.
-    pub fn tell_peers(&self, ep: usize) -> Vec<Peer> {
+    pub fn report_peers(&self, ep: usize) -> Vec<Peer> {
         self.sessions.snapshots(&self.lower, ep, self.lower.now())
     }
 

@@ -266,7 +266,7 @@ impl Connections {
         if let (Some(key), Some(av)) = (&from.key, desk.domain.eps[from.ep].av)
             && desk.peers[id].session.peer.fi_addr == FI_ADDR_NOTAVAIL
         {
-            desk.domain.avs[av].keys.note_stranger(peer, key);
+            desk.domain.avs[av].keys.record_stranger(peer, key);
         }
         let now = desk.poller.now();
         let watched = desk.poller.watch(id, &from.socket, true, false);

@@ -106,7 +106,7 @@ impl Domain {
     #[cold]
     fn attend(&self, domain: &mut DomainState<Addr>) {
         if attend(self, domain, self.reactor.now()) {
-            dump::ask_from_inside();
+            dump::request_dump_here();
         }
     }
 

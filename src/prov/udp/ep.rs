@@ -10,7 +10,7 @@ use super::info::{MAX_MESSAGE, QUEUE};
 use super::outbox::Outbox;
 use super::params;
 use super::payload::Payload;
-use super::rx::{Received, Receiver, Spare, hear_complaints};
+use super::rx::{Received, Receiver, Spare, read_errors};
 use abi::*;
 use base::info::{Info, ip};
 use base::iovec::IOV_LIMIT;
@@ -194,7 +194,7 @@ impl Ep {
     /// Reads the errors about datagrams that were sent. Until then they keep the sockets ready.
     pub fn hear(&self) {
         for socket in self.sockets() {
-            hear_complaints(socket);
+            read_errors(socket);
         }
     }
 
@@ -234,7 +234,7 @@ fn send_again(
     mut error: io::Error,
 ) -> Result {
     for _ in 0..TRIES {
-        if !hear_complaints(socket) {
+        if !read_errors(socket) {
             break;
         }
         match socket.send(list, to) {

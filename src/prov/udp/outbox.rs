@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 
 use super::SOURCE;
 use super::payload::Payload;
-use super::rx::hear_complaints;
+use super::rx::read_errors;
 use base::log::{Subsys, log_info, log_misuse};
 use sys::datagram::{DatagramSocket, Run};
 
@@ -110,7 +110,7 @@ impl Outbox {
         errors: usize,
     ) -> usize {
         // The error may concern a datagram that was sent before.
-        if hear_complaints(socket) && errors < TRIES {
+        if read_errors(socket) && errors < TRIES {
             return 0;
         }
         let row = self.rows[at];

@@ -19,7 +19,7 @@ use base::log::{Subsys, log_misuse};
 use engine::address::ip::Addr;
 use engine::domain_state::{DomainState, MessageInfo, Sender};
 use engine::srx::Envelope;
-use engine::strangers::{Strangers, fi_addr_of};
+use engine::strangers::{UnknownSenders, fi_addr_of};
 use object::ops::transfer::What;
 use sys::addr;
 use sys::datagram::{Arrival, DatagramSocket, MAX_DATAGRAM, ROW};
@@ -28,7 +28,7 @@ use sys::io_list::ScatterList;
 pub struct Receiver {
     /// The endpoint's number in `domain.eps`.
     id: usize,
-    strangers: Strangers<Addr>,
+    strangers: UnknownSenders<Addr>,
     /// The address and index of the last sender that is in the vector.
     last: Option<(Addr, u64)>,
     /// Number of consecutive reads that have found a datagram.
@@ -59,7 +59,7 @@ impl Receiver {
     pub fn new(id: usize) -> Receiver {
         Receiver {
             id,
-            strangers: Strangers::new(),
+            strangers: UnknownSenders::new(),
             last: None,
             streak: 0,
             is_joined: false,
@@ -281,7 +281,7 @@ impl Receiver {
         }
         let slot = rx_queue.keep_whole(envelope, |kept| kept.extend_from_slice(bytes));
         if reports_origin {
-            rx_queue.note_origin(slot, addr::to_bytes(from));
+            rx_queue.record_origin(slot, addr::to_bytes(from));
         }
     }
 
@@ -351,14 +351,14 @@ fn read_past_errors(
 /// Handles an error, which usually concerns a datagram that was sent.
 #[cold]
 fn not_received(socket: &DatagramSocket, error: &io::Error) {
-    if !hear_complaints(socket) {
+    if !read_errors(socket) {
         log_misuse!(&SOURCE, Subsys::EpData, "receiving: {error}");
     }
 }
 
 /// Logs the errors of routers and hosts about datagrams that were sent. Returns true if there were any.
 #[cold]
-pub fn hear_complaints(socket: &DatagramSocket) -> bool {
+pub fn read_errors(socket: &DatagramSocket) -> bool {
     let mut heard = false;
     while let Some(complaint) = socket.complaint() {
         heard = true;

@@ -263,11 +263,11 @@ impl Link {
     }
 
     /// Leaves the ring to its doorbell. Returns false if a record has come, so the ring is still polled.
-    pub fn leave_to_doorbell(&mut self) -> bool {
+    pub fn rely_on_doorbell(&mut self) -> bool {
         let Link::Shm(link) = self else {
             return true;
         };
-        let is_left = link.channel.leave_to_doorbell();
+        let is_left = link.channel.rely_on_doorbell();
         link.channel.idle.is_left = is_left;
         is_left
     }
@@ -291,7 +291,7 @@ impl Link {
     #[inline(always)]
     pub fn has_record(&self) -> bool {
         match self {
-            Link::Shm(link) => link.channel.has_news(),
+            Link::Shm(link) => link.channel.has_events(),
             _ => false,
         }
     }

@@ -50,7 +50,7 @@ impl<A: Address> Session<A> {
     }
 
     /// Stops writing to the application's memory, whatever the peer sends.
-    pub fn leave_memory(&mut self, link: &Link, source: &'static Source) {
+    pub fn release_memory(&mut self, link: &Link, source: &'static Source) {
         let told = &mut self.rx.told;
         told.take_back(link, &self.peer, source, |_| true);
         told.discard(|_| true);

@@ -104,7 +104,7 @@ impl<A: Address> Peer<A> {
     ) -> Slot {
         let slot = domain.srxs[srx].keep(envelope, bytes);
         if domain.reports_origin(self.ep, self.fi_addr) {
-            domain.srxs[srx].note_origin(slot, self.addr.to_bytes());
+            domain.srxs[srx].record_origin(slot, self.addr.to_bytes());
         }
         slot
     }

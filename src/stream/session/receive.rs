@@ -246,7 +246,7 @@ impl<A: Address> Session<A> {
             }
             Frame::ReadyToSend(ready) => {
                 let announcement = self.rx.told.announced(ready)?;
-                self.told_of(cx, announcement)
+                self.handle_announcement(cx, announcement)
             }
             &Frame::ClearToSend { index } => match self.tx.cleared(cx, index) {
                 Ok(()) => Ok(()),
@@ -263,7 +263,7 @@ impl<A: Address> Session<A> {
             }
             Frame::Offer(offer) => {
                 let announcement = self.rx.told.offered(offer, cx.link.memory().is_some())?;
-                self.told_of(cx, announcement)
+                self.handle_announcement(cx, announcement)
             }
             &Frame::Taken { index } => match self.tx.taken(cx, index) {
                 Ok(()) => Ok(()),

@@ -258,7 +258,7 @@ impl ReceiveState {
         let next = (self.leftover.len() as u64).min(remaining) as usize;
         let limit = cx.common.limits.saved_bytes;
         let queue = &mut cx.domain.srxs[srx];
-        let sink = if queue.is_met(slot) {
+        let sink = if queue.is_matched(slot) {
             // The rest goes straight to the receive without an extra copy.
             match queue.take_met(slot) {
                 Some((recv, envelope)) => Sink::Recv(recv, envelope),

@@ -12,7 +12,7 @@ use object::ops::transfer::What;
 
 impl<A: Address> Session<A> {
     /// Matches an announced message with a receive, or keeps its envelope without the bytes.
-    pub(super) fn told_of(
+    pub(super) fn handle_announcement(
         &mut self,
         cx: &mut Cx<'_, A>,
         announcement: Announcement,

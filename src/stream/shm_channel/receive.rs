@@ -19,8 +19,8 @@ impl ShmChannel {
 
     /// Whether `peek` may find a record; if not, there is none.
     #[inline(always)]
-    pub fn has_news(&self) -> bool {
-        self.rx.has_news()
+    pub fn has_events(&self) -> bool {
+        self.rx.has_events()
     }
 
     /// Returns the next record of the other side.

@@ -50,14 +50,14 @@ fn a_ring_with_a_record_is_not_left_to_its_doorbell() {
     reader.disarm(true);
     write(&mut writer);
     assert!(!writer.must_ring());
-    assert!(!reader.leave_to_doorbell());
+    assert!(!reader.rely_on_doorbell());
     for _ in 0..100 {
         read(&mut reader);
         write(&mut writer);
         assert!(!writer.must_ring(), "it rings for a ring that is polled");
     }
     read(&mut reader);
-    assert!(reader.leave_to_doorbell());
+    assert!(reader.rely_on_doorbell());
     write(&mut writer);
     assert!(writer.must_ring());
 }

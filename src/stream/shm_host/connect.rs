@@ -261,7 +261,7 @@ impl ShmHost {
             return None;
         };
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
-        let is_direct = self.get_to_know(&pending.socket, &mut shm, &hello.probe, directory);
+        let is_direct = self.identify_peer(&pending.socket, &mut shm, &hello.probe, directory);
         sent.then_some((shm, is_direct))
     }
 
@@ -286,7 +286,7 @@ impl ShmHost {
         match (Answer::decode(bytes), shm.take()) {
             (Some(answer), Some(mut shm)) if answer.verdict == Verdict::Welcome => {
                 let directory = fds.first().filter(|_| answer.is_open);
-                let is_direct = self.get_to_know(socket, &mut shm, &answer.probe, directory);
+                let is_direct = self.identify_peer(socket, &mut shm, &answer.probe, directory);
                 Heard::Welcome { shm, is_direct }
             }
             (Some(answer), _) => Heard::Refused(answer.verdict),
@@ -310,7 +310,7 @@ impl ShmHost {
 
     /// Tests how far the memory of the process at the other end can be reached; returns whether its registered memory
     /// can.
-    fn get_to_know(
+    fn identify_peer(
         &self,
         socket: &Socket,
         shm: &mut ShmChannel,

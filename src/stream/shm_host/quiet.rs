@@ -55,7 +55,7 @@ impl ShmHost {
     ) {
         self.expect_sleep(peers);
         for &(_, id) in quiet {
-            if !peers[id].link.leave_to_doorbell() {
+            if !peers[id].link.rely_on_doorbell() {
                 // A record came before the peer saw the doorbell armed.
                 self.arm_where_asleep(peers, poller, id);
             }

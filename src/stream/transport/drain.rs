@@ -21,7 +21,7 @@ impl<N: Connector> Drains for Stream<N> {
     }
 
     #[cold]
-    fn tell_lost(&self, ep: Option<usize>) {
+    fn report_lost(&self, ep: Option<usize>) {
         let limit = self.traffic.common.limits.close;
         self.traffic
             .peers
@@ -31,7 +31,7 @@ impl<N: Connector> Drains for Stream<N> {
     /// Prepares for the end of the process: the application's memory may be gone, so nothing is written there any more.
     /// Data that is being received is discarded, and peers find no regions.
     #[cold]
-    fn leave_memory(&mut self, domain: &mut DomainOf<N>) {
+    fn release_memory(&mut self, domain: &mut DomainOf<N>) {
         for (_, srx) in &mut domain.srxs {
             drop(srx.drain_posted());
         }
@@ -45,7 +45,7 @@ impl<N: Connector> Drains for Stream<N> {
         for id in ids {
             let conn = &mut self.traffic.peers[id];
             conn.session
-                .leave_memory(&conn.link, self.traffic.common.source);
+                .release_memory(&conn.link, self.traffic.common.source);
         }
     }
 }
@@ -56,7 +56,7 @@ impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.traffic.peers[id];
-        conn.is_wanted = true;
+        conn.has_waiter = true;
         let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         // The program may do nothing but retry.
         self.progress(domain);

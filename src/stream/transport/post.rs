@@ -48,7 +48,7 @@ impl<N: Connector> Posts for Stream<N> {
         let (session, mut cx) = self.traffic.at(domain, id);
         // An operation without a completion is refused while the peer is not connected, unless the progress thread
         // drives the connection.
-        if session.state != State::Up && !cx.domain.hears_of(&op) {
+        if session.state != State::Up && !cx.domain.reports_completion(&op) {
             return Err(self.refuse_unheard(domain, id));
         }
         let result = match op.what {
@@ -79,7 +79,7 @@ impl<N: Connector> Posts for Stream<N> {
         mut op: TxOp,
     ) -> Result {
         let (session, mut cx) = self.traffic.at(domain, id);
-        if session.state != State::Up && !cx.domain.hears_of(&op) {
+        if session.state != State::Up && !cx.domain.reports_completion(&op) {
             return Err(self.refuse_unheard(domain, id));
         }
         // An atomic read changes nothing, so it need not wait for earlier reads.

@@ -214,7 +214,7 @@ impl<N: Connector> Stream<N> {
     /// See `gather::attend`.
     pub(super) fn attend(&self, domain: &mut DomainOf<N>) {
         if attend(self, domain, self.traffic.poller.now()) {
-            dump::ask_from_inside();
+            dump::request_dump_here();
         }
     }
 }

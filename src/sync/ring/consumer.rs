@@ -150,7 +150,7 @@ impl<M: Cells> Consumer<M> {
 
     /// Returns true if the caller should call `peek`; false means that there is no record.
     #[inline(always)]
-    pub fn has_news(&self) -> bool {
+    pub fn has_events(&self) -> bool {
         // SAFETY: as in `peek`, which looks again.
         let word = unsafe { self.memory.word(self.at()) }.load(Ordering::Relaxed);
         word != 0 && word & LAP == lap_at(self.head, self.mask)

@@ -130,7 +130,7 @@ fn a_child_that_leaves_the_block_writes_to_its_own_memory() {
     let counters = block.record(&OWNER);
     counters.add(SEND, 1);
     let add = || {
-        block.leave_to_parent();
+        block.abandon_in_child();
         counters.add(SEND, 100);
         // The counts from before the fork belong to the parent.
         i32::from(counters.tally(SEND) != (1, 100))

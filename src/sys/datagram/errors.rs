@@ -67,7 +67,7 @@ impl DatagramSocket {
         if n < 0 {
             return None;
         }
-        self.note_unreachable(&complaint);
+        self.record_unreachable(&complaint);
         Some(complaint)
     }
 
@@ -77,7 +77,7 @@ impl DatagramSocket {
         self.unreachable.borrow_mut().pop()
     }
 
-    fn note_unreachable(&self, complaint: &Complaint) {
+    fn record_unreachable(&self, complaint: &Complaint) {
         let is_unreachable = matches!(
             complaint.error.kind(),
             io::ErrorKind::ConnectionRefused

@@ -44,7 +44,7 @@ impl<T: Transport> Ep<T> {
     /// Prepares the endpoint for deferred work.
     pub fn expect_work(&self, state: &mut State<T>) -> Result {
         self.shared.watch();
-        state.domain.eps[self.shared.id].tell_work()
+        state.domain.eps[self.shared.id].signal_work()
     }
 
     /// Handles an operation that the transport refused, unchanged, because of its flags. The engine itself implements

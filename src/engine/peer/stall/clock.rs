@@ -98,7 +98,7 @@ pub fn attend_with<T: Transport>(
         clock(transport).stalls = stalls;
     }
     if attend(transport, domain, now) {
-        dump::ask_from_inside();
+        dump::request_dump_here();
     }
 }
 

@@ -67,7 +67,7 @@ impl Drains for Rxd {
         eps.any(|(_, endpoint)| endpoint.owes())
     }
 
-    fn leave_memory(&mut self, domain: &mut State) {
+    fn release_memory(&mut self, domain: &mut State) {
         for (_, srx) in &mut domain.srxs {
             drop(srx.drain_posted());
         }
@@ -76,14 +76,14 @@ impl Drains for Rxd {
             domain.mrs.close(&region);
         }
         let eps = self.eps.values_mut();
-        eps.for_each(|endpoint| endpoint.port.leave_memory());
+        eps.for_each(|endpoint| endpoint.port.release_memory());
     }
 
-    fn tell_lost(&self, ep: Option<usize>) {
+    fn report_lost(&self, ep: Option<usize>) {
         let eps = self
             .eps
             .iter()
             .filter(|(id, _)| ep.is_none_or(|ep| ep == **id));
-        eps.for_each(|(_, endpoint)| endpoint.tell_lost(self.params.close_timeout));
+        eps.for_each(|(_, endpoint)| endpoint.report_lost(self.params.close_timeout));
     }
 }

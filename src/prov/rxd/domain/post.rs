@@ -83,7 +83,7 @@ impl Rxd {
     /// the peer has answered.
     fn check_reported(&mut self, domain: &mut State, port: usize, id: usize, op: &TxOp) -> Result {
         let endpoint = self.eps.get(&port).ok_or(Error::INVAL)?;
-        if endpoint.port.is_up(id) || domain.hears_of(op) {
+        if endpoint.port.is_up(id) || domain.reports_completion(op) {
             return Ok(());
         }
         let asked = self.with(domain, port, id, |session, cx| session.ask(cx));

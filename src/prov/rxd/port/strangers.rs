@@ -21,7 +21,7 @@ use engine::transport::Address;
 
 /// Sessions with strangers. A session may have been proved, or inserted into the vector, since it was listed.
 #[derive(Default)]
-pub struct Strangers {
+pub struct UnknownSenders {
     /// Sessions whose peers have only greeted, oldest first.
     greeted: VecDeque<usize>,
     /// Sessions whose peers have proved their addresses, in the order in which they were last checked.

@@ -108,7 +108,7 @@ impl<A: Address> Session<A> {
     }
 
     /// Handles the first packet with the second number: the peer has restarted, so the state of the old session ends.
-    pub fn begin_anew<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+    pub fn restart_session<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         let Some(new) = self.greeting.candidate.take() else {
             return;
         };

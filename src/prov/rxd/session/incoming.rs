@@ -72,7 +72,7 @@ impl<A: Address> Session<A> {
                             (true, false) => queue.keep(envelope, Bytes::Coming(Vec::new())),
                             (false, _) => queue.keep(envelope, Bytes::There),
                         };
-                        self.note_origin(cx, srx, slot);
+                        self.record_origin(cx, srx, slot);
                         match (has_room, is_whole) {
                             (true, true) => return Step::Taken,
                             (true, false) => Sink::Message(Claim::Kept(srx, slot)),
@@ -87,9 +87,9 @@ impl<A: Address> Session<A> {
     }
 
     /// Records the address of a sender that is not in the address vector (FI_SOURCE_ERR).
-    fn note_origin<W>(&mut self, cx: &mut Cx<'_, A, W>, srx: usize, slot: Slot) {
+    fn record_origin<W>(&mut self, cx: &mut Cx<'_, A, W>, srx: usize, slot: Slot) {
         if cx.domain.reports_origin(self.ep, fi_addr_of(self.source)) {
-            cx.domain.srxs[srx].note_origin(slot, self.addr.to_bytes());
+            cx.domain.srxs[srx].record_origin(slot, self.addr.to_bytes());
         }
     }
 

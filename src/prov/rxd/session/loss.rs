@@ -84,7 +84,7 @@ impl<A: Address> Session<A> {
     }
 
     /// Stops writing to memory of the application.
-    pub fn leave_memory(&mut self) {
+    pub fn release_memory(&mut self) {
         if let Some(incoming) = &mut self.rx.incoming {
             incoming.sink = Sink::Nothing;
         }

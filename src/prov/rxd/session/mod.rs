@@ -52,7 +52,7 @@ pub trait Wire {
 pub enum From<A> {
     Route(u64),
     /// A source without a route, with its address if the provider below reports that.
-    Stranger(Option<A>),
+    UnknownSender(Option<A>),
     /// The provider below reports no sources.
     Untold,
 }
@@ -216,7 +216,7 @@ impl<A: Address> Session<A> {
         match from {
             From::Route(route) => *route == self.route,
             // The packet arrived before the peer had a route.
-            From::Stranger(addr) => addr.as_ref() == Some(&self.addr),
+            From::UnknownSender(addr) => addr.as_ref() == Some(&self.addr),
             From::Untold => true,
         }
     }

@@ -72,7 +72,7 @@ pub struct Connection {
     attempts: u32,
     last_error: Error,
     /// An operation returned -FI_EAGAIN and waits for this connection.
-    is_wanted: bool,
+    has_waiter: bool,
     /// The connection attempt only tests whether the peer's host is alive.
     is_look: bool,
 }
@@ -86,7 +86,7 @@ impl Default for Connection {
             retry_at: None,
             attempts: 0,
             last_error: Error::TIMEDOUT,
-            is_wanted: false,
+            has_waiter: false,
             is_look: false,
         }
     }
@@ -122,7 +122,7 @@ impl Connection {
 
     /// Connects for an operation that returns -FI_EAGAIN meanwhile.
     pub fn want(&mut self, common: &mut Common, now: Instant) -> Step {
-        self.is_wanted = true;
+        self.has_waiter = true;
         match self.state {
             State::Idle => self.start(common, now),
             _ => Step::Nothing,
@@ -131,7 +131,7 @@ impl Connection {
 
     /// Starts a test connection.
     pub fn look(&mut self, common: &mut Common, now: Instant) -> Step {
-        if self.state != State::Idle || self.is_wanted {
+        if self.state != State::Idle || self.has_waiter {
             return Step::Nothing;
         }
         self.is_look = true;
@@ -148,7 +148,7 @@ impl Connection {
             return Step::Nothing;
         }
         self.clock.start(now, limit);
-        self.is_wanted = false;
+        self.has_waiter = false;
         (self.attempt_at, self.retry_at) = (Some(now), None);
         self.set_state(common, State::Connecting);
         Step::Connect
@@ -170,13 +170,13 @@ impl Connection {
         match self.state {
             State::Idle if self.clock.is_over(now) => {
                 // The application may have stopped waiting for the connection long ago.
-                if self.is_wanted {
+                if self.has_waiter {
                     return Step::GiveUp(self.give_up(common));
                 }
                 self.reset();
                 Step::Nothing
             }
-            State::Idle if self.is_wanted => self.start(common, now),
+            State::Idle if self.has_waiter => self.start(common, now),
             State::Connecting if !self.clock.is_over(now) => {
                 self.deadline().map_or(Step::Nothing, Step::Wake)
             }
@@ -246,7 +246,7 @@ impl Connection {
         let clock = &mut self.clock;
         clock.resume(now);
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
-        let is_seen = self.is_look && !self.is_wanted;
+        let is_seen = self.is_look && !self.has_waiter;
         let is_over = !clock.is_started() || clock.is_over(now);
         if is_final || is_seen || is_over || error == Error::CONNREFUSED && clock.is_gone(now) {
             return Step::GiveUp(self.give_up(common));
@@ -269,7 +269,7 @@ impl Connection {
         let error = self.last_error;
         GivenUp {
             error,
-            is_reported: !self.is_look || self.is_wanted,
+            is_reported: !self.is_look || self.has_waiter,
             is_silent: self.is_look && is_silence(error),
         }
     }

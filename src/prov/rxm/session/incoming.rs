@@ -146,7 +146,7 @@ impl Incoming {
             return None;
         }
         let slot = srx.keep(envelope, Bytes::Coming(Vec::new()));
-        link.note_origin(cx.domain, srx_id, slot);
+        link.record_origin(cx.domain, srx_id, slot);
         Some(Claim::Kept(srx_id, slot))
     }
 
@@ -230,7 +230,7 @@ pub fn eager<W>(
         return Ok(Taken::Later);
     }
     let slot = srx.keep_whole(envelope, |bytes| bytes.extend_from_slice(payload));
-    link.note_origin(cx.domain, srx_id, slot);
+    link.record_origin(cx.domain, srx_id, slot);
     Ok(Taken::Yes)
 }
 

@@ -266,10 +266,10 @@ impl Link {
     }
 
     /// Records the address of a sender that has to be reported.
-    pub(super) fn note_origin(&self, domain: &mut StateOf, srx: usize, slot: Kept) {
+    pub(super) fn record_origin(&self, domain: &mut StateOf, srx: usize, slot: Kept) {
         if domain.reports_origin(self.ep, self.fi_addr) {
             let bytes = self.peer.to_bytes();
-            domain.srxs[srx].note_origin(slot, bytes);
+            domain.srxs[srx].record_origin(slot, bytes);
         }
     }
 

@@ -162,7 +162,7 @@ impl Session {
         }
         envelope.note = self.incoming.park(parked);
         let slot = srx.keep(envelope, Bytes::There);
-        self.link.note_origin(cx.domain, srx_id, slot);
+        self.link.record_origin(cx.domain, srx_id, slot);
         Ok(Taken::Yes)
     }
 

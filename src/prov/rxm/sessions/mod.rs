@@ -282,7 +282,7 @@ impl Sessions {
         let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.link().ep() == ep);
         let below = |flight: &Flight| {
             let session = self.table.get(flight.id).filter(is_of_it);
-            session.is_some_and(|session| session.outgoing().owes_below(&flight.kind))
+            session.is_some_and(|session| session.outgoing().is_unreported_below(&flight.kind))
         };
         self.iter()
             .filter(is_of_it)

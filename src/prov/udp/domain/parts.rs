@@ -74,7 +74,7 @@ impl Drains for Domain {
         self.birth.is_here() && self.holding.iter().any(is_meant)
     }
 
-    fn tell_lost(&self, ep: Option<usize>) {
+    fn report_lost(&self, ep: Option<usize>) {
         for (id, endpoint) in &self.eps {
             let count = endpoint.outbox.len();
             if count > 0 && ep.is_none_or(|ep| ep == *id) {

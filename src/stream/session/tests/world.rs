@@ -574,7 +574,7 @@ impl World {
                 Posted::Receive(receive) => (receive.side, receive.is_done, "receive".to_owned()),
             };
             let is_op = matches!(posted, Posted::Op(_));
-            let must = is_op || !self.is_cut && self.is_met(posted);
+            let must = is_op || !self.is_cut && self.is_matched(posted);
             assert!(
                 is_done || !must,
                 "operation {id} of side {side}, {what}, does not complete"
@@ -593,7 +593,7 @@ impl World {
     }
 
     /// Whether there is a message for a receive.
-    fn is_met(&self, posted: &Posted) -> bool {
+    fn is_matched(&self, posted: &Posted) -> bool {
         match posted {
             Posted::Receive(receive) => self.message_of(receive).is_some(),
             Posted::Op(_) => true,

@@ -49,7 +49,7 @@ impl<N: Connector> Traffic<N> {
             return;
         }
         let poller = &self.poller;
-        let news = self.shm.wait_for_news(&mut self.peers, || poller.now());
+        let news = self.shm.wait_for_event(&mut self.peers, || poller.now());
         self.poller.end_spin(news.is_some());
         if let Some(id) = news {
             self.read_ring(domain, id);

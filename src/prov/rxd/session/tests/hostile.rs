@@ -19,7 +19,7 @@ use engine::transport::Address;
 use object::ops::transfer::{RemoteSeg, Tx, What};
 
 /// A hand-made peer at a place of the world where there is no endpoint.
-struct Stranger {
+struct UnknownSender {
     place: usize,
     /// The number that the endpoint has given this peer.
     id: u32,
@@ -30,9 +30,9 @@ type Pair = World<()>;
 
 const VICTIM: usize = 1;
 
-impl Stranger {
-    fn new(place: usize) -> Stranger {
-        Stranger {
+impl UnknownSender {
+    fn new(place: usize) -> UnknownSender {
+        UnknownSender {
             place,
             id: 0,
             seq: 0,
@@ -47,7 +47,7 @@ impl Stranger {
     fn say(&mut self, world: &mut Pair, bytes: &[u8]) -> Vec<Vec<u8>> {
         let now = world.now();
         let node: &mut Node<()> = &mut world.nodes[VICTIM];
-        node.take(now, &From::Stranger(Some(self.name())), bytes);
+        node.take(now, &From::UnknownSender(Some(self.name())), bytes);
         node.settle(now);
         let (own, others): (Vec<_>, Vec<_>) = std::mem::take(&mut node.socket.sent)
             .into_iter()
@@ -157,7 +157,7 @@ fn ended(world: &mut Pair, place: usize, count: usize) -> Vec<i32> {
 #[test]
 fn strangers_that_were_answered_are_served_however_many_greet() {
     let mut world: Pair = World::new(2, Links::good(), 7);
-    let mut strangers: Vec<Stranger> = (100..1100).map(Stranger::new).collect();
+    let mut strangers: Vec<UnknownSender> = (100..1100).map(UnknownSender::new).collect();
     strangers
         .iter_mut()
         .for_each(|stranger| stranger.greet(&mut world));
@@ -181,9 +181,9 @@ fn strangers_that_were_answered_are_served_however_many_greet() {
                 assert_eq!(echo, stranger.id);
                 let mut out = [0; GREETING];
                 let len = Cts::encode(echo, stranger.place as u32, true, &mut out);
-                Stranger::acked(&stranger.say(&mut world, &out[..len]))
+                UnknownSender::acked(&stranger.say(&mut world, &out[..len]))
             }
-            None => Stranger::acked(&answers),
+            None => UnknownSender::acked(&answers),
         };
         assert_eq!(acked, Some(1));
         // The same packet again changes nothing.
@@ -199,9 +199,9 @@ fn strangers_that_were_answered_are_served_however_many_greet() {
 #[test]
 fn a_guessed_number_makes_no_session() {
     let mut world: Pair = World::new(2, Links::good(), 8);
-    let mut stranger = Stranger::new(100);
+    let mut stranger = UnknownSender::new(100);
     receive(&mut world, VICTIM, 8);
-    let mut other = Stranger::new(101);
+    let mut other = UnknownSender::new(101);
     other.greet(&mut world);
     // Numbers without a session, and the number of another address.
     for id in (1..4000).map(|i| i << 20).chain([other.id]) {
@@ -217,7 +217,7 @@ fn a_guessed_number_makes_no_session() {
 fn quiet_strangers_make_room() {
     let mut world: Pair = World::new(2, Links::good(), 9);
     for place in 100..400 {
-        let mut stranger = Stranger::new(place);
+        let mut stranger = UnknownSender::new(place);
         stranger.greet(&mut world);
         receive(&mut world, VICTIM, 8);
         stranger.op(&mut world, message(None), b"hello");
@@ -237,7 +237,7 @@ fn quiet_strangers_make_room() {
     assert_eq!(world.nodes[VICTIM].port.sessions().count(), 300);
     world.passed += Duration::from_secs(600);
     for place in 1000..1300 {
-        Stranger::new(place).greet(&mut world);
+        UnknownSender::new(place).greet(&mut world);
     }
     let left = world.nodes[VICTIM].port.sessions().count();
     assert!(left < 500, "{left}");
@@ -247,7 +247,7 @@ fn quiet_strangers_make_room() {
 fn strangers_that_are_not_quiet_make_room_if_there_are_too_many() {
     let mut world: Pair = World::new(2, Links::good(), 12);
     for place in 100..67_000 {
-        let mut stranger = Stranger::new(place);
+        let mut stranger = UnknownSender::new(place);
         stranger.greet(&mut world);
         // A message with a number of the endpoint proves the address.
         receive(&mut world, VICTIM, 8);
@@ -266,13 +266,13 @@ fn answers_that_nobody_acknowledges_take_limited_memory() {
     let mut world: Pair = World::new(2, Links::good(), 10);
     let mut taken = 0;
     for place in 100..112 {
-        let mut stranger = Stranger::new(place);
+        let mut stranger = UnknownSender::new(place);
         stranger.greet(&mut world);
         for transaction in 0..4096 {
             let head = stranger.head();
             let answers = stranger.op_again(&mut world, head, read(transaction, 8192), &[]);
             // The endpoint stops a peer that has reached its limit.
-            if Stranger::acked(&answers) == Some(head.seq) {
+            if UnknownSender::acked(&answers) == Some(head.seq) {
                 break;
             }
             taken += 1;
@@ -311,7 +311,7 @@ fn messages_that_are_announced_and_not_sent_take_no_room() {
     let mut world: Pair = World::with(2, Links::good(), 11, settings, &[MTU]);
     let total = 900_000;
     for place in 100..140 {
-        let mut stranger = Stranger::new(place);
+        let mut stranger = UnknownSender::new(place);
         stranger.greet(&mut world);
         let segments = Segments {
             total,
@@ -417,7 +417,7 @@ fn a_refused_operation_ends_at_once_however_long_it_is() {
 #[test]
 fn a_part_behind_the_end_of_its_receive_is_not_kept() {
     let mut world: Pair = World::new(2, Links::good(), 15);
-    let mut stranger = Stranger::new(100);
+    let mut stranger = UnknownSender::new(100);
     stranger.greet(&mut world);
     let total = 1000 + 200 * 1440;
     let segments = Segments {

@@ -262,8 +262,8 @@ fn packets_of_others_are_nobodys() {
         assert!(Packet::decode(&packet).is_ok());
         // A sender that knows the number has another address.
         let from = [
-            From::Stranger(None),
-            From::Stranger(Some(Name::at(2))),
+            From::UnknownSender(None),
+            From::UnknownSender(Some(Name::at(2))),
             From::Route(2),
         ];
         for from in &from {
@@ -286,7 +286,7 @@ fn a_forged_greeting_does_not_end_what_there_is() {
     let len = Rts::encode(0x1234, &Name::at(0).to_bytes(), true, &mut out);
     let now = world.now();
     world.nodes[1].take(now, &From::Route(0), &out[..len]);
-    world.nodes[1].take(now, &From::Stranger(None), &out[..len]);
+    world.nodes[1].take(now, &From::UnknownSender(None), &out[..len]);
     let len = Cts::encode(77, 99, true, &mut out);
     world.nodes[1].take(now, &From::Route(0), &out[..len]);
     acquaint(&mut world);
@@ -300,7 +300,7 @@ fn strangers_get_a_limited_place() {
     let now = world.now();
     for place in 100..20_000 {
         let len = Rts::encode(1, &Name::at(place).to_bytes(), true, &mut out);
-        world.nodes[1].take(now, &From::Stranger(None), &out[..len]);
+        world.nodes[1].take(now, &From::UnknownSender(None), &out[..len]);
     }
     assert!(world.nodes[1].port.sessions().count() <= 300);
     assert!(world.nodes[1].socket.routes <= 300);

@@ -94,7 +94,7 @@ impl<T> World<T> {
             }
             let from = match self.nodes[packet.to].port.knows(packet.from as u64) {
                 true => From::Route(packet.from as u64),
-                false => From::Stranger(Some(Name::at(packet.from))),
+                false => From::UnknownSender(Some(Name::at(packet.from))),
             };
             self.nodes[packet.to].take(now, &from, &packet.bytes);
             self.nodes[packet.to].settle_busy(now);

@@ -95,18 +95,18 @@ impl Outgoing {
         Some(op)
     }
 
-    /// Whether accepted operations without a completion have not left. See `owes_below` for those in flight below.
+    /// Whether accepted operations without a completion have not left. See `is_unreported_below` for those in flight below.
     pub fn owes(&self) -> bool {
         self.sends.iter().any(|send| send.op.is_unreported())
             || self.asked.iter().any(|asked| asked.op.is_unreported())
             || self
                 .held
                 .iter()
-                .any(|post| self.owes_below(&post.flight.kind))
+                .any(|post| self.is_unreported_below(&post.flight.kind))
     }
 
     /// Whether an operation below belongs to an operation without a completion, or is an answer.
-    pub fn owes_below(&self, kind: &Kind) -> bool {
+    pub fn is_unreported_below(&self, kind: &Kind) -> bool {
         match kind {
             Kind::Op(op) => op.is_unreported(),
             Kind::Part(group) => self.groups[*group].op.is_unreported(),

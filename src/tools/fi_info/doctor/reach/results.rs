@@ -16,7 +16,7 @@ pub enum Outcome {
     /// There was no answer.
     Silent,
     /// A different program answered.
-    Stranger,
+    UnknownSender,
     /// A router or this host reported that there is no route.
     NoWay,
     /// The system reported another error.
@@ -29,7 +29,7 @@ const WORDS: [(Outcome, &str); 6] = [
     (Outcome::Open, "open"),
     (Outcome::Refused, "refused"),
     (Outcome::Silent, "silent"),
-    (Outcome::Stranger, "stranger"),
+    (Outcome::UnknownSender, "stranger"),
     (Outcome::NoWay, "no-way"),
     (Outcome::Failed, "failed"),
 ];

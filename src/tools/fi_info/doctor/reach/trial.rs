@@ -84,7 +84,7 @@ impl Targets {
             let mut token = vec![0; self.token.len()];
             stream.read_exact(&mut token)?;
             if token != self.token.as_bytes() {
-                return Ok(Outcome::Stranger);
+                return Ok(Outcome::UnknownSender);
             }
             match wish {
                 MANY => read_all(&mut stream),
@@ -94,7 +94,9 @@ impl Targets {
         match tried {
             Ok(outcome) => outcome,
             // A different program accepts the connection and sends something else.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => Outcome::Stranger,
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                Outcome::UnknownSender
+            }
             Err(error) => Outcome::of(&error),
         }
     }
@@ -114,7 +116,7 @@ impl Targets {
                     Ok(count) if bytes[..count] == *self.token.as_bytes() => {
                         return Ok(Outcome::Open);
                     }
-                    Ok(_) => return Ok(Outcome::Stranger),
+                    Ok(_) => return Ok(Outcome::UnknownSender),
                     Err(error) if is_timeout(&error) || error.kind() == Interrupted => {}
                     Err(error) => return Err(error),
                 }
@@ -131,7 +133,7 @@ fn read_all(stream: &mut TcpStream) -> std::io::Result<Outcome> {
     let (mut left, mut bytes) = (BULK, vec![0; 64 * 1024]);
     while left > 0 && Instant::now() < end {
         match stream.read(&mut bytes) {
-            Ok(0) => return Ok(Outcome::Stranger),
+            Ok(0) => return Ok(Outcome::UnknownSender),
             Ok(count) => left = left.saturating_sub(count),
             // A socket with a time limit reports this after SIGCONT, even without a handler: signal(7).
             Err(error) if error.kind() == Interrupted => {}
@@ -255,8 +257,8 @@ mod tests {
                 stream.write_all(answer).unwrap();
             }
         });
-        assert_eq!(targets.connection(to, FEW), Outcome::Stranger);
-        assert_eq!(targets.connection(to, FEW), Outcome::Stranger);
+        assert_eq!(targets.connection(to, FEW), Outcome::UnknownSender);
+        assert_eq!(targets.connection(to, FEW), Outcome::UnknownSender);
         other.join().unwrap();
         assert_eq!(targets.connection(to, FEW), Outcome::Refused);
         assert_eq!(targets.datagram(to), Outcome::Refused);

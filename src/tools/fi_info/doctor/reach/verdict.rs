@@ -98,7 +98,7 @@ fn connections(direction: &Direction, tcp: &[(u16, Outcome)]) -> Vec<Finding> {
             "are turned away (no route, or administratively prohibited): a router or a firewall rejects them",
         ),
         (
-            Outcome::Stranger,
+            Outcome::UnknownSender,
             "are taken by somebody else: address translation or a proxy lies between",
         ),
         (Outcome::Failed, "fail"),
@@ -144,7 +144,7 @@ fn addresses(direction: &Direction, tried: &[(IpAddr, Outcome)]) -> Vec<Finding>
             }
             Outcome::Refused => "nobody is there",
             Outcome::Silent => "it times out",
-            Outcome::Stranger => "somebody else answers",
+            Outcome::UnknownSender => "somebody else answers",
             Outcome::NoWay => "there is no route",
             Outcome::Failed => "it fails",
         };

@@ -6,7 +6,8 @@
 //! The owner withdraws a region by emptying its entry, and then waits for the readers that use it. The table of a
 //! hostile owner can only lead a reader to addresses in that owner's own memory, or to unmapped ones.
 //!
-//! Trusted with: where the entries lie, and that they stay mapped.
+//! Trusted with: where the entries lie, and that they stay mapped; writes to the regions of a table that this process
+//! has published itself, which are those that the application registered for peers.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::ffi::CStr;
@@ -14,7 +15,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::atomic::Atomic;
+use sys::io_list::GatherList;
 use sys::mapping::{Mapping, Shared};
+use sys::process_memory::Process;
 
 /// One region; an entry without access rights is empty.
 #[repr(C, align(64))]
@@ -159,6 +162,8 @@ impl<A: Atomic<u64>> Entry<A> {
 /// A reader's side.
 pub struct TableView {
     memory: Mapping,
+    /// The process that has published the table, if its memory can be accessed.
+    owner: Option<Process>,
 }
 
 /// A part of a region of the owner.
@@ -166,14 +171,39 @@ pub struct TableView {
 pub struct Part {
     at: usize,
     turn: u64,
-    /// The address in the owner's memory.
+    /// The address in the owner's memory, and the length.
     pub address: usize,
+    len: usize,
 }
 
 impl TableView {
     pub fn new(fd: &OwnedFd) -> io::Result<TableView> {
         let memory = Mapping::attach_read_only(fd, size_of::<Table>())?;
-        Ok(TableView { memory })
+        Ok(TableView {
+            memory,
+            owner: None,
+        })
+    }
+
+    /// Opens the table that this process has sent by a socket.
+    pub fn of_process(fd: &OwnedFd, owner: Process) -> io::Result<TableView> {
+        let view = TableView::new(fd)?;
+        Ok(TableView {
+            owner: Some(owner),
+            ..view
+        })
+    }
+
+    /// Writes `from` to a part of a region, behind its first `skip` bytes. Returns the number of bytes.
+    pub fn write(&self, part: &Part, skip: usize, from: &GatherList<'_>) -> io::Result<usize> {
+        let left = part.len.checked_sub(skip);
+        let (Some(owner), Some(left)) = (self.owner, left) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let place = [(part.address.wrapping_add(skip), left.min(from.bytes()))];
+        // SAFETY: an owner that is this process has published the region, because the application registered it for
+        // accesses of peers.
+        unsafe { owner.write(from, &place) }
     }
 
     /// Finds the memory that an access refers to, if the owner publishes it and grants all of `need`.
@@ -192,6 +222,7 @@ impl TableView {
                 at,
                 turn,
                 address: region.base.wrapping_add(start) as usize,
+                len: len as usize,
             })
         })
     }

@@ -28,7 +28,7 @@ pub struct Process {
 }
 
 /// A process of this host other than this one, so that a write to any of its addresses changes no memory of this
-/// process. A `Process` has no such call:
+/// process. Writing to a `Process` needs a promise:
 ///
 /// ```
 /// use sys::{io_list::GatherList, process_memory::Process};
@@ -37,7 +37,7 @@ pub struct Process {
 /// assert!(own.other().map(write).is_none());
 /// ```
 ///
-/// ```compile_fail,E0599
+/// ```compile_fail,E0133
 /// use sys::{io_list::GatherList, process_memory::Process};
 /// let own = Process::own();
 /// let _ = own.write(&GatherList::new(), &[(64, 8)]);
@@ -105,17 +105,18 @@ impl Process {
         };
         moved(n)
     }
-}
 
-impl OtherProcess {
-    /// Writes the pieces of `from` to memory of the process. The result is as for `Process::read`.
-    pub fn write(self, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+    /// Writes the pieces of `from` to memory of the process. The result is as for `read`.
+    ///
+    /// # Safety
+    /// If the process is this one, nothing refers to the memory at `to`, and others may write it.
+    pub unsafe fn write(self, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
         let (local, remote) = (from.pieces(), Pieces::new(to));
         // SAFETY: the maker of the list answers for each piece, and the local pieces are only read. The written memory
-        // belongs to another process.
+        // belongs to another process, or the caller answers for it.
         let n = unsafe {
             libc::process_vm_writev(
-                self.0,
+                self.pid,
                 local.as_ptr(),
                 local.len() as libc::c_ulong,
                 remote.list.as_ptr().cast(),
@@ -124,6 +125,18 @@ impl OtherProcess {
             )
         };
         moved(n)
+    }
+}
+
+impl OtherProcess {
+    /// Writes the pieces of `from` to memory of the process. The result is as for `Process::read`.
+    pub fn write(self, from: &GatherList<'_>, to: &[(usize, usize)]) -> io::Result<usize> {
+        let process = Process {
+            pid: self.0,
+            is_own: false,
+        };
+        // SAFETY: it is not this process.
+        unsafe { process.write(from, to) }
     }
 }
 

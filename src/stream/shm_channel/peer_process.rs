@@ -76,7 +76,10 @@ impl PeerProcess {
 
     /// Maps the other side's directory of registered memory.
     pub fn read_directory(&mut self, fd: &OwnedFd) -> io::Result<()> {
-        self.directory = Some(TableView::new(fd)?);
+        self.directory = Some(match self.process {
+            Some(process) => TableView::of_process(fd, process),
+            None => TableView::new(fd),
+        }?);
         Ok(())
     }
 
@@ -107,7 +110,7 @@ impl PeerProcess {
         seg: &RemoteSeg,
         write: bool,
     ) -> bool {
-        let (Some(way), Some(directory)) = (self.way(write), &self.directory) else {
+        let (Some(process), Some(directory)) = (self.process, &self.directory) else {
             return false;
         };
         let need = if write {
@@ -130,8 +133,18 @@ impl PeerProcess {
                 return false;
             }
             let step = (seg.len - done).min(STEP);
-            let there = [(part.address.wrapping_add(done), step)];
-            match way.copy(local, step, &there) {
+            let copied = match write {
+                true => {
+                    let mut list = GatherList::new();
+                    local.append_to(&mut list, step);
+                    directory.write(&part, done, &list)
+                }
+                false => {
+                    let there = [(part.address.wrapping_add(done), step)];
+                    Way::Read(process).copy(local, step, &there)
+                }
+            };
+            match copied {
                 Ok(n) if n > 0 => {
                     local.advance(n);
                     done += n;

@@ -259,7 +259,8 @@ impl<T> Lock<T> {
         if self.is_owned() {
             let before = self.inside.load(Ordering::Relaxed);
             self.inside.store(INSIDE, Ordering::Relaxed);
-            // The processor may load `mark` before other threads see that store: pairs with the barrier in `clear_owner`.
+            // The processor may load `mark` before other threads see that store: pairs with the barrier in
+            // `clear_owner`.
             compiler_fence(Ordering::SeqCst);
             // The data path still owns the lock, and was outside.
             if self.mark.load(Ordering::Acquire) == before {

@@ -95,7 +95,8 @@ impl Outgoing {
         Some(op)
     }
 
-    /// Whether accepted operations without a completion have not left. See `is_unreported_below` for those in flight below.
+    /// Whether accepted operations without a completion have not left. See `is_unreported_below` for those in flight
+    /// below.
     pub fn owes(&self) -> bool {
         self.sends.iter().any(|send| send.op.is_unreported())
             || self.asked.iter().any(|asked| asked.op.is_unreported())

@@ -51,7 +51,12 @@ impl Peer {
     }
 
     /// Sends a datagram again and again until a condition holds.
-    fn send_until(&self, live: &mut Live, datagram: &[u8], mut is_matched: impl FnMut(&Live) -> bool) {
+    fn send_until(
+        &self,
+        live: &mut Live,
+        datagram: &[u8],
+        mut is_matched: impl FnMut(&Live) -> bool,
+    ) {
         let mut at = Instant::now();
         live.until("an answer to a datagram", |live| {
             let now = Instant::now();

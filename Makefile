@@ -290,7 +290,7 @@ budget: all
 
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
 CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
-    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed valgrind conformance mpi shm asan \
+    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed conformance mpi shm asan \
     threads
 
 check:
@@ -384,6 +384,7 @@ check-hooks check-hooks-long: conformance
 	ctests/hooks/run.py $(BUILT)
 	ctests/hooks/test_hmem.py $(BUILT)
 	ctests/hooks/run.sh $(if $(findstring long,$@),--long) $(BUILT) $(TARGET)/hooks $(CONFORMANCE)
+# The programs of check-c under valgrind; check-asan runs them, too.
 check-valgrind: all
 	ctests/c.sh --valgrind $(BUILT)
 CONFORMANCE := $(TARGET)/conformance/conformance
@@ -474,7 +475,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback fuzz hooks-long shm-long mpi-long memory memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all

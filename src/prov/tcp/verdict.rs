@@ -12,16 +12,16 @@ use engine::address::ip::Addr;
 use engine::half_open::is_reserved;
 use stream::session::State;
 
-/// What becomes of a peer's request.
+/// The decision on a peer's request.
 pub enum Verdict {
-    /// A new connection takes it; in the second case one that does not send.
+    /// A new connection takes the request; in the second case one that does not send.
     Add,
     AddReceiveOnly,
-    /// This connection takes it.
+    /// This connection takes the request.
     Take(usize),
-    /// This connection takes it, and its own attempt ends.
+    /// This connection takes the request, and its own attempt ends.
     ReplaceAttempt(usize),
-    /// It waits for the end of this connection's own attempt.
+    /// The request waits for the end of this connection's own attempt.
     Cross(usize),
     /// This connection ends. The request is decided on once more.
     Restart(usize),

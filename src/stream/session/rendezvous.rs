@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What a session does about messages that stay with their sender until they match a receive: docs/wire/tcp.md.
+//! Messages of the peer that stay there until they match a receive: docs/wire/tcp.md.
 
 use crate::session::receive::Fault;
 use crate::session::receive_state::{At, Sink};

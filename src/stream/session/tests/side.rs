@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::link::Link;
@@ -15,16 +14,12 @@ use base::flags::flags;
 use base::iovec::lent::TestMemory;
 use base::log::Source;
 use base::{Access, Caps, Error, OpFlags, Result};
-use engine::cq_ring::Ring;
-use engine::domain_state::{CqState, DomainState, Regions, TxOp};
-use engine::ep_state::{EpState, Role};
-use engine::mr::KeyPolicy;
-use engine::srx::{Claimed, Srx};
+use engine::domain_state::{DomainState, TxOp};
+use engine::srx::Claimed;
+use engine::testing;
 use engine::transport::Address;
-use engine::wait::Wait;
 use object::ops::atomic::Atomic;
 use object::ops::transfer::{Rx, Tx, What};
-use sync::stats::EpStats;
 
 static SOURCE: Source = Source::new(c"test");
 
@@ -98,47 +93,11 @@ const CAPS: Caps = flags!(Caps:
 impl Side {
     pub fn new(name: u8, agreed: Agreed, link: Link, memory: Vec<u8>) -> Side {
         let memory = TestMemory::new(memory);
-        let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
+        let (mut domain, cq, ep) = testing::domain(CAPS, 1024);
+        let srx = domain.eps[ep].srx;
         let access = Access::REMOTE;
         let segments = vec![memory.registered()];
         domain.mrs.register(segments, access, 0, KEY, 0).unwrap();
-        let cq = domain.cqs.insert(CqState {
-            ring: Ring::new(6, 64, false),
-            wait: Arc::new(Wait::new(FI_WAIT_NONE, None, &[]).unwrap()),
-            signal: Default::default(),
-            last_error: None,
-            owner: None,
-        });
-        let srx = domain.srxs.insert(Srx::new());
-        let ep = domain.eps.insert(EpState {
-            role: Role::Endpoint,
-            fid: 0,
-            context: 0,
-            ep_type: FI_EP_RDM.0,
-            caps: CAPS,
-            tx_cq: Some(cq),
-            rx_cq: Some(cq),
-            rx_implied: OpFlags::empty(),
-            cntrs: Default::default(),
-            behind: None,
-            av: None,
-            hides_source: false,
-            user_ids: false,
-            eq: None,
-            srx,
-            shares_receives: false,
-            checks_receives: false,
-            ended: None,
-            contexts: Vec::new(),
-            more_follows: false,
-            peer_number: FI_ADDR_NOTAVAIL,
-            is_paused: false,
-            enabled: true,
-            orders_access: false,
-            tx_size: 1024,
-            tx_pending: 0,
-            stats: EpStats::hidden(),
-        });
         let limits = Limits {
             saved_size: agreed.saved_size,
             saved_bytes: agreed.saved_bytes,

@@ -2,6 +2,7 @@
 //! The transport: the endpoints of a domain, each over an endpoint of the provider below, and the loop that takes
 //! packets from that provider.
 
+mod agenda;
 mod parts;
 mod post;
 
@@ -10,6 +11,8 @@ use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::time::Instant;
 
+use self::agenda::Agenda;
+pub use self::agenda::Entry;
 use super::SOURCE;
 use super::endpoint::{Endpoint, check};
 use super::fabric::LowerFabric;
@@ -42,6 +45,7 @@ pub struct Rxd {
     /// Declared before `lower`, so that the endpoints close before the objects that they are opened on.
     eps: BTreeMap<usize, Endpoint>,
     lower: LowerDomain,
+    agenda: Agenda,
     /// Only deadlines are registered here, no descriptors; the deadline is its own token.
     reactor: Reactor<Instant>,
     stall_clock: stall::Clock,
@@ -58,20 +62,37 @@ impl Rxd {
         if self.polls.is_multiple_of(ATTEND_EVERY) {
             attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         }
-        let any = self.take(domain, now);
-        for endpoint in self.eps.values_mut().filter(|endpoint| endpoint.is_enabled) {
-            let is_due = endpoint.port.deadline().is_some_and(|at| at <= now);
-            if is_due || endpoint.port.waits() {
-                endpoint.port.common.is_busy = any;
-                endpoint.settle(&mut self.lower, domain, now);
-                endpoint.port.common.is_busy = false;
-            }
+        self.lower.defer();
+        let taken = self.take(domain, now);
+        let turn = self.agenda.begin_turn(&mut self.eps, now);
+        for &id in &turn {
+            let Some(endpoint) = self.eps.get_mut(&id) else {
+                continue;
+            };
+            let common = &mut endpoint.port.common;
+            (common.is_busy, common.is_behind) = (taken > 0, taken >= MOST);
+            endpoint.settle(&mut self.lower, domain, now);
+            let common = &mut endpoint.port.common;
+            (common.is_busy, common.is_behind) = (false, false);
+            self.agenda.note(id, endpoint);
         }
-        any
+        self.agenda.end_turn(turn);
+        self.start_deferred();
+        taken > 0
     }
 
-    /// Takes packets from the queue below. Returns whether there were any.
-    fn take(&mut self, domain: &mut State, now: Instant) -> bool {
+    /// Starts the packets of a poll, which leave together.
+    fn start_deferred(&mut self) {
+        let eps = &self.eps;
+        self.lower.end_deferral(|id| {
+            if let Some(endpoint) = eps.get(&id) {
+                endpoint.below.start_deferred();
+            }
+        });
+    }
+
+    /// Takes packets from the queue below. Returns the number of completions.
+    fn take(&mut self, domain: &mut State, now: Instant) -> usize {
         let mut taken = 0;
         let mut batch = std::mem::take(&mut self.batch);
         while taken < MOST {
@@ -99,7 +120,7 @@ impl Rxd {
             }
         }
         self.batch = batch;
-        taken > 0
+        taken
     }
 
     #[inline]
@@ -113,6 +134,7 @@ impl Rxd {
             ep: &endpoint.below,
         };
         port.take(domain, &mut line, now, &arrived.from, arrived.bytes());
+        self.agenda.note(arrived.ep, endpoint);
         self.lower.give_back(arrived, Some(&mut endpoint.below));
     }
 
@@ -132,7 +154,7 @@ impl Rxd {
                     if port.part(domain, &mut line, now, id) || patience == 0 {
                         break;
                     }
-                    if !self.take(domain, now) {
+                    if self.take(domain, now) == 0 {
                         patience -= 1;
                     }
                 }
@@ -169,18 +191,23 @@ impl Rxd {
             lower: &mut self.lower,
             ep: &endpoint.below,
         };
-        endpoint.port.with(domain, &mut line, now, id, call)
+        let result = endpoint.port.with(domain, &mut line, now, id, call);
+        self.agenda.note(ep, endpoint);
+        result
     }
 
     /// Arms the timer that wakes a blocked thread for the next deadline.
     fn arm(&mut self, domain: &State) {
         let now = self.reactor.now();
-        let deadline = |endpoint: &Endpoint| match endpoint.port.is_blocked() {
-            // The provider below does not report when it has room again, so the send is retried.
-            true => Some(now + RETRY),
-            false => endpoint.port.deadline(),
+        let is_blocked = |id| {
+            self.eps
+                .get(id)
+                .is_some_and(|ep: &Endpoint| ep.port.is_blocked())
         };
-        let next = self.eps.values().filter_map(deadline);
+        // The provider below does not report when it has room again, so the send is retried.
+        let retry = self.agenda.waiting().iter().any(is_blocked);
+        let retry = retry.then_some(now + RETRY);
+        let next = [retry, self.agenda.earliest()].into_iter().flatten();
         let next = next.chain(self.stall_clock.wakes(domain)).min();
         if let Some(next) = next
             && self
@@ -203,6 +230,7 @@ impl Rxd {
         let now = self.reactor.now();
         if let Some(endpoint) = self.eps.get_mut(&ep).filter(|endpoint| endpoint.is_enabled) {
             endpoint.settle(&mut self.lower, domain, now);
+            self.agenda.note(ep, endpoint);
         }
     }
 }
@@ -227,6 +255,7 @@ impl Transport for Rxd {
             params: fabric.params,
             eps: BTreeMap::new(),
             lower,
+            agenda: Agenda::default(),
             reactor,
             stall_clock: stall::Clock::new(fabric.params.stall_report),
             polls: 0,
@@ -279,7 +308,7 @@ impl Transport for Rxd {
         let port = Port::new(ep, below.name()?, self.params.settings(), ids);
         let is_enabled = false;
         #[rustfmt::skip]
-        self.eps.insert(ep, Endpoint { port, below, is_enabled });
+        self.eps.insert(ep, Endpoint { port, below, is_enabled, entry: Entry::default() });
         Ok(())
     }
 
@@ -296,6 +325,7 @@ impl Transport for Rxd {
             mut port,
             below,
             is_enabled,
+            ..
         }) = self.eps.remove(&ep)
         else {
             return;
@@ -344,7 +374,7 @@ impl Transport for Rxd {
     }
 
     fn room_again(&mut self, domain: &mut State) {
-        let eps: Vec<usize> = self.eps.keys().copied().collect();
+        let eps = self.agenda.waiting().to_vec();
         eps.into_iter().for_each(|ep| self.settle(domain, ep));
     }
 

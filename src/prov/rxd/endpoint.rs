@@ -4,6 +4,7 @@
 use core::time::Duration;
 use std::time::Instant;
 
+use super::domain::Entry;
 use super::lower::{Line, LowerDomain, LowerEp};
 use super::port::Port;
 use super::{SOURCE, info};
@@ -20,6 +21,7 @@ pub struct Endpoint {
     pub port: Port<Addr>,
     pub below: LowerEp,
     pub is_enabled: bool,
+    pub entry: Entry,
 }
 
 impl Endpoint {
@@ -31,12 +33,16 @@ impl Endpoint {
 
     /// Whether an accepted operation has not left yet whose failure could not be reported to the application any more.
     pub fn owes(&self) -> bool {
-        self.port.sessions().any(|session| session.owes())
+        self.port.common.promised > 0
     }
 
     /// Logs how many of these operations are lost.
     pub fn report_lost(&self, limit: Duration) {
-        for session in self.port.sessions().filter(|session| session.owes()) {
+        for session in self
+            .port
+            .sessions()
+            .filter(|session| session.promised() > 0)
+        {
             log_warn!(
                 &SOURCE,
                 Subsys::EpData,

@@ -4,6 +4,7 @@
 //! All endpoints below complete to one queue, because the kernel refuses more than a few levels of epoll sets that wait
 //! for epoll sets (epoll_ctl(2), EINVAL).
 
+use core::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -41,6 +42,9 @@ pub struct LowerDomain {
     pub tells_strangers: bool,
     /// How many sessions use an address below.
     routes: HashMap<u64, usize>,
+    /// A poll is under way, whose packets leave together at its end; and the endpoints that have sent any.
+    is_deferring: bool,
+    deferred: Vec<usize>,
     /// Source address of endpoints that name none themselves.
     source: Option<Vec<u8>>,
 }
@@ -58,6 +62,8 @@ pub struct LowerEp {
     ep: Arc<Ep>,
     posted: usize,
     wanted: usize,
+    /// The endpoint is in `LowerDomain::deferred`.
+    is_deferred: Cell<bool>,
 }
 
 /// A packet for an endpoint.
@@ -138,6 +144,8 @@ impl LowerDomain {
             tells_source: caps.contains(Caps::SOURCE),
             tells_strangers: caps.contains(Caps::SOURCE | Caps::SOURCE_ERR),
             routes: HashMap::new(),
+            is_deferring: false,
+            deferred: Vec::new(),
             is_ours,
             entry,
             source,
@@ -154,7 +162,7 @@ impl LowerDomain {
         ep.bind(&self.av, 0)?;
         let wanted = entry.rx.size.clamp(1, RECEIVES);
         #[rustfmt::skip]
-        let endpoint = LowerEp { id, ep, posted: 0, wanted };
+        let endpoint = LowerEp { id, ep, posted: 0, wanted, is_deferred: Cell::new(false) };
         Ok(endpoint)
     }
 
@@ -254,6 +262,19 @@ impl LowerDomain {
         self.ops.has_gone()
     }
 
+    /// Begins a poll. Its packets leave together, as far as the provider below has room for them.
+    #[inline]
+    pub fn defer(&mut self) {
+        self.is_deferring = self.is_ours;
+    }
+
+    /// Ends what `defer` has begun. `start` starts the packets of an endpoint.
+    #[inline]
+    pub fn end_deferral(&mut self, start: impl FnMut(usize)) {
+        self.is_deferring = false;
+        self.deferred.drain(..).for_each(start);
+    }
+
     /// Called when the queue below was read empty.
     #[inline]
     pub fn read_empty(&mut self) {
@@ -280,6 +301,7 @@ impl LowerEp {
     /// Starts the packets that the provider below has deferred.
     pub fn start_deferred(&self) {
         // A provider below that does not have the call starts its operations by itself.
+        self.is_deferred.set(false);
         let _ = self.ep.tx_flush();
     }
 
@@ -304,7 +326,13 @@ impl Wire for Line<'_> {
             return false;
         };
         let len = write(slot.bytes_mut());
-        let flags = if more { FI_MORE | FI_COMPLETION } else { 0 };
+        if self.lower.is_deferring && !self.ep.is_deferred.replace(true) {
+            self.lower.deferred.push(self.ep.id);
+        }
+        let flags = match more || self.lower.is_deferring {
+            true => FI_MORE | FI_COMPLETION,
+            false => 0,
+        };
         let loan = Loan::Slot(slot, len);
         let sent = self
             .lower

@@ -6,6 +6,7 @@
 
 mod strangers;
 
+use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::time::Instant;
@@ -15,9 +16,12 @@ use slab::Slab;
 
 use self::strangers::UnknownSenders;
 use super::proto::{Cts, Packet, Rts};
-use super::session::{Caller, Common, Cx, From, Ids, Names, PLACES, Session, Settings, Wire};
+use super::session::{
+    Caller, Common, Cx, From, Ids, Names, PLACES, Rtt, Senders, Session, Settings, Wire,
+};
 use base::{Error, Result};
 use engine::domain_state::{DomainState, TxOp};
+use engine::peer::retry::Jitter;
 use engine::strangers::new_source;
 use engine::transport::Address;
 
@@ -44,7 +48,8 @@ pub struct Port<A> {
 
 impl<A: Address> Port<A> {
     /// `name` is the endpoint's address in greetings.
-    pub fn new(ep: usize, name: Vec<u8>, settings: Settings, ids: Ids) -> Port<A> {
+    pub fn new(ep: usize, name: Vec<u8>, settings: Settings, mut ids: Ids) -> Port<A> {
+        let seed = ids.another(&name, 0);
         Port {
             ep,
             sessions: Slab::new(),
@@ -57,11 +62,17 @@ impl<A: Address> Port<A> {
                 is_busy: false,
                 blocked: Vec::new(),
                 stalled: Vec::new(),
+                sending: Vec::new(),
+                promised: 0,
                 timers: BinaryHeap::new(),
                 early: 0,
                 answers: 0,
                 has_silent: false,
+                is_behind: false,
                 ids,
+                jitter: Jitter::of_seed(seed.into()),
+                rtt: Rtt::default(),
+                senders: Senders::default(),
             },
             strangers: UnknownSenders::default(),
         }
@@ -248,6 +259,10 @@ impl<A: Address> Port<A> {
         while let Some(&Reverse((at, id))) = self.common.timers.peek()
             && at <= now
         {
+            // The answer may be among the packets that were not read yet.
+            if self.common.is_behind && now.saturating_duration_since(at) < BEHIND {
+                break;
+            }
             self.common.timers.pop();
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
@@ -281,9 +296,12 @@ impl<A: Address> Port<A> {
         if self.common.stalled.is_empty() {
             return;
         }
-        for id in self.common.stalled.clone() {
-            self.with(domain, wire, now, id, |session, cx| session.go_on(cx));
-        }
+        let mut stalled = std::mem::take(&mut self.common.stalled);
+        stalled.retain(|&id| {
+            self.with(domain, wire, now, id, |session, cx| session.go_on(cx)) == Some(true)
+        });
+        // Sessions that were not in the list may have stalled meanwhile.
+        self.common.stalled.append(&mut stalled);
     }
 
     fn acknowledge<W: Wire>(&mut self, domain: &mut DomainState<A>, wire: &mut W, now: Instant) {
@@ -292,7 +310,7 @@ impl<A: Address> Port<A> {
         }
         let mut acks = std::mem::take(&mut self.common.acks);
         acks.retain(|&id| {
-            self.with(domain, wire, now, id, |session, cx| session.acknowledge(cx)) == Some(false)
+            self.with(domain, wire, now, id, |session, cx| session.acknowledge(cx)) == Some(true)
         });
         // Sending completes nothing, so no session was added to the list meanwhile.
         self.common.acks = acks;
@@ -374,7 +392,25 @@ impl<A: Address> Port<A> {
 
     /// Removes an operation of which no packet was sent; fi_cancel(3).
     pub fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
-        let mut sessions = self.sessions.iter_mut();
-        sessions.find_map(|(_, session)| session.take_unsent(ep, context))
+        let (mut at, mut found) = (0, None);
+        while found.is_none()
+            && let Some(&id) = self.common.sending.get(at)
+        {
+            if let Some(session) = self.sessions.get_mut(id)
+                && session.is_sending()
+            {
+                found = session.take_unsent(ep, context);
+                at += 1;
+            } else {
+                self.common.sending.swap_remove(at);
+            }
+        }
+        let is_promised = found.as_ref().is_some_and(TxOp::is_promised);
+        self.common.promised -= usize::from(is_promised);
+        found
     }
 }
+
+/// While there are packets that were not read, deadlines wait for so long: without an end, a peer that sends more than can
+/// be read would keep all others from being sent anything again.
+const BEHIND: Duration = Duration::from_secs(1);

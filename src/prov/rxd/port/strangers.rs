@@ -149,10 +149,6 @@ impl<A: Address> Port<A> {
         self.by_addr.remove(&session.addr);
         self.by_route.remove(&session.route);
         wire.drop_route(session.route);
-        let common = &mut self.common;
-        for list in [&mut common.acks, &mut common.blocked, &mut common.stalled] {
-            list.retain(|&other| other != id);
-        }
     }
 }
 

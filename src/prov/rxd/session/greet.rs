@@ -17,6 +17,7 @@ use crate::rxd::SOURCE;
 use crate::rxd::proto::{Cts, Rts};
 use base::log::{Subsys, log_info};
 use base::{Error, Result};
+use engine::peer::retry::Pauses;
 use engine::transport::Address;
 
 pub struct Greeting {
@@ -26,8 +27,8 @@ pub struct Greeting {
     peer_id: u32,
     /// Whether the peer uses this library.
     pub is_ours: bool,
-    /// Time and number of our greetings while none is answered.
-    asked: Option<(Instant, u32)>,
+    /// Our greetings, while none is answered.
+    asked: Option<Asked>,
     /// A greeting was sent since the last answer to one.
     expects_answer: bool,
     up_since: Option<Instant>,
@@ -35,6 +36,16 @@ pub struct Greeting {
     candidate: Option<Candidate>,
     /// The error and time of the last failed handshake.
     failed: Option<(Error, Instant)>,
+}
+
+/// Greetings that the peer has not answered.
+#[derive(Clone, Copy)]
+struct Asked {
+    /// Time of the latest one, and when the next one is due.
+    at: Instant,
+    due: Instant,
+    /// Number of greetings after the first one.
+    repeats: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -76,9 +87,14 @@ impl Greeting {
     }
 
     pub fn deadline(&self) -> Option<Instant> {
-        let (since, count) = self.asked?;
-        let patience = FIRST.saturating_mul(1 << count.min(16));
-        Some(since + patience.min(LONGEST))
+        self.asked.map(|asked| asked.due)
+    }
+
+    /// Moves the deadline, because the answer may wait unread.
+    pub fn postpone(&mut self, by: Duration) {
+        if let Some(asked) = &mut self.asked {
+            asked.due += by;
+        }
     }
 
     fn settle(&mut self, peer_id: u32, is_ours: bool, now: Instant) {
@@ -130,7 +146,7 @@ impl<A: Address> Session<A> {
             return;
         }
         self.send_rts(cx);
-        self.greeting.asked = Some((cx.now, 0));
+        self.ask_until(cx, 0);
     }
 
     /// Greets the peer for an operation that returned -FI_EAGAIN. Returns the error of the last handshake if that
@@ -147,10 +163,10 @@ impl<A: Address> Session<A> {
     }
 
     pub(super) fn greet_again<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        let Some((_, count)) = self.greeting.asked else {
+        let Some(Asked { repeats, .. }) = self.greeting.asked else {
             return;
         };
-        if self.is_gone(cx) || count >= MAX_TIMEOUTS {
+        if self.is_gone(cx) || repeats >= MAX_TIMEOUTS {
             let error = Error::CONNREFUSED;
             self.lose_silent(cx, error);
             self.greeting.failed = Some((error, cx.now));
@@ -159,7 +175,21 @@ impl<A: Address> Session<A> {
         if cx.common.settings.retry {
             self.send_rts(cx);
         }
-        self.greeting.asked = Some((cx.now, count + 1));
+        self.ask_until(cx, repeats + 1);
+    }
+
+    /// Sets the time at which the next greeting is due.
+    fn ask_until<W>(&mut self, cx: &mut Cx<'_, A, W>, repeats: u32) {
+        let pauses = Pauses {
+            first: cx.common.rtt.patience().saturating_mul(2),
+            longest: LONGEST,
+        };
+        let pause = pauses.after(repeats + 1, &mut cx.common.jitter);
+        self.greeting.asked = Some(Asked {
+            at: cx.now,
+            due: cx.now + pause,
+            repeats,
+        });
     }
 
     /// Sends a greeting. To a known peer it also checks that the peer has not restarted.
@@ -227,6 +257,13 @@ impl<A: Address> Session<A> {
         self.last_contact = cx.now;
         self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
+        // Of several greetings it is unknown which one the peer has answered.
+        if let Some(asked) = self.greeting.asked
+            && asked.repeats == 0
+        {
+            let time = cx.now.saturating_duration_since(asked.at);
+            cx.common.rtt.measured(time);
+        }
         if !self.greeting.is_up() {
             self.greeting.settle(cts.id, cts.is_ours, cx.now);
         } else if cts.id != self.greeting.peer_id {
@@ -259,6 +296,7 @@ impl<A: Address> Session<A> {
             self.owe_ack(cx);
         }
         self.tx.window.set_plain(self.is_foreign());
+        self.tx.window.expect(cx.common.rtt.patience());
         self.drop_long_atomics(cx);
         self.pump(cx);
         self.arm(cx);
@@ -271,8 +309,6 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// Time until a greeting is repeated for the first time.
-const FIRST: Duration = Duration::from_millis(10);
 /// Time for which a failed handshake ends later operations at once.
 const REMEMBERED: Duration = Duration::from_secs(15);
 /// A copy of an earlier greeting does not arrive later than this.

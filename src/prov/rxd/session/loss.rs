@@ -34,9 +34,11 @@ impl<A: Address> Session<A> {
 
     /// Fails everything in flight with the peer, and forgets it.
     fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, error: Error) {
-        let mut tx = std::mem::replace(&mut self.tx, SendState::new(cx.common.settings.window));
+        let anew = SendState::new(cx.common.settings.window, self.own_id());
+        let mut tx = std::mem::replace(&mut self.tx, anew);
         cx.common.answers -= tx.answer_bytes;
         for out in tx.outs {
+            cx.common.promised -= usize::from(out.end.is_promised());
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, error);
             }
@@ -54,7 +56,6 @@ impl<A: Address> Session<A> {
             self.drop_sink(cx, sink, error);
         }
         cx.domain.forget_claims(self.ep, self.id);
-        self.leave_lists(cx);
         self.forget(cx);
     }
 
@@ -67,13 +68,6 @@ impl<A: Address> Session<A> {
                 "{}: {why}; {failed} operations fail",
                 self.addr
             ),
-        }
-    }
-
-    fn leave_lists<W>(&self, cx: &mut Cx<'_, A, W>) {
-        let common = &mut *cx.common;
-        for list in [&mut common.acks, &mut common.blocked, &mut common.stalled] {
-            list.retain(|&id| id != self.id);
         }
     }
 
@@ -118,6 +112,7 @@ impl<A: Address> Session<A> {
                 Begin::Op(op) => op.segments.map(|segments| segments.transaction),
                 Begin::Answer(_) => None,
             };
+            cx.common.promised -= usize::from(out.end.is_promised());
             if let End::Complete(op) = out.end {
                 cx.domain.fail_tx(&op, Error::MSGSIZE);
             } else if let Some(read) =
@@ -130,14 +125,13 @@ impl<A: Address> Session<A> {
 
     /// Number of unsent operations that the application may consider done.
     pub fn promised(&self) -> usize {
-        let ops = self.tx.outs.iter().filter_map(|out| match &out.end {
-            End::Complete(op) => Some(op),
-            End::Nothing => None,
-        });
-        ops.filter(|op| op.is_promised()).count()
+        let outs = self.tx.outs.iter();
+        outs.filter(|out| out.end.is_promised()).count()
     }
 
-    pub fn owes(&self) -> bool {
-        self.promised() > 0
+    /// Whether operations or answers are not acknowledged. Otherwise the session leaves the list of those that send.
+    pub fn is_sending(&mut self) -> bool {
+        self.listed.sending = !self.tx.outs.is_empty();
+        self.listed.sending
     }
 }

@@ -15,6 +15,7 @@ mod post;
 mod receive;
 mod rtt;
 pub mod send;
+mod senders;
 mod silence;
 mod sink;
 mod target;
@@ -23,6 +24,7 @@ mod tell;
 pub mod tests;
 pub mod window;
 
+use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Instant;
@@ -31,10 +33,13 @@ pub use self::greet::Caller;
 use self::greet::Greeting;
 pub use self::ids::{GENERATION, Ids, PLACES};
 use self::receive::ReceiveState;
+pub use self::rtt::Rtt;
 use self::send::SendState;
+pub use self::senders::Senders;
 use self::silence::Silence;
 use crate::rxd::proto::{Head, Packet};
 use engine::domain_state::{DomainState, Sender};
+use engine::peer::retry::Jitter;
 use engine::strangers::fi_addr_of;
 use engine::transport::Address;
 
@@ -62,13 +67,18 @@ pub struct Common {
     pub settings: Settings,
     /// The address of the endpoint, as greetings contain it.
     pub name: Vec<u8>,
-    /// Sessions that owe an acknowledgement. See also `blocked`: sessions with packets to send that found no room on
-    /// the wire, and `stalled`: sessions whose next received packet waits for a free resource.
+    /// Sessions that may owe an acknowledgement. See also `blocked`: sessions with packets to send that found no room on
+    /// the wire; `stalled`: sessions whose next received packet waits for a free resource; `sending`: sessions with
+    /// operations or answers that are not acknowledged. A session stays in a list until that is looked through;
+    /// `Listed` says where it is.
     pub acks: Vec<usize>,
     /// The endpoint has just received packets.
     pub is_busy: bool,
     pub blocked: Vec<usize>,
     pub stalled: Vec<usize>,
+    pub sending: Vec<usize>,
+    /// Operations in flight that the application may consider done.
+    pub promised: usize,
     /// Deadlines. An entry that its session has replaced is skipped when it is due.
     pub timers: BinaryHeap<Reverse<(Instant, usize)>>,
     /// Packets of all sessions that arrived out of order and are kept.
@@ -77,7 +87,22 @@ pub struct Common {
     pub answers: usize,
     /// A peer did not answer within a timeout, so reports about unreachable peers are read.
     pub has_silent: bool,
+    /// Packets have arrived that were not read yet.
+    pub is_behind: bool,
     pub ids: Ids,
+    pub jitter: Jitter,
+    /// Times in which peers have answered greetings.
+    pub rtt: Rtt,
+    pub senders: Senders,
+}
+
+/// The lists of `Common` that contain a session.
+#[derive(Default)]
+pub struct Listed {
+    acks: bool,
+    blocked: bool,
+    stalled: bool,
+    sending: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,8 +136,11 @@ pub struct Session<A> {
     greeting: Greeting,
     tx: SendState,
     rx: ReceiveState,
+    listed: Listed,
     /// The deadline of this session in `Common::timers`.
     timer: Option<Instant>,
+    /// The last deadline was postponed, because it was noticed late.
+    was_late: bool,
     /// The peer has proved its address: a packet arrived with a number that only the peer can know.
     pub is_proved: bool,
     /// Time of the last packet of the peer, greetings included.
@@ -148,9 +176,11 @@ impl<A: Address> Session<A> {
             route: names.route,
             source: names.source,
             greeting: Greeting::new(names.own_id),
-            tx: SendState::new(settings.window),
+            tx: SendState::new(settings.window, names.own_id),
             rx: ReceiveState::default(),
+            listed: Listed::default(),
             timer: None,
+            was_late: false,
             is_proved: false,
             last_contact: now,
             silence: Silence::default(),
@@ -164,6 +194,7 @@ impl<A: Address> Session<A> {
         self.last_contact = cx.now;
         self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
+        self.was_late = false;
         match packet {
             Packet::Rts(_) | Packet::Cts(_) => {}
             Packet::Ack(ack) => self.take_ack(cx, ack),
@@ -182,6 +213,15 @@ impl<A: Address> Session<A> {
         }
         self.timer = None;
         let now = cx.now;
+        // If this endpoint was not polled in time, its peers on the same processors may not have been, either; and there
+        // may be answers that were not read. A retransmission would delay all of them more.
+        let late = now.saturating_duration_since(at).min(GRACE);
+        if late >= LATE && !std::mem::replace(&mut self.was_late, true) {
+            self.greeting.postpone(late);
+            self.tx.window.postpone(late);
+            return self.arm(cx);
+        }
+        self.was_late = false;
         let is_due = |deadline: Option<Instant>| deadline.is_some_and(|deadline| deadline <= now);
         if is_due(self.greeting.deadline()) {
             self.greet_again(cx);
@@ -245,3 +285,7 @@ impl<A: Address> Session<A> {
         self.tx.is_empty() && self.rx.is_empty()
     }
 }
+
+/// A deadline that is noticed so much later is postponed by the same time, at most by `GRACE`, once.
+const LATE: Duration = Duration::from_millis(1);
+const GRACE: Duration = Duration::from_millis(500);

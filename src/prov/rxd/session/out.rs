@@ -29,6 +29,13 @@ pub enum End {
     Nothing,
 }
 
+impl End {
+    /// Whether the application may consider the operation done.
+    pub fn is_promised(&self) -> bool {
+        matches!(self, End::Complete(op) if op.is_promised())
+    }
+}
+
 pub struct Out {
     /// Number of the first packet, and the count of packets.
     pub first: u64,

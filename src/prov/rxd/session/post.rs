@@ -85,7 +85,7 @@ impl<A: Address> Session<A> {
 
     fn submit<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>, out: Out, op: &TxOp) {
         cx.domain.eps[op.ep()].tx_pending += 1;
-        self.tx.push(out);
+        self.push(cx, out);
         if !self.tx.is_blocked {
             self.pump(cx);
         }

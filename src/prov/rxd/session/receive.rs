@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::rtt::LONGEST;
+use super::senders::Seen;
 use super::sink::{Incoming, Sink, Stall, Step};
 use super::window::MAX_TIMEOUTS;
 use super::{Cx, Session, Wire};
@@ -28,6 +29,7 @@ pub struct ReceiveState {
     pub stall: Option<Stall>,
     pub decided: Option<Sink>,
     owes_ack: bool,
+    seen: Seen,
     /// The acknowledgement must be sent at once.
     is_urgent: bool,
     /// Packets taken since the last acknowledgement.
@@ -59,6 +61,7 @@ impl<A: Address> Session<A> {
         bytes: &[u8],
     ) {
         self.rx.probes = 0;
+        cx.common.senders.heard(&mut self.rx.seen, cx.now);
         let Some(ahead) = head.seq.checked_sub(self.rx.next) else {
             return self.owe_ack(cx);
         };
@@ -121,7 +124,7 @@ impl<A: Address> Session<A> {
                 self.rx.refused = 0;
                 self.rx.unacked += 1;
                 let every = match cx.common.settings.extended {
-                    true => ACK_EVERY,
+                    true => ACK_EVERY.min(self.own_window(cx) / 2).max(1),
                     false => cx.common.settings.window,
                 };
                 if cx.common.settings.extended || self.rx.incoming.is_none() {
@@ -134,7 +137,9 @@ impl<A: Address> Session<A> {
             }
             Step::Stalled(stall) => {
                 self.rx.stall = Some(stall);
-                cx.common.stalled.push(self.id);
+                if !std::mem::replace(&mut self.listed.stalled, true) {
+                    cx.common.stalled.push(self.id);
+                }
                 self.keep(cx, self.rx.next, bytes);
                 false
             }
@@ -146,8 +151,14 @@ impl<A: Address> Session<A> {
         }
     }
 
-    /// Retries the packet that waits for room.
-    pub fn go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+    /// Retries the packet that waits for room. Returns whether it still waits.
+    pub fn go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
+        self.try_to_go_on(cx);
+        self.listed.stalled = self.rx.stall.is_some();
+        self.listed.stalled
+    }
+
+    fn try_to_go_on<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         match self.rx.stall {
             Some(Stall::Queue) if cx.domain.may_receive(self.ep) => {}
             Some(Stall::Answers) if self.may_answer_any(cx) => {}
@@ -193,7 +204,6 @@ impl<A: Address> Session<A> {
 
     fn resume<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
         self.rx.stall = None;
-        cx.common.stalled.retain(|&id| id != self.id);
         self.take_early(cx);
         self.owe_ack(cx);
         self.arm(cx);
@@ -206,19 +216,24 @@ impl<A: Address> Session<A> {
 
     /// Acknowledges at the end of the message, or when no more packets arrive.
     fn owe_ack_later<W>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if !self.rx.owes_ack {
-            self.rx.owes_ack = true;
+        self.rx.owes_ack = true;
+        if !std::mem::replace(&mut self.listed.acks, true) {
             cx.common.acks.push(self.id);
         }
     }
 
-    /// Sends a due acknowledgement. Returns false if there is no room now, or if more packets are about to arrive.
+    /// Sends a due acknowledgement. Returns whether it is still due, because there is no room now or more packets are
+    /// about to arrive.
     pub fn acknowledge<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
         let more_comes = cx.common.is_busy && self.rx.incoming.is_some();
-        if more_comes && !self.rx.is_urgent && self.rx.owes_ack {
-            return false;
-        }
-        !self.rx.owes_ack || self.send_ack(cx)
+        let waits = more_comes && !self.rx.is_urgent;
+        self.listed.acks = self.rx.owes_ack && (waits || !self.send_ack(cx));
+        self.listed.acks
+    }
+
+    /// The window that the peer may use now.
+    fn own_window<W>(&self, cx: &Cx<'_, A, W>) -> u32 {
+        cx.common.senders.window(cx.common.settings.window)
     }
 
     pub fn send_ack<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) -> bool {
@@ -232,7 +247,7 @@ impl<A: Address> Session<A> {
         let ack = Ack {
             peer: self.greeting.peer_id(),
             next: self.rx.next,
-            window: if stops { 0 } else { cx.common.settings.window },
+            window: if stops { 0 } else { self.own_window(cx) },
             refused: if is_ours { self.rx.refused } else { 0 },
             beyond: if is_ours { self.rx.beyond() } else { 0 },
         };

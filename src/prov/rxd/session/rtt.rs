@@ -6,11 +6,19 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rtt {
     smoothed: Option<Duration>,
+    /// Before the first sample: the retransmission timeout, if that is not `FIRST`.
     variation: Duration,
     least: Duration,
 }
 
 impl Rtt {
+    /// Sets the retransmission timeout before the first sample, which is `FIRST` at least.
+    pub fn expect(&mut self, patience: Duration) {
+        if self.smoothed.is_none() {
+            self.variation = patience.max(FIRST);
+        }
+    }
+
     /// Adds a sample, from a packet that was sent only once.
     pub fn measured(&mut self, time: Duration) {
         let Some(smoothed) = self.smoothed else {
@@ -25,7 +33,7 @@ impl Rtt {
     /// The first retransmission timeout.
     pub fn patience(&self) -> Duration {
         match self.smoothed {
-            None => FIRST,
+            None => self.variation.max(FIRST),
             Some(smoothed) => (smoothed + self.variation * 4).clamp(SHORTEST, LONGEST),
         }
     }
@@ -84,6 +92,18 @@ mod tests {
         }
         assert_eq!(rtt.patience(), SHORTEST);
         assert_eq!(rtt.least(), MS / 10);
+    }
+
+    #[test]
+    fn the_first_patience_can_be_longer_than_the_default() {
+        let mut rtt = Rtt::default();
+        rtt.expect(MS);
+        assert_eq!(rtt.patience(), FIRST);
+        rtt.expect(300 * MS);
+        assert_eq!(rtt.patience(), 300 * MS);
+        rtt.measured(10 * MS);
+        rtt.expect(300 * MS);
+        assert!(rtt.patience() <= 30 * MS);
     }
 
     #[test]

@@ -43,12 +43,13 @@ pub struct SendState {
 }
 
 impl SendState {
-    pub fn new(window: u32) -> SendState {
+    /// `salt` is a random number.
+    pub fn new(window: u32, salt: u32) -> SendState {
         SendState {
             outs: VecDeque::new(),
             end: 0,
             at: 0,
-            window: Window::new(window),
+            window: Window::new(window, salt),
             reads: Table::default(),
             turn: 0,
             answers: 0,
@@ -143,7 +144,16 @@ impl<A: Address> Session<A> {
         self.tx.answers += 1;
         self.tx.answer_bytes += out.cost;
         cx.common.answers += out.cost;
+        self.push(cx, out);
+    }
+
+    /// Queues an operation or an answer.
+    pub(super) fn push<W>(&mut self, cx: &mut Cx<'_, A, W>, out: Out) {
+        cx.common.promised += usize::from(out.end.is_promised());
         self.tx.push(out);
+        if !std::mem::replace(&mut self.listed.sending, true) {
+            cx.common.sending.push(self.id);
+        }
     }
 
     /// Sends what may be sent now.
@@ -175,15 +185,15 @@ impl<A: Address> Session<A> {
     }
 
     fn block<W>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if !self.tx.is_blocked {
-            self.tx.is_blocked = true;
+        self.tx.is_blocked = true;
+        if !std::mem::replace(&mut self.listed.blocked, true) {
             cx.common.blocked.push(self.id);
         }
     }
 
     /// Called when the wire may have room again.
     pub fn unblock<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        self.tx.is_blocked = false;
+        (self.tx.is_blocked, self.listed.blocked) = (false, false);
         self.pump(cx);
         self.arm(cx);
     }
@@ -269,6 +279,7 @@ impl<A: Address> Session<A> {
                 self.tx.answer_bytes -= out.cost;
                 cx.common.answers -= out.cost;
             }
+            cx.common.promised -= usize::from(out.end.is_promised());
             match out.end {
                 End::Complete(op) => cx.domain.complete_tx(&op),
                 End::Nothing => {}
@@ -303,6 +314,7 @@ impl<A: Address> Session<A> {
             error: 0,
         });
         out.body = Body::nothing();
+        cx.common.promised -= usize::from(out.end.is_promised());
         if let End::Complete(op) = std::mem::replace(&mut out.end, End::Nothing) {
             cx.domain.fail_tx(&op, error);
         }

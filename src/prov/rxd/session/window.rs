@@ -9,6 +9,7 @@
 //! a loss, and to nearly nothing after repeated timeouts. The first timeout only retransmits the oldest packet, because
 //! most timeouts are caused by peers that do not poll.
 
+use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
@@ -59,6 +60,8 @@ pub struct Window {
     /// The window announced by the peer, and our own limit.
     peer: u32,
     most: u32,
+    /// A random number, which gives each session deadlines of its own.
+    salt: u32,
 }
 
 /// Result of processing an acknowledgement.
@@ -74,7 +77,8 @@ pub enum News {
 }
 
 impl Window {
-    pub fn new(most: u32) -> Window {
+    /// `salt` is a random number.
+    pub fn new(most: u32, salt: u32) -> Window {
         Window {
             acked: 0,
             flights: VecDeque::new(),
@@ -94,7 +98,13 @@ impl Window {
             plain: false,
             peer: most,
             most,
+            salt,
         }
+    }
+
+    /// Sets the first retransmission timeout, for a peer of which no answer was timed yet.
+    pub fn expect(&mut self, patience: Duration) {
+        self.rtt.expect(patience);
     }
 
     #[inline]
@@ -328,7 +338,15 @@ impl Window {
         let since = self.silent_since?;
         let patience = self.rtt.patience_after(self.timeouts);
         // Spreads the retransmissions of senders that lost packets at the same time.
-        Some(since + patience + patience / 32 * (self.order % 8) as u32)
+        let part = self.salt.wrapping_add(self.order as u32) % 16;
+        Some(since + patience + patience / 32 * part)
+    }
+
+    /// Moves the deadline, because acknowledgements may wait unread.
+    pub fn postpone(&mut self, by: Duration) {
+        if let Some(since) = &mut self.silent_since {
+            *since += by;
+        }
     }
 
     /// Handles a timeout. Returns false if the peer is given up.
@@ -381,8 +399,9 @@ fn arrival(flight: &Flight, rtt: &Rtt, now: Instant) -> u64 {
     }
 }
 
-/// First congestion window. The buffer of a socket holds about 90 packets.
-const FIRST: u32 = 32;
+/// First congestion window, as that of TCP (RFC 6928). The buffer of a socket holds about 90 packets, and many peers may
+/// send their first packets to one endpoint at the same time.
+const FIRST: u32 = 10;
 const LEAST: u32 = 2;
 /// Later transmissions that must arrive before a packet counts as lost.
 const OVERTAKEN: u64 = 3;

@@ -144,8 +144,11 @@ impl Rxd {
     fn part(&mut self, domain: &mut State, port: &mut Port<Addr>, below: &LowerEp) {
         let now = self.reactor.now();
         let mut patience = PATIENCE;
+        self.lower.defer();
         for id in port.ids() {
-            for _ in 0..LAST_WORDS {
+            // A peer that has nothing in flight needs the notice least.
+            let copies = if port.is_idle(id) { 1 } else { LAST_WORDS };
+            for _ in 0..copies {
                 loop {
                     let mut line = Line {
                         lower: &mut self.lower,
@@ -160,6 +163,8 @@ impl Rxd {
                 }
             }
         }
+        self.lower.end_deferral(|_| ());
+        below.start_deferred();
     }
 
     /// Handles an error entry of the queue below.
@@ -406,7 +411,7 @@ const QUEUE: u32 = 1;
 const BATCH: usize = 16;
 /// Most completions taken by one poll, so that other work gets its turn.
 const MOST: usize = 256;
-/// Copies of the notice that an endpoint closes, sent to each peer.
+/// Copies of the notice that an endpoint closes, sent to each peer with which anything is in flight.
 const LAST_WORDS: usize = 3;
 /// Polls without a packet, for all peers of an endpoint together, after which the notice is no longer retried.
 const PATIENCE: u32 = 1000;

@@ -17,7 +17,7 @@ use slab::Slab;
 use self::strangers::UnknownSenders;
 use super::proto::{Cts, Packet, Rts};
 use super::session::{
-    Caller, Common, Cx, From, Ids, Names, PLACES, Rtt, Senders, Session, Settings, Wire,
+    Caller, Common, Cx, From, Ids, Names, PLACES, Pacing, Rtt, Senders, Session, Settings, Wire,
 };
 use base::{Error, Result};
 use engine::domain_state::{DomainState, TxOp};
@@ -73,6 +73,7 @@ impl<A: Address> Port<A> {
                 jitter: Jitter::of_seed(seed.into()),
                 rtt: Rtt::default(),
                 senders: Senders::default(),
+                pacing: Pacing::new(),
             },
             strangers: UnknownSenders::default(),
         }
@@ -266,6 +267,11 @@ impl<A: Address> Port<A> {
             self.common.timers.pop();
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
+        while let Some(id) = self.common.pacing.next() {
+            self.with(domain, wire, now, id, |session, cx| {
+                session.greet_in_turn(cx)
+            });
+        }
         if std::mem::take(&mut self.common.has_silent) {
             self.record_unreachable(wire);
         }
@@ -332,10 +338,15 @@ impl<A: Address> Port<A> {
         self.sessions.get(id).is_some_and(Session::is_up)
     }
 
+    /// Whether nothing is in flight with the peer of a session.
+    pub fn is_idle(&self, id: usize) -> bool {
+        self.sessions.get(id).is_none_or(Session::is_idle)
+    }
+
     /// Whether work is pending for which no packet or deadline will come.
     #[inline]
     pub fn waits(&self) -> bool {
-        self.is_blocked() || !self.common.stalled.is_empty()
+        self.is_blocked() || !self.common.stalled.is_empty() || self.common.pacing.is_ready()
     }
 
     pub fn ids(&self) -> Vec<usize> {

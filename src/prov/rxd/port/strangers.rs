@@ -145,7 +145,8 @@ impl<A: Address> Port<A> {
     }
 
     fn forget<W: Routes<A>>(&mut self, wire: &mut W, id: usize) {
-        let session: Session<A> = self.sessions.remove(id);
+        let mut session: Session<A> = self.sessions.remove(id);
+        session.stop_greeting(&mut self.common);
         self.by_addr.remove(&session.addr);
         self.by_route.remove(&session.route);
         wire.drop_route(session.route);

@@ -12,7 +12,7 @@ use std::time::Instant;
 use super::rtt::LONGEST;
 use super::silence::Silence;
 use super::window::MAX_TIMEOUTS;
-use super::{Cx, Session, Wire};
+use super::{Common, Cx, Session, Wire};
 use crate::rxd::SOURCE;
 use crate::rxd::proto::{Cts, Rts};
 use base::log::{Subsys, log_info};
@@ -31,6 +31,8 @@ pub struct Greeting {
     asked: Option<Asked>,
     /// A greeting was sent since the last answer to one.
     expects_answer: bool,
+    /// The first greeting counts in `Pacing`.
+    is_counted: bool,
     up_since: Option<Instant>,
     /// Set while the peer may have restarted.
     candidate: Option<Candidate>,
@@ -41,8 +43,8 @@ pub struct Greeting {
 /// Greetings that the peer has not answered.
 #[derive(Clone, Copy)]
 struct Asked {
-    /// Time of the latest one, and when the next one is due.
-    at: Instant,
+    /// Time of the first one, and when the next one is due.
+    first: Instant,
     due: Instant,
     /// Number of greetings after the first one.
     repeats: u32,
@@ -72,6 +74,7 @@ impl Greeting {
             is_ours: false,
             asked: None,
             expects_answer: false,
+            is_counted: false,
             up_since: None,
             candidate: None,
             failed: None,
@@ -142,11 +145,36 @@ impl<A: Address> Session<A> {
 
     /// Greets the peer unless it is known or a greeting is unanswered.
     pub fn greet<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        if self.greeting.is_up() || self.greeting.asked.is_some() {
+        if self.greeting.is_up() || self.is_greeting() {
             return;
         }
+        if !cx.common.pacing.begin() {
+            self.listed.greeting = true;
+            return cx.common.pacing.wait(self.id);
+        }
+        self.greeting.is_counted = true;
         self.send_rts(cx);
-        self.ask_until(cx, 0);
+        self.ask_until(cx, cx.now, 0);
+    }
+
+    /// Greets the peer if the session has waited for its turn.
+    pub fn greet_in_turn<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if std::mem::take(&mut self.listed.greeting) {
+            self.greet(cx);
+            self.arm(cx);
+        }
+    }
+
+    /// Whether a greeting is not answered yet, or waits for its turn.
+    pub fn is_greeting(&self) -> bool {
+        self.greeting.asked.is_some() || self.listed.greeting
+    }
+
+    /// The session is dropped, or starts again.
+    pub fn stop_greeting(&mut self, common: &mut Common) {
+        if std::mem::take(&mut self.greeting.is_counted) {
+            common.pacing.dropped();
+        }
     }
 
     /// Greets the peer for an operation that returned -FI_EAGAIN. Returns the error of the last handshake if that
@@ -163,9 +191,12 @@ impl<A: Address> Session<A> {
     }
 
     pub(super) fn greet_again<W: Wire>(&mut self, cx: &mut Cx<'_, A, W>) {
-        let Some(Asked { repeats, .. }) = self.greeting.asked else {
+        let Some(Asked { first, repeats, .. }) = self.greeting.asked else {
             return;
         };
+        if std::mem::take(&mut self.greeting.is_counted) {
+            cx.common.pacing.lost(first, cx.now);
+        }
         if self.is_gone(cx) || repeats >= MAX_TIMEOUTS {
             let error = Error::CONNREFUSED;
             self.lose_silent(cx, error);
@@ -175,18 +206,18 @@ impl<A: Address> Session<A> {
         if cx.common.settings.retry {
             self.send_rts(cx);
         }
-        self.ask_until(cx, repeats + 1);
+        self.ask_until(cx, first, repeats + 1);
     }
 
     /// Sets the time at which the next greeting is due.
-    fn ask_until<W>(&mut self, cx: &mut Cx<'_, A, W>, repeats: u32) {
+    fn ask_until<W>(&mut self, cx: &mut Cx<'_, A, W>, first: Instant, repeats: u32) {
         let pauses = Pauses {
-            first: cx.common.rtt.patience().saturating_mul(2),
+            first: cx.common.rtt.patience().max(FIRST),
             longest: LONGEST,
         };
         let pause = pauses.after(repeats + 1, &mut cx.common.jitter);
         self.greeting.asked = Some(Asked {
-            at: cx.now,
+            first,
             due: cx.now + pause,
             repeats,
         });
@@ -208,6 +239,7 @@ impl<A: Address> Session<A> {
         self.last_contact = cx.now;
         self.silence = Silence::default();
         let is_untouched = self.is_untouched();
+        self.count_answer(cx);
         let greeting = &mut self.greeting;
         let is_new = match greeting.is_up() {
             false => {
@@ -257,11 +289,10 @@ impl<A: Address> Session<A> {
         self.last_contact = cx.now;
         self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
-        // Of several greetings it is unknown which one the peer has answered.
-        if let Some(asked) = self.greeting.asked
-            && asked.repeats == 0
-        {
-            let time = cx.now.saturating_duration_since(asked.at);
+        self.count_answer(cx);
+        // Of several greetings it is unknown which one the peer has answered. The longest time is the safe one.
+        if let Some(asked) = self.greeting.asked {
+            let time = cx.now.saturating_duration_since(asked.first);
             cx.common.rtt.measured(time);
         }
         if !self.greeting.is_up() {
@@ -280,6 +311,14 @@ impl<A: Address> Session<A> {
         self.meet(cx);
     }
 
+    /// The peer has answered, or greeted itself.
+    fn count_answer<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        if std::mem::take(&mut self.greeting.is_counted) {
+            let since = self.greeting.asked.map_or(cx.now, |asked| asked.first);
+            cx.common.pacing.answered(since, cx.now);
+        }
+    }
+
     pub fn is_up(&self) -> bool {
         self.greeting.is_up()
     }
@@ -296,7 +335,6 @@ impl<A: Address> Session<A> {
             self.owe_ack(cx);
         }
         self.tx.window.set_plain(self.is_foreign());
-        self.tx.window.expect(cx.common.rtt.patience());
         self.drop_long_atomics(cx);
         self.pump(cx);
         self.arm(cx);
@@ -304,11 +342,14 @@ impl<A: Address> Session<A> {
 
     /// Resets the handshake. If the peer is still alive, the new number shows it that this side has started again.
     pub(super) fn forget<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.stop_greeting(cx.common);
         let own_id = cx.common.ids.another(&self.addr.to_bytes(), self.id);
         self.greeting = Greeting::new(own_id);
     }
 }
 
+/// Time until a greeting is repeated for the first time, unless answers are known to take longer.
+const FIRST: Duration = Duration::from_millis(100);
 /// Time for which a failed handshake ends later operations at once.
 const REMEMBERED: Duration = Duration::from_secs(15);
 /// A copy of an earlier greeting does not arrive later than this.

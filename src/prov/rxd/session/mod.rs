@@ -11,6 +11,7 @@ mod ids;
 mod incoming;
 mod loss;
 mod out;
+mod pacing;
 mod post;
 mod receive;
 mod rtt;
@@ -32,6 +33,7 @@ use std::time::Instant;
 pub use self::greet::Caller;
 use self::greet::Greeting;
 pub use self::ids::{GENERATION, Ids, PLACES};
+pub use self::pacing::Pacing;
 use self::receive::ReceiveState;
 pub use self::rtt::Rtt;
 use self::send::SendState;
@@ -94,6 +96,7 @@ pub struct Common {
     /// Times in which peers have answered greetings.
     pub rtt: Rtt,
     pub senders: Senders,
+    pub pacing: Pacing,
 }
 
 /// The lists of `Common` that contain a session.
@@ -103,6 +106,8 @@ pub struct Listed {
     blocked: bool,
     stalled: bool,
     sending: bool,
+    /// The session waits in `Pacing`.
+    greeting: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -237,6 +242,7 @@ impl<A: Address> Session<A> {
 
     /// Registers the next deadline.
     pub fn arm<W>(&mut self, cx: &mut Cx<'_, A, W>) {
+        self.tx.window.expect(&cx.common.rtt);
         let all = [
             self.greeting.deadline(),
             self.send_deadline(),

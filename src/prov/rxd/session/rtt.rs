@@ -6,16 +6,17 @@ use core::time::Duration;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Rtt {
     smoothed: Option<Duration>,
-    /// Before the first sample: the retransmission timeout, if that is not `FIRST`.
+    /// Before the first sample: the retransmission timeout; zero: `FIRST`.
     variation: Duration,
     least: Duration,
 }
 
 impl Rtt {
-    /// Sets the retransmission timeout before the first sample, which is `FIRST` at least.
-    pub fn expect(&mut self, patience: Duration) {
-        if self.smoothed.is_none() {
-            self.variation = patience.max(FIRST);
+    /// Before the first sample, `others` decides: the times in which other peers have answered.
+    #[inline]
+    pub fn expect(&mut self, others: &Rtt) {
+        if self.smoothed.is_none() && others.smoothed.is_some() {
+            self.variation = others.patience().clamp(SHORT, MOST);
         }
     }
 
@@ -33,7 +34,8 @@ impl Rtt {
     /// The first retransmission timeout.
     pub fn patience(&self) -> Duration {
         match self.smoothed {
-            None => self.variation.max(FIRST),
+            None if self.variation.is_zero() => FIRST,
+            None => self.variation,
             Some(smoothed) => (smoothed + self.variation * 4).clamp(SHORTEST, LONGEST),
         }
     }
@@ -61,8 +63,11 @@ impl Rtt {
     }
 }
 
-/// Timeout before the first sample.
-const FIRST: Duration = Duration::from_millis(20);
+/// Timeout before the first sample. When a job starts, a peer has answers for all others to send first.
+const FIRST: Duration = Duration::from_millis(100);
+/// Its limits, if other peers have answered.
+const SHORT: Duration = Duration::from_millis(20);
+const MOST: Duration = Duration::from_secs(2);
 /// Shortest timeout: a peer that shares its processor may need this long to answer.
 const SHORTEST: Duration = Duration::from_millis(2);
 /// Round trips that take less have no queue worth mentioning.
@@ -95,14 +100,18 @@ mod tests {
     }
 
     #[test]
-    fn the_first_patience_can_be_longer_than_the_default() {
-        let mut rtt = Rtt::default();
-        rtt.expect(MS);
+    fn the_first_patience_follows_other_peers() {
+        let (mut rtt, mut others) = (Rtt::default(), Rtt::default());
+        rtt.expect(&others);
         assert_eq!(rtt.patience(), FIRST);
-        rtt.expect(300 * MS);
-        assert_eq!(rtt.patience(), 300 * MS);
+        others.measured(MS);
+        rtt.expect(&others);
+        assert_eq!(rtt.patience(), SHORT);
+        (0..100).for_each(|_| others.measured(300 * MS));
+        rtt.expect(&others);
+        assert!(rtt.patience() >= 300 * MS && rtt.patience() < 310 * MS);
         rtt.measured(10 * MS);
-        rtt.expect(300 * MS);
+        rtt.expect(&others);
         assert!(rtt.patience() <= 30 * MS);
     }
 

@@ -246,6 +246,9 @@ impl<A: Address> Session<A> {
             self.tx.window.lives();
         }
         if news == News::Progress {
+            if let Some(first) = self.tx.window.take_first() {
+                cx.common.rtt.measured(first);
+            }
             self.complete(cx);
         }
         if keeps && ack.refused != 0 {
@@ -340,7 +343,7 @@ impl<A: Address> Session<A> {
             return;
         }
         // The peer may have restarted.
-        if self.tx.window.timeouts() >= SUSPICIOUS {
+        if self.tx.window.timeouts() % SUSPICIOUS == 0 {
             self.send_rts(cx);
         }
         self.pump(cx);
@@ -351,7 +354,7 @@ impl<A: Address> Session<A> {
 const MAX_ANSWERS: usize = 4096;
 /// Bytes of memory for answers to all peers of an endpoint.
 pub const MAX_ANSWER_BYTES: usize = 16 << 20;
-/// Timeouts in a row after which a greeting checks whether the peer has restarted.
+/// After so many timeouts in a row a greeting checks whether the peer has restarted.
 const SUSPICIOUS: u32 = 3;
 /// Peers of other libraries return only 16 bits of a transaction number. Most of the bits are the place.
 const PLACE_BITS: u32 = 11;

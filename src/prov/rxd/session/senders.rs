@@ -53,7 +53,7 @@ impl Senders {
 /// Time for which a peer counts after it has sent.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Packets that an endpoint can take at once: its receives below and the buffer of a socket.
-const ROOM: u32 = 512;
+const ROOM: u32 = 2048;
 /// Smallest window.
 const LEAST: u32 = 2;
 
@@ -75,7 +75,7 @@ mod tests {
         };
         assert_eq!(hear(1, Duration::ZERO, &mut senders), 128);
         assert_eq!(hear(4, Duration::ZERO, &mut senders), 128);
-        assert_eq!(hear(16, Duration::ZERO, &mut senders), 32);
+        assert_eq!(hear(64, Duration::ZERO, &mut senders), 32);
         assert_eq!(hear(1000, Duration::ZERO, &mut senders), LEAST);
         // They count for one more period.
         assert_eq!(hear(1, PERIOD, &mut senders), LEAST);

@@ -22,11 +22,11 @@ impl<A: Address> Session<A> {
             fi_addr: (fi_addr != FI_ADDR_NOTAVAIL).then_some(fi_addr),
             state: match is_up {
                 true => "connected",
-                false if self.greeting.deadline().is_some() => "connecting",
+                false if self.is_greeting() => "connecting",
                 false => "not connected",
             },
             is_up,
-            is_opening: !is_up && self.greeting.deadline().is_some(),
+            is_opening: !is_up && self.is_greeting(),
             link: "datagrams",
             moved: self.tx.window.acked().wrapping_add(self.rx.next),
             ..Peer::default()

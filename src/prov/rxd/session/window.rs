@@ -52,6 +52,9 @@ pub struct Window {
     repeats: u32,
     repeated: Option<u64>,
     rtt: Rtt,
+    /// Time of the first packet, until one is acknowledged; and the time that took, until it is taken.
+    began: Option<Instant>,
+    first: Option<Duration>,
     /// Time of the last progress, while packets are in flight.
     silent_since: Option<Instant>,
     timeouts: u32,
@@ -93,6 +96,8 @@ impl Window {
             repeats: 0,
             repeated: None,
             rtt: Rtt::default(),
+            began: None,
+            first: None,
             silent_since: None,
             timeouts: 0,
             plain: false,
@@ -102,9 +107,16 @@ impl Window {
         }
     }
 
-    /// Sets the first retransmission timeout, for a peer of which no answer was timed yet.
-    pub fn expect(&mut self, patience: Duration) {
-        self.rtt.expect(patience);
+    /// Sets the first retransmission timeout by the times in which other peers have answered.
+    #[inline]
+    pub fn expect(&mut self, others: &Rtt) {
+        self.rtt.expect(others);
+    }
+
+    /// Returns the time after which the first packet was acknowledged, once. Retransmissions are included.
+    #[inline]
+    pub fn take_first(&mut self) -> Option<Duration> {
+        self.first.take()
     }
 
     #[inline]
@@ -176,6 +188,9 @@ impl Window {
     /// Records that a packet was sent: the next one, or a lost one.
     pub fn sent(&mut self, seq: u64, now: Instant) {
         let at = (seq - self.acked) as usize;
+        if self.order == 0 {
+            self.began = Some(now);
+        }
         self.order += 1;
         let flight = Flight {
             sent: now,
@@ -209,6 +224,9 @@ impl Window {
         let news = (next - self.acked) as usize;
         self.release(news, now);
         if news > 0 {
+            if let Some(began) = self.began.take() {
+                self.first = Some(now.saturating_duration_since(began));
+            }
             self.repeats = 0;
             self.timeouts = 0;
             self.silent_since = (!self.flights.is_empty()).then_some(now);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Limits the greetings of an endpoint that may be unanswered at a time, as a congestion window limits packets. When a
+//! job starts, each endpoint wants to greet all others at once; without a limit, all wait for answers so long that they
+//! greet again, which makes them wait longer.
+
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::time::Instant;
+
+pub struct Pacing {
+    /// Greetings that were sent once and are not answered.
+    out: u32,
+    limit: u32,
+    /// Below this limit each answer raises it by one; above, a full round of answers does.
+    steep_until: u32,
+    credit: u32,
+    /// Time of the last loss that has lowered the limit.
+    lowered: Option<Instant>,
+    /// Sessions that may greet later.
+    waiting: VecDeque<usize>,
+}
+
+impl Pacing {
+    pub fn new() -> Pacing {
+        Pacing {
+            out: 0,
+            limit: FIRST,
+            steep_until: MOST,
+            credit: 0,
+            lowered: None,
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Counts a greeting if there is room for it.
+    pub fn begin(&mut self) -> bool {
+        let has_room = self.out < self.limit;
+        self.out += u32::from(has_room);
+        has_room
+    }
+
+    /// Adds a session that found no room.
+    pub fn wait(&mut self, id: usize) {
+        self.waiting.push_back(id);
+    }
+
+    /// Whether a session that waits may greet now.
+    #[inline]
+    pub fn is_ready(&self) -> bool {
+        self.out < self.limit && !self.waiting.is_empty()
+    }
+
+    /// Returns a session that may greet now.
+    pub fn next(&mut self) -> Option<usize> {
+        self.is_ready().then(|| self.waiting.pop_front())?
+    }
+
+    /// A greeting was answered.
+    pub fn answered(&mut self, sent: Instant, now: Instant) {
+        self.out -= 1;
+        let time = now.saturating_duration_since(sent);
+        if time > SLOW {
+            return self.lower(sent, now);
+        }
+        if time > FAST {
+            return;
+        }
+        if self.limit < self.steep_until {
+            self.limit += 1;
+            return;
+        }
+        self.credit += 1;
+        if self.credit >= self.limit {
+            self.credit = 0;
+            self.limit = (self.limit + 1).min(MOST);
+        }
+    }
+
+    /// A greeting was not answered in time. It is repeated, but takes no room any more: its peer may be absent.
+    pub fn lost(&mut self, sent: Instant, now: Instant) {
+        self.out -= 1;
+        self.lower(sent, now);
+    }
+
+    fn lower(&mut self, sent: Instant, now: Instant) {
+        // Greetings that were sent before the limit was lowered say nothing about the present one.
+        if self.lowered.is_none_or(|at| at < sent) {
+            self.lowered = Some(now);
+            self.limit = (self.limit / 2).max(LEAST);
+            self.steep_until = self.limit;
+        }
+    }
+
+    /// A greeting is no longer of interest.
+    pub fn dropped(&mut self) {
+        self.out -= 1;
+    }
+}
+
+/// Greetings that may be unanswered at first, at least and at most.
+const FIRST: u32 = 32;
+/// The limit rises if an answer takes at most this long, and falls if it takes more than `SLOW`: packets then wait in
+/// queues.
+const FAST: Duration = Duration::from_millis(20);
+const SLOW: Duration = Duration::from_millis(100);
+const LEAST: u32 = 4;
+const MOST: u32 = 1024;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_make_room_and_losses_take_it() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut pacing = Pacing::new();
+        let mut fill = |pacing: &mut Pacing| (0..).take_while(|_| pacing.begin()).count() as u32;
+        assert_eq!(fill(&mut pacing), FIRST);
+        pacing.wait(7);
+        assert_eq!(pacing.next(), None);
+        (0..FIRST).for_each(|_| pacing.answered(at(0), at(1)));
+        assert!(pacing.is_ready());
+        assert_eq!((pacing.next(), pacing.next()), (Some(7), None));
+        assert_eq!(fill(&mut pacing), 2 * FIRST);
+        // All are lost together, which counts once.
+        (0..2 * FIRST).for_each(|_| pacing.lost(at(0), at(100)));
+        assert_eq!(fill(&mut pacing), FIRST);
+        (0..FIRST).for_each(|_| pacing.answered(at(100), at(101)));
+        assert_eq!(fill(&mut pacing), FIRST + 1);
+        for round in 1..20 {
+            let sent = at(100 + 10 * round);
+            let out = pacing.out;
+            (0..out).for_each(|_| pacing.lost(sent, sent));
+            fill(&mut pacing);
+        }
+        assert_eq!(pacing.out, LEAST);
+    }
+}

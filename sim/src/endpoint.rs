@@ -91,6 +91,8 @@ pub trait Endpoint: Sized {
     fn has_input(&self) -> bool;
     /// Whether something waits for room to send.
     fn is_blocked(&self) -> bool;
+    /// Sessions that the next poll looks at although nothing has arrived from them.
+    fn visits(&self) -> usize;
     fn deadline(&self) -> Option<Instant>;
     fn connections(&self) -> usize;
     /// Handshakes and packets that were sent again.

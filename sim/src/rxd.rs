@@ -214,7 +214,11 @@ impl Endpoint for Rxd {
     }
 
     fn is_blocked(&self) -> bool {
-        self.node.port.waits()
+        self.node.port.is_blocked()
+    }
+
+    fn visits(&self) -> usize {
+        self.node.port.common.stalled.len()
     }
 
     fn deadline(&self) -> Option<Instant> {

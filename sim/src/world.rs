@@ -18,6 +18,7 @@ const POLL: Time = 200;
 const TAKE: Time = 1_500;
 const SEND: Time = 1_500;
 const CALL: Time = 100;
+const VISIT: Time = 100;
 /// Time between two polls of a rank that waits for something which no event announces.
 const RETRY: Time = 50 * MICROSECOND;
 /// Time between the last message and the end of all endpoints.
@@ -335,7 +336,7 @@ impl<E: Endpoint> World<E> {
             return;
         };
         let room = rank.buffer.room(at, self.limits.socket_packets);
-        let retries = endpoint.retries();
+        let (retries, visits) = (endpoint.retries(), endpoint.visits() as Time);
         let ((taken, calls, is_closed), grown) = measured(|| {
             let taken = endpoint.poll(now, room);
             let calls = rank.app.step(endpoint, now, place as u32, at);
@@ -348,7 +349,7 @@ impl<E: Endpoint> World<E> {
         let sent = self.flush(place, at + POLL + taken as Time * TAKE);
         let rank = &mut self.ranks[place];
         let after = rank.endpoint.as_ref().map_or(retries, Endpoint::retries);
-        let took = POLL + taken as Time * TAKE + sent * SEND + calls * CALL;
+        let took = POLL + taken as Time * TAKE + sent * SEND + calls * CALL + visits * VISIT;
         rank.record.polls += 1;
         rank.record.longest_poll = rank.record.longest_poll.max(took);
         rank.busy_until = at + took + rank.computes;

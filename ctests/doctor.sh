@@ -35,6 +35,15 @@ found 1 'FI_TCP_IFAEC is no variable: is FI_TCP_IFACE meant' env FI_TCP_IFAEC=lo
 found 0 '^note   variables: FI_FORK_UNSAFE=1 has no effect' env FI_FORK_UNSAFE=1 $doctor
 echo no library >"$scratch/libx-fi.so"
 found 1 "^wrong  plug-ins: refused: $scratch/libx-fi.so" env FI_PROVIDER_PATH="$scratch" $doctor
+say "A large job"
+found 0 '^ok     ranks: a job of 4 ranks, 2 on each host' $doctor --ranks 4:2
+found 1 '^wrong  ranks: open files of a rank, over tcp or ofi_rxm: 10031 of 1024 \(hard limit 1024\)' \
+    prlimit --nofile=1024:1024 $doctor --ranks 10000
+found 0 '^note   ranks: open files of a rank, over tcp or ofi_rxm: 1031 of 1024 ' \
+    prlimit --nofile=1024:2048 $doctor --ranks 1000
+limited 90 "--ranks 10:11" $doctor --ranks 10:11 2>"$scratch/err" && fail "--ranks 10:11 is taken"
+grep -q -- '--ranks takes' "$scratch/err" || fail "--ranks 10:11: $(cat "$scratch/err")"
+found 1 'Usage' "$tools/fi_info" --ranks 10
 say "Two hosts"
 ip netns add a && ip netns add b
 ip link add v1 netns a type veth peer name v2 netns b

@@ -14,11 +14,53 @@ use base::rights::KeyPolicy;
 use base::{Caps, OpFlags};
 use sync::stats::EpStats;
 
+/// Numbers that look random and are the same for the same seed (splitmix64).
+#[derive(Clone)]
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    /// A number below `n`.
+    pub fn below(&mut self, n: usize) -> usize {
+        (self.next() % n as u64) as usize
+    }
+
+    /// True once in `n` calls, on average.
+    pub fn one_in(&mut self, n: usize) -> bool {
+        self.below(n) == 0
+    }
+
+    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.below(all.len())]
+    }
+
+    /// True for `n` of a thousand calls, on average.
+    pub fn per_mille(&mut self, n: u32) -> bool {
+        self.below(1000) < n as usize
+    }
+}
+
 /// Returns the state of a domain with a completion queue and an enabled RDM endpoint, and their numbers.
 pub fn domain<A: Address>(caps: Caps, tx_size: usize) -> (DomainState<A>, usize, usize) {
+    domain_with_queue(caps, tx_size, 64)
+}
+
+/// The same with a completion queue of `cq_size` entries.
+pub fn domain_with_queue<A: Address>(
+    caps: Caps,
+    tx_size: usize,
+    cq_size: usize,
+) -> (DomainState<A>, usize, usize) {
     let mut domain = DomainState::new(Regions::new(KeyPolicy::default()));
     let cq = domain.cqs.insert(CqState {
-        ring: Ring::new(6, 64, false),
+        ring: Ring::new(6, cq_size, false),
         wait: Arc::new(
             Wait::new(FI_WAIT_NONE, None, &[]).expect("a wait object without a descriptor"),
         ),

@@ -16,6 +16,8 @@ mod params;
 mod port;
 pub mod proto;
 mod session;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

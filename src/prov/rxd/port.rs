@@ -374,7 +374,7 @@ impl<A: Address> Port<A> {
     }
 
     /// Whether a session uses this route.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn knows(&self, route: u64) -> bool {
         self.by_route.contains_key(&route)
     }

@@ -3,6 +3,7 @@
 
 use std::ffi::OsString;
 
+use super::doctor::Job;
 use super::words;
 use abi::{FI_PROV_ATTR_ONLY, FI_SOURCE};
 use calls::arguments::{Accepted, Argument, Arguments, Long, Value};
@@ -19,6 +20,8 @@ pub struct Options {
     pub json: bool,
     pub verbose: bool,
     pub doctor: Option<Doctor>,
+    /// `--ranks`: the job that this host is checked for.
+    pub job: Option<Job>,
 }
 
 /// `--doctor`: the checks beyond this host.
@@ -62,6 +65,7 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
         json: false,
         verbose: false,
         doctor: None,
+        job: None,
     };
     let (mut doctor, mut listen, mut operands) = (false, false, Vec::new());
     let accepted = Accepted {
@@ -86,6 +90,9 @@ pub fn read(arguments: impl Iterator<Item = OsString>) -> Outcome {
     }
     if options.why && options.json {
         return Outcome::Usage(Some("--why has no --json".into()));
+    }
+    if options.job.is_some() && !doctor {
+        return Outcome::Usage(Some("--ranks belongs to --doctor".into()));
     }
     if doctor || listen {
         match what_to_look_at(doctor, listen, &operands) {
@@ -127,6 +134,13 @@ impl Options {
             'g' => {
                 self.variable = Some(value.text());
                 self.raise(View::Variables);
+            }
+            RANKS => {
+                let text = value.text();
+                let job = Job::read(&text);
+                self.job = Some(job.ok_or_else(|| {
+                    format!("--ranks takes RANKS or RANKS:PER_HOST, not {text:?}")
+                })?);
             }
             'i' => {
                 self.containing = Some(value.text());
@@ -199,6 +213,7 @@ const JSON: char = '\u{3}';
 const TABLE: char = '\u{4}';
 const DOCTOR: char = '\u{5}';
 const LISTEN: char = '\u{6}';
+const RANKS: char = '\u{7}';
 
 const LONG: &[Long] = &[
     long("help", 'h'),
@@ -223,6 +238,10 @@ const LONG: &[Long] = &[
     own("table", TABLE),
     own("doctor", DOCTOR),
     own("listen", LISTEN),
+    Long {
+        takes_value: true,
+        ..own("ranks", RANKS)
+    },
 ];
 
 /// An option that upstream's program lacks: an abbreviation that also fits an upstream option means the latter.
@@ -272,5 +291,6 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   --table\t\t\tshow each provider once, with its interfaces
   --doctor [HOST[:PORT]]\tsay what keeps jobs from running on this host, and on the way to HOST, and what to do
   --listen [PORT]\t\twith --doctor: be the HOST of a --doctor on another host
+  --ranks N[:PER_HOST]\t\twith --doctor: say what this host lacks for a job of N ranks
   --version\t\t\tshow the versions of this program and of the library
 ";

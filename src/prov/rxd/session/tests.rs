@@ -5,9 +5,7 @@
 
 mod hostile;
 mod mixed;
-mod name;
 mod net;
-mod node;
 mod peers;
 mod share;
 mod stream;

@@ -6,6 +6,7 @@ use std::fs;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::statvfs::statvfs;
 
+use super::needs::{FILES_OF_A_NEIGHBOUR, OWN_FILES};
 use super::{Finding, Heard};
 
 pub fn findings(heard: &Heard) -> Vec<Finding> {
@@ -136,14 +137,14 @@ fn shared_folder(room: u64) -> Finding {
     }
 }
 
-fn number(limit: u64) -> String {
+pub fn number(limit: u64) -> String {
     match limit {
         RLIM_INFINITY => "unlimited".to_owned(),
         limit => limit.to_string(),
     }
 }
 
-fn bytes(count: u64) -> String {
+pub fn bytes(count: u64) -> String {
     match count {
         RLIM_INFINITY => "unlimited".to_owned(),
         0..KIB => format!("{count} bytes"),
@@ -163,11 +164,6 @@ const GIB: u64 = 1 << 30;
 const UNIVERSE: u64 = 256;
 /// Number of ranks of a job that should run on every host.
 const SMALL_JOB: u64 = 64;
-/// Descriptors of an MPICH rank with one endpoint and no peer, rounded up: 20 were counted.
-const OWN_FILES: u64 = 32;
-/// Descriptors per peer on this host: a connection and the shared memory. A peer on another host only has the
-/// connection.
-const FILES_OF_A_NEIGHBOUR: u64 = 2;
 /// Memory of a connection with the default ring; 4 MiB are too little, 6 are enough.
 const SHARED_FILE: u64 = 8 * MIB;
 /// The default size of /dev/shm in a Docker container, which is too small.

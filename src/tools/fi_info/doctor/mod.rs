@@ -11,6 +11,8 @@ mod interfaces;
 mod library;
 mod limits;
 mod namespaces;
+mod needs;
+mod ranks;
 mod reach;
 mod variables;
 
@@ -26,6 +28,7 @@ use client::InfoList;
 use finding::Finding;
 
 pub use copies::{be_read, is_read};
+pub use needs::Job;
 
 /// Prefix of variables that are not checked: the tools set them for their children.
 const OWN_VARIABLES: &str = "FI_INFO_";
@@ -92,6 +95,7 @@ pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
     findings.extend(variables::findings(&heard));
     findings.extend(interfaces::findings(&heard));
     findings.extend(limits::findings(&heard));
+    findings.extend(options.job.iter().flat_map(ranks::findings));
     findings.extend(namespaces::findings());
     findings.extend(copies::findings());
     // Slow checks run after the other findings were printed.

@@ -4,15 +4,14 @@
 
 use core::time::Duration;
 
-use super::name::Name;
 use super::net::Links;
-use super::node::{KEY, Node};
 use super::world::{MTU, SETTINGS, World};
 use crate::rxd::proto::{
     Ack, Cts, Data, GREETING, Head, Iovs, Kind, Op, Packet, RmaIov, Rts, Segments,
 };
 use crate::rxd::session::send::MAX_ANSWER_BYTES;
 use crate::rxd::session::{From, Settings};
+use crate::rxd::testing::{KEY, Name, Node};
 use base::Error;
 use base::iovec::lent::TestMemory;
 use engine::transport::Address;

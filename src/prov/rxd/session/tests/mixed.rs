@@ -5,14 +5,15 @@
 use core::time::Duration;
 use std::collections::HashMap;
 
-use super::net::{Links, Random};
-use super::node::KEY;
+use super::net::Links;
 use super::seeds;
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::rxd::session::Settings;
+use crate::rxd::testing::{Completion, KEY, Posted};
 use abi::*;
 use base::iovec::lent::TestMemory;
 use base::{Error, IoVec, OpFlags};
+use engine::testing::Random;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{Context, RemoteSeg, Tx, What};
 
@@ -244,7 +245,7 @@ impl Mixed {
         let node = &mut self.world.nodes[place];
         let len = memory.len();
         tx.iov = memory.iov(0, len);
-        let context = node.posted.insert(super::node::Posted {
+        let context = node.posted.insert(Posted {
             memory: Some(memory),
             what: job,
         });
@@ -312,7 +313,7 @@ impl Mixed {
         place: usize,
         tagged: bool,
         memory: &TestMemory,
-        completion: &super::node::Completion,
+        completion: &Completion,
     ) {
         if self.is_corrupted {
             return;

@@ -6,43 +6,7 @@ use core::time::Duration;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::rxd::port::Routes;
-use crate::rxd::session::Wire;
-use crate::rxd::session::tests::name::Name;
-use base::Result;
-
-/// Numbers that look random and are the same for the same seed (splitmix64).
-#[derive(Clone)]
-pub struct Random(pub u64);
-
-impl Random {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    /// A number below `n`.
-    pub fn below(&mut self, n: usize) -> usize {
-        (self.next() % n as u64) as usize
-    }
-
-    /// True once in `n` calls, on average.
-    pub fn one_in(&mut self, n: usize) -> bool {
-        self.below(n) == 0
-    }
-
-    pub fn of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())]
-    }
-
-    /// True for `n` of a thousand calls, on average.
-    pub fn per_mille(&mut self, n: u32) -> bool {
-        self.below(1000) < n as usize
-    }
-}
+use engine::testing::Random;
 
 /// Faults of the links.
 #[derive(Clone, Copy, Debug, Default)]
@@ -160,53 +124,5 @@ impl Net {
             .then(|| self.flying.pop())
             .flatten()
             .map(|Reverse(packet)| packet)
-    }
-}
-
-/// The socket of an endpoint: packets that it sends are collected for the network. Routes are the places of the peers.
-pub struct Socket {
-    pub sent: Vec<(usize, Vec<u8>)>,
-    pub mtu: usize,
-    /// Packets that are accepted before the next turn.
-    pub room: usize,
-    pub routes: usize,
-    /// Peers that the network reports as unreachable.
-    pub unreachable: Vec<u64>,
-}
-
-impl Wire for Socket {
-    fn send(&mut self, to: u64, _more: bool, write: impl FnOnce(&mut [u8]) -> usize) -> bool {
-        if self.room == 0 {
-            return false;
-        }
-        self.room -= 1;
-        let mut bytes = vec![0xaa; self.mtu];
-        let len = write(&mut bytes);
-        bytes.truncate(len);
-        self.sent.push((to as usize, bytes));
-        true
-    }
-
-    fn mtu(&self) -> usize {
-        self.mtu
-    }
-}
-
-impl Routes<Name> for Socket {
-    fn route(&mut self, addr: &Name) -> Result<u64> {
-        self.routes += 1;
-        Ok(addr.place() as u64)
-    }
-
-    fn drop_route(&mut self, _route: u64) {
-        self.routes -= 1;
-    }
-
-    fn take_unreachable(&mut self) -> Option<u64> {
-        self.unreachable.pop()
-    }
-
-    fn addr_of(&self, route: u64) -> Option<Name> {
-        Some(Name::at(route as usize))
     }
 }

@@ -3,12 +3,11 @@
 
 use core::time::Duration;
 
-use super::name::Name;
 use super::net::Links;
-use super::node::{Completion, KEY, Node};
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::rxd::proto::{Cts, GREETING, Packet, Rts};
 use crate::rxd::session::{From, Settings};
+use crate::rxd::testing::{Completion, KEY, Name, Node};
 use base::Error;
 use base::iovec::lent::TestMemory;
 use engine::transport::Address;

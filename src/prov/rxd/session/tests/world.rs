@@ -4,10 +4,9 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::name::Name;
 use super::net::{Links, Net};
-use super::node::Node;
 use crate::rxd::session::{From, Settings};
+use crate::rxd::testing::{Name, Node};
 
 pub struct World<T> {
     pub nodes: Vec<Node<T>>,

@@ -6,13 +6,14 @@ use std::time::Instant;
 use slab::Slab;
 
 use super::name::Name;
-use super::net::Socket;
+use super::socket::Socket;
 use crate::rxd::port::Port;
 use crate::rxd::session::{Cx, From, Ids, Session, Settings};
 use abi::*;
 use base::flags::flags;
 use base::iovec::lent::TestMemory;
 use base::{Access, Caps, IoVec, OpFlags, Result};
+use engine::av::AvTable;
 use engine::domain_state::{DomainState, TxOp};
 use engine::srx::Claimed;
 use engine::transport::Address;
@@ -52,6 +53,9 @@ const CAPS: Caps = flags!(Caps:
     MSG | TAGGED | DIRECTED_RECV | RMA | ATOMIC | SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE
 );
 
+/// Completion queue entries of an endpoint in tests. Few, so that the queue is often full.
+const CQ_SIZE: usize = 64;
+
 impl<T> Node<T> {
     pub fn new(
         place: usize,
@@ -60,9 +64,20 @@ impl<T> Node<T> {
         memory: Vec<u8>,
         seed: u64,
     ) -> Node<T> {
+        Node::with_queue(place, settings, mtu, memory, seed, CQ_SIZE)
+    }
+
+    pub fn with_queue(
+        place: usize,
+        settings: Settings,
+        mtu: usize,
+        memory: Vec<u8>,
+        seed: u64,
+        cq_size: usize,
+    ) -> Node<T> {
         let ids = Ids::new(&seed.to_ne_bytes(), false);
         let memory = TestMemory::new(memory);
-        let (mut domain, cq, ep) = engine::testing::domain(CAPS, 1024);
+        let (mut domain, cq, ep) = engine::testing::domain_with_queue(CAPS, 1024, cq_size);
         let segments = vec![memory.registered()];
         domain
             .mrs
@@ -83,6 +98,21 @@ impl<T> Node<T> {
             posted: Slab::new(),
             memory,
         }
+    }
+
+    /// Inserts peers into the address vector.
+    pub fn insert(&mut self, peers: impl Iterator<Item = usize>) {
+        let av = self.domain.avs.insert(AvTable::new());
+        for peer in peers {
+            self.domain.avs[av].insert(Name::at(peer));
+        }
+        self.domain.eps[self.ep].av = Some(av);
+    }
+
+    /// Notifies a peer that the endpoint closes. Returns false if the socket has no room.
+    pub fn part(&mut self, now: Instant, id: usize) -> bool {
+        self.port
+            .part(&mut self.domain, &mut self.socket, now, id)
     }
 
     pub fn with<R>(

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The application of a rank: sends the messages of its plan, keeps receives posted, and checks that each message
+//! arrives once, whole and in order.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use crate::endpoint::{Ended, Endpoint, Message};
+use crate::events::Time;
+use crate::heap::uncounted;
+
+/// A message of the plan.
+#[derive(Clone, Copy, Debug)]
+pub struct Planned {
+    pub to: u32,
+    pub len: u32,
+    /// Earliest time, and the number of messages that must have arrived before.
+    pub start: Time,
+    pub after: u32,
+}
+
+/// Messages from one sender.
+#[derive(Clone, Copy, Debug, Default)]
+struct Lane {
+    next: u32,
+    expected: u32,
+    /// The sender is dead. Only messages that were on their way may still arrive.
+    is_ended: bool,
+}
+
+#[derive(Default)]
+pub struct App {
+    plan: Vec<Planned>,
+    /// Number of the plan's messages that were posted, and that have ended.
+    posted: usize,
+    ended: usize,
+    lanes: HashMap<u32, Lane>,
+    /// Numbers of the next message to each peer.
+    numbers: HashMap<u32, u32>,
+    expected: u32,
+    received: u32,
+    receives: u32,
+    /// Messages in flight at most.
+    window: usize,
+    /// Peers to which messages have failed.
+    pub failed: Vec<u32>,
+    /// The first violation of the rules of delivery.
+    pub fault: Option<String>,
+}
+
+/// Messages in flight, and receives that are posted, at most.
+const WINDOW: usize = 32;
+const RECEIVES: u32 = 16;
+
+impl App {
+    pub fn new() -> App {
+        App {
+            window: WINDOW,
+            ..App::default()
+        }
+    }
+
+    pub fn plan(&mut self, planned: Planned) {
+        self.plan.push(planned);
+    }
+
+    pub fn expect(&mut self, from: u32) {
+        self.lanes.entry(from).or_default().expected += 1;
+        self.expected += 1;
+    }
+
+    /// Nothing more comes from a rank.
+    pub fn expect_no_more(&mut self, from: u32) {
+        if let Some(lane) = self.lanes.get_mut(&from) {
+            self.expected -= lane.expected - lane.next;
+            lane.is_ended = true;
+        }
+    }
+
+    /// The ranks with which this one exchanges messages.
+    pub fn peers(&self) -> Vec<u32> {
+        let mut peers: Vec<u32> = self.plan.iter().map(|planned| planned.to).collect();
+        peers.extend(self.lanes.keys());
+        peers.sort_unstable();
+        peers.dedup();
+        peers
+    }
+
+    pub fn messages(&self) -> usize {
+        self.plan.len()
+    }
+
+    pub fn longest(&self) -> usize {
+        let lens = self.plan.iter().map(|planned| planned.len as usize);
+        lens.max().unwrap_or(0)
+    }
+
+    /// Whether everything was sent and received.
+    pub fn is_done(&self) -> bool {
+        self.ended == self.plan.len() && self.received == self.expected
+    }
+
+    /// When the next message of the plan may be posted, if only the time matters.
+    pub fn next_start(&self) -> Option<Time> {
+        let next = self.plan.get(self.posted)?;
+        let is_free = self.posted - self.ended < self.window && next.after <= self.received;
+        is_free.then_some(next.start)
+    }
+
+    /// Reads completions and posts what is due. Returns the number of calls.
+    pub fn step<E: Endpoint>(&mut self, endpoint: &mut E, now: Instant, own: u32, at: Time) -> u64 {
+        let ended = endpoint.ended();
+        let mut calls = ended.len() as u64;
+        for ended in &ended {
+            uncounted(|| self.took(ended));
+        }
+        uncounted(|| drop(ended));
+        while self.receives < RECEIVES.min(self.expected - self.received) {
+            endpoint.receive(now);
+            self.receives += 1;
+            calls += 1;
+        }
+        while self.next_start().is_some_and(|start| start <= at) {
+            let Planned { to, len, .. } = self.plan[self.posted];
+            let number = uncounted(|| self.numbers.entry(to).or_default());
+            let tag = u64::from(own) << 32 | u64::from(*number);
+            calls += 1;
+            if !endpoint.send(now, &Message { to, len, tag }) {
+                break;
+            }
+            *number += 1;
+            self.posted += 1;
+        }
+        calls
+    }
+
+    fn took(&mut self, ended: &Ended) {
+        match *ended {
+            Ended::Sent => self.ended += 1,
+            Ended::Failed { to } => {
+                self.ended += 1;
+                self.failed.push(to);
+            }
+            Ended::Received { tag, len } => {
+                self.receives -= 1;
+                self.received += 1;
+                let (from, number) = ((tag >> 32) as u32, tag as u32);
+                let lane = self.lanes.entry(from).or_default();
+                let is_right = number == lane.next && number < lane.expected && len != u32::MAX;
+                if !is_right && self.fault.is_none() {
+                    self.fault = Some(format!(
+                        "message {number} of rank {from} in place of {} of {}, {len} bytes",
+                        lane.next, lane.expected
+                    ));
+                }
+                lane.next += 1;
+                self.expected += u32::from(lane.is_ended);
+            }
+        }
+    }
+
+    /// What is missing, for a report.
+    pub fn missing(&self) -> String {
+        format!(
+            "{} of {} sent ({} posted), {} of {} received",
+            self.ended,
+            self.plan.len(),
+            self.posted,
+            self.received,
+            self.expected
+        )
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Simulates jobs of many ranks: the sessions, retries, flow control and matching of the providers on a virtual clock,
+//! over a virtual network. docs/scale.md describes the model and the results.
+
+mod app;
+mod endpoint;
+mod events;
+mod heap;
+mod network;
+mod options;
+mod report;
+mod rxd;
+mod scenario;
+mod table;
+#[cfg(test)]
+mod tests;
+mod world;
+
+use std::process::ExitCode;
+
+use self::endpoint::Limits;
+use self::options::{Options, USAGE};
+use self::rxd::Rxd;
+use self::scenario::{Job, Scenario, Size};
+use self::world::{Outcome, World};
+
+/// Runs one job.
+fn run(
+    transport: &str,
+    scenario: Scenario,
+    size: &Size,
+    limits: &Limits,
+) -> Result<Outcome, String> {
+    let job = Job::new(scenario, size);
+    let limit = job.limit;
+    match transport {
+        "rxd" => World::<Rxd>::new(job, limits.clone(), size.seed).run(true, limit),
+        other => Err(format!("no transport {other}")),
+    }
+}
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(why) => {
+            eprintln!("{why}\n\n{USAGE}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let rows = match options {
+        Options::Table { output } => table::write(&output),
+        Options::One(one) => one.print(),
+    };
+    match rows {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}

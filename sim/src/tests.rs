@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Small jobs of each kind: every rank ends, no message is lost or arrives twice, and what a rank uses is bounded. The
+//! same seed gives the same table.
+
+use crate::endpoint::Limits;
+use crate::scenario::{ALL, Job, Scenario, Size};
+use crate::table::TRANSPORTS;
+use crate::world::Outcome;
+use crate::{report, run};
+
+const RANKS: usize = 24;
+
+fn size(seed: u64, loss: u32) -> Size {
+    Size {
+        ranks: RANKS,
+        nodes: 4,
+        sample: None,
+        seed,
+        loss,
+    }
+}
+
+fn outcome(transport: &str, scenario: Scenario, size: &Size) -> Outcome {
+    let outcome = run(transport, scenario, size, &Limits::default());
+    outcome.unwrap_or_else(|why| panic!("{transport} {scenario:?} {size:?}: {why}"))
+}
+
+/// Runs each scenario on each transport.
+fn every(mut check: impl FnMut(&str, &str, Scenario)) {
+    for transport in TRANSPORTS {
+        for (name, scenario) in ALL {
+            check(transport, name, scenario);
+        }
+    }
+}
+
+#[test]
+fn jobs_end_and_what_a_rank_uses_is_bounded() {
+    every(|transport, name, scenario| {
+        for (seed, loss) in [(1, 0), (2, 10_000)] {
+            let size = size(seed, loss);
+            let peers: Vec<usize> = Job::new(scenario, &size)
+                .apps
+                .iter()
+                .map(|app| app.peers().len())
+                .collect();
+            let outcome = outcome(transport, scenario, &size);
+            for (place, record) in outcome.records.iter().enumerate() {
+                let what = format!("{transport} {name} {size:?}, rank {place}: {record:?}");
+                assert!(record.connections <= peers[place], "{what}");
+                assert!(record.retries <= 40 * peers[place] as u64, "{what}");
+                let most = 256 * 1024 + 64 * 1024 * peers[place] as isize;
+                assert!(record.most_bytes <= most, "{what}");
+                assert!(record.idle_bytes <= record.most_bytes, "{what}");
+                assert!(record.left_bytes.abs() <= 4096, "{what}");
+            }
+            let deaths = scenario == Scenario::Death;
+            assert_eq!(outcome.failed > 0, deaths, "{transport} {name} {size:?}");
+        }
+    });
+}
+
+#[test]
+fn a_seed_gives_the_same_table() {
+    every(|transport, name, scenario| {
+        let row = |seed| {
+            let size = size(seed, 5_000);
+            report::row(transport, name, &size, &outcome(transport, scenario, &size))
+        };
+        assert_eq!(row(3), row(3));
+        assert_ne!(row(3), row(4));
+    });
+}

@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::session::groups::Groups;
 use base::log::Source;
 use engine::flusher::Held;
+use engine::id_set::IdSet;
+use engine::peer::retry::Jitter;
 use engine::peer::stall::Ticks;
 use engine::transport::Address;
 
@@ -72,6 +74,8 @@ pub struct Common<A> {
     pub waits: Ticks,
     /// A check of what peers have acknowledged is due.
     pub watches_peers: bool,
+    /// Keeps the peers of a busy listener from trying again together.
+    pub jitter: Jitter,
     /// Requests of sessions to the stream, in order.
     pub todo: VecDeque<(usize, Todo)>,
 }
@@ -117,6 +121,7 @@ impl<A: Address> Common<A> {
             groups: Groups::default(),
             polls: 1,
             watches_peers: false,
+            jitter: Jitter::new(),
             todo: VecDeque::new(),
         }
     }

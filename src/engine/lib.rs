@@ -25,6 +25,7 @@ pub mod eq;
 pub mod fabric;
 pub mod flusher;
 pub mod half_open;
+pub mod id_set;
 pub mod matching;
 pub mod mr;
 pub mod named_av;

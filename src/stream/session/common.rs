@@ -59,9 +59,9 @@ pub struct Common<A> {
     /// (`Batches::hold`).
     pub is_reading: bool,
     /// Sessions with operations that wait for earlier ones to complete.
-    pub held: Vec<usize>,
+    pub held: IdSet,
     /// Sessions that do not read, because the unexpected messages reached their limit or the queue its high-water mark.
-    pub stalled: Vec<usize>,
+    pub stalled: IdSet,
     /// Buffer for reads from sockets; small messages are taken from it.
     pub scratch: Box<[u8]>,
     /// Staging buffers not in use.
@@ -114,8 +114,8 @@ impl<A: Address> Common<A> {
             held_back: Held::new(),
             is_unserved: false,
             is_reading: false,
-            held: Vec::new(),
-            stalled: Vec::new(),
+            held: IdSet::default(),
+            stalled: IdSet::default(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),

@@ -55,6 +55,8 @@ pub struct Stream<N: Connector> {
     birth: Birth,
     connector: N,
     traffic: Traffic<N>,
+    /// The number of the next poll that checks for a report request.
+    attend_at: u64,
 }
 
 /// The connections of a domain with what polls them, except for making and ending them.
@@ -126,6 +128,7 @@ impl<N: Connector> Transport for Stream<N> {
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
             },
+            attend_at: 0,
         })
     }
 

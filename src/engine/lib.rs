@@ -31,6 +31,7 @@ pub mod mr;
 pub mod named_av;
 pub mod pace;
 pub mod peer;
+pub mod peer_index;
 pub mod reactor;
 pub mod report;
 pub mod share;

@@ -150,6 +150,6 @@ impl<N: Connector> Traffic<N> {
         }
         domain.forget_claims(ep, id);
         self.common.stalled.remove(id);
-        self.peers.remove(id);
+        self.peers.remove(domain, id);
     }
 }

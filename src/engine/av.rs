@@ -27,6 +27,8 @@ pub struct AvTable<A> {
     /// Number of repeated insertions of an address, by index: it must be removed as many more times. Few addresses have
     /// any.
     repeats: HashMap<u32, u32, FxBuildHasher>,
+    /// Number of addresses that were removed from an index, for indexes from which any was.
+    generations: HashMap<u32, u32, FxBuildHasher>,
     /// Identifiers that completions report, by index. Empty until an identifier differs from its index; it then ends
     /// with the last such identifier.
     user_ids: Vec<u64>,
@@ -120,6 +122,7 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
             indexes: HashTable::new(),
             free: BinaryHeap::new(),
             repeats: HashMap::default(),
+            generations: HashMap::default(),
             user_ids: Vec::new(),
             named_by_user: false,
             context_bits: 0,
@@ -201,6 +204,8 @@ impl<A: Clone + Eq + Hash> AvTable<A> {
                     known.remove();
                 }
                 let slot = self.slots.get_mut(index as usize).ok_or(Error::INVAL)?;
+                let generation = self.generations.entry(index).or_default();
+                *generation = generation.wrapping_add(1);
                 if let Slot::Used(addr) = std::mem::replace(slot, Slot::Removed) {
                     return Ok(Some(addr));
                 }
@@ -272,6 +277,12 @@ impl<A> AvTable<A> {
             true => UNNAMED,
             false => index,
         }
+    }
+
+    /// Returns a number that changes each time an address is removed from this index. A prepared work request is for
+    /// one address only, not for the next one that gets the same index.
+    pub fn generation(&self, index: u64) -> u32 {
+        self.generations.get(&(index as u32)).copied().unwrap_or(0)
     }
 
     /// One more than the highest index in use.

@@ -21,6 +21,7 @@ use crate::cntr::Counter;
 use crate::ep_state::EpState;
 use crate::mr::MrTable;
 use crate::peer::loss::Losses;
+use crate::peer_index::PeerIndex;
 use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
@@ -39,6 +40,9 @@ pub type Regions = MrTable<Arc<Counter>>;
 pub struct DomainState<A> {
     pub cqs: Slab<CqState>,
     pub avs: Slab<AvTable<A>>,
+    /// Number of addresses that were removed from any vector: an index that was looked up before may be another peer's.
+    pub removals: u64,
+    pub(crate) peer_index: PeerIndex,
     /// Endpoints, and contexts of endpoints.
     pub eps: Slab<EpState>,
     /// Receive contexts: an endpoint's own ones, and shared ones.
@@ -65,6 +69,8 @@ impl<A: Address> DomainState<A> {
         DomainState {
             cqs: Slab::new(),
             avs: Slab::new(),
+            removals: 0,
+            peer_index: PeerIndex::default(),
             eps: Slab::new(),
             srxs: Slab::new(),
             mrs,

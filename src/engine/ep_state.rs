@@ -143,6 +143,14 @@ pub struct EpState {
 }
 
 impl EpState {
+    /// The endpoint whose connections carry the operations of this one, which has the number `own`.
+    pub fn port(&self, own: usize) -> usize {
+        match self.role {
+            Role::Receive { of, .. } | Role::Transmit { of, .. } | Role::Closed { of } => of,
+            Role::Endpoint | Role::Scalable { .. } => own,
+        }
+    }
+
     /// The error for an operation that must be posted again later.
     #[cold]
     #[inline(never)]

@@ -2,6 +2,7 @@
 //! Applies changes of named address vectors by other processes, and makes changes there: fi_av(3).
 
 use crate::named_av::{Change, NamedAv};
+use crate::peer_index::{inserted, removed};
 use crate::transport::{DomainStateOf, Transport};
 use base::{Error, Result};
 
@@ -9,10 +10,10 @@ use base::{Error, Result};
 pub fn renew<T: Transport>(transport: &mut T, domain: &mut DomainStateOf<T>, av: usize) -> Result {
     let news = domain.avs[av].read_news()?;
     for at in news.inserted {
-        transport.av_inserted(domain, av, at);
+        inserted(transport, domain, av, at);
     }
     for (at, addr) in news.removed {
-        transport.av_removed(domain, av, at, &addr);
+        removed(transport, domain, av, at, &addr);
     }
     Ok(())
 }
@@ -36,13 +37,13 @@ pub fn change<T: Transport>(
             Change::Insert(addr) => {
                 let (at, new) = domain.avs[av].insert_named(addr)?;
                 if new {
-                    transport.av_inserted(domain, av, at);
+                    inserted(transport, domain, av, at);
                 }
                 Ok(at)
             }
             Change::Remove(at) => {
                 if let Some(addr) = domain.avs[av].remove_named(at)? {
-                    transport.av_removed(domain, av, at, &addr);
+                    removed(transport, domain, av, at, &addr);
                 }
                 Ok(at)
             }

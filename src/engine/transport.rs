@@ -225,13 +225,15 @@ pub trait Transport:
     /// Called when accesses of peers must be counted from now on, at an endpoint that peers may know already.
     fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
-    /// Called when `index` of this address vector gets a (new) address.
-    fn av_inserted(&mut self, _domain: &mut DomainStateOf<Self>, _av: usize, _index: u64) {}
-    /// Called when `index` of this address vector loses its address.
+    /// Called when `index` of the endpoint's address vector gets a (new) address, if the endpoint has a session with
+    /// that peer or keeps messages of it: `DomainState::session_added` and `keeps_messages`. Others are not visited,
+    /// because a vector may have many thousand addresses, and a domain many endpoints.
+    fn av_inserted(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _index: u64) {}
+    /// Called for the same endpoints when `index` of their address vector loses its address.
     fn av_removed(
         &mut self,
         _domain: &mut DomainStateOf<Self>,
-        _av: usize,
+        _ep: usize,
         _index: u64,
         _addr: &Self::Addr,
     ) {

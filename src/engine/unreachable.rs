@@ -13,19 +13,28 @@ use base::Error;
 pub struct Unreachable<A> {
     /// By peer: the error, and the time from which it is not reported any more.
     errors: HashMap<A, (Error, Instant)>,
+    /// Number of errors from which those whose time is over are removed.
+    purge_at: usize,
 }
+
+/// Least number of errors that are purged. Further purges follow when the number has doubled.
+const FIRST_PURGE: usize = 16;
 
 impl<A: Eq + Hash> Unreachable<A> {
     pub fn new() -> Unreachable<A> {
         Unreachable {
             errors: HashMap::new(),
+            purge_at: FIRST_PURGE,
         }
     }
 
-    /// Keeps an error for `limit` from now on. Removes errors whose time is over, because the application may never
-    /// send to those peers again.
+    /// Keeps an error for `limit` from now on. At times this removes the errors whose time is over, because the
+    /// application may never send to those peers again.
     pub fn insert(&mut self, peer: A, error: Error, now: Instant, limit: Duration) {
-        self.errors.retain(|_, (_, end)| now < *end);
+        if self.errors.len() >= self.purge_at {
+            self.errors.retain(|_, (_, end)| now < *end);
+            self.purge_at = FIRST_PURGE.max(2 * self.errors.len());
+        }
         self.errors.insert(peer, (error, now + limit));
     }
 
@@ -47,7 +56,7 @@ mod tests {
         for peer in 0..100 {
             let now = begin + peer * limit / 4;
             unreachable.insert(peer, Error::CONNREFUSED, now, limit);
-            assert!(unreachable.errors.len() <= 4);
+            assert!(unreachable.errors.len() <= FIRST_PURGE);
         }
         let last = begin + 99 * limit / 4;
         assert_eq!(unreachable.take(&99, last), Some(Error::CONNREFUSED));

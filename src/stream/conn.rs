@@ -36,9 +36,23 @@ pub struct Conn<N: Connector> {
     pub stall: Stall,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
+    /// Places in the tables of the endpoint.
+    pub(super) listed: Listed,
     /// State of the provider.
     pub own: N::Conn,
 }
+
+/// Where the tables of an endpoint name a connection, so that its end needs no search.
+#[derive(Clone, Copy)]
+pub(super) struct Listed {
+    /// Place in the list of all connections of the endpoint.
+    pub(super) place: u32,
+    /// Index of the address vector whose slot has the connection, or `UNASSIGNED`.
+    pub(super) index: u32,
+}
+
+/// The connection is in no slot; addresses use less than 32 bits.
+pub(super) const UNASSIGNED: u32 = u32::MAX;
 
 impl<N: Connector> Conn<N> {
     pub fn new(ep: usize, peer: N::Addr, fi_addr: u64) -> Conn<N> {
@@ -53,6 +67,10 @@ impl<N: Connector> Conn<N> {
             last_error: None,
             stall: Stall::default(),
             unanswered: None,
+            listed: Listed {
+                place: 0,
+                index: UNASSIGNED,
+            },
             own: N::Conn::default(),
         }
     }

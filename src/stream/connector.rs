@@ -68,7 +68,7 @@ pub trait Connector: Sized + Send + 'static {
     const MAY_SHARE: bool = Self::ALL_SHM;
     /// As in `Transport`.
     const HMEM: bool = false;
-    /// The pause before the second attempt to connect is twice this.
+    /// The pause before the second attempt to connect is twice this at most.
     const FIRST_PAUSE: Duration;
     /// Whether there are connected endpoints (FI_EP_MSG).
     const HAS_MSG: bool = false;

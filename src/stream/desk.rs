@@ -161,13 +161,14 @@ impl<N: Connector> Desk<'_, N> {
     /// Adds a connection for a peer that has begun to connect; its address may be in the vector.
     pub fn new_peer(&mut self, ep: usize, peer: N::Addr) -> usize {
         let fi_addr = self.number_of(ep, &peer);
-        self.peers.insert(ep, peer, fi_addr)
+        self.peers.insert(self.domain, ep, peer, fi_addr)
     }
 
     /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
     pub fn new_receive_only(&mut self, ep: usize, peer: N::Addr) -> usize {
         let fi_addr = self.number_of(ep, &peer);
-        self.peers.insert_receive_only(ep, peer, fi_addr)
+        self.peers
+            .insert_receive_only(self.domain, ep, peer, fi_addr)
     }
 
     /// Returns the peer's index in the endpoint's vector, or FI_ADDR_NOTAVAIL.

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One endpoint: its address, the index of its peers by address, and the senders without an address.
 
+mod conn_list;
+
 use std::collections::HashMap;
 
+use self::conn_list::ConnList;
+use crate::conn::{Listed, UNASSIGNED};
 use crate::connector::Connector;
 use engine::auth::Key;
 use engine::strangers::UnknownSenders;
@@ -14,8 +18,7 @@ use sys::socket::Socket;
 pub struct PeerSlot {
     /// The connection, or `NONE`.
     conn: u32,
-    /// Number of addresses that were removed from this index. A prepared work request is for one address only, not for
-    /// the next one that gets the same index.
+    /// `AvTable::generation` of the address when the connection was assigned.
     generation: u32,
 }
 
@@ -28,7 +31,7 @@ impl PeerSlot {
         generation: 0,
     };
 
-    /// Returns a number that changes each time an address is removed from this index.
+    /// Returns the generation of the address to which the connection belongs.
     #[inline(always)]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -69,6 +72,8 @@ pub struct Ep<N: Connector> {
     pub(super) strangers: UnknownSenders<(N::Addr, Option<Key>)>,
     /// MSG: the connection, as soon as it is being set up.
     pub(super) conn: Option<usize>,
+    /// All connections; `Conn::listed` has the place of each.
+    conns: ConnList,
 }
 
 impl<N: Connector> Ep<N> {
@@ -84,6 +89,7 @@ impl<N: Connector> Ep<N> {
             unreachable: Unreachable::new(),
             strangers: UnknownSenders::new(),
             conn: None,
+            conns: ConnList::default(),
         }
     }
 
@@ -104,26 +110,36 @@ impl<N: Connector> Ep<N> {
         self.slots.get(index as usize)
     }
 
-    /// Returns the state for an index of the address vector; the table grows if needed.
-    pub(super) fn slot_mut(&mut self, index: u64) -> &mut PeerSlot {
+    /// Sets the connection for an index of the address vector. `listed` is that of the connection.
+    pub(super) fn assign(&mut self, index: u64, generation: u32, id: usize, listed: &mut Listed) {
+        if u64::from(listed.index) != index {
+            self.unassign(id, listed);
+        }
         let at = index as usize;
         if self.slots.len() <= at {
             self.slots.resize(at + 1, PeerSlot::EMPTY);
         }
-        &mut self.slots[at]
+        self.slots[at] = PeerSlot {
+            conn: id as u32,
+            generation,
+        };
+        listed.index = index as u32;
     }
 
-    /// Sets the connection for an index of the address vector.
-    pub(super) fn assign(&mut self, index: u64, id: usize) {
-        self.slot_mut(index).conn = id as u32;
-    }
-
-    /// Applies the removal of the address with this index.
-    pub(super) fn address_removed(&mut self, index: u64) {
-        if let Some(slot) = self.slots.get_mut(index as usize) {
-            slot.conn = NONE;
-            slot.generation = slot.generation.wrapping_add(1);
+    /// Empties the slot of a connection.
+    fn unassign(&mut self, id: usize, listed: &mut Listed) {
+        let index = std::mem::replace(&mut listed.index, UNASSIGNED);
+        if let Some(slot) = self.slots.get_mut(index as usize)
+            && slot.conn == id as u32
+        {
+            *slot = PeerSlot::EMPTY;
         }
+    }
+
+    /// Empties the slot of an address that was removed. Returns the connection that was assigned to it.
+    pub(super) fn address_removed(&mut self, index: u64) -> Option<usize> {
+        let slot = self.slots.get_mut(index as usize)?;
+        std::mem::replace(slot, PeerSlot::EMPTY).conn()
     }
 
     /// Returns the numbers of all connections with this peer.
@@ -131,6 +147,26 @@ impl<N: Connector> Ep<N> {
         let receive_only = self.receive_only.get(peer).into_iter().flatten();
         let all = self.by_addr.get(peer).into_iter().chain(receive_only);
         all.copied().collect()
+    }
+
+    /// Adds a connection to the list of all. Returns its place.
+    pub(super) fn list(&mut self, id: usize) -> u32 {
+        self.conns.push(id)
+    }
+
+    /// Returns the numbers of all connections.
+    pub(super) fn conns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.conns.iter()
+    }
+
+    /// Returns the operation that `cancel` takes from one of the connections.
+    pub(super) fn cancel<R>(&mut self, cancel: impl FnMut(usize) -> Option<R>) -> Option<R> {
+        self.conns.cancel(cancel)
+    }
+
+    /// Returns whether one of the connections owes data.
+    pub(super) fn owes(&self, owes: impl FnMut(usize) -> bool) -> bool {
+        self.conns.owes(owes)
     }
 
     /// Adds the connection that carries messages to a peer.
@@ -143,8 +179,13 @@ impl<N: Connector> Ep<N> {
         self.receive_only.entry(peer).or_default().push(id);
     }
 
-    /// Removes a connection from all tables.
-    pub(super) fn unlink(&mut self, peer: &N::Addr, id: usize) {
+    /// Removes a connection from all tables. Returns the connection that has its place in the list now.
+    pub(super) fn unlink(
+        &mut self,
+        peer: &N::Addr,
+        id: usize,
+        mut listed: Listed,
+    ) -> Option<usize> {
         if self.by_addr.get(peer) == Some(&id) {
             self.by_addr.remove(peer);
         }
@@ -154,11 +195,8 @@ impl<N: Connector> Ep<N> {
                 self.receive_only.remove(peer);
             }
         }
-        for slot in &mut self.slots {
-            if slot.conn == id as u32 {
-                slot.conn = NONE;
-            }
-        }
+        self.unassign(id, &mut listed);
+        self.conns.remove(listed.place)
     }
 }
 
@@ -192,8 +230,7 @@ impl<N: Connector> Eps<N> {
         self.0.get_mut(ep)?.take()
     }
 
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = (usize, &mut Ep<N>)> {
-        let all = self.0.iter_mut().enumerate();
-        all.filter_map(|(ep, endpoint)| Some((ep, endpoint.as_deref_mut()?)))
+    pub fn iter(&self) -> impl Iterator<Item = &Ep<N>> {
+        self.0.iter().flatten().map(|endpoint| &**endpoint)
     }
 }

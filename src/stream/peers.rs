@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use slab::Slab;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, UNASSIGNED};
 use crate::connector::Connector;
 use crate::ep::{Ep, Eps};
 use crate::poller::Sockets;
@@ -95,8 +95,15 @@ impl<N: Connector> Peers<N> {
 
     /// Iterates over the connections of an endpoint.
     pub(super) fn of_ep(&self, ep: usize) -> impl Iterator<Item = (usize, &Conn<N>)> {
-        self.iter()
-            .filter(move |(_, conn)| conn.session.peer.ep == ep)
+        let ids = self.eps.get(ep).into_iter().flat_map(Ep::conns);
+        ids.map(|id| (id, &self.conns[id]))
+    }
+
+    /// Returns the numbers of the connections of an endpoint.
+    pub(super) fn ids_of_ep(&self, ep: usize) -> Vec<usize> {
+        self.eps
+            .get(ep)
+            .map_or(Vec::new(), |ep| ep.conns().collect())
     }
 
     /// Returns the numbers of the connections that fulfil a condition.
@@ -142,9 +149,12 @@ impl<N: Connector> Peers<N> {
     }
 
     /// Drops an endpoint and its connections without a word to anyone.
-    pub(super) fn drop_ep(&mut self, ep: usize) {
+    pub(super) fn drop_ep(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        let ids = self.ids_of_ep(ep);
         drop(self.eps.remove(ep));
-        self.conns.retain(|_, conn| conn.session.peer.ep != ep);
+        for id in ids {
+            self.remove(domain, id);
+        }
     }
 
     /// Whether this is an RDM endpoint that exists.
@@ -173,23 +183,38 @@ impl<N: Connector> Peers<N> {
     }
 
     /// Returns the connection for an address of the endpoint's vector; makes one if there is none.
-    pub(super) fn conn_for(&mut self, ep: usize, dest: u64, peer: N::Addr) -> Result<usize> {
+    pub(super) fn conn_for(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        dest: u64,
+    ) -> Result<usize> {
         let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
-        let id = match endpoint.conn_to(&peer) {
+        let av = &domain.avs[domain.eps[ep].av.ok_or(Error::NOAV)?];
+        let peer = av.get(dest).ok_or(Error::INVAL)?;
+        let generation = av.generation(dest);
+        let id = match endpoint.conn_to(peer) {
             Some(id) => id,
             None => {
-                let id = self.conns.insert(Conn::new(ep, peer.clone(), dest));
-                endpoint.link(peer, id);
-                id
+                let peer = peer.clone();
+                self.insert(domain, ep, peer, dest)
             }
         };
-        endpoint.assign(dest, id);
+        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
+        endpoint.assign(dest, generation, id, &mut self.conns[id].listed);
         Ok(id)
     }
 
     /// Adds the connection that carries messages to a peer.
-    pub(super) fn insert(&mut self, ep: usize, peer: N::Addr, fi_addr: u64) -> usize {
-        let id = self.conns.insert(Conn::new(ep, peer.clone(), fi_addr));
+    pub(super) fn insert(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        peer: N::Addr,
+        fi_addr: u64,
+    ) -> usize {
+        domain.session_added(ep, &peer);
+        let id = self.add(Conn::new(ep, peer.clone(), fi_addr));
         if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.link(peer, id);
         }
@@ -197,10 +222,17 @@ impl<N: Connector> Peers<N> {
     }
 
     /// Adds a connection that only receives, in addition to the one that carries messages to the peer.
-    pub(super) fn insert_receive_only(&mut self, ep: usize, peer: N::Addr, fi_addr: u64) -> usize {
+    pub(super) fn insert_receive_only(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        peer: N::Addr,
+        fi_addr: u64,
+    ) -> usize {
+        domain.session_added(ep, &peer);
         let mut conn = Conn::new(ep, peer.clone(), fi_addr);
         conn.receive_only = true;
-        let id = self.conns.insert(conn);
+        let id = self.add(conn);
         if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.link_receive_only(peer, id);
         }
@@ -209,93 +241,107 @@ impl<N: Connector> Peers<N> {
 
     /// Adds the connection of an MSG endpoint.
     pub fn insert_only(&mut self, ep: usize, conn: Conn<N>) -> Result<usize> {
-        let endpoint = self.eps.get_mut(ep).ok_or(Error::INVAL)?;
-        let id = self.conns.insert(conn);
-        endpoint.conn = Some(id);
+        self.ep(ep)?;
+        let id = self.add(conn);
+        self.ep_mut(ep)?.conn = Some(id);
         Ok(id)
     }
 
+    fn add(&mut self, conn: Conn<N>) -> usize {
+        let ep = conn.session.peer.ep;
+        let id = self.conns.insert(conn);
+        if let Some(endpoint) = self.eps.get_mut(ep) {
+            self.conns[id].listed.place = endpoint.list(id);
+        }
+        id
+    }
+
     /// Removes a connection from all tables.
-    pub(super) fn remove(&mut self, id: usize) {
+    pub(super) fn remove(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = self.conns.remove(id);
-        if let Some(endpoint) = self.eps.get_mut(conn.session.peer.ep) {
-            endpoint.unlink(&conn.session.peer.addr, id);
+        let peer = &conn.session.peer;
+        domain.session_removed(peer.ep, &peer.addr);
+        if let Some(endpoint) = self.eps.get_mut(peer.ep)
+            && let Some(moved) = endpoint.unlink(&peer.addr, id, conn.listed)
+        {
+            self.conns[moved].listed.place = conn.listed.place;
         }
     }
 
-    /// Applies an address that was inserted into a vector: connections from that address get its index, and so do kept
-    /// messages of earlier connections. Returns the connections that have proved another key than that of the address.
+    /// Applies an address that was inserted into the vector of an endpoint: connections from that address get its
+    /// index, and so do kept messages of earlier connections. Returns the connections that have proved another key than
+    /// that of the address.
     pub(super) fn learn_address(
         &mut self,
         domain: &mut DomainOf<N>,
-        av: usize,
+        ep: usize,
         index: u64,
     ) -> Vec<usize> {
         let mut others = Vec::new();
+        let (Some(av), Some(endpoint)) = (domain.eps[ep].av, self.eps.get_mut(ep)) else {
+            return others;
+        };
         let Some(peer) = domain.avs[av].get(index).cloned() else {
             return others;
         };
-        for (ep, endpoint) in self.eps.iter_mut() {
-            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+        let wanted = domain.avs[av].keys.of(index).cloned();
+        for key in [None, wanted.clone()] {
+            if let Some(unnamed) = endpoint.strangers.inserted(&(peer.clone(), key)) {
+                domain.rename_source(ep, unnamed, index);
+            }
+        }
+        for id in endpoint.conns_with(&peer) {
+            let key = N::key(&self.conns[id].own);
+            if N::keys_of_av(&endpoint.own) && key.is_some() && key != wanted.as_ref() {
+                others.push(id);
                 continue;
             }
-            let wanted = domain.avs[av].keys.of(index).cloned();
-            for key in [None, wanted.clone()] {
-                if let Some(unnamed) = endpoint.strangers.inserted(&(peer.clone(), key)) {
-                    domain.rename_source(ep, unnamed, index);
-                }
-            }
-            for id in endpoint.conns_with(&peer) {
-                let key = N::key(&self.conns[id].own);
-                if N::keys_of_av(&endpoint.own) && key.is_some() && key != wanted.as_ref() {
-                    others.push(id);
-                    continue;
-                }
-                let session = &mut self.conns[id].session;
-                if session.peer.fi_addr == FI_ADDR_NOTAVAIL {
-                    domain.rename_source(ep, session.peer.source(), index);
-                    session.peer.fi_addr = index;
-                }
+            let session = &mut self.conns[id].session;
+            if session.peer.fi_addr == FI_ADDR_NOTAVAIL {
+                domain.rename_source(ep, session.peer.source(), index);
+                session.peer.fi_addr = index;
             }
         }
         others
     }
 
-    /// Applies the removal of an address from a vector: messages that arrived from that peer have no source from now
-    /// on. Returns the connections with the peer.
+    /// Applies the removal of an address from the vector of an endpoint: messages that arrived from that peer have no
+    /// source from now on. Returns the connections with the peer.
     pub(super) fn forget_address(
         &mut self,
         domain: &mut DomainOf<N>,
-        av: usize,
+        ep: usize,
         index: u64,
         peer: &N::Addr,
     ) -> Vec<usize> {
-        let mut cut = Vec::new();
-        for (ep, endpoint) in self.eps.iter_mut() {
-            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
-                continue;
-            }
-            endpoint.address_removed(index);
-            let ids = endpoint.conns_with(peer);
-            let mut unnamed = None;
-            for &id in &ids {
-                let session = &mut self.conns[id].session;
-                if session.peer.fi_addr == index {
-                    session.peer.fi_addr = FI_ADDR_NOTAVAIL;
-                    unnamed.get_or_insert(session.peer.source());
-                }
-            }
-            // There may be kept messages whose connection has ended, and the index may be given to another peer next.
-            let unnamed = unnamed.unwrap_or_else(|| {
-                let key = domain.avs[av].keys.of(index).cloned();
-                let unexpected = domain.unexpected_len(ep);
-                let strangers = &mut endpoint.strangers;
-                strangers.number(&(peer.clone(), key), unexpected)
-            });
-            domain.forget_source(ep, index, unnamed, peer);
-            cut.extend(ids);
+        let Some(endpoint) = self.eps.get_mut(ep) else {
+            return Vec::new();
+        };
+        if let Some(id) = endpoint.address_removed(index) {
+            self.conns[id].listed.index = UNASSIGNED;
         }
-        cut
+        let ids = endpoint.conns_with(peer);
+        let mut unnamed = None;
+        for &id in &ids {
+            let session = &mut self.conns[id].session;
+            if session.peer.fi_addr == index {
+                session.peer.fi_addr = FI_ADDR_NOTAVAIL;
+                unnamed.get_or_insert(session.peer.source());
+            }
+        }
+        // There may be kept messages whose connection has ended, and the index may be given to another peer next.
+        let unexpected = domain.unexpected_len(ep);
+        let unnamed = unnamed.unwrap_or_else(|| {
+            let av = domain.eps[ep].av.map(|av| &domain.avs[av]);
+            let key = av.and_then(|av| av.keys.of(index).cloned());
+            let strangers = &mut endpoint.strangers;
+            strangers.number(&(peer.clone(), key), unexpected)
+        });
+        domain.forget_source(ep, index, unnamed, peer);
+        if unexpected > 0 && unnamed != FI_ADDR_NOTAVAIL {
+            domain.keeps_messages(ep, peer);
+        }
+        ids
     }
 
     /// Applies what other processes have changed in a named address vector. Returns the connections to end.
@@ -307,33 +353,45 @@ impl<N: Connector> Peers<N> {
         let news = domain.avs[av].read_news()?;
         let mut ended = Vec::new();
         for index in news.inserted {
-            let others = self.learn_address(domain, av, index);
-            ended.extend(others.into_iter().map(|id| (id, Error::KEYREJECTED)));
+            for ep in domain.address_inserted(av, index) {
+                let others = self.learn_address(domain, ep, index);
+                ended.extend(others.into_iter().map(|id| (id, Error::KEYREJECTED)));
+            }
         }
         for (index, addr) in news.removed {
-            let with_peer = self.forget_address(domain, av, index, &addr);
-            if Settings::get().av_remove_cleanup {
-                ended.extend(with_peer.into_iter().map(|id| (id, Error::CANCELED)));
+            for ep in domain.address_removed(av, &addr) {
+                let with_peer = self.forget_address(domain, ep, index, &addr);
+                if Settings::get().av_remove_cleanup {
+                    ended.extend(with_peer.into_iter().map(|id| (id, Error::CANCELED)));
+                }
             }
         }
         Ok(ended)
     }
 
-    /// Keeps the source number of a closed connection whose peer is in no vector, so that kept messages get their
-    /// address if it is inserted later.
+    /// Records the source of a closed connection. If the peer is in no vector, kept messages get their address when it
+    /// is inserted; otherwise they lose it when it is removed.
     pub(super) fn keep_source(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.conns[id];
-        let (ep, session) = (conn.session.peer.ep, &conn.session);
+        let peer = &conn.session.peer;
+        let ep = peer.ep;
         let Some(endpoint) = self.eps.get_mut(ep) else {
             return;
         };
-        if session.peer.fi_addr == FI_ADDR_NOTAVAIL && domain.eps.get(ep).is_some() {
+        if domain.eps.get(ep).is_none() {
+            return;
+        }
+        let unexpected = domain.unexpected_len(ep);
+        let mut source = peer.source();
+        if peer.fi_addr == FI_ADDR_NOTAVAIL {
             let key = N::key(&conn.own).filter(|_| N::keys_of_av(&endpoint.own));
-            let sender = (session.peer.addr.clone(), key.cloned());
-            let unexpected = domain.unexpected_len(ep);
+            let sender = (peer.addr.clone(), key.cloned());
             let strangers = &mut endpoint.strangers;
-            let source = strangers.disconnected(sender, session.peer.source(), unexpected);
-            domain.rename_source(ep, session.peer.source(), source);
+            source = strangers.disconnected(sender, peer.source(), unexpected);
+            domain.rename_source(ep, peer.source(), source);
+        }
+        if unexpected > 0 && source != FI_ADDR_NOTAVAIL {
+            domain.keeps_messages(ep, &peer.addr);
         }
     }
 
@@ -352,10 +410,11 @@ impl<N: Connector> Peers<N> {
     /// Removes an operation of which the peer has seen nothing: it waits for its connection or behind a fence, or no
     /// byte of its frame was written. A message that was announced to the peer stays, because the peer may be fetching
     /// it.
-    pub(super) fn take_unsent(&mut self, ep: usize, context: usize) -> Option<TxOp> {
+    pub(super) fn take_unsent(&mut self, port: usize, ep: usize, context: usize) -> Option<TxOp> {
         let is_meant = |op: &TxOp| op.is_named(ep, context);
-        let mut conns = self.conns.iter_mut();
-        conns.find_map(|(_, conn)| conn.session.tx.take_unsent(is_meant))
+        let Peers { eps, conns } = self;
+        let endpoint = eps.get_mut(port)?;
+        endpoint.cancel(|id| conns[id].session.tx.take_unsent(is_meant))
     }
 
     /// Returns the connection of an MSG endpoint. RDM endpoints have one for each peer.

@@ -12,6 +12,7 @@
 
 mod deadlines;
 mod event;
+mod rate;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,7 @@ pub use self::event::Due;
 pub(crate) use self::event::Polled;
 
 use self::event::{CONN, HANDSHAKE, LISTENER, PENDING};
+use self::rate::Rate;
 use engine::clock::Monotonic;
 use engine::reactor::{Reactor, Token};
 use sys::clock::ticks;
@@ -112,6 +114,7 @@ pub struct Poller {
     /// The connection that had the last event, and the number of correct predictions in a row.
     last_active: usize,
     predict_streak: u32,
+    rate: Rate,
 }
 
 impl Poller {
@@ -124,6 +127,7 @@ impl Poller {
             epoll_called_at: 0,
             last_active: usize::MAX,
             predict_streak: 0,
+            rate: Rate::new(),
         })
     }
 
@@ -196,7 +200,10 @@ impl Poller {
         let token = Token::new(CONN, id);
         match before.is_added {
             true => self.reactor.modify(fd, token, read, write)?,
-            false => self.reactor.add(fd, token, read, write)?,
+            false => {
+                self.reactor.add(fd, token, read, write)?;
+                self.rate.hurry();
+            }
         }
         let state = self.state_mut(id);
         (state.is_added, state.read, state.write) = (true, read, write);
@@ -390,6 +397,33 @@ impl Poller {
         if self.reactor.end_wake() {
             self.reactor.set_timer();
         }
+    }
+
+    /// Whether the poll with this number calls epoll, while rings are polled.
+    #[inline(always)]
+    pub(super) fn is_epoll_due(&self, poll: u64) -> bool {
+        self.rate.is_due(poll)
+    }
+
+    /// Returns how many times a poll may call epoll.
+    pub(super) fn epoll_calls(&self) -> u32 {
+        self.rate.calls()
+    }
+
+    /// Plans the next call of epoll, while rings are polled: `Rate::plan`.
+    pub(super) fn plan_epoll(&mut self, poll: u64, all_share: bool) {
+        self.rate.plan(poll, all_share);
+    }
+
+    /// Whether recent calls of epoll have found something, so that the result of the next has to be recorded.
+    #[inline(always)]
+    pub(super) fn is_epoll_busy(&self) -> bool {
+        self.rate.is_busy()
+    }
+
+    /// Records what the calls of epoll in one poll have found: `Rate::record`.
+    pub(super) fn record_found(&mut self, found: usize, is_full: bool) {
+        self.rate.record(found, is_full);
     }
 
     /// Returns ready descriptors without blocking.

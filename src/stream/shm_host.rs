@@ -23,12 +23,6 @@ use base::log::Source;
 use engine::half_open::HalfOpen;
 use engine::transport::MrRegion;
 
-/// One poll in this many also calls epoll, to find new peers and the end of peers.
-const EPOLL_EVERY: u64 = 64;
-/// The same if some peers use sockets, or are still setting up shared memory: their data then waits no longer for epoll
-/// than a system call takes.
-const EPOLL_EVERY_BOTH: u64 = 8;
-
 /// How long a poll waits for a record that is likely to come at once: a peer that also waits for this side answers in
 /// half of it, even if it yields its processor in between. The clock is read after `LOOKS` polls.
 const MOMENT: Duration = Duration::from_micros(2);
@@ -128,15 +122,6 @@ impl ShmHost {
         self.count -= 1;
         self.stop_polling(id);
         self.full.retain(|&other| other != id);
-    }
-
-    /// Returns the number of polls between two calls of epoll.
-    #[inline(always)]
-    pub(super) fn epoll_every(&self, conns: usize) -> u64 {
-        match self.count == conns {
-            true => EPOLL_EVERY,
-            false => EPOLL_EVERY_BOTH,
-        }
     }
 }
 

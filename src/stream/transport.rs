@@ -55,6 +55,8 @@ pub struct Stream<N: Connector> {
     birth: Birth,
     connector: N,
     traffic: Traffic<N>,
+    /// The number of the next poll that checks for a report request.
+    attend_at: u64,
 }
 
 /// The connections of a domain with what polls them, except for making and ending them.
@@ -126,6 +128,7 @@ impl<N: Connector> Transport for Stream<N> {
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
             },
+            attend_at: 0,
         })
     }
 
@@ -197,7 +200,7 @@ impl<N: Connector> Transport for Stream<N> {
             // Sends nothing to peers, and leaves the epoll set alone because the parent shares it.
             true => {
                 self.traffic.common.groups.forget(ep);
-                self.traffic.peers.drop_ep(ep);
+                self.traffic.peers.drop_ep(domain, ep);
             }
         }
     }
@@ -291,19 +294,23 @@ impl<N: Connector> Transport for Stream<N> {
         self.traffic.peers.room_of(ep, inject, caps)
     }
 
-    fn cancel(&mut self, _domain: &mut DomainOf<N>, ep: usize, context: usize) -> Option<TxOp> {
-        self.traffic.peers.take_unsent(ep, context)
+    fn cancel(&mut self, domain: &mut DomainOf<N>, ep: usize, context: usize) -> Option<TxOp> {
+        let state = &domain.eps[ep];
+        match state.tx_pending {
+            0 => None,
+            _ => self.traffic.peers.take_unsent(state.port(ep), ep, context),
+        }
     }
 
-    fn av_inserted(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64) {
-        for id in self.traffic.peers.learn_address(domain, av, index) {
+    fn av_inserted(&mut self, domain: &mut DomainOf<N>, ep: usize, index: u64) {
+        for id in self.traffic.peers.learn_address(domain, ep, index) {
             self.disconnect(domain, id, Error::KEYREJECTED);
         }
     }
 
-    fn av_removed(&mut self, domain: &mut DomainOf<N>, av: usize, index: u64, addr: &N::Addr) {
+    fn av_removed(&mut self, domain: &mut DomainOf<N>, ep: usize, index: u64, addr: &N::Addr) {
         // All connections with the peer stay open because the peer may use them.
-        let with_peer = self.traffic.peers.forget_address(domain, av, index, addr);
+        let with_peer = self.traffic.peers.forget_address(domain, ep, index, addr);
         if Settings::get().av_remove_cleanup {
             for id in with_peer {
                 // Does nothing if the end of one connection has ended another.

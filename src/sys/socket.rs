@@ -30,8 +30,9 @@ pub enum Moved {
     End,
 }
 
-/// Backlog of a listener: the number of connections that may be pending at once.
-pub const BACKLOG: i32 = 4096;
+/// Backlog of a listener: the number of connections that may be pending at once. The kernel limits it to
+/// net.core.somaxconn, 4,096 by default, so a host that is set up for larger jobs takes their connections at once.
+pub const BACKLOG: i32 = 65_535;
 
 impl Socket {
     fn new(addr: &SocketAddr) -> io::Result<Socket> {

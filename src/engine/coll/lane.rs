@@ -162,6 +162,11 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
         }
     }
 
+    /// Returns the rank of a peer in a group, or `None` if it is no member.
+    pub fn rank_of(&self, group: u64, peer: &P) -> Option<usize> {
+        self.groups.get(&group)?.ranks.get(peer).copied()
+    }
+
     /// Starts a collective; the tuple has the root's rank, the bytes of a slice and the bytes of an element.
     pub fn start(
         &mut self,

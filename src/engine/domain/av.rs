@@ -11,6 +11,7 @@ use crate::av::AvTable;
 use crate::domain::{Engine, Locked, State};
 use crate::eq::{Eq, EventQueue};
 use crate::named_av::{Change, NamedAv};
+use crate::peer_index;
 use crate::shared_av;
 use crate::transport::{Address, DomainStateOf, Transport};
 use abi::*;
@@ -176,15 +177,14 @@ impl<T: Transport> Av<T> {
     ) -> Vec<Result<u64>> {
         let mut results = Vec::with_capacity(addrs.size_hint().0);
         for (i, addr) in addrs.enumerate() {
-            let table = &mut state.domain.avs[self.id];
+            let State { domain, transport } = &mut *state;
+            let table = &mut domain.avs[self.id];
             let result = match keys.get(i) {
                 None => addr.map(|addr| table.insert(addr)),
                 Some(&key) => addr.and_then(|addr| insert_keyed(table, addr, key)),
             };
             if let Ok((index, true)) = result {
-                state
-                    .transport
-                    .av_inserted(&mut state.domain, self.id, index);
+                peer_index::inserted(transport, domain, self.id, index);
             }
             results.push(result.map(|(index, _)| index));
         }
@@ -201,12 +201,13 @@ impl<T: Transport> Av<T> {
 
     /// FI_AV_USER_ID: sets the identifiers that completions report for the inserted addresses.
     fn name(&self, domain: &mut DomainStateOf<T>, results: &[Result<u64>], ids: &[u64]) -> Result {
+        let had_ids = domain.avs[self.id].has_user_ids();
         for (result, &id) in results.iter().zip(ids) {
             if let Ok(index) = *result {
                 domain.avs[self.id].set_user_id(index, id)?;
             }
         }
-        if domain.avs[self.id].has_user_ids() {
+        if !had_ids && domain.avs[self.id].has_user_ids() {
             for (_, ep) in &mut domain.eps {
                 ep.user_ids |= ep.av == Some(self.id);
             }

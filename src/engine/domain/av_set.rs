@@ -3,7 +3,7 @@
 
 use core::ffi::c_void;
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::{Engine, State};
@@ -22,7 +22,7 @@ pub struct AvSet<T: Transport> {
     /// The vector, in `domain.avs`.
     av: usize,
     /// Indexes into the vector, in order.
-    members: Mutex<Vec<u64>>,
+    members: Mutex<Members>,
     /// The address that fi_av_set_addr returns.
     address: u64,
     _av: Use,
@@ -64,7 +64,7 @@ impl<T: Transport> AvSet<T> {
         let set = AvSet {
             engine: engine.clone(),
             av,
-            members: Mutex::new(members),
+            members: Mutex::new(members.into_iter().collect()),
             address: SET | LAST.fetch_add(1, Ordering::Relaxed),
             _av: kept,
         };
@@ -79,15 +79,65 @@ impl<T: Transport> AvSet<T> {
     /// The members, for an endpoint of this domain that uses this vector.
     pub fn members_in(&self, engine: &Arc<Engine<T>>, av: Option<usize>) -> Option<Vec<u64>> {
         let same = Arc::ptr_eq(engine, &self.engine) && av == Some(self.av);
-        same.then(|| self.members().clone())
+        same.then(|| self.members().in_order().collect())
     }
 
     pub fn is_called(&self, address: u64) -> bool {
         address == self.address
     }
 
-    fn members(&self) -> MutexGuard<'_, Vec<u64>> {
+    fn members(&self) -> MutexGuard<'_, Members> {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The members of a set, in the order of their ranks. A call costs little however many there are, because programs build
+/// sets member by member.
+#[derive(Default)]
+struct Members {
+    /// By a number that grows with each member.
+    by_order: BTreeMap<u64, u64>,
+    orders: HashMap<u64, u64>,
+    next: u64,
+}
+
+impl Members {
+    fn in_order(&self) -> impl Iterator<Item = u64> + '_ {
+        self.by_order.values().copied()
+    }
+
+    fn contains(&self, addr: u64) -> bool {
+        self.orders.contains_key(&addr)
+    }
+
+    /// Adds a member behind all others. Returns whether it is new.
+    fn append(&mut self, addr: u64) -> bool {
+        if self.contains(addr) {
+            return false;
+        }
+        self.orders.insert(addr, self.next);
+        self.by_order.insert(self.next, addr);
+        self.next += 1;
+        true
+    }
+
+    /// Returns whether the address was a member.
+    fn remove(&mut self, addr: u64) -> bool {
+        let order = self.orders.remove(&addr);
+        order.is_some_and(|order| self.by_order.remove(&order).is_some())
+    }
+
+    fn retain(&mut self, mut keeps: impl FnMut(u64) -> bool) {
+        self.by_order.retain(|_, addr| keeps(*addr));
+        self.orders.retain(|addr, _| keeps(*addr));
+    }
+}
+
+impl FromIterator<u64> for Members {
+    fn from_iter<I: IntoIterator<Item = u64>>(addrs: I) -> Members {
+        let mut members = Members::default();
+        addrs.into_iter().for_each(|addr| _ = members.append(addr));
+        members
     }
 }
 
@@ -128,15 +178,12 @@ impl<T: Transport> SetCalls for AvSet<T> {
         let source = source.downcast::<AvSet<T>>().ok_or(Error::INVAL)?;
         let theirs = source.members_in(&self.engine, Some(self.av));
         let theirs = theirs.ok_or(Error::INVAL)?;
-        let known: HashSet<u64> = theirs.iter().copied().collect();
+        let theirs: Members = theirs.into_iter().collect();
         let mut members = self.members();
         match how {
-            Merge::Union => {
-                let ours: HashSet<u64> = members.iter().copied().collect();
-                members.extend(theirs.iter().filter(|&addr| !ours.contains(addr)));
-            }
-            Merge::Intersect => members.retain(|addr| known.contains(addr)),
-            Merge::Diff => members.retain(|addr| !known.contains(addr)),
+            Merge::Union => theirs.in_order().for_each(|addr| _ = members.append(addr)),
+            Merge::Intersect => members.retain(|addr| theirs.contains(addr)),
+            Merge::Diff => members.retain(|addr| !theirs.contains(addr)),
         }
         Ok(())
     }
@@ -148,22 +195,55 @@ impl<T: Transport> SetCalls for AvSet<T> {
             shared_av::renew(transport, domain, self.av)?;
             domain.avs[self.av].get(addr).is_some()
         };
-        let mut members = self.members();
-        match known && !members.contains(&addr) {
-            true => members.push(addr),
-            false => return Err(Error::INVAL),
+        match known && self.members().append(addr) {
+            true => Ok(()),
+            false => Err(Error::INVAL),
         }
-        Ok(())
     }
 
     fn remove(&self, addr: u64) -> Result {
-        let mut members = self.members();
-        let at = members.iter().position(|&member| member == addr);
-        members.remove(at.ok_or(Error::INVAL)?);
-        Ok(())
+        match self.members().remove(addr) {
+            true => Ok(()),
+            false => Err(Error::INVAL),
+        }
     }
 
     fn address(&self) -> u64 {
         self.address
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use fastrand::Rng;
+
+    /// The same calls on a plain list, as before.
+    #[test]
+    fn random_calls_keep_the_order_of_a_plain_list() {
+        let mut random = Rng::with_seed(3);
+        let (mut members, mut plain) = (Members::default(), Vec::new());
+        for _ in 0..5000 {
+            let addr = random.u64(0..40);
+            let at = plain.iter().position(|&member| member == addr);
+            match random.u8(0..20) {
+                0 => {
+                    members.retain(|addr| addr % 3 > 0);
+                    plain.retain(|addr| addr % 3 > 0);
+                }
+                1..13 => {
+                    assert_eq!(members.append(addr), at.is_none());
+                    if at.is_none() {
+                        plain.push(addr);
+                    }
+                }
+                _ => {
+                    assert_eq!(members.remove(addr), at.is_some());
+                    at.map(|at| plain.remove(at));
+                }
+            }
+            assert_eq!(members.in_order().collect::<Vec<_>>(), plain);
+            assert_eq!(members.contains(addr), plain.contains(&addr));
+        }
     }
 }

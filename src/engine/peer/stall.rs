@@ -22,7 +22,8 @@ use sync::stats::{Count, EpStats};
 #[derive(Default)]
 pub struct Stall {
     /// Progress at the last check: a number that changes while bytes of a long transfer move in either direction.
-    moved: Option<u64>,
+    moved: u64,
+    was_checked: bool,
     is_reported: bool,
 }
 
@@ -31,7 +32,8 @@ impl Stall {
     /// if the peer has to be reported: it is late, nothing has moved since the last check, and it was not reported for
     /// the same stall.
     pub fn check(&mut self, is_late: bool, moved: u64) -> bool {
-        let rests = self.moved.replace(moved) == Some(moved);
+        let was_checked = mem::replace(&mut self.was_checked, true);
+        let rests = mem::replace(&mut self.moved, moved) == moved && was_checked;
         let stalls = is_late && rests;
         let was_reported = mem::replace(&mut self.is_reported, stalls);
         stalls && !was_reported

@@ -76,10 +76,7 @@ fn one<T: Transport>(
     let ep = &domain.eps[id];
     let queue = &domain.srxs[ep.srx];
     let source = |fi_addr: u64| source(domain, ep.av, fi_addr);
-    let port = match ep.role {
-        Role::Receive { of, .. } | Role::Transmit { of, .. } | Role::Closed { of } => of,
-        Role::Endpoint | Role::Scalable { .. } => id,
-    };
+    let port = ep.port(id);
     let is_context = !matches!(part, Part::Whole | Part::Scalable);
     let receives = matches!(part, Part::Whole | Part::Receive(_));
     EpReport {

@@ -338,6 +338,7 @@ impl Transport for Rxd {
         if is_enabled {
             self.part(domain, &mut port, &below);
         }
+        port.end(domain);
         let mut line = Line {
             lower: &mut self.lower,
             ep: &below,
@@ -383,22 +384,18 @@ impl Transport for Rxd {
         eps.into_iter().for_each(|ep| self.settle(domain, ep));
     }
 
-    fn av_inserted(&mut self, domain: &mut State, av: usize, index: u64) {
-        let Some(addr) = domain.avs[av].get(index).copied() else {
-            return;
-        };
-        for (&id, endpoint) in &mut self.eps {
-            if domain.eps[id].av == Some(av) {
-                endpoint.port.rename(domain, &addr, Some(index));
-            }
+    fn av_inserted(&mut self, domain: &mut State, ep: usize, index: u64) {
+        let av = domain.eps[ep].av;
+        if let Some(addr) = av.and_then(|av| domain.avs[av].get(index).copied())
+            && let Some(endpoint) = self.eps.get_mut(&ep)
+        {
+            endpoint.port.rename(domain, &addr, Some(index));
         }
     }
 
-    fn av_removed(&mut self, domain: &mut State, av: usize, _index: u64, addr: &Addr) {
-        for (&id, endpoint) in &mut self.eps {
-            if domain.eps[id].av == Some(av) {
-                endpoint.port.rename(domain, addr, None);
-            }
+    fn av_removed(&mut self, domain: &mut State, ep: usize, _index: u64, addr: &Addr) {
+        if let Some(endpoint) = self.eps.get_mut(&ep) {
+            endpoint.port.rename(domain, addr, None);
         }
     }
 }

@@ -82,7 +82,7 @@ impl<A: Address> Port<A> {
     /// The session with this peer; a new one if there is none.
     pub fn session<W: Routes<A>>(
         &mut self,
-        domain: &DomainState<A>,
+        domain: &mut DomainState<A>,
         wire: &mut W,
         now: Instant,
         addr: &A,
@@ -108,6 +108,7 @@ impl<A: Address> Port<A> {
         place.insert(session);
         self.by_addr.insert(addr.clone(), id);
         self.by_route.insert(route, id);
+        domain.session_added(self.ep, addr);
         Ok(id)
     }
 
@@ -364,6 +365,13 @@ impl<A: Address> Port<A> {
     ) -> bool {
         let told = self.with(domain, wire, now, id, |session, cx| session.part(cx));
         told.unwrap_or(true)
+    }
+
+    /// Records in the domain that the endpoint is closed.
+    pub fn end(&self, domain: &mut DomainState<A>) {
+        for addr in self.by_addr.keys() {
+            domain.session_removed(self.ep, addr);
+        }
     }
 
     /// Drops all references to memory of the application, which may be freed now.

@@ -256,12 +256,12 @@ impl Transport for Rxm {
         self.lower.count_all(domain);
     }
 
-    fn av_inserted(&mut self, domain: &mut StateOf, av: usize, index: u64) {
-        self.sessions.learn_address(domain, av, index);
+    fn av_inserted(&mut self, domain: &mut StateOf, ep: usize, index: u64) {
+        self.sessions.learn_address(domain, ep, index);
     }
 
-    fn av_removed(&mut self, domain: &mut StateOf, av: usize, index: u64, addr: &Addr) {
-        self.sessions.forget_address(domain, av, index, addr);
+    fn av_removed(&mut self, domain: &mut StateOf, ep: usize, index: u64, addr: &Addr) {
+        self.sessions.forget_address(domain, ep, index, addr);
     }
 }
 

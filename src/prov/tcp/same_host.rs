@@ -153,7 +153,7 @@ impl Connections {
     /// Sends the name of the listener to the peer.
     fn direct(&mut self, desk: &mut Desk<'_>, id: usize) {
         let ep = desk.peers[id].session.peer.ep;
-        let directions = self.directions(desk, ep).unwrap_or_else(|error| {
+        let directions = self.directions(desk, ep, id).unwrap_or_else(|error| {
             log_info!(
                 desk.source,
                 Subsys::EpCtrl,
@@ -181,8 +181,8 @@ impl Connections {
         desk.rewatch(id, true, false);
     }
 
-    /// Returns the name of the listener and a secret for this peer alone.
-    fn directions(&mut self, desk: &mut Desk<'_>, ep: usize) -> Result<Directions> {
+    /// Returns the name of the listener and a secret for the peer of this connection alone.
+    fn directions(&mut self, desk: &mut Desk<'_>, ep: usize, id: usize) -> Result<Directions> {
         let listener = match self.shm_listeners.entry(ep) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -193,7 +193,7 @@ impl Connections {
             }
         };
         let shm_listener = listener.name;
-        let secret = token()?;
+        let secret = secret_of(id)?;
         Ok(Directions {
             shm_listener,
             secret,
@@ -344,9 +344,11 @@ impl Connections {
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };
         let known = hello.and_then(|hello| {
-            let mut conns = desk.peers.iter();
-            let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
-            Ok((found.ok_or(Verdict::Version)?.0, hello))
+            let id = conn_of(&hello.who).filter(|&id| {
+                let conn = desk.peers.get(id);
+                conn.is_some_and(|conn| is_expected(conn, &hello.who))
+            });
+            Ok((id.ok_or(Verdict::Version)?, hello))
         });
         let expected = match &known {
             Ok((_, hello)) => Ok(hello),
@@ -385,8 +387,42 @@ fn token() -> Result<Token> {
     Ok(token)
 }
 
+/// Returns a secret for the peer of a connection. It begins with the number of the connection, so that the hello of the
+/// peer is found without a search; the other 12 bytes are random.
+fn secret_of(id: usize) -> Result<Token> {
+    let mut secret = token()?;
+    let number = u32::try_from(id).map_err(|_| Error::NOMEM)?;
+    secret[..NUMBER].copy_from_slice(&number.to_be_bytes());
+    Ok(secret)
+}
+
+/// Returns the connection that a secret names. Only a comparison of the whole secret proves that the peer has received it.
+fn conn_of(secret: &[u8]) -> Option<usize> {
+    let number = u32::from_be_bytes(*secret.first_chunk::<NUMBER>()?);
+    Some(number as usize)
+}
+
+/// Bytes of a secret that name its connection.
+const NUMBER: usize = 4;
+
 /// Sent if there is no listener.
 const NOWHERE: Directions = Directions {
     shm_listener: [0; TOKEN],
     secret: [0; TOKEN],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_names_its_connection_and_no_two_are_the_same() {
+        for id in [0, 1, 77_000] {
+            let secret = secret_of(id).unwrap();
+            assert_eq!(conn_of(&secret), Some(id));
+            assert_ne!(secret, secret_of(id).unwrap());
+        }
+        assert_eq!(conn_of(&[0, 0, 1]), None);
+        assert!(secret_of(1 << 33).is_err());
+    }
+}

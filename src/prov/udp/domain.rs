@@ -321,22 +321,18 @@ impl Transport for Domain {
         fi_addr_of(envelope.source)
     }
 
-    fn av_inserted(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64) {
-        let Some(addr) = domain.avs[av].get(index).copied() else {
-            return;
-        };
-        for (&id, ep) in &mut self.eps {
-            if domain.eps[id].av == Some(av) {
-                ep.inserted(domain, &addr, index);
-            }
+    fn av_inserted(&mut self, domain: &mut DomainState<Addr>, ep: usize, index: u64) {
+        let av = domain.eps[ep].av;
+        if let Some(addr) = av.and_then(|av| domain.avs[av].get(index).copied())
+            && let Some(endpoint) = self.eps.get_mut(&ep)
+        {
+            endpoint.inserted(domain, &addr, index);
         }
     }
 
-    fn av_removed(&mut self, domain: &mut DomainState<Addr>, av: usize, index: u64, addr: &Addr) {
-        for (&id, endpoint) in &mut self.eps {
-            if domain.eps[id].av == Some(av) {
-                endpoint.removed(domain, addr, index);
-            }
+    fn av_removed(&mut self, domain: &mut DomainState<Addr>, ep: usize, index: u64, addr: &Addr) {
+        if let Some(endpoint) = self.eps.get_mut(&ep) {
+            endpoint.removed(domain, addr, index);
         }
     }
 }

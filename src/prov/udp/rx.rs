@@ -29,8 +29,9 @@ pub struct Receiver {
     /// The endpoint's number in `domain.eps`.
     id: usize,
     strangers: UnknownSenders<Addr>,
-    /// The address and index of the last sender that is in the vector.
-    last: Option<(Addr, u64)>,
+    /// The address and index of the last sender that is in the vector, and the number of removals from vectors when the
+    /// index was looked up.
+    last: Option<(Addr, u64, u64)>,
     /// Number of consecutive reads that have found a datagram.
     streak: u8,
     /// Whether the last read found joined datagrams.
@@ -283,15 +284,18 @@ impl Receiver {
         if reports_origin {
             rx_queue.record_origin(slot, addr::to_bytes(from));
         }
+        if source != FI_ADDR_NOTAVAIL {
+            domain.keeps_messages(self.id, from);
+        }
     }
 
     #[inline]
     fn index_of(&mut self, domain: &DomainState<Addr>, addr: &Addr) -> Option<u64> {
         match &self.last {
-            Some((last, index)) if last == addr => Some(*index),
+            Some((last, index, at)) if last == addr && *at == domain.removals => Some(*index),
             _ => {
                 let index = domain.avs[domain.eps[self.id].av?].find(addr)?;
-                self.last = Some((*addr, index));
+                self.last = Some((*addr, index, domain.removals));
                 Some(index)
             }
         }
@@ -318,7 +322,6 @@ impl Receiver {
     /// Handles an address that was removed from the vector. Its index may be reused for another peer, so saved messages
     /// from the address get the number of a sender that no vector has.
     pub fn removed(&mut self, domain: &mut DomainState<Addr>, addr: &Addr, index: u64) {
-        self.last = None;
         let number = self.stranger(domain, addr);
         domain.forget_source(self.id, index, number, addr);
     }

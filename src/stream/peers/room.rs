@@ -3,6 +3,7 @@
 
 use super::Peers;
 use crate::connector::Connector;
+use crate::ep::Ep;
 use crate::proto::{MAX_ATOMIC, MAX_HEADER};
 use crate::session::State;
 use crate::session::announced::LIMIT;
@@ -26,9 +27,12 @@ impl<N: Connector> Peers<N> {
             true => LIMIT,
             false => usize::MAX,
         };
-        let conns = self.iter_mut().map(|(_, conn)| conn);
-        let up = conns.filter(|conn| conn.session.peer.ep == ep && conn.session.state == State::Up);
-        up.fold(most, |least, conn| {
+        let ids = self.eps.get(ep).into_iter().flat_map(Ep::conns);
+        ids.fold(most, |least, id| {
+            let conn = &mut self.conns[id];
+            if conn.session.state != State::Up {
+                return least;
+            }
             let tx = &conn.session.tx;
             let told = match rdm {
                 true => tx.announced.room(),

@@ -67,20 +67,25 @@ impl<N: Connector> Peers<N> {
     /// Whether accepted data has to leave before this endpoint or the process ends. `patient` includes data that is
     /// with the kernel, which sends it without this process unless the peer sends data meanwhile.
     pub(crate) fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
-        let mut conns = self.iter().map(|(_, conn)| conn);
-        conns.any(|conn| {
-            ep.is_none_or(|ep| ep == conn.session.peer.ep)
-                && (conn.session.owes() || patient && conn.link.unsent() > 0)
-        })
+        let owes = |id: usize| {
+            let conn = &self.conns[id];
+            conn.session.owes() || patient && conn.link.unsent() > 0
+        };
+        match ep {
+            Some(ep) => self.eps.get(ep).is_some_and(|ep| ep.owes(owes)),
+            None => self.eps.iter().any(|ep| ep.owes(owes)),
+        }
     }
 
     /// Logs which data is given up, and for which peers.
     #[cold]
     pub(crate) fn log_lost(&self, source: &'static Source, limit: Duration, ep: Option<usize>) {
-        let conns = self.iter().map(|(_, conn)| conn);
-        for conn in conns
-            .filter(|conn| ep.is_none_or(|ep| ep == conn.session.peer.ep) && conn.session.owes())
-        {
+        let conns = match ep {
+            Some(ep) => self.ids_of_ep(ep),
+            None => self.ids(|_| true),
+        };
+        let conns = conns.into_iter().map(|id| &self.conns[id]);
+        for conn in conns.filter(|conn| conn.session.owes()) {
             let bytes = conn.session.tx.promised().map(|op| op.len).sum::<usize>()
                 + conn.session.tx.out.frames().staged();
             log_warn!(

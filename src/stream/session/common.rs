@@ -10,6 +10,8 @@ use std::sync::Arc;
 use crate::session::groups::Groups;
 use base::log::Source;
 use engine::flusher::Held;
+use engine::id_set::IdSet;
+use engine::peer::retry::Jitter;
 use engine::peer::stall::Ticks;
 use engine::transport::Address;
 
@@ -57,9 +59,9 @@ pub struct Common<A> {
     /// (`Batches::hold`).
     pub is_reading: bool,
     /// Sessions with operations that wait for earlier ones to complete.
-    pub held: Vec<usize>,
+    pub held: IdSet,
     /// Sessions that do not read, because the unexpected messages reached their limit or the queue its high-water mark.
-    pub stalled: Vec<usize>,
+    pub stalled: IdSet,
     /// Buffer for reads from sockets; small messages are taken from it.
     pub scratch: Box<[u8]>,
     /// Staging buffers not in use.
@@ -72,6 +74,8 @@ pub struct Common<A> {
     pub waits: Ticks,
     /// A check of what peers have acknowledged is due.
     pub watches_peers: bool,
+    /// Keeps the peers of a busy listener from trying again together.
+    pub jitter: Jitter,
     /// Requests of sessions to the stream, in order.
     pub todo: VecDeque<(usize, Todo)>,
 }
@@ -110,13 +114,14 @@ impl<A: Address> Common<A> {
             held_back: Held::new(),
             is_unserved: false,
             is_reading: false,
-            held: Vec::new(),
-            stalled: Vec::new(),
+            held: IdSet::default(),
+            stalled: IdSet::default(),
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),
             polls: 1,
             watches_peers: false,
+            jitter: Jitter::new(),
             todo: VecDeque::new(),
         }
     }

@@ -2,7 +2,7 @@
 //! Collectives in sessions: the groups that endpoints have joined, payloads that arrive, and the conversion of frames
 //! for the state machine in `engine::coll`. docs/wire/tcp.md, "Extensions".
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use crate::proto::{self, BASE_HEADER};
 use crate::session::Cx;
@@ -18,8 +18,8 @@ use engine::transport::Address;
 pub struct Groups<A> {
     /// By endpoint.
     pub lanes: HashMap<usize, Lane<A, Token>>,
-    /// By address: the endpoint, and the number by which the members identify the group.
-    pub by_address: HashMap<u64, (usize, u64)>,
+    /// By the endpoint and the address: the number by which the members identify the group.
+    pub by_address: BTreeMap<(usize, u64), u64>,
     /// Number of addresses that were assigned.
     pub given: u64,
 }
@@ -88,7 +88,7 @@ impl<A: Address> Default for Groups<A> {
     fn default() -> Self {
         Groups {
             lanes: HashMap::new(),
-            by_address: HashMap::new(),
+            by_address: BTreeMap::new(),
             given: 0,
         }
     }
@@ -97,14 +97,14 @@ impl<A: Address> Default for Groups<A> {
 impl<A: Address> Groups<A> {
     pub fn forget(&mut self, ep: usize) {
         self.lanes.remove(&ep);
-        self.by_address.retain(|_, (of, _)| *of != ep);
+        let of_ep = self.by_address.range((ep, 0)..=(ep, u64::MAX));
+        let keys: Vec<_> = of_ep.map(|(&key, _)| key).collect();
+        keys.iter().for_each(|key| _ = self.by_address.remove(key));
     }
 
     pub fn number(&self, ep: usize, address: u64) -> Result<u64> {
-        match self.by_address.get(&address) {
-            Some(&(of, number)) if of == ep => Ok(number),
-            _ => Err(Error::INVAL),
-        }
+        let number = self.by_address.get(&(ep, address));
+        number.copied().ok_or(Error::INVAL)
     }
 
     /// Handles a payload whose rest will not arrive.

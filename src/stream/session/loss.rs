@@ -45,8 +45,8 @@ impl<A: Address> Session<A> {
             domain.receive_failed(envelope.ep, &recv, envelope.what, error);
         }
         domain.forget_claims(ep, id);
-        common.dirty.retain(|&dirty| dirty != id);
-        common.stalled.retain(|&stalled| stalled != id);
+        self.tx.out.unmark();
+        common.stalled.remove(id);
     }
 
     /// Stops writing to the application's memory, whatever the peer sends.

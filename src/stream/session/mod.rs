@@ -159,9 +159,7 @@ impl<A> Cx<'_, A> {
 
     /// Has the operations that wait for earlier ones tried again after the next poll.
     fn hold_back(&mut self) {
-        if !self.common.held.contains(&self.id) {
-            self.common.held.push(self.id);
-        }
+        self.common.held.insert(self.id);
     }
 
     /// Queues a request for the stream.

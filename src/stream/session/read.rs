@@ -127,7 +127,7 @@ impl<A: Address> Session<A> {
             At::Header | At::Payload(_) => {
                 // The session was held because of a full queue.
                 if cx.domain.may_receive(self.peer.ep) {
-                    cx.common.stalled.retain(|&stalled| stalled != cx.id);
+                    cx.common.stalled.remove(cx.id);
                     cx.todo(Todo::ResumeRead);
                 }
                 return;
@@ -151,7 +151,7 @@ impl<A: Address> Session<A> {
 
     /// Continues a stopped payload that has a place now; `len` bytes of it are missing.
     pub fn resume(&mut self, cx: &mut Cx<'_, A>, sink: Sink, len: u64, ack: bool) {
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        cx.common.stalled.remove(cx.id);
         self.place(cx, sink, len, ack);
         self.go_on(cx);
     }
@@ -165,7 +165,7 @@ impl<A: Address> Session<A> {
         let At::Held(frame) = std::mem::replace(&mut self.rx.at, At::Header) else {
             return;
         };
-        cx.common.stalled.retain(|&stalled| stalled != cx.id);
+        cx.common.stalled.remove(cx.id);
         match self.begin(cx, &frame, &[]) {
             Err(fault) => self.end(cx, Ending::Fault(fault)),
             Ok(_) if !self.is_over() && !self.rx.waits() => self.go_on(cx),

@@ -279,7 +279,7 @@ impl ReceiveState {
 
 /// Has the stream read nothing more until there is room.
 fn pause<A>(cx: &mut Cx<'_, A>) {
-    cx.common.stalled.push(cx.id);
+    cx.common.stalled.insert(cx.id);
     cx.todo(Todo::PauseRead);
 }
 

@@ -10,10 +10,11 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_debug, log_warn};
+use engine::peer::retry::Pauses;
 use sync::stats::Count;
 
-/// Number of times that the pause doubles. A pause never exceeds `LONGEST`.
-const DOUBLINGS: u32 = 8;
+/// The longest pause between two attempts, and the same as a multiple of the first.
+const DOUBLED: u32 = 256;
 const LONGEST: Duration = Duration::from_millis(500);
 impl<N: Connector> Stream<N> {
     /// Schedules another attempt after one has failed, or ends the connection. `passing`: a later attempt may succeed.
@@ -44,8 +45,11 @@ impl<N: Connector> Stream<N> {
             .stats
             .count(Count::ConnectRetries);
         conn.last_error = Some(error);
-        let pause = N::FIRST_PAUSE * (1 << conn.attempts.min(DOUBLINGS));
-        let next = now + pause.min(LONGEST);
+        let pauses = Pauses {
+            first: 2 * N::FIRST_PAUSE,
+            longest: LONGEST.min(N::FIRST_PAUSE * DOUBLED),
+        };
+        let next = now + pauses.after(conn.attempts, &mut self.traffic.common.jitter);
         let next = conn.clock.deadline().map_or(next, |end| next.min(end));
         log_debug!(
             self.traffic.common.source,

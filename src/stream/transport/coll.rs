@@ -12,6 +12,7 @@ use base::log::{Subsys, log_warn};
 use base::{Error, Result};
 use engine::coll::{self, Action, MAX_BYTES, MAX_MEMBERS, Shape};
 use engine::domain_state::DomainState;
+use engine::id_set::IdSet;
 use engine::transport::{Address, Groups, Membership};
 use object::ops::collective::Collective;
 
@@ -58,8 +59,10 @@ impl<N: Connector> Groups for Stream<N> {
         let rank = N::own_rank(&self.traffic.peers.ep(ep)?.local, &members)?;
         if let Some(parent) = membership.parent {
             let parent = self.traffic.common.groups.number(ep, parent)?;
-            let (theirs, _) = self.traffic.common.groups.lane(ep)?.membership(parent)?;
-            if members.iter().any(|member| !theirs.contains(member)) {
+            let lane = self.traffic.common.groups.lane(ep)?;
+            lane.membership(parent)?;
+            let is_theirs = |member| lane.rank_of(parent, member).is_some();
+            if !members.iter().all(is_theirs) {
                 return Err(Error::INVAL);
             }
         }
@@ -73,7 +76,7 @@ impl<N: Connector> Groups for Stream<N> {
             .common
             .groups
             .by_address
-            .insert(address, (ep, number));
+            .insert((ep, address), number);
         Ok(address)
     }
 
@@ -100,7 +103,7 @@ impl<N: Connector> Groups for Stream<N> {
             return;
         }
         if let Ok(number) = self.traffic.common.groups.number(ep, address) {
-            self.traffic.common.groups.by_address.remove(&address);
+            self.traffic.common.groups.by_address.remove(&(ep, address));
             self.traffic.common.lane_of(ep).leave(number);
             self.collectives_moved(domain, ep);
         }
@@ -115,13 +118,13 @@ impl<N: Connector> Groups for Stream<N> {
         root: u64,
     ) -> Result<Shape> {
         let number = self.traffic.common.groups.number(ep, address)?;
-        let (members, rank) = self.traffic.common.groups.lane(ep)?.membership(number)?;
+        let lane = self.traffic.common.groups.lane(ep)?;
+        let (members, rank) = lane.membership(number)?;
         let root = match what {
             FI_BROADCAST | FI_REDUCE | FI_SCATTER | FI_GATHER => {
                 let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
                 let root = domain.avs[av].get(root).ok_or(Error::INVAL)?;
-                let root = members.iter().position(|member| member == root);
-                root.ok_or(Error::INVAL)?
+                lane.rank_of(number, root).ok_or(Error::INVAL)?
             }
             _ => 0,
         };
@@ -174,7 +177,7 @@ impl<N: Connector> Groups for Stream<N> {
 impl<N: Connector> Stream<N> {
     /// Carries out the actions that the collectives of an endpoint have queued.
     pub(super) fn collectives_moved(&mut self, domain: &mut DomainOf<N>, ep: usize) {
-        let mut written = Vec::new();
+        let mut written = IdSet::default();
         while let Some(lane) = self.traffic.common.groups.lanes.get_mut(&ep)
             && let Some(action) = lane.actions.pop_front()
         {
@@ -190,9 +193,7 @@ impl<N: Connector> Stream<N> {
                         State::Up => {
                             let (session, mut cx) = self.traffic.at(domain, id);
                             session.tx.out.send_bytes(&mut cx, &header, bytes);
-                            if !written.contains(&id) {
-                                written.push(id);
-                            }
+                            written.insert(id);
                         }
                         _ => {
                             let frames =
@@ -203,7 +204,7 @@ impl<N: Connector> Stream<N> {
                 }
             }
         }
-        for id in written {
+        for id in written.iter() {
             if self.traffic.peers.get(id).is_some_and(is_open) {
                 self.with(domain, id, |session, cx| session.tx.out.flush(cx));
             }

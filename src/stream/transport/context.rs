@@ -27,7 +27,7 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
+        for id in self.traffic.peers.ids_of_ep(port) {
             // The session sends from copies what does not leave now.
             let now = self.traffic.poller.now();
             self.traffic.last_flush(domain, id, now);
@@ -47,7 +47,7 @@ impl<N: Connector> Contexts for Stream<N> {
         if self.is_inherited() {
             return;
         }
-        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == port) {
+        for id in self.traffic.peers.ids_of_ep(port) {
             // A frame to one peer may have ended the connection to another.
             if self.traffic.peers.contains(id) {
                 self.with(domain, id, |session, cx| session.leave_context(cx, ep));

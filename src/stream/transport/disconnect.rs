@@ -93,7 +93,7 @@ impl<N: Connector> Stream<N> {
             let conn = &self.traffic.peers[id];
             let peer = (!conn.receive_only).then(|| conn.session.peer.addr.clone());
             self.traffic.peers.keep_source(domain, id);
-            self.traffic.peers.remove(id);
+            self.traffic.peers.remove(domain, id);
             if let Some(peer) = peer {
                 self.member_lost(domain, ep, &peer, error);
             }

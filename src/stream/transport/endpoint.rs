@@ -8,6 +8,7 @@ use engine::shared_av;
 
 impl<N: Connector> Stream<N> {
     pub(super) fn close_endpoint(&mut self, domain: &mut DomainOf<N>, ep: usize) {
+        let ids = self.traffic.peers.ids_of_ep(ep);
         let Some(endpoint) = self.traffic.peers.remove_ep(ep) else {
             return;
         };
@@ -20,7 +21,7 @@ impl<N: Connector> Stream<N> {
             }
         }
         drop(endpoint);
-        for id in self.traffic.peers.ids(|conn| conn.session.peer.ep == ep) {
+        for id in ids {
             // fi_close has already waited for operations that were reported as sent; this writes the rest.
             let now = self.traffic.poller.now();
             self.traffic.last_flush(domain, id, now);
@@ -45,7 +46,6 @@ impl<N: Connector> Stream<N> {
         if domain.avs[av].get(dest).is_none() {
             shared_av::renew(self, domain, av)?;
         }
-        let peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?.clone();
-        self.traffic.peers.conn_for(ep, dest, peer)
+        self.traffic.peers.conn_for(domain, ep, dest)
     }
 }

@@ -57,12 +57,7 @@ impl<N: Connector> Prepares for Stream<N> {
             shared_av::renew(self, domain, av)?;
         }
         domain.avs[av].get(index).ok_or(Error::INVAL)?;
-        Ok(self
-            .traffic
-            .peers
-            .ep_mut(port)?
-            .slot_mut(index)
-            .generation())
+        Ok(domain.avs[av].generation(index))
     }
 
     fn is_current(&self, domain: &DomainOf<N>, port: usize, addr: u64, generation: u32) -> bool {
@@ -72,8 +67,8 @@ impl<N: Connector> Prepares for Stream<N> {
         let Ok((index, _)) = domain.destination(port, addr, MAX_CONTEXTS) else {
             return false;
         };
-        let slot = endpoint.slot(index);
-        !endpoint.rdm || slot.is_some_and(|slot| slot.generation() == generation)
+        let av = domain.eps[port].av.map(|av| &domain.avs[av]);
+        !endpoint.rdm || av.is_some_and(|av| av.generation(index) == generation)
     }
 
     #[inline(always)]

@@ -114,30 +114,57 @@ impl<N: Connector> Stream<N> {
             ended: false,
         }; BATCH];
         let n = self.traffic.poller.call_epoll(&mut ready);
-        for ready in &ready[..n] {
-            match Polled::of(ready) {
-                Polled::Timer => self.timer_due(domain),
-                Polled::Conn(id) => {
-                    self.traffic.poller.reported(id);
-                    self.conn_ready(domain, id, ready);
-                }
-                Polled::Listener(ep) => self.connector_event(domain, Event::Incoming(ep)),
-                Polled::Handshake(id) if self.connector.has_handshake(id) => {
-                    self.connector_event(domain, Event::Handshake(id));
-                }
-                Polled::Pending(id) if self.traffic.shm.has_pending(id) => {
-                    if let Some(hello) = self.traffic.shm.read_hello(&mut self.traffic.poller, id) {
-                        self.connector_event(domain, Event::Hello(hello));
-                    }
-                }
-                _ => {}
-            }
+        if n > 0 || self.traffic.poller.is_epoll_busy() {
+            self.handle_events(domain, &mut ready, n);
         }
         if self.traffic.poller.has_deadlines() {
             self.traffic.drop_deadlines(&self.connector);
         }
-        if self.traffic.common.polls.is_multiple_of(ATTEND_EVERY) {
+        let polls = self.traffic.common.polls;
+        if polls >= self.attend_at {
+            self.attend_at = polls.wrapping_add(ATTEND_EVERY);
             self.attend(domain);
+        }
+    }
+
+    /// Handles `n` events, and those that further calls of epoll report while there are many.
+    fn handle_events(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ready: &mut [Ready; BATCH],
+        mut n: usize,
+    ) {
+        let mut found = n;
+        for left in (0..self.traffic.poller.epoll_calls()).rev() {
+            for ready in &ready[..n] {
+                self.handle_event(domain, ready);
+            }
+            if n < BATCH || left == 0 {
+                break;
+            }
+            n = self.traffic.poller.call_epoll(ready);
+            found += n;
+        }
+        self.traffic.poller.record_found(found, n == BATCH);
+    }
+
+    fn handle_event(&mut self, domain: &mut DomainOf<N>, ready: &Ready) {
+        match Polled::of(ready) {
+            Polled::Timer => self.timer_due(domain),
+            Polled::Conn(id) => {
+                self.traffic.poller.reported(id);
+                self.conn_ready(domain, id, ready);
+            }
+            Polled::Listener(ep) => self.connector_event(domain, Event::Incoming(ep)),
+            Polled::Handshake(id) if self.connector.has_handshake(id) => {
+                self.connector_event(domain, Event::Handshake(id));
+            }
+            Polled::Pending(id) if self.traffic.shm.has_pending(id) => {
+                if let Some(hello) = self.traffic.shm.read_hello(&mut self.traffic.poller, id) {
+                    self.connector_event(domain, Event::Hello(hello));
+                }
+            }
+            _ => {}
         }
     }
 

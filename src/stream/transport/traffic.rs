@@ -129,7 +129,7 @@ impl<N: Connector> Traffic<N> {
     /// Retries held operations after a poll, because the operations that they wait for may have completed.
     #[cold]
     pub(super) fn retry_held(&mut self, domain: &mut DomainOf<N>) {
-        for id in std::mem::take(&mut self.common.held) {
+        for id in self.common.held.take() {
             let up = |conn: &Conn<N>| conn.session.state == State::Up && !conn.session.is_over();
             if self.peers.get(id).is_some_and(up) {
                 self.with(domain, id, |session, cx| {
@@ -149,8 +149,7 @@ impl<N: Connector> Traffic<N> {
             domain.srxs[srx].lost(slot);
         }
         domain.forget_claims(ep, id);
-        self.common.dirty.retain(|&dirty| dirty != id);
-        self.common.stalled.retain(|&stalled| stalled != id);
-        self.peers.remove(id);
+        self.common.stalled.remove(id);
+        self.peers.remove(domain, id);
     }
 }

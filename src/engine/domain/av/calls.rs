@@ -8,6 +8,7 @@ use crate::auth::Key;
 use crate::domain::State;
 use crate::domain::av_set::AvSet;
 use crate::named_av::Change;
+use crate::peer_index;
 use crate::shared_av;
 use crate::transport::{Address, AddressFormat, Transport};
 use abi::*;
@@ -75,7 +76,7 @@ impl<T: Transport> AvCalls for Av<T> {
                 table.retire(index);
                 let State { domain, transport } = state;
                 // The transport still needs the key that the address had.
-                transport.av_removed(domain, self.id, index, &addr);
+                peer_index::removed(transport, domain, self.id, index, &addr);
                 domain.avs[self.id].keys.forget(index);
             }
         }

@@ -97,7 +97,7 @@ impl<A: Address> Port<A> {
                 continue;
             }
             if !is_proved {
-                self.forget(wire, id);
+                self.forget(domain, wire, id);
             } else if self.make_room_proved(domain, wire, now) {
                 self.list_proved(id);
             } else {
@@ -124,7 +124,7 @@ impl<A: Address> Port<A> {
             } else if self.is_dispensable(domain, now, id) {
                 // A peer of this library then drops its side of the session, too.
                 self.with(domain, wire, now, id, |session, cx| session.part(cx));
-                self.forget(wire, id);
+                self.forget(domain, wire, id);
             } else {
                 self.strangers.proved.push_back(id);
             }
@@ -144,10 +144,11 @@ impl<A: Address> Port<A> {
         is_quiet && (count > MANY || !session.is_up()) || count >= MOST
     }
 
-    fn forget<W: Routes<A>>(&mut self, wire: &mut W, id: usize) {
+    fn forget<W: Routes<A>>(&mut self, domain: &mut DomainState<A>, wire: &mut W, id: usize) {
         let mut session: Session<A> = self.sessions.remove(id);
         session.stop_greeting(&mut self.common);
         self.by_addr.remove(&session.addr);
+        domain.session_removed(self.ep, &session.addr);
         self.by_route.remove(&session.route);
         wire.drop_route(session.route);
     }

@@ -115,7 +115,7 @@ mod tests {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
         let mut pacing = Pacing::new();
-        let mut fill = |pacing: &mut Pacing| (0..).take_while(|_| pacing.begin()).count() as u32;
+        let fill = |pacing: &mut Pacing| (0..).take_while(|_| pacing.begin()).count() as u32;
         assert_eq!(fill(&mut pacing), FIRST);
         pacing.wait(7);
         assert_eq!(pacing.next(), None);

@@ -2,33 +2,34 @@
 //! Changes of address vectors, and the numbers of peers that are in none.
 
 use super::Sessions;
-use crate::rxm::port::{NONE, Port};
+use crate::rxm::port::NONE;
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
 use engine::address::ip::Addr;
 
 impl Sessions {
-    /// Returns the sessions with this peer of all endpoints with this vector.
-    fn with_peer(&self, domain: &StateOf, av: usize, peer: &Addr) -> Vec<usize> {
-        let mut found = Vec::new();
-        for (ep, port) in self.ports.iter().enumerate() {
-            let Some(port) = port else { continue };
-            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
-                continue;
-            }
-            found.extend(port.by_addr.get(peer));
-            let of_peer = |&&id: &&usize| self.table[id].link().peer() == peer;
-            found.extend(port.receive_only.iter().filter(of_peer));
-        }
-        found
+    /// Returns the sessions of an endpoint with this peer.
+    fn with_peer(&self, ep: usize, peer: &Addr) -> Vec<usize> {
+        let Some(port) = self.port(ep) else {
+            return Vec::new();
+        };
+        let of_peer = |&&id: &&usize| self.table[id].link().peer() == peer;
+        let beside = port.receive_only.iter().filter(of_peer);
+        port.by_addr
+            .get(peer)
+            .into_iter()
+            .chain(beside)
+            .copied()
+            .collect()
     }
 
-    /// Handles a new address in a vector: sessions with that peer get its index.
-    pub fn learn_address(&mut self, domain: &mut StateOf, av: usize, index: u64) {
-        let Some(&peer) = domain.avs[av].get(index) else {
+    /// Handles a new address in the vector of an endpoint: sessions with that peer get its index.
+    pub fn learn_address(&mut self, domain: &mut StateOf, ep: usize, index: u64) {
+        let av = domain.eps[ep].av;
+        let Some(peer) = av.and_then(|av| domain.avs[av].get(index).copied()) else {
             return;
         };
-        for id in self.with_peer(domain, av, &peer) {
+        for id in self.with_peer(ep, &peer) {
             let session = &mut self.table[id];
             let link = session.link();
             if link.fi_addr() == FI_ADDR_NOTAVAIL {
@@ -36,16 +37,15 @@ impl Sessions {
                 session.set_fi_addr(index);
             }
         }
-        for (ep, port) in of_av(&mut self.ports, domain, av) {
-            if let Some(unnamed) = port.strangers.inserted(&peer) {
-                domain.rename_source(ep, unnamed, index);
-            }
+        let port = self.port_mut(ep);
+        if let Some(unnamed) = port.and_then(|port| port.strangers.inserted(&peer)) {
+            domain.rename_source(ep, unnamed, index);
         }
     }
 
     /// Handles the removal of an address. The session stays for the peer; its messages have no source from now on.
-    pub fn forget_address(&mut self, domain: &mut StateOf, av: usize, index: u64, peer: &Addr) {
-        for id in self.with_peer(domain, av, peer) {
+    pub fn forget_address(&mut self, domain: &mut StateOf, ep: usize, index: u64, peer: &Addr) {
+        for id in self.with_peer(ep, peer) {
             let session = &mut self.table[id];
             if session.link().fi_addr() == index {
                 session.set_fi_addr(FI_ADDR_NOTAVAIL);
@@ -53,44 +53,41 @@ impl Sessions {
                 domain.forget_source(link.ep(), index, link.source(), peer);
             }
         }
-        for (ep, port) in of_av(&mut self.ports, domain, av) {
-            if let Some(slot) = port.peers.get_mut(index as usize) {
-                *slot = NONE;
-            }
-            // Messages of an ended connection may still be kept, and another peer may get the index next.
-            let unexpected = domain.unexpected_len(ep);
-            let unnamed = port.strangers.number(peer, unexpected);
-            domain.forget_source(ep, index, unnamed, peer);
+        let Some(port) = self.port_mut(ep) else {
+            return;
+        };
+        if let Some(slot) = port.peers.get_mut(index as usize) {
+            *slot = NONE;
+        }
+        // Messages of an ended connection may still be kept, and another peer may get the index next.
+        let unexpected = domain.unexpected_len(ep);
+        let unnamed = port.strangers.number(peer, unexpected);
+        domain.forget_source(ep, index, unnamed, peer);
+        if unexpected > 0 && unnamed != FI_ADDR_NOTAVAIL {
+            domain.keeps_messages(ep, peer);
         }
     }
 
-    /// Handles the end of a session: messages of a peer outside the vector still wait for its address.
+    /// Handles the end of a session whose peer may have left messages. Those of a peer outside the vector still wait
+    /// for its address; those of the others lose their source if the address is removed.
     pub(super) fn keep_source(&mut self, domain: &mut StateOf, id: usize) {
         let link = self.table[id].link();
-        if link.fi_addr() == FI_ADDR_NOTAVAIL
-            && domain.eps.get(link.ep()).is_some()
-            && let Some(port) = self.ports.get_mut(link.ep()).and_then(Option::as_mut)
-        {
-            let unexpected = domain.unexpected_len(link.ep());
-            let before = link.source();
-            let source = port
-                .strangers
-                .disconnected(*link.peer(), before, unexpected);
-            domain.rename_source(link.ep(), before, source);
+        let (ep, peer, mut source) = (link.ep(), *link.peer(), link.source());
+        let unnamed = link.fi_addr() == FI_ADDR_NOTAVAIL;
+        if domain.eps.get(ep).is_none() {
+            return;
+        }
+        let Some(port) = self.port_mut(ep) else {
+            return;
+        };
+        let unexpected = domain.unexpected_len(ep);
+        if unnamed {
+            let before = source;
+            source = port.strangers.disconnected(peer, before, unexpected);
+            domain.rename_source(ep, before, source);
+        }
+        if unexpected > 0 && source != FI_ADDR_NOTAVAIL {
+            domain.keeps_messages(ep, &peer);
         }
     }
-}
-
-/// Returns the endpoints with this vector.
-fn of_av<'a>(
-    ports: &'a mut [Option<Box<Port>>],
-    domain: &StateOf,
-    av: usize,
-) -> Vec<(usize, &'a mut Port)> {
-    let has_it = |ep: usize| domain.eps.get(ep).is_some_and(|ep| ep.av == Some(av));
-    let ports = ports.iter_mut().enumerate();
-    ports
-        .filter_map(|(ep, port)| Some((ep, port.as_deref_mut()?)))
-        .filter(|&(ep, _)| has_it(ep))
-        .collect()
 }

@@ -95,20 +95,27 @@ impl Sessions {
     }
 
     /// Returns the session for an address of the endpoint's vector, and creates it if there is none.
-    pub fn find_peer(&mut self, domain: &StateOf, ep: usize, dest: u64) -> Result<usize> {
+    pub fn find_peer(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
         let av = domain.eps[ep].av.ok_or(Error::NOAV)?;
         let &peer = domain.avs[av].get(dest).ok_or(Error::INVAL)?;
         let known = self.port(ep).ok_or(Error::INVAL)?.by_addr.get(&peer);
         let id = match known {
             Some(&id) => id,
-            None => self.add(ep, peer, dest, false),
+            None => self.add(domain, ep, peer, (dest, false)),
         };
         self.port_mut(ep).ok_or(Error::INVAL)?.assign(dest, id);
         Ok(id)
     }
 
     /// Adds a session. `beside`: another session with this peer exists, because the endpoint connects to itself.
-    fn add(&mut self, ep: usize, peer: Addr, fi_addr: u64, beside: bool) -> usize {
+    fn add(
+        &mut self,
+        domain: &mut StateOf,
+        ep: usize,
+        peer: Addr,
+        (fi_addr, beside): (u64, bool),
+    ) -> usize {
+        domain.session_added(ep, &peer);
         let own = self.port(ep).and_then(|port| port.own);
         let entry = self.table.vacant_entry();
         let id = entry.key();
@@ -230,6 +237,7 @@ impl Sessions {
             }
             let link = self.table[*id].link();
             let (ep, peer) = (link.ep(), *link.peer());
+            domain.session_removed(ep, &peer);
             if let Some(port) = self.port_mut(ep) {
                 port.unlist(&peer, *id);
             }

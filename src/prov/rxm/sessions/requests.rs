@@ -46,7 +46,7 @@ impl Sessions {
     /// Decides about a request of the peer that listens at this address.
     pub fn requested(
         &mut self,
-        domain: &StateOf,
+        domain: &mut StateOf,
         ep: usize,
         peer: Addr,
         request: &Request,
@@ -80,9 +80,10 @@ impl Sessions {
 
     /// Adds a session with a peer that has connected by itself; its address may be in the vector. `beside`: another
     /// session with it exists.
-    pub fn new_peer(&mut self, domain: &StateOf, ep: usize, peer: Addr, beside: bool) -> usize {
+    pub fn new_peer(&mut self, domain: &mut StateOf, ep: usize, peer: Addr, beside: bool) -> usize {
         let av = domain.eps.get(ep).and_then(|state| state.av);
         let known = av.and_then(|av| domain.avs[av].find(&peer));
-        self.add(ep, peer, known.unwrap_or(FI_ADDR_NOTAVAIL), beside)
+        let fi_addr = known.unwrap_or(FI_ADDR_NOTAVAIL);
+        self.add(domain, ep, peer, (fi_addr, beside))
     }
 }

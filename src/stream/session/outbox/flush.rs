@@ -28,6 +28,16 @@ impl Outbox {
         }
     }
 
+    /// Whether the session is marked for a flush.
+    pub fn is_marked(&self) -> bool {
+        self.dirty
+    }
+
+    /// Removes the mark. The next flush skips the session, which stays on the list until then.
+    pub fn unmark(&mut self) {
+        self.dirty = false;
+    }
+
     /// Writes what was held back since the session was marked, unless the link has no room.
     pub fn flush_marked<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
         self.dirty = false;

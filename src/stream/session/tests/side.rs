@@ -252,7 +252,7 @@ impl Side {
             true => self.read_ring(),
             false => self.read_stream(),
         };
-        if !std::mem::take(&mut self.common.held).is_empty() && self.lost.is_none() {
+        if !self.common.held.take().is_empty() && self.lost.is_none() {
             self.with(|session, cx| session.tx.send_waiting(cx, session.agreed));
         }
         self.read_queue();

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::session::State;
 use crate::transport::{DomainOf, Traffic};
@@ -11,7 +12,7 @@ impl<N: Connector> Traffic<N> {
     pub(in crate::transport) fn flush_dirty(&mut self, domain: &mut DomainOf<N>) {
         let mut dirty = std::mem::take(&mut self.common.dirty);
         for &id in &dirty {
-            if self.peers.contains(id) {
+            if self.peers.get(id).is_some_and(is_marked) {
                 let (session, mut cx) = self.at(domain, id);
                 session.tx.out.flush_marked(&mut cx);
                 cx.link.ring_if_parked();
@@ -31,7 +32,8 @@ impl<N: Connector> Traffic<N> {
     /// Whether frames wait for room in a socket. (A session that copies a message together with its receiver also stays
     /// on the list.)
     pub(in crate::transport) fn holds_back_frames(&self) -> bool {
-        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(|conn| conn.link.gathers());
+        let waits = |conn: &Conn<N>| is_marked(conn) && conn.link.gathers();
+        let over_socket = |&id: &usize| self.peers.get(id).is_some_and(waits);
         self.common.dirty.iter().any(over_socket)
     }
 
@@ -67,4 +69,9 @@ impl<N: Connector> Traffic<N> {
             }
         }
     }
+}
+
+/// Whether a connection is to be flushed. Entries of the list that others have left have no mark.
+fn is_marked<N: Connector>(conn: &Conn<N>) -> bool {
+    conn.session.tx.out.is_marked()
 }

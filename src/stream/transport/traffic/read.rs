@@ -67,8 +67,7 @@ impl<N: Connector> Traffic<N> {
     /// Continues sessions that waited for room for unexpected messages or in a queue.
     #[cold]
     pub(in crate::transport) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
-        let waiting = self.common.stalled.clone();
-        for id in waiting {
+        for id in self.common.stalled.to_vec() {
             let conn = self.peers.get(id);
             if conn.is_some_and(|conn| !conn.session.is_over()) {
                 self.with(domain, id, |session, cx| session.retry_read(cx));
@@ -79,9 +78,7 @@ impl<N: Connector> Traffic<N> {
     /// Stops reading because the endpoint's queue has overflowed, until the application drains it.
     #[cold]
     pub(in crate::transport) fn hold(&mut self, id: usize) {
-        if !self.common.stalled.contains(&id) {
-            self.common.stalled.push(id);
-        }
+        self.common.stalled.insert(id);
         self.lines().pause_read(id);
     }
 }

@@ -32,7 +32,7 @@ impl<N: Connector> Traffic<N> {
         let next = self.common.polls.wrapping_add(1);
         let is_idle = left == 0
             && self.shm.is_armed() == domain.watchers.may_sleep()
-            && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
+            && !self.poller.is_epoll_due(next);
         match is_idle {
             true => self.shm.preview(&self.peers),
             false => FastPoll::Unclear,
@@ -75,9 +75,10 @@ impl<N: Connector> Traffic<N> {
     /// Leaves quiet peers to their doorbells and returns true, if this poll also calls epoll.
     #[inline]
     pub(in crate::transport) fn leave_quiet_peers(&mut self) -> bool {
-        let every = self.shm.epoll_every(self.peers.len());
-        let calls_epoll = self.common.polls.is_multiple_of(every);
+        let calls_epoll = self.poller.is_epoll_due(self.common.polls);
         if calls_epoll {
+            let all_share = self.shm.count() == self.peers.len();
+            self.poller.plan_epoll(self.common.polls, all_share);
             let (peers, poller) = (&mut self.peers, &mut self.poller);
             self.shm.leave_quiet_peers(peers, poller, self.common.polls);
         }

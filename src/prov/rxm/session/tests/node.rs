@@ -110,9 +110,9 @@ impl<T> Node<T> {
     /// Inserts the address of a peer into the vector. Returns its index.
     pub fn insert(&mut self, peer: Addr) -> u64 {
         let (index, is_new) = self.domain.avs[self.av].insert(peer);
-        if is_new {
+        if is_new && !self.domain.address_inserted(self.av, index).is_empty() {
             self.sessions
-                .learn_address(&mut self.domain, self.av, index);
+                .learn_address(&mut self.domain, self.ep, index);
         }
         index
     }
@@ -131,7 +131,7 @@ impl<T> Node<T> {
         if let Some(id) = self.sessions.usable(self.ep, dest) {
             return Ok(id);
         }
-        let id = self.sessions.find_peer(&self.domain, self.ep, dest)?;
+        let id = self.sessions.find_peer(&mut self.domain, self.ep, dest)?;
         let peer = self.with(id, |session, cx| {
             session.want(cx, now);
             *session.link().peer()
@@ -182,7 +182,7 @@ impl<T> Node<T> {
         };
         let reply = self
             .sessions
-            .requested(&self.domain, self.ep, peer, &request);
+            .requested(&mut self.domain, self.ep, peer, &request);
         match reply {
             Reply::Ignore => Answer::Ignored,
             Reply::Reject => Answer::Refused(reject(Reason::Connected).to_vec()),
@@ -191,7 +191,9 @@ impl<T> Node<T> {
                 self.with(id, |session, cx| {
                     session.lost(cx, Error::CONNRESET, &"has begun anew")
                 });
-                let id = self.sessions.new_peer(&self.domain, self.ep, peer, false);
+                let id = self
+                    .sessions
+                    .new_peer(&mut self.domain, self.ep, peer, false);
                 self.accept(id, &request)
             }
         }
@@ -241,7 +243,7 @@ impl<T> Node<T> {
 
     fn look_for(&mut self, now: Instant, fi_addr: u64) {
         if self.domain.awaits(self.ep, fi_addr) {
-            let id = self.sessions.find_peer(&self.domain, self.ep, fi_addr);
+            let id = self.sessions.find_peer(&mut self.domain, self.ep, fi_addr);
             self.with(id.unwrap(), |session, cx| session.look(cx, now));
         }
     }

@@ -19,8 +19,13 @@ pub struct Message {
 pub enum Ended {
     Sent,
     /// A message to this rank was not delivered.
-    Failed { to: u32 },
-    Received { tag: u64, len: u32 },
+    Failed {
+        to: u32,
+    },
+    Received {
+        tag: u64,
+        len: u32,
+    },
 }
 
 /// A load that an endpoint has sent.

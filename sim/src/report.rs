@@ -33,7 +33,8 @@ pub fn row(transport: &str, scenario: &str, size: &Size, outcome: &Outcome) -> S
         scenario.to_owned(),
         size.ranks.to_string(),
         size.nodes.to_string(),
-        size.sample.map_or(String::new(), |sample| sample.to_string()),
+        size.sample
+            .map_or(String::new(), |sample| sample.to_string()),
         size.seed.to_string(),
         size.loss.to_string(),
         outcome.messages.to_string(),

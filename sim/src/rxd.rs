@@ -178,7 +178,11 @@ impl Endpoint for Rxd {
                     let memory = posted.memory.as_ref();
                     let is_whole = completion.error == 0
                         && memory.is_some_and(|memory| has_content(memory, completion.tag));
-                    let len = if is_whole { completion.len as u32 } else { u32::MAX };
+                    let len = if is_whole {
+                        completion.len as u32
+                    } else {
+                        u32::MAX
+                    };
                     let tag = completion.tag;
                     Ended::Received { tag, len }
                 }
@@ -190,7 +194,14 @@ impl Endpoint for Rxd {
     }
 
     fn close(&mut self, now: Instant) -> bool {
-        let ids = || self.node.port.ids().into_iter().rev().map(|id| (id, LAST_WORDS));
+        let ids = || {
+            self.node
+                .port
+                .ids()
+                .into_iter()
+                .rev()
+                .map(|id| (id, LAST_WORDS))
+        };
         let mut left = match self.closing.take() {
             Some(left) => left,
             None => uncounted(|| ids().collect()),
@@ -237,7 +248,13 @@ impl Endpoint for Rxd {
 /// The bytes of a message: its tag as often as it fits.
 fn content(message: &Message) -> TestMemory {
     let tag = message.tag.to_ne_bytes();
-    TestMemory::new(tag.iter().copied().cycle().take(message.len as usize).collect())
+    TestMemory::new(
+        tag.iter()
+            .copied()
+            .cycle()
+            .take(message.len as usize)
+            .collect(),
+    )
 }
 
 fn has_content(memory: &TestMemory, tag: u64) -> bool {

@@ -39,7 +39,8 @@ pub fn write(folder: &str) -> Result<(), String> {
                     loss: 0,
                 };
                 let outcome = run(transport, scenario, &size, &Limits::default());
-                let outcome = outcome.map_err(|why| format!("{transport} {name} {ranks}: {why}"))?;
+                let outcome =
+                    outcome.map_err(|why| format!("{transport} {name} {ranks}: {why}"))?;
                 rows.push(report::row(transport, name, &size, &outcome));
                 let took = start.elapsed().as_secs_f64();
                 eprintln!("{transport} {name} {ranks}: {took:.1} s");

@@ -29,10 +29,20 @@ enum Event<L> {
     /// A rank closes its endpoint.
     Close(u32),
     /// A load has come to the switch, or to its rank.
-    Switch { from: u32, to: u32, load: L },
-    Arrival { from: u32, to: u32, load: L },
+    Switch {
+        from: u32,
+        to: u32,
+        load: L,
+    },
+    Arrival {
+        from: u32,
+        to: u32,
+        load: L,
+    },
     /// All ranks of a node are gone without notice.
-    Death { node: u32 },
+    Death {
+        node: u32,
+    },
 }
 
 struct Rank<E> {
@@ -234,7 +244,11 @@ impl<E: Endpoint> World<E> {
         let mut left = self.ranks.iter().enumerate();
         match left.find(|(_, rank)| !rank.is_done && !rank.is_dead) {
             Some((place, rank)) => {
-                format!("{} ranks, first rank {place}: {}", self.undone, rank.app.missing())
+                format!(
+                    "{} ranks, first rank {place}: {}",
+                    self.undone,
+                    rank.app.missing()
+                )
             }
             None => format!("{} endpoints are not closed", self.open),
         }

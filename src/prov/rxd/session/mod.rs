@@ -220,10 +220,11 @@ impl<A: Address> Session<A> {
         let now = cx.now;
         // If this endpoint was not polled in time, its peers on the same processors may not have been, either; and there
         // may be answers that were not read. A retransmission would delay all of them more.
-        let late = now.saturating_duration_since(at).min(GRACE);
+        let late = now.saturating_duration_since(at);
         if late >= LATE && !std::mem::replace(&mut self.was_late, true) {
-            self.greeting.postpone(late);
-            self.tx.window.postpone(late);
+            let by = late + late.min(GRACE);
+            self.greeting.postpone(by);
+            self.tx.window.postpone(by);
             return self.arm(cx);
         }
         self.was_late = false;
@@ -292,6 +293,6 @@ impl<A: Address> Session<A> {
     }
 }
 
-/// A deadline that is noticed so much later is postponed by the same time, at most by `GRACE`, once.
+/// A deadline that is noticed so much later is postponed, once: to as much later again, at most `GRACE`.
 const LATE: Duration = Duration::from_millis(1);
 const GRACE: Duration = Duration::from_millis(500);

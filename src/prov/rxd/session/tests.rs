@@ -8,6 +8,7 @@ mod mixed;
 mod net;
 mod peers;
 mod share;
+mod start;
 mod stream;
 mod world;
 

@@ -114,7 +114,7 @@ impl Rxm {
                     .with(domain, &mut self.lower, id, |session, cx| {
                         session.resume(cx)
                     });
-                self.take_all(domain, ep);
+                self.take_all(domain);
                 self.sessions
                     .with(domain, &mut self.lower, id, |session, cx| {
                         session.lost(cx, Error::CONNRESET, &"has begun anew")
@@ -152,27 +152,29 @@ impl Rxm {
         }
     }
 
-    /// Ends connections that cannot deliver anything more.
+    /// Ends connections that cannot deliver anything more. One look for remaining packets serves all of them.
     pub fn end_now(&mut self, domain: &mut StateOf) {
-        for ending in core::mem::take(&mut self.sessions.common.ending) {
-            let Ending { id, arrival, error } = ending;
+        if self.sessions.common.ending.is_empty() {
+            return;
+        }
+        let mut all = core::mem::take(&mut self.sessions.common.ending);
+        if !self.take_all(domain) {
+            all.append(&mut self.sessions.common.ending);
+            self.sessions.common.ending = all;
+            return;
+        }
+        for Ending { id, arrival, error } in all {
+            // One of its last packets may have ended it already.
             let is_its = |session: &&super::session::Session| session.link().arrival() == arrival;
             let Some(session) = self.sessions.get(id).filter(is_its) else {
                 continue;
             };
             let link = session.link();
             let (ep, fi_addr, was_up) = (link.ep(), link.fi_addr(), session.is_up());
-            if !self.take_all(domain, ep) {
-                self.sessions.common.ending.push(ending);
-                continue;
-            }
-            // One of its last packets may have ended it already.
-            if self.sessions.get(id).filter(is_its).is_some() {
-                self.sessions
-                    .with(domain, &mut self.lower, id, |session, cx| {
-                        session.lost(cx, error, &"ended")
-                    });
-            }
+            self.sessions
+                .with(domain, &mut self.lower, id, |session, cx| {
+                    session.lost(cx, error, &"ended")
+                });
             if was_up && !is_silence(error) {
                 self.look_for(domain, ep, fi_addr);
             }

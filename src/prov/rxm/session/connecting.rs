@@ -116,7 +116,7 @@ impl Session {
             if opened_here { "us" } else { "the peer" }
         );
         if !self.inbox.is_empty() {
-            cx.common.stall(self.link.id());
+            self.inbox.stall(cx.common, self.link.id());
         }
     }
 

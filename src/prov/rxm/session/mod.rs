@@ -43,6 +43,7 @@ use self::outgoing::Outgoing;
 pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
 pub use self::verdict::{Known, Verdict, decide};
 pub use self::wire::{Ended, Place, Posted, Wire};
+use super::port::Listed;
 use super::state::StateOf;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
@@ -87,7 +88,8 @@ pub struct Common {
     messages: u32,
     /// Number of attempts to connect in progress.
     pub connecting: usize,
-    /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue.
+    /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue. Some
+    /// may have none any more.
     pub held: Vec<usize>,
     pub stalled: Vec<usize>,
     /// Connections that have ended below. The packets that have arrived are handled before the end.
@@ -203,6 +205,16 @@ impl Session {
     #[inline]
     pub fn link(&self) -> &Link {
         &self.link
+    }
+
+    /// Moves the session to another place in `Port::sessions`.
+    pub fn set_place(&mut self, place: usize) {
+        self.link.set_place(place);
+    }
+
+    /// Returns which entries of `Port::peers` name the session.
+    pub fn listed_mut(&mut self) -> &mut Listed {
+        self.link.listed_mut()
     }
 
     /// Handles a change of the peer's index in the address vector.

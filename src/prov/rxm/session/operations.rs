@@ -49,6 +49,7 @@ impl Session {
     #[inline]
     pub fn landed<W: Wire>(&mut self, cx: &mut Cx<'_, W>, kind: Kind, error: Option<Error>) {
         let (link, out) = (&mut self.link, &mut self.outgoing);
+        out.left();
         let sent = match kind {
             Kind::Fetched(at) if error.is_none() => self.incoming.read_one(link, out, cx, at),
             Kind::Written(msg) if error.is_none() => out.wrote_one(link, cx, msg),
@@ -59,6 +60,7 @@ impl Session {
 
     /// Handles the end of an operation whose connection below is closed.
     pub fn ended(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
+        self.outgoing.left();
         self.outgoing.ended(domain, kind, error);
     }
 
@@ -69,7 +71,7 @@ impl Session {
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
-        self.outgoing.take_unsent(&self.link, cx, ep, context)
+        self.outgoing.take_unsent(cx, ep, context)
     }
 
     /// Returns the operations of this side.

@@ -2,7 +2,7 @@
 //! Changes of address vectors, and the numbers of peers that are in none.
 
 use super::Sessions;
-use crate::rxm::port::{NONE, Port};
+use crate::rxm::port::Port;
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
 use engine::address::ip::Addr;
@@ -54,9 +54,7 @@ impl Sessions {
             }
         }
         for (ep, port) in of_av(&mut self.ports, domain, av) {
-            if let Some(slot) = port.peers.get_mut(index as usize) {
-                *slot = NONE;
-            }
+            port.unassign(index);
             // Messages of an ended connection may still be kept, and another peer may get the index next.
             let unexpected = domain.unexpected_len(ep);
             let unnamed = port.strangers.number(peer, unexpected);

@@ -3,7 +3,6 @@
 
 use super::{Outgoing, put_slots};
 use crate::rxm::session::flight::{Group, Kind, Post};
-use crate::rxm::session::link::Link;
 use crate::rxm::session::{Cx, Wire};
 use crate::rxm::state::StateOf;
 use base::Error;
@@ -13,6 +12,7 @@ impl Outgoing {
     /// Ends all operations. Without an error they end silently. Those in flight below end with their connection there:
     /// `Wire::take_ended`.
     pub fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
+        self.is_listed = false;
         for post in std::mem::take(&mut self.held) {
             drop(put_slots(cx.wire, post.loan));
             self.ended(cx.domain, post.flight.kind, error);
@@ -48,7 +48,6 @@ impl Outgoing {
     /// Removes an operation of which nothing was posted below.
     pub fn take_unsent<W: Wire>(
         &mut self,
-        link: &Link,
         cx: &mut Cx<'_, W>,
         ep: usize,
         context: usize,
@@ -87,10 +86,6 @@ impl Outgoing {
                 Kind::Part(group) => drop(self.groups.try_remove(group)),
                 _ => {}
             }
-        }
-        if self.held.is_empty() {
-            let id = link.id();
-            cx.common.held.retain(|&other| other != id);
         }
         Some(op)
     }

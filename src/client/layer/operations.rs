@@ -252,7 +252,9 @@ impl<T> Operations<T> {
             endpoints.map(|(Closed(ep), cq)| (ep, number(cq))).collect();
         let mut ended = Vec::new();
         for (place, operation) in &mut self.table {
-            let Some(&cq) = operation.as_ref().and_then(|operation| queues.get(&operation.ep))
+            let Some(&cq) = operation
+                .as_ref()
+                .and_then(|operation| queues.get(&operation.ep))
             else {
                 continue;
             };

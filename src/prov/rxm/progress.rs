@@ -16,11 +16,14 @@ use engine::domain_state::Sender;
 const MOST: usize = 64;
 /// While no connection event is expected, one poll in this many checks for one.
 const EVENTS_EVERY: u32 = 64;
+/// While connections are being made, one poll in this many checks for requests of peers, which is a system call. The
+/// read of the completion queue has already driven the progress of the other connection events.
+const REQUESTS_EVERY: u32 = 8;
 /// Number of polls between two checks for a pending report request: `peer::stall`.
 const ATTEND_EVERY: u32 = 256;
 
 impl Rxm {
-    /// Polls everything that may have an event.
+    /// Polls everything that may have an event. Called also for an operation that waits for a connection or for room.
     pub fn poll(&mut self, domain: &mut StateOf) {
         self.polls = self.polls.wrapping_add(1);
         self.sessions.common.has_matched = false;
@@ -40,7 +43,8 @@ impl Rxm {
         let is_changing =
             common.connecting > 0 || !common.ending.is_empty() || self.lower.is_closing;
         if is_changing || self.polls.is_multiple_of(EVENTS_EVERY) {
-            self.poll_events(domain);
+            let drives = !self.lower.domain.is_ours || self.polls.is_multiple_of(REQUESTS_EVERY);
+            self.poll_events(domain, drives);
         }
         if self.lower.is_counting {
             self.lower.carry_counts(domain);
@@ -50,9 +54,10 @@ impl Rxm {
         }
     }
 
+    /// `drives`: also drives the progress of the queue of events below, which accepts requests of peers.
     #[cold]
-    fn poll_events(&mut self, domain: &mut StateOf) {
-        while self.take_event(domain).is_some() {}
+    pub fn poll_events(&mut self, domain: &mut StateOf, drives: bool) {
+        while self.take_event(domain, drives).is_some() {}
         if self.lower.reactor.has_deadlines() {
             let now = self.lower.now();
             let mut any = false;
@@ -82,10 +87,10 @@ impl Rxm {
         self.sessions.end_closed(domain, &mut self.lower);
     }
 
-    /// Polls for an operation that waits for a connection or for room.
+    /// Polls everything, events included.
     pub fn drive(&mut self, domain: &mut StateOf) {
         self.poll(domain);
-        self.poll_events(domain);
+        self.poll_events(domain, true);
     }
 
     /// Polls until nothing is ready.

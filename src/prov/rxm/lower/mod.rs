@@ -23,8 +23,8 @@ use std::time::Instant;
 
 pub use self::domain::{LowerDomain, LowerFabric};
 pub use self::link::Link;
-pub use self::posted::put_packet;
 use self::posted::SharedRx;
+pub use self::posted::put_packet;
 pub use self::queues::Queue;
 use self::regions::Regions;
 use self::tally::{Accesses, RegionTally};

@@ -156,7 +156,9 @@ impl Lower {
             Some(block) => block,
             None => Block::new(&self.domain.registrar, size)?,
         };
-        let posted = self.ops.recv_many(to, block, FI_ADDR_UNSPEC, Flight::SharedBlock);
+        let posted = self
+            .ops
+            .recv_many(to, block, FI_ADDR_UNSPEC, Flight::SharedBlock);
         posted.map_err(|failed| {
             self.keep_block(failed.loan);
             failed.error

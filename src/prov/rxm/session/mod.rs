@@ -92,6 +92,8 @@ pub struct Common {
     /// may have none any more.
     pub held: Vec<usize>,
     pub stalled: Vec<usize>,
+    /// Number of operations that wait for a connection.
+    pub deferred: usize,
     /// Connections that have ended below. The packets that have arrived are handled before the end.
     pub ending: Vec<Ending>,
     /// Sessions that have ended, and are to be removed from the tables.
@@ -158,6 +160,7 @@ impl Common {
             connecting: 0,
             held: Vec::new(),
             stalled: Vec::new(),
+            deferred: 0,
             ending: Vec::new(),
             over: Vec::new(),
             waiting: Vec::new(),
@@ -225,6 +228,11 @@ impl Session {
     #[inline]
     pub fn state(&self) -> State {
         self.connection.state()
+    }
+
+    /// Whether the connection is up and no operation waits for it.
+    pub fn is_ready(&self) -> bool {
+        self.is_up() && !self.outgoing.is_deferring()
     }
 
     #[inline]

@@ -4,6 +4,7 @@
 mod announce;
 mod atomic;
 mod contexts;
+mod deferred;
 mod loss;
 mod rma;
 mod send;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use slab::Slab;
 
+use self::deferred::Deferred;
 use super::flight::{Asked, Call, Flight, Group, Kind, Post, Send};
 use super::link::Link;
 use super::{Common, Cx, Posted, Settings, Wire};
@@ -32,6 +34,8 @@ use object::ops::transfer::Tx;
 pub struct Outgoing {
     /// Operations that the provider below had no room for.
     held: VecDeque<Post>,
+    /// Operations that wait for the connection.
+    deferred: VecDeque<Deferred>,
     /// Whether the session is in `Common::held` and wants to be.
     is_listed: bool,
     /// Number of operations in flight below.
@@ -210,16 +214,18 @@ impl Outgoing {
     }
 
     /// Passes queued operations to the wire, as far as there is room.
-    pub fn send_held<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) {
+    pub fn send_held<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) -> Sent {
         if !core::mem::take(&mut self.is_listed) {
-            return;
+            return Ok(());
         }
         while let Some(post) = self.held.pop_front() {
             if let Some(post) = self.try_post(link, cx, post) {
                 self.held.push_front(post);
-                return self.list(link, cx.common);
+                self.list(link, cx.common);
+                return Ok(());
             }
         }
+        self.send_deferred(link, cx)
     }
 
     /// Handles the end of an operation below, unless it was a part of an announced message.

@@ -68,6 +68,12 @@ impl Sessions {
         self.table.get(id)
     }
 
+    /// Whether there is a session with this index that is not over.
+    pub fn is_live(&self, id: usize) -> bool {
+        let session = self.table.get(id);
+        session.is_some_and(|session| session.state() != State::Over)
+    }
+
     /// Returns the indices of the sessions of an endpoint.
     pub fn ids(&self, ep: usize) -> Vec<usize> {
         self.port(ep)
@@ -285,9 +291,23 @@ impl Sessions {
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
-        // Only sessions in this list have such operations.
-        (0..self.common.held.len()).find_map(|at| {
+        // Sessions whose connections are up are in this list if they have such operations.
+        let held = (0..self.common.held.len()).find_map(|at| {
             let id = *self.common.held.get(at)?;
+            self.with(domain, wire, id, |session, cx| {
+                session.take_unsent(cx, ep, context)
+            })?
+        });
+        if held.is_some() || self.common.deferred == 0 {
+            return held;
+        }
+        let is_deferring = |session: &Session| session.outgoing().is_deferring();
+        let deferring = self
+            .table
+            .iter()
+            .filter(|(_, session)| is_deferring(session));
+        let ids: Vec<usize> = deferring.map(|(id, _)| id).collect();
+        ids.into_iter().find_map(|id| {
             self.with(domain, wire, id, |session, cx| {
                 session.take_unsent(cx, ep, context)
             })?
@@ -301,7 +321,9 @@ impl Sessions {
             Some(ep) => self.any_owes(wire, self.of_endpoint(ep), |session| {
                 session.link().ep() == ep
             }),
-            None => self.any_owes(wire, self.table.iter().map(|(_, session)| session), |_| true),
+            None => self.any_owes(wire, self.table.iter().map(|(_, session)| session), |_| {
+                true
+            }),
         }
     }
 

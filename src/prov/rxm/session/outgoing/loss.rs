@@ -13,6 +13,7 @@ impl Outgoing {
     /// `Wire::take_ended`.
     pub fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
         self.is_listed = false;
+        self.fail_deferred(cx.common, cx.domain, error);
         for post in std::mem::take(&mut self.held) {
             drop(put_slots(cx.wire, post.loan));
             self.ended(cx.domain, post.flight.kind, error);
@@ -52,6 +53,10 @@ impl Outgoing {
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
+        let deferred = self.take_deferred(cx.common, ep, context);
+        if deferred.is_some() {
+            return deferred;
+        }
         let is_meant = |op: &TxOp| op.is_named(ep, context);
         let of_it = |post: &Post| match post.flight.kind {
             Kind::Op(ref op) => is_meant(op),
@@ -95,6 +100,7 @@ impl Outgoing {
     pub fn owes(&self) -> bool {
         self.sends.iter().any(|send| send.op.is_unreported())
             || self.asked.iter().any(|asked| asked.op.is_unreported())
+            || self.deferred.iter().any(|waits| waits.op.is_unreported())
             || self
                 .held
                 .iter()
@@ -112,7 +118,7 @@ impl Outgoing {
     }
 }
 
-fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
+pub(super) fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
     if let Some(error) = error
         && domain.eps.get(op.ep()).is_some()
     {

@@ -119,6 +119,7 @@ impl Transport for Rxm {
             next_look: None,
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
             polls: 0,
+            until_attend: 0,
         })
     }
 

@@ -155,6 +155,11 @@ impl Lower {
         Ok(lower)
     }
 
+    /// Returns the number of open endpoints.
+    pub fn open_eps(&self) -> usize {
+        self.open_eps
+    }
+
     /// Returns the number of places of endpoints, some of which may be empty.
     pub fn places(&self) -> usize {
         self.eps.len()
@@ -209,8 +214,13 @@ impl Lower {
         self.by_listener.get(&listener).copied()
     }
 
-    /// The queue of events may be ready by other descriptors than before.
-    pub fn watch_events(&self) -> Result {
+    /// The queue of events may be ready by other descriptors than before. That of a built-in provider gets its last
+    /// descriptor with the first passive endpoint. Another attempt to add that one would cost a search through all
+    /// listeners behind it: epoll_ctl(2) looks for loops.
+    fn watch_events(&self) -> Result {
+        if self.domain.is_ours && self.open_eps > 1 {
+            return Ok(());
+        }
         let mut fds = self.domain.eq.fds()?.into_iter();
         fds.try_for_each(|fd| watch(&self.reactor, fd, Token::new(EQ, 0)))
     }

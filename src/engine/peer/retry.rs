@@ -68,7 +68,11 @@ mod tests {
             let pauses: HashSet<_> = (0..1000)
                 .map(|_| PAUSES.after(failed, &mut jitter))
                 .collect();
-            assert!(pauses.iter().all(|&pause| most / 2 <= pause && pause <= most));
+            assert!(
+                pauses
+                    .iter()
+                    .all(|&pause| most / 2 <= pause && pause <= most)
+            );
             assert!(pauses.len() > 900, "{failed}: {}", pauses.len());
             // The whole range is used.
             let (least, longest) = (pauses.iter().min(), pauses.iter().max());

@@ -14,6 +14,7 @@ use super::info::InfoList;
 use super::{ERR_DATA, count, is_own_errno, string, timeout};
 use abi::*;
 use base::{Error, Result};
+use object::ops::eq::EQ_READY_ONLY;
 use object::slots;
 
 pub type Eq = Handle<fid_eq>;
@@ -97,6 +98,13 @@ impl Eq {
         self.event(|eq, kind, at, len| unsafe { slots::eq::read(eq, kind, at, len, 0) })
     }
 
+    /// Does the same as `read`, but drives no progress: returns only an event that is in the queue already. Only for the
+    /// built-in providers.
+    pub fn read_ready(&self) -> Result<Event> {
+        // SAFETY: as in `read`.
+        self.event(|eq, kind, at, len| unsafe { slots::eq::read(eq, kind, at, len, EQ_READY_ONLY) })
+    }
+
     /// Does the same as `read`, but waits for an event. FI_EAGAIN, FI_ETIMEDOUT: none came in time.
     pub fn sread(&self, limit: Option<Duration>) -> Result<Event> {
         // SAFETY: as in `read`.
@@ -120,25 +128,22 @@ impl Eq {
         &self,
         read: impl Fn(*mut fid_eq, *mut u32, *mut c_void, usize) -> ssize_t,
     ) -> Result<Event> {
-        let mut entry = vec![0u64; ENTRY_WORDS];
         let mut kind = 0;
-        loop {
-            let room = size_of_val(&entry[..]);
-            let got = read(
-                self.as_ptr(),
-                &raw mut kind,
-                entry.as_mut_ptr().cast(),
-                room,
-            );
-            match count(got) {
-                // The event stays in the queue; its entry has unusually much data of a peer.
-                Err(Error::TOOSMALL) if entry.len() < MAX_ENTRY_WORDS => {
-                    entry.resize(entry.len() * 4, 0);
-                }
-                // SAFETY: the queue has written `got` bytes of the entry that goes with this kind.
-                got => return Ok(unsafe { owned(kind, &entry, got?.min(room)) }),
-            }
+        let mut read_into = |entry: &mut [u64]| {
+            let room = size_of_val(entry);
+            let at = entry.as_mut_ptr().cast();
+            let got = read(self.as_ptr(), &raw mut kind, at, room);
+            // SAFETY: the queue has written this many bytes of the entry that goes with this kind.
+            count(got).map(|got| unsafe { owned(kind, entry, got.min(room)) })
+        };
+        let mut event = read_into(&mut [0; ENTRY_WORDS]);
+        let mut words = ENTRY_WORDS;
+        // The event stays in the queue; its entry has unusually much data of a peer.
+        while matches!(event, Err(Error::TOOSMALL)) && words < MAX_ENTRY_WORDS {
+            words *= 4;
+            event = read_into(&mut vec![0; words]);
         }
+        event
     }
 
     /// Returns the error at the head. FI_EAGAIN: there is none.

@@ -3,6 +3,7 @@
 //!
 //! The queue's lock is the innermost one. Domains are driven through `Weak<dyn Driver>`s without holding it.
 
+use core::any::Any;
 use core::ffi::c_int;
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
@@ -11,13 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use crate::wait::{Deadline, Member, Wait};
 use abi::*;
 use base::{Error, Result};
-use object::ops::eq::{EqCalls, EqErr};
+use object::ops::eq::{EQ_READY_ONLY, EqCalls, EqErr};
 use object::user::Room;
 use object::{Kind, WaitHandle};
 use sync::{Use, Uses};
 
 /// A source of events that must be polled: a domain's transport, a passive endpoint.
-pub trait Driver: Send + Sync {
+pub trait Driver: Any + Send + Sync {
     fn drive(&self);
     /// Becomes readable when driving may find events.
     fn fd(&self) -> BorrowedFd<'_>;
@@ -85,8 +86,17 @@ impl EventQueue {
         Ok(())
     }
 
-    pub fn remove_driver(&self, driver: &Weak<dyn Driver>, fd: BorrowedFd<'_>) {
-        self.state().drivers.retain(|d| !d.ptr_eq(driver));
+    /// Returns the driver of this type, if there is one.
+    pub fn driver<D: Driver>(&self) -> Option<Arc<D>> {
+        let drivers: Vec<Arc<dyn Driver>> = self.drivers();
+        let any = drivers
+            .into_iter()
+            .map(|driver| -> Arc<dyn Any + Send + Sync> { driver });
+        any.filter_map(|any| any.downcast::<D>().ok()).next()
+    }
+
+    /// Removes the descriptor of a driver that ends.
+    pub fn remove_source(&self, fd: BorrowedFd<'_>) {
         self.wait.remove_source(fd);
     }
 
@@ -153,14 +163,13 @@ impl EventQueue {
         }
     }
 
+    fn drivers(&self) -> Vec<Arc<dyn Driver>> {
+        let state = self.state();
+        state.drivers.iter().filter_map(Weak::upgrade).collect()
+    }
+
     fn drive(&self) {
-        let drivers: Vec<_> = self
-            .state()
-            .drivers
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        drivers.iter().for_each(|driver| driver.drive());
+        self.drivers().iter().for_each(|driver| driver.drive());
     }
 
     /// Reads the event at the head, cut to the caller's buffer.
@@ -198,7 +207,7 @@ impl EventQueue {
 
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
         match self.take(out, flags) {
-            Err(Error::AGAIN) => {
+            Err(Error::AGAIN) if flags & EQ_READY_ONLY == 0 => {
                 self.drive();
                 self.take(out, flags)
             }
@@ -282,7 +291,7 @@ impl EqCalls for Eq {
     }
 
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {
-        check_flags(flags)?;
+        check_flags(flags & !EQ_READY_ONLY)?;
         self.queue.read(out, flags)
     }
 

@@ -2,6 +2,7 @@
 //! Operations in flight below.
 
 use core::mem;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use slab::Slab;
@@ -23,6 +24,8 @@ pub struct Operations<T> {
     /// such a completion would be taken for that of the new operation.
     gone: Vec<Gone>,
     contexts: Contexts,
+    /// Limit on the entries of the table.
+    most: usize,
 }
 
 struct Gone {
@@ -68,7 +71,14 @@ impl<T> Operations<T> {
             table: Slab::new(),
             gone: Vec::new(),
             contexts: Contexts::new(info),
+            most: usize::MAX,
         }
+    }
+
+    /// Limits the operations in flight, because the completion queue below has only this many entries. A post beyond
+    /// the limit returns FI_EAGAIN.
+    pub fn limit(&mut self, most: usize) {
+        self.most = most;
     }
 
     /// Returns the number of operations in flight.
@@ -230,13 +240,26 @@ impl<T> Operations<T> {
         self.table.get(self.contexts.number(done)?)?.as_ref()
     }
 
-    /// Ends the operations in flight at a closed endpoint. `cq`: their queue, if it is still read.
-    pub fn closed(&mut self, Closed(ep): Closed, cq: Option<&Cq>) -> Vec<(T, Loan)> {
+    /// Ends the operations in flight at closed endpoints, with one pass over the table. Each endpoint has its queue, if
+    /// that is still read.
+    pub fn closed<'a>(
+        &mut self,
+        endpoints: impl IntoIterator<Item = (Closed, Option<&'a Cq>)>,
+    ) -> Vec<(T, Loan)> {
+        let number = |cq: Option<&Cq>| cq.map_or(NOWHERE, |cq| cq.number());
+        let endpoints = endpoints.into_iter();
+        let queues: HashMap<usize, usize> =
+            endpoints.map(|(Closed(ep), cq)| (ep, number(cq))).collect();
         let mut ended = Vec::new();
         for (place, operation) in &mut self.table {
-            if let Some(Operation { loan, what, .. }) = operation.take_if(|o| o.ep == ep) {
+            let Some(&cq) = operation
+                .as_ref()
+                .and_then(|operation| queues.get(&operation.ep))
+            else {
+                continue;
+            };
+            if let Some(Operation { loan, what, .. }) = operation.take() {
                 ended.push((what, loan));
-                let cq = cq.map_or(NOWHERE, |cq| cq.number());
                 self.gone.push(Gone { cq, place });
             }
         }
@@ -278,6 +301,10 @@ impl<T> Operations<T> {
         what: T,
         post: impl FnOnce(&mut [Span], Context) -> Result,
     ) -> core::result::Result<(), Failed<T>> {
+        if self.table.len() >= self.most {
+            let error = Error::AGAIN;
+            return Err(Failed { error, loan, what });
+        }
         let mut spans = match loan.spans(ep) {
             Ok(spans) => spans,
             Err(error) => return Err(Failed { error, loan, what }),

@@ -162,7 +162,7 @@ fn completions_of_others_are_not_these() {
         assert!(others.end(first).is_none() && all.end(second).is_none());
         assert_eq!((all.len(), others.len()), (1, 1));
         for table in [&mut all, &mut others] {
-            assert_eq!(table.closed(Closed::of(&below.ep), None).len(), 1);
+            assert_eq!(table.closed([(Closed::of(&below.ep), None)]).len(), 1);
         }
     }
 }
@@ -193,7 +193,7 @@ fn what_was_under_way_at_a_closed_endpoint_comes_back() {
     }
     let closed = close(other).ok().unwrap();
     let ended: Vec<_> = all
-        .closed(closed, Some(&below.cq))
+        .closed([(closed, Some(&*below.cq))])
         .into_iter()
         .map(|(what, _)| what)
         .collect();
@@ -217,7 +217,7 @@ fn completions_of_a_closed_endpoint_are_nobodys() {
         };
         send(&mut all, &other, "before");
         let closed = close(other).ok().unwrap();
-        assert_eq!(all.closed(closed, Some(&below.cq)).len(), 1);
+        assert_eq!(all.closed([(closed, Some(&*below.cq))]).len(), 1);
         send(&mut all, &below.ep, "after");
         assert_eq!((all.len(), all.iter().count()), (1, 1));
         // The completion of the closed endpoint is read first.

@@ -22,6 +22,10 @@ pub struct EqErr {
     pub err_data: Option<Box<[u8]>>,
 }
 
+/// Flag of fi_eq_read for layered providers: returns only events that are in the queue already. The call drives no
+/// progress, because other calls of the layer have just done that.
+pub const EQ_READY_ONLY: u64 = 1 << 62;
+
 pub trait EqCalls: Kind<Head = fid_eq> {
     fn api_version(&self) -> u32;
     /// Returns the event number and the number of copied bytes; FI_ETOOSMALL leaves the event in the queue.

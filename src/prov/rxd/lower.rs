@@ -287,7 +287,7 @@ impl LowerDomain {
         let Ok(closed) = layer::close(endpoint.ep) else {
             return;
         };
-        for (op, loan) in self.ops.closed(closed, Some(&self.cq)) {
+        for (op, loan) in self.ops.closed([(closed, Some(&*self.cq))]) {
             match (op, loan) {
                 (Op::Send, Loan::Slot(slot, _)) => self.sends.put(slot),
                 (Op::Receive(_), Loan::Slot(slot, _)) => self.receives.put(slot),

@@ -3,7 +3,7 @@
 
 use super::SOURCE;
 use super::proto::{Reason, Request, reject};
-use super::session::{Ending, is_silence};
+use super::session::{Ending, Session, State, is_silence};
 use super::sessions::Reply;
 use super::state::{Rxm, StateOf};
 use abi::FI_ADDR_NOTAVAIL;
@@ -15,25 +15,52 @@ use engine::shared_av;
 use engine::transport::Address;
 
 impl Rxm {
-    /// Returns the session of a destination whose connection is not up. If there is no connection yet, drives progress
-    /// and returns the reason.
+    /// Returns the session of a destination whose connection is not up, and connects. Returns the error of failed
+    /// attempts that no operation has reported.
     #[cold]
     pub fn approach(&mut self, domain: &mut StateOf, ep: usize, dest: u64) -> Result<usize> {
         let id = self.find_peer(domain, ep, dest)?;
+        let peer = *self.sessions.get(id).ok_or(Error::AGAIN)?.link().peer();
         let now = self.lower.now();
+        if let Some(error) = self.sessions.take_error(ep, &peer, now) {
+            return Err(error);
+        }
         let lower = &mut self.lower;
-        let peer = self.sessions.with(domain, lower, id, |session, cx| {
-            session.want(cx, now);
-            *session.link().peer()
-        });
-        // The program may do nothing but retry.
-        self.drive(domain);
-        if let Some(id) = self.sessions.usable(ep, dest) {
+        self.sessions
+            .with(domain, lower, id, |session, cx| session.want(cx, now));
+        if self.sessions.is_live(id) {
             return Ok(id);
         }
-        let now = self.lower.now();
-        let error = peer.and_then(|peer| self.sessions.take_error(ep, &peer, now));
+        let error = self.sessions.take_error(ep, &peer, now);
         Err(error.unwrap_or(Error::AGAIN))
+    }
+
+    /// Called for an operation that a session has refused. If the session is not up, drives progress, because the
+    /// program may do nothing but retry. Returns the reason of the refusal, or `None` if the session is up now.
+    #[cold]
+    pub fn refusal(&mut self, domain: &mut StateOf, id: usize) -> Option<Error> {
+        let Some(session) = self.sessions.get(id).filter(|session| !session.is_ready()) else {
+            return Some(Error::AGAIN);
+        };
+        let (ep, peer) = (session.link().ep(), *session.link().peer());
+        let lower = &mut self.lower;
+        self.sessions
+            .with(domain, lower, id, |session, _| session.refuse());
+        self.poll(domain);
+        let is_idle = |session: &Session| session.state() == State::Idle;
+        if self.sessions.get(id).is_some_and(is_idle) {
+            // The next attempt may be due.
+            self.poll_events(domain, false);
+        }
+        let is_same = |session: &&Session| {
+            session.link().ep() == ep && *session.link().peer() == peer && session.is_ready()
+        };
+        if self.sessions.get(id).filter(is_same).is_some() {
+            return None;
+        }
+        let now = self.lower.now();
+        let error = self.sessions.take_error(ep, &peer, now);
+        Some(error.unwrap_or(Error::AGAIN))
     }
 
     /// Returns the session for an address of the endpoint's vector, and creates it if there is none.
@@ -45,9 +72,10 @@ impl Rxm {
         self.sessions.find_peer(domain, ep, dest)
     }
 
-    /// Handles one event from below. Returns `None` if there is none.
-    pub fn take_event(&mut self, domain: &mut StateOf) -> Option<()> {
-        match self.lower.domain.eq.read() {
+    /// Handles one event from below. Returns `None` if there is none. `drives`: progress there is driven, too.
+    pub fn take_event(&mut self, domain: &mut StateOf, drives: bool) -> Option<()> {
+        let eq = &self.lower.domain.eq;
+        match if drives { eq.read() } else { eq.read_ready() } {
             Ok(Event::Request { pep, info, data }) => self.requested(domain, pep, &info, &data),
             Ok(Event::Connected { ep, data }) => {
                 let (id, now) = (self.lower.session_of(ep), self.lower.now());
@@ -114,7 +142,7 @@ impl Rxm {
                     .with(domain, &mut self.lower, id, |session, cx| {
                         session.resume(cx)
                     });
-                self.take_all(domain, ep);
+                self.take_all(domain);
                 self.sessions
                     .with(domain, &mut self.lower, id, |session, cx| {
                         session.lost(cx, Error::CONNRESET, &"has begun anew")
@@ -152,27 +180,29 @@ impl Rxm {
         }
     }
 
-    /// Ends connections that cannot deliver anything more.
+    /// Ends connections that cannot deliver anything more. One look for remaining packets serves all of them.
     pub fn end_now(&mut self, domain: &mut StateOf) {
-        for ending in core::mem::take(&mut self.sessions.common.ending) {
-            let Ending { id, arrival, error } = ending;
-            let is_its = |session: &&super::session::Session| session.link().arrival() == arrival;
+        if self.sessions.common.ending.is_empty() {
+            return;
+        }
+        let mut all = core::mem::take(&mut self.sessions.common.ending);
+        if !self.take_all(domain) {
+            all.append(&mut self.sessions.common.ending);
+            self.sessions.common.ending = all;
+            return;
+        }
+        for Ending { id, arrival, error } in all {
+            // One of its last packets may have ended it already.
+            let is_its = |session: &&Session| session.link().arrival() == arrival;
             let Some(session) = self.sessions.get(id).filter(is_its) else {
                 continue;
             };
             let link = session.link();
             let (ep, fi_addr, was_up) = (link.ep(), link.fi_addr(), session.is_up());
-            if !self.take_all(domain, ep) {
-                self.sessions.common.ending.push(ending);
-                continue;
-            }
-            // One of its last packets may have ended it already.
-            if self.sessions.get(id).filter(is_its).is_some() {
-                self.sessions
-                    .with(domain, &mut self.lower, id, |session, cx| {
-                        session.lost(cx, error, &"ended")
-                    });
-            }
+            self.sessions
+                .with(domain, &mut self.lower, id, |session, cx| {
+                    session.lost(cx, error, &"ended")
+                });
             if was_up && !is_silence(error) {
                 self.look_for(domain, ep, fi_addr);
             }

@@ -14,7 +14,7 @@ use super::state::{Rxm, StateOf};
 use super::{HEAD_SIZE, SOURCE};
 use abi::*;
 use base::info::Info;
-use base::log::Source;
+use base::log::{Source, Subsys, log_warn};
 use base::{Caps, Error, Result};
 use client::Completion;
 use engine::address::ip::{Addr, Format};
@@ -47,12 +47,14 @@ impl Contexts for Rxm {
         let handover = Handover::new(ep, successor);
         self.sessions
             .leave_transmits(domain, &mut self.lower, port, handover);
+        self.close_ended(domain);
     }
 
     fn close_rx_context(&mut self, domain: &mut StateOf, port: usize, ep: usize) {
         self.drive(domain);
         self.sessions
             .leave_receives(domain, &mut self.lower, port, ep);
+        self.close_ended(domain);
     }
 }
 
@@ -81,8 +83,8 @@ impl Prepares for Rxm {}
 
 impl Batches for Rxm {
     /// A loadable provider below gets FI_MORE, and may have deferred the operation.
-    fn start_deferred(&mut self, _domain: &mut StateOf, port: usize) {
-        self.lower.flush(port);
+    fn start_deferred(&mut self, _domain: &mut StateOf, _port: usize) {
+        self.lower.flush();
     }
 }
 
@@ -117,6 +119,7 @@ impl Transport for Rxm {
             next_look: None,
             batch: (0..BATCH).map(|_| Completion::default()).collect(),
             polls: 0,
+            until_attend: 0,
         })
     }
 
@@ -166,8 +169,7 @@ impl Transport for Rxm {
     }
 
     fn enable_ep(&mut self, domain: &mut StateOf, ep: usize) -> Result {
-        self.lower.count_accesses(domain, ep)?;
-        self.lower.post_shared(ep)?;
+        self.lower.count_accesses(domain, ep, &[])?;
         let endpoint = self.lower.endpoint(ep).ok_or(Error::INVAL)?;
         endpoint.listener.listen()?;
         let own = addr::from_bytes(&endpoint.listener.name()?).map(addr::canonical);
@@ -253,7 +255,19 @@ impl Transport for Rxm {
     }
 
     fn counts_accesses(&mut self, domain: &mut StateOf) {
-        self.lower.count_all(domain);
+        for ep in 0..self.lower.places() {
+            if domain.eps.get(ep).is_none() || self.lower.endpoint(ep).is_none() {
+                continue;
+            }
+            let peers = self.sessions.ids(ep);
+            if let Err(error) = self.lower.count_accesses(domain, ep, &peers) {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::EpCtrl,
+                    "accesses of peers are not counted: {error:?}"
+                );
+            }
+        }
     }
 
     fn av_inserted(&mut self, domain: &mut StateOf, ep: usize, index: u64) {

@@ -10,8 +10,10 @@ use engine::unreachable::Unreachable;
 pub struct Port {
     /// Address of the endpoint's listener, once it listens.
     pub own: Option<Addr>,
-    /// Session of each address of the vector; `NONE` if there is none.
-    pub peers: Vec<u32>,
+    /// All sessions of the endpoint, also those that are over and not removed from the table yet.
+    pub sessions: Vec<usize>,
+    /// Session of each address of the vector; `NONE` if there is none. `Listed` of the session has its entries.
+    peers: Vec<u32>,
     /// Sessions by the address of the peer's listener.
     pub by_addr: HashMap<Addr, usize>,
     /// Sessions that are not in `by_addr`: receiving halves of the endpoint's connections to itself. Peers of this host
@@ -27,6 +29,7 @@ impl Port {
     pub fn new() -> Port {
         Port {
             own: None,
+            sessions: Vec::new(),
             peers: Vec::new(),
             by_addr: HashMap::new(),
             receive_only: Vec::new(),
@@ -35,27 +38,66 @@ impl Port {
         }
     }
 
-    /// Records the session of an address of the vector.
-    pub fn assign(&mut self, index: u64, id: usize) {
+    /// Returns the index of the session of an address of the vector; there may be none with that index.
+    #[inline]
+    pub fn session_of(&self, index: u64) -> Option<usize> {
+        let id = self.peers.get(usize::try_from(index).ok()?)?;
+        Some(*id as usize)
+    }
+
+    /// Records the session of an address of the vector. `listed` is that of the session.
+    pub fn assign(&mut self, index: u64, id: usize, listed: &mut Listed) {
         let at = index as usize;
         if self.peers.len() <= at {
             self.peers.resize(at + 1, NONE);
         }
         self.peers[at] = id as u32;
+        *listed = match *listed {
+            Listed::Nowhere => Listed::Once(index),
+            Listed::Once(known) if known == index => Listed::Once(index),
+            _ => Listed::Often,
+        };
     }
 
-    /// Removes a session from the lookup tables.
-    pub fn unlist(&mut self, peer: &Addr, id: usize) {
-        if self.by_addr.get(peer) == Some(&id) {
-            self.by_addr.remove(peer);
+    /// Forgets the session of an address of the vector.
+    pub fn unassign(&mut self, index: u64) {
+        if let Some(slot) = self.peers.get_mut(index as usize) {
+            *slot = NONE;
         }
-        self.receive_only.retain(|&other| other != id);
-        for slot in &mut self.peers {
-            if *slot == id as u32 {
-                *slot = NONE;
+    }
+
+    /// Removes a session from the lookup tables. `listed` is that of the session.
+    pub fn unlist(&mut self, peer: &Addr, id: usize, listed: Listed) {
+        match self.by_addr.get(peer) == Some(&id) {
+            true => drop(self.by_addr.remove(peer)),
+            false => self.receive_only.retain(|&other| other != id),
+        }
+        let is_its = |slot: &&mut u32| **slot == id as u32;
+        match listed {
+            Listed::Nowhere => {}
+            Listed::Once(index) => {
+                if let Some(slot) = self.peers.get_mut(index as usize).filter(is_its) {
+                    *slot = NONE;
+                }
             }
+            Listed::Often => self
+                .peers
+                .iter_mut()
+                .filter(is_its)
+                .for_each(|slot| *slot = NONE),
         }
     }
 }
 
-pub const NONE: u32 = u32::MAX;
+/// The entries of `Port::peers` that name a session. An entry may name another one by now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listed {
+    #[default]
+    Nowhere,
+    /// This entry.
+    Once(u64),
+    /// Several entries: the address is in the vector several times.
+    Often,
+}
+
+const NONE: u32 = u32::MAX;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Passes posted operations to the sessions of their destinations.
 
+use super::lower::Lower;
 use super::proto::{ATOMIC_HEADER, HEADER, MAX_CONTEXTS, MAX_PLACES};
+use super::session::{Cx, Session};
 use super::state::{Rxm, StateOf};
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
@@ -38,6 +40,28 @@ impl Rxm {
     }
 }
 
+impl Rxm {
+    /// Posts an operation to a session, once more if the session refuses it and progress makes the connection ready.
+    fn post_to(
+        &mut self,
+        domain: &mut StateOf,
+        id: usize,
+        mut post: impl FnMut(&mut Session, &mut Cx<'_, Lower>) -> Result,
+    ) -> Result {
+        let lower = &mut self.lower;
+        match self.sessions.with(domain, lower, id, &mut post) {
+            None | Some(Err(Error::AGAIN)) => {}
+            Some(result) => return result,
+        }
+        if let Some(error) = self.refusal(domain, id) {
+            return Err(error);
+        }
+        let lower = &mut self.lower;
+        let posted = self.sessions.with(domain, lower, id, post);
+        posted.unwrap_or(Err(Error::AGAIN))
+    }
+}
+
 impl Posts for Rxm {
     const LIMITED: OpFlags = OpFlags::MATCH_COMPLETE;
     const MOST_SEGMENTS: usize = MAX_PLACES;
@@ -60,7 +84,7 @@ impl Posts for Rxm {
     }
 
     fn poll_for_room(&mut self, domain: &mut StateOf) -> bool {
-        self.drive(domain);
+        self.poll(domain);
         true
     }
 
@@ -80,12 +104,7 @@ impl Posts for Rxm {
         op: TxOp,
         context: u8,
     ) -> Result {
-        let posted = self
-            .sessions
-            .with(domain, &mut self.lower, id, |session, cx| {
-                session.post(cx, tx, op, context)
-            });
-        posted.unwrap_or(Err(Error::AGAIN))
+        self.post_to(domain, id, |session, cx| session.post(cx, tx, op, context))
     }
 
     fn start_atomic(
@@ -96,11 +115,8 @@ impl Posts for Rxm {
         atomic: &mut Atomic<'_>,
         op: TxOp,
     ) -> Result {
-        let posted = self
-            .sessions
-            .with(domain, &mut self.lower, id, |session, cx| {
-                session.post_atomic(cx, atomic, op)
-            });
-        posted.unwrap_or(Err(Error::AGAIN))
+        self.post_to(domain, id, |session, cx| {
+            session.post_atomic(cx, atomic, op)
+        })
     }
 }

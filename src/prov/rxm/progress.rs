@@ -12,23 +12,29 @@ use client::layer::{Block, Loan};
 use client::{Completion, Cq, Done};
 use engine::domain_state::Sender;
 
-/// Maximum of completions that one poll takes from an endpoint.
+/// Maximum of completions that one poll takes from a queue.
 const MOST: usize = 64;
 /// While no connection event is expected, one poll in this many checks for one.
 const EVENTS_EVERY: u32 = 64;
-/// Number of polls between two checks for a pending report request: `peer::stall`.
-const ATTEND_EVERY: u32 = 256;
+/// While connections are being made, one poll in this many checks for requests of peers, which is a system call. The
+/// read of the completion queue has already driven the progress of the other connection events.
+const REQUESTS_EVERY: u32 = 8;
+/// Number of polls between two checks for a pending report request: `peer::stall`. Each open endpoint adds one, because
+/// a check visits all of them.
+const ATTEND_EVERY: usize = 256;
+/// Maximum of connection events that one poll handles. An accepted connection takes about 80 us.
+const MOST_EVENTS: usize = 16;
 
 impl Rxm {
-    /// Polls everything that may have an event.
+    /// Polls everything that may have an event. Called also for an operation that waits for a connection or for room.
     pub fn poll(&mut self, domain: &mut StateOf) {
         self.polls = self.polls.wrapping_add(1);
         self.sessions.common.has_matched = false;
         if !self.sessions.common.stalled.is_empty() {
             self.sessions.take_waiting(domain, &mut self.lower);
         }
-        for ep in 0..self.lower.eps.len() {
-            self.poll_endpoint(domain, ep);
+        for at in 0..self.lower.queues.len() {
+            self.poll_queue(domain, at);
         }
         if !self.lower.dry.is_empty() {
             self.lower.post_dry();
@@ -37,21 +43,32 @@ impl Rxm {
             self.sessions.send_held(domain, &mut self.lower);
         }
         let common = &self.sessions.common;
-        let is_changing = common.connecting > 0 || !common.ending.is_empty();
+        let is_changing =
+            common.connecting > 0 || !common.ending.is_empty() || self.lower.is_closing;
         if is_changing || self.polls.is_multiple_of(EVENTS_EVERY) {
-            self.poll_events(domain);
+            let drives = !self.lower.domain.is_ours || self.polls.is_multiple_of(REQUESTS_EVERY);
+            self.poll_events(domain, drives);
         }
         if self.lower.is_counting {
             self.lower.carry_counts(domain);
         }
-        if self.polls.is_multiple_of(ATTEND_EVERY) {
-            self.attend(domain);
-        }
+        self.until_attend = match self.until_attend.checked_sub(1) {
+            Some(left) => left,
+            None => {
+                self.attend(domain);
+                ATTEND_EVERY + self.lower.open_eps()
+            }
+        };
     }
 
+    /// `drives`: also drives the progress of the queue of events below, which accepts requests of peers.
     #[cold]
-    fn poll_events(&mut self, domain: &mut StateOf) {
-        while self.take_event(domain).is_some() {}
+    pub fn poll_events(&mut self, domain: &mut StateOf, drives: bool) {
+        for _ in 0..MOST_EVENTS {
+            if self.take_event(domain, drives).is_none() {
+                break;
+            }
+        }
         if self.lower.reactor.has_deadlines() {
             let now = self.lower.now();
             let mut any = false;
@@ -72,31 +89,32 @@ impl Rxm {
             }
         }
         self.end_now(domain);
+        self.close_ended(domain);
+    }
+
+    /// Closes connections below that are over.
+    pub fn close_ended(&mut self, domain: &mut StateOf) {
         self.lower.close_ended();
         self.sessions.end_closed(domain, &mut self.lower);
     }
 
-    /// Polls for an operation that waits for a connection or for room.
+    /// Polls everything, events included.
     pub fn drive(&mut self, domain: &mut StateOf) {
         self.poll(domain);
-        self.poll_events(domain);
+        self.poll_events(domain, true);
     }
 
     /// Polls until nothing is ready.
     pub fn drive_all(&mut self, domain: &mut StateOf) {
         self.sessions.common.is_thorough = true;
         self.drive(domain);
-        for ep in 0..self.lower.eps.len() {
-            while let Some(endpoint) = self.lower.endpoint(ep) {
-                let (cq, eq) = (endpoint.cq.clone(), self.lower.domain.eq.clone());
-                // If `trywait` does not return -FI_EAGAIN, later events below signal this library's descriptor.
-                if self.lower.domain.fabric.trywait(&[&*cq, &*eq]) != Err(Error::AGAIN) {
-                    break;
-                }
-                self.drive(domain);
-            }
+        while !self.lower.may_sleep() {
+            self.drive(domain);
         }
         self.sessions.take_waiting(domain, &mut self.lower);
+        if self.lower.is_closing {
+            self.close_ended(domain);
+        }
         if self.lower.is_counting {
             self.lower.settle_counts(domain);
         }
@@ -104,18 +122,16 @@ impl Rxm {
     }
 
     #[inline]
-    fn poll_endpoint(&mut self, domain: &mut StateOf, ep: usize) {
-        let Some(endpoint) = self.lower.eps[ep].as_deref() else {
-            return;
-        };
+    fn poll_queue(&mut self, domain: &mut StateOf, at: usize) {
         let mut batch = core::mem::take(&mut self.batch);
-        let mut read = endpoint.cq.read_from(&mut batch);
+        let queue = &self.lower.queues[at];
+        let mut read = queue.cq.read_from(&mut batch);
         if read == Err(Error::AGAIN) {
-            self.lower.ops.read_empty(&endpoint.cq);
+            self.lower.ops.read_empty(&queue.cq);
             self.batch = batch;
             return;
         }
-        let cq = endpoint.cq.clone();
+        let (cq, ep) = (queue.cq.clone(), queue.ep);
         let (mut taken, mut block) = (0, None);
         loop {
             match read {
@@ -134,23 +150,26 @@ impl Rxm {
             read = cq.read_from(&mut batch);
         }
         self.batch = batch;
-        self.lower.grow_shared(ep);
+        self.lower.grow_shared();
         // A failed post is retried after the next completion.
-        let _ = self.lower.post_shared(ep);
+        let _ = self.lower.post_shared();
     }
 
     /// Takes all packets that have arrived, also those for which the provider below had no receive. Returns false if
     /// there may be packets without a slot.
-    pub fn take_all(&mut self, domain: &mut StateOf, ep: usize) -> bool {
+    pub fn take_all(&mut self, domain: &mut StateOf) -> bool {
+        (0..self.lower.queues.len()).all(|at| self.take_all_of(domain, at))
+    }
+
+    fn take_all_of(&mut self, domain: &mut StateOf, at: usize) -> bool {
+        let posted = |rxm: &Rxm| rxm.lower.shared_receives().map_or(0, |(posted, _)| posted);
+        let queue = &self.lower.queues[at];
+        let (cq, ep) = (queue.cq.clone(), queue.ep);
         loop {
-            let Some(endpoint) = self.lower.endpoint(ep) else {
-                return true;
-            };
-            let (cq, wanted) = (
-                endpoint.cq.clone(),
-                endpoint.wanted.min(self.lower.domain.most_receives()),
-            );
-            let is_ready = endpoint.shared_rx.is_none() || endpoint.posted >= wanted;
+            let is_ready = self
+                .lower
+                .shared_receives()
+                .is_none_or(|(posted, wanted)| posted >= wanted);
             let mut batch = core::mem::take(&mut self.batch);
             let read = cq.read_from(&mut batch);
             let mut block = None;
@@ -168,26 +187,21 @@ impl Rxm {
             if is_empty && is_ready {
                 return true;
             }
-            let before = self
-                .lower
-                .endpoint(ep)
-                .map_or(0, |endpoint| endpoint.posted);
-            let _ = self.lower.post_shared(ep);
-            let after = self
-                .lower
-                .endpoint(ep)
-                .map_or(0, |endpoint| endpoint.posted);
+            let before = posted(self);
+            let _ = self.lower.post_shared();
+            let after = posted(self);
             if is_empty && before == after {
                 return after > 0;
             }
         }
     }
 
-    /// Handles a completion. `block` caches the block of the previous one.
+    /// Handles a completion. `ep` is the endpoint of the queue, if it has only one; `block` caches the block of the
+    /// previous completion.
     fn completed(
         &mut self,
         domain: &mut StateOf,
-        ep: usize,
+        ep: Option<usize>,
         done: &mut Completion,
         block: &mut Option<Arc<Block>>,
     ) {
@@ -196,15 +210,15 @@ impl Rxm {
                 Some(block) if Arc::ptr_eq(block, its) => {}
                 _ => *block = Some(its.clone()),
             }
-            return self.received_some(domain, ep, done, block);
+            return self.received_some(domain, done, block);
         }
         let context = core::mem::take(&mut done.context);
         let (flags, len) = (done.flags, done.size());
         let ended = self.lower.ops.end(context);
-        let arrival = match &ended {
+        let (ep, arrival) = match &ended {
             // The provider below may not report sources.
-            Some((Flight::Packet { arrival, .. }, _)) => *arrival,
-            _ => done.src,
+            Some((Flight::Packet { ep, arrival, .. }, _)) => (Some(*ep), *arrival),
+            _ => (ep, done.src),
         };
         if flags & FI_REMOTE_WRITE != 0 {
             let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
@@ -224,7 +238,7 @@ impl Rxm {
         if flags & FI_REMOTE_WRITE == 0 {
             let packet = &slot.bytes()[..len.min(slot.room())];
             self.sessions
-                .arrived(domain, &mut self.lower, ep, arrival, packet);
+                .arrived(domain, &mut self.lower, arrival, packet);
         }
         self.lower.packets.put(slot);
         if let Flight::Packet { id, arrival, .. } = flight {
@@ -237,7 +251,6 @@ impl Rxm {
     fn received_some(
         &mut self,
         domain: &mut StateOf,
-        ep: usize,
         done: &mut Completion,
         block: &mut Option<Arc<Block>>,
     ) {
@@ -245,7 +258,7 @@ impl Rxm {
             && let Some(packet) = block.as_ref().and_then(|block| block.message(done))
         {
             self.sessions
-                .arrived(domain, &mut self.lower, ep, done.src, packet);
+                .arrived(domain, &mut self.lower, done.src, packet);
         }
         if done.flags & FI_MULTI_RECV != 0 {
             *block = None;
@@ -256,8 +269,8 @@ impl Rxm {
     fn block_ended(&mut self, context: Done) {
         if let Some((flight, loan)) = self.lower.ops.end(context) {
             self.lower.received_one(&flight);
-            if let Flight::SharedBlock { ep } = flight {
-                self.lower.keep_block(ep, loan);
+            if let Flight::SharedBlock = flight {
+                self.lower.keep_block(loan);
             }
         }
     }
@@ -266,15 +279,19 @@ impl Rxm {
     fn written_by_peer(
         &mut self,
         domain: &mut StateOf,
-        ep: usize,
+        ep: Option<usize>,
         len: usize,
         data: Option<u64>,
         arrival: u64,
     ) {
+        let peer = self.sessions.find(arrival);
+        let Some(ep) = ep.or_else(|| Some(peer?.link().ep())) else {
+            // The connection is gone, and its endpoint with it.
+            return;
+        };
         if domain.eps.get(ep).is_none() {
             return;
         }
-        let peer = self.sessions.find(ep, arrival);
         let sender = Sender {
             fi_addr: peer.map_or(FI_ADDR_NOTAVAIL, |session| session.link().fi_addr()),
             addr: peer.map(|session| session.link().peer()),
@@ -314,8 +331,8 @@ impl Rxm {
         self.lower.received_one(&flight);
         put_packet(&mut self.lower.packets, loan);
         // The session may have another connection below by now.
-        if let Flight::Packet { id, ep, arrival } = flight
-            && self.sessions.find(ep, arrival).is_some()
+        if let Flight::Packet { id, arrival, .. } = flight
+            && self.sessions.find(arrival).is_some()
         {
             self.sessions
                 .with(domain, &mut self.lower, id, |session, cx| {

@@ -20,4 +20,6 @@ pub struct Rxm {
     /// Buffer for completions.
     pub(super) batch: Vec<Completion>,
     pub(super) polls: u32,
+    /// Number of polls until the next check for a pending report request.
+    pub(super) until_attend: usize,
 }

@@ -4,10 +4,10 @@
 use core::ffi::{c_int, c_void};
 use core::time::Duration;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
+use crate::tcp::acceptor::{Acceptor, Accepts, Member};
 use crate::tcp::bound::{any_address, bind, new_name, rebind};
 use crate::tcp::exchange::{Exchange, read_exchange};
 use crate::tcp::net::Connections;
@@ -20,7 +20,7 @@ use base::params::NO_LIMIT;
 use base::{Error, Result};
 use engine::address::ip::{Addr, Format};
 use engine::domain::ep::{CM_DATA_SIZE, cut};
-use engine::eq::{Driver, Eq, EventQueue};
+use engine::eq::{Eq, EventQueue};
 use engine::fabric::FabricShared;
 use engine::half_open::{ACCEPTS, HalfOpen, HasSocket};
 use engine::transport::AddressFormat;
@@ -35,7 +35,6 @@ use stream::Stream;
 use stream::proto::{CmKind, private_of};
 use sync::Use;
 use sys::addr;
-use sys::event::{BATCH, Epoll, Ready, Timer};
 use sys::socket::{BACKLOG, Socket};
 
 /// The handle.
@@ -47,9 +46,6 @@ pub struct Pep {
 /// Shared by the handle and the event queue that drives it.
 struct Shared {
     state: Mutex<State>,
-    epoll: Epoll,
-    /// Expires when a paused listener is to be polled again.
-    pause: Timer,
     site: Site,
     info: Info,
     /// Requests that were reported and not yet accepted or rejected.
@@ -63,9 +59,16 @@ struct State {
     backlog: i32,
     local: Addr,
     handshakes: HalfOpen<Handshake>,
-    eq: Option<(Arc<EventQueue>, Use)>,
+    eq: Option<Bound>,
     /// The handle, for events.
     fid: usize,
+}
+
+/// The event queue, and the endpoint's place in its acceptor.
+struct Bound {
+    queue: Arc<EventQueue>,
+    member: Member,
+    _use: Use,
 }
 
 struct Handshake {
@@ -80,13 +83,6 @@ impl HasSocket for Handshake {
         &self.socket
     }
 }
-
-const LISTENER: u64 = u64::MAX;
-const PAUSED: u64 = u64::MAX - 1;
-/// Maximum of connections that one poll closes because their request has not arrived in time.
-const DUES: usize = 16;
-/// Time for which a listener is not polled if the process has no descriptor for a connection.
-const PAUSE: Duration = Duration::from_millis(100);
 
 impl Pep {
     pub fn open(
@@ -115,13 +111,10 @@ impl Pep {
         };
         let shared = Arc::new(Shared {
             state: Mutex::new(state),
-            epoll: Epoll::new()?,
-            pause: Timer::new()?,
             site,
             info,
             requests: Arc::default(),
         });
-        shared.epoll.add(&shared.pause, PAUSED, true, false)?;
         let pep = Pep {
             shared: shared.clone(),
             _fabric: fabric.uses.take(),
@@ -156,23 +149,24 @@ impl Shared {
 
     fn accept_waiting(&self, state: &mut State) {
         for _ in 0..ACCEPTS {
-            let Some(listener) = &state.listener else {
+            let (Some(listener), Some(eq)) = (&state.listener, &state.eq) else {
                 return;
             };
             match listener.accept() {
                 Ok(Some((socket, from))) => {
-                    let limit = self.site.set.conn_timeout;
+                    let deadline = Instant::now() + self.site.set.conn_timeout;
                     let id = state.handshakes.insert(Handshake {
                         socket,
                         from,
                         exchange: Vec::new(),
-                        deadline: Instant::now() + limit,
+                        deadline,
                     });
                     let socket = &state.handshakes[id].socket;
-                    if self.epoll.add(socket, id as u64, true, false).is_err() {
+                    if eq.member.watch(id, socket).is_err() {
                         state.handshakes.remove(id);
                         continue;
                     }
+                    eq.member.expect(deadline);
                     if state.handshakes.is_crowded(id) {
                         self.drop_silent(state, Some(id));
                     }
@@ -183,10 +177,9 @@ impl Shared {
                 Err(error) => {
                     // Out of descriptors: leave the peers in the backlog for a moment.
                     log_warn!(self.site.source, Subsys::EpCtrl, "cannot accept: {error}");
-                    if let Some(listener) = &state.listener {
-                        self.epoll.remove(listener);
+                    if let (Some(listener), Some(eq)) = (&state.listener, &state.eq) {
+                        eq.member.pause(listener);
                     }
-                    self.pause.set(Some(PAUSE));
                     return;
                 }
             }
@@ -201,15 +194,8 @@ impl Shared {
             .is_some()
     }
 
-    fn resume(&self, state: &State) {
-        self.pause.set(None);
-        if let Some(listener) = &state.listener {
-            let _ = self.epoll.add(listener, LISTENER, true, false);
-        }
-    }
-
     /// A request, or a part of it, has come in.
-    fn requested(&self, state: &mut State, id: usize) {
+    fn read_request(&self, state: &mut State, id: usize) {
         let Some(handshake) = state.handshakes.get_mut(id) else {
             return;
         };
@@ -221,10 +207,10 @@ impl Shared {
             Exchange::Broken(why) => return self.drop_handshake(state, id, why),
         };
         let handshake = state.handshakes.remove(id);
-        self.epoll.remove(&handshake.socket);
-        let Some((eq, _)) = &state.eq else {
+        let Some(eq) = &state.eq else {
             return;
         };
+        eq.member.unwatch(&handshake.socket);
         let local = handshake.socket.local().unwrap_or(state.local);
         let private = private_of(&handshake.exchange).to_vec();
         let (socket, exchange) = (handshake.socket, handshake.exchange);
@@ -242,7 +228,8 @@ impl Shared {
                     Accepted::end(handle);
                     release();
                 });
-                eq.cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
+                eq.queue
+                    .cm_event(FI_CONNREQ, state.fid, info, &private, Some(unread));
             }
             Err(error) => {
                 log_warn!(
@@ -278,7 +265,9 @@ impl Shared {
             "{} closed: {why}",
             handshake.from
         );
-        self.epoll.remove(&handshake.socket);
+        if let Some(eq) = &state.eq {
+            eq.member.unwatch(&handshake.socket);
+        }
     }
 }
 
@@ -289,55 +278,49 @@ fn limit_text(limit: Duration) -> String {
     }
 }
 
-impl Driver for Shared {
-    fn drive(&self) {
-        let mut state = self.state();
-        if !state.listening {
-            return;
-        }
-        let mut ready = [Ready {
-            token: 0,
-            readable: false,
-            writable: false,
-            broken: false,
-            ended: false,
-        }; BATCH];
-        let n = self.epoll.poll(&mut ready);
-        for event in &ready[..n] {
-            match event.token {
-                LISTENER => self.accept_waiting(&mut state),
-                PAUSED => self.resume(&state),
-                id => self.requested(&mut state, id as usize),
-            }
-        }
-        for _ in 0..DUES {
-            // The oldest ones have the earliest deadlines.
-            match state.handshakes.oldest() {
-                Some((id, handshake)) if Instant::now() >= handshake.deadline => {
-                    self.drop_handshake(&mut state, id, "no request in time");
-                }
-                _ => break,
-            }
+impl Accepts for Shared {
+    fn accept(&self) {
+        self.accept_waiting(&mut self.state());
+    }
+
+    fn requested(&self, id: usize) {
+        self.read_request(&mut self.state(), id);
+    }
+
+    fn resume(&self) {
+        let state = self.state();
+        if let (Some(listener), Some(eq)) = (&state.listener, &state.eq) {
+            let _ = eq.member.listen(listener);
         }
     }
 
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.epoll.as_fd()
+    fn due(&self, now: Instant) {
+        let mut state = self.state();
+        // The oldest one has the earliest deadline.
+        if let Some((id, handshake)) = state.handshakes.oldest()
+            && now >= handshake.deadline
+        {
+            self.drop_handshake(&mut state, id, "no request in time");
+        }
     }
 }
 
 impl Drop for Pep {
     fn drop(&mut self) {
-        let driver: Weak<dyn Driver> = {
-            let weak: Weak<Shared> = Arc::downgrade(&self.shared);
-            weak
-        };
-        let mut state = self.shared.state();
-        if let Some((eq, _)) = state.eq.take() {
-            eq.remove_driver(&driver, self.shared.epoll.as_fd());
-            eq.forget(state.fid);
+        let mut guard = self.shared.state();
+        let state = &mut *guard;
+        if let Some(eq) = state.eq.take() {
+            // A process after fork may still have the sockets, so closing them here does not end their reports.
+            let sockets = state
+                .handshakes
+                .iter()
+                .map(|(_, handshake)| &handshake.socket);
+            sockets
+                .chain(&state.listener)
+                .for_each(|socket| eq.member.unwatch(socket));
+            eq.queue.forget(state.fid);
         }
-        drop(state);
+        drop(guard);
         self.shared.leave_requests();
     }
 }
@@ -354,10 +337,13 @@ impl Kind for Pep {
         if state.eq.is_some() {
             return Err(Error::INVAL);
         }
-        state.eq = Some((eq.queue.clone(), eq.queue.uses.take()));
-        drop(state);
         let shared: Weak<Shared> = Arc::downgrade(&self.shared);
-        eq.queue.add_driver(shared)
+        state.eq = Some(Bound {
+            queue: eq.queue.clone(),
+            member: Acceptor::join(&eq.queue, shared)?,
+            _use: eq.queue.uses.take(),
+        });
+        Ok(())
     }
 
     fn set_backlog(&self, backlog: c_int) -> Result {
@@ -409,15 +395,13 @@ impl CmCalls for Pep {
     fn listen(&self) -> Result {
         let mut guard = self.shared.state();
         let state = &mut *guard;
-        if state.eq.is_none() {
-            return Err(Error::NOEQ);
-        }
+        let eq = state.eq.as_ref().ok_or(Error::NOEQ)?;
         if state.listening {
             return Err(Error::OPBADSTATE);
         }
         let listener = state.listener.as_ref().ok_or(Error::OPBADSTATE)?;
         listener.listen(state.backlog)?;
-        self.shared.epoll.add(listener, LISTENER, true, false)?;
+        eq.member.listen(listener)?;
         state.listening = true;
         Ok(())
     }

@@ -5,12 +5,10 @@
 
 use std::sync::Arc;
 
-use super::tally::{RegionTally, Tally};
+use super::tally::{Accesses, RegionTally, Tally};
 use super::{CNTR, Lower, watch};
-use crate::rxm::SOURCE;
 use crate::rxm::state::StateOf;
 use abi::*;
-use base::log::{Subsys, log_warn};
 use base::{Error, Result};
 use client::layer::with_descriptors;
 use client::{AnyHandle, Cntr, CntrAttr};
@@ -68,53 +66,49 @@ impl Lower {
             .retain(|known| Arc::strong_count(&known.tally.below) > 1);
     }
 
-    /// Starts to count for the counters that the application has bound to an endpoint, also for connected peers.
-    pub fn count_accesses(&mut self, domain: &mut StateOf, ep: usize) -> Result {
+    /// Starts to count for the counters that the application has bound to an endpoint, also for connected peers, whose
+    /// sessions are `peers`.
+    pub fn count_accesses(&mut self, domain: &mut StateOf, ep: usize, peers: &[usize]) -> Result {
         let bytes_of = |event| domain.eps[ep].bound(event).map(|cntr| cntr.counts_bytes());
         let (read, written) = (bytes_of(Event::RemoteRead), bytes_of(Event::RemoteWrite));
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
         let (has_read, has_written) = endpoint.accesses.has();
         if let (Some(bytes), false) = (read, has_read) {
             let tally = self.open_tally(bytes)?;
-            self.bind_to_links(ep, &tally.below, FI_REMOTE_READ)?;
-            self.endpoint_mut(ep).ok_or(Error::INVAL)?.accesses.read = Some(tally);
-            self.is_counting = true;
+            self.bind_to_links(peers, &tally.below, FI_REMOTE_READ)?;
+            self.counts_at(ep)?.read = Some(tally);
         }
         if let (Some(bytes), false) = (written, has_written) {
             let (tally, messages) = (self.open_tally(bytes)?, self.open_tally(bytes)?);
-            self.bind_to_links(ep, &tally.below, FI_REMOTE_WRITE)?;
-            for link in &mut self.links {
-                if let Some(registrar) = link.registrar.take_if(|_| link.ep == ep) {
+            self.bind_to_links(peers, &tally.below, FI_REMOTE_WRITE)?;
+            for &id in peers {
+                if let Some(link) = self.links.get_mut(id)
+                    && let Some(registrar) = link.registrar.take()
+                {
                     link.registrar = Some(registrar.counting(&messages.below));
                 }
             }
-            let accesses = &mut self.endpoint_mut(ep).ok_or(Error::INVAL)?.accesses;
+            let accesses = self.counts_at(ep)?;
             (accesses.written, accesses.messages) = (Some(tally), Some(messages.below));
-            self.is_counting = true;
         }
         Ok(())
     }
 
-    fn bind_to_links(&self, ep: usize, cntr: &Arc<Cntr>, flags: u64) -> Result {
-        let of_it = self.links.iter().filter(|link| link.ep == ep);
-        let mut links = of_it.filter_map(|link| link.below.as_ref());
-        links.try_for_each(|link| link.bind(cntr, flags))
+    /// Records that an endpoint has counters, which are returned.
+    fn counts_at(&mut self, ep: usize) -> Result<&mut Accesses> {
+        self.is_counting = true;
+        let endpoint = self.eps.get_mut(ep).and_then(Option::as_deref_mut);
+        let accesses = &mut endpoint.ok_or(Error::INVAL)?.accesses;
+        if accesses.has() == (false, false) {
+            self.counted.push(ep);
+        }
+        Ok(accesses)
     }
 
-    /// Does the same as `count_accesses` for all endpoints.
-    pub fn count_all(&mut self, domain: &mut StateOf) {
-        for ep in 0..self.eps.len() {
-            if domain.eps.get(ep).is_none() || self.endpoint(ep).is_none() {
-                continue;
-            }
-            if let Err(error) = self.count_accesses(domain, ep) {
-                log_warn!(
-                    &SOURCE,
-                    Subsys::EpCtrl,
-                    "accesses of peers are not counted: {error:?}"
-                );
-            }
-        }
+    fn bind_to_links(&self, peers: &[usize], cntr: &Arc<Cntr>, flags: u64) -> Result {
+        let links = peers.iter().filter_map(|&id| self.links.get(id));
+        let mut links = links.filter_map(|link| link.below.as_ref());
+        links.try_for_each(|link| link.bind(cntr, flags))
     }
 
     /// Records a write with CQ data, which was counted when its data came.
@@ -134,7 +128,8 @@ impl Lower {
                 domain.count_more(counter, news);
             }
         }
-        for ep in 0..self.eps.len() {
+        for at in 0..self.counted.len() {
+            let ep = self.counted[at];
             let Some(endpoint) = self.endpoint_mut(ep) else {
                 continue;
             };
@@ -153,7 +148,7 @@ impl Lower {
         loop {
             self.carry_counts(domain);
             let of_regions = self.tallies.iter().map(|known| &known.tally.below);
-            let endpoints = self.eps.iter().flatten();
+            let endpoints = self.counted.iter().filter_map(|&ep| self.endpoint(ep));
             let of_endpoints = endpoints.flat_map(|endpoint| endpoint.accesses.all());
             let all = of_regions.chain(of_endpoints);
             let all: Vec<&dyn AnyHandle> = all.map(|cntr| &**cntr as &dyn AnyHandle).collect();

@@ -43,6 +43,8 @@ pub struct LowerDomain {
     pub is_ours: bool,
     /// Whether connections receive into a shared context.
     pub shares_rx: bool,
+    /// Whether endpoints share a completion queue.
+    pub shares_queue: bool,
     /// Maximum of bytes that are sent without a completion.
     inject: usize,
     /// Maximum number of local and of remote pieces of one operation below, and its maximum length.
@@ -121,6 +123,7 @@ impl LowerDomain {
             params: lower.params,
             is_ours,
             shares_rx,
+            shares_queue: is_ours || entry.mode.contains(Mode::RX_CQ_DATA),
             inject: entry.tx.inject_size.min(SHORT),
             iovs: entry.tx.iov_limit.max(1),
             remotes: entry.tx.rma_iov_limit.max(1),
@@ -175,16 +178,25 @@ impl LowerDomain {
         most.min(self.receives)
     }
 
-    pub fn queue(&self) -> Result<Arc<Cq>> {
-        with_descriptors(|wait_obj| {
-            let attr = CqAttr {
-                size: QUEUE,
-                format: FI_CQ_FORMAT_DATA,
-                wait_obj,
-                ..CqAttr::default()
-            };
-            Cq::open(&self.domain, &attr)
-        })
+    /// Opens a completion queue. Returns the number of entries for which it has room.
+    pub fn queue(&self) -> Result<(Arc<Cq>, usize)> {
+        let open = |size| {
+            let queue = with_descriptors(|wait_obj| {
+                let attr = CqAttr {
+                    size,
+                    format: FI_CQ_FORMAT_DATA,
+                    wait_obj,
+                    ..CqAttr::default()
+                };
+                Cq::open(&self.domain, &attr)
+            });
+            Ok((queue?, size))
+        };
+        match self.is_ours {
+            // The queues of built-in providers grow.
+            true => open(QUEUE).map(|(queue, _)| (queue, usize::MAX)),
+            false => open(LONG_QUEUE).or_else(|_| open(QUEUE)),
+        }
     }
 
     /// Opens an endpoint that connects.
@@ -229,5 +241,7 @@ const MOST_BLOCKS: usize = 8;
 const BLOCK: usize = 1 << 18;
 /// Number of packets of maximum length that fit into one such receive.
 const PACKETS_OF_BLOCK: usize = 8;
-/// Entries of a queue below.
+/// Entries of a queue below. Providers of other libraries get the larger number if they accept it: two receives for each
+/// of 16,384 connections use half of it. Soft RoCE accepts 32,767.
 const QUEUE: usize = 8192;
+const LONG_QUEUE: usize = 1 << 16;

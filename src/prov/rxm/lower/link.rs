@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::queues::queue_of;
 use super::{Flight, Lower, put_packet};
 use crate::rxm::session::{Ended, Place, put_slots};
 use base::{Error, Result};
@@ -28,6 +29,10 @@ pub struct Link {
     pub is_dry: bool,
     /// No receives are posted.
     pub is_paused: bool,
+    /// FI_MORE has deferred operations below: the session is in `Lower::deferred`.
+    pub is_deferred: bool,
+    /// Number of endpoints below in `Lower::closing`.
+    closing: u32,
 }
 
 impl Lower {
@@ -65,12 +70,14 @@ impl Lower {
     /// Binds an endpoint below and assigns it to the session.
     fn set_up(&mut self, place: Place, below: Arc<Ep>) -> Result {
         let Place { arrival, id, ep } = place;
+        let shared = self.shared_context()?;
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
+        let cq = queue_of(&self.queues, Some(ep)).ok_or(Error::INVAL)?;
         below.bind(&self.domain.eq, 0)?;
-        if let Some(shared) = &endpoint.shared_rx {
+        if let Some(shared) = &shared {
             below.bind(shared, 0)?;
         }
-        below.bind(&endpoint.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+        below.bind(cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
         endpoint.accesses.bind_to(&below)?;
         below.enable()?;
         if self.domain.is_ours {
@@ -106,16 +113,30 @@ impl Lower {
         }
     }
 
-    /// Starts the operations of an endpoint that FI_MORE has deferred.
-    pub fn flush(&self, ep: usize) {
-        let links = self.links.iter().filter(|link| link.ep == ep);
-        for below in links.filter_map(|link| link.below.as_ref()) {
-            // A provider below that does not have the call starts its operations by itself.
-            let _ = below.tx_flush();
+    /// Records that FI_MORE has deferred operations of a session.
+    #[cold]
+    pub(super) fn defer(&mut self, id: usize) {
+        if let Some(link) = self.links.get_mut(id)
+            && !core::mem::replace(&mut link.is_deferred, true)
+        {
+            self.deferred.push(id);
         }
     }
 
-    /// Closes the endpoint below of a session as soon as it is not in use.
+    /// Starts the operations that FI_MORE has deferred.
+    pub fn flush(&mut self) {
+        for id in core::mem::take(&mut self.deferred) {
+            let link = &mut self.links[id];
+            link.is_deferred = false;
+            if let Some(below) = &link.below {
+                // A provider below that does not have the call starts its operations by itself.
+                let _ = below.tx_flush();
+            }
+        }
+    }
+
+    /// Shuts the endpoint below of a session down. `close_ended` closes it, because one pass over the operations in
+    /// flight then serves many endpoints.
     pub(super) fn unlink(&mut self, id: usize) {
         let Some(link) = self.links.get_mut(id) else {
             return;
@@ -123,49 +144,58 @@ impl Lower {
         link.registrar = None;
         (link.posted, link.arrival, link.is_paused) = (0, 0, false);
         if let Some(below) = link.below.take() {
+            link.closing += 1;
             self.by_link.remove(&below.number());
             let _ = below.shutdown();
             self.closing.push((below, id));
-            self.close_ended();
+            self.is_closing = true;
         }
     }
 
     /// Closes endpoints below that are over, and ends the operations in flight there.
     pub fn close_ended(&mut self) {
-        let mut at = 0;
-        while at < self.closing.len() {
-            let (below, id) = self.closing.remove(at);
-            let endpoint = self.links.get(id).and_then(|link| self.endpoint(link.ep));
-            let cq = endpoint.map(|endpoint| endpoint.cq.clone());
+        self.is_closing = false;
+        if self.closing.is_empty() {
+            return;
+        }
+        let mut closed = Vec::new();
+        for (below, id) in core::mem::take(&mut self.closing) {
             for pool in [&mut self.packets, &mut self.heads, &mut self.copies] {
                 pool.forget(&below);
             }
             match close(below) {
-                Ok(closed) => {
-                    for (flight, loan) in self.ops.closed(closed, cq.as_deref()) {
-                        match flight {
-                            Flight::Operation(flight) => {
-                                drop(put_slots(self, loan));
-                                self.ended.push_back(Ended::Operation(flight));
-                            }
-                            Flight::SharedPacket { .. } | Flight::SharedBlock { .. } => {
-                                self.received_one(&flight);
-                                put_packet(&mut self.packets, loan);
-                            }
-                            Flight::Packet { .. } => put_packet(&mut self.packets, loan),
-                        }
-                    }
-                    self.ended.push_back(Ended::Closed(id));
+                Ok(proof) => closed.push((proof, id)),
+                Err((below, _)) => self.closing.push((below, id)),
+            }
+        }
+        let ids: Vec<usize> = closed.iter().map(|&(_, id)| id).collect();
+        let (queues, links) = (&self.queues, &self.links);
+        let queue = |id: usize| {
+            let ep = links.get(id).map(|link| link.ep);
+            queue_of(queues, ep).map(|cq| &**cq)
+        };
+        let closed = closed.into_iter().map(|(proof, id)| (proof, queue(id)));
+        for (flight, loan) in self.ops.closed(closed) {
+            match flight {
+                Flight::Operation(flight) => {
+                    drop(put_slots(self, loan));
+                    self.ended.push_back(Ended::Operation(flight));
                 }
-                Err((below, _)) => {
-                    self.closing.insert(at, (below, id));
-                    at += 1;
+                Flight::SharedPacket | Flight::SharedBlock | Flight::Packet { .. } => {
+                    put_packet(&mut self.packets, loan);
                 }
+            }
+        }
+        for id in ids {
+            if let Some(link) = self.links.get_mut(id) {
+                link.closing -= 1;
+                self.ended.push_back(Ended::Closed(id));
             }
         }
     }
 
+    /// Whether the end of a connection of this session is not complete.
     pub(super) fn has_closing(&self, id: usize) -> bool {
-        self.closing.iter().any(|&(_, of)| of == id)
+        self.links.get(id).is_some_and(|link| link.closing > 0)
     }
 }

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The objects of the provider below: it executes the requests of sessions and yields completions and events.
 //!
-//! - `domain`: fabric and domain, with the limits of the provider; `link`: the endpoints of connections
-//! - `posted`: receives; `wire`: the requests of sessions; `regions`: registered memory
+//! - `domain`: fabric and domain, with the limits of the provider; `queues`: its completion queues
+//! - `link`: the endpoints of connections; `posted`: receives; `wire`: the requests of sessions
+//! - `regions`: registered memory
 //! - `counts`: accesses of peers to memory, from the counters of the provider below, which `tally` reads
 
 mod counts;
 mod domain;
 mod link;
 mod posted;
+mod queues;
 mod regions;
 mod tally;
 mod wire;
@@ -21,7 +23,9 @@ use std::time::Instant;
 
 pub use self::domain::{LowerDomain, LowerFabric};
 pub use self::link::Link;
+use self::posted::SharedRx;
 pub use self::posted::put_packet;
+pub use self::queues::Queue;
 use self::regions::Regions;
 use self::tally::{Accesses, RegionTally};
 pub use self::wire::random;
@@ -31,8 +35,8 @@ use super::session::{Ended, FOR_ANSWERS, flight};
 use abi::*;
 use base::Result;
 use base::info::Info;
-use client::layer::{Block, Operations, Pool};
-use client::{Cq, Ep, PassiveEp};
+use client::layer::{Operations, Pool};
+use client::{Ep, PassiveEp};
 use engine::clock::Monotonic;
 use engine::reactor::{Reactor, Token};
 
@@ -42,22 +46,37 @@ pub struct Lower {
     pub ops: Operations<Flight>,
     /// Pools for incoming packets, for headers, and for copied messages.
     pub packets: Pool,
+    /// Maximum of posted receives for single packets: their completions may use half of a queue.
+    most_packets: usize,
     heads: Pool,
     copies: Pool,
-    pub eps: Vec<Option<Box<Endpoint>>>,
+    /// Completion queues: one, unless completions below may not name their connection.
+    pub queues: Vec<Queue>,
+    /// The receive context that all connections share, from the first connection on.
+    shared_rx: Option<SharedRx>,
+    eps: Vec<Option<Box<Endpoint>>>,
+    /// Number of open endpoints.
+    open_eps: usize,
+    /// Endpoints by the numbers of their listeners.
+    by_listener: HashMap<usize, usize>,
     /// The connection of each session.
     links: Vec<Link>,
     /// Sessions by the numbers of their endpoints below.
     by_link: HashMap<usize, usize>,
     /// Sessions without a receive below.
-    pub dry: Vec<usize>,
+    pub dry: VecDeque<usize>,
+    /// Sessions with operations that FI_MORE has deferred below.
+    deferred: Vec<usize>,
     /// Endpoints below that are to be closed, with their sessions.
     closing: Vec<(Arc<Ep>, usize)>,
+    /// Set if `closing` has entries that were not tried yet.
+    pub is_closing: bool,
     /// Results of closing them.
     ended: VecDeque<Ended>,
     regions: Regions,
-    /// Counters of regions, and whether any accesses of peers are counted.
+    /// Counters of regions, endpoints with counters, and whether any accesses of peers are counted.
     tallies: Vec<RegionTally>,
+    counted: Vec<usize>,
     pub is_counting: bool,
 }
 
@@ -65,10 +84,10 @@ pub struct Lower {
 pub enum Flight {
     /// A receive of one connection.
     Packet { id: usize, ep: usize, arrival: u64 },
-    /// A receive of a context that connections share.
-    SharedPacket { ep: usize },
-    /// A receive of a shared context that takes many packets.
-    SharedBlock { ep: usize },
+    /// A receive of the context that connections share.
+    SharedPacket,
+    /// A receive of the shared context that takes many packets.
+    SharedBlock,
     /// An operation of a session.
     Operation(flight::Flight),
 }
@@ -76,13 +95,6 @@ pub enum Flight {
 /// The objects of an endpoint.
 pub struct Endpoint {
     pub listener: Arc<PassiveEp>,
-    pub cq: Arc<Cq>,
-    pub shared_rx: Option<Arc<Ep>>,
-    /// Number of posted receives of the shared context, and the intended number.
-    pub posted: usize,
-    pub wanted: usize,
-    /// Free blocks, if each receive takes many packets.
-    blocks: Vec<Block>,
     /// Counters of peers' accesses to local memory.
     accesses: Accesses,
 }
@@ -114,23 +126,43 @@ impl Lower {
         let eager = HEADER + domain.params.eager;
         let pool = |size, access, limit| Pool::new(domain.registrar.clone(), size, access, limit);
         let most_copies = COPIES.max(COPIED / eager) + FOR_ANSWERS;
-        Ok(Lower {
+        let mut lower = Lower {
             ops: domain.with(|info| Ok(Operations::new(info)))?,
             packets: pool(eager, FI_RECV, usize::MAX),
+            most_packets: usize::MAX,
             heads: pool(HEAD_SIZE, FI_SEND, HEADS),
             copies: pool(eager, FI_SEND | FI_WRITE | FI_READ, most_copies),
             reactor: Reactor::new(Monotonic)?,
+            queues: Vec::new(),
+            shared_rx: None,
             eps: Vec::new(),
+            open_eps: 0,
+            by_listener: HashMap::new(),
             links: Vec::new(),
             by_link: HashMap::new(),
-            dry: Vec::new(),
+            dry: VecDeque::new(),
+            deferred: Vec::new(),
             closing: Vec::new(),
+            is_closing: false,
             ended: VecDeque::new(),
             regions: Regions::default(),
             tallies: Vec::new(),
+            counted: Vec::new(),
             is_counting: false,
             domain,
-        })
+        };
+        lower.open_queue()?;
+        Ok(lower)
+    }
+
+    /// Returns the number of open endpoints.
+    pub fn open_eps(&self) -> usize {
+        self.open_eps
+    }
+
+    /// Returns the number of places of endpoints, some of which may be empty.
+    pub fn places(&self) -> usize {
+        self.eps.len()
     }
 
     #[inline]
@@ -146,20 +178,15 @@ impl Lower {
     pub fn open_ep(&mut self, ep: usize, info: &Info) -> Result {
         let endpoint = Endpoint {
             listener: self.domain.listener(info)?,
-            cq: self.domain.queue()?,
-            shared_rx: self.domain.shared_rx()?,
-            posted: 0,
-            wanted: self.domain.first_receives(),
-            blocks: Vec::new(),
             accesses: Accesses::default(),
         };
-        for fd in endpoint.cq.fds()? {
-            watch(&self.reactor, fd, Token::new(CQ, ep))?;
-        }
+        self.open_queue_of(ep)?;
         if self.eps.len() <= ep {
             self.eps.resize_with(ep + 1, || None);
         }
+        self.by_listener.insert(endpoint.listener.number(), ep);
         self.eps[ep] = Some(Box::new(endpoint));
+        self.open_eps += 1;
         self.watch_events()
     }
 
@@ -168,25 +195,32 @@ impl Lower {
         let Some(endpoint) = self.eps.get_mut(ep).and_then(Option::take) else {
             return;
         };
-        if let Some(context) = endpoint.shared_rx {
-            self.closing.push((context, usize::MAX));
+        self.by_listener.remove(&endpoint.listener.number());
+        if endpoint.accesses.has() != (false, false) {
+            self.counted.retain(|&other| other != ep);
         }
-        // No later poll reads this queue.
-        self.ops.read_empty(&endpoint.cq);
+        self.open_eps -= 1;
+        if self.open_eps == 0
+            && let Some(shared) = self.shared_rx.take()
+        {
+            self.closing.push((shared.context, usize::MAX));
+        }
         self.close_ended();
+        self.close_queue_of(ep);
     }
 
     /// Returns the endpoint with this listener.
     pub fn listening(&self, listener: usize) -> Option<usize> {
-        let is_meant = |ep: &Option<Box<Endpoint>>| {
-            ep.as_ref()
-                .is_some_and(|ep| ep.listener.number() == listener)
-        };
-        self.eps.iter().position(is_meant)
+        self.by_listener.get(&listener).copied()
     }
 
-    /// The queue of events may be ready by other descriptors than before.
-    pub fn watch_events(&self) -> Result {
+    /// The queue of events may be ready by other descriptors than before. That of a built-in provider gets its last
+    /// descriptor with the first passive endpoint. Another attempt to add that one would cost a search through all
+    /// listeners behind it: epoll_ctl(2) looks for loops.
+    fn watch_events(&self) -> Result {
+        if self.domain.is_ours && self.open_eps > 1 {
+            return Ok(());
+        }
         let mut fds = self.domain.eq.fds()?.into_iter();
         fds.try_for_each(|fd| watch(&self.reactor, fd, Token::new(EQ, 0)))
     }

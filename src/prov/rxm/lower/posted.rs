@@ -15,34 +15,70 @@ const MOST_OWN: usize = 8;
 /// Above this number of packet slots in use, only the receives are posted that an endpoint or connection needs to work.
 const MANY_PACKETS: usize = 2048;
 
+/// The receive context that all connections of a domain share. Its memory does not depend on the number of endpoints.
+pub struct SharedRx {
+    pub(super) context: Arc<Ep>,
+    /// Number of posted receives, and the intended number.
+    posted: usize,
+    wanted: usize,
+    /// Free blocks, if each receive takes many packets.
+    blocks: Vec<Block>,
+}
+
 impl Lower {
-    /// Posts the missing receives of an endpoint's shared context.
-    pub fn post_shared(&mut self, ep: usize) -> Result {
-        let Some(endpoint) = self.endpoint(ep) else {
+    /// Returns the shared receive context. The first connection opens it.
+    pub(super) fn shared_context(&mut self) -> Result<Option<Arc<Ep>>> {
+        if self.shared_rx.is_none() {
+            let Some(context) = self.domain.shared_rx()? else {
+                return Ok(None);
+            };
+            self.shared_rx = Some(SharedRx {
+                context,
+                posted: 0,
+                wanted: self
+                    .domain
+                    .first_receives()
+                    .min(self.domain.most_receives()),
+                blocks: Vec::new(),
+            });
+            self.post_shared()?;
+        }
+        let shared = self.shared_rx.as_ref();
+        Ok(shared.map(|shared| shared.context.clone()))
+    }
+
+    /// Posts the missing receives of the shared context.
+    pub fn post_shared(&mut self) -> Result {
+        let Some(shared) = &self.shared_rx else {
             return Ok(());
         };
-        let Some(context) = endpoint.shared_rx.clone() else {
+        let (has, most) = (shared.posted, shared.wanted);
+        if has >= most {
             return Ok(());
-        };
-        let most = endpoint.wanted.min(self.domain.most_receives());
-        let missing = most.saturating_sub(endpoint.posted);
-        let (has, least) = (endpoint.posted, self.domain.first_receives());
-        for nth in has..has + missing {
+        }
+        let (context, least) = (shared.context.clone(), self.domain.first_receives());
+        for nth in has..most {
             let posted = match self.domain.block {
-                Some(size) => self.post_block(&context, ep, size),
+                Some(size) => self.post_block(&context, size),
                 None if nth >= least && self.packets.used() >= MANY_PACKETS => break,
-                None => self.post_packet(&context, Flight::SharedPacket { ep }),
+                None => self.post_packet(&context, Flight::SharedPacket),
             };
             match posted {
                 Ok(()) => {}
                 Err(Error::AGAIN) => break,
                 Err(error) => return Err(error),
             }
-            if let Some(endpoint) = self.endpoint_mut(ep) {
-                endpoint.posted += 1;
+            if let Some(shared) = &mut self.shared_rx {
+                shared.posted += 1;
             }
         }
         Ok(())
+    }
+
+    /// Returns the number of posted receives of the shared context, and the intended number.
+    pub fn shared_receives(&self) -> Option<(usize, usize)> {
+        let shared = self.shared_rx.as_ref()?;
+        Some((shared.posted, shared.wanted))
     }
 
     /// Does the same for a connection with its own receives.
@@ -60,7 +96,10 @@ impl Lower {
         let most = MOST_OWN.min(self.domain.receives);
         let mut ended = Ok(());
         while !is_paused && self.links[id].posted < most {
-            if self.links[id].posted >= LEAST_OWN && self.packets.used() >= MANY_PACKETS {
+            let used = self.packets.used();
+            if self.links[id].posted >= LEAST_OWN && used >= MANY_PACKETS
+                || used >= self.most_packets
+            {
                 break;
             }
             match self.post_packet(&below, Flight::Packet { id, ep, arrival }) {
@@ -76,7 +115,7 @@ impl Lower {
         let link = &mut self.links[id];
         if link.posted == 0 && !link.is_dry && !is_paused {
             link.is_dry = true;
-            self.dry.push(id);
+            self.dry.push_back(id);
         }
         match ended {
             Err(Error::AGAIN) => Ok(()),
@@ -87,7 +126,13 @@ impl Lower {
     /// Posts receives for connections that have none, as far as there is room.
     #[cold]
     pub fn post_dry(&mut self) {
-        for id in core::mem::take(&mut self.dry) {
+        for _ in 0..self.dry.len() {
+            if self.packets.used() >= self.most_packets {
+                return;
+            }
+            let Some(id) = self.dry.pop_front() else {
+                return;
+            };
             // Another connection may have its index now; that one has called `post_own` itself.
             if core::mem::take(&mut self.links[id].is_dry) {
                 // If it still has no receive, it is added to the list again.
@@ -105,36 +150,38 @@ impl Lower {
         })
     }
 
-    fn post_block(&mut self, to: &Arc<Ep>, ep: usize, size: usize) -> Result {
-        let endpoint = self.endpoint_mut(ep).ok_or(Error::INVAL)?;
-        let block = match endpoint.blocks.pop() {
+    fn post_block(&mut self, to: &Arc<Ep>, size: usize) -> Result {
+        let shared = self.shared_rx.as_mut().ok_or(Error::INVAL)?;
+        let block = match shared.blocks.pop() {
             Some(block) => block,
             None => Block::new(&self.domain.registrar, size)?,
         };
-        let flight = Flight::SharedBlock { ep };
-        let posted = self.ops.recv_many(to, block, FI_ADDR_UNSPEC, flight);
+        let posted = self
+            .ops
+            .recv_many(to, block, FI_ADDR_UNSPEC, Flight::SharedBlock);
         posted.map_err(|failed| {
-            self.keep_block(ep, failed.loan);
+            self.keep_block(failed.loan);
             failed.error
         })
     }
 
     /// Keeps the block of a finished receive for the next post.
-    pub fn keep_block(&mut self, ep: usize, loan: Loan) {
+    pub fn keep_block(&mut self, loan: Loan) {
         if let Loan::Block(block) = loan
             && let Ok(block) = Arc::try_unwrap(block)
-            && let Some(endpoint) = self.endpoint_mut(ep)
+            && let Some(shared) = &mut self.shared_rx
         {
-            endpoint.blocks.push(block);
+            shared.blocks.push(block);
         }
     }
 
     /// Accounts for the end of a receive.
     pub fn received_one(&mut self, flight: &Flight) {
         match *flight {
-            Flight::SharedPacket { ep } | Flight::SharedBlock { ep } => {
-                if let Some(endpoint) = self.endpoint_mut(ep) {
-                    endpoint.posted -= 1;
+            Flight::SharedPacket | Flight::SharedBlock => {
+                // The receive may be one of an earlier context whose end was delayed.
+                if let Some(shared) = &mut self.shared_rx {
+                    shared.posted = shared.posted.saturating_sub(1);
                 }
             }
             Flight::Packet { id, arrival, .. } => {
@@ -151,12 +198,12 @@ impl Lower {
     }
 
     /// Increases the number of receives if many were used up at once.
-    pub fn grow_shared(&mut self, ep: usize) {
+    pub fn grow_shared(&mut self) {
         let most = self.domain.most_receives();
-        if let Some(endpoint) = self.endpoint_mut(ep)
-            && endpoint.posted * 2 < endpoint.wanted
+        if let Some(shared) = &mut self.shared_rx
+            && shared.posted * 2 < shared.wanted
         {
-            endpoint.wanted = (endpoint.wanted * 2).min(most);
+            shared.wanted = (shared.wanted * 2).min(most);
         }
     }
 }

@@ -8,6 +8,7 @@ use super::{Due, Flight, Lower};
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::session::flight::{self, Call, Post};
 use crate::rxm::session::{Ended, Place, Posted, Wire};
+use abi::FI_MORE;
 use base::{Error, IoVec, Result};
 use client::layer::{Failed, Lent, Slot};
 use engine::address::ip::Addr;
@@ -85,6 +86,7 @@ impl Wire for Lower {
         let Some(below) = link.and_then(|link| link.below.as_ref()) else {
             return Posted::Failed(Post { call, loan, flight }, Error::NOTCONN);
         };
+        let id = flight.id;
         let (ops, what) = (&mut self.ops, Flight::Operation(flight));
         let posted = match &call {
             Call::Send { flags } => ops.send(below, loan, 0, None, *flags, what),
@@ -96,6 +98,10 @@ impl Wire for Lower {
             } => ops.write(below, loan, 0, remote.list(), *data, *flags, what),
         };
         let Err(Failed { error, loan, what }) = posted else {
+            // The packets of one message, which a built-in provider gets with FI_MORE, end without it.
+            if !self.domain.is_ours && call.flags() & FI_MORE != 0 {
+                self.defer(id);
+            }
             return Posted::Yes;
         };
         let Flight::Operation(flight) = what else {

@@ -12,7 +12,7 @@ use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 
 impl Session {
-    /// Connects for an operation that returns -FI_EAGAIN meanwhile.
+    /// Connects for an operation, which waits or returns -FI_EAGAIN meanwhile.
     pub fn want<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
         let step = self.connection.want(cx.common, now);
         self.carry_out(cx, now, step);
@@ -116,8 +116,10 @@ impl Session {
             if opened_here { "us" } else { "the peer" }
         );
         if !self.inbox.is_empty() {
-            cx.common.stall(self.link.id());
+            self.inbox.stall(cx.common, self.link.id());
         }
+        let sent = self.outgoing.send_deferred(&mut self.link, cx);
+        self.end_if_unsent(cx, sent);
     }
 
     /// Carries out a step, and the steps that follow from it.
@@ -184,6 +186,9 @@ impl Session {
                 std::io::Error::from_raw_os_error(error.code()).to_string()
             );
         }
+        let outer = cx.domain.losses.begin(&format!("no connection to {peer}"));
+        self.outgoing.fail_all(cx, Some(error));
+        cx.domain.losses.end(outer);
         cx.common.over.push(Over {
             id: self.link.id(),
             cause: Cause::Unreachable(given_up.is_reported.then_some((error, now))),

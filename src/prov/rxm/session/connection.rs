@@ -71,8 +71,12 @@ pub struct Connection {
     retry_at: Option<Instant>,
     attempts: u32,
     last_error: Error,
-    /// An operation returned -FI_EAGAIN and waits for this connection.
+    /// The application has posted an operation since the last attempt began.
     has_waiter: bool,
+    /// An accepted operation waits for this connection.
+    has_operation: bool,
+    /// An operation was refused during the attempts, so the next one has to report their failure.
+    has_refused: bool,
     /// The connection attempt only tests whether the peer's host is alive.
     is_look: bool,
 }
@@ -87,6 +91,8 @@ impl Default for Connection {
             attempts: 0,
             last_error: Error::TIMEDOUT,
             has_waiter: false,
+            has_operation: false,
+            has_refused: false,
             is_look: false,
         }
     }
@@ -120,13 +126,27 @@ impl Connection {
         (self.attempts, self.last_error)
     }
 
-    /// Connects for an operation that returns -FI_EAGAIN meanwhile.
+    /// Connects for an operation, which waits or returns -FI_EAGAIN meanwhile.
     pub fn want(&mut self, common: &mut Common, now: Instant) -> Step {
         self.has_waiter = true;
         match self.state {
             State::Idle => self.start(common, now),
             _ => Step::Nothing,
         }
+    }
+
+    /// Records that an accepted operation waits for the connection.
+    pub fn awaited_by_operation(&mut self) {
+        self.has_operation = true;
+    }
+
+    /// Records that an operation returns -FI_EAGAIN.
+    pub fn refuse(&mut self) {
+        self.has_refused = true;
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.has_waiter || self.has_operation
     }
 
     /// Starts a test connection.
@@ -170,13 +190,13 @@ impl Connection {
         match self.state {
             State::Idle if self.clock.is_over(now) => {
                 // The application may have stopped waiting for the connection long ago.
-                if self.has_waiter {
+                if self.is_awaited() {
                     return Step::GiveUp(self.give_up(common));
                 }
                 self.reset();
                 Step::Nothing
             }
-            State::Idle if self.has_waiter => self.start(common, now),
+            State::Idle if self.is_awaited() => self.start(common, now),
             State::Connecting if !self.clock.is_over(now) => {
                 self.deadline().map_or(Step::Nothing, Step::Wake)
             }
@@ -230,6 +250,7 @@ impl Connection {
     fn reset(&mut self) {
         self.clock.reset();
         (self.retry_at, self.attempts) = (None, 0);
+        (self.has_operation, self.has_refused) = (false, false);
         self.is_look = false;
     }
 
@@ -243,10 +264,11 @@ impl Connection {
         if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
             self.clock.stop(begun);
         }
+        let is_awaited = self.is_awaited();
         let clock = &mut self.clock;
         clock.resume(now);
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
-        let is_seen = self.is_look && !self.has_waiter;
+        let is_seen = self.is_look && !is_awaited;
         let is_over = !clock.is_started() || clock.is_over(now);
         if is_final || is_seen || is_over || error == Error::CONNREFUSED && clock.is_gone(now) {
             return Step::GiveUp(self.give_up(common));
@@ -269,7 +291,9 @@ impl Connection {
         let error = self.last_error;
         GivenUp {
             error,
-            is_reported: !self.is_look || self.has_waiter,
+            // Accepted operations report the failure themselves.
+            is_reported: (!self.is_look || self.has_waiter)
+                && (self.has_refused || !self.has_operation),
             is_silent: self.is_look && is_silence(error),
         }
     }

@@ -55,6 +55,16 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// Returns the flags of the operation below.
+    #[inline]
+    pub fn flags(&self) -> u64 {
+        match self {
+            Call::Send { flags } | Call::Read { flags, .. } | Call::Write { flags, .. } => *flags,
+        }
+    }
+}
+
 /// Segments of the peer's memory, for one operation below.
 #[derive(Clone, Copy)]
 pub struct Remotes {

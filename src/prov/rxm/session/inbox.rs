@@ -28,6 +28,8 @@ pub struct Inbox {
     /// The packets, and their bytes, for each `Lane`.
     packets: [VecDeque<Box<[u8]>>; LANES],
     bytes: [usize; LANES],
+    /// Whether the session is in `Common::stalled` and wants to be.
+    is_stalled: bool,
 }
 
 /// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
@@ -38,14 +40,6 @@ const MOST: [usize; LANES] = [8 << 20, 64 << 20];
 const SHARE: usize = 8;
 /// Bytes of overhead for a waiting packet.
 const ENTRY: usize = 64;
-
-impl Common {
-    pub fn stall(&mut self, id: usize) {
-        if !self.stalled.contains(&id) {
-            self.stalled.push(id);
-        }
-    }
-}
 
 impl Inbox {
     pub fn is_empty(&self) -> bool {
@@ -72,7 +66,19 @@ impl Inbox {
         if !link.is_paused() && self.is_full(cx.common, link.ep(), 1) {
             link.pause(cx.wire);
         }
-        cx.common.stall(link.id());
+        self.stall(cx.common, link.id());
+    }
+
+    /// Schedules another try for the waiting packets.
+    pub fn stall(&mut self, common: &mut Common, id: usize) {
+        if !core::mem::replace(&mut self.is_stalled, true) {
+            common.stalled.push(id);
+        }
+    }
+
+    /// Called when the session is taken from `Common::stalled`. Returns whether it still wants another try.
+    pub fn unstall(&mut self) -> bool {
+        core::mem::take(&mut self.is_stalled)
     }
 
     /// Takes the first packet.
@@ -89,9 +95,9 @@ impl Inbox {
     }
 
     /// Schedules another try for the packets that are left. Resumes a peer that uses less than half of its share.
-    pub fn settle<W: Wire>(&self, link: &mut Link, cx: &mut Cx<'_, W>) {
+    pub fn settle<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) {
         if !self.is_empty() {
-            cx.common.stall(link.id());
+            self.stall(cx.common, link.id());
         }
         if link.is_paused() && !self.is_full(cx.common, link.ep(), 2) {
             link.resume(cx.wire);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::wire::Place;
 use super::{Common, Cx, Ending, Wire};
+use crate::rxm::port::Listed;
 use crate::rxm::proto::{ConnId, Fault, FlowControl, Message, Request, Response};
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
@@ -37,6 +38,12 @@ pub struct Link {
     remote: ConnId,
     /// Receiving from the peer is paused because too many of its packets wait.
     is_paused: bool,
+    /// The connection below is in `Common::ending`.
+    is_ending: bool,
+    /// Place in `Port::sessions`.
+    place: u32,
+    /// Entries of `Port::peers` that name the session.
+    listed: Listed,
 }
 
 impl Link {
@@ -52,12 +59,20 @@ impl Link {
             arrival: 0,
             remote: ConnId::default(),
             is_paused: false,
+            is_ending: false,
+            place: 0,
+            listed: Listed::Nowhere,
         }
     }
 
     #[inline]
     pub fn id(&self) -> usize {
         self.id
+    }
+
+    /// Returns the place of the session in `Port::sessions`.
+    pub fn place(&self) -> usize {
+        self.place as usize
     }
 
     #[inline]
@@ -73,6 +88,14 @@ impl Link {
     #[inline]
     pub fn fi_addr(&self) -> u64 {
         self.fi_addr
+    }
+
+    pub(super) fn set_place(&mut self, place: usize) {
+        self.place = place as u32;
+    }
+
+    pub(super) fn listed_mut(&mut self) -> &mut Listed {
+        &mut self.listed
     }
 
     pub(super) fn set_fi_addr(&mut self, fi_addr: u64) {
@@ -162,6 +185,7 @@ impl Link {
     /// Assigns a number to the next connection below.
     fn new_place(&mut self, common: &mut Common) -> Place {
         self.arrival = common.next_arrival(self.id);
+        self.is_ending = false;
         Place {
             arrival: self.arrival,
             id: self.id,
@@ -182,7 +206,7 @@ impl Link {
 
     /// Shuts the connection below down.
     pub(super) fn close<W: Wire>(&mut self, wire: &mut W) {
-        self.is_paused = false;
+        (self.is_paused, self.is_ending) = (false, false);
         self.name = 0;
         if core::mem::take(&mut self.arrival) != 0 {
             wire.close(self.id);
@@ -193,9 +217,8 @@ impl Link {
     #[cold]
     pub(super) fn end_later<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Error) {
         let (id, arrival) = (self.id, self.arrival);
-        let ending = &mut cx.common.ending;
-        if arrival != 0 && !ending.iter().any(|ending| ending.arrival == arrival) {
-            ending.push(Ending { id, arrival, error });
+        if arrival != 0 && !core::mem::replace(&mut self.is_ending, true) {
+            cx.common.ending.push(Ending { id, arrival, error });
             // Its remaining packets can be read to the end.
             self.resume(cx.wire);
         }

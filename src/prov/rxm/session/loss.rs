@@ -45,10 +45,8 @@ impl Session {
                 "{sentence}: operations with it fail: {failed}"
             ),
         }
-        let id = self.link.id();
-        cx.common.ending.retain(|ending| ending.id != id);
         self.link.close(cx.wire);
-        let cause = Cause::Lost;
+        let (id, cause) = (self.link.id(), Cause::Lost);
         cx.common.over.push(Over { id, cause });
     }
 
@@ -68,9 +66,8 @@ impl Session {
     fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
         // Packets that arrived earlier are still delivered.
         self.deliver_rest(cx);
-        let id = self.link.id();
-        cx.common.held.retain(|&other| other != id);
-        cx.common.stalled.retain(|&other| other != id);
+        // Its entries in the lists of `Common` have no effect from now on.
+        self.inbox.unstall();
         self.outgoing.fail_all(cx, error);
         self.incoming.fail_all(&self.link, cx.domain, error);
     }

@@ -43,6 +43,7 @@ use self::outgoing::Outgoing;
 pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
 pub use self::verdict::{Known, Verdict, decide};
 pub use self::wire::{Ended, Place, Posted, Wire};
+use super::port::Listed;
 use super::state::StateOf;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
@@ -87,9 +88,12 @@ pub struct Common {
     messages: u32,
     /// Number of attempts to connect in progress.
     pub connecting: usize,
-    /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue.
+    /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue. Some
+    /// may have none any more.
     pub held: Vec<usize>,
     pub stalled: Vec<usize>,
+    /// Number of operations that wait for a connection.
+    pub deferred: usize,
     /// Connections that have ended below. The packets that have arrived are handled before the end.
     pub ending: Vec<Ending>,
     /// Sessions that have ended, and are to be removed from the tables.
@@ -156,6 +160,7 @@ impl Common {
             connecting: 0,
             held: Vec::new(),
             stalled: Vec::new(),
+            deferred: 0,
             ending: Vec::new(),
             over: Vec::new(),
             waiting: Vec::new(),
@@ -205,6 +210,16 @@ impl Session {
         &self.link
     }
 
+    /// Moves the session to another place in `Port::sessions`.
+    pub fn set_place(&mut self, place: usize) {
+        self.link.set_place(place);
+    }
+
+    /// Returns which entries of `Port::peers` name the session.
+    pub fn listed_mut(&mut self) -> &mut Listed {
+        self.link.listed_mut()
+    }
+
     /// Handles a change of the peer's index in the address vector.
     pub fn set_fi_addr(&mut self, fi_addr: u64) {
         self.link.set_fi_addr(fi_addr);
@@ -213,6 +228,11 @@ impl Session {
     #[inline]
     pub fn state(&self) -> State {
         self.connection.state()
+    }
+
+    /// Whether the connection is up and no operation waits for it.
+    pub fn is_ready(&self) -> bool {
+        self.is_up() && !self.outgoing.is_deferring()
     }
 
     #[inline]

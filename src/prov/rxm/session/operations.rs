@@ -18,7 +18,8 @@ impl Session {
         self.outgoing.post_short(&self.link, cx, ep, tx)
     }
 
-    /// Posts an operation. `context` is the receive context of the peer. Takes over `tx`'s memory only on success.
+    /// Posts an operation, or keeps it until the connection is up. `context` is the receive context of the peer. Takes
+    /// over `tx`'s memory only on success. FI_EAGAIN: there is no room, or no connection; see `refuse`.
     pub fn post<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,
@@ -26,6 +27,11 @@ impl Session {
         op: TxOp,
         context: u8,
     ) -> Result {
+        if !self.is_up() || self.outgoing.is_deferring() {
+            self.outgoing.defer(cx, tx, op, context)?;
+            self.connection.awaited_by_operation();
+            return Ok(());
+        }
         let sent = self.outgoing.post(&mut self.link, cx, tx, op, context)?;
         self.end_if_unsent(cx, sent);
         Ok(())
@@ -37,18 +43,29 @@ impl Session {
         atomic: &mut Atomic<'_>,
         op: TxOp,
     ) -> Result {
+        // The answer comes in a packet that names the connection, so such an operation is not deferred.
+        if !self.is_up() || self.outgoing.is_deferring() {
+            return Err(Error::AGAIN);
+        }
         self.outgoing.post_atomic(&mut self.link, cx, atomic, op)
+    }
+
+    /// Records that an operation was refused for lack of a connection.
+    pub fn refuse(&mut self) {
+        self.connection.refuse();
     }
 
     /// Passes queued operations to the wire, as far as there is room.
     pub fn send_held<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
-        self.outgoing.send_held(&mut self.link, cx);
+        let sent = self.outgoing.send_held(&mut self.link, cx);
+        self.end_if_unsent(cx, sent);
     }
 
     /// Handles the end of an operation below: continues or fails the operation that it belongs to.
     #[inline]
     pub fn landed<W: Wire>(&mut self, cx: &mut Cx<'_, W>, kind: Kind, error: Option<Error>) {
         let (link, out) = (&mut self.link, &mut self.outgoing);
+        out.left();
         let sent = match kind {
             Kind::Fetched(at) if error.is_none() => self.incoming.read_one(link, out, cx, at),
             Kind::Written(msg) if error.is_none() => out.wrote_one(link, cx, msg),
@@ -59,6 +76,7 @@ impl Session {
 
     /// Handles the end of an operation whose connection below is closed.
     pub fn ended(&mut self, domain: &mut StateOf, kind: Kind, error: Option<Error>) {
+        self.outgoing.left();
         self.outgoing.ended(domain, kind, error);
     }
 
@@ -69,7 +87,7 @@ impl Session {
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
-        self.outgoing.take_unsent(&self.link, cx, ep, context)
+        self.outgoing.take_unsent(cx, ep, context)
     }
 
     /// Returns the operations of this side.

@@ -4,6 +4,7 @@
 mod announce;
 mod atomic;
 mod contexts;
+mod deferred;
 mod loss;
 mod rma;
 mod send;
@@ -15,9 +16,10 @@ use std::sync::Arc;
 
 use slab::Slab;
 
+use self::deferred::Deferred;
 use super::flight::{Asked, Call, Flight, Group, Kind, Post, Send};
 use super::link::Link;
-use super::{Cx, Posted, Settings, Wire};
+use super::{Common, Cx, Posted, Settings, Wire};
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::lower::SHORT;
 use crate::rxm::proto::short;
@@ -32,6 +34,12 @@ use object::ops::transfer::Tx;
 pub struct Outgoing {
     /// Operations that the provider below had no room for.
     held: VecDeque<Post>,
+    /// Operations that wait for the connection.
+    deferred: VecDeque<Deferred>,
+    /// Whether the session is in `Common::held` and wants to be.
+    is_listed: bool,
+    /// Number of operations in flight below.
+    below: u32,
     /// Operations that need several below.
     groups: Slab<Group>,
     /// Messages that the peer reads, or for which it returns addresses to write to.
@@ -154,10 +162,26 @@ impl Outgoing {
         }
         if let Some(post) = self.try_post(link, cx, post) {
             self.held.push_back(post);
-            if !cx.common.held.contains(&link.id()) {
-                cx.common.held.push(link.id());
-            }
+            self.list(link, cx.common);
         }
+    }
+
+    /// Schedules another try for the held operations.
+    fn list(&mut self, link: &Link, common: &mut Common) {
+        if !core::mem::replace(&mut self.is_listed, true) {
+            common.held.push(link.id());
+        }
+    }
+
+    /// Handles the end of an operation that was in flight below.
+    #[inline]
+    pub fn left(&mut self) {
+        self.below = self.below.saturating_sub(1);
+    }
+
+    /// Whether operations are in flight below.
+    pub fn is_below(&self) -> bool {
+        self.below > 0
     }
 
     /// Returns the operation if there is no room.
@@ -173,6 +197,7 @@ impl Outgoing {
         };
         match cx.wire.post(post) {
             Posted::Yes => {
+                self.below += 1;
                 if let Some(send) = announced.and_then(|msg| self.sends.get_mut(msg)) {
                     send.is_announced = true;
                 }
@@ -189,13 +214,18 @@ impl Outgoing {
     }
 
     /// Passes queued operations to the wire, as far as there is room.
-    pub fn send_held<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) {
+    pub fn send_held<W: Wire>(&mut self, link: &mut Link, cx: &mut Cx<'_, W>) -> Sent {
+        if !core::mem::take(&mut self.is_listed) {
+            return Ok(());
+        }
         while let Some(post) = self.held.pop_front() {
             if let Some(post) = self.try_post(link, cx, post) {
                 self.held.push_front(post);
-                return cx.common.held.push(link.id());
+                self.list(link, cx.common);
+                return Ok(());
             }
         }
+        self.send_deferred(link, cx)
     }
 
     /// Handles the end of an operation below, unless it was a part of an announced message.

@@ -39,6 +39,9 @@ impl Session {
 
     /// Handles waiting packets in order, as far as there is room.
     pub fn take_waiting<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
+        if !self.inbox.unstall() {
+            return;
+        }
         for lane in Lane::ALL {
             self.take_lane(cx, lane);
         }

@@ -2,7 +2,6 @@
 //! Changes of address vectors, and the numbers of peers that are in none.
 
 use super::Sessions;
-use crate::rxm::port::NONE;
 use crate::rxm::state::StateOf;
 use abi::FI_ADDR_NOTAVAIL;
 use engine::address::ip::Addr;
@@ -56,9 +55,7 @@ impl Sessions {
         let Some(port) = self.port_mut(ep) else {
             return;
         };
-        if let Some(slot) = port.peers.get_mut(index as usize) {
-            *slot = NONE;
-        }
+        port.unassign(index);
         // Messages of an ended connection may still be kept, and another peer may get the index next.
         let unexpected = domain.unexpected_len(ep);
         let unnamed = port.strangers.number(peer, unexpected);

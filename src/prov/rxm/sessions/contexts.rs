@@ -40,8 +40,10 @@ impl Sessions {
                 over.push(flight.id);
             }
         }
-        for (_, session) in &mut self.table {
-            session.transfer_groups(&mut handover);
+        for id in self.ids(port) {
+            if let Some(session) = self.table.get_mut(id) {
+                session.transfer_groups(&mut handover);
+            }
         }
         handover.settle(domain);
         self.end_all(domain, wire, over);

@@ -8,8 +8,10 @@ mod addresses;
 mod contexts;
 mod requests;
 
-use slab::Slab;
+use std::collections::HashMap;
 use std::time::Instant;
+
+use slab::Slab;
 
 pub use self::requests::Reply;
 use super::port::Port;
@@ -66,31 +68,37 @@ impl Sessions {
         self.table.get(id)
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Session> {
-        self.table.iter().map(|(_, session)| session)
+    /// Whether there is a session with this index that is not over.
+    pub fn is_live(&self, id: usize) -> bool {
+        let session = self.table.get(id);
+        session.is_some_and(|session| session.state() != State::Over)
     }
 
     /// Returns the indices of the sessions of an endpoint.
     pub fn ids(&self, ep: usize) -> Vec<usize> {
-        let ours = self.iter().filter(|session| session.link().ep() == ep);
-        ours.map(|session| session.link().id()).collect()
+        self.port(ep)
+            .map_or_else(Vec::new, |port| port.sessions.clone())
+    }
+
+    /// Returns the sessions of an endpoint.
+    fn of_endpoint(&self, ep: usize) -> impl Iterator<Item = &Session> {
+        let port = self.port(ep).into_iter();
+        port.flat_map(|port| port.sessions.iter().filter_map(|&id| self.table.get(id)))
     }
 
     /// Returns the session of a destination, if its connection is up.
     #[inline]
     pub fn usable(&self, ep: usize, dest: u64) -> Option<usize> {
-        let peers = &self.port(ep)?.peers;
-        let id = *peers.get(usize::try_from(dest).ok()?)? as usize;
+        let id = self.port(ep)?.session_of(dest)?;
         let session = self.table.get(id)?;
         session.is_up().then_some(id)
     }
 
     /// Returns the session of a connection below, unless the connection is over.
     #[inline]
-    pub fn find(&self, ep: usize, arrival: u64) -> Option<&Session> {
+    pub fn find(&self, arrival: u64) -> Option<&Session> {
         let session = self.table.get(id_of(arrival))?;
-        let link = session.link();
-        let is_its = link.arrival() == arrival && link.ep() == ep;
+        let is_its = session.link().arrival() == arrival;
         (is_its && session.state() != State::Over).then_some(session)
     }
 
@@ -103,7 +111,9 @@ impl Sessions {
             Some(&id) => id,
             None => self.add(domain, ep, peer, (dest, false)),
         };
-        self.port_mut(ep).ok_or(Error::INVAL)?.assign(dest, id);
+        let port = self.ports.get_mut(ep).and_then(Option::as_deref_mut);
+        let port = port.ok_or(Error::INVAL)?;
+        port.assign(dest, id, self.table[id].listed_mut());
         Ok(id)
     }
 
@@ -119,13 +129,16 @@ impl Sessions {
         let own = self.port(ep).and_then(|port| port.own);
         let entry = self.table.vacant_entry();
         let id = entry.key();
-        entry.insert(Session::new(id, ep, own, peer, fi_addr));
-        if let Some(port) = self.port_mut(ep) {
+        let mut session = Session::new(id, ep, own, peer, fi_addr);
+        if let Some(port) = self.ports.get_mut(ep).and_then(Option::as_deref_mut) {
             match beside {
                 true => port.receive_only.push(id),
                 false => drop(port.by_addr.insert(peer, id)),
             }
+            session.set_place(port.sessions.len());
+            port.sessions.push(id);
         }
+        entry.insert(session);
         id
     }
 
@@ -159,14 +172,11 @@ impl Sessions {
         &mut self,
         domain: &mut StateOf,
         wire: &mut W,
-        ep: usize,
         arrival: u64,
         bytes: &[u8],
     ) {
         self.with(domain, wire, id_of(arrival), |session, cx| {
-            if session.link().ep() == ep {
-                session.arrived(cx, arrival, bytes);
-            }
+            session.arrived(cx, arrival, bytes);
         });
     }
 
@@ -235,11 +245,12 @@ impl Sessions {
                 }
                 Cause::Unreachable(None) | Cause::Closed => {}
             }
-            let link = self.table[*id].link();
-            let (ep, peer) = (link.ep(), *link.peer());
+            let session = &mut self.table[*id];
+            let listed = core::mem::take(session.listed_mut());
+            let (ep, peer) = (session.link().ep(), *session.link().peer());
             domain.session_removed(ep, &peer);
             if let Some(port) = self.port_mut(ep) {
-                port.unlist(&peer, *id);
+                port.unlist(&peer, *id, listed);
             }
         }
         self.end_closed(domain, wire);
@@ -263,8 +274,20 @@ impl Sessions {
     /// Removes a session from the table if it is over and nothing of it is left below.
     fn retire<W: Wire>(&mut self, wire: &W, id: usize) {
         let is_over = |session: &Session| session.state() == State::Over;
-        if self.table.get(id).is_some_and(is_over) && !wire.is_closing(id) {
-            self.table.remove(id);
+        if !self.table.get(id).is_some_and(is_over) || wire.is_closing(id) {
+            return;
+        }
+        let session = self.table.remove(id);
+        let (ep, at) = (session.link().ep(), session.link().place());
+        let Some(port) = self.ports.get_mut(ep).and_then(Option::as_deref_mut) else {
+            return;
+        };
+        // Another endpoint may have the index of a closed one by now.
+        if port.sessions.get(at) == Some(&id) {
+            port.sessions.swap_remove(at);
+            if let Some(&moved) = port.sessions.get(at) {
+                self.table[moved].set_place(at);
+            }
         }
     }
 
@@ -276,8 +299,23 @@ impl Sessions {
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
-        let mut held = self.common.held.clone().into_iter();
-        held.find_map(|id| {
+        // Sessions whose connections are up are in this list if they have such operations.
+        let held = (0..self.common.held.len()).find_map(|at| {
+            let id = *self.common.held.get(at)?;
+            self.with(domain, wire, id, |session, cx| {
+                session.take_unsent(cx, ep, context)
+            })?
+        });
+        if held.is_some() || self.common.deferred == 0 {
+            return held;
+        }
+        let is_deferring = |session: &Session| session.outgoing().is_deferring();
+        let deferring = self
+            .table
+            .iter()
+            .filter(|(_, session)| is_deferring(session));
+        let ids: Vec<usize> = deferring.map(|(id, _)| id).collect();
+        ids.into_iter().find_map(|id| {
             self.with(domain, wire, id, |session, cx| {
                 session.take_unsent(cx, ep, context)
             })?
@@ -286,30 +324,50 @@ impl Sessions {
 
     /// Whether accepted operations without a completion have not left.
     pub fn owes<W: Wire>(&self, wire: &W, ep: Option<usize>) -> bool {
-        // Operations may belong to a context of the endpoint.
-        let is_of_it = |session: &&Session| ep.is_none_or(|ep| session.link().ep() == ep);
-        let below = |flight: &Flight| {
-            let session = self.table.get(flight.id).filter(is_of_it);
+        match ep {
+            // Operations may belong to a context of the endpoint.
+            Some(ep) => self.any_owes(wire, self.of_endpoint(ep), |session| {
+                session.link().ep() == ep
+            }),
+            None => self.any_owes(wire, self.table.iter().map(|(_, session)| session), |_| {
+                true
+            }),
+        }
+    }
+
+    /// Does the same for these sessions, which `is_one` recognizes.
+    fn any_owes<'a, W: Wire>(
+        &self,
+        wire: &W,
+        sessions: impl Iterator<Item = &'a Session>,
+        is_one: impl Fn(&Session) -> bool,
+    ) -> bool {
+        let mut are_below = false;
+        for session in sessions {
+            if session.outgoing().owes() {
+                return true;
+            }
+            are_below |= session.outgoing().is_below();
+        }
+        let is_owed = |flight: &Flight| {
+            let session = self.table.get(flight.id).filter(|session| is_one(session));
             session.is_some_and(|session| session.outgoing().is_unreported_below(&flight.kind))
         };
-        self.iter()
-            .filter(is_of_it)
-            .any(|session| session.outgoing().owes())
-            || wire.flights().any(below)
+        are_below && wire.flights().any(is_owed)
     }
 
     /// Describes the sessions of an endpoint for reports.
     pub fn snapshots<W: Wire>(&self, wire: &W, ep: usize, now: Instant) -> Vec<Peer> {
-        let ours = self.iter().filter(|session| session.link().ep() == ep);
+        let mut below: HashMap<usize, Vec<&Kind>> = HashMap::new();
+        for flight in wire.flights() {
+            below.entry(flight.id).or_default().push(&flight.kind);
+        }
         let snapshot = |session: &Session| {
-            let below = wire
-                .flights()
-                .filter(|flight| flight.id == session.link().id());
-            let below = below.map(|flight: &Flight| -> &Kind { &flight.kind });
+            let below = below.get(&session.link().id()).into_iter().flatten();
             let age = |stamp| self.common.stall_clock.age(stamp, now);
-            session.snapshot(below, age)
+            session.snapshot(below.copied(), age)
         };
-        ours.map(snapshot).collect()
+        self.of_endpoint(ep).map(snapshot).collect()
     }
 
     /// Whether no session is left.

@@ -15,6 +15,7 @@ impl Outgoing {
         cx: &mut Cx<'_, W>,
         handover: &mut Handover,
     ) -> bool {
+        self.leave_deferred(cx.common, handover);
         for post in core::mem::take(&mut self.held) {
             let dropped = match post.flight.kind {
                 Kind::Op(ref op) => handover.is_its(op),

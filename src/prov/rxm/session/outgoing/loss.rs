@@ -3,7 +3,6 @@
 
 use super::{Outgoing, put_slots};
 use crate::rxm::session::flight::{Group, Kind, Post};
-use crate::rxm::session::link::Link;
 use crate::rxm::session::{Cx, Wire};
 use crate::rxm::state::StateOf;
 use base::Error;
@@ -13,6 +12,8 @@ impl Outgoing {
     /// Ends all operations. Without an error they end silently. Those in flight below end with their connection there:
     /// `Wire::take_ended`.
     pub fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
+        self.is_listed = false;
+        self.fail_deferred(cx.common, cx.domain, error);
         for post in std::mem::take(&mut self.held) {
             drop(put_slots(cx.wire, post.loan));
             self.ended(cx.domain, post.flight.kind, error);
@@ -48,11 +49,14 @@ impl Outgoing {
     /// Removes an operation of which nothing was posted below.
     pub fn take_unsent<W: Wire>(
         &mut self,
-        link: &Link,
         cx: &mut Cx<'_, W>,
         ep: usize,
         context: usize,
     ) -> Option<TxOp> {
+        let deferred = self.take_deferred(cx.common, ep, context);
+        if deferred.is_some() {
+            return deferred;
+        }
         let is_meant = |op: &TxOp| op.is_named(ep, context);
         let of_it = |post: &Post| match post.flight.kind {
             Kind::Op(ref op) => is_meant(op),
@@ -88,10 +92,6 @@ impl Outgoing {
                 _ => {}
             }
         }
-        if self.held.is_empty() {
-            let id = link.id();
-            cx.common.held.retain(|&other| other != id);
-        }
         Some(op)
     }
 
@@ -100,6 +100,7 @@ impl Outgoing {
     pub fn owes(&self) -> bool {
         self.sends.iter().any(|send| send.op.is_unreported())
             || self.asked.iter().any(|asked| asked.op.is_unreported())
+            || self.deferred.iter().any(|waits| waits.op.is_unreported())
             || self
                 .held
                 .iter()
@@ -117,7 +118,7 @@ impl Outgoing {
     }
 }
 
-fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
+pub(super) fn end_transmit(domain: &mut StateOf, op: &TxOp, error: Option<Error>) {
     if let Some(error) = error
         && domain.eps.get(op.ep()).is_some()
     {

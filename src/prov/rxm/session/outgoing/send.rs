@@ -27,7 +27,7 @@ impl Outgoing {
         ep: usize,
         tx: &OneTx,
     ) -> bool {
-        if !self.held.is_empty() {
+        if !self.held.is_empty() || self.is_deferring() {
             return false;
         }
         let len = tx.piece.len();

@@ -19,6 +19,10 @@ impl Outgoing {
             };
             peer.add(Wait::of(&send.op, None, stage, age(send.op.since)));
         }
+        for deferred in &self.deferred {
+            let op = &deferred.op;
+            peer.add(Wait::of(op, None, Stage::Turn, age(op.since)));
+        }
         let asked = self.asked.iter().filter(|asked| asked.result.is_some());
         for asked in asked {
             let (op, stage) = (&asked.op, Stage::Answer);

@@ -126,18 +126,31 @@ impl<T> Node<T> {
             .with(&mut self.domain, &mut self.wire, id, call)
     }
 
+    /// Returns the session of a destination, and connects if it is not up.
+    pub fn reach(&mut self, now: Instant, dest: u64) -> Result<usize> {
+        let id = self.sessions.find_peer(&mut self.domain, self.ep, dest)?;
+        let peer = *self.sessions.get(id).unwrap().link().peer();
+        if let Some(error) = self.sessions.take_error(self.ep, &peer, now) {
+            return Err(error);
+        }
+        self.with(id, |session, cx| session.want(cx, now));
+        match self.sessions.is_live(id) {
+            true => Ok(id),
+            false => {
+                let error = self.sessions.take_error(self.ep, &peer, now);
+                Err(error.unwrap_or(Error::AGAIN))
+            }
+        }
+    }
+
     /// Returns the session of a destination, if it is up; otherwise connects and returns the reason.
     pub fn approach(&mut self, now: Instant, dest: u64) -> Result<usize> {
         if let Some(id) = self.sessions.usable(self.ep, dest) {
             return Ok(id);
         }
-        let id = self.sessions.find_peer(&mut self.domain, self.ep, dest)?;
-        let peer = self.with(id, |session, cx| {
-            session.want(cx, now);
-            *session.link().peer()
-        });
-        let error = peer.and_then(|peer| self.sessions.take_error(self.ep, &peer, now));
-        Err(error.unwrap_or(Error::AGAIN))
+        let id = self.reach(now, dest)?;
+        self.with(id, |session, _| session.refuse());
+        Err(Error::AGAIN)
     }
 
     pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
@@ -208,7 +221,7 @@ impl<T> Node<T> {
 
     pub fn arrived(&mut self, arrival: u64, bytes: &[u8]) {
         self.sessions
-            .arrived(&mut self.domain, &mut self.wire, self.ep, arrival, bytes);
+            .arrived(&mut self.domain, &mut self.wire, arrival, bytes);
     }
 
     /// Ends an operation below, unless it has ended.
@@ -254,7 +267,7 @@ impl<T> Node<T> {
         assert!(self.sessions.is_empty(), "a session is left");
         assert!(self.wire.is_idle(), "memory or an operation is left");
         assert_eq!(common.connecting, 0);
-        assert!(common.held.is_empty() && common.stalled.is_empty());
+        // `held` and `stalled` may name sessions that are over.
         assert!(common.ending.is_empty() && common.over.is_empty());
         assert!(common.waiting.iter().flatten().all(|&bytes| bytes == 0));
     }

@@ -9,7 +9,7 @@ use super::world::{SETTINGS, World};
 use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
 use abi::FI_ADDR_UNSPEC;
 use base::iovec::lent::TestMemory;
-use base::{Error, OpFlags};
+use base::{Error, OpFlags, Result};
 use object::ops::transfer::{Context, Tx, What};
 
 const NONE: Faults = Faults {
@@ -38,6 +38,17 @@ fn connect(world: &mut World<()>, place: usize) -> usize {
 
 /// Posts a message of this length, and returns its context.
 fn send(world: &mut World<()>, place: usize, id: usize, len: usize) -> usize {
+    post(world, place, id, len, OpFlags::COMPLETION).unwrap()
+}
+
+/// Posts a message with these flags. Returns its context if it was accepted.
+fn post(
+    world: &mut World<()>,
+    place: usize,
+    id: usize,
+    len: usize,
+    flags: OpFlags,
+) -> Result<usize> {
     let memory = TestMemory::new(vec![1; len]);
     let iov = memory.iov(0, len);
     let node = world.nodes[place].as_mut().unwrap();
@@ -45,7 +56,7 @@ fn send(world: &mut World<()>, place: usize, id: usize, len: usize) -> usize {
     let mut tx = Tx {
         what: What::Msg,
         iov,
-        flags: OpFlags::COMPLETION,
+        flags,
         dest: 0,
         context: Context::of_test(context),
         data: 0,
@@ -54,8 +65,22 @@ fn send(world: &mut World<()>, place: usize, id: usize, len: usize) -> usize {
     };
     let op = node.op(What::Msg, tx.flags, context, len);
     let posted = node.with(id, |session, cx| session.post(cx, &mut tx, op, 0));
-    posted.unwrap().unwrap();
-    context
+    posted.unwrap().map(|()| context)
+}
+
+/// Returns the contexts and errors of an endpoint's completions.
+fn ended(world: &mut World<()>, place: usize) -> Vec<(usize, i32)> {
+    let completions = world.nodes[place].as_mut().unwrap().completions();
+    let error = |(context, done): (usize, Completion)| (context, done.error);
+    let mut ended: Vec<_> = completions.into_iter().map(error).collect();
+    ended.sort_unstable();
+    ended
+}
+
+/// Returns the session of the first endpoint for the second one, which it starts to connect to.
+fn reach(world: &mut World<()>) -> usize {
+    let now = world.now();
+    world.nodes[0].as_mut().unwrap().reach(now, 1).unwrap()
 }
 
 /// The request of the second endpoint's process with this number.
@@ -197,17 +222,11 @@ fn operations_that_have_not_begun_can_be_cancelled() {
         node.sessions.send_held(&mut node.domain, &mut node.wire);
         world.flush();
         while world.step() {}
-        let of = |world: &mut World<()>, place: usize| {
-            let completions = world.nodes[place].as_mut().unwrap().completions();
-            let error = |(context, done): (usize, Completion)| (context, done.error);
-            completions.into_iter().map(error).collect::<Vec<_>>()
-        };
         let [first, second, third] = contexts;
-        let mut ended = of(&mut world, 0);
-        ended.sort_unstable();
         let canceled = (second, Error::CANCELED.code());
-        assert_eq!(ended, [(first, 0), canceled, (third, 0)], "{len}");
-        assert_eq!(of(&mut world, 1).len(), 2, "{len}");
+        let all = ended(&mut world, 0);
+        assert_eq!(all, [(first, 0), canceled, (third, 0)], "{len}");
+        assert_eq!(ended(&mut world, 1).len(), 2, "{len}");
         assert_eq!(world.nodes[0].as_ref().unwrap().domain.eps[0].tx_pending, 0);
     }
 }
@@ -220,4 +239,63 @@ fn a_message_whose_first_segment_has_left_cannot_be_cancelled() {
     world.nodes[0].as_mut().unwrap().wire.room = 1;
     let context = send(&mut world, 0, id, SETTINGS.segmented);
     assert!(!cancel(&mut world, context));
+}
+
+/// In one packet, in segments, and announced.
+#[test]
+fn operations_posted_before_the_connection_leave_when_it_is_up() {
+    let lens = [10, SETTINGS.segmented, SETTINGS.segmented + 1];
+    let mut world = world(NONE);
+    let id = reach(&mut world);
+    let mut contexts = lens.map(|len| send(&mut world, 0, id, len));
+    let canceled = send(&mut world, 0, id, 10);
+    assert!(cancel(&mut world, canceled) && !cancel(&mut world, canceled));
+    assert_eq!(
+        ended(&mut world, 0),
+        [(canceled, Error::CANCELED.code())],
+        "a message has left without a connection"
+    );
+    let peer = world.nodes[1].as_mut().unwrap();
+    for len in lens {
+        peer.receive(TestMemory::new(vec![0; len]), (), FI_ADDR_UNSPEC);
+    }
+    world.flush();
+    while world.step() {}
+    contexts.sort_unstable();
+    assert_eq!(ended(&mut world, 0), contexts.map(|context| (context, 0)));
+    // The receives have matched in the order of the messages.
+    assert_eq!(ended(&mut world, 1), [(0, 0), (1, 0), (2, 0)]);
+    let node = world.nodes[0].as_ref().unwrap();
+    assert_eq!(node.domain.eps[0].tx_pending, 0);
+    assert_eq!(node.sessions.common.deferred, 0);
+}
+
+#[test]
+fn operations_without_a_completion_are_refused_before_the_connection() {
+    let mut world = world(NONE);
+    let id = reach(&mut world);
+    let refused = [
+        OpFlags::INJECT,
+        OpFlags::INJECT | OpFlags::COMPLETION,
+        OpFlags::empty(),
+    ];
+    for flags in refused {
+        assert_eq!(post(&mut world, 0, id, 10, flags), Err(Error::AGAIN));
+    }
+    while world.step() {}
+    assert!(post(&mut world, 0, id, 10, OpFlags::INJECT).is_ok());
+}
+
+#[test]
+fn operations_posted_before_the_connection_fail_with_its_attempts() {
+    let mut world = world(Faults { silent: 1, ..NONE });
+    let id = reach(&mut world);
+    let contexts = [(); 2].map(|()| send(&mut world, 0, id, 10));
+    while world.step() {}
+    assert!(world.passed >= SETTINGS.conn_timeout);
+    let failed = contexts.map(|context| (context, Error::TIMEDOUT.code()));
+    assert_eq!(ended(&mut world, 0), failed);
+    // They have reported the error, so the next operation connects again.
+    assert!(world.nodes[0].as_ref().unwrap().sessions.is_empty());
+    reach(&mut world);
 }

@@ -55,6 +55,8 @@ pub struct Stream<N: Connector> {
     birth: Birth,
     connector: N,
     traffic: Traffic<N>,
+    /// The poll that last checked for a pending report request.
+    attended_at: u64,
 }
 
 /// The connections of a domain with what polls them, except for making and ending them.
@@ -126,6 +128,7 @@ impl<N: Connector> Transport for Stream<N> {
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
             },
+            attended_at: 0,
         })
     }
 
@@ -159,6 +162,10 @@ impl<N: Connector> Transport for Stream<N> {
             }
             FastPoll::Unclear => self.poll_rings(domain),
         }
+    }
+
+    fn poll_wide(&mut self) {
+        self.traffic.shm.call_epoll_next();
     }
 
     fn take_ready(&mut self, domain: &mut DomainOf<N>) {

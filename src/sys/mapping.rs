@@ -155,7 +155,9 @@ impl Mapping {
     /// Maps the first `head` bytes of memory once, and the two parts of `part` bytes that follow them twice in a row
     /// each. Both numbers are multiples of the page size. The memory may be a peer's and may have holes.
     pub fn map_doubled(fd: impl AsFd, head: usize, part: usize) -> io::Result<Mapping> {
-        let len = part.checked_mul(4).and_then(|parts| parts.checked_add(head));
+        let len = part
+            .checked_mul(4)
+            .and_then(|parts| parts.checked_add(head));
         let len = len.ok_or(ErrorKind::InvalidInput)?;
         let page = page_size();
         if part == 0 || !part.is_multiple_of(page) || !head.is_multiple_of(page) {

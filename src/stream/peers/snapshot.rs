@@ -70,7 +70,9 @@ impl<N: Connector> Peers<N> {
         let mut conns = self.iter().map(|(_, conn)| conn);
         conns.any(|conn| {
             ep.is_none_or(|ep| ep == conn.session.peer.ep)
-                && (conn.session.owes() || patient && conn.link.unsent() > 0)
+                && (conn.session.owes()
+                    || conn.link.is_unaccepted()
+                    || patient && conn.link.unsent() > 0)
         })
     }
 

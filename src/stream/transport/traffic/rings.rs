@@ -32,7 +32,7 @@ impl<N: Connector> Traffic<N> {
         let next = self.common.polls.wrapping_add(1);
         let is_idle = left == 0
             && self.shm.is_armed() == domain.watchers.may_sleep()
-            && !next.is_multiple_of(self.shm.epoll_every(self.peers.len()));
+            && !self.shm.is_epoll_due(next);
         match is_idle {
             true => self.shm.preview(&self.peers),
             false => FastPoll::Unclear,
@@ -75,13 +75,19 @@ impl<N: Connector> Traffic<N> {
     /// Leaves quiet peers to their doorbells and returns true, if this poll also calls epoll.
     #[inline]
     pub(in crate::transport) fn leave_quiet_peers(&mut self) -> bool {
-        let every = self.shm.epoll_every(self.peers.len());
-        let calls_epoll = self.common.polls.is_multiple_of(every);
+        let calls_epoll = self.shm.is_epoll_due(self.common.polls);
         if calls_epoll {
             let (peers, poller) = (&mut self.peers, &mut self.poller);
             self.shm.leave_quiet_peers(peers, poller, self.common.polls);
+            self.shm.schedule_epoll(self.common.polls, self.peers.len());
         }
         calls_epoll
+    }
+
+    /// Gives memory of rings back that are not used any more.
+    #[cold]
+    pub(in crate::transport) fn shrink_rings(&mut self) {
+        self.shm.shrink_rings(&mut self.peers, &mut self.poller);
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.

@@ -131,6 +131,71 @@ TEST(fi_shm, injected_without_help, EP_RDM, FI_MSG, "What is injected arrives th
 	send_and_leave(t, true);
 }
 
+enum { EARLY = 3 };
+
+// Makes no call until the parent has injected messages.
+static void answer_late(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	CHECK_EQ(read(parent->from, &word, 1), 1);
+	for (unsigned i = 0; i < EARLY; i++)
+		receive(t, &side, 1000, i + 1);
+	send_all(t, &side, BIG, 7);
+	tell(parent, "", 1);
+	hear(t, parent, &word, 1);
+}
+
+TEST(fi_shm, messages_leave_before_the_answer, EP_RDM, FI_MSG, "Messages leave for a process that runs and has not answered yet: with more ranks than processors its turn comes late")
+{
+	struct process child;
+	char word;
+
+	only_shm(t);
+	child = start_process(t, answer_late);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	for (unsigned i = 0; i < EARLY; i++)
+		CHECK_RC(fi_inject(t->a.ep, new_buf(t, 1000, i + 1).mem, 1000, t->a.peer), 0);
+	tell(&child, "", 1);
+	receive(t, &t->a, BIG, 7);
+	hear(t, &child, &word, 1);
+	tell(&child, "", 1);
+	join_process(t, &child);
+}
+
+// Makes one call after the other only when the parent is about to close.
+static void receive_at_the_end(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	CHECK_EQ(read(parent->from, &word, 1), 1);
+	for (unsigned i = 0; i < EARLY; i++)
+		receive(t, &side, 1000, i + 1);
+}
+
+TEST(fi_shm, closed_before_the_answer, EP_RDM, FI_MSG, "What was injected before the peer has answered arrives, though the sender closes its endpoint at once")
+{
+	struct process child;
+
+	only_shm(t);
+	child = start_process(t, receive_at_the_end);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	for (unsigned i = 0; i < EARLY; i++)
+		CHECK_RC(fi_inject(t->a.ep, new_buf(t, 1000, i + 1).mem, 1000, t->a.peer), 0);
+	tell(&child, "", 1);
+	CHECK_RC(fi_close(&t->a.ep->fid), 0);
+	t->a.ep = NULL;
+	join_process(t, &child);
+}
+
 struct target {
 	uint64_t at, key;
 };

@@ -19,7 +19,7 @@
 enum { PORT = 7, BOTH = EXTENDED | SHARES, FEATURES_AT = 33 };
 enum { LISTENER = 37, STAY = 38, LISTENER_LEN = 48, STAY_LEN = 16, TOKEN = 16 };
 enum { VERSION = 4, HELLO = 320, ANSWER = 40, PAGE = 4096, RING = 65536, LINE = 64, ALL = PAGE + 2 * RING }; // docs/wire/shm.md
-enum { LEAST = 32768, HEAD = 64, THEIR_HEAD = 384, SKIP = 1 << 24 };
+enum { FIRST = 4096, LEAST = 32768, HEAD = 64, THEIR_HEAD = 384, SKIP = 1 << 24 };
 #define LAP (1u << 31)
 enum { WELCOME, WRONG_USER, WRONG_VERSION, WRONG_MEMORY };
 
@@ -364,7 +364,7 @@ static struct shared share_rings(struct env *t, struct wire *wire, const struct 
 	give(at.fd, bytes, HELLO, memory);
 	CHECK_EQ(verdict(t, at.fd), WELCOME);
 	// The part that is used at first has been allocated.
-	CHECK(!fstat(memory, &stat) && stat.st_blocks >= (PAGE + 2 * LEAST) / 512);
+	CHECK(!fstat(memory, &stat) && stat.st_blocks >= (PAGE + 2 * FIRST) / 512);
 	close(memory);
 	// The TCP connection is not needed any more.
 	wire_ends(t, wire->fd);

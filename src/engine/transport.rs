@@ -115,6 +115,8 @@ pub trait Transport:
     fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {
         self.progress(domain);
     }
+    /// Makes the next `progress` handle everything that is ready, because the last one was long ago.
+    fn poll_wide(&mut self) {}
     /// Takes events for which no system call is needed.
     fn take_ready(&mut self, _domain: &mut DomainStateOf<Self>) {}
 

@@ -410,6 +410,11 @@ impl Poller {
         self.rate.calls()
     }
 
+    /// Makes the next poll call epoll.
+    pub(super) fn call_epoll_next(&mut self) {
+        self.rate.hurry();
+    }
+
     /// Plans the next call of epoll, while rings are polled: `Rate::plan`.
     pub(super) fn plan_epoll(&mut self, poll: u64, all_share: bool) {
         self.rate.plan(poll, all_share);

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The shared memory of a domain: which rings are polled, which have no room, and whether peers have to ring the
-//! doorbell. `connect` adds peers, `quiet` leaves quiet peers to their doorbells.
+//! doorbell. `connect` adds peers, `quiet` leaves quiet peers to their doorbells, `shrink` frees memory of idle rings.
 //!
 //! The channel itself is in the link of its connection, so the host names channels by the number of the connection.
 
 pub mod connect;
+mod id_list;
 mod quiet;
+mod shrink;
 
 use core::hint::spin_loop;
 use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
+use self::id_list::IdList;
+use self::shrink::Growth;
 use crate::connector::Connector;
 use crate::peers::Peers;
 use crate::pending_peer::PendingPeer;
@@ -43,9 +47,9 @@ pub struct ShmHost {
     source: &'static Source,
     limits: Limits,
     /// Connections whose ring is polled directly.
-    polled: Vec<usize>,
+    polled: IdList,
     /// Connections whose ring has no room for the queued frames.
-    full: Vec<usize>,
+    full: IdList,
     /// Number of connections over shared memory.
     count: usize,
     /// Connections whose hello message has not arrived yet.
@@ -56,6 +60,7 @@ pub struct ShmHost {
     is_armed: bool,
     /// Peers have seen that this side may sleep.
     expects_sleep: bool,
+    growth: Growth,
 }
 
 impl ShmHost {
@@ -63,13 +68,14 @@ impl ShmHost {
         ShmHost {
             source,
             limits,
-            polled: Vec::new(),
-            full: Vec::new(),
+            polled: IdList::default(),
+            full: IdList::default(),
             count: 0,
             pending: HalfOpen::default(),
             directory: None,
             is_armed: true,
             expects_sleep: false,
+            growth: Growth::default(),
         }
     }
 
@@ -114,14 +120,14 @@ impl ShmHost {
         }
         peers[id].link.upgrade(shm);
         begin_polling(peers, id, poll);
-        self.polled.push(id);
+        self.polled.insert(id);
     }
 
     /// Forgets a connection whose channel is closed.
     pub(super) fn remove(&mut self, id: usize) {
         self.count -= 1;
-        self.stop_polling(id);
-        self.full.retain(|&other| other != id);
+        self.polled.remove(id);
+        self.full.remove(id);
     }
 }
 
@@ -130,23 +136,19 @@ impl ShmHost {
     /// Returns a connection whose ring is polled, by its place in the list.
     #[inline(always)]
     pub(super) fn polled(&self, at: usize) -> Option<usize> {
-        self.polled.get(at).copied()
+        self.polled.ids().get(at).copied()
     }
 
     fn polled_len(&self) -> usize {
-        self.polled.len()
+        self.polled.ids().len()
     }
 
     fn polled_ids(&self) -> impl Iterator<Item = usize> {
-        self.polled.iter().copied()
-    }
-
-    fn retain_polled(&mut self, keeps: impl Fn(usize) -> bool) {
-        self.polled.retain(|&id| keeps(id));
+        self.polled.ids().iter().copied()
     }
 
     pub(super) fn stop_polling(&mut self, id: usize) {
-        self.polled.retain(|&other| other != id);
+        self.polled.remove(id);
     }
 
     /// Polls the ring directly.
@@ -157,12 +159,12 @@ impl ShmHost {
         id: usize,
         poll: u64,
     ) {
-        if !self.polled.contains(&id) {
+        if !self.polled.contains(id) {
             if !self.is_armed {
                 peers[id].link.disarm(self.expects_sleep);
             }
             begin_polling(peers, id, poll);
-            self.polled.push(id);
+            self.polled.insert(id);
             self.arm_where_asleep(peers, poller, id);
         }
     }
@@ -171,7 +173,7 @@ impl ShmHost {
     #[inline(always)]
     pub(super) fn preview<N: Connector>(&self, peers: &Peers<N>) -> FastPoll {
         let mut news = FastPoll::Nothing;
-        for &id in &self.polled {
+        for &id in self.polled.ids() {
             let conn = peers.get(id);
             let Some((conn, shm)) = conn.and_then(|conn| Some((conn, conn.link.memory()?))) else {
                 return FastPoll::Unclear;
@@ -196,13 +198,13 @@ impl ShmHost {
         peers: &mut Peers<N>,
         now: impl Fn() -> Instant,
     ) -> Option<usize> {
-        for &id in &self.polled {
+        for &id in self.polled.ids() {
             peers[id].link.prefetch_record();
         }
         let mut end = None;
         loop {
             for _ in 0..LOOKS {
-                if let Some(&id) = self.polled.iter().find(|&&id| has_events(peers, id)) {
+                if let Some(&id) = self.polled.ids().iter().find(|&&id| has_events(peers, id)) {
                     return Some(id);
                 }
                 spin_loop();
@@ -227,10 +229,10 @@ impl ShmHost {
     pub(super) fn arm<N: Connector>(&mut self, peers: &Peers<N>) {
         self.expect_sleep(peers);
         self.is_armed = true;
-        for &id in &self.polled {
+        for &id in self.polled.ids() {
             peers[id].link.arm();
         }
-        for &id in &self.full {
+        for &id in self.full.ids() {
             peers[id].link.set_waiting(true);
         }
     }
@@ -238,7 +240,7 @@ impl ShmHost {
     /// Ends the use of doorbells, because no thread may sleep.
     pub(super) fn disarm<N: Connector>(&mut self, peers: &Peers<N>) {
         self.is_armed = false;
-        for &id in &self.polled {
+        for &id in self.polled.ids() {
             peers[id].link.disarm(self.expects_sleep);
         }
     }
@@ -257,8 +259,8 @@ impl ShmHost {
     /// Ends a sleep that is starting if a peer has more records, or room for queued frames, after each had its turn.
     /// Finding the room while epoll is being called would stop the timer of that sleep.
     pub(super) fn stay_awake<N: Connector>(&self, peers: &mut Peers<N>, poller: &mut Poller) {
-        let mut any = self.polled.iter().any(|&id| has_events(peers, id));
-        for &id in &self.full {
+        let mut any = self.polled.ids().iter().any(|&id| has_events(peers, id));
+        for &id in self.full.ids() {
             let conn = peers.get_mut(id);
             any |= conn.is_some_and(|conn| conn.link.may_continue());
         }
@@ -292,12 +294,12 @@ impl ShmHost {
 impl ShmHost {
     #[inline(always)]
     pub(super) fn has_full(&self) -> bool {
-        !self.full.is_empty()
+        !self.full.ids().is_empty()
     }
 
     #[inline(always)]
     pub(super) fn full_len(&self) -> usize {
-        self.full.len()
+        self.full.ids().len()
     }
 
     /// Handles a ring that has no room for all queued frames.
@@ -308,7 +310,7 @@ impl ShmHost {
         poller: &mut Poller,
         id: usize,
     ) {
-        self.full.push(id);
+        self.full.insert(id);
         if self.is_armed {
             peers[id].link.set_waiting(true);
             if peers[id].link.may_continue() {
@@ -319,14 +321,12 @@ impl ShmHost {
 
     /// Returns the connections whose ring had no room, to be checked again.
     pub(super) fn take_full(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.full)
+        self.full.take()
     }
 
     /// Checks the connection again later.
     pub(super) fn check_again(&mut self, id: usize) {
-        if !self.full.contains(&id) {
-            self.full.push(id);
-        }
+        self.full.insert(id);
     }
 }
 

@@ -164,6 +164,10 @@ impl<N: Connector> Transport for Stream<N> {
         }
     }
 
+    fn poll_wide(&mut self) {
+        self.traffic.poller.call_epoll_next();
+    }
+
     fn take_ready(&mut self, domain: &mut DomainOf<N>) {
         if self.traffic.has_shm() {
             self.traffic.read_rings(domain);

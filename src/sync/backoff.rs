@@ -56,11 +56,12 @@ impl Backoff {
         self.empty.load(Ordering::Relaxed) % FEW == FEW - 1
     }
 
-    /// Yields the processor if there were enough empty polls. The caller must not hold a lock.
+    /// Yields the processor if there were enough empty polls. The caller must not hold a lock. Returns true if other
+    /// threads used the processor meanwhile.
     #[cold]
-    pub fn snooze(&self) {
+    pub fn snooze(&self) -> bool {
         if self.empty.load(Ordering::Relaxed) < self.limit.load(Ordering::Relaxed) {
-            return;
+            return false;
         }
         let start = Instant::now();
         thread::yield_now();
@@ -69,6 +70,7 @@ impl Backoff {
         self.limit
             .store(if crowded { 0 } else { MANY }, Ordering::Relaxed);
         self.empty.store(0, Ordering::Relaxed);
+        crowded
     }
 }
 

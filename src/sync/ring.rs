@@ -8,8 +8,9 @@
 //! written by one side only: the consumer's head, and a flag that says whether the producer waits for room.
 //!
 //! Only a part of the data area need be used or allocated. A lap is short at first: a word without a length says that
-//! the next record is at the start of the next lap. The producer makes laps longer after several laps of long records,
-//! or of records that were not answered one by one. Lines that are in the consumer's cache are slow to write to, so a
+//! the next record is at the start of the next lap. The producer makes laps longer if a record finds no room, and later
+//! after several laps of long records, or of records that were not answered one by one. A ring that is not used gets
+//! short laps again, and its pages go back to the system. Lines that are in the consumer's cache are slow to write to, so a
 //! stream profits from more lines than that cache can hold, while small records in a ping-pong are best kept in both
 //! caches.
 //!
@@ -30,10 +31,12 @@
 mod consumer;
 mod memory;
 mod producer;
+mod shrink;
 
 pub use consumer::{Consumer, Record};
 pub use memory::{ConsumerLine, Memory, ProducerLine};
 pub use producer::{Body, Producer};
+pub use shrink::{Shrunk, growths};
 
 /// The other side wrote an impossible value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,9 +56,11 @@ pub const KINDS: u8 = 1 << 7;
 const MAX_CAPACITY: usize = 1 << LEN_BITS;
 /// A word without a length: the rest of the lap is skipped.
 const SKIP: u32 = 1 << LEN_BITS;
-/// Length of the first laps, unless the capacity is smaller.
-pub const FIRST_LAP: usize = 1 << 15;
-/// After this many laps of one length, laps get longer: a stream of that size is worth the memory.
+/// Length of the first laps, unless the capacity is smaller. Most peers of a large job never need more.
+pub const FIRST_LAP: usize = 1 << 12;
+/// Up to this length, laps get longer as soon as a record finds no room. A consumer always permits that much.
+pub const QUICK_LAP: usize = 1 << 15;
+/// Longer laps get longer after this many laps of one length: a stream of that size is worth the memory.
 const LAPS: u8 = 4;
 /// Number of a record's bytes behind its first line that are prefetched.
 const AHEAD: usize = 4096 + LINE;
@@ -70,9 +75,13 @@ pub const fn is_capacity(bytes: usize) -> bool {
 
 /// Returns the number of bytes of the data area that are used at first, and must be allocated.
 pub const fn first_lap(capacity: usize) -> usize {
-    match capacity < FIRST_LAP {
-        true => capacity,
-        false => FIRST_LAP,
+    at_most(FIRST_LAP, capacity)
+}
+
+const fn at_most(len: usize, most: usize) -> usize {
+    match len < most {
+        true => len,
+        false => most,
     }
 }
 

@@ -17,7 +17,7 @@ use super::doorbell::Doorbell;
 use super::region_table::InUse;
 use super::ring::{Consumer, ConsumerLine, Memory, Producer, ProducerLine, first_lap};
 use super::split_copy::{SplitCopy, SplitWord};
-use sys::mapping::{self, Mapping, Shared};
+use sys::mapping::{Mapping, Pages, Shared};
 
 /// One side of such memory. Each ring keeps its memory mapped, even after it was moved out of the segment.
 pub struct Segment {
@@ -102,38 +102,42 @@ impl Segment {
     fn map(fd: &OwnedFd, ring: usize, most: usize, own: usize) -> io::Result<Segment> {
         const INVALID: io::ErrorKind = io::ErrorKind::InvalidInput;
         let other = 1 - own;
-        // Checks the size of the whole memory before it is used.
-        drop(Mapping::attach(fd, HEAD + 2 * ring)?);
-        let head = Arc::new(Mapping::attach(fd, HEAD)?);
+        let all = Arc::new(Mapping::map_doubled(fd, HEAD, ring)?);
+        let ring_of = |side: usize| all.bytes(HEAD + side * 2 * ring, 2 * ring).ok_or(INVALID);
+        let (start, second) = (all.bytes(0, HEAD).ok_or(INVALID)?, ring_of(ACCEPTOR)?);
         // Allocates the pages that are used at first, even if the other side did not.
-        mapping::allocate(fd, 0, HEAD + first_lap(ring))?;
-        mapping::allocate(fd, HEAD + ring, first_lap(ring))?;
-        // SAFETY: `at` checked that the page has a `Head`, and `head` keeps it mapped. It has only atomics, which the
+        let first = first_lap(ring);
+        // SAFETY: within the mapping, in which the first ring follows the head.
+        let (of_first, of_second) = unsafe {
+            (
+                Pages::new(fd, 0, start, HEAD + first)?.behind(HEAD),
+                Pages::new(fd, HEAD + ring, second, first)?,
+            )
+        };
+        let pages = match own {
+            CREATOR => of_first,
+            _ => of_second,
+        };
+        // SAFETY: `at` checked that the page has a `Head`, and `all` keeps it mapped. It has only atomics, which the
         // other side may write at any time.
-        let page = unsafe { head.at::<Head>(0).ok_or(INVALID)?.as_ref() };
+        let page = unsafe { all.at::<Head>(0).ok_or(INVALID)?.as_ref() };
         // A ring belongs to the side that writes it: its producer line is that side's, its consumer line the other's.
-        let memory = |from: usize, to: usize, file: Option<OwnedFd>| {
-            let data = Mapping::map_twice(fd, HEAD + from * ring, ring)?;
+        let memory = |from: usize, to: usize, pages: Pages| {
             Ok::<_, io::Error>(Memory {
-                data: data.bytes(0, 2 * ring).ok_or(INVALID)?,
+                data: ring_of(from)?,
                 producer: NonNull::from(&page.sides[from].producer),
                 consumer: NonNull::from(&page.sides[to].consumer),
-                file: file.map(|file| (file, HEAD + from * ring)),
-                _mapped: vec![head.clone(), Arc::new(data)],
+                pages,
+                _mapped: Some(all.clone()),
             })
-        };
-        // A ring that never uses more needs no descriptor.
-        let file = match most.min(ring) > first_lap(ring) {
-            true => Some(fd.try_clone()?),
-            false => None,
         };
         // SAFETY: the rings are mapped twice in a row, page by page, and `Memory::_mapped` keeps them and their lines
         // mapped. Each side makes one producer and one consumer. If a peer handed over the same memory twice, the
         // second segment would do to the first only what a hostile process can do to both.
         let (tx, rx) = unsafe {
             (
-                Producer::new(memory(own, other, file)?, ring, most),
-                Consumer::new(memory(other, own, None)?, ring, most),
+                Producer::new(memory(own, other, pages)?, ring, most),
+                Consumer::new(memory(other, own, Pages::default())?, ring, most),
             )
         };
         let (Some(tx), Some(rx)) = (tx, rx) else {
@@ -144,7 +148,7 @@ impl Segment {
             other: NonNull::from(&page.sides[other]),
             own_splits: NonNull::from(&page.splits[own]),
             other_splits: NonNull::from(&page.splits[other]),
-            _head: head,
+            _head: all,
         };
         Ok(Segment { tx, rx, words })
     }

@@ -62,7 +62,7 @@ pub struct Mapping {
 #[derive(Debug)]
 enum Held {
     Once { _pages: MmapRaw },
-    Twice { _addresses: Addresses },
+    Parts { _addresses: Addresses },
 }
 
 /// A range of addresses of this process, whatever is mapped there; unmapped on drop.
@@ -73,17 +73,16 @@ struct Addresses {
 }
 
 impl Addresses {
-    /// Reserves addresses, so that no other mapping takes them.
-    fn reserve(len: NonZeroUsize) -> io::Result<Addresses> {
-        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+    /// Maps a file. Behind its end are addresses that must not be accessed before other mappings replace them.
+    fn of_file(fd: impl AsFd, len: usize) -> io::Result<Addresses> {
+        let wanted = NonZeroUsize::new(len).ok_or(ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping, wherever the kernel puts it.
-        let base = unsafe { mmap_anonymous(None, len, ProtFlags::PROT_NONE, flags)? };
-        Ok(Addresses {
-            base,
-            len: len.get(),
-        })
+        let base = unsafe { mmap(None, wanted, READ_WRITE, MapFlags::MAP_SHARED, fd, 0)? };
+        Ok(Addresses { base, len })
     }
 }
+
+const READ_WRITE: ProtFlags = ProtFlags::PROT_READ.union(ProtFlags::PROT_WRITE);
 
 impl Drop for Addresses {
     fn drop(&mut self) {
@@ -153,31 +152,36 @@ impl Mapping {
         Mapping::map(&fd, len, false)
     }
 
-    /// Maps `len` bytes of memory from `offset` on twice in a row. Both numbers are multiples of the page size. The
-    /// memory may be a peer's and may have holes.
-    pub fn map_twice(fd: impl AsFd, offset: usize, len: usize) -> io::Result<Mapping> {
-        let end = offset.checked_add(len).ok_or(ErrorKind::InvalidInput)?;
-        let both = len.checked_mul(2).ok_or(ErrorKind::InvalidInput)?;
+    /// Maps the first `head` bytes of memory once, and the two parts of `part` bytes that follow them twice in a row
+    /// each. Both numbers are multiples of the page size. The memory may be a peer's and may have holes.
+    pub fn map_doubled(fd: impl AsFd, head: usize, part: usize) -> io::Result<Mapping> {
+        let len = part
+            .checked_mul(4)
+            .and_then(|parts| parts.checked_add(head));
+        let len = len.ok_or(ErrorKind::InvalidInput)?;
         let page = page_size();
-        if len == 0 || !len.is_multiple_of(page) || !offset.is_multiple_of(page) {
+        if part == 0 || !part.is_multiple_of(page) || !head.is_multiple_of(page) {
             return Err(ErrorKind::InvalidInput.into());
         }
-        check(&fd, end)?;
-        let offset = offset.try_into().map_err(|_| ErrorKind::InvalidInput)?;
-        let addresses =
-            Addresses::reserve(NonZeroUsize::new(both).ok_or(ErrorKind::InvalidInput)?)?;
-        let half = NonZeroUsize::new(len).ok_or(ErrorKind::InvalidInput)?;
-        for skip in [0, len] {
+        check(&fd, len - 2 * part)?;
+        // The first mapping takes all addresses: the head and the first part are where they belong, and the others
+        // replace what is behind them.
+        let addresses = Addresses::of_file(&fd, len)?;
+        for (skip, offset, len) in [
+            (head + part, head, 2 * part),
+            (head + 3 * part, head + part, part),
+        ] {
             let place = addresses.base.addr().saturating_add(skip);
-            let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+            let len = NonZeroUsize::new(len).ok_or(ErrorKind::InvalidInput)?;
+            let offset = offset.try_into().map_err(|_| ErrorKind::InvalidInput)?;
             let flags = MapFlags::MAP_SHARED | MapFlags::MAP_FIXED;
-            // SAFETY: replaces one half of the addresses that were just reserved and are not in use yet.
-            unsafe { mmap(Some(place), half, protection, flags, &fd, offset)? };
+            // SAFETY: replaces a part of the addresses that were just mapped and are not in use yet.
+            unsafe { mmap(Some(place), len, READ_WRITE, flags, &fd, offset)? };
         }
         Ok(Mapping {
             base: addresses.base.cast(),
-            len: both,
-            _held: Held::Twice {
+            len,
+            _held: Held::Parts {
                 _addresses: addresses,
             },
         })
@@ -209,11 +213,10 @@ impl Mapping {
             return;
         };
         let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_FIXED;
-        let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: replaces only this mapping, so pointers into it still point to memory, and `Held` unmaps the same
         // addresses. The content is only accessed by raw pointers and atomics, which must expect other bytes at any
         // time anyway.
-        let _ = unsafe { mmap_anonymous(Some(self.base.addr()), len, protection, flags) };
+        let _ = unsafe { mmap_anonymous(Some(self.base.addr()), len, READ_WRITE, flags) };
     }
 
     /// Returns the address of a `T` at `offset`, if it is aligned and within the mapping. The address is valid while
@@ -262,7 +265,7 @@ fn sparse_file(name: &CStr, len: usize) -> io::Result<OwnedFd> {
 }
 
 /// Allocates the pages of a part of a memory file, so that a later access cannot cause a signal for lack of memory.
-pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
+fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     let size = |bytes| libc::off_t::try_from(bytes).map_err(|_| ErrorKind::InvalidInput);
     let (mut done, end) = (size(from)?, size(from.saturating_add(len))?);
     if done == end {
@@ -280,14 +283,87 @@ pub fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// Maps allocated pages all at once; mapping each page when it is first written costs ten times as much. Kernels before
-/// 5.14 do not support this, which is harmless.
+/// Allocates the pages of this range of shared memory and maps them, so that a later access cannot cause a signal for
+/// lack of memory. Kernels before 5.14 do not support this without a file: see `Pages::new`.
 ///
 /// # Safety
 /// The whole range is mapped.
-pub unsafe fn map_pages(at: NonNull<u8>, len: usize) {
+unsafe fn populate(at: NonNull<u8>, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise; the visible content does not change.
-    let _ = unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE) };
+    Ok(unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE)? })
+}
+
+/// Allocates and frees pages of memory that is mapped by `Mapping::map_doubled`.
+#[derive(Debug, Default)]
+pub enum Pages {
+    /// All pages are allocated and stay.
+    #[default]
+    Fixed,
+    /// The kernel allocates and frees pages by their addresses.
+    Mapped,
+    /// Old kernels: the file, and the offset in it of what is mapped at the address that the methods get.
+    File(OwnedFd, usize),
+}
+
+impl Pages {
+    /// Allocates the first `len` bytes at `at`, which show the file from `offset` on.
+    ///
+    /// # Safety
+    /// The range is mapped.
+    pub unsafe fn new(
+        fd: &OwnedFd,
+        offset: usize,
+        at: NonNull<u8>,
+        len: usize,
+    ) -> io::Result<Pages> {
+        // SAFETY: the caller's promise.
+        match unsafe { populate(at, len) } {
+            Ok(()) => Ok(Pages::Mapped),
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                allocate(fd, offset, len)?;
+                Ok(Pages::File(fd.try_clone()?, offset))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Describes memory that cannot be allocated, because this is not its file.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn of_another_file(file: OwnedFd) -> Pages {
+        Pages::File(file, 0)
+    }
+
+    /// Describes the memory behind the first `n` bytes.
+    pub fn behind(self, n: usize) -> Pages {
+        match self {
+            Pages::File(file, offset) => Pages::File(file, offset + n),
+            same => same,
+        }
+    }
+
+    /// Allocates the pages from `from` to `to`, in bytes behind `at`. Returns false if there is no memory.
+    ///
+    /// # Safety
+    /// `at` is the address that `new` got, and the range is mapped.
+    pub unsafe fn allocate(&self, at: NonNull<u8>, from: usize, to: usize) -> bool {
+        match self {
+            Pages::Fixed => true,
+            // SAFETY: the caller's promise.
+            Pages::Mapped => unsafe { populate(at.add(from), to - from) }.is_ok(),
+            Pages::File(file, offset) => allocate(file, offset + from, to - from).is_ok(),
+        }
+    }
+
+    /// Gives the pages from `from` to `to` back to the system; they read as zeros then. Returns false if the memory
+    /// does not support that.
+    ///
+    /// # Safety
+    /// As for `allocate`; and what is there is not needed any more.
+    pub unsafe fn free(&self, at: NonNull<u8>, from: usize, to: usize) -> bool {
+        // SAFETY: the caller's promise. The range stays mapped.
+        let free = || unsafe { madvise(at.add(from).cast(), to - from, MmapAdvise::MADV_REMOVE) };
+        !matches!(self, Pages::Fixed) && free().is_ok()
+    }
 }
 
 const FILL_STEP: libc::off_t = 1 << 20;

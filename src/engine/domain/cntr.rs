@@ -173,8 +173,8 @@ impl<T: Transport> Kind for Cntr<T> {
 
 impl<T: Transport> CntrCalls for Cntr<T> {
     fn read(&self) -> u64 {
-        if self.shared.backoff.is_due() {
-            self.shared.backoff.snooze();
+        if self.shared.backoff.is_due() && self.shared.backoff.snooze() {
+            self.shared.engine.note_pause();
         }
         let before = self.shared.counter.value();
         self.shared.poll();

@@ -315,8 +315,8 @@ impl<T: Transport> CqCalls for Cq<T> {
     #[inline(always)]
     fn read(&self, max: usize, mut out: Words<'_>, src: Option<Words<'_>>) -> Result<usize> {
         let shared = &*self.shared;
-        if shared.backoff.is_due() {
-            shared.backoff.snooze();
+        if shared.backoff.is_due() && shared.backoff.snooze() {
+            shared.engine.note_pause();
         }
         let mut state = shared.engine.lock_data()?;
         let mut src = src;

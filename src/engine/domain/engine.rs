@@ -203,6 +203,15 @@ impl<T: Transport> Engine<T> {
         self.state.lock_data()
     }
 
+    /// Records that this thread did not run for a while, because other threads used the processor: the next poll also
+    /// looks where polls usually do not look.
+    #[cold]
+    pub(super) fn note_pause(&self) {
+        if let Ok(mut state) = self.lock_data() {
+            state.transport.poll_wide();
+        }
+    }
+
     /// Records that a call of the application polls the whole transport, so the progress thread may stay idle for a
     /// while. Called under the lock.
     #[inline]

@@ -14,7 +14,6 @@ use base::{Error, Result};
 use stream::Connector;
 use stream::connector::Event;
 use stream::ep::Ep;
-use stream::session::State;
 use stream::session::common::Limits;
 use stream::shm_host::connect::HelloExchange;
 use sys::fork::Birth;
@@ -141,15 +140,19 @@ impl Connector for Connections {
     fn handle(&mut self, desk: &mut Desk<'_>, event: Event<Connections>) {
         match event {
             Event::Opening(id) => {
-                if desk.peers[id].session.state == State::Requested {
+                if desk.peers[id].link.awaits_answer() {
                     self.answered(desk, id);
                 }
             }
             Event::AttemptFailed(id, error) => self.shm_connect_failed(desk, id, error),
             Event::Incoming(ep) => {
                 let endpoint = desk.peers.find_ep(ep);
-                if let Some(listener) = endpoint.and_then(|ep| ep.listener.as_ref()) {
-                    desk.shm.accept_waiting(desk.poller, listener, ep);
+                let listener = endpoint.and_then(|ep| ep.listener.as_ref());
+                let said = listener
+                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep))
+                    .unwrap_or_default();
+                for (pending, hello) in said {
+                    self.admit(desk, pending, hello);
                 }
             }
             Event::Hello((pending, hello)) => self.admit(desk, pending, hello),

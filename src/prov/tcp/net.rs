@@ -164,8 +164,12 @@ impl Connector for Connections {
             Event::AttemptFailed(id, error) => self.connect_failed(desk, id, error),
             Event::Incoming(ep) => {
                 self.accept_waiting(desk, ep);
-                if let Some(listener) = self.shm_listener(ep) {
-                    desk.shm.accept_waiting(desk.poller, listener, ep);
+                let said = self
+                    .shm_listener(ep)
+                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep))
+                    .unwrap_or_default();
+                for (pending, hello) in said {
+                    self.peer_said_hello(desk, pending, hello);
                 }
             }
             Event::Handshake(id) => self.requested(desk, id),

@@ -292,7 +292,13 @@ impl Connections {
         match desk.shm.hear(socket, exchange) {
             Heard::Wait => desk.peers[id].own.sharing = Some(sharing),
             // The TCP connection is not needed any more.
-            Heard::Welcome { shm, is_direct } => self.share(desk, id, shm, is_direct),
+            Heard::Welcome(welcome) => {
+                let Some(mut shm) = exchange.take_memory() else {
+                    return;
+                };
+                let is_direct = desk.shm.identify_welcoming(socket, &mut shm, &welcome);
+                self.share(desk, id, shm, is_direct);
+            }
             other => {
                 let why = match other {
                     Heard::Refused(verdict) => verdict.to_string(),

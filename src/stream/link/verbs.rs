@@ -7,6 +7,7 @@ use std::io;
 
 use super::Link;
 use base::{IoVec, Source};
+use sync::ring::Shrunk;
 use sys::io_list::GatherList;
 use sys::socket::Moved;
 
@@ -278,6 +279,18 @@ impl Link {
             Link::Shm(link) => link.channel.idle.is_left,
             _ => false,
         }
+    }
+
+    /// Takes the next step towards giving memory of the ring back, if it is not used.
+    pub fn shrink(&mut self) -> Shrunk {
+        let Link::Shm(link) = self else {
+            return Shrunk::Short;
+        };
+        let step = link.channel.shrink();
+        if step == Shrunk::Moved {
+            self.ring_if_parked();
+        }
+        step
     }
 
     /// Has the processor fetch the place of the next record.

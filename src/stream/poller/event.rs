@@ -21,6 +21,8 @@ pub enum Due {
     Peers,
     /// Operations that wait.
     Waits,
+    /// Rings that may give memory back.
+    Rings,
 }
 
 /// The descriptor that has an event.

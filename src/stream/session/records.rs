@@ -44,6 +44,7 @@ impl<A: Address> Session<A> {
         let ShmLink {
             channel: shm,
             doorbell,
+            ..
         } = &mut **link;
         let Ok(Some(mut record)) = shm.peek() else {
             return left;
@@ -102,6 +103,7 @@ impl<A: Address> Session<A> {
         let ShmLink {
             channel: shm,
             doorbell,
+            ..
         } = &mut **link;
         let mut taken = 0;
         while taken < most

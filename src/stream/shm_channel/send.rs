@@ -3,7 +3,7 @@
 
 use super::{MIN_SPLIT, RECORD, ShmChannel};
 use base::{IoVec, Source};
-use sync::ring::{Body, Garbage, HEADER, LINE};
+use sync::ring::{Body, Garbage, HEADER, LINE, Shrunk};
 use sys::io_list::GatherList;
 
 impl ShmChannel {
@@ -172,6 +172,12 @@ impl ShmChannel {
     /// Requests a doorbell ring when there is room. The caller checks for room once more afterwards.
     pub fn set_waiting(&self, waiting: bool) {
         self.tx.set_waiting(waiting);
+    }
+
+    /// Takes the next step towards giving memory of the ring back, if it is not used. The read side finds what a peer
+    /// has corrupted.
+    pub fn shrink(&mut self) -> Shrunk {
+        self.tx.shrink().unwrap_or(Shrunk::Short)
     }
 
     /// Prefetches the cache lines of the next record to the other side.

@@ -10,7 +10,7 @@ use base::{Access, IoVec, Registered};
 use engine::mr::{KeyPolicy, MrTable};
 use object::ops::transfer::RemoteSeg;
 use sync::region_table::TableView;
-use sync::ring::{FIRST_LAP, Garbage};
+use sync::ring::{Garbage, QUICK_LAP};
 use sys::process_memory::Process;
 
 const RING: usize = 64 * 1024;
@@ -86,7 +86,7 @@ fn a_reader_that_sleeps_on_is_woken_again() {
 fn a_record_of_another_channel_leads_nowhere() {
     let (mut writer, fd) = ShmChannel::make(16 * RING).unwrap();
     let mut reader = ShmChannel::take(&fd, 16 * RING, 16 * RING).unwrap();
-    let long = vec![1; FIRST_LAP / 2];
+    let long = vec![1; QUICK_LAP / 2];
     assert_eq!(writer.send(&long, &IoVec::empty(), 0), Ok(true));
     let (mut other_writer, fd) = ShmChannel::make(SMALLEST).unwrap();
     let other_reader = ShmChannel::take(&fd, SMALLEST, SMALLEST).unwrap();

@@ -26,7 +26,7 @@ use engine::domain_state::DomainState;
 use engine::ep_state;
 use engine::half_open::ACCEPTS;
 use engine::transport::Address;
-use sync::ring::FIRST_LAP;
+use sync::ring::QUICK_LAP;
 use sys::local::{self, LocalName};
 use sys::process_memory::Process;
 use sys::socket::{Moved, Socket};
@@ -46,11 +46,7 @@ pub struct HelloExchange {
 pub enum Heard {
     Wait,
     /// Both sides share the memory now.
-    Welcome {
-        shm: Box<ShmChannel>,
-        /// The peer's registered memory can be accessed directly.
-        is_direct: bool,
-    },
+    Welcome(Welcome),
     Refused(Verdict),
     /// The bytes are not an answer.
     Nonsense,
@@ -58,6 +54,20 @@ pub enum Heard {
     Ended,
     /// The answer cannot be accepted by this side.
     Failed(Error),
+}
+
+/// What an accepting side tells about itself.
+pub struct Welcome {
+    probe: ProcessProbe,
+    /// Its directory of registered memory.
+    directory: Option<OwnedFd>,
+}
+
+impl HelloExchange {
+    /// Takes the memory for both sides out of the exchange.
+    pub fn take_memory(&mut self) -> Option<Box<ShmChannel>> {
+        self.shm.take()
+    }
 }
 
 /// Connects to a listener. Returns `ACCES` if it belongs to another user.
@@ -74,7 +84,7 @@ pub type SaidHello = (PendingPeer, core::result::Result<Hello, Verdict>);
 
 /// Limits of the ring size: for the first peer, and for each of many peers.
 const LARGEST_RING: usize = 2 << 20;
-const SMALLEST_RING: usize = FIRST_LAP;
+const SMALLEST_RING: usize = QUICK_LAP;
 
 impl ShmHost {
     /// Returns the bytes that each ring with the next peer may use. Cache lines that the other processor still holds
@@ -118,12 +128,19 @@ impl ShmHost {
         }
     }
 
-    /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint.
-    pub fn accept_waiting(&mut self, poller: &mut Poller, listener: &Socket, ep: usize) {
+    /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint. Returns those whose hello has arrived.
+    #[must_use]
+    pub fn accept_waiting(
+        &mut self,
+        poller: &mut Poller,
+        listener: &Socket,
+        ep: usize,
+    ) -> Vec<SaidHello> {
+        let mut said = Vec::new();
         for _ in 0..ACCEPTS {
             match local::accept(listener) {
-                Ok(Some(socket)) => self.receive_pending(poller, ep, socket),
-                Ok(None) => return,
+                Ok(Some(socket)) => said.extend(self.receive_pending(poller, ep, socket)),
+                Ok(None) => break,
                 // Out of descriptors: dropping a peer that has sent nothing makes room.
                 Err(_) if self.drop_silent_peer(poller, None) => {}
                 Err(error) => {
@@ -132,28 +149,43 @@ impl ShmHost {
                     poller.remove_fd(listener);
                     let pause = Duration::from_millis(100);
                     poller.schedule(poller.now() + pause, Due::Listener(ep));
-                    return;
+                    break;
                 }
             }
         }
+        said
     }
 
-    fn receive_pending(&mut self, poller: &mut Poller, ep: usize, socket: Socket) {
+    /// Reads the hello of a new peer. Peers usually send it right after they have connected; others wait in the epoll
+    /// set.
+    fn receive_pending(
+        &mut self,
+        poller: &mut Poller,
+        ep: usize,
+        socket: Socket,
+    ) -> Option<SaidHello> {
         let deadline = poller.now() + self.limits.connect;
-        let id = self.pending.insert(PendingPeer {
+        let mut pending = PendingPeer {
             ep,
             deadline,
             socket,
             bytes: Vec::new(),
             fds: Vec::new(),
-        });
+        };
+        match receive_hello(&mut pending) {
+            Received::Hello(hello) => return Some((pending, hello)),
+            Received::Nothing => return None,
+            Received::Part => {}
+        }
+        let id = self.pending.insert(pending);
         match poller.add_pending(&self.pending[id].socket, id) {
             Ok(()) => poller.schedule(deadline, Due::PendingPeer(id)),
-            Err(_) => return drop(self.pending.remove(id)),
+            Err(_) => drop(self.pending.remove(id)),
         }
-        if self.pending.is_crowded(id) {
+        if self.pending.contains(id) && self.pending.is_crowded(id) {
             self.drop_silent_peer(poller, Some(id));
         }
+        None
     }
 
     /// Drops the pending peer that was silent the longest. Returns false if there is none.
@@ -195,20 +227,10 @@ impl ShmHost {
     /// Reads the hello of a pending peer, or a part of it. Returns the peer once its hello has arrived, or the
     /// rejection if the hello cannot be decoded.
     pub(crate) fn read_hello(&mut self, poller: &mut Poller, id: usize) -> Option<SaidHello> {
-        let PendingPeer {
-            socket, bytes, fds, ..
-        } = &mut self.pending[id];
-        let mut room = [0; HELLO];
-        let wanted = HELLO - bytes.len();
-        let hello = match local::receive_with(socket, &mut room[..wanted], fds) {
-            Ok(Moved::Bytes(n)) => {
-                bytes.extend_from_slice(&room[..n]);
-                Hello::decode(bytes.first_chunk()?)
-            }
-            Ok(Moved::Later) => return None,
-            // No descriptor is free for those of the hello: the answer reports the reason.
-            Err(error) if Verdict::of(&error) == Verdict::Descriptors => Err(Verdict::Descriptors),
-            Ok(Moved::End) | Err(_) => {
+        let hello = match receive_hello(&mut self.pending[id]) {
+            Received::Hello(hello) => hello,
+            Received::Part => return None,
+            Received::Nothing => {
                 self.drop_pending(poller, id);
                 return None;
             }
@@ -218,7 +240,7 @@ impl ShmHost {
         Some((pending, hello))
     }
 
-    /// Maps the memory of a pending peer and answers. Returns `None` if the peer is refused or gone. The flag: its
+    /// Maps the memory of a pending peer and answers. Returns `None` if the peer is refused. The flag: its
     /// registered memory can be accessed directly.
     pub fn welcome<A: Address>(
         &mut self,
@@ -251,23 +273,20 @@ impl ShmHost {
             .as_ref()
             .filter(|_| is_open)
             .map(RegionDirectory::fd);
-        // The socket is new, so it has room for the answer.
-        let sent = match local::send_with(&pending.socket, &bytes, directory.as_slice()) {
-            Ok(Moved::Bytes(n)) => n == bytes.len(),
-            _ => false,
-        };
+        // The socket is new, so it has room for the answer. A peer that is gone already may have written messages.
+        let _ = local::send_with(&pending.socket, &bytes, directory.as_slice());
         let Ok((mut shm, hello)) = taken else {
             log_warn!(self.source, Subsys::EpCtrl, "a peer is refused: {verdict}");
             return None;
         };
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
         let is_direct = self.identify_peer(&pending.socket, &mut shm, &hello.probe, directory);
-        sent.then_some((shm, is_direct))
+        Some((shm, is_direct))
     }
 
     /// Reads the part of the peer's answer that has arrived.
     pub fn hear(&self, socket: &Socket, exchange: &mut HelloExchange) -> Heard {
-        let HelloExchange { shm, answer, fds } = exchange;
+        let HelloExchange { answer, fds, .. } = exchange;
         let mut room = [0; Answer::LEN];
         match local::receive_with(socket, &mut room[answer.len()..], fds) {
             Ok(Moved::Bytes(n)) => {
@@ -283,15 +302,24 @@ impl ShmHost {
         let Some(bytes) = answer.first_chunk() else {
             return Heard::Wait;
         };
-        match (Answer::decode(bytes), shm.take()) {
-            (Some(answer), Some(mut shm)) if answer.verdict == Verdict::Welcome => {
-                let directory = fds.first().filter(|_| answer.is_open);
-                let is_direct = self.identify_peer(socket, &mut shm, &answer.probe, directory);
-                Heard::Welcome { shm, is_direct }
-            }
-            (Some(answer), _) => Heard::Refused(answer.verdict),
-            (None, _) => Heard::Nonsense,
+        match Answer::decode(bytes) {
+            Some(answer) if answer.verdict == Verdict::Welcome => Heard::Welcome(Welcome {
+                probe: answer.probe,
+                directory: fds.drain(..).next().filter(|_| answer.is_open),
+            }),
+            Some(answer) => Heard::Refused(answer.verdict),
+            None => Heard::Nonsense,
         }
+    }
+
+    /// Tests how far the memory of the accepting process can be reached; returns whether its registered memory can.
+    pub fn identify_welcoming(
+        &self,
+        socket: &Socket,
+        shm: &mut ShmChannel,
+        welcome: &Welcome,
+    ) -> bool {
+        self.identify_peer(socket, shm, &welcome.probe, welcome.directory.as_ref())
     }
 
     /// Whether peers of this endpoint see the domain's registered memory; creates the directory if necessary.
@@ -340,6 +368,38 @@ impl ShmHost {
             }
         );
         is_direct
+    }
+}
+
+/// Result of a read from a pending peer.
+enum Received {
+    Hello(core::result::Result<Hello, Verdict>),
+    Part,
+    /// The peer is gone, or sends something else.
+    Nothing,
+}
+
+/// Reads the hello of a peer, or a part of it.
+fn receive_hello(pending: &mut PendingPeer) -> Received {
+    let PendingPeer {
+        socket, bytes, fds, ..
+    } = pending;
+    let mut room = [0; HELLO];
+    let wanted = HELLO - bytes.len();
+    match local::receive_with(socket, &mut room[..wanted], fds) {
+        Ok(Moved::Bytes(n)) => {
+            bytes.extend_from_slice(&room[..n]);
+            match bytes.first_chunk() {
+                Some(bytes) => Received::Hello(Hello::decode(bytes)),
+                None => Received::Part,
+            }
+        }
+        Ok(Moved::Later) => Received::Part,
+        // No descriptor is free for those of the hello: the answer reports the reason.
+        Err(error) if Verdict::of(&error) == Verdict::Descriptors => {
+            Received::Hello(Err(Verdict::Descriptors))
+        }
+        Ok(Moved::End) | Err(_) => Received::Nothing,
     }
 }
 

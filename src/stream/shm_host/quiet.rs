@@ -55,11 +55,11 @@ impl ShmHost {
     ) {
         self.expect_sleep(peers);
         for &(_, id) in quiet {
-            if !peers[id].link.rely_on_doorbell() {
+            match peers[id].link.rely_on_doorbell() {
+                true => self.stop_polling(id),
                 // A record came before the peer saw the doorbell armed.
-                self.arm_where_asleep(peers, poller, id);
+                false => self.arm_where_asleep(peers, poller, id),
             }
         }
-        self.retain_polled(|id| !peers[id].link.is_left_to_doorbell());
     }
 }

@@ -49,6 +49,8 @@ impl<N: Connector> Stream<N> {
 
     /// Passes an event to the connector.
     pub(super) fn connector_event(&mut self, domain: &mut DomainOf<N>, event: Event<N>) {
+        // More of the same kind is likely: other peers connect, and this one sends its next message.
+        self.traffic.poller.call_epoll_next();
         self.call_connector(domain, |connector, desk| connector.handle(desk, event));
     }
 

@@ -12,7 +12,7 @@ use engine::report::dump;
 use engine::report::gather::attend;
 use sys::event::{BATCH, Ready};
 
-/// Number of polls between two checks for a pending report request. The check also calls epoll, which costs much more.
+/// Least number of polls between two checks for a pending report request. The check also calls epoll, which costs much more.
 const ATTEND_EVERY: u64 = 256;
 
 /// Maximum of deadlines that one poll handles. The timer fires again at once for the others.
@@ -117,6 +117,9 @@ impl<N: Connector> Stream<N> {
         if n > 0 || self.traffic.poller.is_epoll_busy() {
             self.handle_events(domain, &mut ready, n);
         }
+        if N::MAY_SHARE {
+            self.traffic.shm.watch_growth(&mut self.traffic.poller);
+        }
         if self.traffic.poller.has_deadlines() {
             self.traffic.drop_deadlines(&self.connector);
         }
@@ -173,6 +176,9 @@ impl<N: Connector> Stream<N> {
             return;
         };
         match conn.session.state {
+            State::Up if conn.link.awaits_answer() => {
+                self.connector_event(domain, Event::Opening(id));
+            }
             State::Up if conn.link.is_ring() => {
                 self.traffic.doorbell_rung(domain, id);
                 self.settle(domain);
@@ -220,6 +226,7 @@ impl<N: Connector> Stream<N> {
                 Due::PendingPeer(id) => self.traffic.shm.pending_due(&mut self.traffic.poller, id),
                 Due::Peers => self.traffic.check_peers(),
                 Due::Waits => self.traffic.check_waits(domain),
+                Due::Rings => self.traffic.shrink_rings(),
                 Due::Listener(ep) => {
                     let listener = self
                         .traffic

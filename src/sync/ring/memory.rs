@@ -6,14 +6,13 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use super::LINE;
 use crate::atomic::Atomic;
 use crate::prefetch::prefetch_write;
 use crate::sleep_flag::SleepFlag;
-use sys::mapping::{self, Mapping, Shared};
+use sys::mapping::{Mapping, Pages, Shared};
 
 /// The line that only the producer writes. Its size is part of the format (docs/wire/shm.md); crossbeam's `CachePadded`
 /// would take two lines.
@@ -42,10 +41,10 @@ pub struct Memory {
     pub data: NonNull<u8>,
     pub producer: NonNull<ProducerLine>,
     pub consumer: NonNull<ConsumerLine>,
-    /// The file of the data and the offset of the data in it, if only the first lap is allocated yet.
-    pub file: Option<(OwnedFd, usize)>,
-    /// The mappings of these addresses, which live as long as this side of the ring.
-    pub _mapped: Vec<Arc<Mapping>>,
+    /// The pages of the data; at least those of the first lap are allocated.
+    pub pages: Pages,
+    /// The mapping of these addresses, which lives as long as this side of the ring.
+    pub _mapped: Option<Arc<Mapping>>,
 }
 
 // SAFETY: addresses of memory that belongs to no thread; the maker of a side promises that each side exists once.
@@ -66,6 +65,11 @@ pub trait Cells {
     fn limit(&self) -> &Self::U32;
     /// Makes sure that this range of the data can be accessed.
     fn provide(&self, from: usize, to: usize) -> bool;
+    /// Frees the memory of this range of the data, which has no records. It reads as zeros afterwards. Returns false
+    /// if that is not possible.
+    fn give_back(&self, _from: usize, _to: usize) -> bool {
+        false
+    }
     fn waiting(&self) -> &SleepFlag<Self::U32>;
     /// Announces that the line at this offset is about to be written.
     fn prefetch_write(&self, _at: usize) {}
@@ -99,15 +103,13 @@ impl Cells for Memory {
     }
 
     fn provide(&self, from: usize, to: usize) -> bool {
-        let Some((file, at)) = &self.file else {
-            return true;
-        };
-        let is_there = mapping::allocate(file, at + from, to - from).is_ok();
-        if is_there {
-            // SAFETY: within the data, which is mapped (promise to `Producer::new`).
-            unsafe { mapping::map_pages(self.data.add(from), to - from) };
-        }
-        is_there
+        // SAFETY: within the data, which is mapped (promise to `Producer::new`).
+        unsafe { self.pages.allocate(self.data, from, to) }
+    }
+
+    fn give_back(&self, from: usize, to: usize) -> bool {
+        // SAFETY: within the data, which is mapped (promise to `Producer::new`). The caller has no records there.
+        unsafe { self.pages.free(self.data, from, to) }
     }
 
     #[inline]

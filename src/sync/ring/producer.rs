@@ -7,9 +7,10 @@ use core::mem::ManuallyDrop;
 use core::sync::atomic::Ordering;
 
 use super::memory::{Cells, Memory};
+use super::shrink::{Shrink, count_growth};
 use super::{
-    AHEAD, Garbage, HEADER, KINDS, LAPS, LEN_BITS, LINE, LONG, SKIP, first_lap, is_capacity,
-    lap_at, longest_body, size_of_record,
+    AHEAD, Garbage, HEADER, KINDS, LAPS, LEN_BITS, LINE, LONG, QUICK_LAP, SKIP, at_most, first_lap,
+    is_capacity, lap_at, longest_body, size_of_record,
 };
 use crate::atomic::Atomic;
 use crate::copy::{copy_to_line, copy_to_shared};
@@ -18,18 +19,22 @@ use crate::shared_bytes::SharedRoom;
 /// The side that writes records.
 pub struct Producer<M = Memory> {
     pub(super) memory: M,
-    mask: usize,
+    pub(super) mask: usize,
     /// Number of bytes published or skipped; only grows.
-    tail: u64,
+    pub(super) tail: u64,
     /// Number of skipped bytes in `tail`.
     left_out: u64,
     /// The consumer's head when it was last read.
-    seen: u64,
+    pub(super) seen: u64,
     /// Number of bytes that records may take before the head must be read again.
-    free: usize,
+    pub(super) free: usize,
     /// Length of a lap, which can grow up to `most`.
     pub(super) lap: usize,
     pub(super) most: usize,
+    /// The length up to which a lap grows as soon as a record finds no room.
+    quick: usize,
+    /// State of making laps shorter.
+    pub(super) shrink: Shrink,
     /// Number of laps of this length whose traffic would profit from longer laps.
     pub(super) laps: u8,
     /// The value of `heard` when this lap began.
@@ -38,7 +43,7 @@ pub struct Producer<M = Memory> {
     last: usize,
     /// One flag for each line in use: the line may hold something other than the last lap's word in the place of a
     /// word.
-    bodies: Vec<bool>,
+    pub(super) bodies: Vec<bool>,
 }
 
 impl Producer {
@@ -50,7 +55,9 @@ impl Producer {
     /// sides use this very address, any memory. All of `memory` stays mapped and writable while the producer lives, and
     /// there is one producer.
     pub unsafe fn new(memory: Memory, capacity: usize, most: usize) -> Option<Producer> {
-        Producer::over(memory, capacity, first_lap(capacity), most)
+        let mut producer = Producer::over(memory, capacity, first_lap(capacity), most)?;
+        producer.quick = at_most(QUICK_LAP, capacity);
+        Some(producer)
     }
 
     /// Reserves room for a body of `len` bytes; `None` if there is none now. `heard` counts the bytes received from the
@@ -83,6 +90,8 @@ impl<M: Cells> Producer<M> {
             free: lap - LINE,
             lap,
             most: most.min(capacity),
+            quick: lap,
+            shrink: Shrink::default(),
             laps: 0,
             heard: 0,
             last: 0,
@@ -97,9 +106,9 @@ impl<M: Cells> Producer<M> {
         Ok(self.free.checked_sub(HEADER))
     }
 
-    /// Returns the longest body for which there can be room with the present length of a lap.
+    /// Returns the longest body for which there can be room before laps get longer with use.
     pub fn longest(&self) -> usize {
-        longest_body(self.lap)
+        longest_body(self.lap.max(self.quick))
     }
 
     /// Returns the greatest length of a lap.
@@ -157,21 +166,21 @@ impl<M: Cells> Producer<M> {
             if len < self.free.saturating_sub(HEADER - 1) {
                 return Ok(true);
             }
-            if len > self.longest() || !self.turn(len, heard) {
+            if !self.turn(len, heard) {
                 return Ok(false);
             }
         }
     }
 
     /// Returns the number of bytes that are free for records.
-    fn untaken(&self) -> usize {
+    pub(super) fn untaken(&self) -> usize {
         let used = self.tail.wrapping_sub(self.seen);
         self.mask + 1 - LINE - used as usize
     }
 
     /// Returns the number of bytes that records may take in this lap. If the lap is the whole ring, a record may wrap
     /// around its end.
-    fn rest_of_lap(&self) -> usize {
+    pub(super) fn rest_of_lap(&self) -> usize {
         match self.lap > self.mask {
             true => self.lap,
             false => (self.lap - LINE).saturating_sub(self.at()),
@@ -181,13 +190,23 @@ impl<M: Cells> Producer<M> {
     /// Lengthens the lap or begins the next one, if the lap ends before a record of this length would.
     fn turn(&mut self, len: usize, heard: u64) -> bool {
         if len < self.rest_of_lap().saturating_sub(HEADER - 1) {
+            // The consumer is behind: the next turn makes a short lap longer.
+            if self.lap < self.quick {
+                self.laps = LAPS;
+            }
             return false;
         }
         if self.laps >= LAPS && self.lengthen() {
             return true;
         }
         let rest = self.mask + 1 - self.at();
-        let is_free = rest <= self.untaken();
+        let room = self.untaken().checked_sub(rest);
+        // Less than half of the next lap would be free: the consumer is behind.
+        let wanted = (len.saturating_add(HEADER)).max(self.lap / 2);
+        if room.is_none_or(|room| room < wanted) && self.lap < self.quick && self.lengthen() {
+            return true;
+        }
+        let is_free = room.is_some() && len <= longest_body(self.lap);
         if is_free {
             self.skip(rest);
             let answers = heard.wrapping_sub(self.heard);
@@ -198,26 +217,29 @@ impl<M: Cells> Producer<M> {
         is_free
     }
 
+    #[cold]
     fn lengthen(&mut self) -> bool {
         let lap = 2 * self.lap;
         // The limit is 0 as long as the consumer has not stored one.
         let limit = self.memory.limit().load(Ordering::Relaxed);
-        if lap > self.most.min(limit as usize) {
+        if lap > self.quick && lap > self.most.min(limit as usize) {
             return false;
         }
         if !self.memory.provide(self.lap, lap) {
-            self.most = self.lap;
+            (self.most, self.quick) = (self.lap, self.lap);
             return false;
         }
         self.lap = lap;
         self.laps = 0;
         self.bodies.resize(lap / LINE, false);
+        count_growth();
         true
     }
 
     /// Skips the rest of the lap. `turn` has found room for it.
-    fn skip(&mut self, rest: usize) {
+    pub(super) fn skip(&mut self, rest: usize) {
         let (at, word) = (self.at(), SKIP | self.lap_bit());
+        self.shrink.skipped_at = at;
         // The skipped lines may hold words of the lap before this one, whose lap bit is that of the next lap.
         self.bodies[at / LINE + 1..].fill(true);
         self.put_word(at, 0, word);
@@ -225,7 +247,7 @@ impl<M: Cells> Producer<M> {
         self.left_out = self.left_out.wrapping_add(rest as u64);
     }
 
-    fn look_at_head(&mut self) -> Result<(), Garbage> {
+    pub(super) fn look_at_head(&mut self) -> Result<(), Garbage> {
         // Acquire: this side overwrites the room only after the consumer has read it. Pairs with
         // `Consumer::publish_head`.
         let head = self.memory.head().load(Ordering::Acquire);

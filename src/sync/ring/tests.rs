@@ -4,11 +4,14 @@
 
 use core::ptr::NonNull;
 use core::sync::atomic::Ordering;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
 use std::thread;
 
 use super::memory::Cells;
 use super::*;
-use sys::mapping::Mapping;
+use sys::mapping::{Mapping, Pages};
 
 const CAPACITY: usize = 4096;
 
@@ -43,8 +46,8 @@ impl Ring {
                 data: NonNull::new((&raw mut (*heap).data).cast()).unwrap(),
                 producer: NonNull::new((&raw mut (*heap).producer).cast()).unwrap(),
                 consumer: NonNull::new((&raw mut (*heap).consumer).cast()).unwrap(),
-                file: None,
-                _mapped: Vec::new(),
+                pages: Pages::default(),
+                _mapped: None,
             }
         }
     }
@@ -501,6 +504,148 @@ fn no_record_is_longer_than_a_lap_that_stays() {
     ));
 }
 
+/// Both sides of a ring of `capacity` bytes in shared memory, and its descriptor.
+fn shared(capacity: usize) -> (Producer, Consumer, OwnedFd) {
+    let control = 4096;
+    let fd = Mapping::create_sparse(c"ring", control + 2 * capacity).unwrap();
+    let memory = || {
+        let all = Arc::new(Mapping::map_doubled(&fd, control, capacity).unwrap());
+        let data = all.bytes(control, 2 * capacity).unwrap();
+        Memory {
+            data,
+            producer: all.at(0).unwrap(),
+            consumer: all.at(LINE).unwrap(),
+            // SAFETY: the start of the data is mapped.
+            pages: unsafe { Pages::new(&fd, control, data, FIRST_LAP).unwrap() },
+            _mapped: Some(all),
+        }
+    };
+    // SAFETY: fresh pages, which each side keeps mapped; one of each side.
+    let sides = unsafe {
+        (
+            Producer::new(memory(), capacity, capacity).unwrap(),
+            Consumer::new(memory(), capacity, capacity).unwrap(),
+        )
+    };
+    (sides.0, sides.1, fd)
+}
+
+fn pages_of(fd: &OwnedFd) -> u64 {
+    std::fs::File::from(fd.try_clone().unwrap())
+        .metadata()
+        .unwrap()
+        .blocks()
+        * 512
+        / 4096
+}
+
+/// A burst before the consumer runs takes more memory at once, up to `QUICK_LAP`; answered messages take none.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_burst_gets_longer_laps_at_once() {
+    let (mut producer, mut consumer, fd) = shared(1 << 20);
+    for i in 0..10_000 {
+        assert!(send(&mut producer, &[i as u8; 900], 0));
+        assert_eq!(receive(&mut consumer), Some((0, vec![i as u8; 900])));
+        let _ = consumer.release();
+        // What is heard from the peer counts as answers.
+        producer.laps = 0;
+    }
+    assert_eq!(producer.lap, FIRST_LAP);
+    assert_eq!(pages_of(&fd), 2);
+    for _ in 0..2 {
+        while send(&mut producer, &[7; 900], 0) {}
+        while receive(&mut consumer).is_some() {}
+        let _ = consumer.release();
+    }
+    assert_eq!(producer.lap, QUICK_LAP);
+    assert!(send(&mut producer, &vec![1; RECORD], 0));
+}
+
+/// A record of 16 KiB, the longest that `stream` writes.
+const RECORD: usize = 16 * 1024;
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_long_record_gets_a_longer_lap_at_once() {
+    let (mut producer, mut consumer, _fd) = shared(1 << 20);
+    assert!(send(&mut producer, &[1; 60], 0));
+    assert!(send(&mut producer, &vec![2; RECORD], 0));
+    assert_eq!(receive(&mut consumer), Some((0, vec![1; 60])));
+    assert_eq!(receive(&mut consumer), Some((0, vec![2; RECORD])));
+    assert_eq!(producer.lap, QUICK_LAP);
+}
+
+/// Lets the laps of a used ring become short. The consumer only takes what is there, as one does that never heard of
+/// shorter laps.
+fn shrink(producer: &mut Producer, consumer: &mut Consumer) -> usize {
+    let mut steps = 0;
+    while producer.shrink().unwrap() != Shrunk::Short || producer.lap > FIRST_LAP {
+        while let Some(record) = receive(consumer) {
+            assert_eq!(record, (0, vec![]));
+        }
+        if consumer.is_due() {
+            let _ = consumer.release();
+        }
+        steps += 1;
+        assert!(steps < 10, "{:?} {}", producer.shrink(), producer.lap);
+    }
+    steps
+}
+
+#[test]
+#[cfg_attr(miri, ignore)]
+fn an_idle_ring_gives_its_memory_back() {
+    let mut numbers = Numbers(5);
+    for capacity in [1 << 15, 1 << 17] {
+        let (mut producer, mut consumer, fd) = shared(capacity);
+        for round in 0..40 {
+            let mut total = 0;
+            while total < 6 * capacity {
+                let len = 2000 + numbers.next(3000);
+                assert!(send(&mut producer, &vec![round; len], 0));
+                assert_eq!(receive(&mut consumer), Some((0, vec![round; len])));
+                total += len;
+            }
+            let _ = consumer.release();
+            assert_eq!(producer.lap, capacity);
+            assert!(pages_of(&fd) > 8);
+            shrink(&mut producer, &mut consumer);
+            assert_eq!(pages_of(&fd), 2);
+            // The ring never stops for want of a head that the consumer does not publish: the consumer publishes only
+            // what is due.
+            for i in 0..numbers.next(400) {
+                let bytes = vec![i as u8; numbers.next(1000)];
+                assert!(send(&mut producer, &bytes, 0), "{i}");
+                assert_eq!(receive(&mut consumer), Some((0, bytes)));
+            }
+            if consumer.is_due() {
+                let _ = consumer.release();
+            }
+        }
+    }
+}
+
+/// A ring that is used, or that the consumer does not read, stays as it is.
+#[test]
+#[cfg_attr(miri, ignore)]
+fn a_ring_in_use_keeps_its_memory() {
+    let (mut producer, mut consumer, _fd) = shared(1 << 16);
+    while send(&mut producer, &[7; 900], 0) {}
+    assert_eq!(producer.shrink(), Ok(Shrunk::Used));
+    for _ in 0..5 {
+        assert_eq!(producer.shrink(), Ok(Shrunk::Waits));
+    }
+    while receive(&mut consumer).is_some() {}
+    let _ = consumer.release();
+    assert_eq!(producer.shrink(), Ok(Shrunk::Moved));
+    assert!(send(&mut producer, &[8; 100], 0));
+    assert_eq!(producer.shrink(), Ok(Shrunk::Used));
+    assert_eq!(receive(&mut consumer), Some((0, vec![])));
+    assert_eq!(receive(&mut consumer), Some((0, vec![8; 100])));
+    assert_eq!(producer.lap, QUICK_LAP);
+}
+
 #[test]
 #[cfg_attr(miri, ignore)]
 fn a_lap_does_not_get_longer_where_there_is_no_memory() {
@@ -508,7 +653,7 @@ fn a_lap_does_not_get_longer_where_there_is_no_memory() {
     let mut memory = ring.memory();
     // A descriptor that cannot provide more memory.
     let (end, _other) = std::io::pipe().unwrap();
-    memory.file = Some((end.into(), 0));
+    memory.pages = Pages::of_another_file(end.into());
     let mut producer = Producer::over(memory, CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     let mut consumer = Consumer::over(ring.memory(), CAPACITY, CAPACITY / 4, CAPACITY).unwrap();
     for i in 0..1000 {
@@ -653,17 +798,17 @@ fn both_sides_sleep_and_are_woken() {
 #[cfg_attr(miri, ignore)]
 fn a_stream_crosses_pages_that_are_mapped_twice() {
     let control = 4096;
-    let (lines, fd) = Mapping::create(c"ring", control + CAPACITY).unwrap();
+    let (lines, fd) = Mapping::create(c"ring", control + 2 * CAPACITY).unwrap();
     let (ours, theirs) = (
-        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
-        Mapping::map_twice(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_doubled(&fd, control, CAPACITY).unwrap(),
+        Mapping::map_doubled(&fd, control, CAPACITY).unwrap(),
     );
     let memory = |data: &Mapping| Memory {
-        data: data.bytes(0, 2 * CAPACITY).unwrap(),
+        data: data.bytes(control, 2 * CAPACITY).unwrap(),
         producer: lines.at(0).unwrap(),
         consumer: lines.at(LINE).unwrap(),
-        file: None,
-        _mapped: Vec::new(),
+        pages: Pages::default(),
+        _mapped: None,
     };
     // SAFETY: fresh pages, mapped until the end of the test; one of each side.
     let (producer, consumer) = unsafe {

@@ -107,7 +107,7 @@ fn a_hole_that_was_punched_is_noticed() {
     punch(&fd, 4096, 4096);
     assert!(refusal(Mapping::attach_read_only(&fd, LEN)).contains("holes"));
     assert!(Mapping::attach(&fd, LEN).is_ok());
-    assert!(Mapping::map_twice(&fd, 0, LEN).is_ok());
+    assert!(Mapping::map_doubled(&fd, 0, LEN / 2).is_ok());
     allocate(&fd, 4096, 4096).unwrap();
     assert!(Mapping::attach_read_only(&fd, LEN).is_ok());
 }
@@ -128,7 +128,7 @@ fn other_files_are_refused() {
     let file = how.unwrap();
     std::fs::remove_file(&path).unwrap();
     assert!(refusal(Mapping::attach(&file, LEN)).contains("shortened"));
-    assert!(refusal(Mapping::map_twice(&file, 0, LEN)).contains("shortened"));
+    assert!(refusal(Mapping::map_doubled(&file, 0, LEN / 2)).contains("shortened"));
     let null = File::options().write(true).open("/dev/null").unwrap();
     assert!(Mapping::attach(&null, LEN).is_err());
     let (socket, _other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -161,25 +161,33 @@ fn a_descriptor_that_cannot_write_maps_for_reading_only() {
 fn the_same_pages_come_twice() {
     let (ours, fd) = Mapping::create(c"test", LEN).unwrap();
     let page = page_size();
-    let twice = Mapping::map_twice(&fd, page, 2 * page).unwrap();
-    assert_eq!(twice.len(), 4 * page);
-    word(&twice, 2 * page - 4).store(1, Ordering::Relaxed);
-    word(&twice, 2 * page).store(2, Ordering::Relaxed);
-    assert_eq!(word(&twice, 4 * page - 4).load(Ordering::Relaxed), 1);
-    assert_eq!(word(&twice, 0).load(Ordering::Relaxed), 2);
-    assert_eq!(word(&ours, page).load(Ordering::Relaxed), 2);
-    for (offset, len) in [
+    let doubled = Mapping::map_doubled(&fd, page, 2 * page).unwrap();
+    assert_eq!(doubled.len(), 9 * page);
+    word(&doubled, 0).store(9, Ordering::Relaxed);
+    assert_eq!(word(&ours, 0).load(Ordering::Relaxed), 9);
+    for (part, offset) in [(1, 1), (5, 3)] {
+        let (part, offset) = (part * page, offset * page);
+        word(&doubled, part + 2 * page - 4).store(1, Ordering::Relaxed);
+        word(&doubled, part + 2 * page).store(2, Ordering::Relaxed);
+        assert_eq!(
+            word(&doubled, part + 4 * page - 4).load(Ordering::Relaxed),
+            1
+        );
+        assert_eq!(word(&doubled, part).load(Ordering::Relaxed), 2);
+        assert_eq!(word(&ours, offset).load(Ordering::Relaxed), 2);
+    }
+    for (head, part) in [
         (0, 0),
         (0, 100),
         (8, page),
-        (0, LEN + page),
+        (0, LEN),
         (LEN, page),
         (usize::MAX - page + 1, page),
         (0, usize::MAX - page + 1),
     ] {
         assert!(
-            Mapping::map_twice(&fd, offset, len).is_err(),
-            "{offset} {len}"
+            Mapping::map_doubled(&fd, head, part).is_err(),
+            "{head} {part}"
         );
     }
 }
@@ -212,10 +220,10 @@ fn a_mapping_is_unmapped_with_its_end() {
         maps.matches("memfd:test-unmapped").count()
     };
     let (mapping, fd) = Mapping::create(c"test-unmapped", LEN).unwrap();
-    let twice = Mapping::map_twice(&fd, 0, LEN).unwrap();
-    assert_eq!(count(), 3);
+    let twice = Mapping::map_doubled(&fd, 0, LEN / 2).unwrap();
+    assert_eq!(count(), 4);
     drop(mapping);
-    assert_eq!(count(), 2);
+    assert_eq!(count(), 3);
     drop(twice);
     assert_eq!(count(), 0);
 }

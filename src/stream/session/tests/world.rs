@@ -5,8 +5,8 @@
 use std::sync::OnceLock;
 
 use super::side::{Agreed, Completion, KEY, Side};
+use crate::link::Link;
 use crate::link::sim::SimLink;
-use crate::link::{Link, ShmLink};
 use crate::process_probe::ProcessProbe;
 use crate::session::receive_state::At;
 use crate::shm_channel::ShmChannel;
@@ -825,6 +825,10 @@ fn rings(random: &mut Random) -> [Link; 2] {
     there.disarm(false);
     back.disarm(false);
     let (first, second) = Socket::pair().unwrap();
-    let link = |channel, doorbell| Link::Shm(Box::new(ShmLink { channel, doorbell }));
+    let link = |channel, doorbell| {
+        let mut link = Link::Socket(doorbell);
+        link.upgrade(channel);
+        link
+    };
     [link(there, first), link(back, second)]
 }

@@ -85,6 +85,12 @@ impl<N: Connector> Traffic<N> {
         calls_epoll
     }
 
+    /// Gives memory of rings back that are not used any more.
+    #[cold]
+    pub(in crate::transport) fn shrink_rings(&mut self) {
+        self.shm.shrink_rings(&mut self.peers, &mut self.poller);
+    }
+
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.
     #[inline]
     fn waits_for_sender(&mut self, domain: &mut DomainOf<N>, id: usize) -> bool {

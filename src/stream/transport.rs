@@ -93,6 +93,7 @@ impl<N: Connector> Transport for Stream<N> {
     const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
     const AUTH_KEYS: usize = N::AUTH_KEYS;
     const SHARES_MEMORY: bool = N::MAY_SHARE;
+    const CONNECTS_TO_PEERS: bool = true;
     const HMEM: bool = N::HMEM;
 
     fn provider(params: &N::Params) -> &'static Source {

@@ -17,6 +17,7 @@ use abi::fid_pep;
 use base::info::Info;
 use base::log::{Subsys, log_info};
 use base::{Error, Result};
+use engine::descriptors::prepare_connection;
 use engine::fabric::FabricShared;
 use engine::transport::{Address, Connects, Listener};
 use object::ops::eq::EqErr;
@@ -55,6 +56,7 @@ impl<N: Connector> Stream<N> {
     /// Starts to connect to the peer of `id`, unless an attempt is in progress. Returns the error if the attempt failed
     /// at once and ended the connection.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
+        prepare_connection(self.traffic.common.source);
         let begun = self.call_connector(domain, |connector, desk| connector.begin(desk, id));
         match self.traffic.peers.contains(id) {
             true => Ok(()),

@@ -8,6 +8,7 @@ use crate::poller::{Polled, Way};
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
+use engine::descriptors::prepare_connection;
 use engine::report::dump;
 use engine::report::gather::attend;
 use sys::event::{BATCH, Ready};
@@ -121,7 +122,10 @@ impl<N: Connector> Stream<N> {
                     self.traffic.poller.reported(id);
                     self.conn_ready(domain, id, ready);
                 }
-                Polled::Listener(ep) => self.connector_event(domain, Event::Incoming(ep)),
+                Polled::Listener(ep) => {
+                    prepare_connection(self.traffic.common.source);
+                    self.connector_event(domain, Event::Incoming(ep));
+                }
                 Polled::Handshake(id) if self.connector.has_handshake(id) => {
                     self.connector_event(domain, Event::Handshake(id));
                 }

@@ -8,7 +8,7 @@
 //! so the first problem appears only in processes that would have failed before. `MOST` bounds the second one.
 //! FI_RAISE_NOFILE=0 forbids the change.
 //!
-//! If a process has more peers than descriptors, providers close connections that are idle: `is_crowded`.
+//! If a process has more peers than descriptors, providers close connections that are idle: `free_beside`.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::os::fd::{AsFd, AsRawFd};
@@ -109,6 +109,19 @@ fn warn_if_many(source: &'static Source, addresses: usize) {
     );
 }
 
+/// Explains why a connection could not be opened.
+#[cold]
+pub fn report_shortage(source: &'static Source) {
+    log_warn!(
+        source,
+        Subsys::EpCtrl,
+        "no connection: this process has all of its {} descriptors in use, and no connection was idle, so that none \
+         could be closed for another. `ulimit -n`, LimitNOFILE of systemd or `nofile` in /etc/security/limits.conf \
+         raise the limit",
+        descriptors()
+    );
+}
+
 /// Returns the descriptors that a process with so many peers needs, if the limit is lower.
 fn needed(addresses: usize, limit: usize) -> Option<usize> {
     let room = limit.saturating_sub(reserve(limit));
@@ -127,9 +140,28 @@ fn reserve(limit: usize) -> usize {
     (limit / SHARE).clamp(LEAST_RESERVE, MOST_RESERVE)
 }
 
+/// The descriptors that are free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Free {
+    /// Enough for more connections.
+    Ample,
+    /// Only those that connections leave to the application.
+    Reserve,
+    None,
+}
+
+/// Returns which descriptors are free. A copy of `fd` finds that out.
+pub fn free_beside(fd: impl AsFd) -> Free {
+    match fd.as_fd().try_clone_to_owned() {
+        Ok(copy) if is_crowded(&copy) => Free::Reserve,
+        Ok(_) => Free::Ample,
+        Err(_) => Free::None,
+    }
+}
+
 /// Whether the descriptor is one of those that connections leave to the application. The kernel assigns the lowest free
 /// number, so that many descriptors are in use.
-pub fn is_crowded(fd: impl AsFd) -> bool {
+fn is_crowded(fd: impl AsFd) -> bool {
     let limit = descriptors();
     let number = fd.as_fd().as_raw_fd();
     usize::try_from(number).is_ok_and(|fd| fd >= limit.saturating_sub(reserve(limit)))

@@ -21,10 +21,13 @@ mod endpoint;
 mod post;
 mod prepared;
 mod progress;
+mod room;
 mod settle;
 mod traffic;
 
 use std::sync::Arc;
+
+use self::room::Room;
 
 use crate::connector::Connector;
 use crate::peers::Peers;
@@ -64,6 +67,8 @@ struct Traffic<N: Connector> {
     poller: Poller,
     peers: Peers<N>,
     shm: ShmHost,
+    /// Connections that wait for a descriptor.
+    room: Room,
 }
 
 impl<N: Connector> Stream<N> {
@@ -126,6 +131,7 @@ impl<N: Connector> Transport for Stream<N> {
                 poller: Poller::new()?,
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
+                room: Room::default(),
             },
         })
     }

@@ -21,6 +21,8 @@ pub enum Due {
     Peers,
     /// Operations that wait.
     Waits,
+    /// Connections that wait for a descriptor.
+    Room,
 }
 
 /// The descriptor that has an event.

@@ -206,6 +206,7 @@ fn totals_below_the_header_and_payload_where_none_belongs() {
                 | Frame::Share(_)
                 | Frame::Refused(_)
                 | Frame::Done { .. }
+                | Frame::Close(_)
         );
         let refused = read(&bytes, false) == Err(WireError::TotalSize(total));
         assert_eq!(refused, bare, "{frame:?}");

@@ -26,6 +26,16 @@ impl SendState {
             || !self.announced.is_empty()
     }
 
+    /// Whether all that was sent has left and needs no answer.
+    pub fn is_quiet(&self) -> bool {
+        !self.is_busy() && self.out.frames().is_empty() && !self.announced.is_helping()
+    }
+
+    /// Takes over the operations of another connection that wait for their turn.
+    pub fn take_waiting(&mut self, last: SendState) {
+        self.waiting = last.waiting;
+    }
+
     /// Visits the operations that wait, each with its tag if that is still available.
     pub fn each_wait(&self, mut note: impl FnMut(&TxOp, Option<u64>, Stage)) {
         self.out.each_wait(|op, stage| note(op, None, stage));

@@ -110,6 +110,7 @@ impl Side {
             op_timeout: Duration::ZERO,
             peer_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,
+            connections: 0,
             ring_size: None,
         };
         let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));

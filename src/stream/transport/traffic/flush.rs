@@ -4,7 +4,6 @@
 use std::time::Instant;
 
 use crate::connector::Connector;
-use crate::session::State;
 use crate::transport::{DomainOf, Traffic};
 
 impl<N: Connector> Traffic<N> {
@@ -42,7 +41,7 @@ impl<N: Connector> Traffic<N> {
         id: usize,
         until: Instant,
     ) {
-        if self.peers[id].session.state != State::Up {
+        if !self.peers[id].session.state.is_open() {
             return;
         }
         if self.peers[id].link.is_ring() {

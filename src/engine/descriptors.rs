@@ -140,31 +140,44 @@ fn reserve(limit: usize) -> usize {
     (limit / SHARE).clamp(LEAST_RESERVE, MOST_RESERVE)
 }
 
-/// The descriptors that are free.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The purposes for which descriptors are free.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Free {
-    /// Enough for more connections.
-    Ample,
-    /// Only those that connections leave to the application.
+    /// None, except for handshakes that have begun and for the application.
+    Few,
+    /// Connections that peers open. If attempts to connect could use all descriptors, processes could wait for each
+    /// other: none of them could accept.
+    Accept,
+    /// Connections, if no connection is idle.
     Reserve,
-    None,
+    Ample,
 }
 
-/// Returns which descriptors are free. A copy of `fd` finds that out.
+/// Returns for what descriptors are free. A copy of `fd` finds that out, because the kernel assigns the lowest free
+/// number.
 pub fn free_beside(fd: impl AsFd) -> Free {
-    match fd.as_fd().try_clone_to_owned() {
-        Ok(copy) if is_crowded(&copy) => Free::Reserve,
-        Ok(_) => Free::Ample,
-        Err(_) => Free::None,
+    let Ok(copy) = fd.as_fd().try_clone_to_owned() else {
+        return Free::Few;
+    };
+    match usize::try_from(copy.as_raw_fd()) {
+        Ok(number) => free_from(number, descriptors()),
+        Err(_) => Free::Few,
     }
 }
 
-/// Whether the descriptor is one of those that connections leave to the application. The kernel assigns the lowest free
-/// number, so that many descriptors are in use.
-fn is_crowded(fd: impl AsFd) -> bool {
-    let limit = descriptors();
-    let number = fd.as_fd().as_raw_fd();
-    usize::try_from(number).is_ok_and(|fd| fd >= limit.saturating_sub(reserve(limit)))
+/// Returns for what descriptors from this number on are used.
+fn free_from(number: usize, limit: usize) -> Free {
+    let reserve = reserve(limit);
+    let left = limit.saturating_sub(number);
+    if left > reserve {
+        Free::Ample
+    } else if left > reserve * 3 / 4 {
+        Free::Reserve
+    } else if left > reserve / 2 {
+        Free::Accept
+    } else {
+        Free::Few
+    }
 }
 
 #[cfg(test)]
@@ -193,9 +206,18 @@ mod tests {
     }
 
     #[test]
-    fn the_last_descriptors_are_for_the_application() {
+    fn the_last_descriptors_are_for_peers_and_the_application() {
         assert_eq!([64, 256, 1024, 1 << 20].map(reserve), [8, 32, 128, 256]);
         let (first, _) = sys::socket::Socket::pair().unwrap();
-        assert!(!is_crowded(&first));
+        assert_eq!(free_beside(&first), Free::Ample);
+        let at = |number| free_from(number, 64);
+        assert_eq!(
+            [0, 55, 56, 57].map(at),
+            [Free::Ample, Free::Ample, Free::Reserve, Free::Reserve]
+        );
+        assert_eq!(
+            [58, 59, 60, 63].map(at),
+            [Free::Accept, Free::Accept, Free::Few, Free::Few]
+        );
     }
 }

@@ -303,7 +303,11 @@ impl Connections {
     ) -> RdmPrivate {
         let mut known = FIREWALL | EXTENSIONS | CLOSES;
         if !header.swapped && private.features & EXTENSIONS != 0 {
-            known |= self.shares(desk, from.ep, &from.socket);
+            // The response to a keyed request is computed twice, so it must not depend on the moment.
+            known |= match header.keyed {
+                true => self.shares(desk, from.ep, &from.socket),
+                false => self.offers_to_share(desk, from.ep, &from.socket),
+            };
         }
         private.answer(known, self.pid)
     }

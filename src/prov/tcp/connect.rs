@@ -122,7 +122,7 @@ impl Connections {
                 features: EXTENSIONS
                     | CLOSES
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
-                    | self.shares(desk, conn.session.peer.ep, socket),
+                    | self.offers_to_share(desk, conn.session.peer.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.pid,
             }

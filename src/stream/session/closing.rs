@@ -17,7 +17,7 @@ use crate::session::{Cx, Session, State};
 use engine::transport::Address;
 
 /// State of the agreement, in one byte because each peer has one.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Closing(u8);
 
 /// Both sides support the agreement.
@@ -55,8 +55,8 @@ impl Closing {
 }
 
 impl<A: Address> Session<A> {
-    /// Whether the peer has received everything that this side has sent, as far as this side can tell, and neither side
-    /// needs an answer of the other one. Operations that wait for their turn do not matter.
+    /// Whether no operation of either side needs the other one any more. Operations that wait for their turn do not
+    /// matter, because they can be sent on another connection, and frames of the agreement do not matter, either.
     pub fn is_quiet(&self) -> bool {
         !self.is_over() && self.tx.is_quiet() && self.rx.is_at_rest()
     }
@@ -66,7 +66,8 @@ impl<A: Address> Session<A> {
         let lane = cx.common.groups.lane(self.peer.ep);
         // The loss of a member ends collectives, and is noticed by the end of its connection.
         let is_member = lane.is_ok_and(|lane| lane.has_member(&self.peer.addr));
-        self.is_quiet() && !self.tx.has_waiting() && self.coll.is_none() && !is_member
+        let has_left = self.tx.out.frames().is_empty() && !self.tx.has_waiting();
+        self.is_quiet() && has_left && self.coll.is_none() && !is_member
     }
 
     /// Requests the close, if both sides support that and this side is at rest. Returns whether a request is pending.
@@ -119,6 +120,7 @@ impl<A: Address> Session<A> {
             }
             Close::Ready | Close::Refused if self.closing.has(STALE) => {
                 self.closing.set(STALE, false);
+                cx.todo(Todo::KeptOpen);
             }
             Close::Ready if self.closing.has(REQUESTED) && self.is_quiet() => {
                 cx.todo(Todo::Retire);
@@ -126,6 +128,7 @@ impl<A: Address> Session<A> {
             Close::Refused if self.closing.has(REQUESTED) => {
                 self.closing.set(REQUESTED, false);
                 self.go_on_sending(cx);
+                cx.todo(Todo::KeptOpen);
             }
             Close::Ready | Close::Refused => {
                 return Err(Fault::Rule(

@@ -99,6 +99,8 @@ pub enum Todo {
     End,
     /// Both sides have agreed to close the connection.
     Retire,
+    /// The peer has answered a request to close, and the connection stays.
+    KeptOpen,
     /// The connection stays although a side had requested to close it: send what waits.
     Reopened,
 }

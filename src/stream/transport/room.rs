@@ -6,9 +6,10 @@
 //! their number at the last visit, so posting and polling keep no record of the use. It runs only while descriptors are
 //! scarce. The peer has to agree (`session::closing`); connections to other libraries and older versions stay.
 //!
-//! An attempt to connect waits while the close of a connection is pending. If no connection is idle, it uses the
-//! descriptors that are otherwise left to the application, and when there are none it waits until its time limit
-//! (FI_*_CONN_TIMEOUT) is over. Connections that peers open wait in the queue of the listener.
+//! An attempt to connect waits while the close of a connection is pending. If no connection is idle, it uses a part of
+//! the descriptors that are otherwise left to the application, and after that it waits until its time limit
+//! (FI_*_CONN_TIMEOUT) is over. Connections that peers open wait in the queue of the listener; another part of these
+//! descriptors is for them alone (`Free`).
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -25,9 +26,10 @@ use engine::descriptors::{Free, free_beside, prepare_connection};
 use sync::stats::Count;
 
 /// Pause before peers that have not answered are no longer waited for, and others are asked.
-const ROUND: Duration = Duration::from_millis(50);
-/// Maximum of connections that are asked for in one round.
+const ROUND: Duration = Duration::from_millis(20);
+/// Maximum of peers that are asked at a time, and in one round.
 const ASKED: usize = 16;
+const ASKED_IN_ROUND: usize = 64;
 
 /// Connections that wait for a descriptor.
 #[derive(Default)]
@@ -40,6 +42,8 @@ pub(super) struct Room {
     hand: usize,
     /// Connections of this round whose peers were asked and have not closed them.
     asked: usize,
+    /// Number of peers that were asked in this round.
+    asked_in_round: usize,
     /// The timer for the next round is set.
     is_armed: bool,
 }
@@ -120,11 +124,12 @@ impl<N: Connector> Traffic<N> {
 
     /// Asks for as many idle connections as are waited for. Returns false if no close is pending.
     fn ask(&mut self, domain: &mut DomainOf<N>, wanted: usize) -> bool {
-        while self.room.asked < wanted.min(ASKED) {
+        while self.room.asked < wanted.min(ASKED) && self.room.asked_in_round < ASKED_IN_ROUND {
             if !self.ask_idlest(domain) {
                 break;
             }
             self.room.asked += 1;
+            self.room.asked_in_round += 1;
         }
         self.room.asked > 0
     }
@@ -144,19 +149,28 @@ impl<N: Connector> Stream<N> {
         if !N::CLOSES_IDLE || !self.traffic.peers.is_of_rdm(id) {
             return true;
         }
-        let free = self.traffic.free_descriptors();
-        let wanted = self.traffic.room.wanted() + 1;
-        match free {
-            Free::Ample => return true,
-            Free::Reserve if !self.traffic.ask(domain, wanted) => return true,
-            Free::Reserve => {}
-            Free::None => drop(self.traffic.ask(domain, wanted)),
+        if self.may_connect(domain) {
+            return true;
         }
-        self.settle(domain);
         if self.traffic.peers.contains(id) {
             self.wait_for_room(id);
         }
         false
+    }
+
+    /// Whether there is a descriptor for one more connection to a peer. If not, asks for some.
+    fn may_connect(&mut self, domain: &mut DomainOf<N>) -> bool {
+        let wanted = self.traffic.room.wanted() + 1;
+        let may = match self.traffic.free_descriptors() {
+            Free::Ample => true,
+            Free::Reserve => !self.traffic.ask(domain, wanted),
+            Free::Accept | Free::Few => {
+                self.traffic.ask(domain, wanted);
+                false
+            }
+        };
+        self.settle(domain);
+        may
     }
 
     /// Has a connection wait for a descriptor.
@@ -198,7 +212,11 @@ impl<N: Connector> Stream<N> {
         let wanted = self.traffic.room.wanted() + 1;
         let may = match self.traffic.free_descriptors() {
             Free::Ample => true,
-            Free::Reserve | Free::None => !self.traffic.ask(domain, wanted),
+            Free::Reserve | Free::Accept => !self.traffic.ask(domain, wanted),
+            Free::Few => {
+                self.traffic.ask(domain, wanted);
+                false
+            }
         };
         self.settle(domain);
         let endpoint = self.traffic.peers.find_ep(ep);
@@ -226,6 +244,7 @@ impl<N: Connector> Stream<N> {
     pub(super) fn room_due(&mut self, domain: &mut DomainOf<N>) {
         self.traffic.room.is_armed = false;
         self.traffic.room.asked = 0;
+        self.traffic.room.asked_in_round = 0;
         self.serve_room(domain);
     }
 
@@ -235,26 +254,13 @@ impl<N: Connector> Stream<N> {
             // If there is still no room, the next event of the listener makes it wait again.
             self.resume_listener(ep);
         }
-        while let Some(&id) = self.traffic.room.waiting.front() {
+        while let Some(id) = self.traffic.room.waiting.pop_front() {
             let conn = self.traffic.peers.get(id);
             let waits = |conn: &Conn<N>| conn.waits_for_room && conn.session.state == State::Idle;
-            if conn.is_some_and(waits) {
-                let wanted = self.traffic.room.wanted();
-                let may = match self.traffic.free_descriptors() {
-                    Free::Ample => true,
-                    Free::Reserve => !self.traffic.ask(domain, wanted),
-                    Free::None => {
-                        self.traffic.ask(domain, wanted);
-                        false
-                    }
-                };
-                self.settle(domain);
-                if !may {
-                    break;
-                }
+            if conn.is_some_and(waits) && !self.may_connect(domain) {
+                self.traffic.room.waiting.push_front(id);
+                break;
             }
-            // The end of another connection may have changed the queue.
-            self.traffic.room.waiting.retain(|&other| other != id);
             if let Some(conn) = self.traffic.peers.get_mut(id)
                 && std::mem::take(&mut conn.waits_for_room)
                 && conn.session.state == State::Idle
@@ -305,6 +311,12 @@ impl<N: Connector> Stream<N> {
             // A failure ends the connection, which reports it.
             let _ = self.begin_connect(domain, id);
         }
+        self.serve_room(domain);
+    }
+
+    /// Asks another peer, because one has not agreed.
+    pub(super) fn kept_open(&mut self, domain: &mut DomainOf<N>) {
+        self.traffic.room.asked = self.traffic.room.asked.saturating_sub(1);
         self.serve_room(domain);
     }
 

@@ -38,6 +38,7 @@ impl<N: Connector> Stream<N> {
             match self.traffic.carry_out(id, todo) {
                 Some(Todo::Collectives(ep)) => self.collectives_moved(domain, ep),
                 Some(Todo::Retire) => self.retire(domain, id),
+                Some(Todo::KeptOpen) => self.kept_open(domain),
                 Some(Todo::Reopened) => self.reopened(domain, id),
                 // The loss of one peer may have ended the session of another.
                 Some(Todo::End) if self.traffic.peers.contains(id) => {

@@ -26,9 +26,9 @@ impl SendState {
             || !self.announced.is_empty()
     }
 
-    /// Whether all that was sent has left and needs no answer.
+    /// Whether no operation that was sent needs the peer any more.
     pub fn is_quiet(&self) -> bool {
-        !self.is_busy() && self.out.frames().is_empty() && !self.announced.is_helping()
+        !self.is_busy() && !self.announced.is_helping()
     }
 
     /// Takes over the operations of another connection that wait for their turn.

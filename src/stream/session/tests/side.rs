@@ -171,6 +171,7 @@ impl Side {
                 // The test polls and ticks by itself and has no collectives.
                 Todo::ResumeRead
                 | Todo::Poll
+                | Todo::KeptOpen
                 | Todo::Blocked
                 | Todo::CannotSend(_)
                 | Todo::WatchPeers
@@ -220,6 +221,20 @@ impl Side {
         self.common.dirty.clear();
         self.common.stalled.clear();
         self.common.held.clear();
+    }
+
+    /// Describes the connection for a failed test.
+    pub fn describe(&self) -> String {
+        format!(
+            "{:?}, {:?}, parted {}, lost {:?}, reading is paused {}, reads {}, frames {}",
+            self.session.state,
+            self.session.closing,
+            self.has_parted,
+            self.lost,
+            self.is_read_paused,
+            self.session.tx.reads.is_reading(),
+            !self.session.tx.out.frames().is_empty(),
+        )
     }
 
     /// Goes on over another connection.

@@ -225,6 +225,7 @@ impl World {
                 // The next attempt to connect fails.
                 self.sides[side].has_parted = false;
                 self.sides[side].end(Ending::Lost(Error::CONNREFUSED));
+                self.sides[side].read_queue();
             }
         }
         if self.sides.iter().all(|side| side.has_parted) {
@@ -612,7 +613,8 @@ impl World {
             let must = is_op || !self.is_cut && self.is_matched(posted);
             assert!(
                 is_done || !must,
-                "operation {id} of side {side}, {what}, does not complete"
+                "operation {id} of side {side}, {what}, does not complete: {}",
+                [0, 1].map(|side| self.sides[side].describe()).join("; ")
             );
         }
         for side in 0..2 {

@@ -33,6 +33,8 @@ pub struct Settings {
     pub universe_size: Option<usize>,
     /// FI_AV_REMOVE_CLEANUP: removing an address also closes the hidden connection to it.
     pub av_remove_cleanup: bool,
+    /// FI_RAISE_NOFILE: the first connection raises the soft limit on descriptors.
+    pub raise_nofile: bool,
     /// FI_STATS: other processes of this user may read the counters of endpoints.
     pub stats: bool,
     /// FI_DUMP_ON_SIGNAL: the signal that requests a dump.
@@ -89,6 +91,7 @@ fn read() -> Settings {
             .and_then(|name| addr_format(&name)),
         universe_size: params::get_size(None, "universe_size").ok(),
         av_remove_cleanup: params::get_bool(None, "av_remove_cleanup").unwrap_or(false),
+        raise_nofile: params::get_bool(None, "raise_nofile").unwrap_or(true),
         stats: params::get_bool(None, "stats").unwrap_or(true),
         dump_on_signal: params::get_str(None, "dump_on_signal").ok(),
         dump_file: params::get_str(None, "dump_file").ok(),
@@ -124,7 +127,7 @@ const ADDR_FORMATS: [(&str, u32); 10] = formats!(
 );
 
 /// The variables, in the order in which `fi_getparams` lists them.
-const VARIABLES: [(&str, Kind, &str); 22] = [
+const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "perf_cntr",
         Kind::String,
@@ -222,6 +225,11 @@ const VARIABLES: [(&str, Kind, &str); 22] = [
         "show addresses of this format only: FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_ADDR_STR, ... (default: all)",
     ),
     (
+        "raise_nofile",
+        Kind::Bool,
+        "the first connection raises the soft limit on descriptors to the hard limit, to 1048576 at most (default: yes)",
+    ),
+    (
         "stats",
         Kind::Bool,
         "count what endpoints do where fi_top of the same user can read it (default: yes)",
@@ -253,6 +261,7 @@ mod tests {
     fn unset() -> Settings {
         Settings {
             provider_timeout: PROVIDER_TIMEOUT,
+            raise_nofile: true,
             stats: true,
             ..Settings::default()
         }
@@ -281,6 +290,7 @@ mod tests {
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
+            ("FI_RAISE_NOFILE", "no"),
             ("FI_STATS", "0"),
             ("FI_DUMP_ON_SIGNAL", "USR2"),
             ("FI_DUMP_FILE", "/a/dump"),
@@ -296,6 +306,7 @@ mod tests {
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,
+            raise_nofile: false,
             stats: false,
             dump_on_signal: Some("USR2".to_owned()),
             dump_file: Some("/a/dump".to_owned()),

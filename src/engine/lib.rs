@@ -18,6 +18,7 @@ pub mod coll;
 pub mod cond_watch;
 pub mod connect_clock;
 pub mod cq_ring;
+pub mod descriptors;
 pub mod domain;
 pub mod domain_state;
 pub mod ep_state;

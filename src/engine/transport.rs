@@ -82,6 +82,8 @@ pub trait Transport:
     const AUTH_KEYS: usize = 0;
     /// Processes may exchange data through shared memory.
     const SHARES_MEMORY: bool = false;
+    /// Endpoints hold a descriptor for each peer that they communicate with.
+    const CONNECTS_TO_PEERS: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
 

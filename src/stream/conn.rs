@@ -34,6 +34,10 @@ pub struct Conn<N: Connector> {
     pub last_error: Option<Error>,
     /// Whether operations stall, and whether the log has reported that.
     pub stall: Stall,
+    /// Bytes moved over the link, both directions together, when an idle connection was last searched for.
+    pub moved: u32,
+    /// In the queue of connections that wait for a descriptor.
+    pub waits_for_room: bool,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
     /// Places in the tables of the endpoint.
@@ -66,6 +70,8 @@ impl<N: Connector> Conn<N> {
             has_waiter: false,
             last_error: None,
             stall: Stall::default(),
+            moved: 0,
+            waits_for_room: false,
             unanswered: None,
             listed: Listed {
                 place: 0,
@@ -126,6 +132,15 @@ impl<N: Connector> Conn<N> {
         if let Some(eq) = &state.eq {
             eq.cm_event(number, state.fid, 0, data, None);
         }
+    }
+
+    /// Returns to the state before the first attempt to connect, with the operations that wait for their turn.
+    pub(super) fn renew(&mut self) {
+        let peer = &self.session.peer;
+        let next = Conn::new(peer.ep, peer.addr.clone(), peer.fi_addr);
+        let last = std::mem::replace(self, next);
+        self.has_waiter = last.has_waiter;
+        self.session.continue_from(last.session);
     }
 
     /// Whether something posted still depends on this peer.

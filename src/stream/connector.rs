@@ -70,6 +70,8 @@ pub trait Connector: Sized + Send + 'static {
     const HMEM: bool = false;
     /// The pause before the second attempt to connect is twice this at most.
     const FIRST_PAUSE: Duration;
+    /// Whether idle connections are closed if the process runs out of descriptors.
+    const CLOSES_IDLE: bool = false;
     /// Whether there are connected endpoints (FI_EP_MSG).
     const HAS_MSG: bool = false;
     const AUTH_KEY_SIZE: usize = 0;

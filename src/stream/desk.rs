@@ -36,6 +36,8 @@ pub enum Action<R> {
         error: Error,
         is_passing: bool,
     },
+    /// The peer has closed the connection as agreed, and uses another one.
+    Retire(usize),
     /// The connection is over: operations with the peer fail.
     End(usize, Error),
     /// MSG: fi_connect has failed. `cause` goes into `prov_errno`; `private` is the data of the peer's refusal.
@@ -55,7 +57,8 @@ impl<R> Action<R> {
     /// Returns the connection that the action is about.
     pub(super) fn conn(&self) -> Option<usize> {
         match *self {
-            Action::Up(id) | Action::End(id, _) | Action::Event(id, ..) => Some(id),
+            Action::Up(id) | Action::Retire(id) | Action::End(id, _) => Some(id),
+            Action::Event(id, ..) => Some(id),
             Action::Failed { id, .. } | Action::Refused { id, .. } => Some(id),
             Action::Readmit(_) => None,
         }

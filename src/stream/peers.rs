@@ -85,6 +85,11 @@ impl<N: Connector> Peers<N> {
         self.conns.len()
     }
 
+    /// Returns a number above those of all connections.
+    pub(super) fn end(&self) -> usize {
+        self.conns.capacity()
+    }
+
     pub fn iter(&self) -> impl Iterator<Item = (usize, &Conn<N>)> {
         self.conns.iter()
     }

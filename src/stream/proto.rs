@@ -22,10 +22,10 @@ pub use atomic::{Atomic, AtomicOp, MAX_ATOMIC};
 pub use auth::{AuthOp, MAX_AUTH, PROOF, auth_parts, decode_auth, encode_auth};
 pub use collective::{Collective, CollectiveEnd};
 pub use connect::{
-    CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
+    CLOSES, CM_HEADER, CmHeader, CmKind, EXTENSIONS, MAX_PRIVATE, RdmPrivate, decode_cm, encode_cm,
     private_of,
 };
-pub use frame::{Decoded, Frame, Refused, decode, is_rendezvous_data};
+pub use frame::{Close, Decoded, Frame, Refused, decode, is_rendezvous_data};
 pub use head::{BASE_HEADER, MAX_CONTEXTS, MAX_HEADER, WireError, renumber};
 pub use message::{MAX_MESSAGE_HEADER, Message};
 pub use rendezvous::{Offer, ReadyToSend, RendezvousData, Share};

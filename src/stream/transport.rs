@@ -21,10 +21,13 @@ mod endpoint;
 mod post;
 mod prepared;
 mod progress;
+mod room;
 mod settle;
 mod traffic;
 
 use std::sync::Arc;
+
+use self::room::Room;
 
 use crate::connector::Connector;
 use crate::peers::Peers;
@@ -66,6 +69,8 @@ struct Traffic<N: Connector> {
     poller: Poller,
     peers: Peers<N>,
     shm: ShmHost,
+    /// Connections that wait for a descriptor.
+    room: Room,
 }
 
 impl<N: Connector> Stream<N> {
@@ -95,6 +100,7 @@ impl<N: Connector> Transport for Stream<N> {
     const AUTH_KEY_SIZE: usize = N::AUTH_KEY_SIZE;
     const AUTH_KEYS: usize = N::AUTH_KEYS;
     const SHARES_MEMORY: bool = N::MAY_SHARE;
+    const CONNECTS_TO_PEERS: bool = true;
     const HMEM: bool = N::HMEM;
 
     fn provider(params: &N::Params) -> &'static Source {
@@ -127,6 +133,7 @@ impl<N: Connector> Transport for Stream<N> {
                 poller: Poller::new()?,
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
+                room: Room::default(),
             },
             attend_at: 0,
         })

@@ -5,14 +5,26 @@
 use std::io;
 
 use nix::errno::Errno;
-use nix::sys::resource::{Resource, getrlimit};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 /// Greatest number of descriptors that the process may have.
 pub fn descriptors() -> usize {
+    descriptor_limits().0
+}
+
+/// Returns the soft limit on descriptors, and the hard limit, to which the process may raise the soft one.
+pub fn descriptor_limits() -> (usize, usize) {
+    let number = |limit| usize::try_from(limit).unwrap_or(usize::MAX);
     match getrlimit(Resource::RLIMIT_NOFILE) {
-        Ok((limit, _)) => usize::try_from(limit).unwrap_or(usize::MAX),
-        Err(_) => usize::MAX,
+        Ok((soft, hard)) => (number(soft), number(hard)),
+        Err(_) => (usize::MAX, usize::MAX),
     }
+}
+
+/// Sets the soft limit on descriptors.
+pub fn set_descriptors(soft: usize) -> io::Result<()> {
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    Ok(setrlimit(Resource::RLIMIT_NOFILE, soft as u64, hard)?)
 }
 
 /// Returns EFBIG if the limit forbids a file of this length; files without a name (memfd) count, too. The kernel would

@@ -154,6 +154,13 @@ impl<P: Clone + Eq + Hash, K> Lane<P, K> {
     }
 
     /// Returns the members, and the own rank; FI_EOPBADSTATE before the join has succeeded.
+    /// Whether the peer is a member of an open group.
+    pub fn has_member(&self, peer: &P) -> bool {
+        self.groups
+            .values()
+            .any(|group| group.ranks.contains_key(peer))
+    }
+
     pub fn membership(&self, group: u64) -> Result<(&[P], usize)> {
         let state = self.groups.get(&group).ok_or(Error::INVAL)?;
         match state.joined {

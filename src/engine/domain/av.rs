@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::auth::Key;
 use crate::av::AvTable;
+use crate::descriptors::vector_has;
 use crate::domain::{Engine, Locked, State};
 use crate::eq::{Eq, EventQueue};
 use crate::named_av::{Change, NamedAv};
@@ -155,6 +156,10 @@ impl<T: Transport> Av<T> {
             }
         };
         self.name(&mut state.domain, &results, &insertion.user_ids)?;
+        if T::CONNECTS_TO_PEERS {
+            let (len, added) = (state.domain.avs[self.id].end() as usize, results.len());
+            vector_has(T::SOURCE, len, added);
+        }
         let owners = state.domain.owners_of_receives();
         drop(guard);
         owners.iter().for_each(|owner| owner.addresses_changed());

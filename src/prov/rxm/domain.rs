@@ -104,6 +104,7 @@ impl Transport for Rxm {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u64>();
+    const CONNECTS_TO_PEERS: bool = true;
 
     fn prov_name(fabric: &LowerFabric) -> &'static CStr {
         fabric.prov_name

@@ -104,6 +104,7 @@ impl Connector for Connections {
             stall_report: site.set.stall_report,
             // The kernel closes the socket of a process that has ended.
             peer_timeout: Duration::ZERO,
+            connections: 0,
             ring_size: site.set.ring_size,
         }
     }

@@ -24,8 +24,9 @@ use stream::desk::Action;
 use stream::link::Link;
 use stream::poller::Due;
 use stream::poller::Poller;
-use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
+use stream::proto::{CLOSES, CmHeader, CmKind, EXTENSIONS, RdmPrivate, private_of};
 use stream::session::State;
+use stream::session::closing::Closing;
 use sys::{addr, netif};
 
 /// A request that waits for the answer to the local request to the same peer. It will be accepted, but the peer may not
@@ -230,6 +231,10 @@ impl Connections {
             Verdict::Take(id) => id,
             Verdict::ReplaceAttempt(id) => self.give_up_attempt(desk, id),
             Verdict::Cross(id) => return self.cross(desk, id, request),
+            Verdict::Retire(id) => {
+                desk.act(Action::Retire(id));
+                return desk.act(Action::Readmit(Box::new(request)));
+            }
             Verdict::Restart(id) => {
                 desk.end(id, Error::CONNRESET);
                 let replaces = true;
@@ -277,6 +282,7 @@ impl Connections {
         conn.session.tx.out.set_swaps(header.swapped);
         conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
         conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
+        conn.session.closing = Closing::new(answer.features & CLOSES != 0);
         conn.session.agreed.refuses = conn.session.agreed.extended && desk.limits.answers_writes;
         conn.link = Link::Socket(from.socket);
         conn.own.auth = from.key.map(|key| Box::new(Auth::proved(key)));
@@ -295,9 +301,13 @@ impl Connections {
         header: &CmHeader,
         private: &RdmPrivate,
     ) -> RdmPrivate {
-        let mut known = FIREWALL | EXTENSIONS;
+        let mut known = FIREWALL | EXTENSIONS | CLOSES;
         if !header.swapped && private.features & EXTENSIONS != 0 {
-            known |= self.shares(desk, from.ep, &from.socket);
+            // The response to a keyed request is computed twice, so it must not depend on the moment.
+            known |= match header.keyed {
+                true => self.shares(desk, from.ep, &from.socket),
+                false => self.offers_to_share(desk, from.ep, &from.socket),
+            };
         }
         private.answer(known, self.pid)
     }

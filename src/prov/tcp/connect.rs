@@ -14,8 +14,9 @@ use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use stream::desk::Action;
 use stream::link::Link;
-use stream::proto::{CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of};
+use stream::proto::{CLOSES, CmHeader, CmKind, EXTENSIONS, RdmPrivate, encode_cm, private_of};
 use stream::session::State;
+use stream::session::closing::Closing;
 use sys::socket::Socket;
 
 /// Keepalive probes of a peer whose kernel has accepted the connection and that has not answered yet: idle time,
@@ -119,8 +120,9 @@ impl Connections {
                 version: 1,
                 checked: false,
                 features: EXTENSIONS
+                    | CLOSES
                     | if endpoint.own.firewalled { FIREWALL } else { 0 }
-                    | self.shares(desk, conn.session.peer.ep, socket),
+                    | self.offers_to_share(desk, conn.session.peer.ep, socket),
                 port: endpoint.local.port(),
                 pid: self.pid,
             }
@@ -196,6 +198,7 @@ impl Connections {
             conn.own.peer_pid = answer.pid;
             conn.session.agreed.rendezvous = answer.allows_rendezvous() && !header.swapped;
             conn.session.agreed.extended = answer.features & EXTENSIONS != 0;
+            conn.session.closing = Closing::new(answer.features & CLOSES != 0);
         } else {
             conn.session.agreed.extended = header.extended;
         }
@@ -306,8 +309,5 @@ impl Connections {
 
 /// Whether a later attempt may succeed.
 fn is_passing(error: Error) -> bool {
-    !matches!(
-        error,
-        Error::TIMEDOUT | Error::MFILE | Error::INVAL | Error::ACCES
-    )
+    !matches!(error, Error::TIMEDOUT | Error::INVAL | Error::ACCES)
 }

@@ -282,7 +282,7 @@ impl Connections {
             let conn = &desk.peers[id];
             let taken = matches!(
                 conn.session.state,
-                State::Proving | State::Sharing | State::Up
+                State::Proving | State::Sharing | State::Up | State::Resting
             ) && conn.opened_here
                 && conn.own.peer_pid == private.pid;
             // Any process can claim to be this peer, so even a request that takes precedence changes nothing before its

@@ -72,6 +72,7 @@ impl Connector for Connections {
     }
 
     const CQ_SIZE: usize = 1024;
+    const CLOSES_IDLE: bool = true;
     const HAS_MSG: bool = true;
     const MAY_SHARE: bool = true;
     const FIRST_PAUSE: Duration = Duration::from_millis(5);
@@ -92,6 +93,7 @@ impl Connector for Connections {
             op_timeout: params.op_timeout,
             stall_report: params.stall_report,
             peer_timeout: params.peer_timeout,
+            connections: params.max_connections,
             ring_size: None,
         }
     }
@@ -159,7 +161,7 @@ impl Connector for Connections {
                 State::Requested => self.answered(desk, id),
                 State::Proving => self.proving(desk, id),
                 State::Sharing => self.sharing(desk, id),
-                State::Idle | State::Up | State::Down => {}
+                State::Idle | State::Up | State::Resting | State::Down => {}
             },
             Event::AttemptFailed(id, error) => self.connect_failed(desk, id, error),
             Event::Incoming(ep) => {

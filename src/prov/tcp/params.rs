@@ -72,6 +72,10 @@ base::params::variables! {
         close_timeout: Duration = time_limit(Duration::from_secs(5)), "close_timeout",
             "milliseconds for which fi_close and the end of the process wait for peers to take what was injected, 0 for \
              no limit (default: 5000)";
+        /// Connections of a domain above which idle ones are closed; 0: none.
+        max_connections: usize = count(0), "max_connections",
+            "connections of a domain above which idle ones are closed, 0 for as many as there are descriptors (default: \
+             0)";
         /// Time without any acknowledgement after which a peer is given up; zero: never.
         peer_timeout: Duration = milliseconds(Duration::from_secs(60)), "peer_timeout",
             "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)";
@@ -177,6 +181,7 @@ mod tests {
             ("FI_TCP_FIREWALL_ADDR", "true"),
             ("FI_TCP_CONN_TIMEOUT", "21"),
             ("FI_TCP_CLOSE_TIMEOUT", "26"),
+            ("FI_TCP_MAX_CONNECTIONS", "27"),
             ("FI_TCP_PEER_TIMEOUT", "23"),
             ("FI_TCP_OFFER_ALL", "1"),
             ("FI_TCP_OP_TIMEOUT", "24"),
@@ -205,6 +210,7 @@ mod tests {
                 trace_msg: true,
                 conn_timeout: Duration::from_millis(21),
                 close_timeout: Duration::from_millis(26),
+                max_connections: 27,
                 peer_timeout: Duration::from_millis(23),
                 op_timeout: Duration::from_millis(24),
                 stall_report: Duration::from_millis(25),

@@ -19,6 +19,7 @@ use base::log::{Deferring, Subsys, log_warn};
 use base::params::NO_LIMIT;
 use base::{Error, Result};
 use engine::address::ip::{Addr, Format};
+use engine::descriptors::prepare_connection;
 use engine::domain::ep::{CM_DATA_SIZE, cut};
 use engine::eq::{Eq, EventQueue};
 use engine::fabric::FabricShared;
@@ -148,6 +149,7 @@ impl Shared {
     }
 
     fn accept_waiting(&self, state: &mut State) {
+        prepare_connection(self.site.source);
         for _ in 0..ACCEPTS {
             let (Some(listener), Some(eq)) = (&state.listener, &state.eq) else {
                 return;

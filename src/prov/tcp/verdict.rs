@@ -23,6 +23,8 @@ pub enum Verdict {
     ReplaceAttempt(usize),
     /// The request waits for the end of this connection's own attempt.
     Cross(usize),
+    /// The peer has closed this connection as agreed. The request is decided on once more.
+    Retire(usize),
     /// This connection ends. The request is decided on once more.
     Restart(usize),
     Reject {
@@ -67,21 +69,26 @@ pub fn known_peer(
             Ordering::Less => reject("both sides connect, ours counts"),
             _ => Verdict::Cross(id),
         },
-        State::Up | State::Sharing
+        State::Resting if conn.session.closing.is_ready() && !conn.link.shares_with_living() => {
+            Verdict::Retire(id)
+        }
+        State::Up | State::Resting | State::Sharing
             if conn.opened_here && conn.own.peer_pid == request.private.pid && !proved =>
         {
             reject("already connected")
         }
         // Any process of the peer's host can claim a port.
-        State::Up if !proved && conn.link.shares_with_living() => Verdict::Reject {
-            why: "already connected",
-            warning: Some(
-                "request of a second process refused: the first shares memory with us and is alive",
-            ),
-        },
+        State::Up | State::Resting if !proved && conn.link.shares_with_living() => {
+            Verdict::Reject {
+                why: "already connected",
+                warning: Some(
+                    "request of a second process refused: the first shares memory with us and is alive",
+                ),
+            }
+        }
         // No operation has used it yet.
         State::Sharing => Verdict::ReplaceAttempt(id),
         // The peer has restarted, or given up the connection that it had opened.
-        State::Up => Verdict::Restart(id),
+        State::Up | State::Resting => Verdict::Restart(id),
     }
 }

@@ -29,8 +29,8 @@ impl<N: Connector> Peers<N> {
             address: session.peer.addr.to_string(),
             fi_addr: known.then_some(session.peer.fi_addr),
             state: words(session.state),
-            is_up: session.state == State::Up,
-            is_opening: !matches!(session.state, State::Up | State::Down),
+            is_up: session.state.is_open(),
+            is_opening: !matches!(session.state, State::Up | State::Resting | State::Down),
             link: match conn.link {
                 Link::Down => "none",
                 _ => conn.link.words(),
@@ -109,6 +109,7 @@ fn words(state: State) -> &'static str {
         State::Proving => "proves its key",
         State::Sharing => "agrees on shared memory",
         State::Up => "connected",
+        State::Resting => "connected, and idle: one side would like to close it",
         State::Down => "over",
     }
 }

@@ -23,6 +23,8 @@ pub enum Due {
     Waits,
     /// Rings that may give memory back.
     Rings,
+    /// Connections that wait for a descriptor.
+    Room,
 }
 
 /// The descriptor that has an event.

@@ -13,6 +13,9 @@ const RDM_VERSION: u8 = 1;
 /// Feature bit, set by both sides: frames beyond those of libfabric's own tcp may be sent (docs/wire/tcp.md,
 /// "Extensions").
 pub const EXTENSIONS: u8 = 0x02;
+/// Feature bit, set by both sides: both agree before one of them closes an idle connection (docs/wire/tcp.md, "Idle
+/// connections").
+pub const CLOSES: u8 = 0x08;
 /// Offsets in a connection message: the version is its first byte, private data follows the fixed part.
 const KIND_AT: usize = 1;
 const LEN_AT: usize = 2;

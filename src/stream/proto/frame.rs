@@ -42,6 +42,20 @@ pub enum Frame {
     Done {
         index: u8,
     },
+    Close(Close),
+}
+
+/// The agreement of both sides to close an idle connection: docs/wire/tcp.md, "Idle connections".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Close {
+    /// The sender has nothing to send and would like to close the connection.
+    Request,
+    /// The answer: the sender agrees, and sends nothing until the peer closes the connection or withdraws its request.
+    Ready,
+    /// The answer: the connection stays.
+    Refused,
+    /// The sender has something to send after all: its last request is void.
+    Withdrawn,
 }
 
 /// The answer that the refused operation waits for.
@@ -70,6 +84,7 @@ pub(super) mod code {
     pub const COLLECTIVE: u8 = 20;
     pub const COLLECTIVE_END: u8 = 21;
     pub const REFUSED: u8 = 22;
+    pub const CLOSE: u8 = 23;
     /// The next three name a receive context.
     pub const MSG_TO: u8 = 24;
     pub const TAGGED_TO: u8 = 25;
@@ -99,6 +114,7 @@ fn shape(head: &Head) -> Option<&'static Shape> {
         code::COLLECTIVE => &Collective::SHAPE,
         code::COLLECTIVE_END => &CollectiveEnd::SHAPE,
         code::REFUSED => &Word::REFUSED,
+        code::CLOSE => &Word::CLOSE,
         code::MSG_TO => &Message::UNTAGGED_TO,
         code::TAGGED_TO => &Message::TAGGED_TO,
         code::READY_TO_SEND_TO => &ReadyToSend::SHAPE_TO,
@@ -154,6 +170,24 @@ impl Refused {
     }
 }
 
+impl Close {
+    pub(super) const ALL: [Close; 4] = [
+        Close::Request,
+        Close::Ready,
+        Close::Refused,
+        Close::Withdrawn,
+    ];
+
+    const fn number(self) -> u8 {
+        self as u8 + 1
+    }
+
+    pub(super) fn of(number: u8) -> Option<Close> {
+        let index = usize::from(number).checked_sub(1)?;
+        Close::ALL.get(index).copied()
+    }
+}
+
 impl Frame {
     /// Writes the header and returns its size. `counter` numbers the headers of this direction of the connection.
     /// `swap`: the peer's host has the other byte order.
@@ -177,6 +211,7 @@ impl Frame {
             Frame::Share(ref share) => share.encode(counter, swap, out),
             Frame::Refused(refused) => word(code::REFUSED, refused.number(), out),
             Frame::Done { index } => word(code::DONE, index, out),
+            Frame::Close(close) => word(code::CLOSE, close.number(), out),
         }
     }
 

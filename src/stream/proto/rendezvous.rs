@@ -3,7 +3,7 @@
 //! by a receiver that shares memory with the sender. An index (1 to 254) names such a message from its first frame to
 //! its last.
 
-use super::frame::{Frame, Refused, code};
+use super::frame::{Close, Frame, Refused, code};
 use super::head::{
     FLAG_ACK, FLAG_DATA, Fields, Head, SegCount, Shape, WireError, Writer, answer_fits,
 };
@@ -121,7 +121,7 @@ impl RendezvousData {
     }
 }
 
-/// A frame that consists of one small number: clear-to-send, taken, done, refused.
+/// A frame that consists of one small number: clear-to-send, taken, done, refused, close.
 pub(super) struct Word;
 
 impl Word {
@@ -142,6 +142,11 @@ impl Word {
         let number = fields.head.number;
         let refused = Refused::of(number).ok_or(WireError::Index(number))?;
         Ok(Frame::Refused(refused))
+    });
+    pub const CLOSE: Shape = Shape::bare(|fields| {
+        let number = fields.head.number;
+        let close = Close::of(number).ok_or(WireError::Index(number))?;
+        Ok(Frame::Close(close))
     });
 
     pub fn encode<const LEN: usize>(

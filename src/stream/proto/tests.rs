@@ -206,6 +206,8 @@ fn samples() -> Vec<Frame> {
         Frame::ClearToSend { index: 1 },
         Frame::Taken { index: 254 },
         Frame::Done { index: 254 },
+        Frame::Close(Close::Request),
+        Frame::Close(Close::Withdrawn),
         Frame::Refused(Refused::Ack),
         Frame::Refused(Refused::Response),
         Frame::Collective(Collective {

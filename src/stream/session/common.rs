@@ -41,6 +41,8 @@ pub struct Limits {
     pub stall_report: Duration,
     /// Time after which a peer that acknowledges nothing is disconnected; zero: never.
     pub peer_timeout: Duration,
+    /// Connections of a domain above which idle ones are closed; 0: only the limit on descriptors counts.
+    pub connections: usize,
     /// Bytes of each ring with a peer; `None` derives it from the number of peers.
     pub ring_size: Option<usize>,
 }
@@ -99,6 +101,12 @@ pub enum Todo {
     Collectives(usize),
     /// The session has an `Ending`.
     End,
+    /// Both sides have agreed to close the connection.
+    Retire,
+    /// The peer has answered a request to close, and the connection stays.
+    KeptOpen,
+    /// The connection stays although a side had requested to close it: send what waits.
+    Reopened,
 }
 
 /// Maximum of bytes that one read takes from a socket.

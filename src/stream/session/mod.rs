@@ -18,12 +18,14 @@
 //! | `receive_state` | the place in the stream and for the payload that arrives, and the next two |
 //! | `parser` | the part of a header that has arrived |
 //! | `told` | messages of the peer that this side requests or fetches |
+//! | `closing` | the agreement to close an idle connection |
 //! | `exposed` | what the peer may do with registered memory of this side |
 //! | `direct` | when this side accesses memory of the peer without a message |
 //! | `peer` | the two ends: an endpoint, and the peer's address and number |
 
 pub mod announced;
 pub mod atomic;
+pub mod closing;
 mod coll;
 pub mod common;
 pub mod direct;
@@ -53,6 +55,7 @@ mod whole;
 use std::sync::Arc;
 
 use crate::link::Link;
+use crate::session::closing::Closing;
 use crate::session::common::{Common, Todo};
 use crate::session::direct::Direct;
 use crate::session::exposed::Exposed;
@@ -73,6 +76,8 @@ pub struct Session<A> {
     pub state: State,
     pub peer: Peer<A>,
     pub agreed: Agreed,
+    /// The agreement to close the connection.
+    pub closing: Closing,
     pub direct: Direct,
     pub tx: SendState,
     pub rx: ReceiveState,
@@ -182,9 +187,19 @@ pub enum State {
     /// Both sides are identified and try to share memory. This side waits for a peer that was asked to, or that has
     /// connected to shared memory already.
     Sharing,
-    Up,
     /// MSG: over for good.
     Down,
+    Up,
+    /// The connection is up, and one side has requested to close it. Nothing is posted to it.
+    Resting,
+}
+
+impl State {
+    /// Whether frames are read.
+    #[inline(always)]
+    pub fn is_open(self) -> bool {
+        matches!(self, State::Up | State::Resting)
+    }
 }
 
 impl<A: Address> Session<A> {
@@ -193,6 +208,7 @@ impl<A: Address> Session<A> {
             state: State::Idle,
             peer: Peer::new(ep, peer, fi_addr),
             agreed: Agreed::default(),
+            closing: Closing::default(),
             direct: Direct::default(),
             tx: SendState::new(ep),
             rx: ReceiveState::new(),

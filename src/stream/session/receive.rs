@@ -277,6 +277,7 @@ impl<A: Address> Session<A> {
                 self.end_if_lost(cx, got);
                 Ok(())
             }
+            &Frame::Close(close) => self.close_frame(cx, close),
             Frame::Collective(data) => self.collective_frame(cx, Ok(data_of(data)), data.payload),
             Frame::CollectiveEnd(end) => self.collective_frame(cx, end_of(end), 0),
             Frame::Atomic(atomic) => return self.atomic_request(cx, atomic, bytes),

@@ -179,6 +179,11 @@ impl ReceiveState {
         matches!(self.at, At::Header) && self.parser.is_empty()
     }
 
+    /// Whether all frames of the peer were handled, and no message of the peer has to be fetched or requested.
+    pub fn is_at_rest(&self) -> bool {
+        self.is_between() && self.leftover.is_empty() && self.told.is_empty()
+    }
+
     /// Has the payload that follows placed.
     pub fn expect<A: Address>(
         &mut self,

@@ -6,7 +6,7 @@ use crate::link::{Link, ShmLink};
 use crate::proto::{MAX_HEADER, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write};
 use crate::session::receive::{Fault, message_info};
 use crate::session::receive_state::At;
-use crate::session::{Cx, Session, State};
+use crate::session::{Cx, Session};
 use crate::shm_channel::ShmChannel;
 use base::flags::flags;
 use base::{Caps, IoVec, Piece};
@@ -38,7 +38,7 @@ impl<A: Address> Session<A> {
         };
         let source = self.peer.source();
         let between = self.rx.is_between();
-        let (true, Link::Shm(link)) = (between && self.state == State::Up, &mut *cx.link) else {
+        let (true, Link::Shm(link)) = (between && self.state.is_open(), &mut *cx.link) else {
             return left;
         };
         let ShmLink {
@@ -96,7 +96,7 @@ impl<A: Address> Session<A> {
     #[inline(always)]
     pub fn take_writes(&mut self, cx: &mut Cx<'_, A>, most: usize) -> usize {
         let between = self.rx.is_between();
-        let usual = between && self.state == State::Up && !self.tx.out.swaps();
+        let usual = between && self.state.is_open() && !self.tx.out.swaps();
         let (true, Link::Shm(link)) = (usual, &mut *cx.link) else {
             return 0;
         };

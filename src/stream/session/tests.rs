@@ -42,6 +42,8 @@ fn sessions_keep_their_promises_whatever_the_link_does() {
     let next = AtomicU64::new(first);
     // Whether any message stopped in its payload because there was no room: over a socket, over a ring.
     let has_stopped = [AtomicBool::new(false), AtomicBool::new(false)];
+    // Number of connections that were closed in agreement: over a socket, over a ring.
+    let reopened = [AtomicU64::new(0), AtomicU64::new(0)];
     let work = || {
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
@@ -49,10 +51,11 @@ fn sessions_keep_their_promises_whatever_the_link_does() {
                 break;
             }
             match catch_unwind(AssertUnwindSafe(|| run(seed))) {
-                Ok(world) if world.has_stopped => {
-                    has_stopped[usize::from(world.over_ring)].store(true, Ordering::Relaxed);
+                Ok(world) => {
+                    let kind = usize::from(world.over_ring);
+                    has_stopped[kind].fetch_or(world.has_stopped, Ordering::Relaxed);
+                    reopened[kind].fetch_add(world.reopened as u64, Ordering::Relaxed);
                 }
-                Ok(_) => {}
                 Err(panic) => {
                     next.store(u64::MAX / 2, Ordering::Relaxed);
                     eprintln!("SESSION_SEED={seed} replays this");
@@ -69,4 +72,9 @@ fn sessions_keep_their_promises_whatever_the_link_does() {
     });
     let [sockets, rings] = has_stopped.map(AtomicBool::into_inner);
     assert!(count < SEEDS || sockets && rings, "{sockets} {rings}");
+    let reopened = reopened.map(AtomicU64::into_inner);
+    assert!(
+        count < SEEDS || reopened.iter().all(|&n| n > 100),
+        "{reopened:?}"
+    );
 }

@@ -142,6 +142,16 @@ impl Told {
         self.0.iter().flat_map(|kept| kept.requested.values())
     }
 
+    /// Whether no message stays with the peer.
+    pub fn is_empty(&self) -> bool {
+        self.0.as_ref().is_none_or(|kept| {
+            kept.indexes == [0; 4]
+                && kept.offered.is_empty()
+                && kept.requested.is_empty()
+                && kept.shared.is_empty()
+        })
+    }
+
     /// Whether both sides are copying a message.
     #[inline]
     pub fn is_sharing(&self) -> bool {

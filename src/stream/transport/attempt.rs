@@ -10,6 +10,7 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
 use base::log::{Subsys, log_debug, log_warn};
+use engine::descriptors::report_shortage;
 use engine::peer::retry::Pauses;
 use sync::stats::Count;
 
@@ -39,6 +40,9 @@ impl<N: Connector> Stream<N> {
         if is_over || !passing {
             return self.give_up(domain, id, error);
         }
+        if error == Error::MFILE && N::CLOSES_IDLE {
+            return self.wait_for_room(id);
+        }
         let conn = &mut self.traffic.peers[id];
         conn.attempts += 1;
         domain.eps[conn.session.peer.ep]
@@ -65,6 +69,9 @@ impl<N: Connector> Stream<N> {
 
     /// Ends a connection that could not be established.
     fn give_up(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
+        if error == Error::MFILE {
+            report_shortage(self.traffic.common.source);
+        }
         let conn = &self.traffic.peers[id];
         let local = self
             .traffic

@@ -217,6 +217,9 @@ impl<N: Connector> Stream<N> {
         let id = known.unwrap_or_else(|| {
             self.call_connector(domain, |_, desk| desk.new_peer(ep, peer.clone()))
         });
+        if self.traffic.peers[id].session.state == State::Resting {
+            self.with(domain, id, |session, cx| session.withdraw_close(cx));
+        }
         let conn = &mut self.traffic.peers[id];
         match conn.session.state {
             State::Up if !speaks(conn) => {

@@ -57,6 +57,14 @@ impl<N: Connector> Stream<N> {
     /// Starts to connect to the peer of `id`, unless an attempt is in progress. Returns the error if the attempt failed
     /// at once and ended the connection.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
+        if !self.has_room_for(domain, id) {
+            return Ok(());
+        }
+        self.connect_now(domain, id)
+    }
+
+    /// Does the same for a connection that has a descriptor.
+    pub(super) fn connect_now(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         let begun = self.call_connector(domain, |connector, desk| connector.begin(desk, id));
         match self.traffic.peers.contains(id) {
             true => Ok(()),
@@ -85,6 +93,7 @@ impl<N: Connector> Stream<N> {
                 error,
                 is_passing,
             } => self.try_later(domain, id, error, is_passing),
+            Action::Retire(id) => self.retire(domain, id),
             Action::End(id, error) => self.disconnect(domain, id, error),
             Action::Refused {
                 id,

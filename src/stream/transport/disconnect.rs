@@ -24,6 +24,10 @@ impl<N: Connector> Stream<N> {
             return;
         };
         let error = conn.session.tx.out.take_cause().unwrap_or(error);
+        if error == Error::CONNRESET && conn.session.closing.is_ready() && conn.session.is_quiet() {
+            // The peer has closed the connection as agreed.
+            return self.retire(domain, id);
+        }
         let text = std::io::Error::from_raw_os_error(error.code());
         match error {
             // This side cancelled the connection.
@@ -48,7 +52,7 @@ impl<N: Connector> Stream<N> {
         };
         let peer = conn.session.peer.addr.clone();
         // The end of an attempt to connect is logged elsewhere.
-        let tells = conn.session.state == State::Up && !conn.session.is_reported;
+        let tells = conn.session.state.is_open() && !conn.session.is_reported;
         let blame = Blame::begin(domain, conn, what);
         self.disconnect_quietly(domain, id, error);
         let failed = blame.end(domain, self.traffic.common.source);
@@ -60,7 +64,7 @@ impl<N: Connector> Stream<N> {
     fn disconnect_quietly(&mut self, domain: &mut DomainOf<N>, id: usize, error: Error) {
         let ep = self.traffic.peers[id].session.peer.ep;
         let rdm = self.traffic.peers.is_rdm(ep);
-        let was_up = self.traffic.peers[id].session.state == State::Up;
+        let was_up = self.traffic.peers[id].session.state.is_open();
         self.traffic.peers[id].log_end(self.traffic.common.source, error);
         if was_up {
             domain.eps[ep].stats.count(Count::Disconnected);
@@ -125,7 +129,7 @@ impl Blame {
         let outer = domain.losses.begin(&sentence);
         Blame {
             sentence,
-            tells: conn.session.state == State::Up && !conn.session.is_reported,
+            tells: conn.session.state.is_open() && !conn.session.is_reported,
             outer,
         }
     }

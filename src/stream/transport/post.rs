@@ -134,15 +134,31 @@ impl<N: Connector> Stream<N> {
             Some(id) => id,
             None => self.find_peer(domain, ep, dest)?,
         };
-        if self.traffic.peers[id].session.state == State::Idle
-            && !self.traffic.peers[id].clock.is_started()
-        {
-            self.begin_connect(domain, id)?;
-            // An attempt that fails at once also removes the connection.
-            if !self.traffic.peers.contains(id) {
-                return Err(Error::CONNREFUSED);
-            }
+        if self.traffic.peers[id].session.state != State::Up {
+            self.prepare(domain, id)?;
         }
         Ok(id)
+    }
+
+    /// Prepares a connection that is not up for an operation: begins to connect, or keeps a connection open that was
+    /// about to be closed.
+    #[cold]
+    fn prepare(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
+        let conn = &self.traffic.peers[id];
+        match conn.session.state {
+            State::Idle if !conn.clock.is_started() => {
+                self.begin_connect(domain, id)?;
+                // An attempt that fails at once also removes the connection.
+                match self.traffic.peers.contains(id) {
+                    true => Ok(()),
+                    false => Err(Error::CONNREFUSED),
+                }
+            }
+            State::Resting => {
+                self.with(domain, id, |session, cx| session.withdraw_close(cx));
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -158,7 +158,7 @@ impl<N: Connector> Stream<N> {
                 self.traffic.poller.reported(id);
                 self.conn_ready(domain, id, ready);
             }
-            Polled::Listener(ep) => self.connector_event(domain, Event::Incoming(ep)),
+            Polled::Listener(ep) => self.accept_waiting(domain, ep),
             Polled::Handshake(id) if self.connector.has_handshake(id) => {
                 self.connector_event(domain, Event::Handshake(id));
             }
@@ -179,19 +179,19 @@ impl<N: Connector> Stream<N> {
             State::Up if conn.link.awaits_answer() => {
                 self.connector_event(domain, Event::Opening(id));
             }
-            State::Up if conn.link.is_ring() => {
+            State::Up | State::Resting if conn.link.is_ring() => {
                 self.traffic.doorbell_rung(domain, id);
                 self.settle(domain);
             }
-            State::Up if event.broken && !self.traffic.poller.interest(id).0 => {
+            State::Up | State::Resting if event.broken && !self.traffic.poller.interest(id).0 => {
                 // Reading waited for room, and the rest of the data is not coming any more.
                 self.disconnect(domain, id, Error::CONNRESET);
             }
-            State::Up if event.ended && !self.traffic.poller.interest(id).0 => {
+            State::Up | State::Resting if event.ended && !self.traffic.poller.interest(id).0 => {
                 self.traffic.ended_unread(domain, id);
                 self.settle(domain);
             }
-            State::Up => {
+            State::Up | State::Resting => {
                 let came = event.readable && self.traffic.read_conn(domain, id);
                 self.settle(domain);
                 if came && self.traffic.peers.contains(id) {
@@ -227,18 +227,8 @@ impl<N: Connector> Stream<N> {
                 Due::Peers => self.traffic.check_peers(),
                 Due::Waits => self.traffic.check_waits(domain),
                 Due::Rings => self.traffic.shrink_rings(),
-                Due::Listener(ep) => {
-                    let listener = self
-                        .traffic
-                        .peers
-                        .find_ep(ep)
-                        .and_then(|ep| ep.listener.as_ref());
-                    // A descriptor that is already in the set stays.
-                    for shm_listener in listener.into_iter().chain(self.connector.shm_listener(ep))
-                    {
-                        let _ = self.traffic.poller.add_listener(shm_listener, ep);
-                    }
-                }
+                Due::Listener(ep) => self.resume_listener(ep),
+                Due::Room => self.room_due(domain),
             }
             self.settle(domain);
         }

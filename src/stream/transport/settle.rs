@@ -37,6 +37,9 @@ impl<N: Connector> Stream<N> {
         while let Some((id, todo)) = self.traffic.common.todo.pop_front() {
             match self.traffic.carry_out(id, todo) {
                 Some(Todo::Collectives(ep)) => self.collectives_moved(domain, ep),
+                Some(Todo::Retire) => self.retire(domain, id),
+                Some(Todo::KeptOpen) => self.kept_open(domain),
+                Some(Todo::Reopened) => self.reopened(domain, id),
                 // The loss of one peer may have ended the session of another.
                 Some(Todo::End) if self.traffic.peers.contains(id) => {
                     if let Some(ending) = self.traffic.peers[id].session.ending.take() {

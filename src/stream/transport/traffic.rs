@@ -111,7 +111,9 @@ impl<N: Connector> Traffic<N> {
         match todo {
             Todo::WatchPeers => self.watch_peers(),
             Todo::WatchWaits => self.arm_waits(),
-            Todo::Collectives(_) | Todo::End => return Some(todo),
+            Todo::Collectives(_) | Todo::End | Todo::Retire | Todo::KeptOpen | Todo::Reopened => {
+                return Some(todo);
+            }
             // The loss of one peer may have ended the session of another.
             _ if !self.peers.contains(id) => {}
             Todo::Blocked => self.lines().blocked(id),

@@ -97,7 +97,7 @@ impl Random {
         let tagged = self.flag();
         let tag = if tagged { self.any() } else { 0 };
         let most = u64::MAX - MAX_HEADER as u64;
-        match self.next() % 16 {
+        match self.next() % 17 {
             0 => Frame::Message(Message {
                 tagged,
                 ack: self.flag(),
@@ -170,6 +170,7 @@ impl Random {
                 places: self.places(),
                 job: self.half(),
             }),
+            15 => Frame::Close(Close::ALL[self.next() as usize % 4]),
             14 => Frame::Refused(match tagged {
                 true => Refused::Ack,
                 false => Refused::Response,

@@ -26,6 +26,16 @@ impl SendState {
             || !self.announced.is_empty()
     }
 
+    /// Whether no operation that was sent needs the peer any more.
+    pub fn is_quiet(&self) -> bool {
+        !self.is_busy() && !self.announced.is_helping()
+    }
+
+    /// Takes over the operations of another connection that wait for their turn.
+    pub fn take_waiting(&mut self, last: SendState) {
+        self.waiting = last.waiting;
+    }
+
     /// Visits the operations that wait, each with its tag if that is still available.
     pub fn each_wait(&self, mut note: impl FnMut(&TxOp, Option<u64>, Stage)) {
         self.out.each_wait(|op, stage| note(op, None, stage));

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::link::Link;
+use crate::session::closing::Closing;
 use crate::session::common::{Common, Limits, Todo};
 use crate::session::read::Read;
 use crate::session::{Cx, Ending, Session, State};
@@ -76,6 +77,8 @@ pub struct Side {
     pub lost: Option<String>,
     pub is_faulty: bool,
     is_read_paused: bool,
+    /// Both sides have agreed to close the connection, and this side has closed it or has read its end.
+    pub has_parted: bool,
     /// Completions in the order of the queue, each with its context.
     pub completions: Vec<(usize, Completion)>,
     pub by_context: HashMap<usize, usize>,
@@ -110,6 +113,7 @@ impl Side {
             op_timeout: Duration::ZERO,
             peer_timeout: Duration::ZERO,
             stall_report: Duration::ZERO,
+            connections: 0,
             ring_size: None,
         };
         let mut session = Session::new(ep, Name(1 - name), u64::from(1 - name));
@@ -118,6 +122,7 @@ impl Side {
         session.agreed.rendezvous = agreed.rendezvous;
         session.agreed.extended = agreed.extended;
         session.agreed.refuses = agreed.extended;
+        session.closing = Closing::new(true);
         Side {
             domain,
             session,
@@ -129,6 +134,7 @@ impl Side {
             lost: None,
             is_faulty: false,
             is_read_paused: false,
+            has_parted: false,
             completions: Vec::new(),
             by_context: HashMap::new(),
             memory,
@@ -158,9 +164,14 @@ impl Side {
                         self.end(*ending);
                     }
                 }
+                Todo::Retire => self.part(),
+                Todo::Reopened => {
+                    self.with(|session, cx| session.tx.send_waiting(cx, session.agreed));
+                }
                 // The test polls and ticks by itself and has no collectives.
                 Todo::ResumeRead
                 | Todo::Poll
+                | Todo::KeptOpen
                 | Todo::Blocked
                 | Todo::CannotSend(_)
                 | Todo::WatchPeers
@@ -174,6 +185,10 @@ impl Side {
     pub fn end(&mut self, ending: Ending) {
         if self.lost.is_some() {
             return;
+        }
+        let is_reset = matches!(ending, Ending::Lost(Error::CONNRESET));
+        if is_reset && self.session.closing.is_ready() && self.session.is_quiet() {
+            return self.part();
         }
         self.lost = Some(match &ending {
             Ending::Fault(fault) => format!("{fault}"),
@@ -191,6 +206,53 @@ impl Side {
         });
     }
 
+    /// Returns to the state before the connection, with the operations that wait for their turn.
+    fn part(&mut self) {
+        self.has_parted = true;
+        self.is_read_paused = false;
+        let peer = &self.session.peer;
+        let agreed = self.session.agreed;
+        let swaps = self.session.tx.out.swaps();
+        let mut next = Session::new(self.ep, peer.addr.clone(), peer.fi_addr);
+        next.agreed = agreed;
+        next.tx.out.set_swaps(swaps);
+        let last = std::mem::replace(&mut self.session, next);
+        self.session.continue_from(last);
+        self.common.dirty.clear();
+        self.common.stalled.take();
+        self.common.held.take();
+    }
+
+    /// Describes the connection for a failed test.
+    pub fn describe(&self) -> String {
+        format!(
+            "{:?}, {:?}, parted {}, lost {:?}, reading is paused {}, reads {}, frames {}",
+            self.session.state,
+            self.session.closing,
+            self.has_parted,
+            self.lost,
+            self.is_read_paused,
+            self.session.tx.reads.is_reading(),
+            !self.session.tx.out.frames().is_empty(),
+        )
+    }
+
+    /// Goes on over another connection.
+    pub fn reopen(&mut self, link: Link) {
+        self.has_parted = false;
+        self.link = link;
+        self.session.state = State::Up;
+        self.session.closing = Closing::new(true);
+        self.with(|session, cx| session.tx.send_waiting(cx, session.agreed));
+    }
+
+    /// Keeps the connection open, because an operation is about to be posted.
+    fn prepare(&mut self) {
+        if self.session.state == State::Resting {
+            self.with(|session, cx| session.withdraw_close(cx));
+        }
+    }
+
     pub fn op(&self, what: What, flags: OpFlags, context: usize, len: usize) -> TxOp {
         TxOp {
             since: 0,
@@ -203,6 +265,7 @@ impl Side {
     }
 
     pub fn post(&mut self, mut tx: Tx<'_>) -> Result {
+        self.prepare();
         let op = self.op(tx.what, tx.flags, tx.context.number(), tx.iov.remaining());
         self.with(|session, cx| match tx.what {
             What::Write => session.post_write(cx, &mut tx, op),
@@ -212,6 +275,7 @@ impl Side {
     }
 
     pub fn post_atomic(&mut self, atomic: &mut Atomic<'_>, what: What, len: usize) -> Result {
+        self.prepare();
         let op = self.op(what, atomic.flags, atomic.context.number(), len);
         self.with(|session, cx| session.post_atomic(cx, atomic, op))
     }
@@ -233,7 +297,7 @@ impl Side {
     /// Does the work of one poll of a stream; returns whether anything arrived.
     pub fn poll(&mut self) -> bool {
         self.common.polls += 1;
-        if self.lost.is_some() {
+        if self.lost.is_some() || self.has_parted {
             return false;
         }
         self.flush();
@@ -273,7 +337,11 @@ impl Side {
     fn read_stream(&mut self) -> bool {
         let mut any = false;
         let mut scratch = std::mem::take(&mut self.common.scratch);
-        while self.lost.is_none() && !self.session.rx.waits() && !self.is_read_paused {
+        while self.lost.is_none()
+            && !self.has_parted
+            && !self.session.rx.waits()
+            && !self.is_read_paused
+        {
             let mut read = Read::Nothing;
             self.with(|session, cx| {
                 let cx = Cx {
@@ -301,7 +369,7 @@ impl Side {
 
     fn read_ring(&mut self) -> bool {
         let mut any = false;
-        while self.lost.is_none() {
+        while self.lost.is_none() && !self.has_parted {
             if self.with(|session, cx| session.waits_for_sender(cx)) {
                 break;
             }
@@ -327,7 +395,11 @@ impl Side {
                 self.end(Ending::Fault(fault));
                 break;
             }
-            if let Some(shm) = self.link.memory_mut().filter(|_| self.lost.is_none()) {
+            if let Some(shm) = self
+                .link
+                .memory_mut()
+                .filter(|_| self.lost.is_none() && !self.has_parted)
+            {
                 let _ = shm.advance(record);
             }
         }

@@ -8,6 +8,7 @@ use super::side::{Agreed, Completion, KEY, Side};
 use crate::link::Link;
 use crate::link::sim::SimLink;
 use crate::process_probe::ProcessProbe;
+use crate::session::Ending;
 use crate::session::receive_state::At;
 use crate::shm_channel::ShmChannel;
 use abi::*;
@@ -130,6 +131,8 @@ pub struct World {
     pub over_ring: bool,
     /// Whether a message stopped in its payload because there was no room for the rest.
     pub has_stopped: bool,
+    /// Number of connections that were closed in agreement, and reopened.
+    pub reopened: usize,
 }
 
 impl World {
@@ -145,13 +148,7 @@ impl World {
             saved_bytes: random.of(&[0, 2000, 20_000, 1 << 20]),
             keeps_offers: over_ring && random.one_in(2),
         };
-        let [a, b] = match over_ring {
-            true => rings(&mut random),
-            false => {
-                let room = random.of(&[200, 3000, 70_000, 1 << 20]);
-                SimLink::pair(room).map(|sim| Link::Sim(Box::new(sim)))
-            }
-        };
+        let [a, b] = links(&mut random, over_ring);
         let memory = |side: usize| {
             let mut bytes = pattern(side).to_vec();
             bytes.resize(MEMORY, 0);
@@ -173,13 +170,14 @@ impl World {
             may_fail: false,
             over_ring,
             has_stopped: false,
+            reopened: 0,
         }
     }
 
     /// Executes one random event.
     pub fn step(&mut self) {
         let side = self.random.below(2);
-        match self.random.below(21) {
+        match self.random.below(24) {
             0..6 => self.post_message(side),
             6..9 => self.post_receive(side, None),
             9 => self.post_remote(side, What::Write),
@@ -193,14 +191,50 @@ impl World {
             17 => self.sides[side].flush(),
             18 => self.tick(),
             19 => self.change_limit(side),
+            20..23 => drop(self.sides[side].with(|session, cx| session.request_close(cx))),
             _ => self.cancel(side),
         }
+        self.reopen();
         for side in 0..2 {
             self.sides[side].read_queue();
             self.check_side(side);
             self.has_stopped |= matches!(self.sides[side].session.rx.at, At::Stopped(_));
         }
         self.verify_done();
+    }
+
+    /// Lets the peer of a side that has closed the connection read its end, and connects both after that.
+    fn reopen(&mut self) {
+        for side in 0..2 {
+            if !self.sides[side].has_parted {
+                continue;
+            }
+            match std::mem::take(&mut self.sides[side].link) {
+                Link::Sim(sim) => {
+                    sim.arrive(usize::MAX);
+                    sim.shutdown();
+                }
+                Link::Shm(_) => {
+                    if let Link::Shm(other) = &mut self.sides[1 - side].link {
+                        other.channel.end();
+                    }
+                }
+                Link::Socket(_) | Link::Down => {}
+            }
+            if self.is_cut {
+                // The next attempt to connect fails.
+                self.sides[side].has_parted = false;
+                self.sides[side].end(Ending::Lost(Error::CONNREFUSED));
+                self.sides[side].read_queue();
+            }
+        }
+        if self.sides.iter().all(|side| side.has_parted) {
+            self.reopened += 1;
+            let links = links(&mut self.random, self.over_ring);
+            for (side, link) in self.sides.iter_mut().zip(links) {
+                side.reopen(link);
+            }
+        }
     }
 
     /// Changes the limit for unexpected messages, as if other peers used the room or freed it. A partly received
@@ -524,6 +558,7 @@ impl World {
                 Link::Socket(_) | Link::Down => {}
             }
         }
+        self.reopen();
     }
 
     /// Checks what must always hold for a side.
@@ -561,6 +596,7 @@ impl World {
                 any |= self.sides[side].poll();
                 self.check_side(side);
             }
+            self.reopen();
             idle = if any { 0 } else { idle + 1 };
         }
         self.verify_done();
@@ -577,7 +613,8 @@ impl World {
             let must = is_op || !self.is_cut && self.is_matched(posted);
             assert!(
                 is_done || !must,
-                "operation {id} of side {side}, {what}, does not complete"
+                "operation {id} of side {side}, {what}, does not complete: {}",
+                [0, 1].map(|side| self.sides[side].describe()).join("; ")
             );
         }
         for side in 0..2 {
@@ -808,6 +845,17 @@ impl World {
             bytes == content(message, op.len)[..len],
             "receive {id} has other bytes"
         );
+    }
+}
+
+/// Returns both ends of a link.
+fn links(random: &mut Random, over_ring: bool) -> [Link; 2] {
+    match over_ring {
+        true => rings(random),
+        false => {
+            let room = random.of(&[200, 3000, 70_000, 1 << 20]);
+            SimLink::pair(room).map(|sim| Link::Sim(Box::new(sim)))
+        }
     }
 }
 

@@ -8,7 +8,7 @@
 
 use crate::connector::Connector;
 use crate::poller::Due;
-use crate::session::{Ending, State};
+use crate::session::Ending;
 use crate::transport::Traffic;
 use base::Error;
 use base::log::{Subsys, log_warn};
@@ -35,7 +35,7 @@ impl<N: Connector> Traffic<N> {
         let (now, timeout) = (self.poller.now(), self.common.limits.peer_timeout);
         let (mut silent, mut any) = (Vec::new(), false);
         for (id, conn) in self.peers.iter_mut() {
-            let is_up = conn.session.state == State::Up;
+            let is_up = conn.session.state.is_open();
             let Some(socket) = conn.link.socket().filter(|_| is_up) else {
                 continue;
             };

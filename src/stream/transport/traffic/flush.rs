@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use crate::conn::Conn;
 use crate::connector::Connector;
-use crate::session::State;
 use crate::transport::{DomainOf, Traffic};
 
 impl<N: Connector> Traffic<N> {
@@ -44,7 +43,7 @@ impl<N: Connector> Traffic<N> {
         id: usize,
         until: Instant,
     ) {
-        if self.peers[id].session.state != State::Up {
+        if !self.peers[id].session.state.is_open() {
             return;
         }
         if self.peers[id].link.is_ring() {

@@ -3,9 +3,9 @@
 //! into its buffer.
 
 use crate::connector::Connector;
+use crate::session::Cx;
 use crate::session::common::Todo;
 use crate::session::read::Read;
-use crate::session::{Cx, State};
 use crate::transport::{DomainOf, Traffic};
 
 /// Consecutive reads of one connection before the others get their turn.
@@ -22,7 +22,7 @@ impl<N: Connector> Traffic<N> {
             let Some(conn) = self.peers.get_mut(id) else {
                 break;
             };
-            if conn.session.state != State::Up || conn.session.rx.waits() {
+            if !conn.session.state.is_open() || conn.session.rx.waits() {
                 break;
             }
             if !domain.may_receive(conn.session.peer.ep) {

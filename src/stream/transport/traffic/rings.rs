@@ -13,8 +13,8 @@ use std::time::Instant;
 
 use crate::connector::Connector;
 use crate::link::Emptied;
+use crate::session::Ending;
 use crate::session::records::GARBAGE;
-use crate::session::{Ending, State};
 use crate::shm_host::FastPoll;
 use crate::transport::{DomainOf, Traffic};
 use base::Error;
@@ -225,7 +225,7 @@ impl<N: Connector> Traffic<N> {
                     return true;
                 }
             };
-            if turns == 0 || conn.session.state != State::Up || conn.session.rx.waits() {
+            if turns == 0 || !conn.session.state.is_open() || conn.session.rx.waits() {
                 break;
             }
             if !domain.may_receive(conn.session.peer.ep) {

@@ -89,12 +89,13 @@ impl<N: Connector> Traffic<N> {
                     State::Requested | State::Proving | State::Sharing => {
                         N::attempt_limit(&conn.own).is_some()
                     }
-                    State::Up | State::Down => false,
+                    State::Up | State::Resting | State::Down => false,
                 }),
             Due::Handshake(id) => connector.has_handshake(id),
             Due::PendingPeer(id) => self.shm.has_pending(id),
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits | Due::Rings => true,
+            Due::Room => self.room.is_armed(),
         }
     }
 
@@ -117,6 +118,10 @@ impl<N: Connector> Traffic<N> {
     #[cold]
     pub(in crate::transport) fn ended_unread(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = &self.peers[id];
+        let has_parted = conn.session.closing.is_ready() && conn.session.is_quiet();
+        if has_parted && conn.link.unread() == 0 {
+            return self.end(id, Ending::Lost(Error::CONNRESET));
+        }
         if conn.session.rx.is_hopeless(conn.link.unread()) {
             return self.end(id, Ending::Lost(Error::CONNRESET));
         }

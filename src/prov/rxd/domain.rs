@@ -231,6 +231,19 @@ impl Rxd {
         }
     }
 
+    /// Has the endpoints go on for whose work no packet or deadline will come. `thorough`: no poll may follow.
+    fn settle_waiting(&mut self, domain: &mut State, thorough: bool) {
+        for ep in self.agenda.waiting().to_vec() {
+            if let Some(endpoint) = self.eps.get_mut(&ep) {
+                endpoint.port.common.is_thorough = thorough;
+            }
+            self.settle(domain, ep);
+            if let Some(endpoint) = self.eps.get_mut(&ep) {
+                endpoint.port.common.is_thorough = false;
+            }
+        }
+    }
+
     fn settle(&mut self, domain: &mut State, ep: usize) {
         let now = self.reactor.now();
         if let Some(endpoint) = self.eps.get_mut(&ep).filter(|endpoint| endpoint.is_enabled) {
@@ -289,6 +302,7 @@ impl Transport for Rxd {
                 break;
             }
         }
+        self.settle_waiting(domain, true);
         let now = self.reactor.now();
         attend_with(self, domain, now, |rxd| &mut rxd.stall_clock);
         while self.reactor.next_due(now).is_some() {}
@@ -380,8 +394,7 @@ impl Transport for Rxd {
     }
 
     fn room_again(&mut self, domain: &mut State) {
-        let eps = self.agenda.waiting().to_vec();
-        eps.into_iter().for_each(|ep| self.settle(domain, ep));
+        self.settle_waiting(domain, false);
     }
 
     fn av_inserted(&mut self, domain: &mut State, ep: usize, index: u64) {

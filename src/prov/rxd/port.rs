@@ -8,7 +8,7 @@ mod strangers;
 
 use core::time::Duration;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::time::Instant;
 
 use rustc_hash::FxBuildHasher;
@@ -61,7 +61,7 @@ impl<A: Address> Port<A> {
                 acks: Vec::new(),
                 is_busy: false,
                 blocked: Vec::new(),
-                stalled: Vec::new(),
+                stalled: VecDeque::new(),
                 sending: Vec::new(),
                 promised: 0,
                 timers: BinaryHeap::new(),
@@ -69,6 +69,7 @@ impl<A: Address> Port<A> {
                 answers: 0,
                 has_silent: false,
                 is_behind: false,
+                is_thorough: false,
                 ids,
                 jitter: Jitter::of_seed(seed.into()),
                 rtt: Rtt::default(),
@@ -303,12 +304,19 @@ impl<A: Address> Port<A> {
         if self.common.stalled.is_empty() {
             return;
         }
-        let mut stalled = std::mem::take(&mut self.common.stalled);
-        stalled.retain(|&id| {
-            self.with(domain, wire, now, id, |session, cx| session.go_on(cx)) == Some(true)
-        });
-        // Sessions that were not in the list may have stalled meanwhile.
-        self.common.stalled.append(&mut stalled);
+        let mut vain = 0;
+        for _ in 0..self.common.stalled.len() {
+            let Some(id) = self.common.stalled.pop_front() else {
+                return;
+            };
+            if self.with(domain, wire, now, id, |session, cx| session.go_on(cx)) == Some(true) {
+                self.common.stalled.push_back(id);
+                vain += 1;
+                if vain == VAIN && !self.common.is_thorough {
+                    return;
+                }
+            }
+        }
     }
 
     fn acknowledge<W: Wire>(&mut self, domain: &mut DomainState<A>, wire: &mut W, now: Instant) {
@@ -430,6 +438,8 @@ impl<A: Address> Port<A> {
     }
 }
 
+/// Sessions that a poll may visit without finding room for their packets. They take turns.
+const VAIN: usize = 16;
 /// While there are packets that were not read, deadlines wait for so long: without an end, a peer that sends more than can
 /// be read would keep all others from being sent anything again.
 const BEHIND: Duration = Duration::from_secs(1);

@@ -27,7 +27,7 @@ pub mod window;
 
 use core::time::Duration;
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::time::Instant;
 
 pub use self::greet::Caller;
@@ -77,7 +77,7 @@ pub struct Common {
     /// The endpoint has just received packets.
     pub is_busy: bool,
     pub blocked: Vec<usize>,
-    pub stalled: Vec<usize>,
+    pub stalled: VecDeque<usize>,
     pub sending: Vec<usize>,
     /// Operations in flight that the application may consider done.
     pub promised: usize,
@@ -91,6 +91,8 @@ pub struct Common {
     pub has_silent: bool,
     /// Packets have arrived that were not read yet.
     pub is_behind: bool,
+    /// No poll may follow for a long time, so all sessions that can go on have to.
+    pub is_thorough: bool,
     pub ids: Ids,
     pub jitter: Jitter,
     /// Times in which peers have answered greetings.

@@ -138,7 +138,7 @@ impl<A: Address> Session<A> {
             Step::Stalled(stall) => {
                 self.rx.stall = Some(stall);
                 if !std::mem::replace(&mut self.listed.stalled, true) {
-                    cx.common.stalled.push(self.id);
+                    cx.common.stalled.push_back(self.id);
                 }
                 self.keep(cx, self.rx.next, bytes);
                 false

@@ -50,6 +50,13 @@ impl Rtt {
         self.patience().saturating_mul(1 << doublings).min(LONGEST)
     }
 
+    /// The timeout while the peer takes nothing. Its next acknowledgement says when it does again, and packets are only
+    /// for the case that this one is lost.
+    pub fn patience_closed(&self, timeouts: u32) -> Duration {
+        let first = self.patience().max(CLOSED);
+        first.saturating_mul(1 << timeouts.min(16)).min(LONGEST)
+    }
+
     /// Whether packets seem to wait in a queue, because answers take clearly longer than the fastest one. A round trip
     /// of `QUEUED` or more always counts as queued: the fastest one may have waited, too.
     pub fn is_queued(&self) -> bool {
@@ -72,6 +79,8 @@ const MOST: Duration = Duration::from_secs(2);
 const SHORTEST: Duration = Duration::from_millis(2);
 /// Round trips that take less have no queue worth mentioning.
 const QUEUED: Duration = Duration::from_millis(1);
+/// Shortest timeout while the peer takes nothing.
+const CLOSED: Duration = Duration::from_millis(10);
 /// Timeouts in a row that a full queue may explain.
 const POLITE: u32 = 24;
 pub const LONGEST: Duration = Duration::from_secs(4);

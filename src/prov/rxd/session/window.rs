@@ -142,10 +142,19 @@ impl Window {
     /// Most packets in flight. A plain peer acknowledges only whole messages or full windows, so a smaller limit would
     /// block both sides.
     fn limit(&self) -> u32 {
+        // One packet probes a closed window.
+        if self.is_closed() {
+            return 1;
+        }
         match self.plain {
             true => self.most,
             false => self.congestion,
         }
+    }
+
+    /// Whether the peer has announced that it takes nothing now.
+    fn is_closed(&self) -> bool {
+        self.peer == 0
     }
 
     /// Whether a packet that was never sent may leave.
@@ -248,13 +257,9 @@ impl Window {
                 }
             }
         }
-        if reopened && let Some(first) = self.flights.front_mut() {
+        if reopened {
             // The peer dropped this packet while its window was closed.
-            if first.state == State::Out {
-                first.state = State::Lost;
-                self.out -= 1;
-                self.lost += 1;
-            }
+            self.lose_first();
         }
         match news {
             0 => News::Nothing,
@@ -319,6 +324,16 @@ impl Window {
         }
     }
 
+    fn lose_first(&mut self) {
+        if let Some(first) = self.flights.front_mut()
+            && first.state == State::Out
+        {
+            first.state = State::Lost;
+            self.out -= 1;
+            self.lost += 1;
+        }
+    }
+
     fn lose_all(&mut self) {
         for flight in &mut self.flights {
             if flight.state == State::Out {
@@ -354,7 +369,10 @@ impl Window {
     /// Time at which a retransmission is due unless an acknowledgement arrives.
     pub fn deadline(&self) -> Option<Instant> {
         let since = self.silent_since?;
-        let patience = self.rtt.patience_after(self.timeouts);
+        let patience = match self.is_closed() {
+            true => self.rtt.patience_closed(self.timeouts),
+            false => self.rtt.patience_after(self.timeouts),
+        };
         // Spreads the retransmissions of senders that lost packets at the same time.
         let part = self.salt.wrapping_add(self.order as u32) % 16;
         Some(since + patience + patience / 32 * part)
@@ -371,6 +389,10 @@ impl Window {
     pub fn silence(&mut self, now: Instant) -> bool {
         self.timeouts += 1;
         self.silent_since = Some(now);
+        if self.is_closed() {
+            self.lose_first();
+            return self.timeouts <= MAX_TIMEOUTS;
+        }
         match self.timeouts {
             // A plain peer has kept nothing that arrived behind a gap.
             1 if self.plain => {
@@ -379,13 +401,7 @@ impl Window {
                 self.repeated = None;
             }
             1 => {
-                if let Some(first) = self.flights.front_mut()
-                    && first.state == State::Out
-                {
-                    first.state = State::Lost;
-                    self.out -= 1;
-                    self.lost += 1;
-                }
+                self.lose_first();
                 // The oldest packet may be sent again, however many are in flight.
                 self.congestion = self.congestion.max(self.out + 1);
             }

@@ -6,6 +6,7 @@ use core::time::Duration;
 use super::net::Links;
 use super::world::{SETTINGS, World};
 use crate::rxd::proto::{Ack, Packet};
+use crate::rxd::session::Settings;
 use crate::rxd::session::tests::world::MTU;
 use base::iovec::lent::TestMemory;
 
@@ -138,4 +139,36 @@ fn many_senders_get_small_windows() {
         least.is_some_and(|least| (2..=16).contains(&least)),
         "{least:?}"
     );
+}
+
+#[test]
+fn a_closed_window_is_probed_rarely() {
+    const SENDERS: usize = 50;
+    const LEN: usize = 16 << 10;
+    let settings = Settings {
+        saved: 1 << 16,
+        ..SETTINGS
+    };
+    let mut world: World<()> = World::with(SENDERS + 1, Links::good(), 1, settings, &[MTU]);
+    for peer in 1..=SENDERS {
+        let now = world.now();
+        let memory = TestMemory::new(vec![1; LEN]);
+        world.nodes[peer].post(now, 0, memory, (), |_| {}).unwrap();
+    }
+    // The messages have no receive, and few of them fit. All senders have found that out after a while.
+    world.pass(Duration::from_secs(1));
+    let before = world.net.sent;
+    world.pass(Duration::from_secs(10));
+    let carried = world.net.sent - before;
+    // A probe and its answer, about every second.
+    let most = (SENDERS * 10 * 4) as u64;
+    assert!(
+        carried < most,
+        "{carried} packets while nothing can be taken"
+    );
+    for _ in 0..SENDERS {
+        let now = world.now();
+        world.nodes[0].receive(now, TestMemory::new(vec![0; LEN]), (), false);
+    }
+    complete(&mut world, 0, SENDERS);
 }

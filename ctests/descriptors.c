@@ -309,22 +309,22 @@ static void exchange(const struct plan *plan)
 
 static void sockets_are_closed_and_reopened(void)
 {
-	exchange(&(struct plan) {"tcp", 36, 36, 4, 5, 64, 0, "0", NULL});
+	exchange(&(struct plan) {"tcp", 24, 28, 4, 5, 64, 0, "0", NULL});
 }
 
 static void shared_memory_is_closed_and_reopened(void)
 {
-	exchange(&(struct plan) {"tcp", 36, 36, 4, 5, 64, 0, "1", NULL});
+	exchange(&(struct plan) {"tcp", 20, 28, 3, 5, 64, 0, "1", NULL});
 }
 
 static void large_messages_are_not_lost(void)
 {
-	exchange(&(struct plan) {"tcp", 40, 36, 2, 3, 100000, 0, "0", NULL});
+	exchange(&(struct plan) {"tcp", 20, 28, 2, 3, 100000, 0, "0", NULL});
 }
 
 static void silent_peers_delay_nothing(void)
 {
-	exchange(&(struct plan) {"tcp", 40, 36, 3, 5, 64, 2, "0", NULL});
+	exchange(&(struct plan) {"tcp", 20, 28, 3, 5, 64, 2, "0", NULL});
 }
 
 static void connections_above_the_setting_are_closed(void)
@@ -335,7 +335,7 @@ static void connections_above_the_setting_are_closed(void)
 
 static void sockets_by_their_other_name(void)
 {
-	exchange(&(struct plan) {"sockets", 32, 36, 3, 5, 64, 0, "0", NULL});
+	exchange(&(struct plan) {"sockets", 16, 24, 3, 5, 64, 0, "0", NULL});
 }
 
 // ---- The soft limit

@@ -82,8 +82,11 @@ pub fn vector_has(source: &'static Source, len: usize, added: usize) {
 /// Warns once per process if there are more addresses than connections for them.
 fn warn_if_many(source: &'static Source, addresses: usize) {
     static IS_REPORTED: AtomicBool = AtomicBool::new(false);
-    // Relaxed: a race only causes a second log line.
-    if IS_REPORTED.load(Ordering::Relaxed) {
+    static CHECKED: AtomicUsize = AtomicUsize::new(0);
+    // Relaxed: a race only causes a second check or log line.
+    if IS_REPORTED.load(Ordering::Relaxed)
+        || CHECKED.swap(addresses, Ordering::Relaxed) == addresses
+    {
         return;
     }
     let (soft, hard) = descriptor_limits();
@@ -154,16 +157,48 @@ pub enum Free {
 }
 
 /// Returns for what descriptors are free. A copy of `fd` finds that out, because the kernel assigns the lowest free
-/// number.
+/// number. While many are free, only some calls look, because each look costs three system calls; if the application
+/// opens more descriptors meanwhile than the number of all connections until the next look, an attempt to connect fails
+/// and looks.
 pub fn free_beside(fd: impl AsFd) -> Free {
+    // Relaxed: the number is all that matters, and a race only moves the next look.
+    let left = UNTIL_LOOK.load(Ordering::Relaxed);
+    if left > 0 {
+        UNTIL_LOOK.store(left - 1, Ordering::Relaxed);
+        return Free::Ample;
+    }
     let Ok(copy) = fd.as_fd().try_clone_to_owned() else {
         return Free::Few;
     };
-    match usize::try_from(copy.as_raw_fd()) {
-        Ok(number) => free_from(number, descriptors()),
-        Err(_) => Free::Few,
+    let Ok(number) = usize::try_from(copy.as_raw_fd()) else {
+        return Free::Few;
+    };
+    let limit = descriptors();
+    let free = free_from(number, limit);
+    if free == Free::Ample {
+        UNTIL_LOOK.store(skips(number, limit), Ordering::Relaxed);
     }
+    free
 }
+
+/// Has the next call of `free_beside` look, because the process had no descriptor.
+pub fn look_next() {
+    UNTIL_LOOK.store(0, Ordering::Relaxed);
+}
+
+/// Calls of `free_beside` until the next look, after a look that has found many free descriptors.
+static UNTIL_LOOK: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns how many connections may be opened without a look: those for a small part of the free descriptors, of which a
+/// connection takes up to `EACH` for a while.
+fn skips(number: usize, limit: usize) -> usize {
+    let ample = limit.saturating_sub(number + reserve(limit));
+    (ample / (4 * EACH)).min(MOST_SKIPS)
+}
+
+/// Descriptors of a connection over shared memory, while it is set up.
+const EACH: usize = 4;
+const MOST_SKIPS: usize = 256;
 
 /// Returns for what descriptors from this number on are used.
 fn free_from(number: usize, limit: usize) -> Free {
@@ -210,6 +245,10 @@ mod tests {
         assert_eq!([64, 256, 1024, 1 << 20].map(reserve), [8, 32, 128, 256]);
         let (first, _) = sys::socket::Socket::pair().unwrap();
         assert_eq!(free_beside(&first), Free::Ample);
+        assert_eq!(
+            [(10, 64), (55, 64), (100, 1024), (1000, 1 << 20)].map(|(n, limit)| skips(n, limit)),
+            [2, 0, 49, 256]
+        );
         let at = |number| free_from(number, 64);
         assert_eq!(
             [0, 55, 56, 57].map(at),

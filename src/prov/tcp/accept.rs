@@ -189,6 +189,11 @@ impl Connections {
         };
         let handshake = self.handshakes.remove(id);
         desk.poller.remove_fd(&handshake.socket);
+        if handshake.socket.has_ended() {
+            // The peer has given up this attempt, perhaps long ago if the listener had to wait for descriptors. If the
+            // request became a connection, it would replace one that the peer uses.
+            return log_debug!(desk.source, Subsys::EpCtrl, "{from}: request given up");
+        }
         self.admit(desk, Request::new(handshake, header, private));
     }
 
@@ -371,6 +376,9 @@ impl Connections {
         let Some(crossing) = desk.peers[id].own.crossing.take() else {
             return false;
         };
+        if crossing.from.socket.has_ended() {
+            return false;
+        }
         self.admit(
             desk,
             Request::new(crossing.from, crossing.header, crossing.private),

@@ -28,6 +28,8 @@ const REQUESTED: u8 = 2;
 const STALE: u8 = 4;
 /// This side sends nothing until the peer closes the connection or withdraws its request.
 const READY: u8 = 8;
+/// Both sides have agreed, and this side closes the connection.
+const OVER: u8 = 16;
 
 impl Closing {
     /// Returns the state of a new connection.
@@ -46,6 +48,11 @@ impl Closing {
     /// Whether this side can request the close.
     pub fn may_request(self) -> bool {
         self.has(SUPPORTED) && !self.has(STALE)
+    }
+
+    /// Whether this side closes the connection.
+    pub fn is_over(self) -> bool {
+        self.has(OVER)
     }
 
     /// Whether this side has promised to send nothing, so that the peer may close the connection at any time.
@@ -85,7 +92,7 @@ impl<A: Address> Session<A> {
     /// Withdraws the request, because this side has something to send. A side that is ready has to wait instead.
     #[cold]
     pub fn withdraw_close(&mut self, cx: &mut Cx<'_, A>) {
-        if self.state != State::Resting || self.closing.is_ready() {
+        if self.state != State::Resting || self.closing.is_ready() || self.closing.is_over() {
             return;
         }
         self.closing.set(REQUESTED, false);
@@ -123,6 +130,8 @@ impl<A: Address> Session<A> {
                 cx.todo(Todo::KeptOpen);
             }
             Close::Ready if self.closing.has(REQUESTED) && self.is_quiet() => {
+                self.closing.set(REQUESTED, false);
+                self.closing.set(OVER, true);
                 cx.todo(Todo::Retire);
             }
             Close::Refused if self.closing.has(REQUESTED) => {
@@ -141,7 +150,7 @@ impl<A: Address> Session<A> {
 
     /// Ends the agreement if no part of it is left, and sends what waits.
     fn go_on_sending(&mut self, cx: &mut Cx<'_, A>) {
-        if self.state != State::Resting || self.closing.is_ready() {
+        if self.state != State::Resting || self.closing.is_ready() || self.closing.is_over() {
             return;
         }
         let waits = self.tx.has_waiting() || self.coll.is_some();

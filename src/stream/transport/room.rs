@@ -22,12 +22,12 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream, Traffic};
 use base::Error;
 use base::log::{Subsys, log_debug};
-use engine::descriptors::{Free, free_beside, prepare_connection};
+use engine::descriptors::{Free, free_beside, look_next, prepare_connection};
 use sync::stats::Count;
 
-/// Pause before peers that have not answered are no longer waited for, and others are asked.
+/// Time for an answer to a request to close; after that, other peers get requests.
 const ROUND: Duration = Duration::from_millis(20);
-/// Maximum of peers that are asked at a time, and in one round.
+/// Maximum of pending requests, and of requests in one round.
 const ASKED: usize = 16;
 const ASKED_IN_ROUND: usize = 64;
 
@@ -175,6 +175,7 @@ impl<N: Connector> Stream<N> {
 
     /// Has a connection wait for a descriptor.
     pub(super) fn wait_for_room(&mut self, id: usize) {
+        look_next();
         let (now, limit) = (
             self.traffic.poller.now(),
             self.traffic.common.limits.connect,
@@ -266,14 +267,26 @@ impl<N: Connector> Stream<N> {
             if let Some(conn) = self.traffic.peers.get_mut(id)
                 && std::mem::take(&mut conn.waits_for_room)
                 && conn.session.state == State::Idle
-                && conn.has_work()
             {
-                // A failure ends the connection, which reports it.
-                let _ = self.connect_now(domain, id);
+                if conn.has_work() {
+                    // A failure ends the connection, which reports it.
+                    let _ = self.connect_now(domain, id);
+                } else {
+                    // The operation was refused because the queue was full. The next one begins anew.
+                    conn.clock.reset();
+                }
             }
         }
         if self.traffic.room.wanted() > 0 {
             self.traffic.arm_room();
+        }
+    }
+
+    /// Closes a connection whose peer has agreed, unless its number belongs to another connection by now.
+    pub(super) fn retire_agreed(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = self.traffic.peers.get(id);
+        if conn.is_some_and(|conn| conn.session.closing.is_over() && !conn.session.is_over()) {
+            self.retire(domain, id);
         }
     }
 

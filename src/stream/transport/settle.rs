@@ -37,7 +37,7 @@ impl<N: Connector> Stream<N> {
         while let Some((id, todo)) = self.traffic.common.todo.pop_front() {
             match self.traffic.carry_out(id, todo) {
                 Some(Todo::Collectives(ep)) => self.collectives_moved(domain, ep),
-                Some(Todo::Retire) => self.retire(domain, id),
+                Some(Todo::Retire) => self.retire_agreed(domain, id),
                 Some(Todo::KeptOpen) => self.kept_open(domain),
                 Some(Todo::Reopened) => self.reopened(domain, id),
                 // The loss of one peer may have ended the session of another.

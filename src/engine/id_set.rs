@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A set of small numbers, such as indexes of a `Slab`: sessions that need another visit. Adding, removing and finding a
-//! number cost the same however many there are, and an empty set costs nothing to visit.
+//! A set of small numbers, such as indexes of a `Slab`: sessions that need another visit. A call costs the same however
+//! many members there are, and an empty set costs nothing to visit.
 
 /// A number that is not in the set.
 const ABSENT: u32 = u32::MAX;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! A set of small numbers, such as indexes of a `Slab`: sessions that need another visit. Adding, removing and finding a
-//! number cost the same however many there are, and an empty set costs nothing to visit.
+//! A set of small numbers, such as indexes of a `Slab`: sessions that need another visit. A call costs the same however
+//! many members there are, and an empty set costs nothing to visit.
 
 /// A number that is not in the set.
 const ABSENT: u32 = u32::MAX;
@@ -55,6 +55,21 @@ impl IdSet {
         true
     }
 
+    /// Removes the members that `keeps` returns false for. The others keep their order.
+    pub fn retain(&mut self, mut keeps: impl FnMut(usize) -> bool) {
+        let places = &mut self.places;
+        let mut kept = 0;
+        self.members.retain(|&id| {
+            let stays = keeps(id as usize);
+            places[id as usize] = match stays {
+                true => kept,
+                false => ABSENT,
+            };
+            kept += u32::from(stays);
+            stays
+        });
+    }
+
     /// Iterates over the members, in the order in which they were added if none was removed.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
         self.members.iter().map(|&id| id as usize)
@@ -92,7 +107,11 @@ mod tests {
                     let taken: BTreeSet<_> = set.take().into_iter().collect();
                     assert_eq!(taken, std::mem::take(&mut plain));
                 }
-                1..60 => assert_eq!(set.insert(id), plain.insert(id)),
+                1 => {
+                    set.retain(|id| id % 3 > 0);
+                    plain.retain(|id| id % 3 > 0);
+                }
+                2..60 => assert_eq!(set.insert(id), plain.insert(id)),
                 _ => assert_eq!(set.remove(id), plain.remove(&id)),
             }
             assert_eq!(set.contains(id), plain.contains(&id));

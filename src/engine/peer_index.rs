@@ -144,7 +144,9 @@ mod tests {
     use crate::domain_state::MessageInfo;
     use crate::srx::Bytes;
     use crate::testing;
+    use crate::transport::tests::Bare;
     use base::Caps;
+    use base::info::Info;
     use object::ops::transfer::What;
 
     type State = DomainState<String>;
@@ -191,6 +193,32 @@ mod tests {
         domain.session_removed(ep, &name(1));
         assert_eq!(domain.address_removed(av, &name(1)), []);
         assert!(domain.peer_index.entries.is_empty());
+    }
+
+    /// With 400 endpoints in the domain, as in the measurement.
+    #[test]
+    fn an_address_costs_no_visits_of_endpoints_without_a_session() {
+        let (mut domain, _, av) = domain();
+        for _ in 1..400 {
+            let (mut other, ..) = self::domain();
+            domain.eps.insert(other.eps.remove(0));
+        }
+        domain.session_added(7, &name(500));
+        let mut transport = Bare::open(&(), &Info::default()).unwrap();
+        for peer in 0..1000 {
+            let (index, is_new) = domain.avs[av].insert(name(peer));
+            assert!(is_new);
+            inserted(&mut transport, &mut domain, av, index);
+        }
+        assert_eq!(transport.notified, [(7, 500)]);
+        for peer in 0..1000 {
+            let removed_peer = domain.avs[av].remove(peer).unwrap().unwrap();
+            removed(&mut transport, &mut domain, av, peer, &removed_peer);
+        }
+        assert_eq!(transport.notified, [(7, 500), (7, 500)]);
+        assert_eq!(domain.removals, 1000);
+        let generations = [0, 500, 999].map(|index| domain.avs[av].generation(index));
+        assert_eq!(generations, [1; 3]);
     }
 
     #[test]

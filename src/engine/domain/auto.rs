@@ -32,7 +32,7 @@ struct Stop {
 /// event waits longer than two of these periods (10 ms at most) after the application stops polling.
 const STAND_BACK: Duration = Duration::from_millis(1);
 const STAND_BACK_LONGEST: Duration = Duration::from_millis(4);
-/// This many polls of the application include at least one look at the epoll set (`EPOLL_EVERY` of the streams). After
+/// This many polls of the application include at least one look at the epoll set (`poller::Rate` of the streams). After
 /// fewer polls the thread polls once more.
 const LOOKS: u64 = 64;
 

@@ -16,6 +16,8 @@ use sync::Uses;
 pub(crate) struct Bare {
     reactor: Reactor<()>,
     pub(crate) posted: Vec<usize>,
+    /// Endpoints and indexes of the addresses that came or went.
+    pub(crate) notified: Vec<(usize, u64)>,
 }
 
 static SOURCE: Source = Source::new(c"bare");
@@ -72,6 +74,7 @@ impl Transport for Bare {
         Ok(Bare {
             reactor: Reactor::new(crate::clock::Monotonic)?,
             posted: Vec::new(),
+            notified: Vec::new(),
         })
     }
     fn format(&self) -> Texts {
@@ -93,6 +96,18 @@ impl Transport for Bare {
     }
     fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
         Ok(())
+    }
+    fn av_inserted(&mut self, _domain: &mut DomainState<String>, ep: usize, index: u64) {
+        self.notified.push((ep, index));
+    }
+    fn av_removed(
+        &mut self,
+        _domain: &mut DomainState<String>,
+        ep: usize,
+        index: u64,
+        _addr: &String,
+    ) {
+        self.notified.push((ep, index));
     }
     fn transmit(
         &mut self,

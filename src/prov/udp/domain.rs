@@ -20,6 +20,7 @@ use engine::address::ip::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::flusher::Held;
+use engine::id_set::IdSet;
 use engine::peer::check;
 use engine::reactor::{Reactor, Token};
 use engine::report::dump;
@@ -38,14 +39,14 @@ pub struct Domain {
     /// The endpoint, if there is exactly one.
     only: Option<usize>,
     /// Endpoints whose datagrams wait in the socket until there is room; their sockets wake up no thread.
-    pub(super) paused: Vec<usize>,
+    pub(super) paused: IdSet,
     /// Number of groups that were ever joined.
     joined: u64,
     spare: Spare,
     /// Number of polls by the application: messages that are posted between two polls form a burst.
     polls: u64,
     /// Endpoints that hold messages back.
-    holding: Vec<usize>,
+    holding: IdSet,
     held: Arc<Held>,
     /// Set if no thread flushes the messages that are held back.
     is_unserved: bool,
@@ -118,9 +119,7 @@ impl Domain {
     /// Makes the next poll flush this endpoint.
     #[inline]
     fn list(&mut self, id: usize) {
-        if !self.holding.contains(&id) {
-            self.holding.push(id);
-        }
+        self.holding.insert(id);
     }
 
     /// Records that this endpoint holds messages back.
@@ -135,7 +134,7 @@ impl Domain {
     /// In a forked child: drops the messages that were held back before the fork, because the parent sends them.
     #[cold]
     fn forget_inherited(&mut self) {
-        for id in self.holding.drain(..) {
+        for id in self.holding.take() {
             if let Some(ep) = self.eps.get_mut(&id) {
                 ep.outbox = Outbox::default();
             }
@@ -145,19 +144,18 @@ impl Domain {
 
     #[cold]
     pub(super) fn pause(&mut self, id: usize) {
-        if !self.paused.contains(&id) {
+        if self.paused.insert(id) {
             self.watch(id, false);
-            self.paused.push(id);
         }
     }
 
     /// Polls paused endpoints again.
     #[cold]
     fn resume(&mut self, domain: &mut DomainState<Addr>) {
-        for id in std::mem::take(&mut self.paused) {
+        for id in self.paused.take() {
             let ep = self.eps.get_mut(&id);
             match ep.map(|ep| ep.receive(domain, &mut self.spare)) {
-                Some(Received::Full) => self.paused.push(id),
+                Some(Received::Full) => _ = self.paused.insert(id),
                 _ => self.watch(id, true),
             }
         }
@@ -187,11 +185,11 @@ impl Transport for Domain {
             reactor: Reactor::new(Monotonic)?,
             eps: BTreeMap::new(),
             only: None,
-            paused: Vec::new(),
+            paused: IdSet::default(),
             joined: 0,
             spare: Spare::new(),
             polls: 0,
-            holding: Vec::new(),
+            holding: IdSet::default(),
             held: Held::new(),
             is_unserved: false,
             birth: Birth::here(),
@@ -274,8 +272,8 @@ impl Transport for Domain {
             sockets.for_each(|socket| self.reactor.remove(socket));
         }
         self.note_only();
-        self.paused.retain(|&paused| paused != ep);
-        self.holding.retain(|&holding| holding != ep);
+        self.paused.remove(ep);
+        self.holding.remove(ep);
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -45,7 +45,7 @@ fn what_waits_for_room_wakes_nobody() {
     assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
     transport.pause(0);
     transport.pause(0);
-    assert_eq!(transport.paused, [0]);
+    assert_eq!(transport.paused.to_vec(), [0]);
     assert!(!sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap());
     transport.watch(0, true);
     assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());

@@ -45,7 +45,6 @@ impl<A: Address> Session<A> {
             domain.receive_failed(envelope.ep, &recv, envelope.what, error);
         }
         domain.forget_claims(ep, id);
-        self.tx.out.unmark();
         common.stalled.remove(id);
     }
 

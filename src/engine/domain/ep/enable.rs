@@ -48,12 +48,14 @@ impl<T: Transport> Ep<T> {
         if wants_srx && !ep.shares_receives && ep.ep_type != FI_EP_MSG.0 {
             return Err(Error::OPBADSTATE);
         }
-        let differs = |(_, other): (usize, &EpState)| {
-            other.srx == ep.srx && other.enabled && other.av != ep.av
-        };
-        match ep.shares_receives && ep.ep_type != FI_EP_MSG.0 && domain.eps.iter().any(differs) {
-            true => Err(Error::INVAL),
-            false => Ok(()),
+        if !ep.shares_receives || ep.ep_type == FI_EP_MSG.0 {
+            return Ok(());
+        }
+        // The endpoints that were enabled before agree, so the first one stands for all.
+        let shares = |(_, other): &(usize, &EpState)| other.srx == ep.srx && other.enabled;
+        match domain.eps.iter().find(shares) {
+            Some((_, other)) if other.av != ep.av => Err(Error::INVAL),
+            _ => Ok(()),
         }
     }
 

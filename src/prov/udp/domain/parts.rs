@@ -47,7 +47,7 @@ impl Batches for Domain {
         }
         let eps = &mut self.eps;
         self.holding.retain(|id| {
-            let ep = eps.get_mut(id);
+            let ep = eps.get_mut(&id);
             ep.is_some_and(|ep| !ep.flush())
         });
         self.end_holding();
@@ -70,8 +70,11 @@ impl Drains for Domain {
     }
 
     fn owes(&self, ep: Option<usize>, _patient: bool) -> bool {
-        let is_meant = |id: &usize| ep.is_none_or(|ep| ep == *id);
-        self.birth.is_here() && self.holding.iter().any(is_meant)
+        let owes = match ep {
+            Some(ep) => self.holding.contains(ep),
+            None => !self.holding.is_empty(),
+        };
+        owes && self.birth.is_here()
     }
 
     fn report_lost(&self, ep: Option<usize>) {
@@ -101,7 +104,7 @@ impl Multicast for Domain {
         self.joined += 1;
         if let Some(socket) = endpoint.join(address, group, sides)? {
             // If the endpoint is paused, none of its sockets is watched.
-            let is_watched = !self.paused.contains(&ep);
+            let is_watched = !self.paused.contains(ep);
             let token = Token::new(SOCKET, ep);
             self.reactor.add(socket, token, is_watched, false)?;
         }

@@ -33,11 +33,6 @@ impl Outbox {
         self.dirty
     }
 
-    /// Removes the mark. The next flush skips the session, which stays on the list until then.
-    pub fn unmark(&mut self) {
-        self.dirty = false;
-    }
-
     /// Writes what was held back since the session was marked, unless the link has no room.
     pub fn flush_marked<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
         self.dirty = false;

@@ -152,8 +152,7 @@ impl Connections {
 
     /// Sends the name of the listener to the peer.
     fn direct(&mut self, desk: &mut Desk<'_>, id: usize) {
-        let ep = desk.peers[id].session.peer.ep;
-        let directions = self.directions(desk, ep).unwrap_or_else(|error| {
+        let directions = self.directions(desk, id).unwrap_or_else(|error| {
             log_info!(
                 desk.source,
                 Subsys::EpCtrl,
@@ -182,7 +181,8 @@ impl Connections {
     }
 
     /// Returns the name of the listener and a secret for this peer alone.
-    fn directions(&mut self, desk: &mut Desk<'_>, ep: usize) -> Result<Directions> {
+    fn directions(&mut self, desk: &mut Desk<'_>, id: usize) -> Result<Directions> {
+        let ep = desk.peers[id].session.peer.ep;
         let listener = match self.shm_listeners.entry(ep) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
@@ -193,7 +193,7 @@ impl Connections {
             }
         };
         let shm_listener = listener.name;
-        let secret = token()?;
+        let secret = secret_of(id)?;
         Ok(Directions {
             shm_listener,
             secret,
@@ -350,9 +350,12 @@ impl Connections {
                 && matches!(sharing, Some(Sharing::Expecting { secret, .. }) if secret[..] == *who)
         };
         let known = hello.and_then(|hello| {
-            let mut conns = desk.peers.iter();
-            let found = conns.find(|(_, conn)| is_expected(conn, &hello.who));
-            Ok((found.ok_or(Verdict::Version)?.0, hello))
+            let id = number_in(&hello.who).ok_or(Verdict::Version)?;
+            let found = desk.peers.get(id);
+            match found.is_some_and(|conn| is_expected(conn, &hello.who)) {
+                true => Ok((id, hello)),
+                false => Err(Verdict::Version),
+            }
         });
         let expected = match &known {
             Ok((_, hello)) => Ok(hello),
@@ -391,8 +394,39 @@ fn token() -> Result<Token> {
     Ok(token)
 }
 
+/// Returns a secret for the peer of a connection. It begins with the number of the connection, by which the hello finds
+/// the connection; twelve bytes are random.
+fn secret_of(id: usize) -> Result<Token> {
+    let mut secret = token()?;
+    let number = u32::try_from(id).map_err(|_| Error::NOMEM)?;
+    secret[..size_of::<u32>()].copy_from_slice(&number.to_ne_bytes());
+    Ok(secret)
+}
+
+/// Returns the number of the connection in a secret.
+fn number_in(secret: &[u8]) -> Option<usize> {
+    let number = secret.first_chunk()?;
+    usize::try_from(u32::from_ne_bytes(*number)).ok()
+}
+
 /// Sent if there is no listener.
 const NOWHERE: Directions = Directions {
     shm_listener: [0; TOKEN],
     secret: [0; TOKEN],
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A hello finds its connection without a search.
+    #[test]
+    fn a_secret_names_its_connection() {
+        for id in [0, 7, 100_000] {
+            let (one, other) = (secret_of(id).unwrap(), secret_of(id).unwrap());
+            assert_eq!((number_in(&one), number_in(&other)), (Some(id), Some(id)));
+            assert_ne!(one, other);
+        }
+        assert_eq!(number_in(&[1, 2, 3]), None);
+    }
+}

@@ -191,8 +191,7 @@ TEST(fi_shm, closed_before_the_answer, EP_RDM, FI_MSG, "What was injected before
 	for (unsigned i = 0; i < EARLY; i++)
 		CHECK_RC(fi_inject(t->a.ep, new_buf(t, 1000, i + 1).mem, 1000, t->a.peer), 0);
 	tell(&child, "", 1);
-	CHECK_RC(fi_close(&t->a.ep->fid), 0);
-	t->a.ep = NULL;
+	shut(t, &t->a.ep->fid);
 	join_process(t, &child);
 }
 

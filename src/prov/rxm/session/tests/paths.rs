@@ -297,7 +297,7 @@ fn operations_posted_before_the_connection_fail_with_its_attempts() {
     assert!(world.passed >= SETTINGS.conn_timeout);
     let failed = contexts.map(|context| (context, Error::TIMEDOUT.code()));
     assert_eq!(ended(&mut world, 0), failed);
-    // They have reported the error, so the next operation connects again.
+    // The operations have reported the error, so the next one connects again.
     assert!(world.nodes[0].as_ref().unwrap().sessions.is_empty());
     reach(&mut world);
 }

@@ -2,6 +2,9 @@
 //! fi_rxm(7): behaviour of this provider beyond the rules of all unconnected endpoints.
 #include "transfer.h"
 
+#include <dirent.h>
+#include <sys/resource.h>
+
 enum { LEN = 16 };
 
 // Returns the immediate result of a peek that ignores no bit of the tag: 0, or the error.
@@ -40,4 +43,38 @@ TEST(fi_rxm, one_thing_after_the_other, CORE | OURS_ONLY, 0, "A message without 
 		POST(t, fi_trecv(t->b.ep, in.mem, LEN, in.desc, FI_ADDR_UNSPEC, 2, 0, ctx));
 		done(t, t->b.rxcq, ctx, FI_TAGGED | FI_RECV);
 	}
+}
+
+static int descriptors(void)
+{
+	DIR *all = opendir("/proc/self/fd");
+	int count = 0;
+
+	CHECK(all);
+	while (readdir(all))
+		count++;
+	closedir(all);
+	// Not the entries "." and "..", and not that of the open folder.
+	return count - 3;
+}
+
+TEST(fi_rxm, many_endpoints, CORE | OURS_ONLY, 0, "A domain has more endpoints than an epoll set may be in others (500), and each costs one descriptor")
+{
+	struct rlimit limit;
+	struct fid_ep *ep;
+	int before, all = 0, rc;
+
+	start_as(t, "tcp;ofi_rxm", FI_EP_RDM, FI_TAGGED);
+	open_domain(t);
+	open_ep(t, t->info);
+	before = descriptors();
+	for (; all < 600; all++)
+		open_ep(t, t->info);
+	CHECK_EQ(descriptors(), before + all);
+	// The next one fails for lack of a descriptor.
+	OK(getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = before + all;
+	OK(setrlimit(RLIMIT_NOFILE, &limit));
+	rc = fi_endpoint(t->domain, t->info, &ep, NULL);
+	CHECK_RC(rc, -FI_EMFILE);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The entries of fi_getinfo(3) in their C form.
 
-use core::ffi::CStr;
+use core::ffi::{CStr, c_void};
 use core::marker::PhantomData;
 use core::ptr;
 
@@ -132,12 +132,14 @@ impl<'a> Info<'a> {
 
     /// Returns the address of the connecting peer, in an entry that came with its request.
     pub fn dest_addr(&self) -> Option<Vec<u8>> {
-        let (addr, len) = (self.0.dest_addr.cast::<u8>(), self.0.dest_addrlen);
-        if addr.is_null() || len > MAX_ADDR {
-            return None;
-        }
         // SAFETY: fi_getinfo(3): the address has this many bytes and lives as long as the entry.
-        Some(unsafe { core::slice::from_raw_parts(addr, len) }.to_vec())
+        unsafe { address(self.0.dest_addr, self.0.dest_addrlen) }
+    }
+
+    /// Returns the local address at which the request came, in such an entry.
+    pub fn src_addr(&self) -> Option<Vec<u8>> {
+        // SAFETY: as in `dest_addr`.
+        unsafe { address(self.0.src_addr, self.0.src_addrlen) }
     }
 
     pub fn provider(&self) -> Option<String> {
@@ -183,3 +185,15 @@ impl<'a> Info<'a> {
 
 /// Limit on an address; no provider's addresses are longer.
 const MAX_ADDR: usize = 4096;
+
+/// Returns a copy of an address, if there is one.
+///
+/// # Safety
+/// An address that is not NULL has this many bytes.
+unsafe fn address(at: *const c_void, len: usize) -> Option<Vec<u8>> {
+    if at.is_null() || len > MAX_ADDR {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    Some(unsafe { core::slice::from_raw_parts(at.cast::<u8>(), len) }.to_vec())
+}

@@ -349,3 +349,70 @@ impl EqCalls for Eq {
         Ok(bytes.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use sys::event::EventFd;
+
+    struct Source {
+        event: EventFd,
+        drives: AtomicUsize,
+    }
+
+    impl Source {
+        fn new() -> Arc<Source> {
+            Arc::new(Source {
+                event: EventFd::new().unwrap(),
+                drives: AtomicUsize::new(0),
+            })
+        }
+    }
+
+    impl Driver for Source {
+        fn drive(&self) {
+            self.drives.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn fd(&self) -> BorrowedFd<'_> {
+            std::os::fd::AsFd::as_fd(&self.event)
+        }
+    }
+
+    fn queue() -> EventQueue {
+        EventQueue::new(0, true, Wait::new(FI_WAIT_FD, None, &[]).unwrap())
+    }
+
+    fn read(queue: &EventQueue, flags: u64) -> Result<u32> {
+        let mut bytes = [0u8; 64];
+        let mut room = Room::of_test(&mut bytes);
+        queue.read(&mut room, flags).map(|(number, _)| number)
+    }
+
+    #[test]
+    fn a_read_of_ready_events_drives_nothing() {
+        let (queue, source) = (queue(), Source::new());
+        let weak: Weak<Source> = Arc::downgrade(&source);
+        queue.add_driver(weak).unwrap();
+        assert_eq!(read(&queue, EQ_READY_ONLY), Err(Error::AGAIN));
+        assert_eq!(source.drives.load(Ordering::Relaxed), 0);
+        queue.event(7, 0, &[]);
+        assert_eq!(read(&queue, EQ_READY_ONLY), Ok(7));
+        assert_eq!(read(&queue, 0), Err(Error::AGAIN));
+        assert_eq!(source.drives.load(Ordering::Relaxed), 1);
+    }
+
+    #[test]
+    fn a_driver_is_found_by_its_type_as_long_as_it_lives() {
+        let (queue, source) = (queue(), Source::new());
+        assert!(queue.driver::<Source>().is_none());
+        let weak: Weak<Source> = Arc::downgrade(&source);
+        queue.add_driver(weak).unwrap();
+        let found = queue.driver::<Source>().unwrap();
+        assert!(Arc::ptr_eq(&found, &source));
+        drop((found, source));
+        assert!(queue.driver::<Source>().is_none());
+    }
+}

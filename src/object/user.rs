@@ -14,6 +14,18 @@ pub struct Room<'a> {
     call: PhantomData<&'a mut [u8]>,
 }
 
+#[cfg(any(test, feature = "testing"))]
+impl<'call> Room<'call> {
+    /// Returns the room of a buffer, for tests of callees.
+    pub fn of_test(buffer: &'call mut [u8]) -> Room<'call> {
+        Room {
+            base: buffer.as_mut_ptr(),
+            len: buffer.len(),
+            call: PhantomData,
+        }
+    }
+}
+
 impl Room<'_> {
     /// # Safety
     /// `base[..len]` must be writable during the call; `base` may be NULL only with `len` 0.

@@ -233,6 +233,42 @@ fn completions_of_a_closed_endpoint_are_nobodys() {
 }
 
 #[test]
+fn endpoints_that_are_closed_together_cost_one_pass() {
+    let below = below(|_, _| ());
+    let others = [(); 3].map(|()| Ep::open(&below.domain, below.info).unwrap());
+    let mut pool = below.pool(4);
+    let mut all = Operations::new(below.info);
+    for (ep, what) in others.iter().chain([&below.ep]).zip(0..) {
+        let loan = Loan::Slot(pool.take().unwrap(), 1);
+        assert!(all.send(ep, loan, 0, None, 0, what).is_ok());
+    }
+    let [first, second, third] = others.map(|ep| close(ep).ok().unwrap());
+    // The completions of the second endpoint are not read any more.
+    let cq = Some(&*below.cq);
+    let ended = all.closed([(first, cq), (second, None), (third, cq)]);
+    let ended: Vec<_> = ended.into_iter().map(|(what, _)| what).collect();
+    assert_eq!((ended, all.len(), all.places()), (vec![0, 1, 2], 1, 3));
+}
+
+#[test]
+fn a_table_has_no_more_operations_than_the_queue_has_room_for() {
+    let below = below(|_, _| ());
+    let mut pool = below.pool(3);
+    let mut all = Operations::new(below.info);
+    all.limit(2);
+    let mut send = |all: &mut Operations<_>| {
+        let loan = Loan::Slot(pool.take().unwrap(), 1);
+        all.send(&below.ep, loan, 0, None, 0, ())
+            .map_err(|failed| failed.error)
+    };
+    assert_eq!((send(&mut all), send(&mut all)), (Ok(()), Ok(())));
+    calls();
+    assert_eq!(send(&mut all), Err(Error::AGAIN));
+    assert_eq!(calls(), [""; 0]);
+    assert!(all.end(below.done()).is_some());
+}
+
+#[test]
 fn a_pool_registers_in_chunks_and_has_a_limit() {
     let below = below(wants_local);
     let mut pool = below.pool(2);

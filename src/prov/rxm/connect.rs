@@ -132,7 +132,13 @@ impl Rxm {
             }
         };
         self.look_up(domain, ep, &peer);
-        match self.sessions.requested(domain, ep, peer, &request) {
+        let at = info
+            .src_addr()
+            .and_then(|bytes| sys::addr::from_bytes(&bytes));
+        match self
+            .sessions
+            .requested(domain, ep, (peer, at.map(sys::addr::canonical)), &request)
+        {
             Reply::Ignore => {}
             Reply::Reject => self.lower.reject(ep, info, &reject(Reason::Connected)),
             Reply::Accept(id) => self.accept(domain, id, info, &request),

@@ -22,6 +22,7 @@ use engine::cntr::Counter;
 use engine::domain_state::TxOp;
 use engine::peer::handover::Handover;
 use engine::peer::post::{post, post_atomic, post_from};
+use engine::peer::retry::Jitter;
 use engine::peer::stall;
 use engine::report::Peer;
 use engine::srx::{Claimed, Envelope};
@@ -113,7 +114,12 @@ impl Transport for Rxm {
     fn open(fabric: &LowerFabric, info: &Info) -> Result<Rxm> {
         let lower = Lower::open(fabric, info)?;
         let clock = stall::Clock::new(lower.domain.params.stall_report);
-        let common = Common::new(lower.domain.settings(), clock, random()?.max(1));
+        let common = Common::new(
+            lower.domain.settings(),
+            clock,
+            random()?.max(1),
+            Jitter::new(),
+        );
         Ok(Rxm {
             lower,
             sessions: Sessions::new(common),

@@ -52,9 +52,9 @@ impl Port {
             self.peers.resize(at + 1, NONE);
         }
         self.peers[at] = id as u32;
-        *listed = match *listed {
-            Listed::Nowhere => Listed::Once(index),
-            Listed::Once(known) if known == index => Listed::Once(index),
+        *listed = match (*listed, u32::try_from(index)) {
+            (Listed::Nowhere, Ok(index)) => Listed::Once(index),
+            (Listed::Once(known), Ok(index)) if known == index => Listed::Once(index),
             _ => Listed::Often,
         };
     }
@@ -95,9 +95,45 @@ pub enum Listed {
     #[default]
     Nowhere,
     /// This entry.
-    Once(u64),
+    Once(u32),
     /// Several entries: the address is in the vector several times.
     Often,
 }
 
 const NONE: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peer(port: u16) -> Addr {
+        Addr::from(([10, 0, 0, 1], port))
+    }
+
+    #[test]
+    fn the_end_of_a_session_touches_only_its_own_entries() {
+        let mut port = Port::new();
+        let mut listed = [Listed::default(); 3];
+        for (id, listed) in listed.iter_mut().enumerate() {
+            port.by_addr.insert(peer(id as u16), id);
+            port.assign(id as u64, id, listed);
+            port.assign(id as u64, id, listed);
+        }
+        assert_eq!(listed[1], Listed::Once(1));
+        // The address is in the vector a second time.
+        port.assign(7, 2, &mut listed[2]);
+        assert_eq!(listed[2], Listed::Often);
+        port.unlist(&peer(1), 1, listed[1]);
+        let sessions = |port: &Port| [0, 1, 2, 7].map(|index| port.session_of(index));
+        let none = NONE as usize;
+        assert_eq!(sessions(&port), [0, none, 2, 2].map(Some));
+        port.unlist(&peer(2), 2, listed[2]);
+        assert_eq!(sessions(&port), [0, none, none, none].map(Some));
+        // The address of another session may have got the index meanwhile.
+        port.unassign(0);
+        port.assign(0, 5, &mut Listed::default());
+        port.unlist(&peer(0), 0, listed[0]);
+        assert_eq!(port.session_of(0), Some(5));
+        assert!(port.by_addr.is_empty());
+    }
+}

@@ -50,7 +50,7 @@ impl Rxm {
             self.poll_events(domain, drives);
         }
         if self.lower.is_counting {
-            self.lower.carry_counts(domain);
+            self.count(domain);
         }
         self.until_attend = match self.until_attend.checked_sub(1) {
             Some(left) => left,
@@ -92,6 +92,15 @@ impl Rxm {
         self.close_ended(domain);
     }
 
+    /// Updates the application's counters of peers' accesses.
+    #[cold]
+    fn count(&mut self, domain: &mut StateOf) {
+        if self.lower.read_counts() {
+            self.take_all(domain);
+        }
+        self.lower.carry_counts(domain);
+    }
+
     /// Closes connections below that are over.
     pub fn close_ended(&mut self, domain: &mut StateOf) {
         self.lower.close_ended();
@@ -115,8 +124,11 @@ impl Rxm {
         if self.lower.is_closing {
             self.close_ended(domain);
         }
-        if self.lower.is_counting {
-            self.lower.settle_counts(domain);
+        while self.lower.is_counting {
+            self.count(domain);
+            if self.lower.counts_may_sleep() {
+                break;
+            }
         }
         self.sessions.common.is_thorough = false;
     }

@@ -3,7 +3,8 @@
 //! descriptor, its listener, and a poll without connections costs the same for any number of them.
 
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -39,7 +40,7 @@ struct State {
     members: Slab<Weak<dyn Accepts>>,
     paused: Vec<usize>,
     /// Deadlines of connections without a request, with their passive endpoints. Many are obsolete.
-    dues: VecDeque<(Instant, usize)>,
+    dues: BinaryHeap<Reverse<(Instant, usize)>>,
 }
 
 /// A passive endpoint in the set.
@@ -112,8 +113,8 @@ impl Acceptor {
 
     fn next_due(&self, now: Instant) -> Option<usize> {
         let dues = &mut self.state().dues;
-        let &(_, at) = dues.front().filter(|(due, _)| *due <= now)?;
-        dues.pop_front();
+        let &Reverse((_, at)) = dues.peek().filter(|Reverse((due, _))| *due <= now)?;
+        dues.pop();
         Some(at)
     }
 }
@@ -180,12 +181,110 @@ impl Member {
 
     /// Arranges for `Accepts::due` at this time, or a little later.
     pub fn expect(&self, due: Instant) {
-        self.acceptor.state().dues.push_back((due, self.at));
+        self.acceptor.state().dues.push(Reverse((due, self.at)));
     }
 }
 
 impl Drop for Member {
     fn drop(&mut self) {
         self.acceptor.state().members.remove(self.at);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering};
+    use std::net::{SocketAddr, TcpListener, TcpStream};
+
+    use super::*;
+    use abi::FI_WAIT_NONE;
+    use engine::wait::Wait;
+
+    struct Fake {
+        listener: TcpListener,
+        accepts: AtomicUsize,
+        dues: AtomicUsize,
+    }
+
+    impl Fake {
+        fn new() -> Arc<Fake> {
+            let any = SocketAddr::from(([127, 0, 0, 1], 0));
+            Arc::new(Fake {
+                listener: TcpListener::bind(any).unwrap(),
+                accepts: AtomicUsize::new(0),
+                dues: AtomicUsize::new(0),
+            })
+        }
+
+        fn accepts(&self) -> usize {
+            self.accepts.load(Ordering::Relaxed)
+        }
+
+        fn dues(&self) -> usize {
+            self.dues.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Accepts for Fake {
+        fn accept(&self) {
+            self.listener.accept().unwrap();
+            self.accepts.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn requested(&self, _id: usize) {}
+
+        fn resume(&self) {}
+
+        fn due(&self, _now: Instant) {
+            self.dues.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn queue() -> Arc<EventQueue> {
+        let wait = Wait::new(FI_WAIT_NONE, None, &[]).unwrap();
+        Arc::new(EventQueue::new(0, false, wait))
+    }
+
+    fn join(queue: &Arc<EventQueue>, fake: &Arc<Fake>) -> Member {
+        let weak: Weak<Fake> = Arc::downgrade(fake);
+        let member = Acceptor::join(queue, weak).unwrap();
+        member.listen(&fake.listener).unwrap();
+        member
+    }
+
+    #[test]
+    fn a_poll_visits_only_listeners_with_a_connection() {
+        let queue = queue();
+        let fakes = [(); 100].map(|()| Fake::new());
+        let members = fakes.each_ref().map(|fake| join(&queue, fake));
+        let acceptor = queue.driver::<Acceptor>().unwrap();
+        let all = members.iter().map(|member| &member.acceptor);
+        assert!(all.into_iter().all(|one| Arc::ptr_eq(one, &acceptor)));
+        acceptor.drive();
+        let visits = || fakes.iter().map(|fake| fake.accepts()).sum::<usize>();
+        assert_eq!(visits(), 0);
+        let _peer = TcpStream::connect(fakes[7].listener.local_addr().unwrap()).unwrap();
+        acceptor.drive();
+        assert_eq!((visits(), fakes[7].accepts()), (1, 1));
+        // The acceptor ends with its last member.
+        drop((acceptor, members));
+        assert!(queue.driver::<Acceptor>().is_none());
+    }
+
+    #[test]
+    fn deadlines_reach_the_members_that_are_left() {
+        let (queue, fakes) = (queue(), [(); 2].map(|()| Fake::new()));
+        let [first, second] = fakes.each_ref().map(|fake| join(&queue, fake));
+        let acceptor = queue.driver::<Acceptor>().unwrap();
+        let now = Instant::now();
+        for member in [&first, &second] {
+            member.expect(now);
+            member.expect(now + Duration::from_secs(3600));
+        }
+        drop(first);
+        acceptor.drive();
+        assert_eq!(fakes.each_ref().map(|fake| fake.dues()), [0, 1]);
+        acceptor.drive();
+        assert_eq!(fakes[1].dues(), 1);
     }
 }

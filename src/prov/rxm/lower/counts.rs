@@ -51,14 +51,14 @@ impl Lower {
         let counter = counter.clone();
         self.tallies.push(RegionTally { counter, tally });
         self.is_counting = true;
-        self.carry_counts(domain);
+        self.carry_of_regions(domain);
         Ok(())
     }
 
     /// Handles the end of a region: counters below that were bound to it alone are closed, too.
     pub fn forget_region(&mut self, domain: &mut StateOf, region: &MrRegion) {
         if self.is_counting {
-            self.carry_counts(domain);
+            self.carry_of_regions(domain);
         }
         self.regions.remove(region);
         // A region holds a reference to its counters.
@@ -120,14 +120,20 @@ impl Lower {
         }
     }
 
-    /// Updates the application's counters.
-    pub fn carry_counts(&mut self, domain: &mut StateOf) {
-        for RegionTally { counter, tally } in &mut self.tallies {
-            let news = tally.news(|| 0);
-            if news > 0 {
-                domain.count_more(counter, news);
+    /// Reads the counters of endpoints. Returns whether there are any; then completions of writes that are counted must
+    /// be handled before `carry_counts`, because a write with data is counted when its completion is handled.
+    pub fn read_counts(&mut self) -> bool {
+        for at in 0..self.counted.len() {
+            if let Some(endpoint) = self.endpoint_mut(self.counted[at]) {
+                endpoint.accesses.look();
             }
         }
+        !self.counted.is_empty()
+    }
+
+    /// Updates the application's counters.
+    pub fn carry_counts(&mut self, domain: &mut StateOf) {
+        self.carry_of_regions(domain);
         for at in 0..self.counted.len() {
             let ep = self.counted[at];
             let Some(endpoint) = self.endpoint_mut(ep) else {
@@ -143,18 +149,23 @@ impl Lower {
         }
     }
 
-    /// Does the same as `carry_counts` until nothing changes; later events then signal this library's descriptor.
-    pub fn settle_counts(&mut self, domain: &mut StateOf) {
-        loop {
-            self.carry_counts(domain);
-            let of_regions = self.tallies.iter().map(|known| &known.tally.below);
-            let endpoints = self.counted.iter().filter_map(|&ep| self.endpoint(ep));
-            let of_endpoints = endpoints.flat_map(|endpoint| endpoint.accesses.all());
-            let all = of_regions.chain(of_endpoints);
-            let all: Vec<&dyn AnyHandle> = all.map(|cntr| &**cntr as &dyn AnyHandle).collect();
-            if self.domain.fabric.trywait(&all) != Err(Error::AGAIN) {
-                return;
+    fn carry_of_regions(&mut self, domain: &mut StateOf) {
+        for RegionTally { counter, tally } in &mut self.tallies {
+            tally.look();
+            let news = tally.news(|| 0);
+            if news > 0 {
+                domain.count_more(counter, news);
             }
         }
+    }
+
+    /// Returns whether all counters will signal this library's descriptor for later events.
+    pub fn counts_may_sleep(&self) -> bool {
+        let of_regions = self.tallies.iter().map(|known| &known.tally.below);
+        let endpoints = self.counted.iter().filter_map(|&ep| self.endpoint(ep));
+        let of_endpoints = endpoints.flat_map(|endpoint| endpoint.accesses.all());
+        let all = of_regions.chain(of_endpoints);
+        let all: Vec<&dyn AnyHandle> = all.map(|cntr| &**cntr as &dyn AnyHandle).collect();
+        self.domain.fabric.trywait(&all) != Err(Error::AGAIN)
     }
 }

@@ -14,6 +14,8 @@ pub struct Tally {
     pub below: Arc<Cntr>,
     pub bytes: bool,
     seen: u64,
+    /// The value at the last `look`.
+    value: u64,
 }
 
 /// Counters of accesses by the peers of one endpoint, with a tally for each kind that the application counts.
@@ -39,14 +41,19 @@ impl Tally {
             below,
             bytes,
             seen: 0,
+            value: 0,
         }
     }
 
-    /// Returns the increase since the last call; `without`, read afterwards, gives the part that does not count.
+    /// Reads the counter, which drives progress below.
+    pub fn look(&mut self) {
+        self.value = self.below.read().unwrap_or(0);
+    }
+
+    /// Returns the increase between the last two looks. `without`, read afterwards, gives the part that does not count.
     pub fn news(&mut self, without: impl FnOnce() -> u64) -> u64 {
-        let all = self.below.read().unwrap_or(0);
-        // If `without` grew in between, the result is too small until the next call.
-        let value = all.saturating_sub(without());
+        // If `without` grew in between, the result is too small until the next look.
+        let value = self.value.saturating_sub(without());
         let news = value.saturating_sub(self.seen);
         self.seen += news;
         news
@@ -57,6 +64,12 @@ impl Accesses {
     /// Whether reads and writes are counted.
     pub fn has(&self) -> (bool, bool) {
         (self.read.is_some(), self.written.is_some())
+    }
+
+    /// Reads the counters. Completions of writes that they have counted must be handled before `news`.
+    pub fn look(&mut self) {
+        let tallies = [&mut self.read, &mut self.written];
+        tallies.into_iter().flatten().for_each(Tally::look);
     }
 
     /// Returns the reads and writes since the last call.

@@ -9,6 +9,7 @@ use super::loss::is_silence;
 use super::{Common, Settings};
 use base::Error;
 use engine::connect_clock::ConnectClock;
+use engine::peer::retry::Pauses;
 use engine::transport::Listener;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,9 +99,10 @@ impl Default for Connection {
     }
 }
 
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const DOUBLINGS: u32 = 9;
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+pub const PAUSES: Pauses = Pauses {
+    first: Duration::from_millis(2),
+    longest: Duration::from_millis(500),
+};
 
 /// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);
@@ -273,15 +275,9 @@ impl Connection {
         if is_final || is_seen || is_over || error == Error::CONNREFUSED && clock.is_gone(now) {
             return Step::GiveUp(self.give_up(common));
         }
-        let at = now + self.pause();
+        let at = now + PAUSES.after(self.attempts, &mut common.jitter);
         self.retry_at = Some(at);
         Step::Retry(at)
-    }
-
-    /// Returns the pause before the next attempt.
-    fn pause(&self) -> Duration {
-        let pause = FIRST_PAUSE * (1 << self.attempts.min(DOUBLINGS));
-        pause.min(LONGEST_PAUSE)
     }
 
     /// Ends the attempts to connect.

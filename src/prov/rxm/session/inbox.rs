@@ -25,11 +25,17 @@ impl Lane {
 
 #[derive(Default)]
 pub struct Inbox {
-    /// The packets, and their bytes, for each `Lane`.
-    packets: [VecDeque<Box<[u8]>>; LANES],
-    bytes: [usize; LANES],
+    /// `None` for most peers, of which no packet waits.
+    waiting: Option<Box<Waiting>>,
     /// Whether the session is in `Common::stalled` and wants to be.
     is_stalled: bool,
+}
+
+/// The packets, and their bytes, for each `Lane`.
+#[derive(Default)]
+struct Waiting {
+    packets: [VecDeque<Box<[u8]>>; LANES],
+    bytes: [usize; LANES],
 }
 
 /// Maximum of bytes of an endpoint's waiting packets, for each `Lane`. The atomic operations that a peer may have in
@@ -43,12 +49,13 @@ const ENTRY: usize = 64;
 
 impl Inbox {
     pub fn is_empty(&self) -> bool {
-        self.packets.iter().all(VecDeque::is_empty)
+        self.waiting.is_none()
     }
 
     #[inline]
     pub fn has(&self, lane: Lane) -> bool {
-        !self.packets[lane as usize].is_empty()
+        let waiting = self.waiting.as_ref();
+        waiting.is_some_and(|waiting| !waiting.packets[lane as usize].is_empty())
     }
 
     /// Keeps a packet for later. The sender is paused if too many of its packets wait.
@@ -61,8 +68,8 @@ impl Inbox {
         bytes: &[u8],
     ) {
         let lane = lane.unwrap_or(Lane::Messages);
-        self.packets[lane as usize].push_back(bytes.into());
-        self.charge(cx.common, link.ep(), lane, bytes);
+        let packets = self.charge(cx.common, link.ep(), lane, bytes);
+        packets.push_back(bytes.into());
         if !link.is_paused() && self.is_full(cx.common, link.ep(), 1) {
             link.pause(cx.wire);
         }
@@ -83,15 +90,22 @@ impl Inbox {
 
     /// Takes the first packet.
     pub fn take(&mut self, common: &mut Common, ep: usize, lane: Lane) -> Option<Box<[u8]>> {
-        let bytes = self.packets[lane as usize].pop_front()?;
-        self.release(common, ep, lane, &bytes);
+        let waiting = self.waiting.as_mut()?;
+        let bytes = waiting.packets[lane as usize].pop_front()?;
+        let cost = bytes.len() + ENTRY;
+        waiting.bytes[lane as usize] -= cost;
+        if let Some(of_endpoint) = common.waiting.get_mut(ep) {
+            of_endpoint[lane as usize] -= cost;
+        }
+        if waiting.packets.iter().all(VecDeque::is_empty) {
+            self.waiting = None;
+        }
         Some(bytes)
     }
 
     /// Puts a packet back that was the first one.
     pub fn put_back(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: Box<[u8]>) {
-        self.charge(common, ep, lane, &bytes);
-        self.packets[lane as usize].push_front(bytes);
+        self.charge(common, ep, lane, &bytes).push_front(bytes);
     }
 
     /// Schedules another try for the packets that are left. Resumes a peer that uses less than half of its share.
@@ -104,30 +118,29 @@ impl Inbox {
         }
     }
 
-    /// Counts a packet that starts to wait.
-    fn charge(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: &[u8]) {
+    /// Counts a packet that starts to wait. Returns the packets of its lane, for it.
+    fn charge(
+        &mut self,
+        common: &mut Common,
+        ep: usize,
+        lane: Lane,
+        bytes: &[u8],
+    ) -> &mut VecDeque<Box<[u8]>> {
         let cost = bytes.len() + ENTRY;
-        self.bytes[lane as usize] += cost;
-        if let Some(waiting) = common.waiting.get_mut(ep) {
-            waiting[lane as usize] += cost;
+        if let Some(of_endpoint) = common.waiting.get_mut(ep) {
+            of_endpoint[lane as usize] += cost;
         }
-    }
-
-    /// Counts a packet that no longer waits.
-    fn release(&mut self, common: &mut Common, ep: usize, lane: Lane, bytes: &[u8]) {
-        let cost = bytes.len() + ENTRY;
-        self.bytes[lane as usize] -= cost;
-        if let Some(waiting) = common.waiting.get_mut(ep) {
-            waiting[lane as usize] -= cost;
-        }
+        let waiting = self.waiting.get_or_insert_default();
+        waiting.bytes[lane as usize] += cost;
+        &mut waiting.packets[lane as usize]
     }
 
     /// Whether `times` the waiting bytes of this peer exceed its share.
     fn is_full(&self, common: &Common, ep: usize, times: usize) -> bool {
-        let Some(waiting) = common.waiting.get(ep) else {
+        let (Some(waiting), Some(of_endpoint)) = (&self.waiting, common.waiting.get(ep)) else {
             return false;
         };
-        let lanes = self.bytes.iter().zip(waiting).zip(MOST);
+        let lanes = waiting.bytes.iter().zip(of_endpoint).zip(MOST);
         let mut lanes = lanes.filter(|((own, _), _)| **own > 0);
         lanes.any(|((own, all), most)| own * times / SHARE > most.saturating_sub(*all))
     }

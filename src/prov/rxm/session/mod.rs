@@ -47,6 +47,7 @@ use super::port::Listed;
 use super::state::StateOf;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
+use engine::peer::retry::Jitter;
 use engine::peer::stall;
 
 /// Settings of all sessions, and limits of the provider below.
@@ -86,6 +87,8 @@ pub struct Common {
     links: u32,
     /// Number of the last message.
     messages: u32,
+    /// Random part of the pauses between attempts to connect.
+    jitter: Jitter,
     /// Number of attempts to connect in progress.
     pub connecting: usize,
     /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue. Some
@@ -150,13 +153,14 @@ pub struct Session {
 }
 
 impl Common {
-    pub fn new(settings: Settings, stall_clock: stall::Clock, pid: u32) -> Common {
+    pub fn new(settings: Settings, stall_clock: stall::Clock, pid: u32, jitter: Jitter) -> Common {
         Common {
             settings,
             stall_clock,
             pid,
             links: 0,
             messages: 0,
+            jitter,
             connecting: 0,
             held: Vec::new(),
             stalled: Vec::new(),

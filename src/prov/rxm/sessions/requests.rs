@@ -43,20 +43,25 @@ impl Sessions {
         }
     }
 
-    /// Decides about a request of the peer that listens at this address.
+    /// Decides about a request of the peer that listens at this address. `at`: the local address of its connection.
     pub fn requested(
         &mut self,
         domain: &mut StateOf,
         ep: usize,
-        peer: Addr,
+        (peer, at): (Addr, Option<Addr>),
         request: &Request,
     ) -> Reply {
         let Some(port) = self.port(ep) else {
             return Reply::Ignore;
         };
-        let Some(own) = port.own else {
+        let Some(mut own) = port.own else {
             return Reply::Ignore;
         };
+        // An endpoint that listens at all addresses has the address at which the peer knows it. Otherwise both sides of
+        // two simultaneous attempts would accept, and each would close its own one.
+        if let (true, Some(at)) = (own.ip().is_unspecified(), at) {
+            own.set_ip(at.ip());
+        }
         let known = port.by_addr.get(&peer).map(|&id| &self.table[id]);
         let state = known.map_or(Known::Idle, |session| match session.state() {
             State::Idle | State::Over => Known::Idle,

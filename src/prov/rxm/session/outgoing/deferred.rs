@@ -103,7 +103,6 @@ impl Outgoing {
     ) {
         common.deferred -= self.deferred.len();
         for deferred in core::mem::take(&mut self.deferred) {
-            drop(deferred.iov);
             end_transmit(domain, &deferred.op, error);
         }
     }

@@ -19,6 +19,7 @@ use base::{Access, Caps, Error, OpFlags, Result};
 use engine::address::ip::Addr;
 use engine::av::AvTable;
 use engine::domain_state::TxOp;
+use engine::peer::retry::Jitter;
 use engine::peer::stall;
 use engine::srx::Claimed;
 use object::ops::transfer::{Context, Rx, What};
@@ -65,7 +66,8 @@ const CAPS: Caps = flags!(Caps:
 );
 
 pub fn common_of(settings: Settings, pid: u32) -> Common {
-    Common::new(settings, stall::Clock::new(Duration::ZERO), pid)
+    let clock = stall::Clock::new(Duration::ZERO);
+    Common::new(settings, clock, pid, Jitter::of_seed(pid.into()))
 }
 
 /// Returns the address of the endpoint at a place.
@@ -195,7 +197,7 @@ impl<T> Node<T> {
         };
         let reply = self
             .sessions
-            .requested(&mut self.domain, self.ep, peer, &request);
+            .requested(&mut self.domain, self.ep, (peer, None), &request);
         match reply {
             Reply::Ignore => Answer::Ignored,
             Reply::Reject => Answer::Refused(reject(Reason::Connected).to_vec()),

@@ -7,9 +7,11 @@ use super::network::Faults;
 use super::node::{Answer, Completion, Posted, addr_of};
 use super::world::{SETTINGS, World};
 use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
+use crate::rxm::sessions::Reply;
 use abi::FI_ADDR_UNSPEC;
 use base::iovec::lent::TestMemory;
 use base::{Error, OpFlags, Result};
+use engine::address::ip::Addr;
 use object::ops::transfer::{Context, Tx, What};
 
 const NONE: Faults = Faults {
@@ -295,7 +297,30 @@ fn operations_posted_before_the_connection_fail_with_its_attempts() {
     assert!(world.passed >= SETTINGS.conn_timeout);
     let failed = contexts.map(|context| (context, Error::TIMEDOUT.code()));
     assert_eq!(ended(&mut world, 0), failed);
-    // They have reported the error, so the next operation connects again.
+    // The operations have reported the error, so the next one connects again.
     assert!(world.nodes[0].as_ref().unwrap().sessions.is_empty());
     reach(&mut world);
+}
+
+/// Each side must come to the same decision, or both would close the connection that the other one keeps.
+#[test]
+fn endpoints_at_all_addresses_keep_one_of_two_simultaneous_attempts() {
+    let mut world = world(NONE);
+    let mut replies = Vec::new();
+    for place in 0..2 {
+        let now = world.now();
+        let node = world.nodes[place].as_mut().unwrap();
+        let any = Addr::from(([0; 4], addr_of(place).port()));
+        node.sessions.listen(node.ep, Some(any));
+        let id = node.reach(now, 1 - place as u64).unwrap();
+        let request = Request::decode(&request(7, SETTINGS.eager)).unwrap();
+        let ends = (addr_of(1 - place), Some(addr_of(place)));
+        let reply = node
+            .sessions
+            .requested(&node.domain, node.ep, ends, &request);
+        replies.push((reply, id));
+    }
+    let (accepts, id) = replies[0];
+    assert_eq!(accepts, Reply::Accept(id));
+    assert_eq!(replies[1].0, Reply::Reject);
 }

@@ -20,6 +20,7 @@ and writes a table for each transport.
   --sample N          of an all-to-all: ranks that exchange messages with all others (default: all)
   --seed N            seed (default: 1)
   --loss N            lost packets, per million (default: 0)
+  --socket-packets N  datagrams that a socket holds (default: 184)
   --descriptors N     descriptors of a rank
   --backlog N         connections that a listener keeps until they are accepted";
 
@@ -74,6 +75,7 @@ impl Options {
                 "--sample" => one.size.sample = Some(number?.max(1)),
                 "--seed" => one.size.seed = number? as u64,
                 "--loss" => one.size.loss = number? as u32,
+                "--socket-packets" => one.limits.socket_packets = number?.max(1),
                 "--descriptors" => one.limits.descriptors = number?,
                 "--backlog" => one.limits.backlog = number?,
                 _ => return Err(format!("no option {word}")),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::app::App;
 use crate::endpoint::{Endpoint, Limits, Outgoing, Setup};
-use crate::events::{Events, MICROSECOND, MILLISECOND, Time};
+use crate::events::{Events, MICROSECOND, MILLISECOND, SECOND, Time};
 use crate::heap::{measured, uncounted};
 use crate::network::{Load, Network, SendBuffer, Verdict};
 use crate::scenario::Job;
@@ -19,6 +19,9 @@ const TAKE: Time = 1_500;
 const SEND: Time = 1_500;
 const CALL: Time = 100;
 const VISIT: Time = 100;
+const ACCEPT: Time = 25_000;
+/// Time after which a kernel repeats an attempt to connect.
+const CONNECT_AGAIN: Time = SECOND;
 /// Time between two polls of a rank that waits for something which no event announces.
 const RETRY: Time = 50 * MICROSECOND;
 /// Time between the last message and the end of all endpoints.
@@ -293,8 +296,14 @@ impl<E: Endpoint> World<E> {
             }
             return;
         };
-        let was_dropped = !uncounted(|| endpoint.arrive(now, from, load));
-        self.network.dropped += u64::from(was_dropped);
+        if let Some(load) = uncounted(|| endpoint.arrive(now, from, load)) {
+            self.network.dropped += 1;
+            // The queue of a listener is full. The kernel of the sender tries again.
+            if load.flow().is_some() {
+                let (from, to) = (from as u32, to as u32);
+                self.events.push(self.now + CONNECT_AGAIN, Event::Arrival { from, to, load });
+            }
+        }
         self.flush(to, self.now);
         self.wake(to, self.now);
     }
@@ -305,11 +314,12 @@ impl<E: Endpoint> World<E> {
             return 0;
         };
         let (out, freed) = measured(|| endpoint.take_out());
-        let count = out.len() as u64;
+        let mut count = 0;
         let rank = &mut self.ranks[place];
         rank.heap += freed;
-        for (i, Outgoing { to, load }) in out.into_iter().enumerate() {
-            self.transmit(place, to, load, at + (i as Time + 1) * SEND);
+        for Outgoing { to, load } in out {
+            count += u64::from(!load.is_of_kernel());
+            self.transmit(place, to, load, at + count * SEND);
         }
         count
     }
@@ -336,20 +346,25 @@ impl<E: Endpoint> World<E> {
             return;
         };
         let room = rank.buffer.room(at, self.limits.socket_packets);
-        let (retries, visits) = (endpoint.retries(), endpoint.visits() as Time);
-        let ((taken, calls, is_closed), grown) = measured(|| {
-            let taken = endpoint.poll(now, room);
+        let retries = endpoint.retries();
+        let ((work, calls, is_closed), grown) = measured(|| {
+            let work = endpoint.poll(now, room);
             let calls = rank.app.step(endpoint, now, place as u32, at);
             let is_closed = rank.is_closing && endpoint.close(now);
-            (taken, calls, is_closed)
+            (work, calls, is_closed)
         });
         rank.heap += grown;
         rank.record.most_bytes = rank.record.most_bytes.max(rank.heap);
         rank.record.connections = rank.record.connections.max(endpoint.connections());
-        let sent = self.flush(place, at + POLL + taken as Time * TAKE);
+        let took = POLL
+            + work.taken as Time * TAKE
+            + work.visits as Time * VISIT
+            + work.connects as Time * ACCEPT
+            + calls * CALL;
+        let sent = self.flush(place, at + took);
         let rank = &mut self.ranks[place];
         let after = rank.endpoint.as_ref().map_or(retries, Endpoint::retries);
-        let took = POLL + taken as Time * TAKE + sent * SEND + calls * CALL + visits * VISIT;
+        let took = took + sent * SEND;
         rank.record.polls += 1;
         rank.record.longest_poll = rank.record.longest_poll.max(took);
         rank.busy_until = at + took + rank.computes;
@@ -361,7 +376,7 @@ impl<E: Endpoint> World<E> {
         self.count_retries(after - retries);
         match is_closed {
             true => self.close(place),
-            false => self.wake_next(place, taken as u64 + calls > 0),
+            false => self.wake_next(place, work.taken as u64 + calls > 0),
         }
     }
 

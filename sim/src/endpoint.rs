@@ -21,8 +21,13 @@ pub struct Message {
 pub enum Ended {
     Sent,
     /// A message to this rank was not delivered.
-    Failed { to: u32 },
-    Received { tag: u64, len: u32 },
+    Failed {
+        to: u32,
+    },
+    Received {
+        tag: u64,
+        len: u32,
+    },
 }
 
 impl Ended {
@@ -33,7 +38,11 @@ impl Ended {
             Some(to) => Ended::Failed { to },
             None => {
                 let is_whole = completion.error == 0 && has_content(memory, completion.tag);
-                let len = if is_whole { completion.len as u32 } else { u32::MAX };
+                let len = if is_whole {
+                    completion.len as u32
+                } else {
+                    u32::MAX
+                };
                 let tag = completion.tag;
                 Ended::Received { tag, len }
             }
@@ -44,7 +53,13 @@ impl Ended {
 /// Returns the bytes of a message: its tag as often as it fits.
 pub fn content(message: &Message) -> TestMemory {
     let tag = message.tag.to_ne_bytes();
-    TestMemory::new(tag.iter().copied().cycle().take(message.len as usize).collect())
+    TestMemory::new(
+        tag.iter()
+            .copied()
+            .cycle()
+            .take(message.len as usize)
+            .collect(),
+    )
 }
 
 fn has_content(memory: &TestMemory, tag: u64) -> bool {

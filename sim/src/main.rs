@@ -51,7 +51,7 @@ fn main() -> ExitCode {
         }
     };
     let rows = match options {
-        Options::Table { output } => table::write(&output),
+        Options::Table { output, transport } => table::write(&output, transport.as_deref()),
         Options::One(one) => one.print(),
     };
     match rows {

@@ -123,7 +123,8 @@ impl Network {
         let wait = port.receives_until.saturating_sub(now);
         let waiting = (wait as u128 * self.links.bits_per_second as u128 / 8_000_000_000) as usize;
         let is_full = waiting + bytes > self.links.queue;
-        let is_lost = self.links.loss > 0 && self.random.below(1_000_000) < self.links.loss as usize;
+        let is_lost =
+            self.links.loss > 0 && self.random.below(1_000_000) < self.links.loss as usize;
         if is_full || is_lost {
             self.dropped += 1;
             return match load.flow() {

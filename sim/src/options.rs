@@ -9,12 +9,12 @@ use crate::{report, run};
 
 pub const USAGE: &str = "\
 usage: sim SCENARIO [OPTION VALUE]...
-       sim table FOLDER
+       sim table FOLDER [TRANSPORT]
 
 SCENARIO is alltoall, ring, barrier, incast, pairs, death or slow. `sim table` runs all of them in the default sizes
 and writes a table for each transport.
 
-  --transport NAME    rxd, tcp or rxm (default: rxd)
+  --transport NAME    rxd or tcp (default: rxd)
   --ranks N           ranks (default: 100)
   --nodes N           nodes (default: one for 50 ranks, at least 4)
   --sample N          of an all-to-all: ranks that exchange messages with all others (default: all)
@@ -25,7 +25,10 @@ and writes a table for each transport.
   --backlog N         connections that a listener keeps until they are accepted";
 
 pub enum Options {
-    Table { output: String },
+    Table {
+        output: String,
+        transport: Option<String>,
+    },
     One(One),
 }
 
@@ -48,7 +51,10 @@ impl Options {
         let name = words.next().ok_or("no scenario")?;
         if name == "table" {
             let output = words.next().ok_or("no folder")?;
-            return Ok(Options::Table { output });
+            return Ok(Options::Table {
+                output,
+                transport: words.next(),
+            });
         }
         let scenario = Scenario::named(&name).ok_or_else(|| format!("no scenario {name}"))?;
         let mut one = One {

@@ -153,11 +153,9 @@ impl Endpoint for Rxd {
     fn send(&mut self, now: Instant, message: &Message) -> bool {
         let memory = uncounted(|| content(message));
         let (tag, to) = (message.tag, message.to);
-        let posted = self
-            .node
-            .post(now, to as usize, memory, Some(to), |tx| {
-                (tx.what, tx.tag) = (What::Tagged, tag);
-            });
+        let posted = self.node.post(now, to as usize, memory, Some(to), |tx| {
+            (tx.what, tx.tag) = (What::Tagged, tag);
+        });
         posted.is_ok()
     }
 
@@ -181,7 +179,14 @@ impl Endpoint for Rxd {
     }
 
     fn close(&mut self, now: Instant) -> bool {
-        let ids = || self.node.port.ids().into_iter().rev().map(|id| (id, LAST_WORDS));
+        let ids = || {
+            self.node
+                .port
+                .ids()
+                .into_iter()
+                .rev()
+                .map(|id| (id, LAST_WORDS))
+        };
         let mut left = match self.closing.take() {
             Some(left) => left,
             None => uncounted(|| ids().collect()),

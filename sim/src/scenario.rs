@@ -178,7 +178,9 @@ fn to_one(plan: &mut Plan, ranks: usize, pieces: &[u32], random: &mut Random) {
 
 fn pairs(plan: &mut Plan, ranks: usize, random: &mut Random) {
     for from in 0..ranks {
-        let mut starts: Vec<Time> = (0..20).map(|_| random.below(PAIRS as usize) as Time).collect();
+        let mut starts: Vec<Time> = (0..20)
+            .map(|_| random.below(PAIRS as usize) as Time)
+            .collect();
         starts.sort_unstable();
         for start in starts {
             let to = (from + 1 + random.below(ranks - 1)) % ranks;

@@ -275,9 +275,18 @@ impl Tcp {
 
     fn read(&mut self, id: usize) {
         let mut scratch = std::mem::take(&mut self.common.scratch);
-        while self.conns.get(id).is_some_and(|conn| !conn.session.rx.waits()) {
+        while self
+            .conns
+            .get(id)
+            .is_some_and(|conn| !conn.session.rx.waits())
+        {
             let read = self.with(id, |session, cx| {
-                let Cx { id, domain, link, common } = cx;
+                let Cx {
+                    id,
+                    domain,
+                    link,
+                    common,
+                } = cx;
                 #[rustfmt::skip]
                 let cx = Cx { id: *id, domain, link, common };
                 session.read_once(cx, &mut scratch)
@@ -448,9 +457,10 @@ impl Endpoint for Tcp {
             uncounted(|| self.posted.remove(op.context));
             return false;
         }
-        let is_idle = self.conns.get(id).is_some_and(|conn| {
-            conn.session.state == State::Idle && !conn.clock.is_started()
-        });
+        let is_idle = self
+            .conns
+            .get(id)
+            .is_some_and(|conn| conn.session.state == State::Idle && !conn.clock.is_started());
         if is_idle && !self.wanted.iter().any(|(_, peer)| *peer == message.to) {
             self.connect(now, id);
         }

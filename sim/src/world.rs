@@ -22,6 +22,8 @@ const VISIT: Time = 100;
 const ACCEPT: Time = 25_000;
 /// Time after which a kernel repeats an attempt to connect.
 const CONNECT_AGAIN: Time = SECOND;
+/// Events, and visits of sessions without an event, after which a job is given up: some minutes.
+const MOST_WORK: u64 = 20_000_000;
 /// Time between two polls of a rank that waits for something which no event announces.
 const RETRY: Time = 50 * MICROSECOND;
 /// Time between the last message and the end of all endpoints.
@@ -32,10 +34,20 @@ enum Event<L> {
     /// A rank closes its endpoint.
     Close(u32),
     /// A load has come to the switch, or to its rank.
-    Switch { from: u32, to: u32, load: L },
-    Arrival { from: u32, to: u32, load: L },
+    Switch {
+        from: u32,
+        to: u32,
+        load: L,
+    },
+    Arrival {
+        from: u32,
+        to: u32,
+        load: L,
+    },
     /// All ranks of a node are gone without notice.
-    Death { node: u32 },
+    Death {
+        node: u32,
+    },
 }
 
 struct Rank<E> {
@@ -99,6 +111,7 @@ pub struct World<E: Endpoint> {
     open: usize,
     done_at: Time,
     closed_at: Time,
+    work: u64,
     /// Retries within the current millisecond, and most of all.
     retries: (Time, u64),
     retries_at_once: u64,
@@ -159,6 +172,7 @@ impl<E: Endpoint> World<E> {
             open: count,
             done_at: 0,
             closed_at: 0,
+            work: 0,
             retries: (0, 0),
             retries_at_once: 0,
         }
@@ -227,7 +241,12 @@ impl<E: Endpoint> World<E> {
             if at > limit {
                 return Err(format!("not over after {limit} ns: {}", self.missing()));
             }
+            if self.work > MOST_WORK {
+                let milliseconds = self.now / MILLISECOND;
+                return Err(format!("given up at {milliseconds} ms: {}", self.missing()));
+            }
             self.now = at;
+            self.work += 1;
             self.handle(event);
         }
         Ok(())
@@ -237,7 +256,11 @@ impl<E: Endpoint> World<E> {
         let mut left = self.ranks.iter().enumerate();
         match left.find(|(_, rank)| !rank.is_done && !rank.is_dead) {
             Some((place, rank)) => {
-                format!("{} ranks, first rank {place}: {}", self.undone, rank.app.missing())
+                format!(
+                    "{} ranks, first rank {place}: {}",
+                    self.undone,
+                    rank.app.missing()
+                )
             }
             None => format!("{} endpoints are not closed", self.open),
         }
@@ -301,7 +324,8 @@ impl<E: Endpoint> World<E> {
             // The queue of a listener is full. The kernel of the sender tries again.
             if load.flow().is_some() {
                 let (from, to) = (from as u32, to as u32);
-                self.events.push(self.now + CONNECT_AGAIN, Event::Arrival { from, to, load });
+                self.events
+                    .push(self.now + CONNECT_AGAIN, Event::Arrival { from, to, load });
             }
         }
         self.flush(to, self.now);
@@ -354,8 +378,8 @@ impl<E: Endpoint> World<E> {
             (work, calls, is_closed)
         });
         rank.heap += grown;
-        rank.record.most_bytes = rank.record.most_bytes.max(rank.heap);
         rank.record.connections = rank.record.connections.max(endpoint.connections());
+        self.work += work.visits as u64;
         let took = POLL
             + work.taken as Time * TAKE
             + work.visits as Time * VISIT
@@ -363,6 +387,8 @@ impl<E: Endpoint> World<E> {
             + calls * CALL;
         let sent = self.flush(place, at + took);
         let rank = &mut self.ranks[place];
+        // The packets that were just sent are in the provider's slots, which are not counted.
+        rank.record.most_bytes = rank.record.most_bytes.max(rank.heap);
         let after = rank.endpoint.as_ref().map_or(retries, Endpoint::retries);
         let took = took + sent * SEND;
         rank.record.polls += 1;

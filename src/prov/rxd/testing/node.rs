@@ -112,8 +112,7 @@ impl<T> Node<T> {
 
     /// Notifies a peer that the endpoint closes. Returns false if the socket has no room.
     pub fn part(&mut self, now: Instant, id: usize) -> bool {
-        self.port
-            .part(&mut self.domain, &mut self.socket, now, id)
+        self.port.part(&mut self.domain, &mut self.socket, now, id)
     }
 
     pub fn with<R>(

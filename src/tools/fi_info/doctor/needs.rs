@@ -98,7 +98,9 @@ mod tests {
         let job = |ranks, per_host| Some(Job { ranks, per_host });
         assert_eq!(Job::read("1000"), job(1000, 1));
         assert_eq!(Job::read("1000:64"), job(1000, 64));
-        for wrong in ["", "0", "-1", "x", "10:", "10:0", "10:11", "10:2:3", "1048577"] {
+        for wrong in [
+            "", "0", "-1", "x", "10:", "10:0", "10:11", "10:2:3", "1048577",
+        ] {
             assert_eq!(Job::read(wrong), None, "{wrong}");
         }
     }

@@ -59,7 +59,9 @@ fn ports() -> Option<u64> {
 
 fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
     Some(kib << 10)
 }
@@ -77,7 +79,13 @@ enum Lack {
 }
 
 /// Compares one need with its limit.
-fn compare(need: u64, limit: Option<u64>, what: &str, lack: Lack, remedy: String) -> Option<Finding> {
+fn compare(
+    need: u64,
+    limit: Option<u64>,
+    what: &str,
+    lack: Lack,
+    remedy: String,
+) -> Option<Finding> {
     let limit = limit?;
     let text = format!("{what}: {} of {}", number(need), number(limit));
     Some(match (need <= limit, lack) {
@@ -90,69 +98,74 @@ fn compare(need: u64, limit: Option<u64>, what: &str, lack: Lack, remedy: String
 fn judge(job: &Job, host: &Host) -> Vec<Finding> {
     let needs = job.needs();
     let set = |name: &str, value: u64| format!("sysctl -w {name}={value}");
-    let size = format!("a job of {} ranks, {} on each host", job.ranks, job.per_host);
+    let size = format!(
+        "a job of {} ranks, {} on each host",
+        job.ranks, job.per_host
+    );
     let mut findings = vec![Finding::fine(ABOUT, size)];
     findings.extend(files(&needs, host));
-    findings.extend([
-        compare(
-            needs.host_files,
-            host.host_files,
-            "open files of the host, over tcp or ofi_rxm",
-            Lack::Fatal,
-            set("fs.file-max", needs.host_files),
-        ),
-        compare(
-            needs.backlog,
-            host.backlog,
-            "connections that may wait to be accepted (somaxconn)",
-            Lack::Slow,
-            set("net.core.somaxconn", needs.backlog),
-        ),
-        compare(
-            needs.backlog,
-            host.half_open,
-            "connections that may be half open (tcp_max_syn_backlog)",
-            Lack::Slow,
-            set("net.ipv4.tcp_max_syn_backlog", needs.backlog),
-        ),
-        compare(
-            needs.receive_buffer,
-            host.receive_buffer,
-            "bytes of a receive buffer, for a datagram of each peer over ofi_rxd (rmem_max)",
-            Lack::Slow,
-            set("net.core.rmem_max", needs.receive_buffer),
-        ),
-        compare(
-            needs.host_ports,
-            host.ports,
-            "ports of the host (ip_local_port_range)",
-            Lack::Fatal,
-            "sysctl -w net.ipv4.ip_local_port_range='16384 65535'".to_owned(),
-        ),
-        compare(
-            needs.mappings,
-            host.mappings,
-            "mappings of a rank that shares memory with its neighbours (max_map_count)",
-            Lack::Fatal,
-            set("vm.max_map_count", needs.mappings),
-        ),
-        compare(
-            needs.host_threads,
-            host.processes,
-            "threads of the user (ulimit -u)",
-            Lack::Fatal,
-            format!("ulimit -u {} before the job starts", needs.host_threads),
-        ),
-        compare(
-            needs.host_threads,
-            host.threads,
-            "threads of the host (threads-max)",
-            Lack::Fatal,
-            set("kernel.threads-max", needs.host_threads),
-        ),
-    ]
-    .into_iter()
-    .flatten());
+    findings.extend(
+        [
+            compare(
+                needs.host_files,
+                host.host_files,
+                "open files of the host, over tcp or ofi_rxm",
+                Lack::Fatal,
+                set("fs.file-max", needs.host_files),
+            ),
+            compare(
+                needs.backlog,
+                host.backlog,
+                "connections that may wait to be accepted (somaxconn)",
+                Lack::Slow,
+                set("net.core.somaxconn", needs.backlog),
+            ),
+            compare(
+                needs.backlog,
+                host.half_open,
+                "connections that may be half open (tcp_max_syn_backlog)",
+                Lack::Slow,
+                set("net.ipv4.tcp_max_syn_backlog", needs.backlog),
+            ),
+            compare(
+                needs.receive_buffer,
+                host.receive_buffer,
+                "bytes of a receive buffer, for a datagram of each peer over ofi_rxd (rmem_max)",
+                Lack::Slow,
+                set("net.core.rmem_max", needs.receive_buffer),
+            ),
+            compare(
+                needs.host_ports,
+                host.ports,
+                "ports of the host (ip_local_port_range)",
+                Lack::Fatal,
+                "sysctl -w net.ipv4.ip_local_port_range='16384 65535'".to_owned(),
+            ),
+            compare(
+                needs.mappings,
+                host.mappings,
+                "mappings of a rank that shares memory with its neighbours (max_map_count)",
+                Lack::Fatal,
+                set("vm.max_map_count", needs.mappings),
+            ),
+            compare(
+                needs.host_threads,
+                host.processes,
+                "threads of the user (ulimit -u)",
+                Lack::Fatal,
+                format!("ulimit -u {} before the job starts", needs.host_threads),
+            ),
+            compare(
+                needs.host_threads,
+                host.threads,
+                "threads of the host (threads-max)",
+                Lack::Fatal,
+                set("kernel.threads-max", needs.host_threads),
+            ),
+        ]
+        .into_iter()
+        .flatten(),
+    );
     findings.extend(memory(&needs, host));
     findings
 }
@@ -172,7 +185,11 @@ fn files(needs: &Needs, host: &Host) -> Option<Finding> {
     Some(if needs.files <= soft {
         Finding::fine(ABOUT, text)
     } else if needs.files <= hard {
-        Finding::note(ABOUT, text, format!("ulimit -n {} before the job starts", needs.files))
+        Finding::note(
+            ABOUT,
+            text,
+            format!("ulimit -n {} before the job starts", needs.files),
+        )
     } else {
         let remedy = format!(
             "{raise_kernel}a hard limit of {} (/etc/security/limits.conf, LimitNOFILE= of the service that starts \
@@ -198,7 +215,11 @@ fn memory(needs: &Needs, host: &Host) -> Option<Finding> {
     Some(if over_tcp.max(needs.host_rxm) <= free {
         Finding::fine(ABOUT, text)
     } else if least <= free {
-        Finding::note(ABOUT, text, "FI_PROVIDER names the provider that fits; or fewer ranks on a host")
+        Finding::note(
+            ABOUT,
+            text,
+            "FI_PROVIDER names the provider that fits; or fewer ranks on a host",
+        )
     } else {
         Finding::wrong(ABOUT, text, "fewer ranks on a host")
     })

@@ -4,6 +4,8 @@
 use std::time::Instant;
 
 use crate::network::Load;
+use base::iovec::lent::TestMemory;
+use prov::rxd::testing::Completion;
 
 /// A message of the application.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,54 @@ pub enum Ended {
         tag: u64,
         len: u32,
     },
+}
+
+impl Ended {
+    /// Reads a completion. `to` is the destination of a message, and `None` of a receive into `memory`.
+    pub fn of(completion: &Completion, to: Option<u32>, memory: &TestMemory) -> Ended {
+        match to {
+            Some(_) if completion.error == 0 => Ended::Sent,
+            Some(to) => Ended::Failed { to },
+            None => {
+                let is_whole = completion.error == 0 && has_content(memory, completion.tag);
+                let len = if is_whole {
+                    completion.len as u32
+                } else {
+                    u32::MAX
+                };
+                let tag = completion.tag;
+                Ended::Received { tag, len }
+            }
+        }
+    }
+}
+
+/// Returns the bytes of a message: its tag as often as it fits.
+pub fn content(message: &Message) -> TestMemory {
+    let tag = message.tag.to_ne_bytes();
+    TestMemory::new(
+        tag.iter()
+            .copied()
+            .cycle()
+            .take(message.len as usize)
+            .collect(),
+    )
+}
+
+fn has_content(memory: &TestMemory, tag: u64) -> bool {
+    let len = memory.len().min(size_of::<u64>());
+    memory.bytes(0, len) == tag.to_ne_bytes()[..len]
+}
+
+/// What a poll has done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Work {
+    /// Loads that were taken.
+    pub taken: usize,
+    /// Sessions that were visited although nothing has arrived from them.
+    pub visits: usize,
+    /// Connections that were accepted.
+    pub connects: usize,
 }
 
 /// A load that an endpoint has sent.
@@ -61,8 +111,8 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            // net.core.rmem_default is 212,992 bytes, and a datagram of 1,472 bytes takes 2,304 of them.
-            socket_packets: 92,
+            // net.core.rmem_max is 212,992 bytes. The kernel doubles it, and counts 2,304 for a datagram of 1,472.
+            socket_packets: 184,
             stream_bytes: 128 << 10,
             descriptors: 1 << 20,
             backlog: 4096,
@@ -75,12 +125,12 @@ pub trait Endpoint: Sized {
 
     fn open(setup: &Setup<'_>) -> Self;
 
-    /// The kernel takes a load that has arrived. Returns false if there is no room.
-    fn arrive(&mut self, now: Instant, from: usize, load: Self::Load) -> bool;
+    /// The kernel takes a load that has arrived. Returns it if there is no room.
+    fn arrive(&mut self, now: Instant, from: usize, load: Self::Load) -> Option<Self::Load>;
     /// The network reports that a peer's process does not exist.
     fn unreachable(&mut self, peer: usize);
-    /// Makes progress once. Returns the number of loads taken. `room`: loads that may be sent.
-    fn poll(&mut self, now: Instant, room: usize) -> usize;
+    /// Makes progress once. `room`: loads that may be sent.
+    fn poll(&mut self, now: Instant, room: usize) -> Work;
     /// Returns what was sent since the last call.
     fn take_out(&mut self) -> Vec<Outgoing<Self::Load>>;
 
@@ -96,8 +146,6 @@ pub trait Endpoint: Sized {
     fn has_input(&self) -> bool;
     /// Whether something waits for room to send.
     fn is_blocked(&self) -> bool;
-    /// Sessions that the next poll looks at although nothing has arrived from them.
-    fn visits(&self) -> usize;
     fn deadline(&self) -> Option<Instant>;
     fn connections(&self) -> usize;
     /// Handshakes and packets that were sent again.

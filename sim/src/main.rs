@@ -12,6 +12,7 @@ mod report;
 mod rxd;
 mod scenario;
 mod table;
+mod tcp;
 #[cfg(test)]
 mod tests;
 mod world;
@@ -22,6 +23,7 @@ use self::endpoint::Limits;
 use self::options::{Options, USAGE};
 use self::rxd::Rxd;
 use self::scenario::{Job, Scenario, Size};
+use self::tcp::Tcp;
 use self::world::{Outcome, World};
 
 /// Runs one job.
@@ -35,6 +37,7 @@ fn run(
     let limit = job.limit;
     match transport {
         "rxd" => World::<Rxd>::new(job, limits.clone(), size.seed).run(true, limit),
+        "tcp" => World::<Tcp>::new(job, limits.clone(), size.seed).run(true, limit),
         other => Err(format!("no transport {other}")),
     }
 }
@@ -48,7 +51,7 @@ fn main() -> ExitCode {
         }
     };
     let rows = match options {
-        Options::Table { output } => table::write(&output),
+        Options::Table { output, transport } => table::write(&output, transport.as_deref()),
         Options::One(one) => one.print(),
     };
     match rows {

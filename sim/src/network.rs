@@ -14,6 +14,10 @@ pub trait Load {
     fn bytes(&self) -> usize;
     /// The stream that the load belongs to. `None`: a datagram, which may get lost.
     fn flow(&self) -> Option<u64>;
+    /// Whether the kernel sends it, so that it takes no time of the rank.
+    fn is_of_kernel(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -9,22 +9,26 @@ use crate::{report, run};
 
 pub const USAGE: &str = "\
 usage: sim SCENARIO [OPTION VALUE]...
-       sim table FOLDER
+       sim table FOLDER [TRANSPORT]
 
 SCENARIO is alltoall, ring, barrier, incast, pairs, death or slow. `sim table` runs all of them in the default sizes
 and writes a table for each transport.
 
-  --transport NAME    rxd, tcp or rxm (default: rxd)
+  --transport NAME    rxd or tcp (default: rxd)
   --ranks N           ranks (default: 100)
   --nodes N           nodes (default: one for 50 ranks, at least 4)
   --sample N          of an all-to-all: ranks that exchange messages with all others (default: all)
   --seed N            seed (default: 1)
   --loss N            lost packets, per million (default: 0)
+  --socket-packets N  datagrams that a socket holds (default: 184)
   --descriptors N     descriptors of a rank
   --backlog N         connections that a listener keeps until they are accepted";
 
 pub enum Options {
-    Table { output: String },
+    Table {
+        output: String,
+        transport: Option<String>,
+    },
     One(One),
 }
 
@@ -47,7 +51,10 @@ impl Options {
         let name = words.next().ok_or("no scenario")?;
         if name == "table" {
             let output = words.next().ok_or("no folder")?;
-            return Ok(Options::Table { output });
+            return Ok(Options::Table {
+                output,
+                transport: words.next(),
+            });
         }
         let scenario = Scenario::named(&name).ok_or_else(|| format!("no scenario {name}"))?;
         let mut one = One {
@@ -74,6 +81,7 @@ impl Options {
                 "--sample" => one.size.sample = Some(number?.max(1)),
                 "--seed" => one.size.seed = number? as u64,
                 "--loss" => one.size.loss = number? as u32,
+                "--socket-packets" => one.limits.socket_packets = number?.max(1),
                 "--descriptors" => one.limits.descriptors = number?,
                 "--backlog" => one.limits.backlog = number?,
                 _ => return Err(format!("no option {word}")),

@@ -6,7 +6,7 @@ use crate::world::{Outcome, Record};
 
 pub const HEADER: &str = "transport,scenario,ranks,nodes,sample,seed,loss_ppm,messages,done_ms,close_ms,loads,\
     loads_per_rank,loads_max,connections_mean,connections_max,heap_mean,heap_max,heap_idle_mean,heap_idle_max,retries,\
-    retries_max,retries_per_ms_max,dropped,dropped_at_close,switch_queue_max,longest_poll_us,failed";
+    retries_max,retries_per_ms_max,dropped,dropped_at_close,switch_queue_max,longest_poll_us,failed,result";
 
 /// Mean and maximum of a number of the ranks.
 fn both(records: &[Record], number: impl Fn(&Record) -> u64) -> (f64, u64) {
@@ -28,15 +28,7 @@ pub fn row(transport: &str, scenario: &str, size: &Size, outcome: &Outcome) -> S
     let retries = both(records, |record| record.retries);
     let longest = both(records, |record| record.longest_poll).1;
     let sum: u64 = records.iter().map(|record| record.retries).sum();
-    [
-        transport.to_owned(),
-        scenario.to_owned(),
-        size.ranks.to_string(),
-        size.nodes.to_string(),
-        size.sample
-            .map_or(String::new(), |sample| sample.to_string()),
-        size.seed.to_string(),
-        size.loss.to_string(),
+    let measured = [
         outcome.messages.to_string(),
         milliseconds(outcome.done_at),
         milliseconds(outcome.closing),
@@ -57,6 +49,34 @@ pub fn row(transport: &str, scenario: &str, size: &Size, outcome: &Outcome) -> S
         outcome.longest_queue.to_string(),
         format!("{:.1}", longest as f64 / 1e3),
         outcome.failed.to_string(),
+        "ended".to_owned(),
+    ];
+    format!("{},{}", job(transport, scenario, size), measured.join(","))
+}
+
+/// The row of a job that did not end.
+pub fn unended(transport: &str, scenario: &str, size: &Size, why: &str) -> String {
+    let columns = HEADER.split(',').count() - job(transport, scenario, size).split(',').count();
+    let empty = ",".repeat(columns);
+    format!(
+        "{}{empty}{}",
+        job(transport, scenario, size),
+        why.replace(',', ";")
+    )
+}
+
+fn job(transport: &str, scenario: &str, size: &Size) -> String {
+    let sample = size
+        .sample
+        .map_or(String::new(), |sample| sample.to_string());
+    [
+        transport,
+        scenario,
+        &size.ranks.to_string(),
+        &size.nodes.to_string(),
+        &sample,
+        &size.seed.to_string(),
+        &size.loss.to_string(),
     ]
     .join(",")
 }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::endpoint::{Ended, Endpoint, Message, Outgoing, Setup};
+use crate::endpoint::{Ended, Endpoint, Message, Outgoing, Setup, Work, content};
 use crate::heap::uncounted;
 use crate::network::Load;
 use base::iovec::lent::TestMemory;
@@ -33,12 +33,6 @@ impl Load for Datagram {
     }
 }
 
-/// The purpose of an operation: a message to a rank, or a receive.
-enum Job {
-    Send(u32),
-    Receive,
-}
-
 /// What was sent to a peer.
 #[derive(Default)]
 struct Sent {
@@ -47,7 +41,8 @@ struct Sent {
 }
 
 pub struct Rxd {
-    node: Node<Job>,
+    /// Its operations have the destination of a message, and nothing for a receive.
+    node: Node<Option<u32>>,
     arrived: VecDeque<(u32, Datagram)>,
     buffer: usize,
     longest: usize,
@@ -103,20 +98,21 @@ impl Endpoint for Rxd {
         }
     }
 
-    fn arrive(&mut self, _now: Instant, from: usize, load: Datagram) -> bool {
-        let has_room = self.arrived.len() < self.buffer;
-        if has_room {
-            self.arrived.push_back((from as u32, load));
+    fn arrive(&mut self, _now: Instant, from: usize, load: Datagram) -> Option<Datagram> {
+        if self.arrived.len() >= self.buffer {
+            return Some(load);
         }
-        has_room
+        self.arrived.push_back((from as u32, load));
+        None
     }
 
     fn unreachable(&mut self, peer: usize) {
         uncounted(|| self.node.socket.unreachable.push(peer as u64));
     }
 
-    fn poll(&mut self, now: Instant, room: usize) -> usize {
+    fn poll(&mut self, now: Instant, room: usize) -> Work {
         self.node.socket.room = room;
+        let visits = self.node.port.common.stalled.len();
         let count = self.arrived.len().min(MOST);
         for _ in 0..count {
             let Some((from, Datagram(bytes))) = uncounted(|| self.arrived.pop_front()) else {
@@ -136,7 +132,11 @@ impl Endpoint for Rxd {
             false if is_due || self.node.port.waits() => self.node.settle(now),
             false => {}
         }
-        count
+        Work {
+            taken: count,
+            visits,
+            connects: 0,
+        }
     }
 
     fn take_out(&mut self) -> Vec<Outgoing<Datagram>> {
@@ -153,17 +153,15 @@ impl Endpoint for Rxd {
     fn send(&mut self, now: Instant, message: &Message) -> bool {
         let memory = uncounted(|| content(message));
         let (tag, to) = (message.tag, message.to);
-        let posted = self
-            .node
-            .post(now, to as usize, memory, Job::Send(to), |tx| {
-                (tx.what, tx.tag) = (What::Tagged, tag);
-            });
+        let posted = self.node.post(now, to as usize, memory, Some(to), |tx| {
+            (tx.what, tx.tag) = (What::Tagged, tag);
+        });
         posted.is_ok()
     }
 
     fn receive(&mut self, now: Instant) {
         let memory = uncounted(|| TestMemory::new(vec![0; self.longest]));
-        self.node.receive(now, memory, Job::Receive, true);
+        self.node.receive(now, memory, None, true);
     }
 
     fn ended(&mut self) -> Vec<Ended> {
@@ -171,22 +169,9 @@ impl Endpoint for Rxd {
         let mut ended = uncounted(|| Vec::with_capacity(all.len()));
         for &(context, ref completion) in &all {
             let posted = self.node.posted.remove(context);
-            ended.push(match posted.what {
-                Job::Send(_) if completion.error == 0 => Ended::Sent,
-                Job::Send(to) => Ended::Failed { to },
-                Job::Receive => {
-                    let memory = posted.memory.as_ref();
-                    let is_whole = completion.error == 0
-                        && memory.is_some_and(|memory| has_content(memory, completion.tag));
-                    let len = if is_whole {
-                        completion.len as u32
-                    } else {
-                        u32::MAX
-                    };
-                    let tag = completion.tag;
-                    Ended::Received { tag, len }
-                }
-            });
+            if let Some(memory) = &posted.memory {
+                ended.push(Ended::of(completion, posted.what, memory));
+            }
             uncounted(|| drop(posted));
         }
         uncounted(|| drop(all));
@@ -228,10 +213,6 @@ impl Endpoint for Rxd {
         self.node.port.is_blocked()
     }
 
-    fn visits(&self) -> usize {
-        self.node.port.common.stalled.len()
-    }
-
     fn deadline(&self) -> Option<Instant> {
         self.node.port.deadline()
     }
@@ -243,21 +224,4 @@ impl Endpoint for Rxd {
     fn retries(&self) -> u64 {
         self.retries
     }
-}
-
-/// The bytes of a message: its tag as often as it fits.
-fn content(message: &Message) -> TestMemory {
-    let tag = message.tag.to_ne_bytes();
-    TestMemory::new(
-        tag.iter()
-            .copied()
-            .cycle()
-            .take(message.len as usize)
-            .collect(),
-    )
-}
-
-fn has_content(memory: &TestMemory, tag: u64) -> bool {
-    let len = memory.len().min(size_of::<u64>());
-    memory.bytes(0, len) == tag.to_ne_bytes()[..len]
 }

@@ -9,24 +9,25 @@ use crate::options::nodes_for;
 use crate::scenario::{ALL, Scenario, Size};
 use crate::{report, run};
 
-pub const TRANSPORTS: [&str; 1] = ["rxd"];
+pub const TRANSPORTS: [&str; 2] = ["rxd", "tcp"];
 
 /// The sizes of a scenario, and the ranks of an all-to-all that exchange messages with all others.
 fn sizes(scenario: Scenario) -> Vec<(usize, Option<usize>)> {
-    let mut sizes = vec![(100, None), (1_000, None)];
     match scenario {
-        Scenario::AllToAll => sizes.push((10_000, Some(4))),
-        Scenario::Ring | Scenario::Barrier => sizes.extend([(10_000, None), (100_000, None)]),
-        _ => sizes.push((10_000, None)),
+        Scenario::AllToAll => vec![(100, None), (1_000, Some(100)), (10_000, Some(4))],
+        Scenario::Ring => vec![(100, None), (1_000, None), (10_000, None), (100_000, None)],
+        _ => vec![(100, None), (1_000, None), (10_000, None)],
     }
-    sizes
 }
 
-/// Writes a table for each transport.
-pub fn write(folder: &str) -> Result<(), String> {
+/// Writes a table for a transport, or one for each.
+pub fn write(folder: &str, only: Option<&str>) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{folder}: {error}");
     fs::create_dir_all(folder).map_err(failed)?;
-    for transport in TRANSPORTS {
+    for transport in TRANSPORTS
+        .into_iter()
+        .filter(|&name| only.is_none_or(|only| only == name))
+    {
         let mut rows = vec![report::HEADER.to_owned()];
         for (name, scenario) in ALL {
             for (ranks, sample) in sizes(scenario) {
@@ -39,14 +40,16 @@ pub fn write(folder: &str) -> Result<(), String> {
                     loss: 0,
                 };
                 let outcome = run(transport, scenario, &size, &Limits::default());
-                let outcome =
-                    outcome.map_err(|why| format!("{transport} {name} {ranks}: {why}"))?;
-                rows.push(report::row(transport, name, &size, &outcome));
+                rows.push(match outcome {
+                    Ok(outcome) => report::row(transport, name, &size, &outcome),
+                    Err(why) => report::unended(transport, name, &size, &why),
+                });
                 let took = start.elapsed().as_secs_f64();
                 eprintln!("{transport} {name} {ranks}: {took:.1} s");
             }
         }
-        fs::write(format!("{folder}/{transport}.csv"), rows.join("\n") + "\n").map_err(failed)?;
+        let table = rows.join("\n") + "\n";
+        fs::write(format!("{folder}/{transport}.csv"), table).map_err(failed)?;
     }
     Ok(())
 }

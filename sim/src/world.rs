@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::app::App;
 use crate::endpoint::{Endpoint, Limits, Outgoing, Setup};
-use crate::events::{Events, MICROSECOND, MILLISECOND, Time};
+use crate::events::{Events, MICROSECOND, MILLISECOND, SECOND, Time};
 use crate::heap::{measured, uncounted};
 use crate::network::{Load, Network, SendBuffer, Verdict};
 use crate::scenario::Job;
@@ -19,6 +19,11 @@ const TAKE: Time = 1_500;
 const SEND: Time = 1_500;
 const CALL: Time = 100;
 const VISIT: Time = 100;
+const ACCEPT: Time = 25_000;
+/// Time after which a kernel repeats an attempt to connect.
+const CONNECT_AGAIN: Time = SECOND;
+/// Events, and visits of sessions without an event, after which a job is given up: some minutes.
+const MOST_WORK: u64 = 20_000_000;
 /// Time between two polls of a rank that waits for something which no event announces.
 const RETRY: Time = 50 * MICROSECOND;
 /// Time between the last message and the end of all endpoints.
@@ -106,6 +111,7 @@ pub struct World<E: Endpoint> {
     open: usize,
     done_at: Time,
     closed_at: Time,
+    work: u64,
     /// Retries within the current millisecond, and most of all.
     retries: (Time, u64),
     retries_at_once: u64,
@@ -166,6 +172,7 @@ impl<E: Endpoint> World<E> {
             open: count,
             done_at: 0,
             closed_at: 0,
+            work: 0,
             retries: (0, 0),
             retries_at_once: 0,
         }
@@ -234,7 +241,12 @@ impl<E: Endpoint> World<E> {
             if at > limit {
                 return Err(format!("not over after {limit} ns: {}", self.missing()));
             }
+            if self.work > MOST_WORK {
+                let milliseconds = self.now / MILLISECOND;
+                return Err(format!("given up at {milliseconds} ms: {}", self.missing()));
+            }
             self.now = at;
+            self.work += 1;
             self.handle(event);
         }
         Ok(())
@@ -307,8 +319,15 @@ impl<E: Endpoint> World<E> {
             }
             return;
         };
-        let was_dropped = !uncounted(|| endpoint.arrive(now, from, load));
-        self.network.dropped += u64::from(was_dropped);
+        if let Some(load) = uncounted(|| endpoint.arrive(now, from, load)) {
+            self.network.dropped += 1;
+            // The queue of a listener is full. The kernel of the sender tries again.
+            if load.flow().is_some() {
+                let (from, to) = (from as u32, to as u32);
+                self.events
+                    .push(self.now + CONNECT_AGAIN, Event::Arrival { from, to, load });
+            }
+        }
         self.flush(to, self.now);
         self.wake(to, self.now);
     }
@@ -319,11 +338,12 @@ impl<E: Endpoint> World<E> {
             return 0;
         };
         let (out, freed) = measured(|| endpoint.take_out());
-        let count = out.len() as u64;
+        let mut count = 0;
         let rank = &mut self.ranks[place];
         rank.heap += freed;
-        for (i, Outgoing { to, load }) in out.into_iter().enumerate() {
-            self.transmit(place, to, load, at + (i as Time + 1) * SEND);
+        for Outgoing { to, load } in out {
+            count += u64::from(!load.is_of_kernel());
+            self.transmit(place, to, load, at + count * SEND);
         }
         count
     }
@@ -350,20 +370,27 @@ impl<E: Endpoint> World<E> {
             return;
         };
         let room = rank.buffer.room(at, self.limits.socket_packets);
-        let (retries, visits) = (endpoint.retries(), endpoint.visits() as Time);
-        let ((taken, calls, is_closed), grown) = measured(|| {
-            let taken = endpoint.poll(now, room);
+        let retries = endpoint.retries();
+        let ((work, calls, is_closed), grown) = measured(|| {
+            let work = endpoint.poll(now, room);
             let calls = rank.app.step(endpoint, now, place as u32, at);
             let is_closed = rank.is_closing && endpoint.close(now);
-            (taken, calls, is_closed)
+            (work, calls, is_closed)
         });
         rank.heap += grown;
-        rank.record.most_bytes = rank.record.most_bytes.max(rank.heap);
         rank.record.connections = rank.record.connections.max(endpoint.connections());
-        let sent = self.flush(place, at + POLL + taken as Time * TAKE);
+        self.work += work.visits as u64;
+        let took = POLL
+            + work.taken as Time * TAKE
+            + work.visits as Time * VISIT
+            + work.connects as Time * ACCEPT
+            + calls * CALL;
+        let sent = self.flush(place, at + took);
         let rank = &mut self.ranks[place];
+        // The packets that were just sent are in the provider's slots, which are not counted.
+        rank.record.most_bytes = rank.record.most_bytes.max(rank.heap);
         let after = rank.endpoint.as_ref().map_or(retries, Endpoint::retries);
-        let took = POLL + taken as Time * TAKE + sent * SEND + calls * CALL + visits * VISIT;
+        let took = took + sent * SEND;
         rank.record.polls += 1;
         rank.record.longest_poll = rank.record.longest_poll.max(took);
         rank.busy_until = at + took + rank.computes;
@@ -375,7 +402,7 @@ impl<E: Endpoint> World<E> {
         self.count_retries(after - retries);
         match is_closed {
             true => self.close(place),
-            false => self.wake_next(place, taken as u64 + calls > 0),
+            false => self.wake_next(place, work.taken as u64 + calls > 0),
         }
     }
 

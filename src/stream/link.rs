@@ -2,7 +2,7 @@
 //! The link carries the bytes of one connection: over a socket, or over memory that two processes share. The kind is
 //! decided once for each connection; this module hides the difference.
 
-#[cfg(test)]
+#[cfg(any(test, feature = "testing"))]
 pub mod sim;
 mod verbs;
 
@@ -27,7 +27,7 @@ pub enum Link {
     /// Frames are records of a ring.
     Shm(Box<ShmLink>),
     /// Frames are bytes of a simulated stream (tests only).
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     Sim(Box<sim::SimLink>),
 }
 
@@ -73,7 +73,7 @@ impl Link {
             Link::Socket(socket) => Some(socket),
             Link::Shm(link) => Some(&link.doorbell),
             Link::Down => None,
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(_) => None,
         }
     }
@@ -149,7 +149,7 @@ impl Link {
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.read(room),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.read(room),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
@@ -160,7 +160,7 @@ impl Link {
     pub fn read_list(&self, list: &ScatterList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.read_list(list),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.read_list(list),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
@@ -171,7 +171,7 @@ impl Link {
     pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.write(bytes),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.write(bytes),
             Link::Shm(_) | Link::Down => Ok(Moved::Later),
         }
@@ -182,7 +182,7 @@ impl Link {
     pub fn write_list(&mut self, list: &GatherList<'_>) -> io::Result<Moved> {
         match self {
             Link::Socket(socket) => socket.write_list(list),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.write_list(list),
             Link::Shm(link) => Ok(match link.channel.write_list(list) {
                 Ok(0) => Moved::Later,
@@ -216,7 +216,7 @@ impl Link {
 
     /// Ends both directions; the peer sees the end of the stream.
     pub fn shutdown(&self) {
-        #[cfg(test)]
+        #[cfg(any(test, feature = "testing"))]
         if let Link::Sim(sim) = self {
             sim.shutdown();
         }
@@ -236,7 +236,7 @@ impl Link {
     pub fn unread(&self) -> usize {
         match self {
             Link::Socket(socket) => socket.unread(),
-            #[cfg(test)]
+            #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.unread(),
             Link::Shm(link) => link.channel.longest_rest(),
             Link::Down => 0,

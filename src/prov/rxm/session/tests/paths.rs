@@ -317,7 +317,7 @@ fn endpoints_at_all_addresses_keep_one_of_two_simultaneous_attempts() {
         let ends = (addr_of(1 - place), Some(addr_of(place)));
         let reply = node
             .sessions
-            .requested(&node.domain, node.ep, ends, &request);
+            .requested(&mut node.domain, node.ep, ends, &request);
         replies.push((reply, id));
     }
     let (accepts, id) = replies[0];

@@ -86,6 +86,7 @@ pub struct Tcp {
 
 fn session_limits() -> common::Limits {
     common::Limits {
+        connections: 0,
         saved_size: usize::MAX,
         saved_bytes: SAVED,
         no_progress_thread: true,
@@ -266,7 +267,7 @@ impl Tcp {
                 session.go_on_helping(cx);
             });
         }
-        for id in std::mem::take(&mut self.common.held) {
+        for id in self.common.held.take() {
             self.with(id, |session, cx| {
                 session.tx.send_waiting(cx, session.agreed)
             });
@@ -418,7 +419,7 @@ impl Endpoint for Tcp {
         }
         self.due(now);
         let visits = self.common.stalled.len();
-        for id in self.common.stalled.clone() {
+        for id in self.common.stalled.to_vec() {
             self.with(id, |session, cx| session.retry_read(cx));
             self.read(id);
         }

@@ -183,3 +183,26 @@ fn the_end_of_a_connection_depends_on_its_state() {
     assert_eq!(attempts.common.connecting, 0);
     assert_eq!(end(&attempts), Step::End(Error::CONNRESET));
 }
+
+/// Under a slow listener, the refusal of a crossing attempt comes late, and several times.
+#[test]
+fn refusals_of_crossing_attempts_do_not_end_the_attempts() {
+    let mut attempts = Attempts::new();
+    assert_eq!(attempts.want(), Step::Connect);
+    attempts.connection.awaited_by_operation();
+    for _ in 0..5 {
+        attempts.now += LIMIT * 2 / 3;
+        attempts.connection.crossed();
+        let Step::Retry(at) = attempts.failed(Error::CONNREFUSED) else {
+            panic!("the attempts end");
+        };
+        attempts.now = at;
+        assert_eq!(attempts.due(None), Step::Connect);
+    }
+    // Refusals by the kernel afterwards: the peer is gone.
+    let is_over = (0..3).any(|_| {
+        attempts.now += LIMIT * 2;
+        matches!(attempts.failed(Error::CONNREFUSED), Step::GiveUp(_))
+    });
+    assert!(is_over);
+}

@@ -190,8 +190,9 @@ fn refusals_of_crossing_attempts_do_not_end_the_attempts() {
     let mut attempts = Attempts::new();
     assert_eq!(attempts.want(), Step::Connect);
     attempts.connection.awaited_by_operation();
-    for _ in 0..5 {
-        attempts.now += LIMIT * 2 / 3;
+    for nth in 0..20 {
+        // The first refusal comes late, and the others at once.
+        attempts.now += if nth == 0 { LIMIT / 2 } else { Duration::ZERO };
         attempts.connection.crossed();
         let Step::Retry(at) = attempts.failed(Error::CONNREFUSED) else {
             panic!("the attempts end");

@@ -73,7 +73,7 @@ impl Session {
             match reason {
                 // The peer has started its own attempt, or has not noticed the end of the last connection. Its request
                 // or the next attempt resolves both cases.
-                Reason::Connected => {}
+                Reason::Connected => self.connection.crossed(),
                 _ if self.connection.failures().0 == 0 => log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,

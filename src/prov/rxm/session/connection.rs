@@ -78,6 +78,8 @@ pub struct Connection {
     has_operation: bool,
     /// An operation was refused during the attempts, so the next one has to report their failure.
     has_refused: bool,
+    /// The peer has refused the attempt because of its own one.
+    is_crossed: bool,
     /// The connection attempt only tests whether the peer's host is alive.
     is_look: bool,
 }
@@ -94,6 +96,7 @@ impl Default for Connection {
             has_waiter: false,
             has_operation: false,
             has_refused: false,
+            is_crossed: false,
             is_look: false,
         }
     }
@@ -237,6 +240,12 @@ impl Connection {
         }
     }
 
+    /// The peer refuses the attempt because of its own one, or of a connection whose end it has not noticed. It lives, so
+    /// its refusal says nothing about its listener, and the time limit begins anew.
+    pub fn crossed(&mut self) {
+        self.is_crossed = true;
+    }
+
     /// The peer's kernel had accepted the attempt and then closed it.
     pub fn was_reset(&mut self, now: Instant) {
         self.clock.stop(now);
@@ -262,17 +271,25 @@ impl Connection {
         self.last_error = error;
         self.attempts += 1;
         // A refusal by the kernel comes at once. If an attempt failed later, the peer's kernel had accepted it.
+        let is_crossed = core::mem::take(&mut self.is_crossed);
         let lasted = self.attempt_at.filter(|&at| now - at >= REFUSAL);
-        if let Some(begun) = lasted.filter(|_| !is_silence(error)) {
+        if let Some(begun) = lasted.filter(|_| !is_silence(error) && !is_crossed) {
             self.clock.stop(begun);
         }
         let is_awaited = self.is_awaited();
         let clock = &mut self.clock;
-        clock.resume(now);
+        match is_crossed {
+            true => clock.restart(now, common.settings.conn_timeout),
+            false => clock.resume(now),
+        }
         let is_final = matches!(error, Error::INVAL | Error::ACCES | Error::MFILE);
         let is_seen = self.is_look && !is_awaited;
         let is_over = !clock.is_started() || clock.is_over(now);
-        if is_final || is_seen || is_over || error == Error::CONNREFUSED && clock.is_gone(now) {
+        if is_final
+            || is_seen
+            || is_over
+            || !is_crossed && error == Error::CONNREFUSED && clock.is_gone(now)
+        {
             return Step::GiveUp(self.give_up(common));
         }
         let at = now + PAUSES.after(self.attempts, &mut common.jitter);

@@ -183,3 +183,31 @@ fn the_end_of_a_connection_depends_on_its_state() {
     assert_eq!(attempts.common.connecting, 0);
     assert_eq!(end(&attempts), Step::End(Error::CONNRESET));
 }
+
+/// Under a slow listener, the refusal of a crossing attempt comes late, and several times.
+#[test]
+fn refusals_of_crossing_attempts_do_not_end_the_attempts() {
+    let mut attempts = Attempts::new();
+    assert_eq!(attempts.want(), Step::Connect);
+    attempts.connection.awaited_by_operation();
+    for nth in 0..20 {
+        // The first refusal comes late, and the others at once.
+        attempts.now += if nth == 0 { LIMIT / 2 } else { Duration::ZERO };
+        attempts.connection.crossed();
+        let Step::Retry(at) = attempts.failed(Error::CONNREFUSED) else {
+            panic!("the attempts end");
+        };
+        attempts.now = at;
+        assert_eq!(attempts.due(None), Step::Connect);
+    }
+    // The kernel refuses afterwards, at once and each time.
+    let begun = attempts.now;
+    while let Step::Retry(at) = attempts.failed(Error::CONNREFUSED) {
+        attempts.now = at;
+        if attempts.due(None) != Step::Connect {
+            break;
+        }
+        assert!(attempts.now - begun < LIMIT * 2, "the attempts go on");
+    }
+    assert_eq!(attempts.connection.state(), State::Over);
+}

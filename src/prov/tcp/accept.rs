@@ -46,6 +46,11 @@ impl Crossing {
         write_exchange(&self.from.socket, CmKind::Reject, echo, false);
     }
 
+    /// Whether the peer has given up the request.
+    pub fn has_ended(&self) -> bool {
+        self.from.socket.has_ended()
+    }
+
     /// When to stop waiting.
     pub fn until(&self) -> Instant {
         self.until
@@ -376,7 +381,7 @@ impl Connections {
         let Some(crossing) = desk.peers[id].own.crossing.take() else {
             return false;
         };
-        if crossing.from.socket.has_ended() {
+        if crossing.has_ended() {
             return false;
         }
         self.admit(

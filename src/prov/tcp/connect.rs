@@ -292,6 +292,11 @@ impl Connections {
                 }),
             };
         }
+        let own = &mut desk.peers[id].own;
+        if error == Error::TIMEDOUT && own.crossing.take_if(|it| it.has_ended()).is_some() {
+            // The local attempt was limited because of the peer's request, which the peer has given up.
+            return;
+        }
         desk.close_link(id);
         desk.peers[id].session.state = State::Idle;
         desk.peers[id].own.sharing = None;

@@ -74,8 +74,8 @@ base::params::variables! {
              no limit (default: 5000)";
         /// Connections of a domain above which idle ones are closed; 0: none.
         max_connections: usize = count(0), "max_connections",
-            "connections of a domain above which idle ones are closed, 0 for as many as there are descriptors (default: \
-             0)";
+            "connections of a domain above which idle ones are closed, 0 for as many as there are descriptors \
+             (default: 0)";
         /// Time without any acknowledgement after which a peer is given up; zero: never.
         peer_timeout: Duration = milliseconds(Duration::from_secs(60)), "peer_timeout",
             "milliseconds after which a peer that acknowledges nothing is given up, 0 for never (default: 60000)";

@@ -125,8 +125,8 @@ impl Connections {
         }
     }
 
-    /// Returns the feature bit for a connection message. While descriptors are scarce, a connection stays on its socket,
-    /// because the way to shared memory needs up to four of them for a moment.
+    /// Returns the feature bit for a connection message. While descriptors are scarce, a connection stays on its
+    /// socket, because the way to shared memory needs up to four of them for a moment.
     pub(super) fn offers_to_share(&self, desk: &Desk<'_>, ep: usize, socket: &Socket) -> u8 {
         match free_beside(socket) {
             Free::Ample => self.shares(desk, ep, socket),

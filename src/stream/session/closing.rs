@@ -2,11 +2,11 @@
 //! Both sides agree before one of them closes an idle connection, so that nothing is lost: docs/wire/tcp.md, "Idle
 //! connections".
 //!
-//! A side that is at rest requests the close. If the peer is at rest, too, it answers that it is ready, and sends nothing
-//! from then on. The first side has then received everything that the peer has sent, and the peer everything that this
-//! side has sent, so the first side closes. Until the answer arrives it can withdraw the request at any time, for
-//! example because the application posts an operation; so a peer that never answers delays nothing. Operations of a
-//! side that is ready wait until the peer has closed the connection, and are the first on the next one.
+//! A side that is at rest requests the close. If the peer is at rest, too, it answers that it is ready, and sends
+//! nothing from then on. The first side has then received everything that the peer has sent, and the peer everything
+//! that this side has sent, so the first side closes. Until the answer arrives it can withdraw the request at any time,
+//! for example because the application posts an operation; so a peer that never answers delays nothing. Operations of
+//! a side that is ready wait until the peer has closed the connection, and are the first on the next one.
 //!
 //! While either agreement is pending the state of the session is `Resting`: it is read, and nothing is posted to it.
 

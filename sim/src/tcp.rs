@@ -515,6 +515,18 @@ impl Endpoint for Tcp {
         true
     }
 
+    fn release(&mut self) {
+        self.posted.clear();
+        self.events = VecDeque::new();
+        self.backlog = VecDeque::new();
+        self.attempts = VecDeque::new();
+        self.wanted = VecDeque::new();
+        for (_, conn) in &mut self.conns {
+            drop(conn.link.take());
+            conn.wires.release();
+        }
+    }
+
     fn has_input(&self) -> bool {
         !self.events.is_empty() || !self.backlog.is_empty()
     }

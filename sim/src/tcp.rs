@@ -203,9 +203,11 @@ impl Tcp {
         while let Some(&(_, peer)) = self.attempts.front().filter(|(at, _)| *at <= now) {
             uncounted(|| self.attempts.pop_front());
             if let Some(&id) = self.by_peer.get(&peer)
-                && self.conns[id].session.state == State::Connecting
+                && self.conns[id].session.state != State::Up
                 && self.conns[id].clock.is_over(now)
             {
+                // The peer's own connection, which never came, had no descriptor here.
+                self.files += usize::from(self.conns[id].session.state == State::Sharing);
                 self.lose(id, Error::TIMEDOUT);
             }
         }

@@ -30,7 +30,7 @@ def main(folder):
             series, names = {}, {}
             for transport, points in transports.items():
                 names[COLORS[transport]] = transport
-                series[COLORS[transport]] = [(int(row["ranks"]), float(row[number])) for row in points]
+                series[COLORS[transport]] = [(int(row["ranks"]), float(row[number] or 0)) for row in points]
             text = plot.svg(scenario, "ranks", unit, series, names)
             if text:
                 (folder / f"{scenario}-{number.removesuffix('_ms')}.svg").write_text(text)
@@ -40,7 +40,7 @@ def main(folder):
         for transport, points in transports.items():
             for row in points:
                 sample = f" (sample of {row['sample']})" if row["sample"] else ""
-                cells = [row[column] for column in COLUMNS]
+                cells = [row[column] or "did not end" for column in COLUMNS]
                 print(f"| {transport} | {cells[0]}{sample} | " + " | ".join(cells[1:]) + " |")
         print()
 

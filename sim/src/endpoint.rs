@@ -142,6 +142,9 @@ pub trait Endpoint: Sized {
     /// Closes the endpoint. Returns false if the call must be repeated when there is room to send.
     fn close(&mut self, now: Instant) -> bool;
 
+    /// Frees memory that is not counted: that of the application and of the kernel. The endpoint is dropped next.
+    fn release(&mut self);
+
     /// Whether loads have arrived that no poll has taken.
     fn has_input(&self) -> bool;
     /// Whether something waits for room to send.

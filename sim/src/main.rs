@@ -18,6 +18,7 @@ mod tests;
 mod world;
 
 use std::process::ExitCode;
+use std::sync::Once;
 
 use self::endpoint::Limits;
 use self::options::{Options, USAGE};
@@ -28,6 +29,23 @@ use self::world::{Outcome, World};
 
 /// Runs one job.
 fn run(
+    transport: &str,
+    scenario: Scenario,
+    size: &Size,
+    limits: &Limits,
+) -> Result<Outcome, String> {
+    static WARM: Once = Once::new();
+    // What a process allocates once is not counted as memory of the first rank.
+    WARM.call_once(|| {
+        for transport in table::TRANSPORTS {
+            let small = Size::small();
+            let _ = simulate(transport, Scenario::Pairs, &small, &Limits::default());
+        }
+    });
+    simulate(transport, scenario, size, limits)
+}
+
+fn simulate(
     transport: &str,
     scenario: Scenario,
     size: &Size,

@@ -205,6 +205,13 @@ impl Endpoint for Rxd {
         true
     }
 
+    fn release(&mut self) {
+        self.node.posted.clear();
+        self.node.socket.unreachable = Vec::new();
+        self.arrived = VecDeque::new();
+        self.sent = HashMap::new();
+    }
+
     fn has_input(&self) -> bool {
         !self.arrived.is_empty()
     }

@@ -54,6 +54,19 @@ pub struct Size {
     pub loss: u32,
 }
 
+impl Size {
+    /// A job of a few ranks, with loss.
+    pub fn small() -> Size {
+        Size {
+            ranks: 6,
+            nodes: 3,
+            sample: None,
+            seed: 1,
+            loss: 50_000,
+        }
+    }
+}
+
 /// A job as the world runs it.
 pub struct Job {
     pub apps: Vec<App>,

@@ -204,9 +204,11 @@ impl Tcp {
         while let Some(&(_, peer)) = self.attempts.front().filter(|(at, _)| *at <= now) {
             uncounted(|| self.attempts.pop_front());
             if let Some(&id) = self.by_peer.get(&peer)
-                && self.conns[id].session.state == State::Connecting
+                && self.conns[id].session.state != State::Up
                 && self.conns[id].clock.is_over(now)
             {
+                // The peer's own connection, which never came, had no descriptor here.
+                self.files += usize::from(self.conns[id].session.state == State::Sharing);
                 self.lose(id, Error::TIMEDOUT);
             }
         }
@@ -514,6 +516,18 @@ impl Endpoint for Tcp {
         }
         uncounted(|| drop(peers));
         true
+    }
+
+    fn release(&mut self) {
+        self.posted.clear();
+        self.events = VecDeque::new();
+        self.backlog = VecDeque::new();
+        self.attempts = VecDeque::new();
+        self.wanted = VecDeque::new();
+        for (_, conn) in &mut self.conns {
+            drop(conn.link.take());
+            conn.wires.release();
+        }
     }
 
     fn has_input(&self) -> bool {

@@ -436,7 +436,11 @@ impl<E: Endpoint> World<E> {
         let rank = &mut self.ranks[place];
         let endpoint = rank.endpoint.take();
         rank.record.retries = endpoint.as_ref().map_or(0, Endpoint::retries);
-        let ((), freed) = measured(|| drop(endpoint));
+        let ((), freed) = measured(|| {
+            if let Some(mut endpoint) = endpoint {
+                uncounted(|| endpoint.release());
+            }
+        });
         rank.record.left_bytes = rank.heap + freed;
         self.closed_at = self.closed_at.max(rank.busy_until);
         self.open -= 1;

@@ -99,6 +99,13 @@ impl Stream {
         input.arrived.extend(bytes);
     }
 
+    /// Frees the buffers.
+    pub fn release(&mut self) {
+        for wire in [&self.out, &self.input] {
+            *wire.lock().unwrap_or_else(PoisonError::into_inner) = Wire::default();
+        }
+    }
+
     /// Bytes taken since the last notice, if they are at least `least`.
     pub fn taken(&mut self, least: usize) -> Option<usize> {
         let input = self.input.lock().unwrap_or_else(PoisonError::into_inner);

@@ -64,7 +64,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes: Vec<u8> = Vec::with_capacity(len + 8);
     while bytes.len() < len {
-        bytes.extend_from_slice(&random.next().to_ne_bytes());
+        bytes.extend_from_slice(&random.draw().to_ne_bytes());
     }
     bytes.truncate(len);
     bytes

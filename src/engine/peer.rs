@@ -6,6 +6,7 @@
 //!   peers.
 //! - `table` holds operations that wait for an answer, and `claim` stores messages that arrive in several packets.
 //! - `stall` reports peers for which operations wait too long.
+//! - `pacing` limits how many peers are greeted at a time.
 //! - `retry` has the pauses between attempts to connect or to send again.
 //! - `loss` gives the operations with a lost peer their reason. `handover` moves those of a closed context.
 
@@ -13,6 +14,7 @@ pub mod check;
 pub mod claim;
 pub mod handover;
 pub mod loss;
+pub mod pacing;
 pub mod post;
 pub mod retry;
 pub mod stall;

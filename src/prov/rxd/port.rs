@@ -17,10 +17,11 @@ use slab::Slab;
 use self::strangers::UnknownSenders;
 use super::proto::{Cts, Packet, Rts};
 use super::session::{
-    Caller, Common, Cx, From, Ids, Names, PLACES, Pacing, Rtt, Senders, Session, Settings, Wire,
+    Caller, Common, Cx, From, Ids, Names, PLACES, Rtt, Senders, Session, Settings, Wire,
 };
 use base::{Error, Result};
 use engine::domain_state::{DomainState, TxOp};
+use engine::peer::pacing::{Pacing, Range};
 use engine::peer::retry::Jitter;
 use engine::strangers::new_source;
 use engine::transport::Address;
@@ -74,7 +75,7 @@ impl<A: Address> Port<A> {
                 jitter: Jitter::of_seed(seed.into()),
                 rtt: Rtt::default(),
                 senders: Senders::default(),
-                pacing: Pacing::new(),
+                pacing: Pacing::new(GREETINGS),
             },
             strangers: UnknownSenders::default(),
         }
@@ -438,6 +439,14 @@ impl<A: Address> Port<A> {
     }
 }
 
+/// Greetings that may be unanswered.
+const GREETINGS: Range = Range {
+    first: 32,
+    least: 4,
+    most: 1024,
+    fast: Duration::from_millis(20),
+    slow: Duration::from_millis(100),
+};
 /// Sessions that a poll may visit without finding room for their packets. They take turns.
 const VAIN: usize = 16;
 /// While there are packets that were not read, deadlines wait for so long: without an end, a peer that sends more than can

@@ -43,8 +43,10 @@ impl Rxm {
             self.sessions.send_held(domain, &mut self.lower);
         }
         let common = &self.sessions.common;
-        let is_changing =
-            common.connecting > 0 || !common.ending.is_empty() || self.lower.is_closing;
+        let is_changing = common.connecting > 0
+            || common.pacing.is_ready()
+            || !common.ending.is_empty()
+            || self.lower.is_closing;
         if is_changing || self.polls.is_multiple_of(EVENTS_EVERY) {
             let drives = !self.lower.domain.is_ours || self.polls.is_multiple_of(REQUESTS_EVERY);
             self.poll_events(domain, drives);
@@ -90,6 +92,10 @@ impl Rxm {
         }
         self.end_now(domain);
         self.close_ended(domain);
+        if self.sessions.common.pacing.is_ready() {
+            let now = self.lower.now();
+            self.sessions.take_turns(domain, &mut self.lower, now);
+        }
     }
 
     /// Updates the application's counters of peers' accesses.

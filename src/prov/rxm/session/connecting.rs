@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use super::connection::{GivenUp, Step};
+use super::connection::{GivenUp, LEASE, Step};
 use super::wire::Place;
 use super::{Cause, Cx, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
@@ -15,6 +15,12 @@ impl Session {
     /// Connects for an operation, which waits or returns -FI_EAGAIN meanwhile.
     pub fn want<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
         let step = self.connection.want(cx.common, now);
+        self.carry_out(cx, now, step);
+    }
+
+    /// Connects if the session has waited for its turn.
+    pub fn take_turn<W: Wire>(&mut self, cx: &mut Cx<'_, W>, now: Instant) {
+        let step = self.connection.take_turn(cx.common, now);
         self.carry_out(cx, now, step);
     }
 
@@ -107,7 +113,7 @@ impl Session {
             State::Accepted => {}
             State::Idle | State::Up | State::Over => return,
         }
-        self.connection.up(cx.common);
+        self.connection.up(cx.common, now);
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -138,10 +144,12 @@ impl Session {
                 if let Some(deadline) = self.connection.deadline() {
                     cx.wire.schedule(id, deadline);
                 }
+                cx.wire.schedule(id, now + LEASE);
                 if let Err(error) = self.link.connect(cx) {
                     self.carry_out(cx, now, Step::Fail(error));
                 }
             }
+            Step::Queue => cx.common.pacing.wait(id),
             Step::Wake(at) => cx.wire.schedule(id, at),
             Step::Late => log_warn!(
                 &SOURCE,

@@ -9,6 +9,7 @@ use super::loss::is_silence;
 use super::{Common, Settings};
 use base::Error;
 use engine::connect_clock::ConnectClock;
+use engine::peer::pacing::Range;
 use engine::peer::retry::Pauses;
 use engine::transport::Listener;
 
@@ -38,6 +39,8 @@ pub enum Step {
     Nothing,
     /// Open a connection below, with a request to the peer.
     Connect,
+    /// Wait for a turn to connect: `Common::pacing`.
+    Queue,
     /// Call `Session::due` at this time.
     Wake(Instant),
     /// Warn that the attempt goes on after its time: the peer's kernel has accepted it.
@@ -80,6 +83,10 @@ pub struct Connection {
     has_refused: bool,
     /// The peer has refused the attempt because of its own one.
     is_crossed: bool,
+    /// The session waits for its turn to connect.
+    is_queued: bool,
+    /// The attempt counts in `Common::pacing`.
+    is_counted: bool,
     /// The connection attempt only tests whether the peer's host is alive.
     is_look: bool,
 }
@@ -97,6 +104,8 @@ impl Default for Connection {
             has_operation: false,
             has_refused: false,
             is_crossed: false,
+            is_queued: false,
+            is_counted: false,
             is_look: false,
         }
     }
@@ -110,6 +119,18 @@ pub const PAUSES: Pauses = Pauses {
 /// How long the provider tests for a peer whose connection has ended. The kernel tries three times in this period.
 const LOOK: Duration = Duration::from_secs(5);
 
+/// Time after which an attempt takes no room from others any more.
+pub const LEASE: Duration = Duration::from_millis(500);
+
+/// Attempts of a domain that may be in progress.
+pub const ATTEMPTS: Range = Range {
+    first: 128,
+    least: 64,
+    most: 1024,
+    fast: Duration::from_millis(50),
+    slow: Duration::from_millis(400),
+};
+
 /// A kernel refuses a connection within this time if nothing listens.
 const REFUSAL: Duration = Duration::from_secs(1);
 
@@ -121,9 +142,26 @@ impl Connection {
 
     /// Enters a state, and counts attempts in progress.
     pub fn set_state(&mut self, common: &mut Common, state: State) {
+        self.leave(common);
         common.connecting += usize::from(state.is_opening());
         common.connecting -= usize::from(self.state.is_opening());
         self.state = state;
+    }
+
+    /// The attempt has ended, or takes no room from others any more.
+    pub fn leave(&mut self, common: &mut Common) {
+        if core::mem::take(&mut self.is_counted) {
+            common.pacing.dropped();
+        }
+    }
+
+    /// Connects, if the session has waited for its turn and still has to.
+    pub fn take_turn(&mut self, common: &mut Common, now: Instant) -> Step {
+        let is_wanted = core::mem::take(&mut self.is_queued) && self.is_awaited();
+        match self.state {
+            State::Idle if is_wanted => self.start(common, now),
+            _ => Step::Nothing,
+        }
     }
 
     /// Returns the number of failed attempts and the error of the last one.
@@ -172,10 +210,18 @@ impl Connection {
         if self.retry_at.is_some_and(|at| now < at) {
             return Step::Nothing;
         }
+        if self.is_queued {
+            return Step::Nothing;
+        }
+        if !self.is_look && !common.pacing.begin() {
+            self.is_queued = true;
+            return Step::Queue;
+        }
         self.clock.start(now, limit);
         self.has_waiter = false;
         (self.attempt_at, self.retry_at) = (Some(now), None);
         self.set_state(common, State::Connecting);
+        self.is_counted = !self.is_look;
         Step::Connect
     }
 
@@ -192,6 +238,13 @@ impl Connection {
         now: Instant,
         has_reacted: impl FnOnce(Listener) -> Option<bool>,
     ) -> Step {
+        if self.is_counted
+            && let Some(at) = self.attempt_at.filter(|&at| now >= at + LEASE)
+        {
+            // The peer may be absent, or compute.
+            self.is_counted = false;
+            common.pacing.lost(at, now);
+        }
         match self.state {
             State::Idle if self.clock.is_over(now) => {
                 // The application may have stopped waiting for the connection long ago.
@@ -252,7 +305,10 @@ impl Connection {
     }
 
     /// Handles the success of an attempt.
-    pub fn up(&mut self, common: &mut Common) {
+    pub fn up(&mut self, common: &mut Common, now: Instant) {
+        if core::mem::take(&mut self.is_counted) {
+            common.pacing.answered(self.attempt_at.unwrap_or(now), now);
+        }
         self.set_state(common, State::Up);
         self.reset();
     }

@@ -32,6 +32,7 @@ use core::time::Duration;
 use std::time::Instant;
 
 pub use self::atomic::{MOST as MOST_ATOMIC, most_of};
+use self::connection::ATTEMPTS;
 use self::connection::Connection;
 pub use self::connection::State;
 use self::inbox::Inbox;
@@ -47,6 +48,7 @@ use super::port::Listed;
 use super::state::StateOf;
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
+use engine::peer::pacing::Pacing;
 use engine::peer::retry::Jitter;
 use engine::peer::stall;
 
@@ -91,6 +93,7 @@ pub struct Common {
     jitter: Jitter,
     /// Number of attempts to connect in progress.
     pub connecting: usize,
+    pub pacing: Pacing,
     /// Sessions with operations that wait for room below, or with packets that wait for room in the receive queue. Some
     /// may have none any more.
     pub held: Vec<usize>,
@@ -162,6 +165,7 @@ impl Common {
             messages: 0,
             jitter,
             connecting: 0,
+            pacing: Pacing::new(ATTEMPTS),
             held: Vec::new(),
             stalled: Vec::new(),
             deferred: 0,

@@ -271,6 +271,13 @@ impl Sessions {
         }
     }
 
+    /// Has sessions connect that have waited for their turn.
+    pub fn take_turns<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, now: Instant) {
+        while let Some(id) = self.common.pacing.next() {
+            self.with(domain, wire, id, |session, cx| session.take_turn(cx, now));
+        }
+    }
+
     /// Removes a session from the table if it is over and nothing of it is left below.
     fn retire<W: Wire>(&mut self, wire: &W, id: usize) {
         let is_over = |session: &Session| session.state() == State::Over;

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use super::node::common_of;
 use super::world::SETTINGS;
-use crate::rxm::session::connection::{Connection, GivenUp, State, Step};
+use crate::rxm::session::connection::{ATTEMPTS, Connection, GivenUp, LEASE, State, Step};
 use crate::rxm::session::{Common, Settings};
 use base::Error;
 use engine::transport::Listener;
@@ -179,9 +179,44 @@ fn the_end_of_a_connection_depends_on_its_state() {
     let end = |attempts: &Attempts| attempts.connection.end(Error::CONNRESET);
     assert_eq!(attempts.want(), Step::Connect);
     assert_eq!(end(&attempts), Step::Fail(Error::CONNRESET));
-    attempts.connection.up(&mut attempts.common);
+    attempts.connection.up(&mut attempts.common, attempts.now);
     assert_eq!(attempts.common.connecting, 0);
     assert_eq!(end(&attempts), Step::End(Error::CONNRESET));
+}
+
+/// An attempt that takes its time makes room for others, and one that waits for its turn may find it unnecessary.
+#[test]
+fn few_attempts_are_in_progress_at_a_time() {
+    let mut attempts = Attempts::new();
+    let most = ATTEMPTS.first as usize;
+    let mut others: Vec<Connection> = (0..most + 2).map(|_| Connection::default()).collect();
+    let now = attempts.now;
+    let common = &mut attempts.common;
+    let steps: Vec<Step> = others.iter_mut().map(|it| it.want(common, now)).collect();
+    assert_eq!(
+        steps.iter().filter(|step| **step == Step::Connect).count(),
+        most
+    );
+    assert_eq!(steps[most..], [Step::Queue, Step::Queue]);
+    (common.pacing.wait(most), common.pacing.wait(most + 1));
+    // A session is queued once.
+    assert_eq!(others[most].want(common, now), Step::Nothing);
+    assert!(!common.pacing.is_ready());
+    others[0].up(common, now);
+    assert_eq!(common.pacing.next(), Some(most));
+    // The peer was faster.
+    others[most].set_state(common, State::Accepted);
+    assert_eq!(others[most].take_turn(common, now), Step::Nothing);
+    assert_eq!(common.pacing.next(), Some(most + 1));
+    assert_eq!(others[most + 1].take_turn(common, now), Step::Connect);
+    let mut late = Connection::default();
+    while common.pacing.begin() {}
+    assert_eq!(late.want(common, now), Step::Queue);
+    common.pacing.wait(0);
+    for other in &mut others[1..most] {
+        let _ = other.due(common, now + LEASE, |_| None);
+    }
+    assert!(common.pacing.is_ready());
 }
 
 /// Under a slow listener, the refusal of a crossing attempt comes late, and several times.

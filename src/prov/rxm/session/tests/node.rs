@@ -254,6 +254,8 @@ impl<T> Node<T> {
             }
         }
         self.sessions.end_closed(&mut self.domain, &mut self.wire);
+        let (domain, wire) = (&mut self.domain, &mut self.wire);
+        self.sessions.take_turns(domain, wire, now);
     }
 
     fn look_for(&mut self, now: Instant, fi_addr: u64) {

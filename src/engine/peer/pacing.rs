@@ -1,13 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Limits the greetings of an endpoint that may be unanswered at a time, as a congestion window limits packets. When a
-//! job starts, each endpoint wants to greet all others at once; without a limit, all wait for answers so long that they
-//! greet again, which makes them wait longer.
+//! Limits how many peers an endpoint or a domain greets at a time, as a congestion window limits packets. When a job
+//! starts, each rank wants to reach all others at once; without a limit, all wait for answers so long that they try again,
+//! which makes them wait longer. While a session waits for its turn, its peer may reach it, and then it needs none.
 
 use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
+/// The number of greetings that may be unanswered.
+#[derive(Clone, Copy, Debug)]
+pub struct Range {
+    pub first: u32,
+    pub least: u32,
+    pub most: u32,
+    /// The limit rises if an answer takes at most `fast`, and falls if it takes more than `slow`: others then wait in
+    /// queues.
+    pub fast: Duration,
+    pub slow: Duration,
+}
+
 pub struct Pacing {
+    range: Range,
     /// Greetings that were sent once and are not answered.
     out: u32,
     limit: u32,
@@ -21,11 +34,12 @@ pub struct Pacing {
 }
 
 impl Pacing {
-    pub fn new() -> Pacing {
+    pub fn new(range: Range) -> Pacing {
         Pacing {
+            range,
             out: 0,
-            limit: FIRST,
-            steep_until: MOST,
+            limit: range.first,
+            steep_until: range.most,
             credit: 0,
             lowered: None,
             waiting: VecDeque::new(),
@@ -59,10 +73,10 @@ impl Pacing {
     pub fn answered(&mut self, sent: Instant, now: Instant) {
         self.out -= 1;
         let time = now.saturating_duration_since(sent);
-        if time > SLOW {
+        if time > self.range.slow {
             return self.lower(sent, now);
         }
-        if time > FAST {
+        if time > self.range.fast {
             return;
         }
         if self.limit < self.steep_until {
@@ -72,7 +86,7 @@ impl Pacing {
         self.credit += 1;
         if self.credit >= self.limit {
             self.credit = 0;
-            self.limit = (self.limit + 1).min(MOST);
+            self.limit = (self.limit + 1).min(self.range.most);
         }
     }
 
@@ -86,7 +100,7 @@ impl Pacing {
         // Greetings that were sent before the limit was lowered say nothing about the present one.
         if self.lowered.is_none_or(|at| at < sent) {
             self.lowered = Some(now);
-            self.limit = (self.limit / 2).max(LEAST);
+            self.limit = (self.limit / 2).max(self.range.least);
             self.steep_until = self.limit;
         }
     }
@@ -97,24 +111,25 @@ impl Pacing {
     }
 }
 
-/// Greetings that may be unanswered at first, at least and at most.
-const FIRST: u32 = 32;
-/// The limit rises if an answer takes at most this long, and falls if it takes more than `SLOW`: packets then wait in
-/// queues.
-const FAST: Duration = Duration::from_millis(20);
-const SLOW: Duration = Duration::from_millis(100);
-const LEAST: u32 = 4;
-const MOST: u32 = 1024;
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const FIRST: u32 = 32;
+    const LEAST: u32 = 4;
+    const RANGE: Range = Range {
+        first: FIRST,
+        least: LEAST,
+        most: 1024,
+        fast: Duration::from_millis(20),
+        slow: Duration::from_millis(100),
+    };
 
     #[test]
     fn answers_make_room_and_losses_take_it() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let mut pacing = Pacing::new();
+        let mut pacing = Pacing::new(RANGE);
         let fill = |pacing: &mut Pacing| (0..).take_while(|_| pacing.begin()).count() as u32;
         assert_eq!(fill(&mut pacing), FIRST);
         pacing.wait(7);

@@ -36,8 +36,7 @@ pub struct Conn<N: Connector> {
     pub stall: Stall,
     /// Bytes moved over the link, both directions together, when an idle connection was last searched for.
     pub moved: u32,
-    /// In the queue of connections that wait for a descriptor.
-    pub waits_for_room: bool,
+    pub(crate) waits_for: WaitsFor,
     /// Time since which sent bytes are in flight and the peer has acknowledged none of them.
     pub unanswered: Option<Instant>,
     /// Places in the tables of the endpoint.
@@ -71,7 +70,7 @@ impl<N: Connector> Conn<N> {
             last_error: None,
             stall: Stall::default(),
             moved: 0,
-            waits_for_room: false,
+            waits_for: WaitsFor::Nothing,
             unanswered: None,
             listed: Listed {
                 place: 0,
@@ -146,5 +145,27 @@ impl<N: Connector> Conn<N> {
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
         self.session.has_work() || self.has_waiter
+    }
+}
+
+/// What a connection that is not open waits for.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub(crate) enum WaitsFor {
+    #[default]
+    Nothing,
+    /// Its turn: `transport::turns`.
+    Turn,
+    /// A descriptor: `transport::room`.
+    Room,
+}
+
+impl WaitsFor {
+    /// Ends this wait. Returns whether there was one.
+    pub(crate) fn end(&mut self, wait: WaitsFor) -> bool {
+        let waits = *self == wait;
+        if waits {
+            *self = WaitsFor::Nothing;
+        }
+        waits
     }
 }

@@ -24,10 +24,12 @@ mod progress;
 mod room;
 mod settle;
 mod traffic;
+mod turns;
 
 use std::sync::Arc;
 
 use self::room::Room;
+use self::turns::Turns;
 
 use crate::connector::Connector;
 use crate::peers::Peers;
@@ -71,6 +73,7 @@ struct Traffic<N: Connector> {
     shm: ShmHost,
     /// Connections that wait for a descriptor.
     room: Room,
+    turns: Turns,
 }
 
 impl<N: Connector> Stream<N> {
@@ -134,6 +137,7 @@ impl<N: Connector> Transport for Stream<N> {
                 peers: Peers::default(),
                 shm: ShmHost::new(N::provider(params), limits),
                 room: Room::default(),
+                turns: Turns::new(),
             },
             attend_at: 0,
         })

@@ -64,6 +64,12 @@ impl Pacing {
         self.out < self.limit && !self.waiting.is_empty()
     }
 
+    /// Whether sessions wait.
+    #[inline]
+    pub fn has_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     /// Returns a session that may greet now.
     pub fn next(&mut self) -> Option<usize> {
         self.is_ready().then(|| self.waiting.pop_front())?

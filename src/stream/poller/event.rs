@@ -25,6 +25,8 @@ pub enum Due {
     Rings,
     /// Connections that wait for a descriptor.
     Room,
+    /// Connections that wait for their turn.
+    Turns,
 }
 
 /// The descriptor that has an event.

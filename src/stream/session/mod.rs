@@ -195,6 +195,12 @@ pub enum State {
 }
 
 impl State {
+    /// Whether an attempt to connect is in progress.
+    pub fn is_opening(self) -> bool {
+        use State::{Connecting, Proving, Requested, Sharing};
+        matches!(self, Connecting | Requested | Proving | Sharing)
+    }
+
     /// Whether frames are read.
     #[inline(always)]
     pub fn is_open(self) -> bool {

@@ -57,6 +57,14 @@ impl<N: Connector> Stream<N> {
     /// Starts to connect to the peer of `id`, unless an attempt is in progress. Returns the error if the attempt failed
     /// at once and ended the connection.
     pub(super) fn begin_connect(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
+        match self.has_turn(id) {
+            true => self.connect_with_room(domain, id),
+            false => Ok(()),
+        }
+    }
+
+    /// Does the same for a connection whose turn it is.
+    pub(super) fn connect_with_room(&mut self, domain: &mut DomainOf<N>, id: usize) -> Result {
         if !self.has_room_for(domain, id) {
             return Ok(());
         }

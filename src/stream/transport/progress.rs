@@ -117,6 +117,9 @@ impl<N: Connector> Stream<N> {
         if n > 0 || self.traffic.poller.is_epoll_busy() {
             self.handle_events(domain, &mut ready, n);
         }
+        if self.traffic.turns.has_waiting() {
+            self.serve_turns(domain);
+        }
         if N::MAY_SHARE {
             self.traffic.shm.watch_growth(&mut self.traffic.poller);
         }
@@ -229,6 +232,7 @@ impl<N: Connector> Stream<N> {
                 Due::Rings => self.traffic.shrink_rings(),
                 Due::Listener(ep) => self.resume_listener(ep),
                 Due::Room => self.room_due(domain),
+                Due::Turns => self.turns_due(domain),
             }
             self.settle(domain);
         }

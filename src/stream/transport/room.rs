@@ -14,7 +14,7 @@
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, WaitsFor};
 use crate::connector::{Connector, Event};
 use crate::link::Link;
 use crate::poller::Due;
@@ -186,7 +186,7 @@ impl<N: Connector> Stream<N> {
         if let Some(deadline) = conn.clock.deadline() {
             self.traffic.poller.schedule(deadline, Due::Conn(id));
         }
-        if !std::mem::replace(&mut conn.waits_for_room, true) {
+        if std::mem::replace(&mut conn.waits_for, WaitsFor::Room) != WaitsFor::Room {
             self.traffic.room.waiting.push_back(id);
         }
         self.traffic.arm_room();
@@ -259,13 +259,15 @@ impl<N: Connector> Stream<N> {
         }
         while let Some(id) = self.traffic.room.waiting.pop_front() {
             let conn = self.traffic.peers.get(id);
-            let waits = |conn: &Conn<N>| conn.waits_for_room && conn.session.state == State::Idle;
+            let waits = |conn: &Conn<N>| {
+                conn.waits_for == WaitsFor::Room && conn.session.state == State::Idle
+            };
             if conn.is_some_and(waits) && !self.may_connect(domain) {
                 self.traffic.room.waiting.push_front(id);
                 break;
             }
             if let Some(conn) = self.traffic.peers.get_mut(id)
-                && std::mem::take(&mut conn.waits_for_room)
+                && conn.waits_for.end(WaitsFor::Room)
                 && conn.session.state == State::Idle
             {
                 if conn.has_work() {

@@ -96,6 +96,7 @@ impl<N: Connector> Traffic<N> {
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
             Due::Peers | Due::Waits | Due::Rings => true,
             Due::Room => self.room.is_armed(),
+            Due::Turns => self.turns.has_waiting(),
         }
     }
 

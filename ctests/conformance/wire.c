@@ -226,7 +226,7 @@ static void read_request(struct env *t, int fd, struct side *side)
 
 	read_cm(t, fd, REQUEST, private, 8);
 	CHECK_EQ(private[0], 1);
-	CHECK_EQ(private[1] & ~6, 0); // bits 1 and 2 are extensions of this library
+	CHECK_EQ(private[1] & ~(EXTENDED | SHARES | CLOSES), 0);
 	CHECK_EQ(get(private + 2, 2, true), port_of(side));
 	CHECK(get(private + 4, 4, true) != 0);
 }

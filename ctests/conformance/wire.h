@@ -13,7 +13,7 @@
 enum { REQUEST = 0, RESPONSE = 1, REJECT = 6 };
 enum { MSG, TAGGED, READ_REQ, READ_RSP, WRITE, RTS, CTS, DATA_OP, ATOMIC = 16, ATOMIC_FETCH, ATOMIC_COMPARE };
 enum { MSG_TO = 24, TAGGED_TO, RTS_TO }; // for a receive context, in seg_count
-enum { EXTENDED = 2, SHARES = 4 };       // feature bits
+enum { EXTENDED = 2, SHARES = 4, CLOSES = 8 }; // feature bits
 enum { HAS_DATA = 1, WANTS_ACK = 4, WANTS_COMMIT = 8, ACK = 2 /* op data */ };
 
 // One connection of the raw peer.

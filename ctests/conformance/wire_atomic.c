@@ -253,7 +253,7 @@ static struct dial dial_atomic(struct env *t, bool fetch, uint8_t features, bool
 	OK(post(t, dial.peer, fetch, ctx));
 	dial.wire.fd = wire_accept(t, &dial.at);
 	read_cm(t, dial.wire.fd, REQUEST, private, 8);
-	CHECK_EQ(private[1] & ~SHARES, EXTENSIONS);
+	CHECK_EQ(private[1] & ~(SHARES | CLOSES), EXTENSIONS);
 	rdm_bytes(bytes, RESPONSE, big, 0x81, private[2] << 8 | private[3], 99);
 	bytes[33] = features;
 	wire_write(t, dial.wire.fd, bytes, 40);

@@ -153,7 +153,7 @@ static void answer(struct env *t, struct stage *stage, uint8_t features)
 
 	stage->wire = (struct wire){ .fd = wire_accept(t, &stage->at) };
 	read_cm(t, stage->wire.fd, REQUEST, private, 8);
-	CHECK_EQ(private[1] & ~SHARES, KNOWS);
+	CHECK_EQ(private[1] & ~(SHARES | CLOSES), KNOWS);
 	rdm_bytes(bytes, RESPONSE, false, 0x81, private[2] << 8 | private[3], 99);
 	bytes[33] = features;
 	wire_write(t, stage->wire.fd, bytes, 40);

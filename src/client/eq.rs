@@ -98,8 +98,8 @@ impl Eq {
         self.event(|eq, kind, at, len| unsafe { slots::eq::read(eq, kind, at, len, 0) })
     }
 
-    /// Does the same as `read`, but drives no progress: returns only an event that is in the queue already. Only for the
-    /// built-in providers.
+    /// Does the same as `read`, but drives no progress: returns only an event that is in the queue already. Only for
+    /// the built-in providers.
     pub fn read_ready(&self) -> Result<Event> {
         // SAFETY: as in `read`.
         self.event(|eq, kind, at, len| unsafe { slots::eq::read(eq, kind, at, len, EQ_READY_ONLY) })

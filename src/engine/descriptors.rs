@@ -157,13 +157,14 @@ pub enum Free {
 }
 
 /// Returns for what descriptors are free. A copy of `fd` finds that out, because the kernel assigns the lowest free
-/// number. While many are free, only some calls look, because each look costs three system calls; if the application
+/// number. While many are free, only some calls look, because each look costs two more system calls; if the application
 /// opens more descriptors meanwhile than the number of all connections until the next look, an attempt to connect fails
 /// and looks.
 pub fn free_beside(fd: impl AsFd) -> Free {
-    // Relaxed: the number is all that matters, and a race only moves the next look.
+    let limit = descriptors();
+    // Relaxed: the numbers are all that matter, and a race only moves the next look.
     let left = UNTIL_LOOK.load(Ordering::Relaxed);
-    if left > 0 {
+    if left > 0 && LIMIT_SEEN.load(Ordering::Relaxed) == limit {
         UNTIL_LOOK.store(left - 1, Ordering::Relaxed);
         return Free::Ample;
     }
@@ -173,11 +174,13 @@ pub fn free_beside(fd: impl AsFd) -> Free {
     let Ok(number) = usize::try_from(copy.as_raw_fd()) else {
         return Free::Few;
     };
-    let limit = descriptors();
     let free = free_from(number, limit);
-    if free == Free::Ample {
-        UNTIL_LOOK.store(skips(number, limit), Ordering::Relaxed);
-    }
+    let skips = match free {
+        Free::Ample => skips(number, limit),
+        _ => 0,
+    };
+    LIMIT_SEEN.store(limit, Ordering::Relaxed);
+    UNTIL_LOOK.store(skips, Ordering::Relaxed);
     free
 }
 
@@ -186,11 +189,14 @@ pub fn look_next() {
     UNTIL_LOOK.store(0, Ordering::Relaxed);
 }
 
+/// The limit at the last look. The application may change it at any time.
+static LIMIT_SEEN: AtomicUsize = AtomicUsize::new(0);
+
 /// Calls of `free_beside` until the next look, after a look that has found many free descriptors.
 static UNTIL_LOOK: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many connections may be opened without a look: those for a small part of the free descriptors, of which a
-/// connection takes up to `EACH` for a while.
+/// Returns how many connections may be opened without a look: those for a small part of the free descriptors, of which
+/// a connection takes up to `EACH` for a while.
 fn skips(number: usize, limit: usize) -> usize {
     let ample = limit.saturating_sub(number + reserve(limit));
     (ample / (4 * EACH)).min(MOST_SKIPS)

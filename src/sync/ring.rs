@@ -10,9 +10,9 @@
 //! Only a part of the data area need be used or allocated. A lap is short at first: a word without a length says that
 //! the next record is at the start of the next lap. The producer makes laps longer if a record finds no room, and later
 //! after several laps of long records, or of records that were not answered one by one. A ring that is not used gets
-//! short laps again, and its pages go back to the system. Lines that are in the consumer's cache are slow to write to, so a
-//! stream profits from more lines than that cache can hold, while small records in a ping-pong are best kept in both
-//! caches.
+//! short laps again, and its pages go back to the system. Lines that are in the consumer's cache are slow to write to,
+//! so a stream profits from more lines than that cache can hold, while small records in a ping-pong are best kept in
+//! both caches.
 //!
 //! The consumer polls the line behind the last record. If a record began there one lap ago, the lap bit in its word
 //! shows that it is old, and neither side has to touch the line: it stays in the consumer's cache. If the line holds

@@ -290,7 +290,8 @@ fn allocate(fd: &OwnedFd, from: usize, len: usize) -> io::Result<()> {
 /// The whole range is mapped.
 unsafe fn populate(at: NonNull<u8>, len: usize) -> io::Result<()> {
     // SAFETY: the caller's promise; the visible content does not change.
-    Ok(unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE)? })
+    unsafe { madvise(at.cast(), len, MmapAdvise::MADV_POPULATE_WRITE) }?;
+    Ok(())
 }
 
 /// Allocates and frees pages of memory that is mapped by `Mapping::map_doubled`.

@@ -91,8 +91,8 @@ impl<T: Transport> AvSet<T> {
     }
 }
 
-/// The members of a set, in the order of their ranks. A call costs little however many there are, because programs build
-/// sets member by member.
+/// The members of a set, in the order of their ranks. A call costs little however many there are, because programs
+/// build sets member by member.
 #[derive(Default)]
 struct Members {
     /// By a number that grows with each member.

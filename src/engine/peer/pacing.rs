@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Limits how many peers an endpoint or a domain greets at a time, as a congestion window limits packets. When a job
-//! starts, each rank wants to reach all others at once; without a limit, all wait for answers so long that they try again,
-//! which makes them wait longer. While a session waits for its turn, its peer may reach it, and then it needs none.
+//! starts, each rank wants to reach all others at once; without a limit, all wait for answers so long that they try
+//! again, which makes them wait longer. While a session waits for its turn, its peer may reach it, and then it needs
+//! none.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -71,7 +72,7 @@ impl Pacing {
     }
 
     /// Returns a session that may greet now.
-    pub fn next(&mut self) -> Option<usize> {
+    pub fn take_next(&mut self) -> Option<usize> {
         self.is_ready().then(|| self.waiting.pop_front())?
     }
 
@@ -139,10 +140,10 @@ mod tests {
         let fill = |pacing: &mut Pacing| (0..).take_while(|_| pacing.begin()).count() as u32;
         assert_eq!(fill(&mut pacing), FIRST);
         pacing.wait(7);
-        assert_eq!(pacing.next(), None);
+        assert_eq!(pacing.take_next(), None);
         (0..FIRST).for_each(|_| pacing.answered(at(0), at(1)));
         assert!(pacing.is_ready());
-        assert_eq!((pacing.next(), pacing.next()), (Some(7), None));
+        assert_eq!((pacing.take_next(), pacing.take_next()), (Some(7), None));
         assert_eq!(fill(&mut pacing), 2 * FIRST);
         // All are lost together, which counts once.
         (0..2 * FIRST).for_each(|_| pacing.lost(at(0), at(100)));

@@ -270,7 +270,7 @@ impl<A: Address> Port<A> {
             self.common.timers.pop();
             self.with(domain, wire, now, id, |session, cx| session.tick(cx, at));
         }
-        while let Some(id) = self.common.pacing.next() {
+        while let Some(id) = self.common.pacing.take_next() {
             self.with(domain, wire, now, id, |session, cx| {
                 session.greet_in_turn(cx)
             });
@@ -449,6 +449,6 @@ const GREETINGS: Range = Range {
 };
 /// Sessions that a poll may visit without finding room for their packets. They take turns.
 const VAIN: usize = 16;
-/// While there are packets that were not read, deadlines wait for so long: without an end, a peer that sends more than can
-/// be read would keep all others from being sent anything again.
+/// While there are packets that were not read, deadlines wait for so long: without an end, a peer that sends more than
+/// can be read would keep all others from being sent anything again.
 const BEHIND: Duration = Duration::from_secs(1);

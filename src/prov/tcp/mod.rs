@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The provider `tcp`: MSG and RDM endpoints over TCP sockets, see fi_tcp(7).
 //!
-//! `stream` has the protocol over the sockets. Here `net` is the connector; `ep` opens and names endpoints, on
-//! sockets of `bound`. `connect`, `accept`, `msg`, `pep` with `acceptor`, and `alive` establish and watch connections, with the
-//! messages of `exchange`; `verdict` decides on requests of peers. `handshake` is the state before a connection is
-//! up, `auth` and `keyed` serve endpoints with an authorization key, and `same_host` serves peers on the same host.
+//! `stream` has the protocol over the sockets. Here `net` is the connector; `ep` opens and names endpoints, on sockets
+//! of `bound`. `connect`, `accept`, `msg`, `pep` with `acceptor`, and `alive` establish and watch connections, with the
+//! messages of `exchange`; `verdict` decides on requests of peers. `handshake` is the state before a connection is up,
+//! `auth` and `keyed` serve endpoints with an authorization key, and `same_host` serves peers on the same host.
 //! `request` holds connection requests until they are answered, and `delayed` refuses forgotten ones. `site` has the
 //! name and settings of a fabric's provider: tcp, or another one over this transport.
 

@@ -415,7 +415,8 @@ fn secret_of(id: usize) -> Result<Token> {
     Ok(secret)
 }
 
-/// Returns the connection that a secret names. Only a comparison of the whole secret proves that the peer has received it.
+/// Returns the connection that a secret names. Only a comparison of the whole secret proves that the peer has received
+/// it.
 fn conn_of(secret: &[u8]) -> Option<usize> {
     let number = u32::from_be_bytes(*secret.first_chunk::<NUMBER>()?);
     Some(number as usize)

@@ -8,8 +8,8 @@ use core::cell::Cell;
 #[derive(Default)]
 pub(super) struct ConnList {
     ids: Vec<u32>,
-    /// Places at which the last search of each kind has ended. The next one begins there, because the connections before
-    /// it are done in most cases.
+    /// Places at which the last search of each kind has ended. The next one begins there, because the connections
+    /// before it are done in most cases.
     cancelled_at: usize,
     owed_at: Cell<usize>,
 }

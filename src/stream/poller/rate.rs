@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! How often epoll is called while rings of shared memory are polled, and how many calls one poll makes. Both follow what
-//! the calls find, because one call reports only a few descriptors: with thousands of peers that connect or send at
-//! once, their events would otherwise wait for many polls. An empty poll pays nothing for this.
+//! How often epoll is called while rings of shared memory are polled, and how many calls one poll makes. Both follow
+//! what the calls find, because one call reports only a few descriptors: with thousands of peers that connect or send
+//! at once, their events would otherwise wait for many polls. An empty poll pays nothing for this.
 
-/// Number of polls between two calls that find nothing, if all peers share memory: epoll then reports only new peers and
-/// the end of peers.
+/// Number of polls between two calls that find nothing, if all peers share memory: epoll then reports only new peers
+/// and the end of peers.
 const RARE: u64 = 64;
 /// The same if some peers use sockets, or are still setting up shared memory: their data then waits no longer for epoll
 /// than a system call takes.
 const OFTEN: u64 = 8;
-/// The shortest interval, because rings have to be polled in between; and the halvings that lead from the longest to it.
+/// The shortest interval, because rings have to be polled in between; and the halvings that lead from the longest to
+/// it.
 const SHORTEST: u64 = 2;
 const MOST_HALVINGS: u32 = RARE.ilog2() - SHORTEST.ilog2();
 /// Maximum of calls in one poll, which report 512 descriptors.
@@ -69,7 +70,8 @@ impl Rate {
         };
     }
 
-    /// Plans the next call, beside shared memory, during the poll with this number. `all_share`: all peers share memory.
+    /// Plans the next call, beside shared memory, during the poll with this number. `all_share`: all peers share
+    /// memory.
     pub(super) fn plan(&mut self, poll: u64, all_share: bool) {
         let longest = match all_share {
             true => RARE,

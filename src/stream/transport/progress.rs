@@ -12,7 +12,8 @@ use engine::report::dump;
 use engine::report::gather::attend;
 use sys::event::{BATCH, Ready};
 
-/// Least number of polls between two checks for a pending report request. The check also calls epoll, which costs much more.
+/// Least number of polls between two checks for a pending report request. The check also calls epoll, which costs much
+/// more.
 const ATTEND_EVERY: u64 = 256;
 
 /// Maximum of deadlines that one poll handles. The timer fires again at once for the others.

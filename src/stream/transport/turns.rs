@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Turns of connections: how many attempts to connect are in progress at a time (`engine::peer::pacing`). If all ranks of
-//! a job reached for all others at once, most pairs would connect twice, and all would wait.
+//! Turns of connections: how many attempts to connect are in progress at a time (`engine::peer::pacing`). If all ranks
+//! of a job reached for all others at once, most pairs would connect twice, and all would wait.
 
 use core::time::Duration;
 use std::collections::VecDeque;
@@ -13,7 +13,8 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use engine::peer::pacing::{Pacing, Range};
 
-/// Attempts of a domain that may be in progress. Their times are not measured, so only `LEASE` shows that they are slow.
+/// Attempts of a domain that may be in progress. Their times are not measured, so only `LEASE` shows that they are
+/// slow.
 const ATTEMPTS: Range = Range {
     first: 32,
     least: 16,
@@ -119,7 +120,7 @@ impl<N: Connector> Stream<N> {
     pub(super) fn serve_turns(&mut self, domain: &mut DomainOf<N>) {
         let now = self.traffic.poller.now();
         self.sweep_turns(now);
-        while let Some(id) = self.traffic.turns.pacing.next() {
+        while let Some(id) = self.traffic.turns.pacing.take_next() {
             let Some(conn) = self.traffic.peers.get_mut(id) else {
                 continue;
             };
@@ -150,7 +151,7 @@ mod tests {
         assert!(!turns.begin(32, start));
         turns.pacing.wait(32);
         turns.sweep(start, |_| Some(State::Requested));
-        assert_eq!(turns.pacing.next(), None);
+        assert_eq!(turns.pacing.take_next(), None);
         // One is up, one has failed, and one is gone.
         turns.sweep(start, |id| match id {
             0 => Some(State::Up),
@@ -159,7 +160,7 @@ mod tests {
             _ => Some(State::Connecting),
         });
         assert_eq!(turns.begun.len(), 29);
-        assert_eq!(turns.pacing.next(), Some(32));
+        assert_eq!(turns.pacing.take_next(), Some(32));
         // The peers of the others are absent.
         turns.sweep(start + LEASE, |_| Some(State::Connecting));
         assert!(turns.begun.is_empty());

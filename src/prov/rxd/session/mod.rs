@@ -68,8 +68,8 @@ pub struct Common {
     pub settings: Settings,
     /// The address of the endpoint, as greetings contain it.
     pub name: Vec<u8>,
-    /// Sessions that may owe an acknowledgement. See also `blocked`: sessions with packets to send that found no room on
-    /// the wire; `stalled`: sessions whose next received packet waits for a free resource; `sending`: sessions with
+    /// Sessions that may owe an acknowledgement. See also `blocked`: sessions with packets to send that found no room
+    /// on the wire; `stalled`: sessions whose next received packet waits for a free resource; `sending`: sessions with
     /// operations or answers that are not acknowledged. A session stays in a list until that is looked through;
     /// `Listed` says where it is.
     pub acks: Vec<usize>,
@@ -219,8 +219,8 @@ impl<A: Address> Session<A> {
         }
         self.timer = None;
         let now = cx.now;
-        // If this endpoint was not polled in time, its peers on the same processors may not have been, either; and there
-        // may be answers that were not read. A retransmission would delay all of them more.
+        // If this endpoint was not polled in time, its peers on the same processors may not have been, either; and
+        // there may be answers that were not read. A retransmission would delay all of them more.
         let late = now.saturating_duration_since(at);
         if late >= LATE && !std::mem::replace(&mut self.was_late, true) {
             let by = late + late.min(GRACE);

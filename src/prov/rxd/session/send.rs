@@ -343,7 +343,7 @@ impl<A: Address> Session<A> {
             return;
         }
         // The peer may have restarted.
-        if self.tx.window.timeouts() % SUSPICIOUS == 0 {
+        if self.tx.window.timeouts().is_multiple_of(SUSPICIOUS) {
             self.send_rts(cx);
         }
         self.pump(cx);

@@ -433,8 +433,8 @@ fn arrival(flight: &Flight, rtt: &Rtt, now: Instant) -> u64 {
     }
 }
 
-/// First congestion window, as that of TCP (RFC 6928). The buffer of a socket holds about 90 packets, and many peers may
-/// send their first packets to one endpoint at the same time.
+/// First congestion window, as that of TCP (RFC 6928). The buffer of a socket holds about 90 packets, and many peers
+/// may send their first packets to one endpoint at the same time.
 const FIRST: u32 = 10;
 const LEAST: u32 = 2;
 /// Later transmissions that must arrive before a packet counts as lost.

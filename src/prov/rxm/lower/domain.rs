@@ -241,7 +241,7 @@ const MOST_BLOCKS: usize = 8;
 const BLOCK: usize = 1 << 18;
 /// Number of packets of maximum length that fit into one such receive.
 const PACKETS_OF_BLOCK: usize = 8;
-/// Entries of a queue below. Providers of other libraries get the larger number if they accept it: two receives for each
-/// of 16,384 connections use half of it. Soft RoCE accepts 32,767.
+/// Entries of a queue below. Providers of other libraries get the larger number if they accept it: two receives for
+/// each of 16,384 connections use half of it. Soft RoCE accepts 32,767.
 const QUEUE: usize = 8192;
 const LONG_QUEUE: usize = 1 << 16;

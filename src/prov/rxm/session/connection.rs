@@ -293,8 +293,8 @@ impl Connection {
         }
     }
 
-    /// The peer refuses the attempt because of its own one, or of a connection whose end it has not noticed. It lives, so
-    /// its refusal says nothing about its listener, and the time limit begins anew.
+    /// The peer refuses the attempt because of its own one, or of a connection whose end it has not noticed. It lives,
+    /// so its refusal says nothing about its listener, and the time limit begins anew.
     pub fn crossed(&mut self) {
         self.is_crossed = true;
     }

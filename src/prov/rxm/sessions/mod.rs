@@ -273,7 +273,7 @@ impl Sessions {
 
     /// Has sessions connect that have waited for their turn.
     pub fn take_turns<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, now: Instant) {
-        while let Some(id) = self.common.pacing.next() {
+        while let Some(id) = self.common.pacing.take_next() {
             self.with(domain, wire, id, |session, cx| session.take_turn(cx, now));
         }
     }

@@ -35,7 +35,7 @@ impl Job {
     pub fn read(text: &str) -> Option<Job> {
         let (ranks, per_host) = text.split_once(':').unwrap_or((text, "1"));
         let (ranks, per_host) = (ranks.parse().ok()?, per_host.parse().ok()?);
-        let is_valid = ranks >= 1 && ranks <= MOST && per_host >= 1 && per_host <= ranks;
+        let is_valid = (1..=MOST).contains(&ranks) && (1..=ranks).contains(&per_host);
         is_valid.then_some(Job { ranks, per_host })
     }
 

@@ -198,16 +198,17 @@ fn few_attempts_are_in_progress_at_a_time() {
         most
     );
     assert_eq!(steps[most..], [Step::Queue, Step::Queue]);
-    (common.pacing.wait(most), common.pacing.wait(most + 1));
+    common.pacing.wait(most);
+    common.pacing.wait(most + 1);
     // A session is queued once.
     assert_eq!(others[most].want(common, now), Step::Nothing);
     assert!(!common.pacing.is_ready());
     others[0].up(common, now);
-    assert_eq!(common.pacing.next(), Some(most));
+    assert_eq!(common.pacing.take_next(), Some(most));
     // The peer was faster.
     others[most].set_state(common, State::Accepted);
     assert_eq!(others[most].take_turn(common, now), Step::Nothing);
-    assert_eq!(common.pacing.next(), Some(most + 1));
+    assert_eq!(common.pacing.take_next(), Some(most + 1));
     assert_eq!(others[most + 1].take_turn(common, now), Step::Connect);
     let mut late = Connection::default();
     while common.pacing.begin() {}

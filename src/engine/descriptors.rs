@@ -189,6 +189,18 @@ pub fn look_next() {
     UNTIL_LOOK.store(0, Ordering::Relaxed);
 }
 
+/// Whether the end of so many connections would leave descriptors for another one. If not, none should end for it.
+#[cold]
+pub fn would_help(fd: impl AsFd, connections: usize) -> bool {
+    let limit = descriptors();
+    let copy = fd.as_fd().try_clone_to_owned();
+    let number = copy
+        .ok()
+        .and_then(|copy| usize::try_from(copy.as_raw_fd()).ok());
+    let number = number.unwrap_or(limit).saturating_sub(connections);
+    free_from(number, limit) >= Free::Reserve
+}
+
 /// The limit at the last look. The application may change it at any time.
 static LIMIT_SEEN: AtomicUsize = AtomicUsize::new(0);
 
@@ -255,6 +267,7 @@ mod tests {
             [(10, 64), (55, 64), (100, 1024), (1000, 1 << 20)].map(|(n, limit)| skips(n, limit)),
             [2, 0, 49, 256]
         );
+        assert!(would_help(&first, 0));
         let at = |number| free_from(number, 64);
         assert_eq!(
             [0, 55, 56, 57].map(at),

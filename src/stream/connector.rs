@@ -120,6 +120,11 @@ pub trait Connector: Sized + Send + 'static {
     fn is_on_this_host(_conn: &Conn<Self>) -> bool {
         true
     }
+    /// Number of accepted connections whose request has not arrived.
+    fn handshakes(&self) -> usize {
+        0
+    }
+
     /// Whether a handshake with this number is in progress.
     fn has_handshake(&self, _id: usize) -> bool {
         false

@@ -191,6 +191,10 @@ impl Connector for Connections {
         local.is_some_and(|local| within_host(local.ip(), peer))
     }
 
+    fn handshakes(&self) -> usize {
+        self.handshakes.len()
+    }
+
     fn has_handshake(&self, id: usize) -> bool {
         self.handshakes.contains(id)
     }

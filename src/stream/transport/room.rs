@@ -22,7 +22,7 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream, Traffic};
 use base::Error;
 use base::log::{Subsys, log_debug};
-use engine::descriptors::{Free, free_beside, look_next, prepare_connection};
+use engine::descriptors::{Free, free_beside, look_next, prepare_connection, would_help};
 use sync::stats::Count;
 
 /// Time for an answer to a request to close; after that, other peers get requests.
@@ -70,6 +70,11 @@ impl<N: Connector> Traffic<N> {
             }
         }
         free_beside(self.poller.shared())
+    }
+
+    /// Whether the close of all connections would leave a descriptor for another one.
+    fn would_help(&self) -> bool {
+        would_help(self.poller.shared(), self.peers.len())
     }
 
     /// Whether the connection may be closed if its session is at rest.
@@ -165,7 +170,9 @@ impl<N: Connector> Stream<N> {
             Free::Ample => true,
             Free::Reserve => !self.traffic.ask(domain, wanted),
             Free::Accept | Free::Few => {
-                self.traffic.ask(domain, wanted);
+                if self.traffic.would_help() {
+                    self.traffic.ask(domain, wanted);
+                }
                 false
             }
         };
@@ -216,10 +223,8 @@ impl<N: Connector> Stream<N> {
         let may = match self.traffic.free_descriptors() {
             Free::Ample => true,
             Free::Reserve | Free::Accept => !self.traffic.ask(domain, wanted),
-            Free::Few => {
-                self.traffic.ask(domain, wanted);
-                false
-            }
+            // The last descriptors are for peers of the address vector. Only the request of a peer says whether it is one.
+            Free::Few => !self.traffic.ask(domain, wanted) && self.connector.handshakes() == 0,
         };
         self.settle(domain);
         let endpoint = self.traffic.peers.find_ep(ep);

@@ -218,6 +218,13 @@ fn skips(number: usize, limit: usize) -> usize {
 const EACH: usize = 4;
 const MOST_SKIPS: usize = 256;
 
+/// Whether this descriptor is one of the last, for which connections that are idle are closed. Peers outside the address
+/// vector do not get them.
+pub fn is_scarce(fd: impl AsFd) -> bool {
+    let number = usize::try_from(fd.as_fd().as_raw_fd()).unwrap_or(0);
+    free_from(number, descriptors()) != Free::Ample
+}
+
 /// Returns for what descriptors from this number on are used.
 fn free_from(number: usize, limit: usize) -> Free {
     let reserve = reserve(limit);
@@ -267,7 +274,7 @@ mod tests {
             [(10, 64), (55, 64), (100, 1024), (1000, 1 << 20)].map(|(n, limit)| skips(n, limit)),
             [2, 0, 49, 256]
         );
-        assert!(would_help(&first, 0));
+        assert!(would_help(&first, 0) && !is_scarce(&first));
         let at = |number| free_from(number, 64);
         assert_eq!(
             [0, 55, 56, 57].map(at),

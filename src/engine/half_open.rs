@@ -153,7 +153,7 @@ impl<T> IndexMut<usize> for HalfOpen<T> {
 }
 
 /// Whether the descriptor is one of the last of the process. The kernel assigns the lowest free one.
-pub fn is_reserved(fd: impl AsFd) -> bool {
+fn is_reserved(fd: impl AsFd) -> bool {
     let limit = descriptors();
     let number = fd.as_fd().as_raw_fd();
     usize::try_from(number).is_ok_and(|fd| fd >= limit - reserve(limit))

@@ -215,16 +215,28 @@ impl<N: Connector> Stream<N> {
         self.connector_event(domain, Event::Incoming(ep));
     }
 
+    /// Asks for an idle connection if a peer's connection, which is up now, has made descriptors scarce.
+    pub(super) fn make_room(&mut self, domain: &mut DomainOf<N>) {
+        if N::CLOSES_IDLE
+            && self.traffic.free_descriptors() != Free::Ample
+            && self.traffic.would_help()
+        {
+            let wanted = self.traffic.room.wanted() + 1;
+            self.traffic.ask(domain, wanted);
+            self.traffic.arm_room();
+        }
+    }
+
     fn may_accept(&mut self, domain: &mut DomainOf<N>, ep: usize) -> bool {
         if self.traffic.room.listeners.contains(&ep) {
             return false;
         }
         let wanted = self.traffic.room.wanted() + 1;
         let may = match self.traffic.free_descriptors() {
-            Free::Ample => true,
-            Free::Reserve | Free::Accept => !self.traffic.ask(domain, wanted),
-            // The last descriptors are for peers of the address vector. Only the request of a peer says whether it is one.
-            Free::Few => !self.traffic.ask(domain, wanted) && self.connector.handshakes() == 0,
+            // Only the request of a peer says whether it is in the address vector, so no connection is closed for one
+            // that is only accepted: see `make_room`.
+            Free::Ample | Free::Reserve | Free::Accept => true,
+            Free::Few => self.connector.handshakes() == 0 && !self.traffic.ask(domain, wanted),
         };
         self.settle(domain);
         let endpoint = self.traffic.peers.find_ep(ep);

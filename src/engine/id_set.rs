@@ -8,7 +8,7 @@ const ABSENT: u32 = u32::MAX;
 /// A sparse set: the members in a row, and the place of each member in that row.
 #[derive(Default)]
 pub struct IdSet {
-    members: Vec<u32>,
+    members: Vec<usize>,
     /// By number. Grows to the largest number that was ever a member.
     places: Vec<u32>,
 }
@@ -38,7 +38,7 @@ impl IdSet {
             self.places.resize(id + 1, ABSENT);
         }
         self.places[id] = self.members.len() as u32;
-        self.members.push(id as u32);
+        self.members.push(id);
         true
     }
 
@@ -50,7 +50,7 @@ impl IdSet {
         let place = std::mem::replace(&mut self.places[id], ABSENT);
         self.members.swap_remove(place as usize);
         if let Some(&moved) = self.members.get(place as usize) {
-            self.places[moved as usize] = place;
+            self.places[moved] = place;
         }
         true
     }
@@ -60,8 +60,8 @@ impl IdSet {
         let places = &mut self.places;
         let mut kept = 0;
         self.members.retain(|&id| {
-            let stays = keeps(id as usize);
-            places[id as usize] = match stays {
+            let stays = keeps(id);
+            places[id] = match stays {
                 true => kept,
                 false => ABSENT,
             };
@@ -70,9 +70,15 @@ impl IdSet {
         });
     }
 
+    /// Returns the members, in the order of `iter`.
+    #[inline(always)]
+    pub fn ids(&self) -> &[usize] {
+        &self.members
+    }
+
     /// Iterates over the members, in the order in which they were added if none was removed.
     pub fn iter(&self) -> impl Iterator<Item = usize> + '_ {
-        self.members.iter().map(|&id| id as usize)
+        self.members.iter().copied()
     }
 
     /// Returns all members in a list of its own, for visits that change the set.

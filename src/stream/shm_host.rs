@@ -5,7 +5,6 @@
 //! The channel itself is in the link of its connection, so the host names channels by the number of the connection.
 
 pub mod connect;
-mod id_list;
 mod quiet;
 mod shrink;
 
@@ -14,7 +13,6 @@ use core::time::Duration;
 use std::sync::Arc;
 use std::time::Instant;
 
-use self::id_list::IdList;
 use self::shrink::Growth;
 use crate::connector::Connector;
 use crate::peers::Peers;
@@ -25,6 +23,7 @@ use crate::session::common::Limits;
 use crate::shm_channel::ShmChannel;
 use base::log::Source;
 use engine::half_open::HalfOpen;
+use engine::id_set::IdSet;
 use engine::transport::MrRegion;
 
 /// How long a poll waits for a record that is likely to come at once: a peer that also waits for this side answers in
@@ -47,9 +46,9 @@ pub struct ShmHost {
     source: &'static Source,
     limits: Limits,
     /// Connections whose ring is polled directly.
-    polled: IdList,
+    polled: IdSet,
     /// Connections whose ring has no room for the queued frames.
-    full: IdList,
+    full: IdSet,
     /// Number of connections over shared memory.
     count: usize,
     /// Connections whose hello message has not arrived yet.
@@ -68,8 +67,8 @@ impl ShmHost {
         ShmHost {
             source,
             limits,
-            polled: IdList::default(),
-            full: IdList::default(),
+            polled: IdSet::default(),
+            full: IdSet::default(),
             count: 0,
             pending: HalfOpen::default(),
             directory: None,

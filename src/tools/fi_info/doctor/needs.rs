@@ -87,7 +87,7 @@ const TCP_PEER: u64 = 1_434;
 const RXM_PEER: u64 = 4_813;
 const RXD_PEER: u64 = 1_741;
 /// Bytes of shared memory that two ranks of a host have after they connected.
-const SHARED_PAIR: u64 = 68 << 10;
+const SHARED_PAIR: u64 = 16 << 10;
 
 #[cfg(test)]
 mod tests {

@@ -159,7 +159,7 @@ impl App {
         }
     }
 
-    /// What is missing, for a report.
+    /// Describes missing messages, for a report.
     pub fn missing(&self) -> String {
         format!(
             "{} of {} sent ({} posted), {} of {} received",

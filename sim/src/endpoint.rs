@@ -67,7 +67,7 @@ fn has_content(memory: &TestMemory, tag: u64) -> bool {
     memory.bytes(0, len) == tag.to_ne_bytes()[..len]
 }
 
-/// What a poll has done.
+/// Work of a poll.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
     /// Loads that were taken.

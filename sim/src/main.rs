@@ -35,7 +35,7 @@ fn run(
     limits: &Limits,
 ) -> Result<Outcome, String> {
     static WARM: Once = Once::new();
-    // What a process allocates once is not counted as memory of the first rank.
+    // Memory that a process allocates once is not counted as memory of the first rank.
     WARM.call_once(|| {
         for transport in table::TRANSPORTS {
             let small = Size::small();

@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use crate::events::Time;
 use engine::testing::Random;
 
-/// What travels between two ranks.
+/// A load that travels between two ranks.
 pub trait Load {
     /// Bytes on the wire, without headers of the network.
     fn bytes(&self) -> usize;
@@ -57,12 +57,12 @@ struct Port {
     receives_until: Time,
 }
 
-/// What the switch does with a load.
+/// Action of the switch for a load.
 pub enum Verdict {
-    /// It arrives at this time.
+    /// The load arrives at this time.
     Arrives(Time),
     Dropped,
-    /// It comes to the switch again at this time.
+    /// The load comes to the switch again at this time.
     Again(Time),
 }
 

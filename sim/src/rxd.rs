@@ -33,7 +33,7 @@ impl Load for Datagram {
     }
 }
 
-/// What was sent to a peer.
+/// Packets that were sent to a peer.
 #[derive(Default)]
 struct Sent {
     next: u64,

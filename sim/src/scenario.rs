@@ -46,7 +46,7 @@ impl Scenario {
 pub struct Size {
     pub ranks: usize,
     pub nodes: usize,
-    /// Of an all-to-all: ranks that exchange messages with all others. The others exchange messages only with these.
+    /// Ranks of an all-to-all that exchange messages with all others. The others exchange messages only with these.
     /// `None`: all ranks.
     pub sample: Option<usize>,
     pub seed: u64,

@@ -68,7 +68,7 @@ struct Rank<E> {
     record: Record,
 }
 
-/// What was measured of a rank.
+/// Measurements of a rank.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Record {
     pub loads: u64,

@@ -218,8 +218,8 @@ fn skips(number: usize, limit: usize) -> usize {
 const EACH: usize = 4;
 const MOST_SKIPS: usize = 256;
 
-/// Whether this descriptor is one of the last, for which connections that are idle are closed. Peers outside the address
-/// vector do not get them.
+/// Whether this descriptor is one of the last, for which connections that are idle are closed. Peers outside the
+/// address vector do not get them.
 pub fn is_scarce(fd: impl AsFd) -> bool {
     let number = usize::try_from(fd.as_fd().as_raw_fd()).unwrap_or(0);
     free_from(number, descriptors()) != Free::Ample

@@ -148,7 +148,7 @@ impl<N: Connector> Conn<N> {
     }
 }
 
-/// What a connection that is not open waits for.
+/// Reason for which a connection is not opened yet.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 pub(crate) enum WaitsFor {
     #[default]

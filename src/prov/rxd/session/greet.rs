@@ -290,7 +290,7 @@ impl<A: Address> Session<A> {
         self.silence = Silence::default();
         self.rx.heard = Some(cx.now);
         self.count_answer(cx);
-        // Of several greetings it is unknown which one the peer has answered. The longest time is the safe one.
+        // The peer may have answered any of several greetings. The longest time is the safe one.
         if let Some(asked) = self.greeting.asked {
             let time = cx.now.saturating_duration_since(asked.first);
             cx.common.rtt.measured(time);

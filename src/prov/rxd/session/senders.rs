@@ -77,7 +77,7 @@ mod tests {
         assert_eq!(hear(4, Duration::ZERO, &mut senders), 128);
         assert_eq!(hear(64, Duration::ZERO, &mut senders), 32);
         assert_eq!(hear(1000, Duration::ZERO, &mut senders), LEAST);
-        // They count for one more period.
+        // All senders count for one more period.
         assert_eq!(hear(1, PERIOD, &mut senders), LEAST);
         assert_eq!(hear(1, 2 * PERIOD, &mut senders), 128);
     }

@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::poller::Due;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream, Traffic};
+use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Subsys, log_debug};
 use engine::descriptors::{Free, free_beside, look_next, prepare_connection, would_help};
@@ -215,14 +216,20 @@ impl<N: Connector> Stream<N> {
         self.connector_event(domain, Event::Incoming(ep));
     }
 
-    /// Asks for an idle connection if a peer's connection, which is up now, has made descriptors scarce.
-    pub(super) fn make_room(&mut self, domain: &mut DomainOf<N>) {
+    /// Asks for an idle connection if this one, which is up now, has made descriptors scarce. Connections of peers outside
+    /// the address vector end none of the others.
+    pub(super) fn make_room(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = self.traffic.peers.get(id);
+        if conn.is_none_or(|conn| conn.session.peer.fi_addr == FI_ADDR_NOTAVAIL) {
+            return;
+        }
         if N::CLOSES_IDLE
             && self.traffic.free_descriptors() != Free::Ample
             && self.traffic.would_help()
         {
             let wanted = self.traffic.room.wanted() + 1;
             self.traffic.ask(domain, wanted);
+            self.settle(domain);
             self.traffic.arm_room();
         }
     }

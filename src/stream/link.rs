@@ -36,8 +36,6 @@ pub enum Link {
 pub struct ShmLink {
     pub channel: ShmChannel,
     pub doorbell: Socket,
-    /// The peer has not accepted the connection yet: the next bytes of the socket are its answer.
-    awaits_answer: bool,
 }
 
 pub use verbs::{Emptied, Whole};
@@ -118,29 +116,7 @@ impl Link {
     /// Switches to frames over `channel`; the socket becomes its doorbell if it is still open.
     pub fn upgrade(&mut self, channel: ShmChannel) {
         if let Link::Socket(doorbell) = self.take() {
-            *self = Link::Shm(Box::new(ShmLink {
-                channel,
-                doorbell,
-                awaits_answer: false,
-            }));
-        }
-    }
-
-    /// Whether the peer shares memory but has not answered yet.
-    #[inline]
-    pub fn awaits_answer(&self) -> bool {
-        matches!(self, Link::Shm(link) if link.awaits_answer)
-    }
-
-    /// Whether something was written for a peer that has not accepted the connection yet.
-    pub(crate) fn is_unaccepted(&self) -> bool {
-        self.awaits_answer() && !self.is_gone() && self.moved().0 != Some(0)
-    }
-
-    /// Sets whether the next bytes of the socket are the peer's answer.
-    pub fn await_answer(&mut self, awaits: bool) {
-        if let Link::Shm(link) = self {
-            link.awaits_answer = awaits;
+            *self = Link::Shm(Box::new(ShmLink { channel, doorbell }));
         }
     }
 

@@ -12,7 +12,7 @@ use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use stream::desk::Action;
 use stream::hello::{Hello, Verdict};
-use stream::link::{Link, ShmLink};
+use stream::link::Link;
 use stream::pending_peer::PendingPeer;
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
@@ -34,8 +34,7 @@ impl Connections {
         Ok(())
     }
 
-    /// Sends the hello, with memory for both sides. From then on this side writes to its ring: the peer finds the
-    /// records when it accepts, so that no operation waits for a peer that does not run at the moment.
+    /// Sends the hello, with memory for both sides.
     fn open_channel(&mut self, desk: &mut Desk<'_>, id: usize) -> Result {
         let conn = &desk.peers[id];
         let ep = conn.session.peer.ep;
@@ -60,45 +59,37 @@ impl Connections {
                     );
                 }
             })?;
-        let mut exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
-        let shm = exchange.take_memory().ok_or(Error::IO)?;
-        desk.take_socket(id, socket)?;
+        let exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
+        let now = desk.poller.now();
         let conn = &mut desk.peers[id];
+        // The peer's process exists and answers when it polls, however long that takes.
+        conn.clock.stop(now);
         conn.opened_here = true;
+        conn.link = Link::Socket(socket);
         conn.own = exchange;
-        self.established(desk, id, shm);
-        desk.peers[id].link.await_answer(true);
+        conn.session.state = State::Requested;
+        desk.rewatch(id, true, false);
         Ok(())
     }
 
-    /// Handles the peer's answer, or a part of it. The peer's process exists and answers when it polls, however long
-    /// that takes.
+    /// Handles the peer's answer, or a part of it.
     pub(super) fn answered(&mut self, desk: &mut Desk<'_>, id: usize) {
-        let conn = &mut desk.peers[id];
-        let mut exchange = std::mem::take(&mut conn.own);
-        let Link::Shm(link) = &mut conn.link else {
+        let mut exchange = std::mem::take(&mut desk.peers[id].own);
+        let conn = &desk.peers[id];
+        let Some(socket) = conn.link.socket() else {
             return;
         };
-        match desk.shm.hear(&link.doorbell, &mut exchange) {
-            Heard::Wait => conn.own = exchange,
-            Heard::Ended => self.unanswered(desk, id, Error::CONNREFUSED),
-            Heard::Failed(error) => self.unanswered(desk, id, error),
+        match desk.shm.hear(socket, &mut exchange) {
+            Heard::Wait => desk.peers[id].own = exchange,
+            Heard::Ended => self.shm_connect_failed(desk, id, Error::CONNREFUSED),
+            Heard::Failed(error) => self.shm_connect_failed(desk, id, error),
             Heard::Welcome(welcome) => {
-                let ShmLink {
-                    doorbell, channel, ..
-                } = &mut **link;
-                let is_direct = desk.shm.identify_welcoming(doorbell, channel, &welcome);
-                conn.session.direct.allow(is_direct);
-                conn.link.await_answer(false);
-                // The peer may have gone to sleep before it has seen what was written meanwhile.
-                conn.link.ring_if_parked();
-                log_info!(
-                    &SOURCE,
-                    Subsys::EpCtrl,
-                    "{}: has answered, {}",
-                    conn.session.peer.addr,
-                    conn.link.words()
-                );
+                let Some(mut shm) = exchange.take_memory() else {
+                    return;
+                };
+                let is_direct = desk.shm.identify_welcoming(socket, &mut shm, &welcome);
+                desk.peers[id].session.direct.allow(is_direct);
+                self.established(desk, id, shm);
             }
             Heard::Refused(verdict) => {
                 log_warn!(
@@ -121,21 +112,7 @@ impl Connections {
         }
     }
 
-    /// Handles the end of a connection without an answer. If nothing was written for the peer, another attempt may
-    /// find its next endpoint.
-    fn unanswered(&mut self, desk: &mut Desk<'_>, id: usize, error: Error) {
-        let written = desk.peers[id].link.moved().0;
-        match written {
-            Some(0) => {
-                let now = desk.now();
-                desk.peers[id].clock.start(now, self.site.set.conn_timeout);
-                self.shm_connect_failed(desk, id, error);
-            }
-            _ => desk.end(id, Error::CONNRESET),
-        }
-    }
-
-    /// Completes the connection over memory that this side has mapped.
+    /// Completes the connection after both sides have mapped the memory.
     fn established(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>) {
         let conn = &mut desk.peers[id];
         conn.session.agreed.extended = true;

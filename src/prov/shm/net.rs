@@ -14,6 +14,7 @@ use base::{Error, Result};
 use stream::Connector;
 use stream::connector::Event;
 use stream::ep::Ep;
+use stream::session::State;
 use stream::session::common::Limits;
 use stream::shm_host::connect::HelloExchange;
 use sys::fork::Birth;
@@ -141,7 +142,7 @@ impl Connector for Connections {
     fn handle(&mut self, desk: &mut Desk<'_>, event: Event<Connections>) {
         match event {
             Event::Opening(id) => {
-                if desk.peers[id].link.awaits_answer() {
+                if desk.peers[id].session.state == State::Requested {
                     self.answered(desk, id);
                 }
             }

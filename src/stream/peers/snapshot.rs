@@ -69,7 +69,7 @@ impl<N: Connector> Peers<N> {
     pub(crate) fn owes(&self, ep: Option<usize>, patient: bool) -> bool {
         let owes = |id: usize| {
             let conn = &self.conns[id];
-            conn.session.owes() || conn.link.is_unaccepted() || patient && conn.link.unsent() > 0
+            conn.session.owes() || patient && conn.link.unsent() > 0
         };
         match ep {
             Some(ep) => self.eps.get(ep).is_some_and(|ep| ep.owes(owes)),

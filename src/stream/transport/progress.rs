@@ -180,9 +180,6 @@ impl<N: Connector> Stream<N> {
             return;
         };
         match conn.session.state {
-            State::Up if conn.link.awaits_answer() => {
-                self.connector_event(domain, Event::Opening(id));
-            }
             State::Up | State::Resting if conn.link.is_ring() => {
                 self.traffic.doorbell_rung(domain, id);
                 self.settle(domain);

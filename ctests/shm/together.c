@@ -157,7 +157,7 @@ static void *spoil(void *unused)
 
 		while (maps && !found && fgets(row, sizeof(row), maps))
 			found = strstr(row, "memfd:ironfabric (") && sscanf(row, "%lx-%lx %*s %lx", &from, &to, &at) == 3 && !at &&
-				to - from == PAGE;
+				to - from >= PAGE;
 		if (maps)
 			fclose(maps);
 		for (unsigned i = 0; i < WORDS; i++)

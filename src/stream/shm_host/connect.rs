@@ -22,6 +22,7 @@ use crate::shm_host::ShmHost;
 use base::flags::flags;
 use base::log::{Source, Subsys, log_debug, log_info, log_warn};
 use base::{Caps, Error, Result};
+use engine::descriptors::is_scarce;
 use engine::domain_state::DomainState;
 use engine::ep_state;
 use engine::half_open::ACCEPTS;
@@ -172,10 +173,13 @@ impl ShmHost {
             bytes: Vec::new(),
             fds: Vec::new(),
         };
-        match receive_hello(&mut pending) {
-            Received::Hello(hello) => return Some((pending, hello)),
-            Received::Nothing => return None,
-            Received::Part => {}
+        // There might be none left for the descriptors in the hello, which would then be refused.
+        if !is_scarce(&pending.socket) {
+            match receive_hello(&mut pending) {
+                Received::Hello(hello) => return Some((pending, hello)),
+                Received::Nothing => return None,
+                Received::Part => {}
+            }
         }
         let id = self.pending.insert(pending);
         match poller.add_pending(&self.pending[id].socket, id) {

@@ -91,6 +91,10 @@ impl Connections {
                 desk.peers[id].session.direct.allow(is_direct);
                 self.established(desk, id, shm);
             }
+            // The peer may have descriptors soon.
+            Heard::Refused(verdict @ Verdict::Descriptors) => {
+                self.end_attempt(desk, id, verdict.error(), true);
+            }
             Heard::Refused(verdict) => {
                 log_warn!(
                     &SOURCE,
@@ -131,11 +135,15 @@ impl Connections {
 
     /// Schedules another attempt after a failed one, or ends the connection.
     pub(super) fn shm_connect_failed(&mut self, desk: &mut Desk<'_>, id: usize, error: Error) {
+        self.end_attempt(desk, id, error, is_passing(error));
+    }
+
+    /// Ends an attempt. `is_passing`: a later one may succeed.
+    fn end_attempt(&mut self, desk: &mut Desk<'_>, id: usize, error: Error, is_passing: bool) {
         desk.close_link(id);
         let conn = &mut desk.peers[id];
         conn.session.state = State::Idle;
         conn.own = HelloExchange::default();
-        let is_passing = is_passing(error);
         desk.act(Action::Failed {
             id,
             error,

@@ -95,7 +95,6 @@ impl<N: Connector> Stream<N> {
                     session.tx.send_waiting(cx, session.agreed)
                 });
                 self.member_up(domain, id);
-                self.make_room(domain, id);
             }
             Action::Failed {
                 id,

@@ -57,7 +57,7 @@ pub enum Heard {
     Failed(Error),
 }
 
-/// What an accepting side tells about itself.
+/// Facts about the accepting side, from its answer.
 pub struct Welcome {
     probe: ProcessProbe,
     /// Its directory of registered memory.

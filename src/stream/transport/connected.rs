@@ -95,6 +95,7 @@ impl<N: Connector> Stream<N> {
                     session.tx.send_waiting(cx, session.agreed)
                 });
                 self.member_up(domain, id);
+                self.make_room(domain, id);
             }
             Action::Failed {
                 id,

@@ -20,6 +20,7 @@ use crate::link::Link;
 use crate::poller::Due;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream, Traffic};
+use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Subsys, log_debug};
 use engine::descriptors::{Free, free_beside, look_next, prepare_connection, would_help};
@@ -215,6 +216,24 @@ impl<N: Connector> Stream<N> {
         self.connector_event(domain, Event::Incoming(ep));
     }
 
+    /// Asks for an idle connection if this one, which is up now, has made descriptors scarce. Connections of peers outside
+    /// the address vector end none of the others.
+    pub(super) fn make_room(&mut self, domain: &mut DomainOf<N>, id: usize) {
+        let conn = self.traffic.peers.get(id);
+        if conn.is_none_or(|conn| conn.session.peer.fi_addr == FI_ADDR_NOTAVAIL) {
+            return;
+        }
+        if N::CLOSES_IDLE
+            && self.traffic.free_descriptors() != Free::Ample
+            && self.traffic.would_help()
+        {
+            let wanted = self.traffic.room.wanted() + 1;
+            self.traffic.ask(domain, wanted);
+            self.settle(domain);
+            self.traffic.arm_room();
+        }
+    }
+
     fn may_accept(&mut self, domain: &mut DomainOf<N>, ep: usize) -> bool {
         if self.traffic.room.listeners.contains(&ep) {
             return false;
@@ -222,7 +241,7 @@ impl<N: Connector> Stream<N> {
         let wanted = self.traffic.room.wanted() + 1;
         let may = match self.traffic.free_descriptors() {
             // Only the request of a peer says whether it is in the address vector, so no connection is closed for one
-            // that may be refused, as long as there is another way.
+            // that is only accepted: see `make_room`.
             Free::Ample | Free::Reserve | Free::Accept => true,
             Free::Few => self.connector.handshakes() == 0 && !self.traffic.ask(domain, wanted),
         };
@@ -307,6 +326,8 @@ impl<N: Connector> Stream<N> {
         {
             return;
         }
+        // A forked child may hold the descriptor, too, so only a shutdown makes the peer see the end.
+        self.traffic.peers[id].link.shutdown();
         self.traffic.lines().close(id);
         let Traffic { common, peers, .. } = &mut self.traffic;
         let conn = &mut peers[id];

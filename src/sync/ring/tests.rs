@@ -548,7 +548,7 @@ fn a_burst_gets_longer_laps_at_once() {
         assert!(send(&mut producer, &[i as u8; 900], 0));
         assert_eq!(receive(&mut consumer), Some((0, vec![i as u8; 900])));
         let _ = consumer.release();
-        // What is heard from the peer counts as answers.
+        // The bytes from the peer count as answers.
         producer.laps = 0;
     }
     assert_eq!(producer.lap, FIRST_LAP);

@@ -138,6 +138,8 @@ impl<N: Connector> Conn<N> {
         let peer = &self.session.peer;
         let next = Conn::new(peer.ep, peer.addr.clone(), peer.fi_addr);
         let last = std::mem::replace(self, next);
+        // The endpoint still lists the connection.
+        self.listed = last.listed;
         self.has_waiter = last.has_waiter;
         self.session.continue_from(last.session);
     }

@@ -15,7 +15,7 @@ use crate::tcp::request::{Accepted, Undecided};
 use crate::tcp::site::Site;
 use abi::*;
 use base::info::Info;
-use base::log::{Deferring, Subsys, log_warn};
+use base::log::{Deferring, Subsys, log_debug, log_warn};
 use base::params::NO_LIMIT;
 use base::{Error, Result};
 use engine::address::ip::{Addr, Format};
@@ -213,6 +213,11 @@ impl Shared {
             return;
         };
         eq.member.unwatch(&handshake.socket);
+        if handshake.socket.has_ended() {
+            // The peer has given up this attempt. If the request was accepted, data sent to the peer would be lost, and
+            // an endpoint of ofi_rxm would give up its own attempt, or end a connection that the peer uses.
+            return log_debug!(self.site.source, Subsys::EpCtrl, "{from}: request given up");
+        }
         let local = handshake.socket.local().unwrap_or(state.local);
         let private = private_of(&handshake.exchange).to_vec();
         let (socket, exchange) = (handshake.socket, handshake.exchange);

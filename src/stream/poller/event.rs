@@ -21,8 +21,6 @@ pub enum Due {
     Peers,
     /// Operations that wait.
     Waits,
-    /// Rings that may give memory back.
-    Rings,
     /// Connections that wait for a descriptor.
     Room,
     /// Connections that wait for their turn.

@@ -122,7 +122,7 @@ impl<N: Connector> Stream<N> {
             self.serve_turns(domain);
         }
         if N::MAY_SHARE {
-            self.traffic.shm.watch_growth(&mut self.traffic.poller);
+            self.traffic.shrink_rings();
         }
         if self.traffic.poller.has_deadlines() {
             self.traffic.drop_deadlines(&self.connector);
@@ -227,7 +227,6 @@ impl<N: Connector> Stream<N> {
                 Due::PendingPeer(id) => self.traffic.shm.pending_due(&mut self.traffic.poller, id),
                 Due::Peers => self.traffic.check_peers(),
                 Due::Waits => self.traffic.check_waits(domain),
-                Due::Rings => self.traffic.shrink_rings(),
                 Due::Listener(ep) => self.resume_listener(ep),
                 Due::Room => self.room_due(domain),
                 Due::Turns => self.turns_due(domain),

@@ -216,8 +216,8 @@ impl<N: Connector> Stream<N> {
         self.connector_event(domain, Event::Incoming(ep));
     }
 
-    /// Asks for an idle connection if this one, which is up now, has made descriptors scarce. Connections of peers outside
-    /// the address vector end none of the others.
+    /// Asks for an idle connection if this one, which is up now, has made descriptors scarce. Connections of peers
+    /// outside the address vector end none of the others.
     pub(super) fn make_room(&mut self, domain: &mut DomainOf<N>, id: usize) {
         let conn = self.traffic.peers.get(id);
         if conn.is_none_or(|conn| conn.session.peer.fi_addr == FI_ADDR_NOTAVAIL) {

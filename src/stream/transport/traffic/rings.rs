@@ -86,9 +86,11 @@ impl<N: Connector> Traffic<N> {
     }
 
     /// Gives memory of rings back that are not used any more.
-    #[cold]
+    #[inline]
     pub(in crate::transport) fn shrink_rings(&mut self) {
-        self.shm.shrink_rings(&mut self.peers, &mut self.poller);
+        if self.shm.is_visit_due(&self.poller) {
+            self.shm.shrink_rings(&mut self.peers, &self.poller);
+        }
     }
 
     /// Whether the next records have to stay in the ring; see `Session::waits_for_sender`.

@@ -94,7 +94,7 @@ impl<N: Connector> Traffic<N> {
             Due::Handshake(id) => connector.has_handshake(id),
             Due::PendingPeer(id) => self.shm.has_pending(id),
             Due::Listener(ep) => self.peers.find_ep(ep).is_some(),
-            Due::Peers | Due::Waits | Due::Rings => true,
+            Due::Peers | Due::Waits => true,
             Due::Room => self.room.is_armed(),
             Due::Turns => self.turns.has_waiting(),
         }

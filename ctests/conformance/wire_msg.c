@@ -189,6 +189,24 @@ TEST(wire_tcp, listener_not_blocked, EP_MSG | OURS_ONLY, FI_MSG, "Connections th
 	listens(t, &addr);
 }
 
+TEST(wire_tcp, gone_before_event, EP_MSG | OURS_ONLY, FI_MSG, "A request whose peer has gone away before the listener reads it is not reported")
+{
+	struct sockaddr_in addr;
+	uint8_t bytes[32];
+
+	listening(t, &addr);
+	for (unsigned reset = 0; reset < 2; reset++) {
+		int fd = wire_connect(t, &addr);
+
+		wire_write(t, fd, bytes, cm_bytes(bytes, REQUEST, false, NULL, 0));
+		if (reset)
+			wire_reset(fd);
+		else
+			close(fd);
+	}
+	listens(t, &addr);
+}
+
 TEST(wire_tcp, gone_before_accept, EP_MSG | OURS_ONLY, FI_MSG, "A peer that goes away between its request and fi_accept: the accept fails, or FI_SHUTDOWN follows")
 {
 	struct sockaddr_in addr;

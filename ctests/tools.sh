@@ -258,14 +258,14 @@ FI_LOG_LEVEL=info FI_LOG_SUBSYS=core run log "$tools/fi_info" -p tcp
 head -n 1 "$scratch/log.err" | grep -qF "$identity, $file" ||
     fail "the first line of the log does not say: $identity, $file"
 
-# Help and wrong options: the options are the same, their descriptions, --why, --json, --table, --doctor and --listen
-# are ours.
-names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json -e --table -e --doctor -e --listen; }
+# Help and wrong options: the options are the same, their descriptions, --why, --json, --table, --doctor, --listen
+# and --ranks are ours.
+names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json -e --table -e --doctor -e --listen -e --ranks; }
 for options in -h --help --ver --foo --provider= -x -p --verbose=1; do
     [ "$options" != --provider= ] || options=--provider
     run ours "$tools/fi_info" $options
     expect 1 "fi_info $options"
-    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 22 ] || fail "fi_info $options prints no help"
+    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 23 ] || fail "fi_info $options prints no help"
     for other in ${others[@]+"${others[@]}"}; do
         run theirs "$other/fi_info" $options
         diff -u <(names "$scratch/theirs.out") <(names "$scratch/ours.out") || fail "fi_info $options: other options (above)"

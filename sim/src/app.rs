@@ -46,6 +46,8 @@ pub struct App {
     pub failed: Vec<u32>,
     /// The first violation of the rules of delivery.
     pub fault: Option<String>,
+    /// Receives that have failed: their senders died in the middle of a message.
+    pub lost: usize,
 }
 
 /// Messages in flight, and receives that are posted, at most.
@@ -115,7 +117,7 @@ impl App {
             uncounted(|| self.took(ended));
         }
         uncounted(|| drop(ended));
-        while self.receives < RECEIVES.min(self.expected - self.received) {
+        while self.receives < RECEIVES.min(self.expected.saturating_sub(self.received)) {
             endpoint.receive(now);
             self.receives += 1;
             calls += 1;
@@ -141,6 +143,10 @@ impl App {
                 self.ended += 1;
                 self.failed.push(to);
             }
+            Ended::Lost => {
+                self.receives -= 1;
+                self.lost += 1;
+            }
             Ended::Received { tag, len } => {
                 self.receives -= 1;
                 self.received += 1;
@@ -162,12 +168,15 @@ impl App {
     /// Describes missing messages, for a report.
     pub fn missing(&self) -> String {
         format!(
-            "{} of {} sent ({} posted), {} of {} received",
+            "{} of {} sent ({} posted), {} of {} received{}",
             self.ended,
             self.plan.len(),
             self.posted,
             self.received,
-            self.expected
+            self.expected,
+            self.fault
+                .as_ref()
+                .map_or_else(String::new, |fault| format!(", {fault}"))
         )
     }
 }

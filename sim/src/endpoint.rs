@@ -28,6 +28,8 @@ pub enum Ended {
         tag: u64,
         len: u32,
     },
+    /// A receive has failed.
+    Lost,
 }
 
 impl Ended {
@@ -36,8 +38,9 @@ impl Ended {
         match to {
             Some(_) if completion.error == 0 => Ended::Sent,
             Some(to) => Ended::Failed { to },
+            None if completion.error != 0 => Ended::Lost,
             None => {
-                let is_whole = completion.error == 0 && has_content(memory, completion.tag);
+                let is_whole = has_content(memory, completion.tag);
                 let len = if is_whole {
                     completion.len as u32
                 } else {

@@ -221,6 +221,9 @@ impl<E: Endpoint> World<E> {
             if let Some(fault) = &rank.app.fault {
                 return Err(format!("rank {place}: {fault}"));
             }
+            if rank.app.lost > 0 && !self.ranks.iter().any(|rank| rank.is_dead) {
+                return Err(format!("rank {place}: a receive failed"));
+            }
             let mut failed = rank.app.failed.iter();
             if let Some(to) = failed.find(|&&to| !self.ranks[to as usize].is_dead) {
                 return Err(format!("rank {place}: a message to rank {to} failed"));

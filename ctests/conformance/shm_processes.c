@@ -131,6 +131,102 @@ TEST(fi_shm, injected_without_help, EP_RDM, FI_MSG, "What is injected arrives th
 	send_and_leave(t, true);
 }
 
+enum { EARLY = 3, EARLY_LEN = 700 };
+
+// Posts messages to a process that makes no call.
+static void send_early(struct env *t, void **ctx)
+{
+	for (unsigned i = 0; i < EARLY; i++)
+		ctx[i] = post_send(t, &t->a, new_buf(t, EARLY_LEN, i + 1));
+	for (unsigned i = 0; i < 100; i++)
+		CHECK_RC(fi_cq_read(t->a.txcq, &(struct fi_cq_tagged_entry){ 0 }, 1), -FI_EAGAIN);
+}
+
+static void receive_early(struct env *t, struct side *side)
+{
+	for (unsigned i = 0; i < EARLY; i++)
+		receive(t, side, EARLY_LEN, i + 1);
+}
+
+// Makes no call until the parent has posted messages, and the parent makes none until they are here.
+static void answer_late(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	CHECK_EQ(read(parent->from, &word, 1), 1);
+	receive_early(t, &side);
+	tell(parent, "", 1);
+	send_all(t, &side, BIG, 7);
+	hear(t, parent, &word, 1);
+}
+
+TEST(fi_shm, messages_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "The first messages reach a peer that makes its first call after the last call of the sender, and complete when it has answered")
+{
+	struct process child;
+	void *ctx[EARLY];
+	char word;
+
+	only_shm(t);
+	child = start_process(t, answer_late);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	send_early(t, ctx);
+	tell(&child, "", 1);
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	for (unsigned i = 0; i < EARLY; i++)
+		done(t, t->a.txcq, ctx[i], FI_MSG | FI_SEND);
+	receive(t, &t->a, BIG, 7);
+	tell(&child, "", 1);
+	join_process(t, &child);
+}
+
+static void never_answer(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	pause();
+}
+
+// Takes the name of the process that has not answered.
+static void answer_instead(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char name[sizeof(side.name)];
+
+	CHECK_EQ(read(parent->from, name, sizeof(name)), sizeof(name));
+	set_source(t->info, name, strlen(name) + 1);
+	open_end(t, &side, FI_WAIT_NONE);
+	receive_early(t, &side);
+	receive(t, &side, LEN, 9);
+}
+
+TEST(fi_shm, killed_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "If a peer dies before it has answered, its next process gets the first messages once and in order")
+{
+	struct process first, next;
+	char name[sizeof(t->a.name)];
+	void *ctx[EARLY];
+
+	only_shm(t);
+	next = start_process(t, answer_instead);
+	first = start_process(t, never_answer);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	tell(&first, t->a.name, sizeof(t->a.name));
+	hear(t, &first, name, sizeof(name));
+	CHECK_RC(fi_av_insert(t->a.av, name, 1, &t->a.peer, 0, NULL), 1);
+	send_early(t, ctx);
+	kill_process(&first);
+	tell(&next, name, sizeof(name));
+	for (unsigned i = 0; i < EARLY; i++)
+		done(t, t->a.txcq, ctx[i], FI_MSG | FI_SEND);
+	send_all(t, &t->a, LEN, 9);
+	join_process(t, &next);
+}
+
 struct target {
 	uint64_t at, key;
 };

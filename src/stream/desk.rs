@@ -11,7 +11,7 @@ use crate::link::Link;
 use crate::peers::Peers;
 use crate::poller::{Due, Poller};
 use crate::session::common::{Common, Limits};
-use crate::session::{Attempt, State};
+use crate::session::{Attempt, Cx, State};
 use crate::shm_channel::ShmChannel;
 use crate::shm_host::ShmHost;
 use crate::transport::DomainOf;
@@ -148,10 +148,33 @@ impl<N: Connector> Desk<'_, N> {
 
     /// Switches the connection to shared memory; its socket becomes the doorbell.
     pub fn use_shm(&mut self, id: usize, shm: Box<ShmChannel>) {
+        self.peers[id].link.upgrade(*shm);
+        self.poll_ring(id);
+    }
+
+    /// Switches the connection to the memory that its peer has accepted.
+    pub fn use_offered(&mut self, id: usize) {
+        self.peers[id].link.accepted();
+        self.poll_ring(id);
+    }
+
+    fn poll_ring(&mut self, id: usize) {
         let has_watchers = !self.domain.watchers.is_empty();
         let polls = self.common.polls;
         self.shm
-            .add(self.peers, self.poller, (id, *shm), has_watchers, polls);
+            .add(self.peers, self.poller, id, has_watchers, polls);
+    }
+
+    /// Writes the messages that wait for the connection into the memory that was offered to the peer.
+    pub fn send_early(&mut self, id: usize) {
+        let conn = &mut self.peers[id];
+        let mut cx = Cx {
+            id,
+            domain: self.domain,
+            link: &mut conn.link,
+            common: self.common,
+        };
+        conn.session.tx.send_early(&mut cx);
     }
 
     pub fn close_link(&mut self, id: usize) {

@@ -105,5 +105,6 @@ impl<N: Connector> Lines<'_, N> {
         if conn.link.close() {
             self.shm.remove(id);
         }
+        conn.session.tx.forget_early();
     }
 }

@@ -26,6 +26,8 @@ pub enum Link {
     Socket(Socket),
     /// Frames are records of a ring.
     Shm(Box<ShmLink>),
+    /// The peer was sent memory to share, and has not answered. The connection is not up.
+    Offered(Box<ShmLink>),
     /// Frames are bytes of a simulated stream (tests only).
     #[cfg(any(test, feature = "testing"))]
     Sim(Box<sim::SimLink>),
@@ -69,7 +71,7 @@ impl Link {
     pub fn socket(&self) -> Option<&Socket> {
         match self {
             Link::Socket(socket) => Some(socket),
-            Link::Shm(link) => Some(&link.doorbell),
+            Link::Shm(link) | Link::Offered(link) => Some(&link.doorbell),
             Link::Down => None,
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(_) => None,
@@ -120,6 +122,18 @@ impl Link {
         }
     }
 
+    /// Makes this memory the link of a connection whose peer was sent it.
+    pub fn offer(&mut self, channel: ShmChannel, doorbell: Socket) {
+        *self = Link::Offered(Box::new(ShmLink { channel, doorbell }));
+    }
+
+    /// Switches to frames over the memory that the peer has accepted.
+    pub fn accepted(&mut self) {
+        if let Link::Offered(link) = self.take() {
+            *self = Link::Shm(link);
+        }
+    }
+
     /// Reads bytes of the stream. `Session::take_record` takes the records of a ring.
     #[inline]
     pub fn read(&self, room: &mut [u8]) -> io::Result<Moved> {
@@ -127,7 +141,7 @@ impl Link {
             Link::Socket(socket) => socket.read(room),
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.read(room),
-            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+            Link::Shm(_) | Link::Offered(_) | Link::Down => Ok(Moved::Later),
         }
     }
 
@@ -138,7 +152,7 @@ impl Link {
             Link::Socket(socket) => socket.read_list(list),
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.read_list(list),
-            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+            Link::Shm(_) | Link::Offered(_) | Link::Down => Ok(Moved::Later),
         }
     }
 
@@ -149,7 +163,7 @@ impl Link {
             Link::Socket(socket) => socket.write(bytes),
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.write(bytes),
-            Link::Shm(_) | Link::Down => Ok(Moved::Later),
+            Link::Shm(_) | Link::Offered(_) | Link::Down => Ok(Moved::Later),
         }
     }
 
@@ -168,7 +182,7 @@ impl Link {
                     Moved::Later
                 }
             }),
-            Link::Down => Ok(Moved::Later),
+            Link::Offered(_) | Link::Down => Ok(Moved::Later),
         }
     }
 
@@ -215,7 +229,7 @@ impl Link {
             #[cfg(any(test, feature = "testing"))]
             Link::Sim(sim) => sim.unread(),
             Link::Shm(link) => link.channel.longest_rest(),
-            Link::Down => 0,
+            Link::Offered(_) | Link::Down => 0,
         }
     }
 

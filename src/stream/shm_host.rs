@@ -20,7 +20,6 @@ use crate::pending_peer::PendingPeer;
 use crate::poller::Poller;
 use crate::region_directory::RegionDirectory;
 use crate::session::common::Limits;
-use crate::shm_channel::ShmChannel;
 use base::log::Source;
 use engine::half_open::HalfOpen;
 use engine::id_set::IdSet;
@@ -93,12 +92,12 @@ impl ShmHost {
         self.pending.contains(id)
     }
 
-    /// Switches a connection to shared memory. `has_watchers`: threads may sleep.
+    /// Starts to poll a connection whose link is shared memory from now on. `has_watchers`: threads may sleep.
     pub(super) fn add<N: Connector>(
         &mut self,
         peers: &mut Peers<N>,
         poller: &mut Poller,
-        (id, shm): (usize, ShmChannel),
+        id: usize,
         has_watchers: bool,
         poll: u64,
     ) {
@@ -115,9 +114,8 @@ impl ShmHost {
         self.count += 1;
         // A new channel is armed.
         if !self.is_armed {
-            shm.disarm(self.expects_sleep);
+            peers[id].link.disarm(self.expects_sleep);
         }
-        peers[id].link.upgrade(shm);
         begin_polling(peers, id, poll);
         self.polled.insert(id);
     }

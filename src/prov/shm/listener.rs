@@ -12,7 +12,7 @@ use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use stream::desk::Action;
 use stream::hello::{Hello, Verdict};
-use stream::link::Link;
+use stream::link::{Link, ShmLink};
 use stream::pending_peer::PendingPeer;
 use stream::session::State;
 use stream::shm_channel::ShmChannel;
@@ -59,37 +59,39 @@ impl Connections {
                     );
                 }
             })?;
-        let exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
+        let mut exchange = desk.shm.send_hello(desk.domain, ep, &socket, who)?;
+        let memory = exchange.take_memory().ok_or(Error::IO)?;
         let now = desk.poller.now();
         let conn = &mut desk.peers[id];
         // The peer's process exists and answers when it polls, however long that takes.
         conn.clock.stop(now);
         conn.opened_here = true;
-        conn.link = Link::Socket(socket);
+        conn.link.offer(*memory, socket);
         conn.own = exchange;
         conn.session.state = State::Requested;
         desk.rewatch(id, true, false);
+        desk.send_early(id);
         Ok(())
     }
 
     /// Handles the peer's answer, or a part of it.
     pub(super) fn answered(&mut self, desk: &mut Desk<'_>, id: usize) {
-        let mut exchange = std::mem::take(&mut desk.peers[id].own);
-        let conn = &desk.peers[id];
-        let Some(socket) = conn.link.socket() else {
+        let conn = &mut desk.peers[id];
+        let mut exchange = std::mem::take(&mut conn.own);
+        let Link::Offered(link) = &mut conn.link else {
             return;
         };
-        match desk.shm.hear(socket, &mut exchange) {
-            Heard::Wait => desk.peers[id].own = exchange,
+        let ShmLink { channel, doorbell } = &mut **link;
+        match desk.shm.hear(doorbell, &mut exchange) {
+            Heard::Wait => conn.own = exchange,
             Heard::Ended => self.shm_connect_failed(desk, id, Error::CONNREFUSED),
+            // The peer has accepted, and may have taken messages. Another attempt would send them again.
+            Heard::Failed(error) if conn.session.tx.early() > 0 => desk.end(id, error),
             Heard::Failed(error) => self.shm_connect_failed(desk, id, error),
             Heard::Welcome(welcome) => {
-                let Some(mut shm) = exchange.take_memory() else {
-                    return;
-                };
-                let is_direct = desk.shm.identify_welcoming(socket, &mut shm, &welcome);
-                desk.peers[id].session.direct.allow(is_direct);
-                self.established(desk, id, shm);
+                let is_direct = desk.shm.identify_welcoming(doorbell, channel, &welcome);
+                conn.session.direct.allow(is_direct);
+                self.established(desk, id, None);
             }
             // The peer may have descriptors soon.
             Heard::Refused(verdict @ Verdict::Descriptors) => {
@@ -117,19 +119,24 @@ impl Connections {
     }
 
     /// Completes the connection after both sides have mapped the memory.
-    fn established(&mut self, desk: &mut Desk<'_>, id: usize, shm: Box<ShmChannel>) {
+    /// `shm`: the peer's memory, if it has opened the connection.
+    fn established(&mut self, desk: &mut Desk<'_>, id: usize, shm: Option<Box<ShmChannel>>) {
         let conn = &mut desk.peers[id];
         conn.session.agreed.extended = true;
         conn.session.agreed.rendezvous = true;
+        match shm {
+            Some(shm) => desk.use_shm(id, shm),
+            None => desk.use_offered(id),
+        }
+        let conn = &desk.peers[id];
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
             "connected to {}, opened by {}, over {}",
             conn.session.peer.addr,
             if conn.opened_here { "us" } else { "the peer" },
-            shm.words()
+            conn.link.words()
         );
-        desk.use_shm(id, shm);
         desk.up(id);
     }
 
@@ -173,7 +180,7 @@ impl Connections {
         conn.opened_here = false;
         conn.session.direct.allow(is_direct);
         match desk.take_socket(id, pending.socket) {
-            Ok(()) => self.established(desk, id, shm),
+            Ok(()) => self.established(desk, id, Some(shm)),
             Err(error) => desk.end(id, error),
         }
     }

@@ -132,6 +132,20 @@ impl Link {
         sent
     }
 
+    /// Puts a frame into memory that the peer has not accepted yet. Returns false without effect if there is no such
+    /// memory, or no room.
+    pub fn send_early(&mut self, header: &[u8], payload: &IoVec) -> bool {
+        let Link::Offered(link) = self else {
+            return false;
+        };
+        let sent = link.channel.send(header, payload, payload.remaining());
+        // The peer may have accepted, found nothing, and gone to sleep.
+        if matches!(sent, Ok(true)) && link.channel.must_ring() {
+            link.doorbell.ring();
+        }
+        matches!(sent, Ok(true))
+    }
+
     /// Returns the length of the longest frame that arrives in one piece; zero if none does.
     pub fn longest_whole(&self) -> usize {
         match self {

@@ -6,7 +6,7 @@ mod unfinished;
 
 use std::collections::VecDeque;
 
-use crate::proto::{Frame, Message, Offer, ReadResponse, ReadyToSend, Refused, Share};
+use crate::proto::{Frame, MAX_HEADER, Message, Offer, ReadResponse, ReadyToSend, Refused, Share};
 use crate::session::announced::{Announced, Helping, places_of};
 use crate::session::outbox::Outbox;
 use crate::session::payload::Payload;
@@ -40,6 +40,8 @@ struct Waiting {
     frame: Frame,
     payload: Payload,
     op: TxOp,
+    /// The frame is in memory that the peer has not accepted yet: `send_early`. Those before it are there, too.
+    is_early: bool,
 }
 
 /// How an operation is sent.
@@ -155,15 +157,73 @@ impl SendState {
         state: State,
     ) {
         cx.begin_waiting(&mut op);
-        self.waiting.push_back(Waiting { frame, payload, op });
-        if state == State::Up {
-            cx.hold_back();
+        self.waiting.push_back(Waiting {
+            frame,
+            payload,
+            op,
+            is_early: false,
+        });
+        match state {
+            State::Up => cx.hold_back(),
+            State::Requested => self.send_early(cx),
+            _ => {}
+        }
+    }
+
+    /// Writes the messages that wait for the connection into memory that the peer has not accepted yet, as far as they
+    /// fit. The peer finds them when it accepts. The operations wait on: if the peer refuses the memory, or ends without
+    /// an answer, it has taken none of them, and the next attempt sends them again.
+    pub fn send_early<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
+        let first = self.early();
+        for waiting in self.waiting.range_mut(first..) {
+            let (frame, op) = (&waiting.frame, &waiting.op);
+            let (Frame::Message(message), Payload::Buffers(iov)) = (frame, &waiting.payload) else {
+                return;
+            };
+            let is_special = op.flags.intersects(HELD | OpFlags::MATCH_COMPLETE);
+            if is_special || message.context != 0 || is_held(cx, op) {
+                return;
+            }
+            let mut header = [0; MAX_HEADER];
+            let len = frame.encode(self.out.counter(), false, &mut header);
+            if !cx.link.send_early(&header[..len], iov) {
+                return;
+            }
+            self.out.next_counter();
+            waiting.is_early = true;
+        }
+    }
+
+    /// Returns the number of operations whose frames were written before the connection was up.
+    pub fn early(&self) -> usize {
+        self.waiting.partition_point(|waiting| waiting.is_early)
+    }
+
+    /// Handles the end of memory that the peer has not accepted.
+    pub fn forget_early(&mut self) {
+        for waiting in self
+            .waiting
+            .iter_mut()
+            .take_while(|waiting| waiting.is_early)
+        {
+            waiting.is_early = false;
+            self.out.set_counter(0);
+        }
+    }
+
+    /// Hands the operations over whose frames were written before the connection was up.
+    fn early_are_sent<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
+        let early = self.early();
+        for waiting in self.waiting.drain(..early) {
+            cx.domain.eps[waiting.op.ep()].tx_pending -= 1;
+            self.out.handed_over(cx, &waiting.frame, waiting.op);
         }
     }
 
     /// Sends the waiting operations in order, as far as possible. Called when the connection is up or an operation has
     /// completed.
     pub fn send_waiting<A: Address>(&mut self, cx: &mut Cx<'_, A>, agreed: Agreed) {
+        self.early_are_sent(cx);
         while let Some(waiting) = self.waiting.front() {
             if waiting.op.flags.intersects(HELD) && self.holds(waiting.op.what, waiting.op.flags) {
                 break;

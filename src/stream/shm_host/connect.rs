@@ -277,12 +277,22 @@ impl ShmHost {
             .as_ref()
             .filter(|_| is_open)
             .map(RegionDirectory::fd);
-        // The socket is new, so it has room for the answer. A peer that is gone already may have written messages.
-        let _ = local::send_with(&pending.socket, &bytes, directory.as_slice());
+        // The socket is new, so it has room for the answer.
+        let sent = local::send_with(&pending.socket, &bytes, directory.as_slice());
         let Ok((mut shm, hello)) = taken else {
             log_warn!(self.source, Subsys::EpCtrl, "a peer is refused: {verdict}");
             return None;
         };
+        if !matches!(sent, Ok(Moved::Bytes(n)) if n == bytes.len()) {
+            // The peer has gone, or is to try again. The messages in the memory are not read, because a peer without an
+            // answer sends them again.
+            log_info!(
+                self.source,
+                Subsys::EpCtrl,
+                "a peer gets no answer: {sent:?}"
+            );
+            return None;
+        }
         let directory = pending.fds.get(1).filter(|_| hello.is_open);
         let is_direct = self.identify_peer(&pending.socket, &mut shm, &hello.probe, directory);
         Some((shm, is_direct))

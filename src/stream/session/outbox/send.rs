@@ -165,7 +165,7 @@ impl Outbox {
 
     /// Handles an operation whose frame is copied or written: it is complete unless the peer has to answer.
     #[inline]
-    fn handed_over<A: Address>(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut op: TxOp) {
+    pub fn handed_over<A: Address>(&mut self, cx: &mut Cx<'_, A>, frame: &Frame, mut op: TxOp) {
         if frame.is_acknowledged() {
             cx.begin_waiting(&mut op);
             self.await_ack.push_back(op);

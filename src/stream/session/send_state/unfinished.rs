@@ -56,7 +56,7 @@ impl SendState {
 
     /// Removes an operation of which nothing has been sent.
     pub fn take_unsent(&mut self, is_meant: impl Fn(&TxOp) -> bool) -> Option<TxOp> {
-        let waits = |waiting: &Waiting| is_meant(&waiting.op);
+        let waits = |waiting: &Waiting| !waiting.is_early && is_meant(&waiting.op);
         if let Some(at) = self.waiting.iter().position(waits) {
             return self.waiting.remove(at).map(|waiting| waiting.op);
         }

@@ -219,7 +219,7 @@ impl World {
                         other.channel.end();
                     }
                 }
-                Link::Socket(_) | Link::Down => {}
+                Link::Socket(_) | Link::Offered(_) | Link::Down => {}
             }
             if self.is_cut {
                 // The next attempt to connect fails.
@@ -555,7 +555,7 @@ impl World {
             match &mut self.sides[side].link {
                 Link::Sim(sim) => sim.cut(n),
                 Link::Shm(link) => link.channel.end(),
-                Link::Socket(_) | Link::Down => {}
+                Link::Socket(_) | Link::Offered(_) | Link::Down => {}
             }
         }
         self.reopen();

@@ -354,6 +354,8 @@ static void connect_to_self(struct rank *r)
 	send_to(r, 0, message);
 	while (r->received < all || r->sending)
 		take(r);
+	free(room);
+	free(message);
 }
 
 static void the_first_connection_raises_the_limit(void)

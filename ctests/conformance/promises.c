@@ -166,6 +166,8 @@ TEST(fi_tagged, unheard_waits_for_the_connection, EP_RDM, FI_TAGGED, "An operati
 
 	if (!is_ours() || is_layered(t))
 		SKIP("what a provider accepts before is its own");
+	if (!strcmp(t->prov, "shm") || !strcmp(t->prov, "sm2"))
+		SKIP("it leaves at once: fi_shm:injected_before_the_answer");
 	by_hand(t);
 	open_domain(t);
 	open_selective(t, &t->a);

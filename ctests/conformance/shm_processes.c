@@ -183,6 +183,101 @@ TEST(fi_shm, messages_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "The first 
 	join_process(t, &child);
 }
 
+static void inject_early(struct env *t)
+{
+	for (unsigned i = 0; i < EARLY; i++)
+		CHECK_RC(fi_inject(t->a.ep, new_buf(t, EARLY_LEN, i + 1).mem, EARLY_LEN, t->a.peer), 0);
+}
+
+TEST(fi_shm, injected_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "What is injected for a peer that has not answered reaches it though the sender makes no more call")
+{
+	struct process child;
+	char word;
+
+	only_shm(t);
+	child = start_process(t, answer_late);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	inject_early(t);
+	tell(&child, "", 1);
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	receive(t, &t->a, BIG, 7);
+	tell(&child, "", 1);
+	join_process(t, &child);
+}
+
+TEST(fi_shm, injects_until_the_memory_is_full, EP_RDM | OURS_ONLY, FI_MSG, "What does not fit into the memory that the peer has not accepted is refused with -FI_EAGAIN")
+{
+	struct process child;
+	ssize_t rc = 0;
+	unsigned count;
+	char word;
+
+	only_shm(t);
+	child = start_process(t, receive_late);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	for (count = 0; count < 10000 && !(rc = fi_inject(t->a.ep, new_buf(t, LEN, 1).mem, LEN, t->a.peer));)
+		count++;
+	CHECK_RC(rc, -FI_EAGAIN);
+	CHECK(count > EARLY);
+	count--;
+	tell(&child, &count, sizeof(count));
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	join_process(t, &child);
+}
+
+static void receive_at_the_end(struct env *t, struct process *parent)
+{
+	struct side side = { 0 };
+	char word;
+
+	open_end(t, &side, FI_WAIT_NONE);
+	meet(t, &side, parent);
+	CHECK_EQ(read(parent->from, &word, 1), 1);
+	receive_early(t, &side);
+}
+
+TEST(fi_shm, closed_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "What is injected before the peer has answered arrives though the sender closes its endpoint at once")
+{
+	struct process child;
+
+	only_shm(t);
+	child = start_process(t, receive_at_the_end);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	inject_early(t);
+	tell(&child, "", 1);
+	shut(t, &t->a.ep->fid);
+	join_process(t, &child);
+}
+
+// Injects for the parent, which makes no call, and ends without closing anything.
+static void inject_and_end(struct env *t, struct process *parent)
+{
+	struct side *side = &t->a;
+
+	open_end(t, side, FI_WAIT_NONE);
+	meet(t, side, parent);
+	inject_early(t);
+	tell(parent, "", 1);
+	_exit(0);
+}
+
+TEST(fi_shm, ended_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "What is injected before the peer has answered arrives though the sender ends at once")
+{
+	struct process child;
+	char word;
+
+	only_shm(t);
+	child = start_process(t, inject_and_end);
+	open_end(t, &t->a, FI_WAIT_NONE);
+	meet(t, &t->a, &child);
+	CHECK_EQ(read(child.from, &word, 1), 1);
+	join_process(t, &child);
+	receive_early(t, &t->a);
+}
+
 static void never_answer(struct env *t, struct process *parent)
 {
 	struct side side = { 0 };

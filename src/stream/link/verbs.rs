@@ -132,6 +132,14 @@ impl Link {
         sent
     }
 
+    /// Whether memory that the peer has not accepted yet has room for `len` bytes.
+    pub fn takes_early(&mut self, len: usize) -> bool {
+        match self {
+            Link::Offered(link) => link.channel.takes(len),
+            _ => false,
+        }
+    }
+
     /// Puts a frame into memory that the peer has not accepted yet. Returns false without effect if there is no such
     /// memory, or no room.
     pub fn send_early(&mut self, header: &[u8], payload: &IoVec) -> bool {

@@ -177,21 +177,35 @@ impl SendState {
         let first = self.early();
         for waiting in self.waiting.range_mut(first..) {
             let (frame, op) = (&waiting.frame, &waiting.op);
-            let (Frame::Message(message), Payload::Buffers(iov)) = (frame, &waiting.payload) else {
-                return;
-            };
-            let is_special = op.flags.intersects(HELD | OpFlags::MATCH_COMPLETE);
-            if is_special || message.context != 0 || is_held(cx, op) {
+            let is_plain = matches!(frame, Frame::Message(message) if message.context == 0);
+            if !is_plain || !may_be_early(cx, op) {
                 return;
             }
             let mut header = [0; MAX_HEADER];
             let len = frame.encode(self.out.counter(), false, &mut header);
-            if !cx.link.send_early(&header[..len], iov) {
+            let header = &header[..len];
+            let sent = match &waiting.payload {
+                Payload::Buffers(iov) => cx.link.send_early(header, iov),
+                Payload::Copy(copy) => cx
+                    .link
+                    .send_early(&[header, copy].concat(), &IoVec::empty()),
+                Payload::Exchange(_) => false,
+            };
+            if !sent {
                 return;
             }
             self.out.next_counter();
             waiting.is_early = true;
         }
+    }
+
+    /// Whether a message that is posted now leaves before the connection is up: `send_early`.
+    pub fn leaves_early<A: Address>(&self, cx: &mut Cx<'_, A>, op: &TxOp) -> bool {
+        let is_message = matches!(op.what, What::Msg | What::Tagged);
+        is_message
+            && self.early() == self.waiting.len()
+            && may_be_early(cx, op)
+            && cx.link.takes_early(MAX_HEADER + op.len)
     }
 
     /// Returns the number of operations whose frames were written before the connection was up.
@@ -462,6 +476,12 @@ impl SendState {
 #[inline]
 pub fn is_held<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
     op.len > cx.common.limits.saved_size && !op.flags.contains(OpFlags::INJECT)
+}
+
+/// Whether the frame of an operation may be written before the connection is up, behind plain messages only.
+fn may_be_early<A>(cx: &Cx<'_, A>, op: &TxOp) -> bool {
+    let special = flags!(OpFlags: FENCE | MATCH_COMPLETE);
+    !op.flags.intersects(special) && !is_held(cx, op)
 }
 
 /// Whether it is better that the peer fetches the message, and the peer probably can. The buffers of such a message

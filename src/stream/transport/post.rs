@@ -47,8 +47,11 @@ impl<N: Connector> Posts for Stream<N> {
     ) -> Result {
         let (session, mut cx) = self.traffic.at(domain, id);
         // An operation without a completion is refused while the peer is not connected, unless the progress thread
-        // drives the connection.
-        if session.state != State::Up && !cx.domain.reports_completion(&op) {
+        // drives the connection, or the operation leaves at once.
+        if session.state != State::Up
+            && !cx.domain.reports_completion(&op)
+            && !(context == 0 && session.tx.leaves_early(&mut cx, &op))
+        {
             return Err(self.refuse_unheard(domain, id));
         }
         let result = match op.what {

@@ -103,7 +103,7 @@ static pid_t start_peer(int pipe, const char *name)
 		pause();
 }
 
-// Posts until the library has accepted nothing for 100 ms.
+// Posts one large message, or small ones until the library has accepted nothing for 100 ms.
 static void fill(struct side *s, size_t len)
 {
 	static char out[LARGE];
@@ -117,7 +117,7 @@ static void fill(struct side *s, size_t len)
 		else if (ret != -FI_EAGAIN)
 			NEED(ret);
 		fi_cq_read(s->cq, NULL, 0);
-		if (len != SMALL)
+		if (len != SMALL && !ret)
 			break;
 	}
 }

@@ -171,8 +171,8 @@ impl SendState {
     }
 
     /// Writes the messages that wait for the connection into memory that the peer has not accepted yet, as far as they
-    /// fit. The peer finds them when it accepts. The operations wait on: if the peer refuses the memory, or ends without
-    /// an answer, it has taken none of them, and the next attempt sends them again.
+    /// fit. The peer finds them when it accepts. The operations wait on: if the peer refuses the memory, or ends
+    /// without an answer, it has taken none of them, and the next attempt sends them again.
     pub fn send_early<A: Address>(&mut self, cx: &mut Cx<'_, A>) {
         let first = self.early();
         for waiting in self.waiting.range_mut(first..) {

@@ -283,8 +283,8 @@ impl ShmHost {
             log_warn!(self.source, Subsys::EpCtrl, "a peer is refused: {verdict}");
             return None;
         };
-        // A peer that has gone may have left messages. Otherwise they are not read, because a peer without an answer sends
-        // them again.
+        // A peer that has gone may have left messages. Otherwise they are not read, because a peer without an answer
+        // sends them again.
         let is_told = matches!(sent, Ok(Moved::Bytes(n)) if n == bytes.len());
         if !is_told && !pending.socket.has_ended() {
             log_info!(

@@ -342,7 +342,10 @@ static void sockets_by_their_other_name(void)
 
 static void connect_to_self(struct rank *r)
 {
-	struct message *message = calloc(1, r->size), *room = calloc(1, r->size);
+	// Posted again after each message, until the endpoint is closed.
+	static _Alignas(struct message) char rooms[4][64];
+	static unsigned used;
+	struct message *message = calloc(1, r->size), *room = (void *) rooms[used++ % 4];
 	size_t len = sizeof(board->names[0]);
 	struct sockaddr_in name;
 	unsigned long long all = r->received + 1;
@@ -354,7 +357,6 @@ static void connect_to_self(struct rank *r)
 	send_to(r, 0, message);
 	while (r->received < all || r->sending)
 		take(r);
-	free(room);
 	free(message);
 }
 

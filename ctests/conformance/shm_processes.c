@@ -163,7 +163,13 @@ static void answer_late(struct env *t, struct process *parent)
 	hear(t, parent, &word, 1);
 }
 
-TEST(fi_shm, messages_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "The first messages reach a peer that makes its first call after the last call of the sender, and complete when it has answered")
+static void inject_early(struct env *t)
+{
+	for (unsigned i = 0; i < EARLY; i++)
+		CHECK_RC(fi_inject(t->a.ep, new_buf(t, EARLY_LEN, i + 1).mem, EARLY_LEN, t->a.peer), 0);
+}
+
+static void reach_late_peer(struct env *t, bool injects)
 {
 	struct process child;
 	void *ctx[EARLY];
@@ -173,37 +179,27 @@ TEST(fi_shm, messages_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "The first 
 	child = start_process(t, answer_late);
 	open_end(t, &t->a, FI_WAIT_NONE);
 	meet(t, &t->a, &child);
-	send_early(t, ctx);
+	if (injects)
+		inject_early(t);
+	else
+		send_early(t, ctx);
 	tell(&child, "", 1);
 	CHECK_EQ(read(child.from, &word, 1), 1);
-	for (unsigned i = 0; i < EARLY; i++)
+	for (unsigned i = 0; i < EARLY && !injects; i++)
 		done(t, t->a.txcq, ctx[i], FI_MSG | FI_SEND);
 	receive(t, &t->a, BIG, 7);
 	tell(&child, "", 1);
 	join_process(t, &child);
 }
 
-static void inject_early(struct env *t)
+TEST(fi_shm, messages_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "The first messages reach a peer that makes its first call after the last call of the sender, and complete when it has answered")
 {
-	for (unsigned i = 0; i < EARLY; i++)
-		CHECK_RC(fi_inject(t->a.ep, new_buf(t, EARLY_LEN, i + 1).mem, EARLY_LEN, t->a.peer), 0);
+	reach_late_peer(t, false);
 }
 
 TEST(fi_shm, injected_before_the_answer, EP_RDM | OURS_ONLY, FI_MSG, "What is injected for a peer that has not answered reaches it though the sender makes no more call")
 {
-	struct process child;
-	char word;
-
-	only_shm(t);
-	child = start_process(t, answer_late);
-	open_end(t, &t->a, FI_WAIT_NONE);
-	meet(t, &t->a, &child);
-	inject_early(t);
-	tell(&child, "", 1);
-	CHECK_EQ(read(child.from, &word, 1), 1);
-	receive(t, &t->a, BIG, 7);
-	tell(&child, "", 1);
-	join_process(t, &child);
+	reach_late_peer(t, true);
 }
 
 TEST(fi_shm, injects_until_the_memory_is_full, EP_RDM | OURS_ONLY, FI_MSG, "What does not fit into the memory that the peer has not accepted is refused with -FI_EAGAIN")

@@ -30,7 +30,7 @@ pub(super) struct Growth {
 }
 
 impl ShmHost {
-    /// Starts visits if rings got longer laps. Whether one is due.
+    /// Starts visits if rings got longer laps. Returns whether one is due.
     #[inline]
     pub(crate) fn is_visit_due(&mut self, poller: &Poller) -> bool {
         let seen = growths();

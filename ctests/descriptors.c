@@ -63,6 +63,7 @@ struct rank {
 	unsigned next[MOST];
 	unsigned long long received;
 	unsigned sending;
+	bool injects;
 };
 
 static double now(void)
@@ -176,10 +177,14 @@ static void send_to(struct rank *r, unsigned to, struct message *message)
 {
 	ssize_t result;
 
-	while ((result = fi_send(r->ep, message, r->size, NULL, to, message)) == -FI_EAGAIN)
-		take(r);
+	do {
+		result = r->injects ? fi_inject(r->ep, message, r->size, to)
+				    : fi_send(r->ep, message, r->size, NULL, to, message);
+		if (result == -FI_EAGAIN)
+			take(r);
+	} while (result == -FI_EAGAIN);
 	NEED(result);
-	r->sending++;
+	r->sending += !r->injects;
 }
 
 struct plan {
@@ -188,6 +193,7 @@ struct plan {
 	// This many of the last ranks send one message to all, and then do nothing until the others are done.
 	unsigned idle;
 	const char *shared_memory, *most_connections;
+	bool injects;
 };
 
 static void meet(struct rank *r)
@@ -210,7 +216,7 @@ static void meet(struct rank *r)
 
 static void run_rank(const struct plan *plan, unsigned rank)
 {
-	struct rank r = { .rank = rank, .ranks = plan->ranks, .size = plan->size };
+	struct rank r = { .rank = rank, .ranks = plan->ranks, .size = plan->size, .injects = plan->injects };
 	unsigned active = plan->ranks - plan->idle;
 	unsigned long long all = (unsigned long long) plan->rounds * plan->each * (active - 1) + plan->idle, open;
 	struct message *messages;
@@ -315,6 +321,12 @@ static void sockets_are_closed_and_reopened(void)
 static void shared_memory_is_closed_and_reopened(void)
 {
 	exchange(&(struct plan) {"tcp", 20, 28, 3, 5, 64, 0, "1", NULL});
+}
+
+// An injected message is refused until its peer is connected, and then posted again.
+static void injected_messages_do_not_keep_connections(void)
+{
+	exchange(&(struct plan) {"tcp", 24, 28, 4, 5, 64, 0, "0", NULL, true});
 }
 
 static void large_messages_are_not_lost(void)
@@ -439,6 +451,7 @@ int main(int argc, char **argv)
 		TEST(a_warning_names_the_needed_number),
 		TEST(sockets_are_closed_and_reopened),
 		TEST(shared_memory_is_closed_and_reopened),
+		TEST(injected_messages_do_not_keep_connections),
 		TEST(large_messages_are_not_lost),
 		TEST(silent_peers_delay_nothing),
 		TEST(connections_above_the_setting_are_closed),

@@ -8,15 +8,14 @@
 //! so the first problem appears only in processes that would have failed before. `MOST` bounds the second one.
 //! FI_RAISE_NOFILE=0 forbids the change.
 //!
-//! If a process has more peers than descriptors, providers close connections that are idle: `free_beside`.
+//! If a process has more peers than descriptors, providers close connections that are idle: `free_descriptors`.
 
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Once;
 
 use base::log::{Source, Subsys, log_info, log_warn};
 use base::settings::Settings;
-use sys::limits::{descriptor_limits, descriptors, set_descriptors};
+use sys::limits::{descriptor_limits, descriptors, descriptors_in_use, set_descriptors};
 
 /// The soft limit is not raised beyond this number, which is the kernel's default for the hard limit. Some containers
 /// have a hard limit of 10^9, and a loop over so many descriptors would take minutes.
@@ -156,27 +155,21 @@ pub enum Free {
     Ample,
 }
 
-/// Returns for what descriptors are free. A copy of `fd` finds that out, because the kernel assigns the lowest free
-/// number. While many are free, only some calls look, because each look costs two more system calls; if the application
-/// opens more descriptors meanwhile than the number of all connections until the next look, an attempt to connect fails
-/// and looks.
-pub fn free_beside(fd: impl AsFd) -> Free {
+/// Returns for what descriptors are free. While many are free, only some calls count them; if the application opens more
+/// descriptors meanwhile than the number of all connections until the next count, an attempt to connect fails and
+/// counts.
+pub fn free_descriptors() -> Free {
     let limit = descriptors();
-    // Relaxed: the numbers are all that matter, and a race only moves the next look.
+    // Relaxed: the numbers are all that matter, and a race only moves the next count.
     let left = UNTIL_LOOK.load(Ordering::Relaxed);
     if left > 0 && LIMIT_SEEN.load(Ordering::Relaxed) == limit {
         UNTIL_LOOK.store(left - 1, Ordering::Relaxed);
         return Free::Ample;
     }
-    let Ok(copy) = fd.as_fd().try_clone_to_owned() else {
-        return Free::Few;
-    };
-    let Ok(number) = usize::try_from(copy.as_raw_fd()) else {
-        return Free::Few;
-    };
-    let free = free_from(number, limit);
+    let used = descriptors_in_use(limit.saturating_sub(reserve(limit) + 1));
+    let free = free_beside(used, limit);
     let skips = match free {
-        Free::Ample => skips(number, limit),
+        Free::Ample => skips(used, limit),
         _ => 0,
     };
     LIMIT_SEEN.store(limit, Ordering::Relaxed);
@@ -184,33 +177,29 @@ pub fn free_beside(fd: impl AsFd) -> Free {
     free
 }
 
-/// Has the next call of `free_beside` look, because the process had no descriptor.
+/// Has the next call of `free_descriptors` count, because the process had no descriptor.
 pub fn look_next() {
     UNTIL_LOOK.store(0, Ordering::Relaxed);
 }
 
 /// Whether the end of so many connections would leave descriptors for another one. If not, none should end for it.
 #[cold]
-pub fn would_help(fd: impl AsFd, connections: usize) -> bool {
+pub fn would_help(connections: usize) -> bool {
     let limit = descriptors();
-    let copy = fd.as_fd().try_clone_to_owned();
-    let number = copy
-        .ok()
-        .and_then(|copy| usize::try_from(copy.as_raw_fd()).ok());
-    let number = number.unwrap_or(limit).saturating_sub(connections);
-    free_from(number, limit) >= Free::Reserve
+    let others = descriptors_in_use(0).saturating_sub(connections);
+    free_beside(others, limit) >= Free::Reserve
 }
 
-/// The limit at the last look. The application may change it at any time.
+/// The limit at the last count. The application may change it at any time.
 static LIMIT_SEEN: AtomicUsize = AtomicUsize::new(0);
 
-/// Calls of `free_beside` until the next look, after a look that has found many free descriptors.
+/// Calls of `free_descriptors` until the next count, after one that has found many free descriptors.
 static UNTIL_LOOK: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many connections may be opened without a look: those for a small part of the free descriptors, of which
+/// Returns how many connections may be opened without a count: those for a small part of the free descriptors, of which
 /// a connection takes up to `EACH` for a while.
-fn skips(number: usize, limit: usize) -> usize {
-    let ample = limit.saturating_sub(number + reserve(limit));
+fn skips(used: usize, limit: usize) -> usize {
+    let ample = limit.saturating_sub(used + reserve(limit));
     (ample / (4 * EACH)).min(MOST_SKIPS)
 }
 
@@ -218,17 +207,10 @@ fn skips(number: usize, limit: usize) -> usize {
 const EACH: usize = 4;
 const MOST_SKIPS: usize = 256;
 
-/// Whether this descriptor is one of the last, for which connections that are idle are closed. Peers outside the
-/// address vector do not get them.
-pub fn is_scarce(fd: impl AsFd) -> bool {
-    let number = usize::try_from(fd.as_fd().as_raw_fd()).unwrap_or(0);
-    free_from(number, descriptors()) != Free::Ample
-}
-
-/// Returns for what descriptors from this number on are used.
-fn free_from(number: usize, limit: usize) -> Free {
+/// Returns for what descriptors are free beside those in use.
+fn free_beside(used: usize, limit: usize) -> Free {
     let reserve = reserve(limit);
-    let left = limit.saturating_sub(number);
+    let left = limit.saturating_sub(used);
     if left > reserve {
         Free::Ample
     } else if left > reserve * 3 / 4 {
@@ -268,14 +250,13 @@ mod tests {
     #[test]
     fn the_last_descriptors_are_for_peers_and_the_application() {
         assert_eq!([64, 256, 1024, 1 << 20].map(reserve), [8, 32, 128, 256]);
-        let (first, _) = sys::socket::Socket::pair().unwrap();
-        assert_eq!(free_beside(&first), Free::Ample);
+        assert_eq!(free_descriptors(), Free::Ample);
         assert_eq!(
             [(10, 64), (55, 64), (100, 1024), (1000, 1 << 20)].map(|(n, limit)| skips(n, limit)),
             [2, 0, 49, 256]
         );
-        assert!(would_help(&first, 0) && !is_scarce(&first));
-        let at = |number| free_from(number, 64);
+        assert!(would_help(0));
+        let at = |used| free_beside(used, 64);
         assert_eq!(
             [0, 55, 56, 57].map(at),
             [Free::Ample, Free::Ample, Free::Reserve, Free::Reserve]

@@ -2,18 +2,18 @@
 //! Accepted sockets whose peers have not identified themselves: how many there may be, which one is closed for another,
 //! and which descriptors are reserved for peers that the application knows.
 //!
-//! At most a quarter of the descriptors may be used by these sockets. The last sixteenth is reserved for peers in an
-//! address vector; requests of other peers are refused there. A peer whose socket is closed tries again, as after any
+//! At most a quarter of the descriptors may be used by these sockets. The last ones are reserved for peers in an address
+//! vector (`descriptors::Free`); requests of other peers are refused there. A peer whose socket is closed tries again, as after any
 //! failed attempt.
 //!
 //! Many peers that connect and send nothing must not slow down the application: sockets are listed by age, so the one
 //! to close is found without a search, and a poll accepts at most `ACCEPTS` connections of a listener.
 
 use core::ops::{Index, IndexMut};
-use std::os::fd::{AsFd, AsRawFd};
 
 use slab::Slab;
 
+use crate::descriptors::{Free, free_descriptors};
 use sys::limits::descriptors;
 use sys::socket::Socket;
 
@@ -118,9 +118,9 @@ impl<T> HalfOpen<T> {
 }
 
 impl<T: HasSocket> HalfOpen<T> {
-    /// Whether there are so many sockets that one has to be closed for `id`, the newest.
-    pub fn is_crowded(&self, id: usize) -> bool {
-        self.len() > most(descriptors()) || is_reserved(self.all[id].value.socket())
+    /// Whether there are so many sockets, or so few free descriptors, that one of them has to be closed for the newest.
+    pub fn is_crowded(&self) -> bool {
+        self.len() > most(descriptors()) || free_descriptors() == Free::Few
     }
 
     /// The socket to close for another one: the oldest whose peer has sent nothing. A socket with bytes that were not
@@ -152,19 +152,8 @@ impl<T> IndexMut<usize> for HalfOpen<T> {
     }
 }
 
-/// Whether the descriptor is one of the last of the process. The kernel assigns the lowest free one.
-fn is_reserved(fd: impl AsFd) -> bool {
-    let limit = descriptors();
-    let number = fd.as_fd().as_raw_fd();
-    usize::try_from(number).is_ok_and(|fd| fd >= limit - reserve(limit))
-}
-
 fn most(limit: usize) -> usize {
     (limit / 4).clamp(16, 4096)
-}
-
-fn reserve(limit: usize) -> usize {
-    (limit / 16).clamp(4, 256).min(limit)
 }
 
 #[cfg(test)]
@@ -222,16 +211,10 @@ mod tests {
 
     #[test]
     fn limits_follow_the_descriptors_of_the_process() {
-        for (limit, half_open, kept) in [
-            (0, 16, 0),
-            (20, 16, 4),
-            (1024, 256, 64),
-            (1 << 20, 4096, 256),
-            (usize::MAX, 4096, 256),
-        ] {
-            assert_eq!((most(limit), reserve(limit)), (half_open, kept), "{limit}");
+        for (limit, half_open) in [(0, 16), (20, 16), (1024, 256), (1 << 20, 4096)] {
+            assert_eq!(most(limit), half_open, "{limit}");
         }
-        let (first, _) = Socket::pair().unwrap();
-        assert!(!is_reserved(&first));
+        assert_eq!(most(usize::MAX), 4096);
+        assert!(!HalfOpen::<Socket>::default().is_crowded());
     }
 }

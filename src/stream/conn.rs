@@ -28,8 +28,6 @@ pub struct Conn<N: Connector> {
     pub clock: ConnectClock,
     /// Attempts to connect that have failed.
     pub attempts: u32,
-    /// An operation returned -FI_EAGAIN and waits for this connection.
-    pub has_waiter: bool,
     /// Error of the last attempt that failed.
     pub last_error: Option<Error>,
     /// Whether operations stall, and whether the log has reported that.
@@ -66,7 +64,6 @@ impl<N: Connector> Conn<N> {
             receive_only: false,
             clock: ConnectClock::default(),
             attempts: 0,
-            has_waiter: false,
             last_error: None,
             stall: Stall::default(),
             moved: 0,
@@ -140,13 +137,12 @@ impl<N: Connector> Conn<N> {
         let last = std::mem::replace(self, next);
         // The endpoint still lists the connection.
         self.listed = last.listed;
-        self.has_waiter = last.has_waiter;
         self.session.continue_from(last.session);
     }
 
     /// Whether something posted still depends on this peer.
     pub fn has_work(&self) -> bool {
-        self.session.has_work() || self.has_waiter
+        self.session.has_work() || self.session.is_awaited()
     }
 }
 

@@ -32,8 +32,8 @@ pub enum Event<N: Connector> {
     Opening(usize),
     /// An attempt to connect has failed. The connector undoes it, then queues `Action::Failed`.
     AttemptFailed(usize, Error),
-    /// Connections wait at the listener of this endpoint.
-    Incoming(usize),
+    /// Connections wait at the listener of this endpoint, which may accept so many.
+    Incoming { ep: usize, accepts: usize },
     /// An accepted socket has an event whose peer has not identified itself yet.
     Handshake(usize),
     /// The deadline of such a socket has passed.

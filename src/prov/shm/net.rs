@@ -147,11 +147,11 @@ impl Connector for Connections {
                 }
             }
             Event::AttemptFailed(id, error) => self.shm_connect_failed(desk, id, error),
-            Event::Incoming(ep) => {
+            Event::Incoming { ep, accepts } => {
                 let endpoint = desk.peers.find_ep(ep);
                 let listener = endpoint.and_then(|ep| ep.listener.as_ref());
                 let said = listener
-                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep))
+                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep, accepts))
                     .unwrap_or_default();
                 for (pending, hello) in said {
                     self.admit(desk, pending, hello);

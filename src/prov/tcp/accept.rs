@@ -19,7 +19,6 @@ use abi::*;
 use base::Error;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use engine::address::ip::Addr;
-use engine::half_open::ACCEPTS;
 use stream::desk::Action;
 use stream::link::Link;
 use stream::poller::Due;
@@ -81,9 +80,9 @@ impl Request {
 const CROSSING: Duration = Duration::from_secs(3);
 
 impl Connections {
-    /// Accepts up to `ACCEPTS` connections that wait at a listener.
-    pub(super) fn accept_waiting(&mut self, desk: &mut Desk<'_>, ep: usize) {
-        for _ in 0..ACCEPTS {
+    /// Accepts up to `accepts` connections that wait at a listener.
+    pub(super) fn accept_waiting(&mut self, desk: &mut Desk<'_>, ep: usize, accepts: usize) {
+        for _ in 0..accepts {
             let Some(endpoint) = desk.peers.find_ep(ep) else {
                 return;
             };
@@ -110,7 +109,7 @@ impl Connections {
                         continue;
                     }
                     desk.poller.schedule(deadline, Due::Handshake(id));
-                    if self.handshakes.is_crowded(id) {
+                    if self.handshakes.is_crowded() {
                         self.drop_silent(desk, Some(id));
                     }
                 }

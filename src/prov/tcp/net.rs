@@ -164,11 +164,11 @@ impl Connector for Connections {
                 State::Idle | State::Up | State::Resting | State::Down => {}
             },
             Event::AttemptFailed(id, error) => self.connect_failed(desk, id, error),
-            Event::Incoming(ep) => {
-                self.accept_waiting(desk, ep);
+            Event::Incoming { ep, accepts } => {
+                self.accept_waiting(desk, ep, accepts);
                 let said = self
                     .shm_listener(ep)
-                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep))
+                    .map(|listener| desk.shm.accept_waiting(desk.poller, listener, ep, accepts))
                     .unwrap_or_default();
                 for (pending, hello) in said {
                     self.peer_said_hello(desk, pending, hello);

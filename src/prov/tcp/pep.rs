@@ -169,7 +169,7 @@ impl Shared {
                         continue;
                     }
                     eq.member.expect(deadline);
-                    if state.handshakes.is_crowded(id) {
+                    if state.handshakes.is_crowded() {
                         self.drop_silent(state, Some(id));
                     }
                 }

@@ -21,7 +21,7 @@ use crate::tcp::exchange::write_whole;
 use crate::tcp::net::Connections;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use engine::descriptors::{Free, free_beside};
+use engine::descriptors::{Free, free_descriptors};
 use stream::conn::Conn;
 use stream::hello::{Hello, Verdict};
 use stream::link::Link;
@@ -128,7 +128,7 @@ impl Connections {
     /// Returns the feature bit for a connection message. While descriptors are scarce, a connection stays on its
     /// socket, because the way to shared memory needs up to four of them for a moment.
     pub(super) fn offers_to_share(&self, desk: &Desk<'_>, ep: usize, socket: &Socket) -> u8 {
-        match free_beside(socket) {
+        match free_descriptors() {
             Free::Ample => self.shares(desk, ep, socket),
             _ => 0,
         }
@@ -243,7 +243,7 @@ impl Connections {
             Sharing::Asking { frame } => match poll(socket, frame, LISTENER_FRAME) {
                 Poll::Wait => {}
                 Poll::Frame(SameHostFrame::ShmListener(NOWHERE)) => self.up(desk, id),
-                Poll::Frame(SameHostFrame::ShmListener(_)) if free_beside(socket) < Free::Ample => {
+                Poll::Frame(SameHostFrame::ShmListener(_)) if free_descriptors() < Free::Ample => {
                     self.stay(desk, id, "descriptors are scarce");
                 }
                 Poll::Frame(SameHostFrame::ShmListener(to)) => self.open_channel(desk, id, &to),

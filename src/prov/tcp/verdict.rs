@@ -9,7 +9,7 @@ use super::accept::Request;
 use super::handshake::compare;
 use abi::FI_ADDR_NOTAVAIL;
 use engine::address::ip::Addr;
-use engine::descriptors::is_scarce;
+use engine::descriptors::{Free, free_descriptors};
 use stream::session::State;
 
 /// The decision on a peer's request.
@@ -35,7 +35,7 @@ pub enum Verdict {
 
 /// Decides on a request of a peer that has no connection.
 pub fn unknown_peer(desk: &mut Desk<'_>, request: &Request, peer: &Addr) -> Verdict {
-    let is_last = is_scarce(&request.from.socket);
+    let is_last = free_descriptors() != Free::Ample;
     let mut is_stranger = || desk.number_of(request.from.ep, peer) == FI_ADDR_NOTAVAIL;
     match is_last && !request.replaces && is_stranger() {
         false => Verdict::Add,

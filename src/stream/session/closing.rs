@@ -31,6 +31,9 @@ const READY: u8 = 8;
 /// Both sides have agreed, and this side closes the connection.
 const OVER: u8 = 16;
 
+/// Number of the first frame, if the peer got the response in a frame of its own.
+const FIRST: u8 = 1;
+
 impl Closing {
     /// Returns the state of a new connection.
     pub fn new(is_supported: bool) -> Closing {
@@ -68,17 +71,26 @@ impl<A: Address> Session<A> {
         !self.is_over() && self.tx.is_quiet() && self.rx.is_at_rest()
     }
 
+    /// Whether an operation that was refused because the connection was not up has not been posted again. The first frame
+    /// that is sent ends the wait.
+    pub fn is_awaited(&self) -> bool {
+        self.was_refused && (!self.state.is_open() || self.tx.out.counter() <= FIRST)
+    }
+
     /// Whether the connection can be closed from the view of this side.
     fn is_at_rest(&self, cx: &Cx<'_, A>) -> bool {
         let lane = cx.common.groups.lane(self.peer.ep);
         // The loss of a member ends collectives, and is noticed by the end of its connection.
         let is_member = lane.is_ok_and(|lane| lane.has_member(&self.peer.addr));
         let has_left = self.tx.out.frames().is_empty() && !self.tx.has_waiting();
-        self.is_quiet() && has_left && self.coll.is_none() && !is_member
+        let has_work = self.coll.is_some() || self.is_awaited();
+        self.is_quiet() && has_left && !has_work && !is_member
     }
 
     /// Requests the close, if both sides support that and this side is at rest. Returns whether a request is pending.
     pub fn request_close(&mut self, cx: &mut Cx<'_, A>) -> bool {
+        // Frame numbers begin again after 255.
+        self.was_refused = self.is_awaited();
         let may_request = self.state == State::Up && self.closing.may_request();
         if !may_request || !self.is_at_rest(cx) {
             return false;
@@ -167,6 +179,7 @@ impl<A: Address> Session<A> {
     /// Takes over the operations that wait for the connection, because the last one was closed in agreement. The
     /// identity of the peer stays.
     pub fn continue_from(&mut self, last: Session<A>) {
+        self.was_refused = last.is_awaited();
         self.peer = last.peer;
         self.coll = last.coll;
         self.tx.take_waiting(last.tx);

@@ -78,6 +78,8 @@ pub struct Session<A> {
     pub agreed: Agreed,
     /// The agreement to close the connection.
     pub closing: Closing,
+    /// An operation returned -FI_EAGAIN while the connection was not up: `is_awaited`.
+    pub was_refused: bool,
     pub direct: Direct,
     pub tx: SendState,
     pub rx: ReceiveState,
@@ -215,6 +217,7 @@ impl<A: Address> Session<A> {
             peer: Peer::new(ep, peer, fi_addr),
             agreed: Agreed::default(),
             closing: Closing::default(),
+            was_refused: false,
             direct: Direct::default(),
             tx: SendState::new(ep),
             rx: ReceiveState::new(),

@@ -22,10 +22,9 @@ use crate::shm_host::ShmHost;
 use base::flags::flags;
 use base::log::{Source, Subsys, log_debug, log_info, log_warn};
 use base::{Caps, Error, Result};
-use engine::descriptors::is_scarce;
+use engine::descriptors::{Free, free_descriptors};
 use engine::domain_state::DomainState;
 use engine::ep_state;
-use engine::half_open::ACCEPTS;
 use engine::transport::Address;
 use sync::ring::QUICK_LAP;
 use sys::local::{self, LocalName};
@@ -129,16 +128,17 @@ impl ShmHost {
         }
     }
 
-    /// Accepts up to `ACCEPTS` peers that wait at the listener of an endpoint. Returns those whose hello has arrived.
+    /// Accepts up to `accepts` peers that wait at the listener of an endpoint. Returns those whose hello has arrived.
     #[must_use]
     pub fn accept_waiting(
         &mut self,
         poller: &mut Poller,
         listener: &Socket,
         ep: usize,
+        accepts: usize,
     ) -> Vec<SaidHello> {
         let mut said = Vec::new();
-        for _ in 0..ACCEPTS {
+        for _ in 0..accepts {
             match local::accept(listener) {
                 Ok(Some(socket)) => said.extend(self.receive_pending(poller, ep, socket)),
                 Ok(None) => break,
@@ -174,7 +174,7 @@ impl ShmHost {
             fds: Vec::new(),
         };
         // There might be none left for the descriptors in the hello, which would then be refused.
-        if !is_scarce(&pending.socket) {
+        if free_descriptors() == Free::Ample {
             match receive_hello(&mut pending) {
                 Received::Hello(hello) => return Some((pending, hello)),
                 Received::Nothing => return None,
@@ -186,7 +186,7 @@ impl ShmHost {
             Ok(()) => poller.schedule(deadline, Due::PendingPeer(id)),
             Err(_) => drop(self.pending.remove(id)),
         }
-        if self.pending.contains(id) && self.pending.is_crowded(id) {
+        if self.pending.contains(id) && self.pending.is_crowded() {
             self.drop_silent_peer(poller, Some(id));
         }
         None

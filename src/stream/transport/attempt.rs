@@ -4,6 +4,7 @@
 
 use core::time::Duration;
 
+use crate::conn::WaitsFor;
 use crate::connector::{Connector, Event};
 use crate::poller::Due;
 use crate::session::State;
@@ -96,11 +97,22 @@ impl<N: Connector> Stream<N> {
             return;
         };
         let now = self.traffic.poller.now();
+        let room_until = self
+            .traffic
+            .room
+            .moved()
+            .map(|at| at + self.traffic.common.limits.connect);
         match conn.session.state {
             State::Idle if !conn.has_work() => {
                 // No operation waits for the connection any more; the next one starts the clock again.
                 conn.clock.reset();
                 conn.attempts = 0;
+            }
+            State::Idle if conn.waits_for == WaitsFor::Room && room_until > Some(now) => {
+                // Descriptors go from one connection to the next, and this one's turn comes.
+                let room_until = room_until.unwrap_or(now);
+                conn.clock.restart(now, room_until - now);
+                self.traffic.poller.schedule(room_until, Due::Conn(id));
             }
             State::Idle if conn.clock.is_over(now) => {
                 let error = conn.last_error.unwrap_or(Error::TIMEDOUT);

@@ -13,6 +13,7 @@
 
 use core::time::Duration;
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use crate::conn::{Conn, WaitsFor};
 use crate::connector::{Connector, Event};
@@ -23,7 +24,8 @@ use crate::transport::{DomainOf, Stream, Traffic};
 use abi::FI_ADDR_NOTAVAIL;
 use base::Error;
 use base::log::{Subsys, log_debug};
-use engine::descriptors::{Free, free_beside, look_next, prepare_connection, would_help};
+use engine::descriptors::{Free, free_descriptors, look_next, prepare_connection, would_help};
+use engine::half_open::ACCEPTS;
 use sync::stats::Count;
 
 /// Time for an answer to a request to close; after that, other peers get requests.
@@ -47,11 +49,26 @@ pub(super) struct Room {
     asked_in_round: usize,
     /// The timer for the next round is set.
     is_armed: bool,
+    /// The last of the scarce descriptors was used for a connection that a peer opened, so the next is for an attempt.
+    was_accepted: bool,
+    /// When a scarce descriptor was used the last time.
+    moved: Option<Instant>,
 }
 
 impl Room {
     pub(super) fn is_armed(&self) -> bool {
         self.is_armed
+    }
+
+    /// Records the use of a scarce descriptor.
+    fn used(&mut self, for_accept: bool, now: Instant) {
+        self.was_accepted = for_accept;
+        self.moved = Some(now);
+    }
+
+    /// Returns when a scarce descriptor was used the last time.
+    pub(super) fn moved(&self) -> Option<Instant> {
+        self.moved
     }
 
     /// Returns how many descriptors are waited for.
@@ -70,21 +87,18 @@ impl<N: Connector> Traffic<N> {
                 return Free::Reserve;
             }
         }
-        free_beside(self.poller.shared())
+        free_descriptors()
     }
 
     /// Whether the close of all connections would leave a descriptor for another one.
     fn would_help(&self) -> bool {
-        would_help(self.poller.shared(), self.peers.len())
+        would_help(self.peers.len())
     }
 
     /// Whether the connection may be closed if its session is at rest.
     fn may_close(&self, conn: &Conn<N>) -> bool {
         let session = &conn.session;
-        session.state == State::Up
-            && session.closing.may_request()
-            && !conn.receive_only
-            && !conn.has_waiter
+        session.state == State::Up && session.closing.may_request() && !conn.receive_only
     }
 
     /// Asks the peer of an idle connection to agree to the close. Returns false if there is none. The first visit of a
@@ -140,6 +154,20 @@ impl<N: Connector> Traffic<N> {
         self.room.asked > 0
     }
 
+    /// Whether another attempt may use a scarce descriptor. If attempts that the peers have not answered yet took all of
+    /// them, processes would wait for each other.
+    fn may_attempt(&self) -> bool {
+        let states = || self.peers.iter().map(|(_, conn)| conn.session.state);
+        let attempts = states().filter(|state| state.is_opening()).count();
+        let open = states().filter(|state| state.is_open()).count();
+        attempts <= open / 2
+    }
+
+    /// Whether the next scarce descriptor is for an attempt that waits, not for a connection that a peer opens.
+    fn is_turn_of_attempts(&self) -> bool {
+        self.room.was_accepted && !self.room.waiting.is_empty() && self.may_attempt()
+    }
+
     fn arm_room(&mut self) {
         if !self.room.is_armed {
             self.room.is_armed = true;
@@ -155,7 +183,8 @@ impl<N: Connector> Stream<N> {
         if !N::CLOSES_IDLE || !self.traffic.peers.is_of_rdm(id) {
             return true;
         }
-        if self.may_connect(domain) {
+        // Connections that were closed for others and have new operations do not overtake those others.
+        if self.traffic.room.waiting.is_empty() && self.may_connect(domain) {
             return true;
         }
         if self.traffic.peers.contains(id) {
@@ -167,16 +196,20 @@ impl<N: Connector> Stream<N> {
     /// Whether there is a descriptor for one more connection to a peer. If not, asks for some.
     fn may_connect(&mut self, domain: &mut DomainOf<N>) -> bool {
         let wanted = self.traffic.room.wanted() + 1;
-        let may = match self.traffic.free_descriptors() {
+        let free = self.traffic.free_descriptors();
+        let may = match free {
             Free::Ample => true,
-            Free::Reserve => !self.traffic.ask(domain, wanted),
+            Free::Reserve => !self.traffic.ask(domain, wanted) && self.traffic.may_attempt(),
             Free::Accept | Free::Few => {
                 if self.traffic.would_help() {
                     self.traffic.ask(domain, wanted);
                 }
-                false
+                free == Free::Accept && self.traffic.room.was_accepted && self.traffic.may_attempt()
             }
         };
+        if may && free != Free::Ample {
+            self.traffic.room.used(false, self.traffic.poller.now());
+        }
         self.settle(domain);
         may
     }
@@ -203,17 +236,21 @@ impl<N: Connector> Stream<N> {
     /// Accepts connections, or leaves them in the queue of the listener until a descriptor is free.
     pub(super) fn accept_waiting(&mut self, domain: &mut DomainOf<N>, ep: usize) {
         prepare_connection(self.traffic.common.source);
-        if N::CLOSES_IDLE && !self.may_accept(domain, ep) {
+        let accepts = match N::CLOSES_IDLE {
+            true => self.may_accept(domain, ep),
+            false => ACCEPTS,
+        };
+        if accepts == 0 {
             // Peers at the other listener have a connection already, which they close afterwards.
             if let Some(listener) = self.connector.shm_listener(ep) {
                 let Traffic { shm, poller, .. } = &mut self.traffic;
-                for said in shm.accept_waiting(poller, listener, ep) {
+                for said in shm.accept_waiting(poller, listener, ep, ACCEPTS) {
                     self.connector_event(domain, Event::Hello(said));
                 }
             }
             return;
         }
-        self.connector_event(domain, Event::Incoming(ep));
+        self.connector_event(domain, Event::Incoming { ep, accepts });
     }
 
     /// Asks for an idle connection if this one, which is up now, has made descriptors scarce. Connections of peers
@@ -234,26 +271,33 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    fn may_accept(&mut self, domain: &mut DomainOf<N>, ep: usize) -> bool {
+    /// Returns how many connections the listener may accept now. If none, it waits.
+    fn may_accept(&mut self, domain: &mut DomainOf<N>, ep: usize) -> usize {
         if self.traffic.room.listeners.contains(&ep) {
-            return false;
+            return 0;
+        }
+        let free = self.traffic.free_descriptors();
+        if free == Free::Ample {
+            return ACCEPTS;
         }
         let wanted = self.traffic.room.wanted() + 1;
-        let may = match self.traffic.free_descriptors() {
-            // Only the request of a peer says whether it is in the address vector, so no connection is closed for one
-            // that is only accepted: see `make_room`.
-            Free::Ample | Free::Reserve | Free::Accept => true,
-            Free::Few => self.connector.handshakes() == 0 && !self.traffic.ask(domain, wanted),
-        };
+        // Only the request of a peer says whether it is in the address vector, so no connection is closed for one that
+        // is only accepted, except with the last descriptors: see `make_room`.
+        let is_blocked = free == Free::Few
+            && (self.connector.handshakes() > 0 || self.traffic.ask(domain, wanted));
         self.settle(domain);
+        if !is_blocked && !self.traffic.is_turn_of_attempts() {
+            self.traffic.room.used(true, self.traffic.poller.now());
+            return 1;
+        }
         let endpoint = self.traffic.peers.find_ep(ep);
-        let listener = endpoint.and_then(|endpoint| endpoint.listener.as_ref());
-        if let (false, Some(listener)) = (may, listener) {
+        if let Some(listener) = endpoint.and_then(|endpoint| endpoint.listener.as_ref()) {
             self.traffic.poller.remove_fd(listener);
             self.traffic.room.listeners.push(ep);
             self.traffic.arm_room();
+            return 0;
         }
-        may
+        ACCEPTS
     }
 
     /// Watches the listeners of an endpoint again.

@@ -403,7 +403,7 @@ impl<N: Connector> Peers<N> {
     /// Keeps the error of a failed connection for which no operation is pending that could report it.
     pub(super) fn keep_error(&mut self, id: usize, error: Error, now: Instant, limit: Duration) {
         let conn = &self.conns[id];
-        if !conn.session.was_refused {
+        if conn.session.refused.is_none() {
             return;
         }
         if let Some(endpoint) = self.eps.get_mut(conn.session.peer.ep) {

@@ -31,9 +31,6 @@ const READY: u8 = 8;
 /// Both sides have agreed, and this side closes the connection.
 const OVER: u8 = 16;
 
-/// Number of the first frame, if the peer got the response in a frame of its own.
-const FIRST: u8 = 1;
-
 impl Closing {
     /// Returns the state of a new connection.
     pub fn new(is_supported: bool) -> Closing {
@@ -74,7 +71,8 @@ impl<A: Address> Session<A> {
     /// Whether an operation that was refused because the connection was not up has not been posted again. The first frame
     /// that is sent ends the wait.
     pub fn is_awaited(&self) -> bool {
-        self.was_refused && (!self.state.is_open() || self.tx.out.counter() <= FIRST)
+        let unsent = |first| !self.state.is_open() || self.tx.out.counter() == first;
+        self.refused.is_some_and(unsent)
     }
 
     /// Whether the connection can be closed from the view of this side.
@@ -89,8 +87,8 @@ impl<A: Address> Session<A> {
 
     /// Requests the close, if both sides support that and this side is at rest. Returns whether a request is pending.
     pub fn request_close(&mut self, cx: &mut Cx<'_, A>) -> bool {
-        // Frame numbers begin again after 255.
-        self.was_refused = self.is_awaited();
+        // Frame numbers recur.
+        self.refused = self.refused.filter(|_| self.is_awaited());
         let may_request = self.state == State::Up && self.closing.may_request();
         if !may_request || !self.is_at_rest(cx) {
             return false;
@@ -179,7 +177,7 @@ impl<A: Address> Session<A> {
     /// Takes over the operations that wait for the connection, because the last one was closed in agreement. The
     /// identity of the peer stays.
     pub fn continue_from(&mut self, last: Session<A>) {
-        self.was_refused = last.is_awaited();
+        self.refused = last.refused.filter(|_| last.is_awaited());
         self.peer = last.peer;
         self.coll = last.coll;
         self.tx.take_waiting(last.tx);

@@ -78,8 +78,9 @@ pub struct Session<A> {
     pub agreed: Agreed,
     /// The agreement to close the connection.
     pub closing: Closing,
-    /// An operation returned -FI_EAGAIN while the connection was not up: `is_awaited`.
-    pub was_refused: bool,
+    /// An operation returned -FI_EAGAIN while the connection was not up. The value is the number of the first frame of
+    /// the connection: `is_awaited`.
+    pub refused: Option<u8>,
     pub direct: Direct,
     pub tx: SendState,
     pub rx: ReceiveState,
@@ -217,7 +218,7 @@ impl<A: Address> Session<A> {
             peer: Peer::new(ep, peer, fi_addr),
             agreed: Agreed::default(),
             closing: Closing::default(),
-            was_refused: false,
+            refused: None,
             direct: Direct::default(),
             tx: SendState::new(ep),
             rx: ReceiveState::new(),

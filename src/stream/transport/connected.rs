@@ -92,6 +92,7 @@ impl<N: Connector> Stream<N> {
                 self.traffic.lines().watch(id, true, false);
                 self.traffic.lines().promote(id);
                 self.with(domain, id, |session, cx| {
+                    session.refused = session.refused.map(|_| session.tx.out.counter());
                     session.tx.send_waiting(cx, session.agreed)
                 });
                 self.member_up(domain, id);

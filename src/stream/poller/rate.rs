@@ -13,7 +13,7 @@ const OFTEN: u64 = 8;
 /// it.
 const SHORTEST: u64 = 2;
 const MOST_HALVINGS: u32 = RARE.ilog2() - SHORTEST.ilog2();
-/// Maximum of calls in one poll, which report 512 descriptors.
+/// Maximum of calls in one poll, which report 512 descriptors. A poll also has a limit of time.
 const MOST_CALLS: u32 = 16;
 
 /// The frequency of calls of epoll.

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The progress loop: reads the connections that `poller` names, and handles events of epoll and deadlines.
 
+use core::time::Duration;
+use std::time::Instant;
+
 use crate::conn::Conn;
 use crate::connector::{Connector, Event};
 use crate::poller::Due;
@@ -15,6 +18,9 @@ use sys::event::{BATCH, Ready};
 /// Least number of polls between two checks for a pending report request. The check also calls epoll, which costs much
 /// more.
 const ATTEND_EVERY: u64 = 256;
+
+/// Time after which a poll asks epoll for no more events.
+const MORE_EVENTS: Duration = Duration::from_micros(100);
 
 /// Maximum of deadlines that one poll handles. The timer fires again at once for the others.
 const DUES: usize = 64;
@@ -134,7 +140,7 @@ impl<N: Connector> Stream<N> {
         }
     }
 
-    /// Handles `n` events, and those that further calls of epoll report while there are many.
+    /// Handles `n` events, and those that further calls of epoll report while there are many, for a limited time.
     fn handle_events(
         &mut self,
         domain: &mut DomainOf<N>,
@@ -142,11 +148,16 @@ impl<N: Connector> Stream<N> {
         mut n: usize,
     ) {
         let mut found = n;
+        let mut end = None;
         for left in (0..self.traffic.poller.epoll_calls()).rev() {
             for ready in &ready[..n] {
                 self.handle_event(domain, ready);
             }
             if n < BATCH || left == 0 {
+                break;
+            }
+            let now = Instant::now();
+            if now > *end.get_or_insert(now + MORE_EVENTS) {
                 break;
             }
             n = self.traffic.poller.call_epoll(ready);

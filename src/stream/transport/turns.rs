@@ -11,7 +11,7 @@ use crate::connector::Connector;
 use crate::poller::Due;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
-use engine::peer::pacing::{Pacing, Range};
+use engine::peer::pacing::{Pacing, Range, STARTS};
 
 /// Attempts of a domain that may be in progress. Their times are not measured, so only `LEASE` shows that they are
 /// slow.
@@ -24,10 +24,6 @@ const ATTEMPTS: Range = Range {
 };
 /// Time after which an attempt takes no turn from others any more: its peer may be absent, or compute.
 const LEASE: Duration = Duration::from_millis(500);
-
-/// Attempts that one poll begins: 8 take about 0.2 ms. The answer to one of them begins the next ones, if the application
-/// does not poll.
-const STARTS: usize = 8;
 
 pub(super) struct Turns {
     pacing: Pacing,

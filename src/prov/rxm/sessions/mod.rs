@@ -21,6 +21,7 @@ use super::state::StateOf;
 use base::{Error, Result};
 use engine::address::ip::Addr;
 use engine::domain_state::TxOp;
+use engine::peer::pacing::STARTS;
 use engine::report::Peer;
 use engine::srx::Claimed;
 
@@ -271,9 +272,12 @@ impl Sessions {
         }
     }
 
-    /// Has sessions connect that have waited for their turn.
+    /// Has some sessions connect that have waited for their turn.
     pub fn take_turns<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, now: Instant) {
-        while let Some(id) = self.common.pacing.take_next() {
+        for _ in 0..STARTS {
+            let Some(id) = self.common.pacing.take_next() else {
+                break;
+            };
             self.with(domain, wire, id, |session, cx| session.take_turn(cx, now));
         }
     }

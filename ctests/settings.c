@@ -195,7 +195,41 @@ static void nothing_wrong(void)
 static void unknown_variables(void)
 {
 	setenv("FI_TCP_TXSIZE", "secret", 1);
-	ONE_LINE(complaints(), "<warn>", "tcp:", "FI_TCP_TXSIZE is no variable of tcp", "fi_info -g tcp");
+	ONE_LINE(complaints(), "<warn>", "tcp:", "FI_TCP_TXSIZE is no variable of tcp", "fi_info -g tcp",
+		 "FI_TCP_TX_SIZE is meant?");
+}
+
+static void misspelt_variables(void)
+{
+	static const char *const names[][2] = {
+		{"FI_PROVDER", "FI_PROVIDER"},		 {"FI_HOK", "FI_HOOK"},
+		{"FI_UNIVERSE_SZ", "FI_UNIVERSE_SIZE"},	 {"FI_LOG_LEVL", "FI_LOG_LEVEL"},
+		{"FI_RXM_TX_SIZE", "FI_OFI_RXM_TX_SIZE"},
+	};
+	enum { COUNT = sizeof names / sizeof *names };
+
+	for (size_t i = 0; i < COUNT; i++)
+		setenv(names[i][0], "1", 1);
+	// Those of other libraries' providers.
+	setenv("FI_EFA_FORK_SAFE", "1", 1);
+	setenv("FI_OPX_HFI_SELECT", "1", 1);
+	const char *said = complaints();
+
+	EQUAL(lines(said), COUNT);
+	for (size_t i = 0; i < COUNT; i++) {
+		char line[100];
+
+		snprintf(line, sizeof line, "%s is no variable; %s is meant?", names[i][0], names[i][1]);
+		CHECK(strstr(said, line));
+	}
+	if (failures)
+		printf("said: %s", said);
+}
+
+static void missing_folder_of_providers(void)
+{
+	setenv("FI_PROVIDER_PATH", "/no/such/folder", 1);
+	ONE_LINE(complaints(), "<warn>", "FI_PROVIDER_PATH", "/no/such/folder", "No such file");
 }
 
 static void unknown_variables_of_each(void)
@@ -338,6 +372,8 @@ static const struct test tests[] = {
 	TEST(nothing_wrong),
 	TEST(unknown_variables),
 	TEST(unknown_variables_of_each),
+	TEST(misspelt_variables),
+	TEST(missing_folder_of_providers),
 	TEST(number_with_unit),
 	TEST(number_in_words),
 	TEST(number_of_nothing),

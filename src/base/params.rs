@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod row;
+pub mod spelling;
 mod sysconfig;
 mod value;
 
@@ -16,6 +17,7 @@ use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStringExt;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use self::spelling::nearest;
 use self::sysconfig::SystemFile;
 use crate::log::{self, CORE, Level, Origin, Source, Subsys, log_warn};
 use crate::{Error, Result};
@@ -168,15 +170,33 @@ fn warn_once(origin: &Origin, senseless: &Senseless) {
     }
 }
 
-/// Returns variables of the environment that begin like those of this provider, but are not defined.
-pub fn unknown(provider: &str) -> Vec<String> {
-    let prefix = variable_name(Some(provider), "");
+/// A variable of the environment that is not defined.
+pub struct Unknown {
+    pub name: String,
+    /// A defined one that is probably meant.
+    pub nearest: Option<String>,
+}
+
+impl Unknown {
+    /// Whether its name begins like the variables of this provider.
+    pub fn is_like_those_of(&self, provider: &str) -> bool {
+        self.name.starts_with(&variable_name(Some(provider), ""))
+    }
+}
+
+/// Returns variables of the environment that begin with `FI_`, but are not defined.
+pub fn unknown() -> Vec<Unknown> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(&prefix)).collect();
+    let mut names: Vec<String> = names.filter(|name| name.starts_with("FI_")).collect();
     let table = table();
-    names.retain(|name| table.iter().all(|definition| definition.variable != *name));
+    let known = || table.iter().map(|definition| definition.variable.as_str());
+    names.retain(|name| known().all(|known| known != name));
     names.sort_unstable();
-    names
+    let unknown = |name: String| Unknown {
+        nearest: nearest(&name, known()).map(str::to_owned),
+        name,
+    };
+    names.into_iter().map(unknown).collect()
 }
 
 /// Returns all definitions in their order.

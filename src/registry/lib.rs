@@ -138,18 +138,27 @@ fn check_settings(providers: &[Registered]) {
     if let Some(complaint) = variable.and_then(|text| names::complaint(text, &there)) {
         log_warn!(&CORE, Subsys::Core, "{complaint}");
     }
-    for (registered, name) in counts.into_iter().zip(there) {
-        // A loadable provider may have further variables that are not known here.
-        let variables = match registered.is_own() {
-            true => params::unknown(name),
-            false => Vec::new(),
-        };
-        for variable in variables {
-            log_warn!(
+    for unknown in params::unknown() {
+        let variable = &unknown.name;
+        let owner = counts
+            .iter()
+            .zip(&there)
+            .find(|(_, name)| unknown.is_like_those_of(name));
+        let meant = unknown
+            .nearest
+            .as_deref()
+            .map(|near| format!("; {near} is meant?"));
+        let meant = meant.unwrap_or_default();
+        match owner {
+            // A loadable provider may have further variables that are not known here.
+            Some((registered, _)) if !registered.is_own() => {}
+            Some((registered, name)) => log_warn!(
                 registered.provider.source(),
                 Subsys::Core,
-                "{variable} is no variable of {name}; `fi_info -g {name}` lists them"
-            );
+                "{variable} is no variable of {name}; `fi_info -g {name}` lists them{meant}"
+            ),
+            None if meant.is_empty() => {}
+            None => log_warn!(&CORE, Subsys::Core, "{variable} is no variable{meant}"),
         }
     }
 }

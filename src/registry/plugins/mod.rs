@@ -95,6 +95,12 @@ impl Search {
             match piece {
                 Piece::Preferred(file) => search.open(file, true),
                 Piece::Folder(folder) => {
+                    if let Err(error) = std::fs::read_dir(folder)
+                        && default.as_ref() != Some(folder)
+                    {
+                        let complaint = format!("FI_PROVIDER_PATH: {}: {error}", folder.display());
+                        search.warnings.push(complaint);
+                    }
                     for file in files_in(folder) {
                         search.open_unless_excluded(&file, &allowed);
                     }

@@ -8,6 +8,7 @@ use std::env;
 use super::{Finding, Heard, OWN_VARIABLES};
 use crate::why;
 use abi::FI_LOG_WARN;
+use base::params::spelling::nearest;
 use calls::params::Param;
 
 pub fn findings(heard: &Heard) -> Vec<Finding> {
@@ -137,33 +138,6 @@ fn provider_of(param: &Param) -> Option<&str> {
     param.name.starts_with(&prefix).then_some(provider)
 }
 
-/// Returns the most similar name, if it is similar enough for a spelling mistake.
-fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let far = (name.len() - "FI_".len()) / 4;
-    let near = names.map(|known| (distance(name, known), known));
-    let (steps, known) = near.min_by_key(|(steps, _)| *steps)?;
-    (steps <= far.max(1)).then_some(known)
-}
-
-/// Returns the number of letters to insert, remove, replace, or swap with their neighbour.
-fn distance(from: &str, to: &str) -> usize {
-    let (from, to) = (from.as_bytes(), to.as_bytes());
-    let mut rows = vec![(0..=to.len()).collect::<Vec<usize>>()];
-    for (i, a) in from.iter().enumerate() {
-        let mut row = vec![i + 1];
-        for (j, b) in to.iter().enumerate() {
-            let replaced = rows[i][j] + usize::from(a != b);
-            let mut least = replaced.min(rows[i][j + 1] + 1).min(row[j] + 1);
-            if i > 0 && j > 0 && *a == to[j - 1] && from[i - 1] == *b {
-                least = least.min(rows[i - 1][j - 1] + 1);
-            }
-            row.push(least);
-        }
-        rows.push(row);
-    }
-    rows[from.len()][to.len()]
-}
-
 const ABOUT: &str = "variables";
 const LEVEL: &str = "FI_LOG_LEVEL";
 
@@ -171,32 +145,6 @@ const LEVEL: &str = "FI_LOG_LEVEL";
 mod tests {
     use super::*;
     use abi::FI_PARAM_INT;
-
-    #[test]
-    fn letters_are_counted() {
-        for (from, to, steps) in [
-            ("FI_TCP_IFACE", "FI_TCP_IFACE", 0),
-            ("FI_TCP_IFAEC", "FI_TCP_IFACE", 1),
-            ("FI_TCP_FACE", "FI_TCP_IFACE", 1),
-            ("FI_TCP_IFFACE", "FI_TCP_IFACE", 1),
-            ("FI_TXP_IFADE", "FI_TCP_IFACE", 2),
-            ("", "abc", 3),
-        ] {
-            assert_eq!(distance(from, to), steps, "{from} {to}");
-            assert_eq!(distance(to, from), steps, "{to} {from}");
-        }
-    }
-
-    #[test]
-    fn a_name_that_is_like_no_other_is_not_misspelt() {
-        let names = ["FI_TCP_IFACE", "FI_LOG_LEVEL", "FI_PROVIDER"];
-        let near = |name| nearest(name, names.into_iter());
-        assert_eq!(near("FI_LOGLEVEL"), Some("FI_LOG_LEVEL"));
-        assert_eq!(near("FI_PROVIDERS"), Some("FI_PROVIDER"));
-        assert_eq!(near("FI_TCP_INTERFACE"), None);
-        assert_eq!(near("FI_EFA_FORK_SAFE"), None);
-        assert_eq!(near("FI_"), None);
-    }
 
     #[test]
     fn the_help_names_the_provider() {

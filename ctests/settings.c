@@ -67,6 +67,34 @@ static void unknown_interface_line(void)
 	ONE_LINE(complaints(), "<warn>", "tcp:", "FI_TCP_IFACE", "\"eth7x\"", "lo");
 }
 
+// Failures that end a job are logged without a level, too.
+static void failure_without_a_level(void)
+{
+	unsetenv("FI_LOG_LEVEL");
+	setenv("FI_TCP_IFACE", "eth7x", 1);
+	log_to_file(NULL);
+	EQUAL(entries_of("tcp"), 0);
+	ONE_LINE(logged(), "<warn>", "FI_TCP_IFACE", "\"eth7x\"", "lo");
+}
+
+static void failure_at_level_none(void)
+{
+	setenv("FI_TCP_IFACE", "eth7x", 1);
+	log_to_file("none");
+	EQUAL(entries_of("tcp"), 0);
+	SAME(logged(), "");
+}
+
+static void failures_turned_off(void)
+{
+	unsetenv("FI_LOG_LEVEL");
+	setenv("FI_LOG_FAILURES", "0", 1);
+	setenv("FI_TCP_IFACE", "eth7x", 1);
+	log_to_file(NULL);
+	EQUAL(entries_of("tcp"), 0);
+	SAME(logged(), "");
+}
+
 static void list_of_interfaces(void)
 {
 	setenv("FI_TCP_IFACE", "lo,eth0", 1);
@@ -362,6 +390,9 @@ static void control_characters(void)
 static const struct test tests[] = {
 	TEST(unknown_interface),
 	TEST(unknown_interface_line),
+	TEST(failure_without_a_level),
+	TEST(failure_at_level_none),
+	TEST(failures_turned_off),
 	TEST(list_of_interfaces),
 	TEST(list_of_interfaces_line),
 	TEST(empty_interface),

@@ -8,6 +8,7 @@
 //!
 //! Trusted with: sharing a `Source` among threads.
 
+mod alert;
 mod deferred;
 mod filter;
 mod import;
@@ -135,6 +136,37 @@ pub fn write_for(
     text: fmt::Arguments,
 ) {
     write_limited(origin, level, subsys, function, line, text, None);
+}
+
+/// Writes a failure that probably ends a job, although no line of its kind is wanted. The application's callbacks decide
+/// for themselves, so it is not passed to them.
+#[cold]
+pub fn write_unasked(
+    source: &Source,
+    subsys: Subsys,
+    function: &str,
+    line: u32,
+    text: fmt::Arguments,
+) {
+    let settings = settings();
+    if import::callbacks().is_some() {
+        return;
+    }
+    let Some(is_last) = settings.alerts.take() else {
+        return;
+    };
+    let mut message = escape::line(&text.to_string());
+    if is_last {
+        message.push_str(alert::LAST);
+    }
+    settings.sink.write(
+        source.name(),
+        Level::Warn as c_int,
+        subsys as c_int,
+        &text_to_c(function.to_owned()),
+        line as c_int,
+        &text_to_c(message),
+    );
 }
 
 /// As `write_for`, after a call of `is_due_from` with `next`.
@@ -314,6 +346,26 @@ macro_rules! log_warn {
     ($($arguments:tt)+) => { $crate::log::log_at!(Warn, $($arguments)+) };
 }
 
+/// A failure that probably ends a job, as `log_warn`. Without FI_LOG_LEVEL the first ones of a process are written, too.
+#[macro_export]
+macro_rules! log_failure {
+    ($source:expr, $subsys:expr, $($text:tt)+) => {{
+        let (source, subsys): (&$crate::log::Source, _) = ($source, $subsys);
+        if $crate::log::enabled(source, $crate::log::Level::Warn, subsys) {
+            $crate::log::log_warn!(source, subsys, $($text)+);
+        } else {
+            fn here() {}
+            $crate::log::write_unasked(
+                source,
+                subsys,
+                $crate::log::function_of(::core::any::type_name_of_val(&here)),
+                ::core::line!(),
+                ::core::format_args!($($text)+),
+            );
+        }
+    }};
+}
+
 /// The steps of a program's run, without details.
 #[macro_export]
 macro_rules! log_trace {
@@ -354,7 +406,7 @@ macro_rules! log_debug {
     ($($arguments:tt)+) => { $crate::log::log_at!(Debug, $($arguments)+) };
 }
 
-pub use {log_at, log_debug, log_info, log_misuse, log_trace, log_warn};
+pub use {log_at, log_debug, log_failure, log_info, log_misuse, log_trace, log_warn};
 
 /// Called by `import`: if callbacks are installed, they have to be called for every line.
 fn set_asking(asked: bool) {

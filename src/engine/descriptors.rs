@@ -13,7 +13,7 @@
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Once;
 
-use base::log::{Source, Subsys, log_info, log_warn};
+use base::log::{Source, Subsys, log_failure, log_info, log_warn};
 use base::settings::Settings;
 use sys::limits::{descriptor_limits, descriptors, descriptors_in_use, set_descriptors};
 
@@ -114,7 +114,7 @@ fn warn_if_many(source: &'static Source, addresses: usize) {
 /// Explains why a connection could not be opened.
 #[cold]
 pub fn report_shortage(source: &'static Source) {
-    log_warn!(
+    log_failure!(
         source,
         Subsys::EpCtrl,
         "no connection: this process has all of its {} descriptors in use, and no connection was idle, so that none \

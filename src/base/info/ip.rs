@@ -11,7 +11,7 @@ use std::sync::{Mutex, PoisonError};
 use super::reason::{Refusal, Value};
 use super::{Hints, Info, Query};
 use crate::Caps;
-use crate::log::{Source, Subsys, log_warn};
+use crate::log::{Source, Subsys, log_failure};
 use abi::*;
 use sys::addr;
 use sys::netif::{self, Address};
@@ -128,7 +128,7 @@ pub fn warn_of_interface<T>(source: &'static Source, site: &Site<'_>, places: &R
     };
     if refusal.field == iface && first() {
         let (wanted, there) = (&refusal.wanted, &refusal.offered);
-        log_warn!(
+        log_failure!(
             source,
             Subsys::Fabric,
             "{iface}={wanted} is no interface with an address; there are {there}"

@@ -88,6 +88,9 @@ fn known_level(word: &str) -> Option<c_int> {
     if word.eq_ignore_ascii_case("error") {
         return Some(0);
     }
+    if word.eq_ignore_ascii_case("none") {
+        return Some(-1);
+    }
     let mut levels = LEVELS.iter();
     let place = levels.position(|level| level.eq_ignore_ascii_case(word))?;
     c_int::try_from(place).ok()

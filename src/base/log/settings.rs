@@ -6,6 +6,7 @@ use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use std::sync::OnceLock;
 
+use super::alert::Alerts;
 use super::filter::{self, Filter};
 use super::sink::Sink;
 use super::{CORE, LIMIT, Level, Subsys, import, text_to_c};
@@ -16,6 +17,8 @@ use crate::params::{self, Kind, Value};
 pub(super) struct Settings {
     pub filter: Filter,
     pub sink: Sink,
+    /// Failures that are written although the user has asked for no log.
+    pub alerts: Alerts,
     /// Milliseconds between lines of a rate-limited message.
     pub interval: u64,
 }
@@ -49,6 +52,10 @@ impl Settings {
             }
             _ => default,
         };
+        let is_told = !matches!(
+            params::get_silently("log_failures"),
+            Ok(Some(Value::Bool(false)))
+        );
         let (level, subsystems) = (text("log_level"), text("log_subsys"));
         let location = text("log_location").unwrap_or_default();
         let mode = number("log_location_mode", DEFAULT_MODE) as u32;
@@ -64,6 +71,7 @@ impl Settings {
             Sink::Stderr
         });
         let providers = text("log_prov");
+        let alerts = Alerts::new(is_told && level.is_none());
         let filter = Filter::new(
             level.as_deref(),
             providers.as_deref(),
@@ -87,6 +95,7 @@ impl Settings {
         Settings {
             filter,
             sink,
+            alerts,
             interval,
         }
     }
@@ -95,7 +104,7 @@ impl Settings {
 static SETTINGS: OnceLock<Settings> = OnceLock::new();
 
 /// All variables that are read before the first line can be logged, in the order in which `fi_getparams` shows them.
-const VARIABLES: [(&str, Kind, &str); 7] = [
+const VARIABLES: [(&str, Kind, &str); 8] = [
     (
         "prefer_sysconfig",
         Kind::Bool,
@@ -109,7 +118,13 @@ const VARIABLES: [(&str, Kind, &str); 7] = [
     (
         "log_level",
         Kind::String,
-        "what is logged: warn, trace, info or debug, each with those before it; error is warn (default: nothing)",
+        "what is logged: warn, trace, info or debug, each with those before it; error is warn, none is nothing at all \
+         (default: the first failures that probably end a job)",
+    ),
+    (
+        "log_failures",
+        Kind::Bool,
+        "whether the first 5 failures that probably end a job are logged if FI_LOG_LEVEL is not set (default: yes)",
     ),
     (
         "log_prov",

@@ -20,7 +20,7 @@ use crate::region_directory::RegionDirectory;
 use crate::shm_channel::ShmChannel;
 use crate::shm_host::ShmHost;
 use base::flags::flags;
-use base::log::{Source, Subsys, log_debug, log_info, log_warn};
+use base::log::{Source, Subsys, log_debug, log_failure, log_info, log_warn};
 use base::{Caps, Error, Result};
 use engine::descriptors::{Free, free_descriptors};
 use engine::domain_state::DomainState;
@@ -423,7 +423,7 @@ fn warn_of_memory(source: &'static Source, error: &io::Error) {
     static TOLD: AtomicBool = AtomicBool::new(false);
     // Relaxed: a race only causes a second log line.
     if !TOLD.swap(true, Ordering::Relaxed) {
-        log_warn!(
+        log_failure!(
             source,
             Subsys::EpCtrl,
             "no memory to share with a peer: {error}"

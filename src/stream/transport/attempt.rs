@@ -10,7 +10,7 @@ use crate::poller::Due;
 use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use base::Error;
-use base::log::{Subsys, log_debug, log_warn};
+use base::log::{Subsys, log_debug, log_failure};
 use engine::descriptors::report_shortage;
 use engine::peer::retry::Pauses;
 use sync::stats::Count;
@@ -79,7 +79,7 @@ impl<N: Connector> Stream<N> {
             .peers
             .find_ep(conn.session.peer.ep)
             .map(|ep| ep.local.to_string());
-        log_warn!(
+        log_failure!(
             self.traffic.common.source,
             Subsys::EpCtrl,
             "no connection from {} to {} after {} attempts: {:?}",

@@ -9,7 +9,7 @@ use crate::session::State;
 use crate::transport::{DomainOf, Stream};
 use abi::FI_SHUTDOWN;
 use base::Error;
-use base::log::{Source, Subsys, log_info, log_warn};
+use base::log::{Source, Subsys, log_failure, log_info};
 use engine::domain_state::DomainState;
 use engine::peer::loss::OuterLoss;
 use engine::transport::Address;
@@ -142,7 +142,7 @@ impl Blame {
     ) -> usize {
         let failed = domain.losses.end(self.outer);
         if self.tells && failed > 0 {
-            log_warn!(
+            log_failure!(
                 source,
                 Subsys::EpData,
                 "{}: operations with it fail: {failed}",

@@ -7,7 +7,7 @@ use super::send::SendState;
 use super::sink::Sink;
 use super::{Cx, Session, Wire};
 use crate::rxd::SOURCE;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Subsys, log_failure, log_info};
 use base::{Error, IoVec};
 use engine::domain_state::TxOp;
 use engine::peer::loss::OuterLoss;
@@ -62,7 +62,7 @@ impl<A: Address> Session<A> {
     fn end_loss<W>(&self, cx: &mut Cx<'_, A, W>, outer: OuterLoss, why: &str) {
         match cx.domain.losses.end(outer) {
             0 => log_info!(&SOURCE, Subsys::EpData, "{}: {why}", self.addr),
-            failed => log_warn!(
+            failed => log_failure!(
                 &SOURCE,
                 Subsys::EpData,
                 "{}: {why}; {failed} operations fail",

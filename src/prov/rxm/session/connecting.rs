@@ -8,7 +8,7 @@ use super::wire::Place;
 use super::{Cause, Cx, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use crate::rxm::proto::{Reason, Request, Response, reason_of};
-use base::log::{Subsys, log_debug, log_info, log_warn};
+use base::log::{Subsys, log_debug, log_failure, log_info, log_warn};
 use base::{Error, Result};
 
 impl Session {
@@ -187,7 +187,7 @@ impl Session {
         }
         if given_up.is_reported {
             let (attempts, _) = self.connection.failures();
-            log_warn!(
+            log_failure!(
                 &SOURCE,
                 Subsys::EpCtrl,
                 "no connection to {peer} after {attempts} attempts: {:?}",

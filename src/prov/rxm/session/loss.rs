@@ -7,7 +7,7 @@ use super::outgoing::Sent;
 use super::{Cause, Cx, Over, Session, State, Wire};
 use crate::rxm::SOURCE;
 use base::Error;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Subsys, log_failure, log_info};
 
 impl Session {
     /// Ends the connection after the packets that have already arrived are handled: `Common::ending`.
@@ -39,7 +39,7 @@ impl Session {
         match cx.domain.losses.end(outer) {
             0 if was_up => log_info!(&SOURCE, Subsys::EpData, "{sentence}"),
             0 => {}
-            failed => log_warn!(
+            failed => log_failure!(
                 &SOURCE,
                 Subsys::EpData,
                 "{sentence}: operations with it fail: {failed}"

@@ -110,8 +110,9 @@ fn without_effect(param: &Param, set: &BTreeMap<String, String>, heard: &Heard) 
     if let Some((_, what)) = param.help.split_once("accepted and ignored") {
         return Some(format!("it is accepted and ignored{what}"));
     }
-    if param.name.starts_with("FI_LOG_") && param.name != LEVEL && !set.contains_key(LEVEL) {
-        return Some(format!("without {LEVEL} nothing is logged"));
+    let is_of_log = param.name.starts_with("FI_LOG_") && !ALWAYS.contains(&param.name.as_str());
+    if is_of_log && !set.contains_key(LEVEL) {
+        return Some(format!("without {LEVEL} only failures are logged"));
     }
     let provider = provider_of(param)?;
     if let Some(hook) = provider.strip_prefix("ofi_hook_") {
@@ -140,6 +141,13 @@ fn provider_of(param: &Param) -> Option<&str> {
 
 const ABOUT: &str = "variables";
 const LEVEL: &str = "FI_LOG_LEVEL";
+/// Variables of the log that act without a level.
+const ALWAYS: [&str; 4] = [
+    LEVEL,
+    "FI_LOG_FAILURES",
+    "FI_LOG_LOCATION",
+    "FI_LOG_LOCATION_MODE",
+];
 
 #[cfg(test)]
 mod tests {

@@ -176,6 +176,58 @@ TEST(fi_rxd, stall_report, CORE | OURS_ONLY, 0, "An operation that waits longer 
 	reports(t, "udp;ofi_rxd");
 }
 
+// A receive that names a peer is reported, too: once, with the state of the peer.
+static void reports_receives(struct env *t, const char *prov)
+{
+	int file = memfd_create("log", 0), before = dup(2);
+	struct buf in, out;
+	struct op named;
+	void *sent;
+
+	set("STALL_REPORT", "200");
+	CHECK(!setenv("FI_LOG_LEVEL", "warn", 1));
+	CHECK(file >= 0 && dup2(file, 2) == 2);
+	start_as(t, prov, FI_EP_RDM, FI_MSG | FI_DIRECTED_RECV);
+	PAIR(t);
+	round_trip(t);
+	in = new_buf(t, LEN, 0);
+	out = new_buf(t, LEN, 1);
+	post_recv(t, &t->a, new_buf(t, LEN, 0)); // from anybody
+	named = op_of(RECV, false, in, t->b.peer);
+	op_post(t, t->b.ep, &named);
+	CHECK_EQ(lines_with(file, "<warn>"), 0);
+	ONCE(t, lines_with(file, "receives that wait for peer 0") == 1);
+	CHECK_EQ(lines_with(file, "): 1, the oldest for more than 0."), 1);
+	CHECK_EQ(lines_with(file, "s; connected"), 1);
+	for (uint64_t end = now_ms() + 500; now_ms() < end;)
+		progress(t);
+	sent = post_send(t, &t->a, out);
+	done(t, t->b.rxcq, named.ctx, FI_MSG | FI_RECV);
+	done(t, t->a.txcq, sent, FI_MSG | FI_SEND);
+	CHECK_EQ(lines_with(file, "<warn>"), 1);
+	dup2(before, 2);
+}
+
+TEST(fi_tcp, stall_report_receive, CORE | OURS_ONLY, 0, "A receive that names a peer and waits longer than FI_TCP_STALL_REPORT is one warning, with the peer's state")
+{
+	reports_receives(t, "tcp");
+}
+
+TEST(fi_shm, stall_report_receive, CORE | OURS_ONLY, 0, "A receive that names a peer and waits longer than FI_SHM_STALL_REPORT is one warning")
+{
+	reports_receives(t, "shm");
+}
+
+TEST(fi_rxm, stall_report_receive, CORE | OURS_ONLY, 0, "A receive that names a peer and waits longer than FI_OFI_RXM_STALL_REPORT is one warning")
+{
+	reports_receives(t, "tcp;ofi_rxm");
+}
+
+TEST(fi_rxd, stall_report_receive, CORE | OURS_ONLY, 0, "A receive that names a peer and waits longer than FI_OFI_RXD_STALL_REPORT is one warning")
+{
+	reports_receives(t, "udp;ofi_rxd");
+}
+
 static void reports_connect(struct env *t, const char *prov)
 {
 	int file = memfd_create("log", 0), before = dup(2);

@@ -22,6 +22,7 @@ use crate::ep_state::EpState;
 use crate::mr::MrTable;
 use crate::peer::loss::Losses;
 use crate::peer_index::PeerIndex;
+use crate::report::late::LateReceives;
 use crate::srx::{Outcome, Srx};
 use crate::stats::Stats;
 use crate::transport::Address;
@@ -62,6 +63,7 @@ pub struct DomainState<A> {
     pub losses: Losses,
     /// Counters of the endpoints that other processes can read.
     pub stats: Stats,
+    pub(crate) late: LateReceives,
 }
 
 impl<A: Address> DomainState<A> {
@@ -82,6 +84,7 @@ impl<A: Address> DomainState<A> {
             outcomes: VecDeque::new(),
             losses: Losses::default(),
             stats: Stats::default(),
+            late: LateReceives::default(),
         }
     }
 }

@@ -8,6 +8,7 @@
 pub mod dump;
 pub mod gather;
 mod json;
+pub mod late;
 mod text;
 
 use core::fmt;

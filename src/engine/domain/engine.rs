@@ -11,6 +11,7 @@ use crate::domain_state::{DomainState, Regions};
 use crate::eq::{Driver, EventQueue};
 use crate::fabric::FabricShared;
 use crate::mr::KeyPolicy;
+use crate::report::late::LateReceives;
 use crate::stats::Stats;
 use crate::transport::{DomainStateOf, Transport};
 use abi::*;
@@ -152,6 +153,7 @@ impl<T: Transport> Engine<T> {
         domain.contended = callers == Callers::Many;
         domain.auto = auto;
         domain.stats = Stats::open();
+        domain.late = LateReceives::of(T::provider(&fabric.provider), T::SOURCE);
         let number = domain.stats.domain();
         let engine = Arc::new(Engine {
             state: Lock::new(

@@ -15,7 +15,8 @@ use core::time::Duration;
 
 pub use self::clock::{Clock, attend_with};
 pub use self::ticks::Ticks;
-use base::log::{Source, Subsys, log_warn};
+use base::log::{Source, Subsys, log_failure, log_warn};
+use base::params::Given;
 use sync::stats::{Count, EpStats};
 
 /// The state of a peer between two checks.
@@ -59,10 +60,13 @@ pub struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Counts the stall and writes the line.
+    /// Counts the stall and writes the line, also without a log if the user has set the time for it.
     pub fn log(&self, source: &'static Source, stats: &EpStats) {
         stats.count(Count::Stalls);
-        log_warn!(source, Subsys::EpData, "{self}");
+        match Given(source).milliseconds("stall_report") {
+            Some(_) => log_failure!(source, Subsys::EpData, "{self}"),
+            None => log_warn!(source, Subsys::EpData, "{self}"),
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Collects the pending operations of endpoints from a domain and its transport.
 
+use core::mem;
 use std::time::Instant;
 
 use super::{EpReport, Kept, Listed, Part, Peer, Receive, Source};
@@ -75,7 +76,7 @@ fn one<T: Transport>(
 ) -> EpReport {
     let ep = &domain.eps[id];
     let queue = &domain.srxs[ep.srx];
-    let source = |fi_addr: u64| source(domain, ep.av, fi_addr);
+    let source = |fi_addr: u64| source_of(domain, ep.av, fi_addr);
     let port = ep.port(id);
     let is_context = !matches!(part, Part::Whole | Part::Scalable);
     let receives = matches!(part, Part::Whole | Part::Receive(_));
@@ -138,7 +139,11 @@ fn receive(
     }
 }
 
-fn source<A: Address>(domain: &DomainState<A>, av: Option<usize>, fi_addr: u64) -> Option<Source> {
+pub(super) fn source_of<A: Address>(
+    domain: &DomainState<A>,
+    av: Option<usize>,
+    fi_addr: u64,
+) -> Option<Source> {
     let known = av.and_then(|av| domain.avs[av].get(fi_addr));
     (fi_addr != FI_ADDR_NOTAVAIL).then(|| Source {
         fi_addr,
@@ -156,6 +161,11 @@ pub fn attend<T: Transport>(transport: &T, domain: &mut DomainStateOf<T>, now: I
         .iter_mut()
         .map(|(_, srx)| srx)
         .for_each(|queue| queue.record_time(now));
+    if domain.late.is_due(now) {
+        let mut late = mem::take(&mut domain.late);
+        late.tell(transport, domain, now);
+        domain.late = late;
+    }
     domain
         .eps
         .iter()

@@ -16,6 +16,8 @@ pub struct WaitingReceive {
     /// The source that the receive names, if any.
     pub source: Option<u64>,
     pub len: usize,
+    /// Number of receives of its kind that were posted before.
+    pub number: u64,
     /// A time since when the receive has waited at least; none for receives that were posted since the last
     /// `record_time`.
     pub since: Option<Instant>,
@@ -48,6 +50,7 @@ impl Srx {
                 ignore: asked.ignore,
                 source: (asked.source != ANY).then_some(asked.source),
                 len: asked.recv.iov.remaining(),
+                number: asked.before,
                 since: lane.ages.since(asked.before),
             })
         })

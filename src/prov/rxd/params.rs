@@ -28,7 +28,8 @@ base::params::variables! {
              (default: 5000)";
         /// Time after which operations that wait for a peer are logged; zero: never.
         stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
-            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never; if \
+             set, also of receives that name one (default: 60000)";
         /// Cap of the memory for unexpected messages kept per endpoint, in bytes.
         max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
             "most bytes of messages without a receive that an endpoint keeps (default: 67108864)";

@@ -43,7 +43,8 @@ base::params::variables! {
             "milliseconds for which fi_close waits for what was accepted to leave, 0 for no limit (default: 5000)";
         /// Time after which the log reports operations that wait for a peer; zero: never.
         stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
-            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never; if \
+             set, also of receives that name one (default: 60000)";
         /// Limit on unexpected messages kept per endpoint, in bytes.
         max_saved_bytes: usize = size(64 << 20), "max_saved_bytes",
             "bytes of memory for unexpected messages kept per endpoint (default: 67108864)";

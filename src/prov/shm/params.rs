@@ -51,7 +51,8 @@ base::params::variables! {
         op_timeout: Duration = milliseconds(Duration::ZERO), "op_timeout",
             "milliseconds after which an operation that waits for its peer fails, 0 for never (default: 0)";
         stall_report: Duration = milliseconds(Duration::from_secs(60)), "stall_report",
-            "milliseconds after which the log tells of operations that wait for a peer, 0 for never (default: 60000)";
+            "milliseconds after which the log tells of operations that wait for a peer, 0 for never; if \
+             set, also of receives that name one (default: 60000)";
         /// No progress thread, even if automatic progress was requested.
         disable_auto_progress: bool = flag(false), "disable_auto_progress",
             "start no progress thread (default: no)";

@@ -322,14 +322,13 @@ impl Batch {
             request.wr.next = next;
             next = raw;
         }
+        if next.is_null() {
+            return Ok(());
+        }
         let mut bad = ptr::null_mut();
-        let result = match next.is_null() {
-            true => Ok(()),
-            // SAFETY: as in `Pair::post`; the requests are linked, and stay where they are during the call.
-            false => {
-                check_number(unsafe { (pair.post_send)(pair.raw.as_ptr(), next, &raw mut bad) })
-            }
-        };
+        // SAFETY: as in `Pair::post`; the requests are linked, and stay where they are during the call.
+        let result = unsafe { (pair.post_send)(pair.raw.as_ptr(), next, &raw mut bad) };
+        let result = check_number(result);
         let result = result.map_err(|error| {
             let is_first =
                 |(request, _): &(Request<'static>, _)| ptr::eq(&raw const request.wr, bad);

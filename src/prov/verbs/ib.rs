@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Facts of InfiniBand ports: addresses of the family AF_IB, names of fabrics, speeds.
+
+use sys::verbs::{Device, Gid, PortAttributes};
+
+/// `AF_IB`.
+pub const FAMILY: u16 = 27;
+/// Bytes of a `struct sockaddr_ib`.
+pub const LEN: usize = 48;
+
+/// The upper bits of a service identifier of the port space RDMA_PS_IB.
+const SERVICE: u64 = 0x13f << 16;
+
+/// The name of the fabric of a port with this identifier.
+pub fn fabric_name(gid: &Gid) -> String {
+    let prefix = gid.first_chunk::<8>().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+    format!("IB-0x{prefix:x}")
+}
+
+/// The addresses of a device: one for each identifier of each port, and each partition key.
+pub fn addresses(device: Device, ports: u8) -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    for port in 1..=ports {
+        let Ok(attributes) = device.port(port) else {
+            continue;
+        };
+        let gids = u32::try_from(attributes.gid_tbl_len).unwrap_or(0);
+        for gid in (0..gids).filter_map(|index| device.gid(port, index).ok()) {
+            if is_zero(&gid[..8]) || is_zero(&gid[8..]) {
+                continue;
+            }
+            let keys = (0..attributes.pkey_tbl_len).filter_map(|index| device.pkey(port, index).ok());
+            let keys = keys.filter(|&key| key != 0);
+            all.extend(keys.map(|key| address(key, &gid, port)));
+        }
+    }
+    all
+}
+
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+/// A `struct sockaddr_ib`; `pkey` is big-endian as the device reports it.
+fn address(pkey: u16, gid: &Gid, port: u8) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(LEN);
+    bytes.extend(FAMILY.to_ne_bytes());
+    bytes.extend(pkey.to_ne_bytes());
+    bytes.extend([0; 4]);
+    bytes.extend(gid);
+    bytes.extend(SERVICE.to_be_bytes());
+    bytes.extend([0; 8]);
+    bytes.extend(u64::from(port).to_ne_bytes());
+    bytes
+}
+
+/// Whether the bytes are an address of this family.
+pub fn is_address(bytes: &[u8]) -> bool {
+    bytes.len() >= LEN && bytes.first_chunk().copied().map(u16::from_ne_bytes) == Some(FAMILY)
+}
+
+/// Bytes of a packet, from the number of an MTU.
+pub fn mtu(number: u32) -> usize {
+    match number {
+        1..=5 => 128 << number,
+        _ => 0,
+    }
+}
+
+/// Speed in bits per second, from the numbers of a port's width and of its speed for each lane.
+pub fn speed(port: &PortAttributes) -> usize {
+    const MEGA: usize = 1_000_000;
+    let lane = match port.active_speed {
+        1 => 2500,
+        2 => 5000,
+        4 | 8 => 10_000,
+        16 => 14_000,
+        32 => 25_000,
+        64 => 50_000,
+        128 => 100_000,
+        _ => 0,
+    };
+    let lanes = match port.active_width {
+        1 => 1,
+        2 => 4,
+        4 => 8,
+        8 => 12,
+        16 => 2,
+        _ => 0,
+    };
+    lane * lanes * MEGA
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_fabrics_have_no_leading_zeroes() {
+        let mut gid = [0; 16];
+        assert_eq!(fabric_name(&gid), "IB-0x0");
+        (gid[0], gid[1], gid[7]) = (0xfe, 0x80, 1);
+        assert_eq!(fabric_name(&gid), "IB-0xfe80000000000001");
+        gid[0] = 0;
+        assert_eq!(fabric_name(&gid), "IB-0x80000000000001");
+    }
+
+    #[test]
+    fn addresses_have_the_layout_of_c() {
+        let gid = core::array::from_fn(|i| i as u8);
+        let bytes = address(0x7fff_u16.to_be(), &gid, 2);
+        assert!(bytes.len() == LEN && is_address(&bytes));
+        assert_eq!(bytes[2..4], [0x7f, 0xff]);
+        assert_eq!(bytes[8..24], gid);
+        assert_eq!(bytes[24..32], [0, 0, 0, 0, 1, 0x3f, 0, 0]);
+    }
+}

@@ -35,7 +35,7 @@ pub use self::device::{Device, Gid, Transport, devices, has_devices};
 pub use self::memory::{Access, ProtectionDomain, Region};
 pub use self::pair::{Batch, Pair, PairKind, PairLimits, PairQueues, SharedReceives, probe_inline};
 pub use self::queue::{
-    BATCH, Completion, CompletionQueue, Status, WORK_RECEIVE, WORK_RECEIVE_WRITE,
+    Completion, CompletionQueue, Completions, Status, WORK_RECEIVE, WORK_RECEIVE_WRITE,
 };
 pub use self::request::{MAX_PIECES, Opcode, Receive, Request};
 

@@ -74,7 +74,9 @@ fn look(params: &Params) -> Vec<Adapter> {
 const EFA: u32 = 0x1d0f;
 
 fn words(list: &str) -> impl Iterator<Item = &str> {
-    list.split(',').map(str::trim).filter(|word| !word.is_empty())
+    list.split(',')
+        .map(str::trim)
+        .filter(|word| !word.is_empty())
 }
 
 /// FI_VERBS_DEVICE_NAME: whether a name begins with one of the words, without regard to letter case.
@@ -93,7 +95,9 @@ fn addresses_of_interfaces(params: &Params) -> Vec<Place> {
     let all = netif::configured();
     let wanted: Vec<SocketAddr> = match params.iface.as_deref() {
         None => all.into_iter().map(|(_, addr)| addr).collect(),
-        Some(list) => words(list).flat_map(|word| of_interface(&all, word)).collect(),
+        Some(list) => words(list)
+            .flat_map(|word| of_interface(&all, word))
+            .collect(),
     };
     wanted.iter().filter_map(place_of).collect()
 }
@@ -292,7 +296,8 @@ mod tests {
 
     #[test]
     fn the_search_ends_close_below_the_limit() {
-        for (limit, wanted, found) in [(101, 256, 100), (500, 256, 256), (0, 256, 0), (101, 0, 100)] {
+        for (limit, wanted, found) in [(101, 256, 100), (500, 256, 256), (0, 256, 0), (101, 0, 100)]
+        {
             let make = |inline: usize| match inline <= limit {
                 true => Ok(inline as u32),
                 false => Err(std::io::Error::from_raw_os_error(22)),

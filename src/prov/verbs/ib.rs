@@ -13,7 +13,9 @@ const SERVICE: u64 = 0x13f << 16;
 
 /// The name of the fabric of a port with this identifier.
 pub fn fabric_name(gid: &Gid) -> String {
-    let prefix = gid.first_chunk::<8>().map_or(0, |prefix| u64::from_be_bytes(*prefix));
+    let prefix = gid
+        .first_chunk::<8>()
+        .map_or(0, |prefix| u64::from_be_bytes(*prefix));
     format!("IB-0x{prefix:x}")
 }
 
@@ -29,7 +31,8 @@ pub fn addresses(device: Device, ports: u8) -> Vec<Vec<u8>> {
             if is_zero(&gid[..8]) || is_zero(&gid[8..]) {
                 continue;
             }
-            let keys = (0..attributes.pkey_tbl_len).filter_map(|index| device.pkey(port, index).ok());
+            let keys =
+                (0..attributes.pkey_tbl_len).filter_map(|index| device.pkey(port, index).ok());
             let keys = keys.filter(|&key| key != 0);
             all.extend(keys.map(|key| address(key, &gid, port)));
         }
@@ -42,7 +45,7 @@ fn is_zero(bytes: &[u8]) -> bool {
 }
 
 /// A `struct sockaddr_ib`; `pkey` is big-endian as the device reports it.
-fn address(pkey: u16, gid: &Gid, port: u8) -> Vec<u8> {
+pub fn address(pkey: u16, gid: &Gid, port: u8) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(LEN);
     bytes.extend(FAMILY.to_ne_bytes());
     bytes.extend(pkey.to_ne_bytes());
@@ -57,6 +60,17 @@ fn address(pkey: u16, gid: &Gid, port: u8) -> Vec<u8> {
 /// Whether the bytes are an address of this family.
 pub fn is_address(bytes: &[u8]) -> bool {
     bytes.len() >= LEN && bytes.first_chunk().copied().map(u16::from_ne_bytes) == Some(FAMILY)
+}
+
+/// The identifier in an address.
+pub fn gid_of(bytes: &[u8]) -> Option<Gid> {
+    bytes.get(8..)?.first_chunk().copied()
+}
+
+/// The port in an address: the end of its service identifier.
+pub fn port_of(bytes: &[u8]) -> u16 {
+    let low = bytes.get(30..).and_then(|low| low.first_chunk());
+    low.map_or(0, |low| u16::from_be_bytes(*low))
 }
 
 /// Bytes of a packet, from the number of an MTU.

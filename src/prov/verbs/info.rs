@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The entries of verbs: connected endpoints of each device, with the device's own limits; fi_verbs(7).
 
+use std::ffi::CStr;
+
 use super::adapter::{Adapter, adapters, format_of};
+use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
 use abi::*;
 use base::flags::flags;
 use base::info::{
     Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, select,
+    since,
 };
 use base::iovec::IOV_LIMIT;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
@@ -27,7 +31,7 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
             return answer;
         }
     };
-    let accepts = Accepts::of(query.hints);
+    let accepts = Accepts::of(query);
     for adapter in adapters {
         let places = match &wanted {
             Wanted::Listener(_) => Wanted::Everywhere.at(adapter),
@@ -37,7 +41,9 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
         let found = select::<Place>(NAME, &[kind], query, Ok(places));
         answer.reasons.extend(found.reasons);
         let complete = |info| complete(info, adapter, query, params, &accepts);
-        answer.entries.extend(found.entries.into_iter().map(complete));
+        answer
+            .entries
+            .extend(found.entries.into_iter().map(complete));
     }
     if let Wanted::Listener(src) = wanted {
         answer.entries = listener(&answer.entries, query.hints, src);
@@ -48,6 +54,9 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
 }
 
 const NAME: &str = "verbs";
+
+/// The domain of the entry for a passive endpoint at all devices.
+pub const ANY_DOMAIN: &CStr = c"verbs_any_domain";
 
 fn is_wanted_type(query: &Query) -> bool {
     let ep = query.hints.and_then(|hints| hints.ep.as_ref());
@@ -71,10 +80,15 @@ struct Accepts {
     /// The same, or in the modes of the receiving side.
     data: bool,
     protocol: u32,
+    /// The old word for registration of the application's own buffers.
+    needed: Mode,
 }
 
 impl Accepts {
-    fn of(hints: Option<&Hints>) -> Accepts {
+    fn of(query: &Query) -> Accepts {
+        let hints = query.hints;
+        let domain = hints.and_then(|hints| hints.domain.as_ref());
+        let old = domain.is_some_and(|domain| domain.mr_mode == MrMode::BASIC);
         let mode = hints.is_some_and(|hints| hints.mode.contains(Mode::RX_CQ_DATA));
         let rx = hints.and_then(|hints| hints.rx.as_ref());
         let rx = rx.is_some_and(|rx| rx.mode.contains(Mode::RX_CQ_DATA));
@@ -83,6 +97,10 @@ impl Accepts {
             mode,
             data: mode || rx,
             protocol: ep.map_or(0, |ep| ep.protocol),
+            needed: match hints.is_some() && (old || query.version < since::V1_5) {
+                true => Mode::LOCAL_MR,
+                false => Mode::empty(),
+            },
         }
     }
 }
@@ -112,7 +130,10 @@ fn complete(
 ) -> Info {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
-    let (tx, rx) = (hints.tx.clone().unwrap_or_default(), hints.rx.clone().unwrap_or_default());
+    let (tx, rx) = (
+        hints.tx.clone().unwrap_or_default(),
+        hints.rx.clone().unwrap_or_default(),
+    );
     info.tx.op_flags = tx.op_flags;
     info.rx.op_flags = rx.op_flags;
     info.ep.protocol = protocol_of(adapter);
@@ -134,6 +155,41 @@ fn complete(
     info
 }
 
+/// The entry of a connection request at a device: what the passive endpoint was opened with, with the device's names and
+/// limits.
+pub fn of_request(adapter: &Adapter, passive: &Info, (src, dest): (Vec<u8>, Vec<u8>)) -> Info {
+    let mut hints = Hints::from(passive.clone());
+    (
+        hints.src_addr,
+        hints.dest_addr,
+        hints.handle,
+        hints.addr_format,
+    ) = (None, None, 0, 0);
+    hints.fabric = None;
+    if let Some(domain) = &mut hints.domain {
+        domain.name = None;
+        domain.domain = 0;
+    }
+    let query = Query {
+        version: passive.fabric.api_version,
+        node: None,
+        service: None,
+        flags: 0,
+        hints: Some(&hints),
+    };
+    let place = Place::of(adapter, Some(src), Some(dest));
+    let accepts = Accepts::of(&query);
+    let kind = msg(adapter, params(), &accepts);
+    let found = select::<Place>(NAME, &[kind], &query, Ok(vec![place.clone()])).entries;
+    let entry = found.into_iter().next();
+    let entry = entry.map(|info| complete(info, adapter, &query, params(), &accepts));
+    entry.unwrap_or_else(|| {
+        let mut info = passive.clone();
+        base::info::Place::apply(&place, &mut info);
+        info
+    })
+}
+
 /// The only entry for a passive endpoint at all devices: the hints, with modes of the first entry that matches.
 fn listener(found: &[Info], hints: Option<&Hints>, src: Vec<u8>) -> Vec<Info> {
     let Some(first) = found.first() else {
@@ -148,8 +204,10 @@ fn listener(found: &[Info], hints: Option<&Hints>, src: Vec<u8>) -> Vec<Info> {
     info.rx.mode = first.rx.mode;
     info.ep.ep_type = FI_EP_MSG.0;
     info.domain.mr_mode = first.domain.mr_mode;
-    info.domain.name.get_or_insert_with(|| c"verbs_any_domain".into());
-    info.fabric.name.get_or_insert_with(|| c"verbs_any_fabric".into());
+    info.domain.name.get_or_insert_with(|| ANY_DOMAIN.into());
+    info.fabric
+        .name
+        .get_or_insert_with(|| c"verbs_any_fabric".into());
     info.fabric.prov_name = first.fabric.prov_name.clone();
     info.fabric.prov_version = first.fabric.prov_version;
     info.fabric.api_version = first.fabric.api_version;
@@ -179,6 +237,7 @@ fn msg(adapter: &Adapter, params: &Params, accepts: &Accepts) -> Prototype {
     Prototype {
         info: Info {
             caps: TX | RX | DOMAIN,
+            mode: accepts.needed,
             tx: TxAttr {
                 caps: TX,
                 op_flags: match adapter.transport {
@@ -272,7 +331,8 @@ const FORMATS: &[u32] = &[
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
 const TX: Caps = flags!(Caps: MSG | RMA | ATOMIC | READ | WRITE | SEND);
 const RX: Caps = flags!(Caps: MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE);
-const TX_FLAGS: OpFlags = flags!(OpFlags: INJECT | INJECT_COMPLETE | COMPLETION | TRANSMIT_COMPLETE);
+const TX_FLAGS: OpFlags =
+    flags!(OpFlags: INJECT | INJECT_COMPLETE | COMPLETION | TRANSMIT_COMPLETE);
 
 const MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY);
 

@@ -4,21 +4,32 @@
 //!
 //! `params` has the FI_VERBS_ variables. `adapter` finds the devices, `ib` has facts of InfiniBand, `place` finds the
 //! device for the addresses of a query, `info` makes the entries.
+//! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests. `pep` with `listeners` and
+//! `request` serves passive endpoints, `private` has the format of private data.
 
 mod adapter;
+mod domain;
+mod ep;
 mod ib;
 mod info;
+mod listeners;
 mod params;
+mod pep;
 mod place;
+mod private;
+mod request;
+mod ticket;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;
 
+use self::domain::Domain;
 use self::params::Params;
 use super::{Below, Provider};
 use base::info::{Answer, FabricAttr, Query};
 use base::log::Source;
 use base::{Error, Result};
+use engine::fabric::Fabric;
 
 /// Log source, and prefix of the FI_VERBS_ variables.
 pub static SOURCE: Source = Source::new(c"verbs");
@@ -51,12 +62,16 @@ impl Provider for Verbs {
 
     fn open_fabric(
         &self,
-        _attr: &FabricAttr,
-        _api_version: u32,
-        _flags: u64,
-        _context: *mut c_void,
+        attr: &FabricAttr,
+        api_version: u32,
+        flags: u64,
+        context: *mut c_void,
         _below: &dyn Below,
     ) -> Result<*mut abi::fid_fabric> {
-        Err(Error::NOSYS)
+        // fi_fabric2 defines flags only for providers that can be peers of other providers.
+        if flags != 0 {
+            return Err(Error::INVAL);
+        }
+        Fabric::<Domain>::open((), attr, api_version, context)
     }
 }

@@ -51,7 +51,9 @@ impl Params {
             ("FI_VERBS_MIN_RNR_TIMER", self.min_rnr_timer, 0..=31),
             ("FI_VERBS_GID_IDX", self.gid_idx, 0..=255),
         ];
-        let wrong = numbers.iter().find(|(_, value, range)| !range.contains(value));
+        let wrong = numbers
+            .iter()
+            .find(|(_, value, range)| !range.contains(value));
         if let Some((name, value, _)) = wrong {
             log_warn!(
                 &SOURCE,

@@ -22,6 +22,17 @@ pub struct Place {
     pub dest: Option<Vec<u8>>,
 }
 
+impl Place {
+    pub fn of(adapter: &Adapter, src: Option<Vec<u8>>, dest: Option<Vec<u8>>) -> Place {
+        Place {
+            domain: CString::new(adapter.name.as_str()).unwrap_or_default(),
+            fabric: adapter.fabric.clone(),
+            src,
+            dest,
+        }
+    }
+}
+
 impl base::info::Place for Place {
     fn domain(&self) -> &CStr {
         &self.domain
@@ -73,7 +84,11 @@ impl Wanted {
         let family = family_of(hints);
         let named = match is_named {
             false => None,
-            true => Some(resolve_name(query, family, is_source || query.node.is_none())?),
+            true => Some(resolve_name(
+                query,
+                family,
+                is_source || query.node.is_none(),
+            )?),
         };
         if query.node.is_none() && is_named {
             let any = named.unwrap_or_default();
@@ -106,12 +121,7 @@ impl Wanted {
 
     /// The places at one device.
     pub fn at(&self, adapter: &Adapter) -> Vec<Place> {
-        let place = |src: Option<Vec<u8>>, dest: Option<Vec<u8>>| Place {
-            domain: CString::new(adapter.name.as_str()).unwrap_or_default(),
-            fabric: adapter.fabric.clone(),
-            src,
-            dest,
-        };
+        let place = |src, dest| Place::of(adapter, src, dest);
         match self {
             Wanted::Everywhere => {
                 let all = adapter.addresses.iter();

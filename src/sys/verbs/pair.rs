@@ -305,6 +305,12 @@ impl Batch {
         self.requests.push((request, range));
     }
 
+    /// Drops the requests.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.bytes.clear();
+    }
+
     /// Posts the requests in order. If the pair refuses one, that one and all behind it are not posted; the result has
     /// their identifiers and the error.
     pub fn post(&mut self, pair: &Pair) -> Result<(), (Vec<u64>, io::Error)> {
@@ -336,8 +342,7 @@ impl Batch {
             let left = self.requests[first..].iter();
             (left.map(|(request, _)| request.id()).collect(), error)
         });
-        self.requests.clear();
-        self.bytes.clear();
+        self.clear();
         result
     }
 }

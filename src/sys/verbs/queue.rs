@@ -120,7 +120,23 @@ pub(super) fn set_nonblocking(fd: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// Completions that one poll takes at most.
-pub const BATCH: usize = 16;
+const BATCH: usize = 16;
+
+/// Room for the completions of one poll.
+pub struct Completions([MaybeUninit<Completion>; BATCH]);
+
+impl Completions {
+    #[inline]
+    pub fn new() -> Completions {
+        Completions([const { MaybeUninit::uninit() }; BATCH])
+    }
+}
+
+impl Default for Completions {
+    fn default() -> Completions {
+        Completions::new()
+    }
+}
 
 impl CompletionQueue {
     /// Makes a queue of at least `size` entries. `waits`: with a channel. `vector` selects the interrupt.
@@ -194,13 +210,16 @@ impl CompletionQueue {
         size <= self.capacity()
     }
 
-    /// Takes completions, at most `BATCH`. Returns their number.
+    /// Takes completions that have arrived, as many as `out` has room for.
     #[inline]
-    pub fn poll(&self, out: &mut [MaybeUninit<Completion>; BATCH]) -> usize {
-        // SAFETY: `Completion` is a transparent `ibv_wc`, and `out` has room for `BATCH` of them.
-        let n = unsafe { (self.poll)(self.raw.as_ptr(), BATCH as c_int, out.as_mut_ptr().cast()) };
+    pub fn poll<'a>(&self, out: &'a mut Completions) -> &'a [Completion] {
+        let room = out.0.as_mut_ptr();
+        // SAFETY: `Completion` is a transparent `ibv_wc`, and there is room for `BATCH` of them.
+        let n = unsafe { (self.poll)(self.raw.as_ptr(), BATCH as c_int, room.cast()) };
         // A negative number is an error of the driver, which asynchronous events report.
-        usize::try_from(n).unwrap_or(0).min(BATCH)
+        let n = usize::try_from(n).unwrap_or(0).min(BATCH);
+        // SAFETY: the call has written the first `n`.
+        unsafe { core::slice::from_raw_parts(room.cast(), n) }
     }
 
     /// Makes the channel's descriptor readable at the next completion.

@@ -61,6 +61,11 @@ impl<'a> Request<'a> {
     }
 
     #[inline]
+    pub fn set_id(&mut self, id: u64) {
+        self.wr.wr_id = id;
+    }
+
+    #[inline]
     pub fn signal(&mut self) {
         self.wr.send_flags |= IBV_SEND_SIGNALED;
     }

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::SOURCE;
-use super::adapter::{Adapter, adapters};
+use super::adapter::{Adapter, adapters, format_of};
 use super::ep::{Ep, State};
 use super::pep;
 use super::request::Request;
@@ -153,7 +153,7 @@ impl Domain {
         let (mut id, state) = match pep::take_bound(info.handle) {
             Some(id) => (id?, State::Idle),
             None => (
-                handle::take::<Request>(info.handle)?.into_id(),
+                handle::take::<Request>(info.handle)?.into_id()?,
                 State::Requested,
             ),
         };
@@ -297,6 +297,10 @@ impl Transport for Domain {
         let endpoint = self.ep_mut(ep)?;
         if endpoint.state != State::Idle {
             return Err(Error::OPBADSTATE);
+        }
+        let old = endpoint.src.as_deref();
+        if !place::is_address(addr) || old.is_some_and(|old| format_of(old) != format_of(addr)) {
+            return Err(Error::INVAL);
         }
         endpoint.src = Some(addr.to_vec());
         Ok(())

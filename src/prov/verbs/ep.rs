@@ -22,8 +22,10 @@ pub enum State {
     Requested,
     Accepting,
     Connected,
-    /// The connection has ended, or could not be established.
+    /// The connection has ended.
     Ended,
+    /// The connection could not be established.
+    Failed,
 }
 
 pub struct Ep {

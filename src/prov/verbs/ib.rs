@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Facts of InfiniBand ports: addresses of the family AF_IB, names of fabrics, speeds.
 
+use std::net::Ipv6Addr;
+
 use sys::verbs::{Device, Gid, PortAttributes};
 
 /// `AF_IB`.
@@ -62,6 +64,49 @@ pub fn is_address(bytes: &[u8]) -> bool {
     bytes.len() >= LEN && bytes.first_chunk().copied().map(u16::from_ne_bytes) == Some(FAMILY)
 }
 
+/// Parses `[GID]:PKEY:SPACE:SCOPE[:PORT]`, with the scheme or without. Numbers are in any notation of C. A service replaces
+/// the port.
+pub fn parse(text: &str, service: Option<u16>) -> Option<Vec<u8>> {
+    let text = text.strip_prefix("fi_sockaddr_ib://").unwrap_or(text);
+    let (gid, rest) = text.strip_prefix('[')?.split_once("]:")?;
+    let gid: Gid = gid.parse::<Ipv6Addr>().ok()?.octets();
+    let numbers: Option<Vec<u64>> = rest.split(':').map(number).collect();
+    let (pkey, space, scope, port) = match *numbers? {
+        [pkey, space, scope] => (pkey, space, scope, 0),
+        [pkey, space, scope, port] => (pkey, space, scope, u16::try_from(port).ok()?),
+        _ => return None,
+    };
+    let port = service.unwrap_or(port);
+    let pkey = u16::try_from(pkey).ok()?.to_be();
+    let mut bytes = address(pkey, &gid, 0);
+    let service = (space << 16).wrapping_add(port.into());
+    bytes[24..32].copy_from_slice(&service.to_be_bytes());
+    if space != 0 && port != 0 {
+        bytes[32..40].fill(0xff);
+    }
+    bytes[40..48].copy_from_slice(&scope.to_ne_bytes());
+    Some(bytes)
+}
+
+/// A number in decimal, octal or hexadecimal notation.
+fn number(text: &str) -> Option<u64> {
+    let hex = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match (hex, text.strip_prefix('0')) {
+        (Some(digits), _) => u64::from_str_radix(digits, 16).ok(),
+        (None, Some(digits)) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
+        _ => text.parse().ok(),
+    }
+}
+
+/// The same address with another port.
+pub fn with_port(address: &[u8], port: u16) -> Vec<u8> {
+    let mut bytes = address.to_vec();
+    if let Some(service) = bytes.get_mut(24..32) {
+        service.copy_from_slice(&(SERVICE + u64::from(port)).to_be_bytes());
+    }
+    bytes
+}
+
 /// The identifier in an address.
 pub fn gid_of(bytes: &[u8]) -> Option<Gid> {
     bytes.get(8..)?.first_chunk().copied()
@@ -117,6 +162,29 @@ mod tests {
         assert_eq!(fabric_name(&gid), "IB-0xfe80000000000001");
         gid[0] = 0;
         assert_eq!(fabric_name(&gid), "IB-0x80000000000001");
+    }
+
+    #[test]
+    fn addresses_are_parsed() {
+        let text = "fi_sockaddr_ib://[fe80::1:2:c903:0:11]:0xffff:0x13f:0x1";
+        let bytes = parse(text, Some(7471)).unwrap();
+        assert_eq!(bytes[..4], [27, 0, 0xff, 0xff]);
+        assert_eq!((port_of(&bytes), bytes[40]), (7471, 1));
+        assert_eq!(bytes[32..40], [0xff; 8]);
+        assert_eq!(parse(&text[17..], None).unwrap()[32..40], [0; 8]);
+        assert_eq!(port_of(&with_port(&bytes, 5)), 5);
+        for wrong in [
+            "[fe80::1]:1:2",
+            "fe80::1:1:2:3",
+            "[x]:1:2:3",
+            "[::1]:1:2:3:99999",
+        ] {
+            assert_eq!(parse(wrong, None), None, "{wrong}");
+        }
+        assert_eq!(
+            (number("010"), number("0"), number("0x1F")),
+            (Some(8), Some(0), Some(31))
+        );
     }
 
     #[test]

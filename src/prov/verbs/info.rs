@@ -10,8 +10,8 @@ use super::place::{Place, Wanted};
 use abi::*;
 use base::flags::flags;
 use base::info::{
-    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, RxAttr, TxAttr, select,
-    since,
+    Answer, DomainAttr, EpAttr, FabricAttr, Hints, Info, Prototype, Query, Refusal, RxAttr, TxAttr,
+    Value, select, since,
 };
 use base::iovec::IOV_LIMIT;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
@@ -31,6 +31,14 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
             return answer;
         }
     };
+    // The adapter chooses the keys, and peers use virtual addresses.
+    let domain = query.hints.and_then(|hints| hints.domain.as_ref());
+    if domain.is_some_and(|domain| domain.mr_mode == MrMode::SCALABLE) {
+        let wanted = Value::MrMode(MrMode::SCALABLE);
+        let refusal = Refusal::new("domain_attr.mr_mode", wanted, Value::MrMode(MR_MODE));
+        answer.reasons.push(refusal.by(NAME));
+        return answer;
+    }
     let accepts = Accepts::of(query);
     for adapter in adapters {
         let places = match &wanted {

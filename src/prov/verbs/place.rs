@@ -80,6 +80,9 @@ impl Wanted {
         let nothing = Hints::default();
         let hints = query.hints.unwrap_or(&nothing);
         let is_source = query.flags & FI_SOURCE != 0;
+        if hints.addr_format == FI_SOCKADDR_IB {
+            return Wanted::of_infiniband(query, hints, is_source);
+        }
         let is_named = query.node.is_some() || query.service.is_some();
         let family = family_of(hints);
         let named = match is_named {
@@ -103,6 +106,33 @@ impl Wanted {
             Some(src) if is_source => bound(&src),
             Some(dest) => Wanted::at_or_to(hints, Some(dest)),
             None => Wanted::at_or_to(hints, None),
+        }
+    }
+
+    /// Addresses of AF_IB have a text form instead of names, and no wildcard.
+    fn of_infiniband(query: &Query, hints: &Hints, is_source: bool) -> Result<Wanted, Refusal> {
+        let service = query
+            .service
+            .and_then(|text| text.to_str().ok()?.parse().ok());
+        let Some(node) = query.node else {
+            let with_service = |bytes: &Option<Vec<u8>>, is_meant: bool| {
+                let bytes = bytes.as_deref()?;
+                let port = service.filter(|_| is_meant);
+                Some(port.map_or_else(|| bytes.to_vec(), |port| ib::with_port(bytes, port)))
+            };
+            let given = Hints {
+                src_addr: with_service(&hints.src_addr, is_source),
+                dest_addr: with_service(&hints.dest_addr, !is_source),
+                ..Hints::default()
+            };
+            return Wanted::at_or_to(&given, None);
+        };
+        let text = node.to_string_lossy();
+        let parsed = ib::parse(&text, service);
+        let address = parsed.ok_or_else(|| refusal("node", text.into_owned(), "no address"))?;
+        match is_source {
+            true => bound(&address),
+            false => Wanted::at_or_to(hints, Some(address)),
         }
     }
 
@@ -176,6 +206,11 @@ fn resolve_name(query: &Query, family: Family, passive: bool) -> Result<Vec<u8>,
         Ok(addr) => Ok(addr::to_bytes(&addr)),
         Err(error) => Err(refusal("node", wanted(), &error)),
     }
+}
+
+/// Whether this is an address of a family that endpoints have.
+pub fn is_address(bytes: &[u8]) -> bool {
+    addr::from_bytes(bytes).is_some() || ib::is_address(bytes)
 }
 
 /// Whether this is the address of all interfaces.

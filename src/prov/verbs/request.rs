@@ -3,13 +3,28 @@
 
 use super::private;
 use abi::{FI_CLASS_CONNREQ, fid};
-use base::Result;
+use base::{Error, Result};
 use object::Kind;
 use object::handle;
 use sys::verbs::Id;
 
 /// The identifier of a requested connection. Dropping it rejects the request.
-pub struct Request(Id);
+pub struct Request(Option<Id>);
+
+impl Drop for Request {
+    fn drop(&mut self) {
+        if let Some(id) = self.0.take() {
+            refuse(&id);
+        }
+    }
+}
+
+/// Rejects a request that the application has not decided. If the peer is gone, it needs no answer.
+pub fn refuse(id: &Id) {
+    if let Ok(nothing) = private::encode(&[]) {
+        let _ = id.reject(&nothing);
+    }
+}
 
 impl Kind for Request {
     type Head = fid;
@@ -20,20 +35,22 @@ impl Request {
     /// Creates a handle for a request.
     pub fn open(id: Id) -> usize {
         handle::open(
-            Request(id),
+            Request(Some(id)),
             FI_CLASS_CONNREQ,
             core::ptr::null_mut(),
             |fid| fid,
         ) as usize
     }
 
-    pub fn into_id(self) -> Id {
-        self.0
+    /// Takes the identifier for an endpoint.
+    pub fn into_id(mut self) -> Result<Id> {
+        self.0.take().ok_or(Error::INVAL)
     }
 
     /// Rejects the request with this data.
     pub fn reject(self, data: &[u8]) -> Result {
-        Ok(self.0.reject(&private::encode(data)?)?)
+        let data = private::encode(data)?;
+        Ok(self.into_id()?.reject(&data)?)
     }
 }
 

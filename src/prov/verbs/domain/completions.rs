@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::super::SOURCE;
 use super::super::ep::State;
+use super::super::request::refuse;
 use super::super::ticket::{Kind, Ticket};
 use super::{Domain, Queue};
 use abi::FI_SHUTDOWN;
@@ -179,6 +180,11 @@ impl Domain {
         };
         let awaits = usize::from(endpoint.awaits_event());
         let id = endpoint.id.take();
+        if endpoint.state == State::Requested
+            && let Some(id) = &id
+        {
+            refuse(id);
+        }
         let (send, receive) = (endpoint.send_queue, endpoint.receive_queue);
         let early = endpoint.early.len();
         self.awaiting -= awaits;

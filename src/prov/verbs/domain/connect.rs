@@ -241,8 +241,8 @@ impl Domain {
         if endpoint.has_ended {
             return;
         }
-        if endpoint.state != State::Connected {
-            endpoint.state = State::Ended;
+        if !matches!(endpoint.state, State::Connected | State::Ended) {
+            endpoint.state = State::Failed;
         }
         log_info!(
             &SOURCE,

@@ -185,7 +185,8 @@ impl Domain {
         }
         let brings = matches!(op.what, What::Read | What::AtomicFetch);
         let is_carried = !brings && len <= self.ep(ep)?.limits.inline as usize;
-        if op.flags.contains(OpFlags::INJECT) && !is_carried {
+        // Memory that the adapter writes to cannot be given back early, so the flag has no meaning there.
+        if op.flags.contains(OpFlags::INJECT) && !is_carried && !brings {
             return Err(Error::INVAL);
         }
         if !is_carried {

@@ -15,9 +15,12 @@ use sys::verbs::{CompletionQueue, SharedReceives};
 /// Size of a shared receive context whose attributes have none.
 const DEFAULT_RECEIVES: usize = 384;
 
+/// Fewest entries of a completion queue: some drivers cannot enlarge one, and an endpoint of the default size needs 768.
+const FEWEST_ENTRIES: usize = 1024;
+
 impl Domain {
     pub(super) fn open_queue(&mut self, at: usize, new: &NewQueue) -> Result {
-        let size = self.clipped(new.size);
+        let size = self.clipped(new.size.max(FEWEST_ENTRIES));
         let queue = CompletionQueue::new(self.adapter.device, size, new.waits, 0)?;
         if let Some(channel) = queue.channel() {
             let token = Token::new(COMPLETIONS, at);

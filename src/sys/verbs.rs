@@ -2,7 +2,7 @@
 //! RDMA devices through libibverbs and librdmacm, which are opened while the program runs and never linked: a host
 //! without them lacks only the devices.
 //!
-//! `abi` has our declarations of the structs, `api` the functions of the two libraries. The other files wrap them:
+//! `abi` has our declarations of the structs, `layout` their layouts, `api` the functions of the two libraries. The other files wrap them:
 //! `device` devices and what they report, `memory` protection domains and registered memory, `queue` completion queues,
 //! `request` and `pair` work requests and the queue pairs that take them, `connection` the connection manager.
 //!
@@ -19,6 +19,7 @@ mod abi;
 mod api;
 mod connection;
 mod device;
+mod layout;
 mod memory;
 mod pair;
 mod queue;

@@ -11,21 +11,21 @@ base::params::variables! {
     pub struct Params of SOURCE {
         /// Default sizes of queues, and default numbers of pieces.
         tx_size: i32 = int(384), "tx_size",
-            "transmit queue size of endpoints whose hints have none";
+            "transmit queue size of endpoints whose hints have none (default: 384)";
         rx_size: i32 = int(384), "rx_size",
-            "receive queue size of endpoints whose hints have none";
+            "receive queue size of endpoints whose hints have none (default: 384)";
         tx_iov_limit: i32 = int(4), "tx_iov_limit",
-            "number of pieces of a send or access if the hints have none";
+            "number of pieces of a send or access if the hints have none (default: 4)";
         rx_iov_limit: i32 = int(4), "rx_iov_limit",
-            "number of pieces of a receive if the hints have none";
+            "number of pieces of a receive if the hints have none (default: 4)";
         /// Bytes that requests should carry themselves; 0 means as many as the device supports.
         inline_size: i32 = int(256), "inline_size",
-            "number of bytes that a request can carry without registered memory; 0 for as many as the device supports";
+            "number of bytes that a request can carry without registered memory; 0 for as many as the device supports (default: 256)";
         min_rnr_timer: i32 = int(12), "min_rnr_timer",
-            "time that a peer waits before it repeats a message without a receive, in the units of ibv_modify_qp(3)";
+            "time that a peer waits before it repeats a message without a receive, in the units of ibv_modify_qp(3) (default: 12)";
         /// Index of the identifier from which names of fabrics are made.
         gid_idx: i32 = int(0), "gid_idx",
-            "index of the global identifier that gives a fabric its name";
+            "index of the global identifier that gives a fabric its name (default: 0)";
         device_name: Option<String> = text(), "device_name",
             "beginnings of names of the devices to use, separated by commas (default: all)";
         iface: Option<String> = text(), "iface",

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::Command;
 
-use super::abi::LAYOUTS;
+use super::layout::LAYOUTS;
 
 const HEADERS: [&str; 2] = [
     "/usr/include/infiniband/verbs.h",

@@ -15,8 +15,8 @@ use engine::reactor::Reactor;
 use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use engine::strangers::{UnknownSenders, fi_addr_of};
 use engine::transport::{
-    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares, Queues,
-    SharedFd, Transport,
+    Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
+    Queues, SharedFd, Transport,
 };
 use object::ops::transfer::Tx;
 

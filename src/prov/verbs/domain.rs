@@ -75,6 +75,8 @@ pub struct Queue {
     reserved: usize,
     /// Requests that have not completed. Each may need an entry.
     used: usize,
+    /// Endpoints with a shared receive context, whose receives are not among those requests.
+    sharing: usize,
 }
 
 /// The adapter's part of a shared receive context.

@@ -14,7 +14,7 @@ use base::log::{Subsys, log_info};
 use base::{Error, OpFlags};
 use engine::address::ip::Addr;
 use engine::domain_state::{AdapterDone, DomainState};
-use sys::verbs::{Completion, Completions, Id, Status, WORK_RECEIVE_WRITE};
+use sys::verbs::{Completion, Completions, Id, Pair, Status, WORK_RECEIVE_WRITE};
 
 impl Domain {
     /// Handles some completions. Returns false if there were none, or if the application has not read earlier ones.
@@ -23,7 +23,8 @@ impl Domain {
         let Some(Some(queue)) = self.queues.get(at) else {
             return false;
         };
-        if domain.cqs[at].is_over() {
+        // Without requests there are no completions.
+        if queue.used == 0 && queue.sharing == 0 || domain.cqs[at].is_over() {
             return false;
         }
         let mut room = Completions::new();
@@ -188,13 +189,14 @@ impl Domain {
         let (send, receive) = (endpoint.send_queue, endpoint.receive_queue);
         let early = endpoint.early.len();
         self.awaiting -= awaits;
-        if let Some(pair) = id.as_ref().and_then(Id::pair) {
-            self.pairs.remove(&pair.number());
-            self.unreserve(ep);
-        }
+        let pair = id.as_ref().and_then(Id::pair).map(Pair::number);
         drop(id);
         while self.poll_queue(domain, send) {}
         while self.poll_queue(domain, receive) {}
+        if let Some(pair) = pair {
+            self.pairs.remove(&pair);
+            self.unreserve(ep);
+        }
         let Some(mut endpoint) = self.eps.get_mut(ep).and_then(Option::take) else {
             return;
         };

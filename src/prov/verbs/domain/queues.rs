@@ -33,6 +33,7 @@ impl Domain {
             queue: Arc::new(queue),
             reserved: 0,
             used: 0,
+            sharing: 0,
         });
         Ok(())
     }
@@ -83,7 +84,8 @@ impl Domain {
     /// Makes room for the requests of an endpoint in its queues, if the driver can enlarge them. Otherwise requests wait
     /// while a queue is full.
     pub(super) fn reserve(&mut self, ep: usize) -> Result {
-        let limits = self.ep(ep)?.limits;
+        let endpoint = self.ep(ep)?;
+        let (limits, shares) = (endpoint.limits, endpoint.shared.is_some());
         let (send, receive) = self.queues_of(ep)?;
         let most = self.most_entries();
         for (at, count) in [(send, limits.sends), (receive, limits.receives)] {
@@ -91,6 +93,7 @@ impl Domain {
                 continue;
             };
             queue.reserved += count as usize;
+            queue.sharing += usize::from(shares);
             if !queue.queue.grow(queue.reserved.min(most)) {
                 log_info!(
                     &SOURCE,
@@ -108,10 +111,11 @@ impl Domain {
         let (Ok(endpoint), Ok((send, receive))) = (self.ep(ep), self.queues_of(ep)) else {
             return;
         };
-        let limits = endpoint.limits;
+        let (limits, shares) = (endpoint.limits, endpoint.shared.is_some());
         for (at, count) in [(send, limits.sends), (receive, limits.receives)] {
             if let Some(Some(queue)) = self.queues.get_mut(at) {
                 queue.reserved = queue.reserved.saturating_sub(count as usize);
+                queue.sharing = queue.sharing.saturating_sub(usize::from(shares));
             }
         }
     }

@@ -501,6 +501,11 @@ static void errors(void)
 	CHECK(strstr(fi_cq_strerror(cq_a, error.prov_errno, NULL, NULL, 0), "10"));
 	expect_event(FI_SHUTDOWN, &entry, "");
 	CHECK(entry.fid == &a->fid);
+	// The end that was reported is not reported again.
+	OK(fi_shutdown(a, 0));
+	expect_event(FI_SHUTDOWN, &entry, "");
+	CHECK(entry.fid == &b->fid);
+	no_event();
 	close_all();
 }
 
@@ -520,6 +525,9 @@ static void waiting(void)
 	received(0x200, 8, 0, RECEIVED);
 	OK(fi_trywait(fabric, fids, 1));
 	RC(poll(&pollfd, 1, 0), 0);
+	OK(fi_send(a, out, 8, NULL, 0, NULL)); // it was armed again
+	RC(poll(&pollfd, 1, LIMIT_MS), 1);
+	received(0x201, 8, 0, RECEIVED);
 	RC(fi_cq_sread(cq_b, &entry, 1, NULL, 20), -FI_EAGAIN);
 	OK(fi_send(a, out, 8, NULL, 0, NULL));
 	RC(fi_cq_sread(cq_b, &entry, 1, NULL, LIMIT_MS), 1);

@@ -27,7 +27,13 @@ done
 set -e
 fake=$build/fake
 mkdir -p "$fake"
-cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$VERBS_FAKE/fake.c" -lpthread
+# The stand-in reports all requests. Adapters report the successful ones only if they are signalled, and so must this one.
+sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
+    "$VERBS_FAKE/fake.c" >"$fake/fake.c"
+grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
+sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
+    "$fake/fake.c"
+cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
 ln -sf libibverbs.so.1 "$fake/libibverbs.so"
 echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
 for program in verbs entries; do
@@ -114,7 +120,7 @@ if [ -n "${UPSTREAM_VERBS:-}" ]; then
 		for argument; do
 			for of in upstream library; do
 				# shellcheck disable=SC2086
-				LD_LIBRARY_PATH=${!of}:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout 60 "$build/theirs_$name" $argument \
+				FAKE_SIGNAL_ALL=1 LD_LIBRARY_PATH=${!of}:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout 60 "$build/theirs_$name" $argument \
 				    >"$build/$of.txt" 2>/dev/null
 			done
 			diff "$build/upstream.txt" "$build/library.txt" >"$build/$name$argument.diff"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Prints the entries of `verbs` for a list of queries, over the stand-in for rdma-core: one line for each, and all fields of
-//! the first of each device.
+//! Prints the entries of `verbs` for a list of queries, over the stand-in for rdma-core: one line for each, and all
+//! fields of the first of each device.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -128,7 +128,10 @@ int main(void)
 	    h->addr_format = FI_SOCKADDR_IB);
 	ASK("domain", NULL, NULL, 0, h->domain_attr->name = strdup("MLX5_0"));
 	ASK("beginning of a domain", NULL, NULL, 0, h->domain_attr->name = strdup("mlx5"));
-	query("version 1.4", FI_VERSION(1, 4), NULL, NULL, 0, (h = hints(), h->domain_attr->mr_mode = 0, h->mode |= 1ULL << 55, h));
+	h = hints();
+	h->domain_attr->mr_mode = 0;
+	h->mode |= 1ULL << 55;
+	query("version 1.4", FI_VERSION(1, 4), NULL, NULL, 0, h);
 	all_fields();
 	return 0;
 }

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# run.sh FOLDER BUILD [CONFORMANCE]: tests the provider `verbs` of the libfabric.so.1 of FOLDER over a stand-in for rdma-core,
-# in BUILD; with CONFORMANCE, also runs that suite over it.
+# run.sh FOLDER BUILD [CONFORMANCE]: tests the provider `verbs` of the libfabric.so.1 of FOLDER over a stand-in for
+# rdma-core, in BUILD; with CONFORMANCE, also runs that suite over it.
 #
-# VERBS_FAKE names the folder of the stand-in (fake.c); it needs the headers of rdma-core to build. UPSTREAM_VERBS, if set,
-# names a folder with upstream's libfabric.so.1 built with verbs: the programs of VERBS_FAKE run on both libraries, and the
-# differences are written to BUILD, to be read.
+# VERBS_FAKE names the folder of the stand-in (fake.c); it needs the headers of rdma-core to build. UPSTREAM_VERBS, if
+# set, names a folder with upstream's libfabric.so.1 built with verbs: the programs of VERBS_FAKE run on both libraries,
+# and the differences are written to BUILD, to be read.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 include=$here/../../include
@@ -15,8 +15,8 @@ build=$(realpath "$2")
 conformance=${3:-}
 
 skip() {
-	echo "SKIPPED: $1; nothing of verbs was tested"
-	exit 0
+	echo "NOT RUN: $1; nothing of verbs was tested"
+	exit 77
 }
 [ -n "${VERBS_FAKE:-}" ] || skip "VERBS_FAKE does not name the folder of the stand-in for rdma-core"
 [ -f "$VERBS_FAKE/fake.c" ] || skip "there is no $VERBS_FAKE/fake.c"
@@ -27,7 +27,8 @@ done
 set -e
 fake=$build/fake
 mkdir -p "$fake"
-# The stand-in reports all requests. Adapters report the successful ones only if they are signalled, and so must this one.
+# The stand-in reports all requests. Adapters report the successful ones only if they are signalled, and so must this
+# one.
 sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
     "$VERBS_FAKE/fake.c" >"$fake/fake.c"
 grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! verbs NAME: one test of the provider `verbs` over the stand-in for rdma-core, which has the devices mlx5_0 (InfiniBand,
-//! 10.91.0.1), rocep1 (RoCE, 10.92.0.1) and siw0 (iWARP, 10.93.0.1), and logs each call to stderr if FAKE_TRACE is set.
+//! verbs NAME: one test of the provider `verbs` over the stand-in for rdma-core, which has the devices mlx5_0
+//! (InfiniBand, 10.91.0.1), rocep1 (RoCE, 10.92.0.1) and siw0 (iWARP, 10.93.0.1), and logs each call to stderr if
+//! FAKE_TRACE is set.
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>

@@ -2,9 +2,10 @@
 //! RDMA devices through libibverbs and librdmacm, which are opened while the program runs and never linked: a host
 //! without them lacks only the devices.
 //!
-//! `abi` has our declarations of the structs, `layout` their layouts, `api` the functions of the two libraries. The other files wrap them:
-//! `device` devices and what they report, `memory` protection domains and registered memory, `queue` completion queues,
-//! `request` and `pair` work requests and the queue pairs that take them, `connection` the connection manager.
+//! `abi` has our declarations of the structs, `layout` their layouts, `api` the functions of the two libraries. The
+//! other files wrap them: `device` devices and what they report, `memory` protection domains and registered memory,
+//! `queue` completion queues, `request` and `pair` work requests and the queue pairs that take them, `connection` the
+//! connection manager.
 //!
 //! Trusted with: the layout of rdma-core's structs, which its library versions (IBVERBS_1.1, RDMACM_1.0) keep, and that
 //! the libraries do what their manual pages say. Each wrapper owns one object, and holds the objects that it refers to,

@@ -174,7 +174,8 @@ fn active_port(device: Device, ports: u8) -> Result<PortAttributes, String> {
     }
 }
 
-/// Finds out how many bytes a request can carry. A driver refuses more when a queue pair is made, or reduces the number.
+/// Finds out how many bytes a request can carry. A driver refuses more when a queue pair is made, or reduces the
+/// number.
 fn inline_limit(
     device: Device,
     name: &str,

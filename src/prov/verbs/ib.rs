@@ -64,8 +64,8 @@ pub fn is_address(bytes: &[u8]) -> bool {
     bytes.len() >= LEN && bytes.first_chunk().copied().map(u16::from_ne_bytes) == Some(FAMILY)
 }
 
-/// Parses `[GID]:PKEY:SPACE:SCOPE[:PORT]`, with the scheme or without. Numbers are in any notation of C. A service replaces
-/// the port.
+/// Parses `[GID]:PKEY:SPACE:SCOPE[:PORT]`, with the scheme or without. Numbers are in any notation of C. A service
+/// replaces the port.
 pub fn parse(text: &str, service: Option<u16>) -> Option<Vec<u8>> {
     let text = text.strip_prefix("fi_sockaddr_ib://").unwrap_or(text);
     let (gid, rest) = text.strip_prefix('[')?.split_once("]:")?;

@@ -163,8 +163,8 @@ fn complete(
     info
 }
 
-/// The entry of a connection request at a device: what the passive endpoint was opened with, with the device's names and
-/// limits.
+/// The entry of a connection request at a device: what the passive endpoint was opened with, with the device's names
+/// and limits.
 pub fn of_request(adapter: &Adapter, passive: &Info, (src, dest): (Vec<u8>, Vec<u8>)) -> Info {
     let mut hints = Hints::from(passive.clone());
     (

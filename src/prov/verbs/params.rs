@@ -20,9 +20,9 @@ base::params::variables! {
             "number of pieces of a receive if the hints have none (default: 4)";
         /// Bytes that requests should carry themselves; 0 means as many as the device supports.
         inline_size: i32 = int(256), "inline_size",
-            "number of bytes that a request can carry without registered memory; 0 for as many as the device supports (default: 256)";
+            "bytes that a request can carry itself; 0 for as many as the device supports (default: 256)";
         min_rnr_timer: i32 = int(12), "min_rnr_timer",
-            "time that a peer waits before it repeats a message without a receive, in the units of ibv_modify_qp(3) (default: 12)";
+            "pause before a message without a receive is repeated, as in ibv_modify_qp(3) (default: 12)";
         /// Index of the identifier from which names of fabrics are made.
         gid_idx: i32 = int(0), "gid_idx",
             "index of the global identifier that gives a fabric its name (default: 0)";

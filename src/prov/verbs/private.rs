@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Private data of connection messages. Adapters pad it, so its length is in front of it. A request between addresses of
-//! AF_IB begins with a header of the kernel's connection manager.
+//! Private data of connection messages. Adapters pad it, so its length is in front of it. A request between addresses
+//! of AF_IB begins with a header of the kernel's connection manager.
 
 use super::ib;
 use base::{Error, Result};

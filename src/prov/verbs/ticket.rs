@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The number of a work request, which its completion reports, and of an endpoint in connection events. It names the
-//! place of an endpoint and its generation, because completions and events may be read after the endpoint was closed and
-//! its place is used again.
+//! place of an endpoint and its generation, because completions and events may be read after the endpoint was closed
+//! and its place is used again.
 
 /// An endpoint of a domain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

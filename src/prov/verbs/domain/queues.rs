@@ -15,7 +15,8 @@ use sys::verbs::{CompletionQueue, SharedReceives};
 /// Size of a shared receive context whose attributes have none.
 const DEFAULT_RECEIVES: usize = 384;
 
-/// Fewest entries of a completion queue: some drivers cannot enlarge one, and an endpoint of the default size needs 768.
+/// Fewest entries of a completion queue: some drivers cannot enlarge one, and an endpoint of the default size needs
+/// 768.
 const FEWEST_ENTRIES: usize = 1024;
 
 impl Domain {
@@ -81,8 +82,8 @@ impl Domain {
         }
     }
 
-    /// Makes room for the requests of an endpoint in its queues, if the driver can enlarge them. Otherwise requests wait
-    /// while a queue is full.
+    /// Makes room for the requests of an endpoint in its queues, if the driver can enlarge them. Otherwise requests
+    /// wait while a queue is full.
     pub(super) fn reserve(&mut self, ep: usize) -> Result {
         let endpoint = self.ep(ep)?;
         let (limits, shares) = (endpoint.limits, endpoint.shared.is_some());

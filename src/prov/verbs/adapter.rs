@@ -36,38 +36,66 @@ pub struct Adapter {
 
 /// The devices, in the order of the connection manager. Empty if there are none, or if rdma-core is not installed.
 pub fn adapters(params: &Params) -> &'static [Adapter] {
-    static FOUND: OnceLock<Vec<Adapter>> = OnceLock::new();
+    &found(params).adapters
+}
+
+/// The devices that are not offered, or all RDMA devices, with the reason.
+pub fn missing(params: &Params) -> &'static [(String, String)] {
+    &found(params).missing
+}
+
+#[derive(Default)]
+struct Found {
+    adapters: Vec<Adapter>,
+    missing: Vec<(String, String)>,
+}
+
+impl Found {
+    fn nothing(reason: &str) -> Found {
+        Found {
+            adapters: Vec::new(),
+            missing: vec![("RDMA devices".to_owned(), reason.to_owned())],
+        }
+    }
+}
+
+fn found(params: &Params) -> &'static Found {
+    static FOUND: OnceLock<Found> = OnceLock::new();
     FOUND.get_or_init(|| look(params))
 }
 
-fn look(params: &Params) -> Vec<Adapter> {
+fn look(params: &Params) -> Found {
     if let Err(reason) = verbs::available() {
         log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices: {reason}");
-        return Vec::new();
+        return Found::nothing(reason);
     }
     if !params.are_valid() {
-        return Vec::new();
+        return Found::nothing("a variable is out of range");
     }
     if !verbs::has_devices(EFA) {
         log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices");
-        return Vec::new();
+        return Found::nothing("none, or no permission for /dev/infiniband");
     }
     let places = addresses_of_interfaces(params);
-    let devices = verbs::devices().into_iter();
-    let wanted = |device: &Device| is_wanted(&device.name(), params.device_name.as_deref());
-    let adapter = |device: Device| match Adapter::open(device, &places, params) {
-        Ok(adapter) => Some(adapter),
-        Err(reason) => {
-            log_info!(
-                &SOURCE,
-                Subsys::Fabric,
-                "device {} is not offered: {reason}",
-                device.name()
-            );
-            None
+    let mut found = Found::default();
+    for device in verbs::devices() {
+        let name = device.name();
+        if !is_wanted(&name, params.device_name.as_deref()) {
+            continue;
         }
-    };
-    devices.filter(wanted).filter_map(adapter).collect()
+        match Adapter::open(device, &places, params) {
+            Ok(adapter) => found.adapters.push(adapter),
+            Err(reason) => {
+                log_info!(
+                    &SOURCE,
+                    Subsys::Fabric,
+                    "device {name} is not offered: {reason}"
+                );
+                found.missing.push((name, reason));
+            }
+        }
+    }
+    found
 }
 
 /// Vendor of devices that have a provider of their own.

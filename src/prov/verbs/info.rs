@@ -3,7 +3,7 @@
 
 use std::ffi::CStr;
 
-use super::adapter::{Adapter, adapters, format_of};
+use super::adapter::{Adapter, adapters, format_of, missing};
 use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
@@ -19,9 +19,18 @@ use sys::verbs::Transport;
 
 /// Returns the entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {
-    let adapters = adapters(params);
     let mut answer = Answer::default();
-    if adapters.is_empty() || !is_wanted_type(query) {
+    if !is_wanted_type(query) {
+        return answer;
+    }
+    let adapters = adapters(params);
+    for (device, reason) in missing(params) {
+        let (device, reason) = (Value::Text(device.clone()), Value::Text(reason.clone()));
+        answer
+            .reasons
+            .push(Refusal::new("device", device, reason).by(NAME));
+    }
+    if adapters.is_empty() {
         return answer;
     }
     let wanted = match Wanted::of(query) {

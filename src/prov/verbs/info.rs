@@ -24,7 +24,8 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
         return answer;
     }
     let adapters = adapters(params);
-    for (device, reason) in missing(params) {
+    // On most hosts that reason interests only a program that asks for verbs.
+    for (device, reason) in missing(params).iter().filter(|_| names_verbs(query)) {
         let (device, reason) = (Value::Text(device.clone()), Value::Text(reason.clone()));
         answer
             .reasons
@@ -74,6 +75,16 @@ const NAME: &str = "verbs";
 
 /// The domain of the entry for a passive endpoint at all devices.
 pub const ANY_DOMAIN: &CStr = c"verbs_any_domain";
+
+/// Whether the hints name this provider, alone or below another one.
+fn names_verbs(query: &Query) -> bool {
+    let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
+    let name = fabric.and_then(|fabric| fabric.prov_name.as_deref());
+    name.is_some_and(|name| {
+        let mut parts = name.to_bytes().split(|&byte| byte == b';');
+        parts.any(|part| part.eq_ignore_ascii_case(NAME.as_bytes()))
+    })
+}
 
 fn is_wanted_type(query: &Query) -> bool {
     let ep = query.hints.and_then(|hints| hints.ep.as_ref());

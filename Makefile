@@ -475,7 +475,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
@@ -507,6 +507,9 @@ check-fuzz:
 # The provider of examples/loopback, on the conformance suite: CONTRIBUTING.md, "A new provider in an afternoon".
 check-loopback: conformance
 	ctests/loopback.sh $(BUILT) $(TARGET)/loopback $(CONFORMANCE)
+# The provider verbs over a stand-in for rdma-core, whose folder VERBS_FAKE names. Takes five minutes.
+check-verbs: conformance
+	ctests/verbs/run.sh $(BUILT) $(TARGET)/verbs $(CONFORMANCE)
 # Runs src/sync in every order of a few steps of two sides. Takes half a minute.
 check-loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p sync --lib --target-dir $(TARGET)/loom loom_

@@ -26,7 +26,7 @@ with open(os.path.join(ROOT, "src", "abi", "releases.tsv"), encoding="utf-8") as
 # The headers of the newest release contain everything that pages describe.
 INCLUDE = os.path.abspath(os.path.join(*sys.argv[1:2], f"include-{NEWEST}"))
 KINDS = {"Boolean": "yes or no", "Integer": "number", "String": "text", "size_t": "size"}
-OWNED = ("FI_TCP_", "FI_SHM_", "FI_UDP_", "FI_SOCKETS_", "FI_OFI_", "FI_HOOK", "FI_PERF_", "FI_HMEM")
+OWNED = ("FI_TCP_", "FI_SHM_", "FI_UDP_", "FI_VERBS_", "FI_SOCKETS_", "FI_OFI_", "FI_HOOK", "FI_PERF_", "FI_HMEM")
 SECONDS = 60 * int(os.environ.get("PATIENCE", "1"))
 CC = os.environ.get("CC", "cc")
 HEADINGS = {"1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLE", "SEE ALSO"],

@@ -17,7 +17,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs/guide/settings.md"
 ENTRY = re.compile(r"^# (FI_\w+): (.*)\n# (.*)\n", re.MULTILINE)
 DEFAULT = re.compile(r" \(default: (.*)\)$")
 IGNORED = "accepted and ignored: "
-GROUPS = (("FI_TCP_", "tcp"), ("FI_SHM_", "shm and sm2"), ("FI_UDP_", "udp"), ("FI_SOCKETS_", "sockets"),
+GROUPS = (("FI_TCP_", "tcp"), ("FI_SHM_", "shm and sm2"), ("FI_UDP_", "udp"), ("FI_VERBS_", "verbs"), ("FI_SOCKETS_", "sockets"),
           ("FI_OFI_RXM_", "ofi_rxm"), ("FI_OFI_RXD_", "ofi_rxd"), ("FI_OFI_HOOK_", "Hooks"), ("FI_", "All providers"))
 INTRODUCTION = """\
 # Settings

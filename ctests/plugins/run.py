@@ -27,10 +27,10 @@ def l6_pieces_are_folders(case):
 
 
 def l8_known_names_are_found_by_the_loader(case):
-    case.make("lib/libverbs-fi.so", "verbs")
+    case.make("lib/libefa-fi.so", "efa")
     case.make("lib/libzork-fi.so", "zork")
     paths = f"{case.library}:{case.folder / 'lib'}"
-    equal(case.ask(LD_LIBRARY_PATH=paths).started(), ["verbs"])
+    equal(case.ask(LD_LIBRARY_PATH=paths).started(), ["efa"])
     equal(case.ask(LD_LIBRARY_PATH=paths, path="D/none").started(), [])
 
 
@@ -63,20 +63,20 @@ def l13_l14_names_and_their_order(case):
     answer = case.ask(path="D/A")
     equal(answer.started(), ["ccc", "bbb", "aaa"])
     check(answer.logged("<warn>", "junk-fi.so") and answer.logged("<warn>", "gone-fi.so"), "no warnings")
-    equal([name for name, _ in answer.providers], ["ofi_rxm", "ofi_rxd", "shm", "udp", "tcp", "sockets", "ccc", "bbb", "aaa", "sm2"])
+    equal([name for name, _ in answer.providers], ["verbs", "ofi_rxm", "ofi_rxd", "shm", "udp", "tcp", "sockets", "ccc", "bbb", "aaa", "sm2"])
 
 
 def l15_what_fi_provider_leaves_out(case):
-    case.make("A/libverbs-fi.so", "verbs")
+    case.make("A/libefa-fi.so", "efa")
     case.make("A/libaaa-fi.so", "aaa")
     answer = case.ask(path="D/A", FI_PROVIDER="tcp")
     # aaa is an unknown name, so the file must be opened to find its name.
     equal(answer.started(), ["aaa"])
     equal(set(answer.entries), {"tcp", "tcp;ofi_rxm"})
-    check(answer.logged("libverbs-fi.so", "FI_PROVIDER_OPEN=all"), "no line")
-    equal(case.ask(path="D/A", FI_PROVIDER="tcp", FI_PROVIDER_OPEN="all").started(), ["verbs", "aaa"])
+    check(answer.logged("libefa-fi.so", "FI_PROVIDER_OPEN=all"), "no line")
+    equal(case.ask(path="D/A", FI_PROVIDER="tcp", FI_PROVIDER_OPEN="all").started(), ["efa", "aaa"])
     equal(case.ask(path="D/A", FI_PROVIDER="aaa").entries, ["aaa"])
-    check("verbs" in case.ask(path="D/A", FI_PROVIDER="^tcp").entries, "verbs is not asked")
+    check("efa" in case.ask(path="D/A", FI_PROVIDER="^tcp").entries, "efa is not asked")
 
 
 def l17_a_file_without_an_entry(case):

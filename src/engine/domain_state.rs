@@ -30,7 +30,7 @@ use crate::trigger::Triggers;
 
 pub use self::cq::CqState;
 use self::peers::Peers;
-pub use self::receive::Sender;
+pub use self::receive::{AdapterDone, AdapterReceive, Sender};
 pub use self::transmit::TxOp;
 use self::watchers::Watchers;
 pub use crate::srx::MessageInfo;

@@ -30,7 +30,8 @@ pub use crate::address::{Address, AddressFormat};
 pub use sys::event::SharedFd;
 
 pub use self::parts::{
-    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast, Prepares,
+    Atomics, Batches, Connects, Contexts, Drains, Groups, Listener, Membership, Multicast,
+    NewQueue, Prepares, Queues,
 };
 
 /// The engine's state of a domain over this transport.
@@ -58,7 +59,7 @@ pub trait Addressing: Sized + Send + 'static {
 /// Moves bytes for the endpoints of one domain. All calls are made under the domain lock. An endpoint is identified by
 /// its index in `domain.eps`.
 pub trait Transport:
-    Connects + Contexts + Groups + Multicast + Atomics + Prepares + Batches + Drains
+    Connects + Contexts + Groups + Multicast + Atomics + Prepares + Queues + Batches + Drains
 {
     /// Data of the provider for each fabric: its settings; a layered provider also the fabric below.
     type Fabric: Send + Sync + 'static;

@@ -4,6 +4,7 @@
 //! Trusted with: reading the arguments of C calls as the man pages describe them, and the handles that C holds.
 
 pub mod addr;
+pub mod card;
 pub mod foreign;
 pub mod handle;
 pub mod live;

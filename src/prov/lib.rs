@@ -13,6 +13,7 @@ pub mod shm;
 pub mod sockets;
 pub mod tcp;
 pub mod udp;
+pub mod verbs;
 
 pub use alias::{Alias, Backing};
 pub use provider::{Below, Provider};

@@ -132,6 +132,7 @@ mod tests {
         let entries = getinfo(&query(Some(&unknown), release::API, FI_PROV_ATTR_ONLY)).unwrap();
         let names: Vec<_> = entries.iter().map(|e| e.fabric.prov_name.clone()).collect();
         let own = [
+            c"verbs",
             c"ofi_rxm",
             c"ofi_rxd",
             c"shm",

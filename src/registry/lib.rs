@@ -24,7 +24,7 @@ use base::{Error, Result};
 use base::{identity, params};
 use kind::Kind;
 use plugins::{Foreign, Found, Search};
-use prov::{Provider, hook, rxd, rxm, shm, sockets, tcp, udp};
+use prov::{Provider, hook, rxd, rxm, shm, sockets, tcp, udp, verbs};
 use registered::Registered;
 use sys::shared_object;
 
@@ -40,7 +40,8 @@ fn own() -> Vec<Box<dyn Provider>> {
         true => Vec::new(),
         false => vec![Box::new(rxm::Rxm), Box::new(rxd::Rxd)],
     };
-    let cores: [Box<dyn Provider>; 5] = [
+    let cores: [Box<dyn Provider>; 6] = [
+        Box::new(verbs::Verbs),
         Box::new(shm::Shm),
         Box::new(udp::Udp),
         Box::new(tcp::Tcp),

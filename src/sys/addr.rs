@@ -7,8 +7,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV
 
 const V4_LEN: usize = size_of::<libc::sockaddr_in>();
 const V6_LEN: usize = size_of::<libc::sockaddr_in6>();
+/// `struct sockaddr_ib` of rdma-core.
+const IB_LEN: usize = 48;
 
-/// Returns the number of bytes of the address at this place, by its family; 0 for NULL or a family that is not IP.
+/// Returns the number of bytes of the address at this place, by its family; 0 for NULL or a family that is neither
+/// IP nor InfiniBand.
 ///
 /// # Safety
 /// `addr` must be NULL or point to a `struct sockaddr` (at least its family, two bytes).
@@ -21,6 +24,7 @@ pub unsafe fn len_at(addr: *const u8) -> usize {
     match i32::from(family) {
         libc::AF_INET => V4_LEN,
         libc::AF_INET6 => V6_LEN,
+        libc::AF_IB => IB_LEN,
         _ => 0,
     }
 }

@@ -91,6 +91,20 @@ impl<'a> GatherList<'a> {
         // SAFETY: borrowed for as long as the list lives, and a `GatherList` is only read from.
         bytes.is_empty() || unsafe { self.push_raw(bytes.as_ptr().cast_mut(), bytes.len()) }
     }
+
+    /// Appends the bytes of all pieces to `out`.
+    pub fn copy_out(&self, out: &mut Vec<u8>) {
+        out.reserve(self.bytes);
+        for piece in self.pieces() {
+            // SAFETY: `push_raw`: readable while the list is used; room was reserved. The copy tolerates changes by
+            // others, because no reference to the bytes exists.
+            unsafe {
+                let room = out.as_mut_ptr().add(out.len());
+                core::ptr::copy_nonoverlapping(piece.iov_base.cast(), room, piece.iov_len);
+                out.set_len(out.len() + piece.iov_len);
+            }
+        }
+    }
 }
 
 impl<'a> ScatterList<'a> {

@@ -35,3 +35,4 @@ pub mod shared_object;
 pub mod socket;
 pub mod thread;
 pub mod user;
+pub mod verbs;

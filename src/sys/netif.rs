@@ -69,6 +69,19 @@ fn look() -> Vec<Address> {
     sort(found)
 }
 
+/// Returns the addresses of interfaces that are up, without loopback, in the order of the system. Each has port 0 and, if
+/// it is link-local, its scope. Unlike `addresses`, this includes interfaces without a carrier.
+pub fn configured() -> Vec<(String, SocketAddr)> {
+    let list = getifaddrs().into_iter().flatten();
+    let found = list.filter_map(|entry| {
+        let is_up = entry.flags.contains(InterfaceFlags::IFF_UP);
+        let loopback = entry.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+        let addr = socket_addr(entry.address.as_ref()?)?;
+        (is_up && !loopback).then_some((entry.interface_name, addr))
+    });
+    found.collect()
+}
+
 /// Properties that the driver of an interface reports.
 struct Link {
     speed: u32,

@@ -16,7 +16,7 @@ use engine::srx::{Bytes, Claimed, Envelope, RecvOp, Slot};
 use engine::strangers::{UnknownSenders, fi_addr_of};
 use engine::transport::{
     Address, Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
-    SharedFd, Transport,
+    Queues, SharedFd, Transport,
 };
 use object::ops::transfer::Tx;
 
@@ -144,6 +144,7 @@ impl Groups for Domain {}
 impl Multicast for Domain {}
 impl Atomics for Domain {}
 impl Prepares for Domain {}
+impl Queues for Domain {}
 impl Batches for Domain {}
 impl Drains for Domain {}
 

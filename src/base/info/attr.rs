@@ -28,7 +28,7 @@ pub struct Info {
     pub fabric: FabricAttr,
     /// For an entry of a plug-in, its C struct, which the application gets.
     pub made: Option<Made>,
-    /// For an entry of a plug-in, or of a provider layered on it, the network card.
+    /// The network card, for an entry of a provider that describes it, or of a provider layered on that.
     pub nic: Option<Nic>,
 }
 

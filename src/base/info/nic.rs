@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The description of a network card, fi_nic(3). A plug-in creates it; entries of layered providers share it.
+//! The description of a network card, fi_nic(3). Entries of layered providers share it with the entries below.
 #![forbid(unsafe_code)]
 
 use core::fmt;

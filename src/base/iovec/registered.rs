@@ -3,7 +3,11 @@
 //!
 //! Trusted with: the promise given to `Registered::new`, which each part inherits.
 
+use std::io;
+use std::sync::Arc;
+
 use super::{Piece, Span};
+use sys::verbs::{Access, ProtectionDomain, Region};
 
 /// A piece of a region. Peers access parts of it.
 pub struct Registered(Piece);
@@ -35,6 +39,16 @@ impl Registered {
 
     pub fn span(&self) -> Span {
         self.0.span()
+    }
+
+    /// Registers the piece with an adapter.
+    ///
+    /// The adapter's region must be dropped when the region of this piece is closed: the application may free the memory
+    /// then. `Transport::region_closed` is the place for that.
+    pub fn register(&self, domain: &Arc<ProtectionDomain>, access: Access) -> io::Result<Region> {
+        // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. fi_mr(3): the
+        // application grants the accesses that it registers the memory for.
+        unsafe { Region::register(domain, self.0.base, self.0.len, access) }
     }
 
     /// Returns the part of an access: `len` bytes behind the first `skip`, if the region has them. Closing the region

@@ -21,6 +21,7 @@ use crate::log;
 use abi::*;
 
 pub use self::errors::{error_words, strerror};
+pub use self::nic::nic_text;
 pub use self::writer::Text;
 
 /// Appends the text of `data`, which is of type `kind`.

@@ -10,7 +10,6 @@ use abi::*;
 
 /// # Safety
 /// Each pointer in `nic` is NULL or valid as in fi_nic(3); strings end with a zero.
-#[allow(dead_code)] // Until a provider describes the device behind its interface.
 pub unsafe fn nic(text: &mut Text, nic: &fid_nic) {
     text.heading(1, "nic");
     // SAFETY: this function's caller promises it for the three structs and the strings in them.
@@ -45,6 +44,17 @@ pub unsafe fn nic(text: &mut Text, nic: &fid_nic) {
             text.c_field(3, "network_type", string(link.network_type));
         }
     }
+}
+
+/// Returns the text of a card for a buffer of `room` bytes.
+///
+/// # Safety
+/// As for `nic`.
+pub unsafe fn nic_text(card: &fid_nic, room: usize) -> Vec<u8> {
+    let mut text = Text::for_buffer(room);
+    // SAFETY: promised by the caller.
+    unsafe { nic(&mut text, card) };
+    text.as_bytes().to_vec()
 }
 
 #[cfg(test)]

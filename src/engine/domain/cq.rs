@@ -11,7 +11,7 @@ use crate::domain::{Engine, State};
 use crate::domain_state::CqState;
 use crate::fabric::wait_set;
 use crate::signal::{Signal, Waiting};
-use crate::transport::Transport;
+use crate::transport::{NewQueue, Transport};
 use crate::wait::{Deadline, Member, Wait};
 use abi::*;
 use base::{Caps, Error, Result};
@@ -94,6 +94,15 @@ impl<T: Transport> Cq<T> {
             last_error: None,
             owner: owner.clone(),
         });
+        let new = NewQueue {
+            size,
+            waits: wait.can_sleep(),
+        };
+        if let Err(error) = state.transport.open_cq(id, &new) {
+            state.domain.cqs.remove(id);
+            state.domain.watchers.remove_wait(wait.can_sleep());
+            return Err(error);
+        }
         if owner.is_some() {
             state.domain.peers.add_cq(id);
         }
@@ -259,6 +268,7 @@ impl<T: Transport> Drop for Shared<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
+        state.transport.close_cq(self.id);
         state.domain.cqs.remove(self.id);
         state.domain.peers.forget_cq(self.id);
         state.domain.watchers.remove_wait(self.wait.can_sleep());

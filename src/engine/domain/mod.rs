@@ -193,6 +193,9 @@ impl<T: Transport> DomainCalls for Domain<T> {
     }
 
     fn open_cntr(&self, request: CntrRequest<'_>, context: *mut c_void) -> Result<*mut fid_cntr> {
+        if !T::COUNTS {
+            return Err(Error::NOSYS);
+        }
         cntr::Cntr::open(&self.engine, request, context)
     }
 

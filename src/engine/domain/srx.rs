@@ -64,7 +64,15 @@ impl<T: Transport> SharedRx<T> {
         srx.many_tagged = many_tagged;
         // The handle counts as a user.
         srx.eps = 1;
-        let id = engine.lock()?.domain.srxs.insert(srx);
+        let mut state = engine.lock()?;
+        let id = state.domain.srxs.insert(srx);
+        if owner.is_none()
+            && let Err(error) = state.transport.open_srx(id, &attr)
+        {
+            state.domain.srxs.remove(id);
+            return Err(error);
+        }
+        drop(state);
         let srx = SharedRx {
             served: None,
             engine: engine.clone(),
@@ -168,6 +176,7 @@ impl<T: Transport> Drop for SharedRx<T> {
         let Ok(mut state) = self.engine.lock_to_close() else {
             return;
         };
+        state.transport.close_srx(self.id);
         let srx = &mut state.domain.srxs[self.id];
         srx.eps -= 1;
         if srx.eps == 0 {
@@ -222,6 +231,9 @@ impl<T: Transport> EpCalls for SharedRx<T> {
         if context == 0 {
             return Ok(());
         }
+        if T::POSTS_RECEIVES {
+            return Err(Error::NOSYS);
+        }
         let mut guard = self.engine.lock()?;
         let domain = &mut guard.domain;
         let Some((recv, what)) = domain.srxs[self.id].cancel(context) else {
@@ -255,6 +267,9 @@ impl<T: Transport> DataPath for SharedRx<T> {
         }
         check_source(self.caps, &rx)?;
         let State { domain, transport } = &mut *guard;
+        if T::POSTS_RECEIVES {
+            return transport.receive_shared(domain, self.id, &mut rx);
+        }
         let saved = domain.srxs[self.id].saved();
         domain.post_to(
             self.id,

@@ -28,7 +28,7 @@ const HIGH_WATER: usize = 65536;
 
 impl CqState {
     #[inline(always)]
-    pub(super) fn is_over(&self) -> bool {
+    pub fn is_over(&self) -> bool {
         let entries = self.ring.len();
         entries >= HIGH_WATER && entries >= self.ring.capacity().saturating_mul(HIGH_WATER_FACTOR)
     }

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of messages and of peers' memory accesses at the target: fi_cq(3), fi_cntr(3).
 
+use std::ffi::CStr;
+use std::sync::Arc;
+
 use crate::cntr::Counter;
 use crate::ep_state::{EpState, Event};
 use crate::srx::{Envelope, Filled, MessageInfo, RecvOp, Srx, Unfilled};
 use crate::transport::Address;
 use abi::*;
+use base::flags::flags;
 use base::{Caps, CompFlags, Error, IoVec, OpFlags};
 
 use object::ops::cq::CqErr;
@@ -20,6 +24,21 @@ pub struct Sender<'a, A> {
     pub fi_addr: u64,
     /// The address to insert into an address vector, if it is known.
     pub addr: Option<&'a A>,
+}
+
+/// A receive that was posted to an adapter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterReceive {
+    pub context: usize,
+    pub flags: OpFlags,
+}
+
+/// What an adapter reports about such a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdapterDone {
+    pub len: usize,
+    pub data: Option<u64>,
+    pub is_write: bool,
 }
 
 /// The objects that receive the messages of one peer, looked up once for many messages.
@@ -351,6 +370,61 @@ impl<A: Address> DomainState<A> {
             }
         }
         self.count(ep, Event::RemoteWrite, OpFlags::empty(), len as usize);
+    }
+
+    /// Completes a receive of an adapter: a message, or a peer's write with data, which uses up a receive.
+    #[inline]
+    pub fn received_there(&mut self, id: usize, receive: &AdapterReceive, done: &AdapterDone) {
+        let ep = &self.eps[id];
+        let with_data = with_data(done.data);
+        let (flags, tally) = match done.is_write {
+            false => (What::Msg.received() | with_data, Tally::RECV),
+            true => (
+                flags!(CompFlags: RMA | REMOTE_WRITE) | with_data,
+                Tally::REMOTE_WRITE,
+            ),
+        };
+        ep.stats.add(tally, done.len);
+        // A write with data is always reported: fi_rma(3).
+        let is_reported =
+            done.is_write || (receive.flags | ep.rx_implied).contains(OpFlags::COMPLETION);
+        if let (true, Some(cq)) = (is_reported, ep.rx_cq) {
+            let data = done.data.unwrap_or(0);
+            let words = [
+                receive.context as u64,
+                flags.bits(),
+                done.len as u64,
+                0,
+                data,
+                0,
+            ];
+            self.cqs[cq].push(&words, FI_ADDR_NOTAVAIL);
+        }
+    }
+
+    /// Fails a receive of an adapter, with an error number of the provider and its explanation.
+    #[cold]
+    pub fn receive_failed_there(
+        &mut self,
+        id: usize,
+        receive: &AdapterReceive,
+        error: Error,
+        number: i32,
+        why: Arc<CStr>,
+    ) {
+        let ep = &self.eps[id];
+        ep.stats.count(Count::ReceivesFailed);
+        if let Some(cq) = ep.rx_cq {
+            self.cqs[cq].push_error(CqErr {
+                context: receive.context,
+                flags: What::Msg.received(),
+                err: error.code(),
+                prov_errno: number,
+                src_addr: FI_ADDR_NOTAVAIL,
+                why: Some(why),
+                ..CqErr::default()
+            });
+        }
     }
 
     /// Counts a peer's read of our memory.

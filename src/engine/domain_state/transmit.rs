@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Completions of operations at the initiator: fi_cq(3), fi_cntr(3).
 
+use std::ffi::CStr;
+use std::sync::Arc;
+
 use super::DomainState;
 use crate::av::without_context;
 use crate::ep_state::Event;
@@ -167,6 +170,24 @@ impl<A: Address> DomainState<A> {
     #[cold]
     pub fn send_failed(&mut self, id: usize, op: &TxOp, error: Error) {
         let why = self.losses.count();
+        self.send_failed_because(id, op, error, error.code(), why);
+    }
+
+    /// Like `fail_tx`, with an error number of the provider and its explanation.
+    #[cold]
+    pub fn fail_tx_because(&mut self, op: &TxOp, error: Error, number: i32, why: Arc<CStr>) {
+        self.eps[op.ep()].tx_pending -= 1;
+        self.send_failed_because(op.ep(), op, error, number, Some(why));
+    }
+
+    fn send_failed_because(
+        &mut self,
+        id: usize,
+        op: &TxOp,
+        error: Error,
+        number: i32,
+        why: Option<Arc<CStr>>,
+    ) {
         let ep = &self.eps[id];
         ep.stats.count(Count::Failed);
         let (flags, event) = sent(op.what);
@@ -175,7 +196,7 @@ impl<A: Address> DomainState<A> {
                 context: op.context,
                 flags,
                 err: error.code(),
-                prov_errno: error.code(),
+                prov_errno: number,
                 src_addr: FI_ADDR_NOTAVAIL,
                 why,
                 ..CqErr::default()

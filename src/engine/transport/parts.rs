@@ -12,11 +12,11 @@ use crate::coll::Shape;
 use crate::fabric::FabricShared;
 use crate::flusher::Held;
 use abi::{fi_collective_op, fi_datatype, fi_op, fid_pep};
-use base::info::Info;
+use base::info::{Info, RxAttr};
 use base::{Caps, Error, Result};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::collective::Collective;
-use object::ops::transfer::{OneTx, Tx};
+use object::ops::transfer::{OneTx, Rx, Tx};
 use object::ops::wr::record::Route;
 
 /// State of the listener at the peer's address, as far as an endpoint that is not connected yet knows it.
@@ -33,6 +33,9 @@ pub enum Listener {
 
 /// Connected endpoints (FI_EP_MSG) and passive ones: fi_cm(3).
 pub trait Connects: Addressing {
+    /// Most bytes of private data (FI_OPT_CM_DATA_SIZE).
+    const CM_DATA_SIZE: usize = crate::domain::ep::CM_DATA_SIZE;
+
     /// A passive endpoint (fi_endpoint(3)).
     fn open_pep(
         _fabric: &Arc<FabricShared<Self>>,
@@ -227,6 +230,53 @@ pub trait Prepares: Addressing {
     ) -> bool {
         false
     }
+}
+
+/// Queues that exist in an adapter, too: it matches messages with receives, and reports completions.
+pub trait Queues: Addressing {
+    /// Receives are posted to the adapter, by `receive` and `receive_shared`. The engine then matches nothing.
+    const POSTS_RECEIVES: bool = false;
+    /// Counters may be opened: fi_cntr(3).
+    const COUNTS: bool = true;
+
+    /// Opens the adapter's part of a completion queue of the domain.
+    fn open_cq(&mut self, _cq: usize, _request: &NewQueue) -> Result {
+        Ok(())
+    }
+    /// Closes it. No endpoint uses it any more.
+    fn close_cq(&mut self, _cq: usize) {}
+    /// Opens the adapter's part of a shared receive context, `DomainState::srxs[srx]`.
+    fn open_srx(&mut self, _srx: usize, _attr: &RxAttr) -> Result {
+        Ok(())
+    }
+    /// Closes it. No endpoint uses it any more.
+    fn close_srx(&mut self, _srx: usize) {}
+    /// Posts a receive of an enabled endpoint.
+    fn receive(&mut self, _domain: &mut DomainStateOf<Self>, _ep: usize, _rx: &mut Rx) -> Result
+    where
+        Self: Transport,
+    {
+        Err(Error::NOSYS)
+    }
+    /// Posts a receive of a shared context.
+    fn receive_shared(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _srx: usize,
+        _rx: &mut Rx,
+    ) -> Result
+    where
+        Self: Transport,
+    {
+        Err(Error::NOSYS)
+    }
+}
+
+/// A completion queue that is opened.
+pub struct NewQueue {
+    pub size: usize,
+    /// Threads may block on it.
+    pub waits: bool,
 }
 
 /// Small messages that are held back for a moment, so that they can be sent together.

@@ -61,6 +61,7 @@ impl Groups for Bare {}
 impl Multicast for Bare {}
 impl Atomics for Bare {}
 impl Prepares for Bare {}
+impl Queues for Bare {}
 impl Batches for Bare {}
 impl Drains for Bare {}
 

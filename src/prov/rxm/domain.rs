@@ -81,6 +81,7 @@ impl Atomics for Rxm {
 }
 
 impl Prepares for Rxm {}
+impl Queues for Rxm {}
 
 impl Batches for Rxm {
     /// A loadable provider below gets FI_MORE, and may have deferred the operation.

@@ -11,11 +11,13 @@ use crate::transport::{DomainOf, Stream};
 use base::{Error, Result};
 use engine::domain_state::TxOp;
 use engine::shared_av;
-use engine::transport::Prepares;
+use engine::transport::{Prepares, Queues};
 use object::ops::transfer::{OneTx, Tx, What};
 use object::ops::wr::record::{ROUTE_HEADER, Route};
 
 const _: () = assert!(MAX_MESSAGE_HEADER == ROUTE_HEADER);
+
+impl<N: Connector> Queues for Stream<N> {}
 
 impl<N: Connector> Prepares for Stream<N> {
     fn route(&mut self, domain: &mut DomainOf<N>, port: usize, tx: &Tx<'_>) -> Result<Route> {

@@ -82,6 +82,25 @@ impl<T: Transport> Ep<T> {
         Ok(())
     }
 
+    /// Posts a receive to the adapter, which matches it.
+    #[inline]
+    fn receive_there(&self, mut rx: Rx) -> Result {
+        if rx.iov.pieces() > self.shared.limits.receive_iovs {
+            return Err(Error::INVAL);
+        }
+        let mut guard = self.shared.engine.lock_data()?;
+        let State { domain, transport } = &mut *guard;
+        let ep = &domain.eps[self.shared.id];
+        // fi_endpoint(3): receives of the endpoint are posted to its shared context.
+        if ep.shares_receives {
+            return Err(Error::NOSYS);
+        }
+        if !ep.enabled {
+            return Err(Error::OPBADSTATE);
+        }
+        transport.receive(domain, self.shared.id, &mut rx)
+    }
+
     #[inline(always)]
     fn try_transmit_one(&self, tx: OneTx) -> Result {
         if self.shared.limits.of_one.load(Ordering::Relaxed) {
@@ -184,11 +203,17 @@ impl<T: Transport> DataPath for Ep<T> {
 
     #[inline]
     fn receive(&self, rx: Rx) -> Result {
+        if T::POSTS_RECEIVES {
+            return self.receive_there(rx).map_err(Self::refused);
+        }
         self.try_receive(rx, |_| Ok(())).map_err(Self::refused)
     }
 
     #[inline]
     fn receive_one(&self, mut rx: OneRx) -> Result {
+        if T::POSTS_RECEIVES {
+            return self.receive_there(rx.into()).map_err(Self::refused);
+        }
         if !rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             let mut guard = self.shared.engine.lock_data()?;
             if guard.domain.post_one(self.shared.id, &mut rx) {

@@ -4,7 +4,6 @@
 use core::sync::atomic::Ordering;
 
 use super::Ep;
-use super::cm::CM_DATA_SIZE;
 use super::limits::Limits;
 use crate::domain::State;
 use crate::ep_state::EpState;
@@ -40,7 +39,7 @@ impl<T: Transport> EpCalls for Ep<T> {
                 let rx_queue = &state.domain.srxs[state.domain.eps[id].srx];
                 rx_queue.min_multi_recv
             }
-            Opt::CmDataSize => CM_DATA_SIZE,
+            Opt::CmDataSize => T::CM_DATA_SIZE,
             Opt::Unreachable => {
                 let mut state = self.shared.engine.lock()?;
                 let State {
@@ -111,6 +110,10 @@ impl<T: Transport> EpCalls for Ep<T> {
         // fi_endpoint(3): operations without a context cannot be cancelled.
         if context == 0 {
             return Ok(());
+        }
+        // The adapter has the receives, and cannot return them.
+        if T::POSTS_RECEIVES {
+            return Err(Error::NOSYS);
         }
         let mut guard = self.shared.engine.lock()?;
         let State { domain, transport } = &mut *guard;

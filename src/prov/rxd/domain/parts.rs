@@ -21,6 +21,7 @@ impl Connects for Rxd {}
 impl Contexts for Rxd {}
 impl Groups for Rxd {}
 impl Prepares for Rxd {}
+impl Queues for Rxd {}
 
 impl Batches for Rxd {
     fn start_deferred(&mut self, _domain: &mut State, port: usize) {

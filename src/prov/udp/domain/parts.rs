@@ -14,7 +14,7 @@ use engine::domain_state::DomainState;
 use engine::flusher::Held;
 use engine::reactor::Token;
 use engine::transport::{
-    Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares,
+    Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, Prepares, Queues,
 };
 
 impl Addressing for Domain {
@@ -28,6 +28,7 @@ impl Groups for Domain {}
 impl Atomics for Domain {}
 
 impl Prepares for Domain {}
+impl Queues for Domain {}
 
 impl Batches for Domain {
     #[inline]

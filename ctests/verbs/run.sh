@@ -1,0 +1,141 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# run.sh FOLDER BUILD [CONFORMANCE]: tests the provider `verbs` of the libfabric.so.1 of FOLDER over a stand-in for
+# rdma-core, in BUILD; with CONFORMANCE, also runs that suite over it.
+#
+# VERBS_FAKE names the folder of the stand-in (fake.c); it needs the headers of rdma-core to build. UPSTREAM_VERBS, if
+# set, names a folder with upstream's libfabric.so.1 built with verbs: the programs of VERBS_FAKE run on both libraries,
+# and the differences are written to BUILD, to be read.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+include=$here/../../include
+library=$(realpath "$1")
+mkdir -p "$2"
+build=$(realpath "$2")
+conformance=${3:-}
+
+skip() {
+	echo "NOT RUN: $1; nothing of verbs was tested"
+	exit 77
+}
+[ -n "${VERBS_FAKE:-}" ] || skip "VERBS_FAKE does not name the folder of the stand-in for rdma-core"
+[ -f "$VERBS_FAKE/fake.c" ] || skip "there is no $VERBS_FAKE/fake.c"
+for header in infiniband/verbs.h rdma/rdma_cma.h; do
+	echo "#include <$header>" | cc -fsyntax-only -x c - 2>/dev/null || skip "the header $header is not installed"
+done
+
+set -e
+fake=$build/fake
+mkdir -p "$fake"
+# The stand-in reports all requests. Adapters report the successful ones only if they are signalled, and so must this
+# one.
+sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
+    "$VERBS_FAKE/fake.c" >"$fake/fake.c"
+grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
+sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
+    "$fake/fake.c"
+cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
+ln -sf libibverbs.so.1 "$fake/libibverbs.so"
+echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
+for program in verbs entries; do
+	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$include" -o "$build/$program" \
+	    "$here/$program.c" -L"$library" -lfabric
+done
+set +e
+
+over() { # on the library, over the stand-in
+	LD_LIBRARY_PATH=$library:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout -k 5 60 "$@"
+}
+passed=0
+failed=0
+check() { # check NAME RESULT OUTPUT
+	if [ "$2" = 0 ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "FAIL $1 ($2)"
+		[ -s "$3" ] && tail -n 20 "$3"
+	fi
+}
+
+# Each test, with its calls in a trace.
+for test in $(LD_LIBRARY_PATH=$library "$build/verbs"); do
+	FAKE_TRACE=1 over "$build/verbs" "$test" >"$build/$test.out" 2>"$build/$test.trace"
+	check "$test" $? "$build/$test.out"
+done
+FAKE_TRACE=1 over "$build/verbs" messages 10.92.0.1 >"$build/roce.out" 2>"$build/roce.trace"
+check roce $? "$build/roce.out"
+
+# What the traces must show.
+# shellcheck disable=SC2329
+doorbells() { # three requests that FI_MORE joins are one list, whose last two are the ends of shorter ones
+	sed -n '/-- the last of three/,/-- posted/p' "$build/more.trace" | grep -c post_send | grep -qx 3 &&
+		sed -n '/-- the last of three/,/-- posted/p' "$build/more.trace" | grep -c '+next' | grep -qx 2
+}
+doorbells
+check more_is_one_call $? /dev/null
+few=$(grep post_send "$build/unsignalled.trace" | grep -c 'flags 0x2')
+[ "$few" -gt 0 ] && [ "$few" -lt 1000 ]
+check unsignalled_are_few $? /dev/null
+grep -A1 -- '-- expected: access' "$build/registration.trace" | grep -v '^--$' | awk '
+	/expected/ { want = $NF; next }
+	{ if ($NF != want) { print "got " $NF ", not " want; bad = 1 } }
+	END { exit bad }' >"$build/rights.out"
+check rights $? "$build/rights.out"
+grep -h '\[fake\] connect' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 15 rnr 7 srq 0 qpn 0 pd(6) 0568656c6c6f$'
+check connect_parameters $? /dev/null
+grep -h '\[fake\] accept' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 0 rnr 7 srq 0 qpn 0 pd(6) 05776f726c64$'
+check accept_parameters $? /dev/null
+grep -h '\[fake\] connect' "$build/infiniband.trace" | grep -q 'pd(42) 0000[0-9a-f]\{68\}0568656c6c6f$'
+check header_of_infiniband $? /dev/null
+closed=$(grep -c 'destroy_qp' "$build/messages.trace")
+[ "$closed" = "$(grep -c 'create_qp.*inline->' "$build/messages.trace")" ]
+check queue_pairs_are_destroyed $? /dev/null
+
+# The entries, and a host without devices or without the libraries.
+over "$build/entries" >"$build/entries.out" 2>/dev/null
+check entries $? "$build/entries.out"
+diff "$here/entries.expected" "$build/entries.out" >"$build/entries.diff"
+check entries_expected $? "$build/entries.diff"
+FAKE_NONE=1 over "$build/entries" >"$build/none.out" 2>/dev/null
+grep -v -e '^==' -e '^none: -61$' "$build/none.out" >"$build/none.left"
+[ ! -s "$build/none.left" ] && grep -q '^none: -61$' "$build/none.out"
+check no_devices $? "$build/none.left"
+mkdir -p "$build/empty"
+echo "not a library" >"$build/empty/libibverbs.so.1"
+FI_LOG_LEVEL=info LD_LIBRARY_PATH=$library:$build/empty "$build/entries" >"$build/absent.out" 2>"$build/absent.log"
+[ "$(grep -c 'no RDMA devices: libibverbs.so.1' "$build/absent.log")" = 1 ]
+check one_line_without_the_libraries $? "$build/absent.log"
+
+# Upstream's program beside ours.
+if [ -n "${UPSTREAM_VERBS:-}" ]; then
+	upstream=$(realpath "$UPSTREAM_VERBS")
+	for source in "$VERBS_FAKE"/{info,msg,mr,ib,rxm}.c; do
+		name=$(basename "$source" .c)
+		cc -w -O1 -I"$upstream/../include" -o "$build/theirs_$name" "$source" -L"$upstream" -lfabric -lpthread || continue
+		case $name in
+		msg) set -- 0 1 2 3 4 5 6 7 8 ;;
+		mr) set -- mlx5_0 siw0 ;;
+		*) set -- "" ;;
+		esac
+		for argument; do
+			for of in upstream library; do
+				# shellcheck disable=SC2086
+				FAKE_SIGNAL_ALL=1 LD_LIBRARY_PATH=${!of}:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout 60 "$build/theirs_$name" $argument \
+				    >"$build/$of.txt" 2>/dev/null
+			done
+			diff "$build/upstream.txt" "$build/library.txt" >"$build/$name$argument.diff"
+			echo "beside upstream: $name $argument: $(grep -c '^[<>]' "$build/$name$argument.diff") lines differ"
+		done
+	done
+fi
+
+if [ -n "$conformance" ]; then
+	over() { LD_LIBRARY_PATH=$library:$fake LD_PRELOAD=$fake/libibverbs.so.1 "$@"; }
+	over "$conformance" -j 2 -p verbs -e msg -x "$here/expected.txt" >"$build/conformance.log"
+	tail -n 1 "$build/conformance.log"
+	[[ $(tail -n 1 "$build/conformance.log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt 400 ]
+	check conformance $? <(grep ^FAIL "$build/conformance.log")
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! One connected endpoint: the identifier of its connection, and records of the requests that it has posted.
+
+use std::collections::VecDeque;
+
+use super::ticket::{Holder, Kind, LAST_NUMBER, Ticket};
+use base::info::Info;
+use base::{Error, Result};
+use engine::domain_state::{AdapterReceive, TxOp};
+use sys::io_list::GatherList;
+use sys::verbs::{Batch, Id, Pair, PairLimits, Receive, Request};
+
+/// How far a connection has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    Idle,
+    /// fi_connect: the device, then the route, then the peer's answer are awaited.
+    ResolvingAddress,
+    ResolvingRoute,
+    Connecting,
+    /// Opened for a connection request that fi_accept has not answered.
+    Requested,
+    Accepting,
+    Connected,
+    /// The connection has ended.
+    Ended,
+    /// The connection could not be established.
+    Failed,
+}
+
+pub struct Ep {
+    pub holder: Holder,
+    pub state: State,
+    /// `None` once the endpoint is closed.
+    pub id: Option<Id>,
+    /// The source address that the application requested.
+    pub src: Option<Vec<u8>>,
+    pub dest: Option<Vec<u8>>,
+    pub limits: PairLimits,
+    /// Private data for the request.
+    pub private: Vec<u8>,
+    /// Numbers of completion queues in the domain.
+    pub send_queue: usize,
+    pub receive_queue: usize,
+    /// The shared receive context.
+    pub shared: Option<usize>,
+    pub sends: Line<TxOp>,
+    pub receives: Line<AdapterReceive>,
+    /// Receives that were posted before there was a queue pair.
+    pub early: Vec<Receive>,
+    /// Requests that FI_MORE has deferred.
+    pub batch: Batch,
+    /// Requests since the last one whose success the adapter reports.
+    pub unsignalled: usize,
+    /// The end of the connection was reported.
+    pub has_ended: bool,
+}
+
+impl Ep {
+    pub fn new(holder: Holder, id: Id, info: &Info, inline: usize) -> Ep {
+        let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        Ep {
+            holder,
+            state: State::Idle,
+            id: Some(id),
+            src: info.src_addr.clone(),
+            dest: info.dest_addr.clone(),
+            limits: PairLimits {
+                sends: number(info.tx.size),
+                receives: number(info.rx.size),
+                send_pieces: number(info.tx.iov_limit).max(1),
+                receive_pieces: number(info.rx.iov_limit).max(1),
+                inline: number(inline),
+            },
+            private: Vec::new(),
+            send_queue: 0,
+            receive_queue: 0,
+            shared: None,
+            sends: Line::new(),
+            receives: Line::new(),
+            early: Vec::new(),
+            batch: Batch::default(),
+            unsignalled: 0,
+            has_ended: false,
+        }
+    }
+
+    /// The queue pair, if operations may be posted: from fi_accept on, or from the end of fi_connect on. Afterwards the
+    /// adapter flushes them.
+    #[inline]
+    pub fn pair(&self) -> Result<&Pair> {
+        let is_up = matches!(
+            self.state,
+            State::Accepting | State::Connected | State::Ended
+        );
+        let pair = self.id.as_ref().and_then(Id::pair);
+        pair.filter(|_| is_up).ok_or(Error::OPBADSTATE)
+    }
+
+    /// Whether an event of the connection manager will change the state.
+    pub fn awaits_event(&self) -> bool {
+        matches!(
+            self.state,
+            State::ResolvingAddress | State::ResolvingRoute | State::Connecting | State::Accepting
+        )
+    }
+
+    /// Posts a request, which carries bytes itself if they are given.
+    pub fn post_now(&self, request: Request<'static>, carried: Option<&GatherList<'_>>) -> Result {
+        let mut request: Request<'_> = request;
+        if let Some(list) = carried
+            && !request.inline(list)
+        {
+            return Err(Error::INVAL);
+        }
+        self.pair()?.post(&mut request).map_err(full_is_again)
+    }
+
+    /// Posts the requests of the batch. On failure returns how many were not posted, and the error.
+    pub fn post_batch(&mut self) -> core::result::Result<(), (usize, Error)> {
+        let mut batch = std::mem::take(&mut self.batch);
+        let count = batch.len();
+        let result = match self.pair() {
+            Ok(pair) => batch
+                .post(pair)
+                .map_err(|(refused, error)| (refused.len(), error.into())),
+            Err(error) => Err((count, error)),
+        };
+        batch.clear();
+        self.batch = batch;
+        result
+    }
+
+    /// Counts a request whose success is reported, or is not.
+    #[inline]
+    pub fn signalled(&mut self, is_reported: bool) {
+        self.unsignalled = match is_reported {
+            true => 0,
+            false => self.unsignalled + 1,
+        };
+    }
+
+    #[inline]
+    pub fn ticket(&self, kind: Kind, number: u32) -> u64 {
+        let holder = self.holder;
+        Ticket {
+            kind,
+            holder,
+            number,
+        }
+        .word()
+    }
+
+    /// How many requests may pass without a report of success: one of each part of the queue is reported, so that the
+    /// others are known to be complete.
+    #[inline]
+    pub fn must_signal(&self) -> bool {
+        let size = self.limits.sends as usize;
+        self.unsignalled + 1 >= (size / 2).clamp(1, MOST_UNSIGNALLED)
+            || self.sends.len() + 1 >= size
+    }
+}
+
+/// A full queue has room later.
+pub fn full_is_again(error: std::io::Error) -> Error {
+    match Error::from(error) {
+        Error::NOMEM => Error::AGAIN,
+        error => error,
+    }
+}
+
+/// Limit on consecutive requests whose success is not reported.
+const MOST_UNSIGNALLED: usize = 64;
+
+/// Records of requests in the order of their queue, in which the adapter completes them.
+pub struct Line<R> {
+    records: VecDeque<R>,
+    /// The number of the oldest one.
+    first: u32,
+}
+
+impl<R> Line<R> {
+    fn new() -> Line<R> {
+        Line {
+            records: VecDeque::new(),
+            first: 0,
+        }
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.records.len()
+    }
+
+    /// The number of the next record.
+    #[inline]
+    pub fn next(&self) -> u32 {
+        self.first.wrapping_add(self.records.len() as u32) & LAST_NUMBER
+    }
+
+    #[inline]
+    pub fn push(&mut self, record: R) {
+        self.records.push_back(record);
+    }
+
+    /// Removes the newest record, whose request was not posted after all.
+    pub fn pop_newest(&mut self) -> Option<R> {
+        self.records.pop_back()
+    }
+
+    #[inline]
+    pub fn pop(&mut self) -> Option<R> {
+        let record = self.records.pop_front()?;
+        self.first = self.first.wrapping_add(1) & LAST_NUMBER;
+        Some(record)
+    }
+
+    /// Number of records up to this number, which included; `None` if there is no such record.
+    #[inline]
+    pub fn count_to(&self, number: u32) -> Option<usize> {
+        let count = super::ticket::distance(self.first, number) + 1;
+        (count <= self.records.len()).then_some(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_completion_covers_the_records_before_it() {
+        let mut line = Line::new();
+        line.first = LAST_NUMBER;
+        for record in [1, 2, 3] {
+            line.push(record);
+        }
+        assert_eq!((line.next(), line.len()), (2, 3));
+        assert_eq!(line.count_to(1), Some(3));
+        assert_eq!(line.count_to(LAST_NUMBER), Some(1));
+        assert_eq!(line.count_to(2), None);
+        assert_eq!((line.pop(), line.count_to(0)), (Some(1), Some(1)));
+        assert_eq!(line.count_to(LAST_NUMBER), None);
+    }
+}

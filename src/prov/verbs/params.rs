@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The FI_VERBS_ variables: fi_verbs(7).
+
+use core::ops::RangeInclusive;
+
+use super::SOURCE;
+use base::log::{Subsys, log_warn};
+
+base::params::variables! {
+    /// The settings of the provider, read once.
+    pub struct Params of SOURCE {
+        /// Default sizes of queues, and default numbers of pieces.
+        tx_size: i32 = int(384), "tx_size",
+            "transmit queue size of endpoints whose hints have none (default: 384)";
+        rx_size: i32 = int(384), "rx_size",
+            "receive queue size of endpoints whose hints have none (default: 384)";
+        tx_iov_limit: i32 = int(4), "tx_iov_limit",
+            "number of pieces of a send or access if the hints have none (default: 4)";
+        rx_iov_limit: i32 = int(4), "rx_iov_limit",
+            "number of pieces of a receive if the hints have none (default: 4)";
+        /// Bytes that requests should carry themselves; 0 means as many as the device supports.
+        inline_size: i32 = int(256), "inline_size",
+            "bytes that a request can carry itself; 0 for as many as the device supports (default: 256)";
+        min_rnr_timer: i32 = int(12), "min_rnr_timer",
+            "pause before a message without a receive is repeated, as in ibv_modify_qp(3) (default: 12)";
+        /// Index of the identifier from which names of fabrics are made.
+        gid_idx: i32 = int(0), "gid_idx",
+            "index of the global identifier that gives a fabric its name (default: 0)";
+        device_name: Option<String> = text(), "device_name",
+            "beginnings of names of the devices to use, separated by commas (default: all)";
+        iface: Option<String> = text(), "iface",
+            "names of the network interfaces to use, or their beginnings, separated by commas (default: all)";
+    }
+}
+
+impl Params {
+    /// Reads the settings from the environment.
+    pub fn read() -> Params {
+        Params::given()
+    }
+
+    /// Whether all numbers are in their range. If one is not, there are no entries.
+    pub fn are_valid(&self) -> bool {
+        const ANY: RangeInclusive<i32> = 0..=i32::MAX;
+        let numbers = [
+            ("FI_VERBS_TX_SIZE", self.tx_size, ANY),
+            ("FI_VERBS_RX_SIZE", self.rx_size, ANY),
+            ("FI_VERBS_TX_IOV_LIMIT", self.tx_iov_limit, ANY),
+            ("FI_VERBS_RX_IOV_LIMIT", self.rx_iov_limit, ANY),
+            ("FI_VERBS_INLINE_SIZE", self.inline_size, ANY),
+            ("FI_VERBS_MIN_RNR_TIMER", self.min_rnr_timer, 0..=31),
+            ("FI_VERBS_GID_IDX", self.gid_idx, 0..=255),
+        ];
+        let wrong = numbers
+            .iter()
+            .find(|(_, value, range)| !range.contains(value));
+        if let Some((name, value, _)) = wrong {
+            log_warn!(
+                &SOURCE,
+                Subsys::Core,
+                "{name}={value} is out of range, so no device is offered"
+            );
+        }
+        wrong.is_none()
+    }
+}
+
+/// A setting that is not negative: `Params::are_valid`.
+pub fn count(setting: i32) -> usize {
+    usize::try_from(setting).unwrap_or(0)
+}

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Queue pairs, the shared receive queue that some of them have, and batches of requests: ibv_create_qp(3),
+//! ibv_create_srq(3), ibv_post_send(3).
+
+use core::ops::Range;
+use core::ptr::{self, NonNull};
+use std::io;
+use std::sync::Arc;
+
+use super::abi::*;
+use super::api::api;
+use super::check_number;
+use super::device::Device;
+use super::memory::ProtectionDomain;
+use super::queue::CompletionQueue;
+use super::request::{Receive, Request};
+use crate::io_list::GatherList;
+
+/// The kinds of queue pairs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum PairKind {
+    Connected = IBV_QPT_RC,
+    Datagram = IBV_QPT_UD,
+}
+
+/// Sizes of the queues of a pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PairLimits {
+    pub sends: u32,
+    pub receives: u32,
+    pub send_pieces: u32,
+    pub receive_pieces: u32,
+    /// Most bytes that a request can carry itself.
+    pub inline: u32,
+}
+
+impl PairLimits {
+    fn raw(self) -> ibv_qp_cap {
+        ibv_qp_cap {
+            max_send_wr: self.sends,
+            max_recv_wr: self.receives,
+            max_send_sge: self.send_pieces,
+            max_recv_sge: self.receive_pieces,
+            max_inline_data: self.inline,
+        }
+    }
+
+    fn of(raw: &ibv_qp_cap) -> PairLimits {
+        PairLimits {
+            sends: raw.max_send_wr,
+            receives: raw.max_recv_wr,
+            send_pieces: raw.max_send_sge,
+            receive_pieces: raw.max_recv_sge,
+            inline: raw.max_inline_data,
+        }
+    }
+}
+
+/// Queues that a new pair uses.
+#[derive(Clone, Debug)]
+pub struct PairQueues {
+    pub send: Arc<CompletionQueue>,
+    pub receive: Arc<CompletionQueue>,
+    pub shared: Option<Arc<SharedReceives>>,
+}
+
+/// A queue pair.
+#[derive(Debug)]
+pub struct Pair {
+    raw: NonNull<ibv_qp>,
+    post_send: PostSend,
+    post_recv: PostRecv,
+    /// The connection that made it; otherwise it was made directly.
+    owner: Option<NonNull<rdma_cm_id>>,
+    limits: PairLimits,
+    _queues: PairQueues,
+    _domain: Arc<ProtectionDomain>,
+}
+
+// SAFETY: the functions of a pair may be called by any thread.
+unsafe impl Send for Pair {}
+// SAFETY: as above.
+unsafe impl Sync for Pair {}
+
+/// The attributes with which a pair of these limits is made.
+fn attributes(kind: PairKind, queues: &PairQueues, limits: PairLimits) -> ibv_qp_init_attr {
+    let shared = queues.shared.as_ref();
+    ibv_qp_init_attr {
+        qp_context: ptr::null_mut(),
+        send_cq: queues.send.raw(),
+        recv_cq: queues.receive.raw(),
+        srq: shared.map_or(ptr::null_mut(), |shared| shared.raw.as_ptr()),
+        cap: limits.raw(),
+        qp_type: kind as u32,
+        sq_sig_all: 0,
+    }
+}
+
+impl Pair {
+    /// Makes the queue pair of a connection.
+    ///
+    /// # Safety
+    /// `id` is an identifier with a device and without a pair, which is destroyed after the pair is dropped.
+    pub(super) unsafe fn of_connection(
+        id: NonNull<rdma_cm_id>,
+        domain: &Arc<ProtectionDomain>,
+        queues: &PairQueues,
+        limits: PairLimits,
+    ) -> io::Result<Pair> {
+        let mut attributes = attributes(PairKind::Connected, queues, limits);
+        // SAFETY: existing objects, which the pair holds.
+        let result =
+            unsafe { (api().rdma_create_qp)(id.as_ptr(), domain.raw(), &raw mut attributes) };
+        super::check_errno(result)?;
+        // SAFETY: the call above has set it.
+        let raw = NonNull::new(unsafe { (*id.as_ptr()).qp }).ok_or_else(unsupported)?;
+        let (post_send, post_recv) = functions(domain.device())?;
+        Ok(Pair {
+            raw,
+            post_send,
+            post_recv,
+            owner: Some(id),
+            limits: PairLimits::of(&attributes.cap),
+            _queues: queues.clone(),
+            _domain: domain.clone(),
+        })
+    }
+
+    /// The limits that the driver has granted, which may exceed those requested.
+    pub fn limits(&self) -> PairLimits {
+        self.limits
+    }
+
+    /// Its number, which completions report.
+    pub fn number(&self) -> u32 {
+        // SAFETY: an existing pair.
+        unsafe { (*self.raw.as_ptr()).qp_num }
+    }
+
+    /// Posts a request. Fails with `ENOMEM` if the queue is full.
+    #[inline]
+    pub fn post(&self, request: &mut Request<'_>) -> io::Result<()> {
+        let mut bad = ptr::null_mut();
+        // SAFETY: an existing pair, and a request with its pieces. For the memory see the comment of `sys::verbs`.
+        let result = unsafe { (self.post_send)(self.raw.as_ptr(), request.raw(), &raw mut bad) };
+        match result {
+            0 => Ok(()),
+            number => check_number(number),
+        }
+    }
+
+    /// Posts a receive. Fails with `ENOMEM` if the queue is full.
+    #[inline]
+    pub fn receive(&self, receive: &mut Receive) -> io::Result<()> {
+        let mut bad = ptr::null_mut();
+        // SAFETY: as in `post`.
+        receive.with_raw(|wr| unsafe {
+            check_number((self.post_recv)(self.raw.as_ptr(), wr, &raw mut bad))
+        })
+    }
+
+    /// Sets the time that the peer waits before it repeats a message for which no receive was posted, in the units of
+    /// ibv_modify_qp(3).
+    pub fn set_rnr_timer(&self, timer: u8) -> io::Result<()> {
+        let mut attributes = ibv_qp_attr::default();
+        attributes.min_rnr_timer = timer;
+        // SAFETY: an existing pair, and attributes of which only the timer is read.
+        check_number(unsafe {
+            (api().ibv_modify_qp)(self.raw.as_ptr(), &raw mut attributes, IBV_QP_MIN_RNR_TIMER)
+        })
+    }
+}
+
+fn unsupported() -> io::Error {
+    io::Error::from_raw_os_error(libc::EOPNOTSUPP)
+}
+
+fn functions(device: Device) -> io::Result<(PostSend, PostRecv)> {
+    let ops = device.ops();
+    let pair = ops.post_send.zip(ops.post_recv);
+    pair.ok_or_else(unsupported)
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        match self.owner {
+            // SAFETY: `of_connection`: the identifier still exists, and the pair is used no more.
+            Some(id) => unsafe { (api().rdma_destroy_qp)(id.as_ptr()) },
+            // SAFETY: made by the library, and used no more.
+            None => _ = unsafe { (api().ibv_destroy_qp)(self.raw.as_ptr()) },
+        }
+    }
+}
+
+/// Makes a queue pair that is destroyed again, to find out what the device supports. Returns the number of bytes that
+/// its requests can carry.
+pub fn probe_inline(
+    domain: &Arc<ProtectionDomain>,
+    kind: PairKind,
+    queue: &CompletionQueue,
+    limits: PairLimits,
+) -> io::Result<u32> {
+    let mut attributes = ibv_qp_init_attr {
+        qp_context: ptr::null_mut(),
+        send_cq: queue.raw(),
+        recv_cq: queue.raw(),
+        srq: ptr::null_mut(),
+        cap: limits.raw(),
+        qp_type: kind as u32,
+        sq_sig_all: 1,
+    };
+    // SAFETY: existing objects, which live longer than the pair.
+    let raw = unsafe { (api().ibv_create_qp)(domain.raw(), &raw mut attributes) };
+    let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+    // SAFETY: made above, and not used.
+    unsafe { (api().ibv_destroy_qp)(raw.as_ptr()) };
+    Ok(attributes.cap.max_inline_data)
+}
+
+/// A receive queue that pairs share.
+#[derive(Debug)]
+pub struct SharedReceives {
+    raw: NonNull<ibv_srq>,
+    post: PostSrqRecv,
+    _domain: Arc<ProtectionDomain>,
+}
+
+// SAFETY: as for `Pair`.
+unsafe impl Send for SharedReceives {}
+// SAFETY: as above.
+unsafe impl Sync for SharedReceives {}
+
+impl SharedReceives {
+    pub fn new(
+        domain: &Arc<ProtectionDomain>,
+        size: u32,
+        pieces: u32,
+    ) -> io::Result<SharedReceives> {
+        let post = domain.device().ops().post_srq_recv;
+        let post = post.ok_or_else(unsupported)?;
+        let mut attributes = ibv_srq_init_attr {
+            srq_context: ptr::null_mut(),
+            attr: ibv_srq_attr {
+                max_wr: size,
+                max_sge: pieces,
+                srq_limit: 0,
+            },
+        };
+        // SAFETY: an existing domain, which the queue holds.
+        let raw = unsafe { (api().ibv_create_srq)(domain.raw(), &raw mut attributes) };
+        let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
+        Ok(SharedReceives {
+            raw,
+            post,
+            _domain: domain.clone(),
+        })
+    }
+
+    /// As `Pair::receive`.
+    #[inline]
+    pub fn receive(&self, receive: &mut Receive) -> io::Result<()> {
+        let mut bad = ptr::null_mut();
+        // SAFETY: as in `Pair::receive`.
+        receive.with_raw(|wr| unsafe {
+            check_number((self.post)(self.raw.as_ptr(), wr, &raw mut bad))
+        })
+    }
+}
+
+impl Drop for SharedReceives {
+    fn drop(&mut self) {
+        // SAFETY: the pairs that use it hold it, so it is unused now.
+        unsafe { (api().ibv_destroy_srq)(self.raw.as_ptr()) };
+    }
+}
+
+/// Requests that are posted together, with one doorbell. Bytes that they carry are copied here.
+#[derive(Default)]
+pub struct Batch {
+    requests: Vec<(Request<'static>, Option<Range<usize>>)>,
+    bytes: Vec<u8>,
+}
+
+// SAFETY: the addresses in requests are plain words until `post`, which sets those that point into the batch.
+unsafe impl Send for Batch {}
+
+impl Batch {
+    pub fn len(&self) -> usize {
+        self.requests.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Adds a request over registered memory, or one that carries a copy of `bytes`.
+    pub fn push(&mut self, mut request: Request<'static>, bytes: Option<&GatherList<'_>>) {
+        let range = bytes.map(|list| {
+            let start = self.bytes.len();
+            list.copy_out(&mut self.bytes);
+            request.inline_bytes(&[]);
+            start..self.bytes.len()
+        });
+        self.requests.push((request, range));
+    }
+
+    /// Drops the requests.
+    pub fn clear(&mut self) {
+        self.requests.clear();
+        self.bytes.clear();
+    }
+
+    /// Posts the requests in order. If the pair refuses one, that one and all behind it are not posted; the result has
+    /// their identifiers and the error.
+    pub fn post(&mut self, pair: &Pair) -> Result<(), (Vec<u64>, io::Error)> {
+        let mut next = ptr::null_mut();
+        for (request, range) in self.requests.iter_mut().rev() {
+            if let Some(range) = range {
+                let bytes = &self.bytes[range.clone()];
+                request.pieces[0] = ibv_sge {
+                    addr: bytes.as_ptr().addr() as u64,
+                    length: bytes.len() as u32,
+                    lkey: 0,
+                };
+            }
+            let raw = request.raw();
+            request.wr.next = next;
+            next = raw;
+        }
+        if next.is_null() {
+            return Ok(());
+        }
+        let mut bad = ptr::null_mut();
+        // SAFETY: as in `Pair::post`; the requests are linked, and stay where they are during the call.
+        let result = unsafe { (pair.post_send)(pair.raw.as_ptr(), next, &raw mut bad) };
+        let result = check_number(result);
+        let result = result.map_err(|error| {
+            let is_first =
+                |(request, _): &(Request<'static>, _)| ptr::eq(&raw const request.wr, bad);
+            let first = self.requests.iter().position(is_first).unwrap_or(0);
+            let left = self.requests[first..].iter();
+            (left.map(|(request, _)| request.id()).collect(), error)
+        });
+        self.clear();
+        result
+    }
+}

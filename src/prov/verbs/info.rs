@@ -14,18 +14,19 @@ use base::info::{
     Value, select, since,
 };
 use base::iovec::IOV_LIMIT;
+use base::settings::Settings;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use sys::verbs::Transport;
 
-/// Returns the entries that satisfy the query.
+/// Returns the entries that satisfy the query. There are none unless the program or the user names verbs: the provider has
+/// not run on devices yet, and otherwise would be the first choice on hosts with adapters.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let mut answer = Answer::default();
-    if !is_wanted_type(query) {
+    if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {
         return answer;
     }
     let adapters = adapters(params);
-    // On most hosts that reason interests only a program that asks for verbs.
-    for (device, reason) in missing(params).iter().filter(|_| names_verbs(query)) {
+    for (device, reason) in missing(params) {
         let (device, reason) = (Value::Text(device.clone()), Value::Text(reason.clone()));
         answer
             .reasons
@@ -84,6 +85,13 @@ fn names_verbs(query: &Query) -> bool {
         let mut parts = name.to_bytes().split(|&byte| byte == b';');
         parts.any(|part| part.eq_ignore_ascii_case(NAME.as_bytes()))
     })
+}
+
+/// Whether FI_PROVIDER does.
+fn user_names_verbs() -> bool {
+    let list = Settings::get().provider.as_deref().unwrap_or_default();
+    let mut names = list.split([',', ';']);
+    !list.starts_with('^') && names.any(|name| name.trim().eq_ignore_ascii_case(NAME))
 }
 
 fn is_wanted_type(query: &Query) -> bool {

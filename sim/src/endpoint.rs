@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::network::Load;
 use base::iovec::lent::TestMemory;
-use prov::rxd::testing::Completion;
+use engine::testing::Completion;
 
 /// A message of the application.
 #[derive(Clone, Copy, Debug)]

@@ -498,7 +498,7 @@ impl Endpoint for Tcp {
 
     fn ended(&mut self) -> Vec<Ended> {
         let ring = &mut self.domain.cqs[self.cq].ring;
-        let all = uncounted(|| prov::rxd::testing::read_queue(ring));
+        let all = uncounted(|| engine::testing::read_queue(ring));
         let mut ended = uncounted(|| Vec::with_capacity(all.len()));
         for &(context, ref completion) in &all {
             let posted = uncounted(|| self.posted.remove(context));

@@ -6,13 +6,14 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::network::{End, Faults};
-use super::node::{KEY, Posted};
+use super::seeds;
 use super::world::{MEMORY, SETTINGS, World};
-use super::{Random, seeds};
 use crate::rxm::session::Settings;
+use crate::rxm::testing::{KEY, Posted};
 use abi::*;
 use base::iovec::lent::TestMemory;
 use base::{Error, IoVec, OpFlags};
+use engine::testing::Random;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{Context, RemoteSeg, Tx, What};
 
@@ -77,7 +78,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes = vec![0; len.next_multiple_of(8)];
     for word in bytes.as_chunks_mut().0 {
-        *word = random.next().to_ne_bytes();
+        *word = random.draw().to_ne_bytes();
     }
     bytes.truncate(len);
     bytes

@@ -4,14 +4,15 @@
 use core::time::Duration;
 
 use super::network::Faults;
-use super::node::{Answer, Completion, Posted, addr_of};
 use super::world::{SETTINGS, World};
 use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
 use crate::rxm::sessions::Reply;
+use crate::rxm::testing::{Answer, Posted, addr_of};
 use abi::FI_ADDR_UNSPEC;
 use base::iovec::lent::TestMemory;
 use base::{Error, OpFlags, Result};
 use engine::address::ip::Addr;
+use engine::testing::Completion;
 use object::ops::transfer::{Context, Tx, What};
 
 const NONE: Faults = Faults {

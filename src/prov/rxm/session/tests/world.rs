@@ -5,9 +5,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::network::{Arrival, End, Event, Faults, NOWHERE, Network};
-use super::node::{Answer, KEY, Node, addr_of};
-use super::wire::{Out, TestWire};
 use crate::rxm::session::{Settings, id_of};
+use crate::rxm::testing::{Answer, KEY, Node, Out, TestWire, addr_of};
 use abi::fi_rma_iov;
 use base::{Error, OpFlags};
 

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::Random;
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::proto::HEADER;
-use crate::rxm::session::flight::{Call, Flight, Post};
+use crate::rxm::session::flight::{Call, Flight, Post, iov_of};
 use crate::rxm::session::{Ended, Place, Posted, Wire, put_slots};
 use abi::fi_rma_iov;
 use base::{Error, IoVec, Result};
 use client::layer::{Lent, Loan, Slot};
 use engine::address::ip::Addr;
+use engine::testing::Random;
 use engine::transport::Listener;
 use object::ops::transfer::RemoteSeg;
 
@@ -246,7 +246,7 @@ impl Wire for TestWire {
     fn pause(&mut self, _id: usize, _on: bool) {}
 
     fn random(&mut self) -> Result<u32> {
-        Ok(self.random.next() as u32)
+        Ok(self.random.draw() as u32)
     }
 
     fn inject(&mut self, id: usize, bytes: &[u8]) -> bool {
@@ -280,7 +280,7 @@ impl Wire for TestWire {
         self.out.push(Out::Write {
             arrival,
             op: None,
-            remote: vec![super::super::flight::iov_of(to)],
+            remote: vec![iov_of(to)],
             bytes: bytes.to_vec(),
         });
         true

@@ -22,16 +22,8 @@ use engine::domain_state::TxOp;
 use engine::peer::retry::Jitter;
 use engine::peer::stall;
 use engine::srx::Claimed;
+use engine::testing::{Completion, read_queue};
 use object::ops::transfer::{Context, Rx, What};
-
-/// A completion or an error entry.
-#[derive(Clone, Debug)]
-pub struct Completion {
-    pub len: usize,
-    pub data: u64,
-    /// 0 on success.
-    pub error: i32,
-}
 
 pub struct Posted<T> {
     pub memory: TestMemory,
@@ -278,29 +270,6 @@ impl<T> Node<T> {
 
     /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
-        let ring = &mut self.domain.cqs[self.cq].ring;
-        let mut entries: Vec<[u64; 6]> = Vec::new();
-        let mut all = Vec::new();
-        loop {
-            entries.clear();
-            let mut take = |words: &[u64]| entries.extend(words.as_chunks::<6>().0);
-            let n = ring.read_into(64, &mut take, None);
-            for &[context, _, len, _, data, _] in &entries {
-                let (len, error) = (len as usize, 0);
-                all.push((context as usize, Completion { len, data, error }));
-            }
-            if n > 0 {
-                continue;
-            }
-            let Some(failed) = ring.pop_err() else {
-                return all;
-            };
-            let completion = Completion {
-                len: failed.len,
-                data: failed.data,
-                error: failed.err,
-            };
-            all.push((failed.context, completion));
-        }
+        read_queue(&mut self.domain.cqs[self.cq].ring)
     }
 }

@@ -109,6 +109,8 @@ pub struct Limits {
     pub descriptors: usize,
     /// Connections that a listener keeps until they are accepted.
     pub backlog: usize,
+    /// Bytes of the longest message that ofi_rxm sends in one packet.
+    pub packet: usize,
 }
 
 impl Default for Limits {
@@ -119,6 +121,7 @@ impl Default for Limits {
             stream_bytes: 128 << 10,
             descriptors: 1 << 20,
             backlog: 4096,
+            packet: 16 << 10,
         }
     }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BinaryHeap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use self::transfer::{Key, Kind, Transfer};
-use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Setup, Work, content};
+use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Purpose, Setup, Work, content};
 use crate::heap::uncounted;
 use crate::kernel::{Listener, OWN_FILES, PAUSE, Window};
 use abi::FI_ADDR_UNSPEC;
@@ -29,10 +29,10 @@ const CQ_SIZE: usize = 1024;
 const DEPTH: usize = 256;
 /// Completions that one poll of the provider takes at most.
 const MOST: usize = 64;
-/// Time until the first probe of a peer's kernel, and then until the peer counts as silent: of an attempt that the
-/// peer's kernel has accepted, and of a connection (FI_TCP_PEER_TIMEOUT).
+/// Time without a sign of the peer until its kernel is probed, and then until the peer counts as silent: of an attempt
+/// that the peer's kernel has accepted, and of a connection (keepalive by FI_TCP_PEER_TIMEOUT).
 const ATTEMPT: (Duration, Duration) = (Duration::from_secs(5), Duration::from_secs(4));
-const STREAM: (Duration, Duration) = (Duration::from_secs(10), Duration::from_secs(50));
+const STREAM: (Duration, Duration) = (Duration::from_secs(30), Duration::from_secs(30));
 /// Operations that an application has posted at most, so that their table does not grow.
 const POSTED: usize = 64;
 
@@ -52,8 +52,8 @@ struct Conn {
     has_file: bool,
     /// The peer has answered the request, or this side has accepted it.
     is_up: bool,
-    /// A timer checks whether the peer's kernel is alive, which has not answered the last probe.
-    is_watched: bool,
+    /// When something last came from the peer, and whether a probe was sent since.
+    heard: Instant,
     is_probed: bool,
     /// The other side has ended the connection, or does not know it.
     is_ended: bool,
@@ -75,8 +75,7 @@ enum Local {
 
 pub struct Rxm {
     own: u32,
-    /// Its operations have the destination of a message, and nothing for a receive.
-    node: Node<Option<u32>>,
+    node: Node<Purpose>,
     /// Indices of the peers in the address vector.
     indices: HashMap<u32, u64>,
     listener: Listener<Key, Vec<u8>>,
@@ -115,7 +114,7 @@ impl Rxm {
             peer,
             has_file: request.is_none(),
             is_up: request.is_none(),
-            is_watched: false,
+            heard: self.now,
             is_probed: false,
             request,
             window: Window::new(self.limits.stream_bytes),
@@ -231,36 +230,32 @@ impl Rxm {
             let load = Transfer::new(key, self.own, kind);
             self.out.push(Outgoing { to: peer, load });
         }
-        if !conn.queue.is_empty() && !conn.is_watched {
-            self.watch(arrival);
-        }
     }
 
     /// Starts to check whether the peer's kernel is alive.
     fn watch(&mut self, arrival: u64) {
         if let Some(conn) = self.conns.get_mut(&arrival) {
             let (after, _) = if conn.is_up { STREAM } else { ATTEMPT };
-            conn.is_watched = true;
             let at = self.now + after;
             self.timers.push(Reverse((at, Due::Probe(arrival))));
         }
     }
 
-    /// Probes the peer's kernel while the connection waits for the peer, or ends the connection.
+    /// Probes the peer's kernel if nothing has come for a while. Ends the connection if a probe was not answered.
     fn probe(&mut self, arrival: u64) {
         let Some(conn) = self.conns.get_mut(&arrival) else {
             return;
         };
-        if conn.is_up && conn.queue.is_empty() {
-            (conn.is_watched, conn.is_probed) = (false, false);
-            return;
-        }
         let (peer, key) = (conn.peer, conn.key);
+        let (idle, silence) = if conn.is_up { STREAM } else { ATTEMPT };
+        let idle_at = conn.heard + idle;
+        if idle_at > self.now {
+            return self.timers.push(Reverse((idle_at, Due::Probe(arrival))));
+        }
         if std::mem::replace(&mut conn.is_probed, true) {
             let load = Transfer::new(key, peer, Kind::End(Error::TIMEDOUT));
             return self.events.push_back((peer, load));
         }
-        let (_, silence) = if conn.is_up { STREAM } else { ATTEMPT };
         let at = self.now + silence;
         self.timers.push(Reverse((at, Due::Probe(arrival))));
         self.put(peer, key, Kind::Probe);
@@ -304,6 +299,7 @@ impl Rxm {
                     let conn = self.conn(peer, key, None);
                     self.conns.insert(place.arrival, conn);
                     self.accepted.insert(key, place.arrival);
+                    self.watch(place.arrival);
                     self.local.push_back(Local::Established(place.arrival));
                 });
                 self.answer(peer, key, &data, Kind::Answer);
@@ -321,6 +317,9 @@ impl Rxm {
         let Some(arrival) = self.arrival_of(&key) else {
             return self.take_unknown(from, key, kind);
         };
+        if let Some(conn) = self.conns.get_mut(&arrival) {
+            (conn.heard, conn.is_probed) = (self.now, false);
+        }
         if self.node.wire.is_paused(arrival) && !matches!(kind, Kind::Window(_) | Kind::Alive) {
             return uncounted(|| self.hold(arrival, kind));
         }
@@ -409,11 +408,6 @@ impl Rxm {
                     self.node.wire.fill(op, bytes);
                 }
                 self.node.landed(op, None);
-            }
-            Kind::Alive => {
-                if let Some(conn) = self.conns.get_mut(&arrival) {
-                    conn.is_probed = false;
-                }
             }
             Kind::Window(bytes) => uncounted(|| self.acknowledged(arrival, bytes)),
             Kind::End(error) if is_its => {
@@ -653,8 +647,8 @@ impl Endpoint for Rxm {
             tag: message.tag,
             target: &[],
         };
-        let to = Some(message.to);
-        let posted = self.node.post(id, &mut tx, memory, to);
+        let purpose = Purpose::SendTo(message.to);
+        let posted = self.node.post(id, &mut tx, memory, purpose);
         self.execute();
         match posted {
             Ok(_) => true,
@@ -665,10 +659,10 @@ impl Endpoint for Rxm {
         }
     }
 
-    fn receive(&mut self, _now: Instant) {
+    fn receive(&mut self, _now: Instant, nth: u32) {
         let memory = uncounted(|| TestMemory::new(vec![0; self.longest]));
         self.node
-            .receive_kind(What::Tagged, memory, None, FI_ADDR_UNSPEC);
+            .receive_kind(What::Tagged, memory, Purpose::Receive(nth), FI_ADDR_UNSPEC);
         self.execute();
     }
 

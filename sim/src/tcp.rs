@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use slab::Slab;
 
 use self::segment::{Segment, Stream};
-use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Setup, Work, content};
+use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Purpose, Setup, Work, content};
 use crate::heap::uncounted;
 use crate::kernel::{Listener, OWN_FILES, PAUSE};
 use abi::{FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC};
@@ -51,8 +51,7 @@ struct Conn {
 
 struct Posted {
     memory: TestMemory,
-    /// The destination of a message. `None`: a receive.
-    to: Option<u32>,
+    purpose: Purpose,
 }
 
 pub struct Tcp {
@@ -163,6 +162,13 @@ impl Tcp {
         }
         self.put(peer, segment::Kind::Welcome);
         self.up(id);
+    }
+
+    /// A peer has sent its identity, perhaps before its connection was accepted.
+    fn greeted(&mut self, peer: u32) {
+        if self.listener.greet(peer, ()).is_some() {
+            self.identified(peer);
+        }
     }
 
     fn accept(&mut self) -> usize {
@@ -312,9 +318,7 @@ impl Tcp {
                 self.put(from, Kind::Hello);
             }
             (Kind::Hello, _) => {
-                if self.listener.greet(from, ()).is_some() {
-                    self.identified(from);
-                }
+                self.greeted(from);
             }
             (Kind::Welcome, Some(id)) if self.conns[id].session.state == State::Requested => {
                 self.up(id);
@@ -436,8 +440,8 @@ impl Endpoint for Tcp {
             target: &[],
         };
         let op = self.op(What::Tagged, self.posted.vacant_key(), len);
-        let to = Some(message.to);
-        uncounted(|| self.posted.insert(Posted { memory, to }));
+        let purpose = Purpose::SendTo(message.to);
+        uncounted(|| self.posted.insert(Posted { memory, purpose }));
         let posted = self.with(id, |session, cx| session.post_message(cx, &mut tx, op));
         if posted != Some(Ok(())) {
             uncounted(|| self.posted.remove(op.context));
@@ -453,10 +457,11 @@ impl Endpoint for Tcp {
         true
     }
 
-    fn receive(&mut self, _now: Instant) {
+    fn receive(&mut self, _now: Instant, nth: u32) {
         let memory = uncounted(|| TestMemory::new(vec![0; self.longest]));
         let iov = memory.iov(0, self.longest);
-        let context = uncounted(|| self.posted.insert(Posted { memory, to: None }));
+        let purpose = Purpose::Receive(nth);
+        let context = uncounted(|| self.posted.insert(Posted { memory, purpose }));
         let mut rx = Rx {
             what: What::Tagged,
             iov,
@@ -485,7 +490,7 @@ impl Endpoint for Tcp {
         let mut ended = uncounted(|| Vec::with_capacity(all.len()));
         for &(context, ref completion) in &all {
             let posted = uncounted(|| self.posted.remove(context));
-            ended.push(Ended::of(completion, posted.to, &posted.memory));
+            ended.push(Ended::of(completion, posted.purpose, &posted.memory));
             uncounted(|| drop(posted));
         }
         uncounted(|| drop(all));

@@ -72,6 +72,29 @@ fn jobs_end_and_what_a_rank_uses_is_bounded() {
     });
 }
 
+/// With short packets, messages of 1 KiB have segments, and those of 16 KiB are read by the receiver.
+#[test]
+fn long_messages_of_rxm_arrive_and_a_seed_gives_the_same_table() {
+    let limits = Limits {
+        packet: 256,
+        ..Limits::default()
+    };
+    for (name, scenario) in ALL {
+        let row = |seed| {
+            let size = size(seed, 5_000);
+            let outcome = run("rxm", scenario, &size, &limits);
+            let outcome = outcome.unwrap_or_else(|why| panic!("{name} {size:?}: {why}"));
+            assert!(
+                outcome.failed == 0 || scenario == Scenario::Death,
+                "{name} {size:?}"
+            );
+            report::row("rxm", name, &size, &outcome)
+        };
+        assert_eq!(row(5), row(5));
+        assert_ne!(row(5), row(6));
+    }
+}
+
 #[test]
 fn a_seed_gives_the_same_table() {
     every(|transport, name, scenario| {

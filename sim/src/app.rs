@@ -210,3 +210,27 @@ impl App {
         )
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes messages with these numbers and receives. Returns whether the rules of delivery hold for each.
+    fn take<const N: usize>(all: [(u32, u32); N]) -> [bool; N] {
+        let mut lane = Lane {
+            expected: 3,
+            ..Lane::default()
+        };
+        all.map(|(number, receive)| lane.take(number, receive))
+    }
+
+    #[test]
+    fn messages_match_receives_in_order_and_once() {
+        assert_eq!(take([(0, 0), (1, 4), (2, 5)]), [true; 3]);
+        assert_eq!(take([(2, 5), (0, 0), (1, 4)]), [true; 3]);
+        assert_eq!(take([(1, 0), (0, 4)]), [true, false]);
+        assert_eq!(take([(0, 0), (0, 1)]), [true, false]);
+        assert_eq!(take([(1, 0), (1, 1)]), [true, false]);
+        assert_eq!(take([(3, 0)]), [false]);
+    }
+}

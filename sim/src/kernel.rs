@@ -119,3 +119,39 @@ impl Window {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_needs_the_connection_and_its_message() {
+        let mut listener: Listener<u32, &str> = Listener::new(2);
+        assert_eq!(
+            [1, 2, 3].map(|key| listener.arrive(key)),
+            [true, true, false]
+        );
+        assert_eq!(listener.greet(1, "one"), None);
+        assert_eq!(listener.accept(), Some((1, Some("one"))));
+        assert_eq!(listener.accept(), Some((2, None)));
+        assert_eq!(listener.greet(2, "two"), Some("two"));
+        assert_eq!(listener.accept(), None);
+        assert!(listener.arrive(4) && listener.arrive(5));
+        assert_eq!(listener.accept(), Some((4, None)));
+        assert!(listener.withdraw(&4));
+        assert!(!listener.withdraw(&5));
+        assert!(!listener.has_waiting());
+    }
+
+    #[test]
+    fn a_window_opens_by_notices_for_many_bytes() {
+        let mut window = Window::new(2 * NOTICE);
+        window.sent(NOTICE + 1);
+        assert_eq!(window.room(), NOTICE - 1);
+        assert_eq!(window.notice(NOTICE - 1), None);
+        assert_eq!(window.notice(NOTICE + 1), Some(NOTICE + 1));
+        assert_eq!(window.notice(NOTICE + 2), None);
+        window.acknowledged(NOTICE + 1);
+        assert_eq!(window.room(), 2 * NOTICE);
+    }
+}

@@ -278,6 +278,7 @@ impl Rxm {
             self.files += 1;
             if let Some(request) = request {
                 self.requested(key, &request);
+                uncounted(|| drop(request));
             }
         }
         ACCEPTS
@@ -356,7 +357,8 @@ impl Rxm {
 
     /// Takes what has arrived for sessions that receive again.
     fn take_held(&mut self) {
-        for arrival in uncounted(|| std::mem::take(&mut self.paused)) {
+        let paused = std::mem::take(&mut self.paused);
+        for &arrival in &paused {
             while !self.node.wire.is_paused(arrival)
                 && let Some(conn) = self.conns.get_mut(&arrival)
                 && let Some(kind) = uncounted(|| conn.held.pop_front())
@@ -369,6 +371,7 @@ impl Rxm {
                 uncounted(|| self.paused.push(arrival));
             }
         }
+        uncounted(|| drop(paused));
     }
 
     fn handle(&mut self, arrival: u64, kind: &Kind) {
@@ -594,8 +597,10 @@ impl Endpoint for Rxm {
         let visits = self.node.sessions.common.stalled.len();
         self.node.begin_poll();
         self.execute();
-        for local in uncounted(|| std::mem::take(&mut self.local)) {
-            self.take_local(&local);
+        for _ in 0..self.local.len() {
+            if let Some(local) = uncounted(|| self.local.pop_front()) {
+                self.take_local(&local);
+            }
         }
         self.take_held();
         let connects = self.accept();

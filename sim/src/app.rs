@@ -2,7 +2,7 @@
 //! The application of a rank: sends the messages of its plan, keeps receives posted, and checks that each message
 //! arrives once, whole and in order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Instant;
 
 use crate::endpoint::{Ended, Endpoint, Message};
@@ -20,12 +20,41 @@ pub struct Planned {
 }
 
 /// Messages from one sender.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lane {
+    /// All messages with lower numbers have arrived, the last of them in this receive.
     next: u32,
+    last: Option<u32>,
+    /// Completed messages with higher numbers, and their receives: a short message may complete before a long one.
+    early: BTreeMap<u32, u32>,
     expected: u32,
     /// The sender is dead. Only messages that were on their way may still arrive.
     is_ended: bool,
+}
+
+impl Lane {
+    fn received(&self) -> u32 {
+        self.next + self.early.len() as u32
+    }
+
+    /// A message has completed this receive. Returns false if it has come twice, or in a receive that is not later than
+    /// those of earlier messages.
+    fn take(&mut self, number: u32, receive: u32) -> bool {
+        if number >= self.expected || number < self.next {
+            return false;
+        }
+        if self.early.insert(number, receive).is_some() {
+            return false;
+        }
+        while let Some(receive) = self.early.remove(&self.next) {
+            if self.last >= Some(receive) {
+                return false;
+            }
+            self.last = Some(receive);
+            self.next += 1;
+        }
+        true
+    }
 }
 
 #[derive(Default)]
@@ -40,6 +69,8 @@ pub struct App {
     expected: u32,
     received: u32,
     receives: u32,
+    /// Number of the next receive.
+    receive: u32,
     /// Messages in flight at most.
     window: usize,
     /// Peers to which messages have failed.
@@ -74,7 +105,7 @@ impl App {
     /// Nothing more comes from a rank.
     pub fn expect_no_more(&mut self, from: u32) {
         if let Some(lane) = self.lanes.get_mut(&from) {
-            self.expected -= lane.expected - lane.next;
+            self.expected -= lane.expected - lane.received();
             lane.is_ended = true;
         }
     }
@@ -118,7 +149,8 @@ impl App {
         }
         uncounted(|| drop(ended));
         while self.receives < RECEIVES.min(self.expected.saturating_sub(self.received)) {
-            endpoint.receive(now);
+            endpoint.receive(now, self.receive);
+            self.receive += 1;
             self.receives += 1;
             calls += 1;
         }
@@ -147,19 +179,17 @@ impl App {
                 self.receives -= 1;
                 self.lost += 1;
             }
-            Ended::Received { tag, len } => {
+            Ended::Received { tag, len, nth } => {
                 self.receives -= 1;
                 self.received += 1;
                 let (from, number) = ((tag >> 32) as u32, tag as u32);
                 let lane = self.lanes.entry(from).or_default();
-                let is_right = number == lane.next && number < lane.expected && len != u32::MAX;
-                if !is_right && self.fault.is_none() {
+                if !(lane.take(number, nth) && len != u32::MAX) && self.fault.is_none() {
                     self.fault = Some(format!(
                         "message {number} of rank {from} in place of {} of {}, {len} bytes",
                         lane.next, lane.expected
                     ));
                 }
-                lane.next += 1;
                 self.expected += u32::from(lane.is_ended);
             }
         }
@@ -178,5 +208,29 @@ impl App {
                 .as_ref()
                 .map_or_else(String::new, |fault| format!(", {fault}"))
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Takes messages with these numbers and receives. Returns whether the rules of delivery hold for each.
+    fn take<const N: usize>(all: [(u32, u32); N]) -> [bool; N] {
+        let mut lane = Lane {
+            expected: 3,
+            ..Lane::default()
+        };
+        all.map(|(number, receive)| lane.take(number, receive))
+    }
+
+    #[test]
+    fn messages_match_receives_in_order_and_once() {
+        assert_eq!(take([(0, 0), (1, 4), (2, 5)]), [true; 3]);
+        assert_eq!(take([(2, 5), (0, 0), (1, 4)]), [true; 3]);
+        assert_eq!(take([(1, 0), (0, 4)]), [true, false]);
+        assert_eq!(take([(0, 0), (0, 1)]), [true, false]);
+        assert_eq!(take([(1, 0), (1, 1)]), [true, false]);
+        assert_eq!(take([(3, 0)]), [false]);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use crate::network::Load;
 use base::iovec::lent::TestMemory;
-use prov::rxd::testing::Completion;
+use engine::testing::Completion;
 
 /// A message of the application.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +14,14 @@ pub struct Message {
     pub len: u32,
     /// Sender and number, which the receiver checks.
     pub tag: u64,
+}
+
+/// The purpose of an operation.
+#[derive(Clone, Copy, Debug)]
+pub enum Purpose {
+    SendTo(u32),
+    /// A receive, with its number.
+    Receive(u32),
 }
 
 /// The end of an operation.
@@ -27,19 +35,21 @@ pub enum Ended {
     Received {
         tag: u64,
         len: u32,
+        /// Number of the receive.
+        nth: u32,
     },
     /// A receive has failed.
     Lost,
 }
 
 impl Ended {
-    /// Reads a completion. `to` is the destination of a message, and `None` of a receive into `memory`.
-    pub fn of(completion: &Completion, to: Option<u32>, memory: &TestMemory) -> Ended {
-        match to {
-            Some(_) if completion.error == 0 => Ended::Sent,
-            Some(to) => Ended::Failed { to },
-            None if completion.error != 0 => Ended::Lost,
-            None => {
+    /// Reads a completion of an operation on `memory`.
+    pub fn of(completion: &Completion, purpose: Purpose, memory: &TestMemory) -> Ended {
+        match purpose {
+            Purpose::SendTo(_) if completion.error == 0 => Ended::Sent,
+            Purpose::SendTo(to) => Ended::Failed { to },
+            Purpose::Receive(_) if completion.error != 0 => Ended::Lost,
+            Purpose::Receive(nth) => {
                 let is_whole = has_content(memory, completion.tag);
                 let len = if is_whole {
                     completion.len as u32
@@ -47,7 +57,7 @@ impl Ended {
                     u32::MAX
                 };
                 let tag = completion.tag;
-                Ended::Received { tag, len }
+                Ended::Received { tag, len, nth }
             }
         }
     }
@@ -109,6 +119,8 @@ pub struct Limits {
     pub descriptors: usize,
     /// Connections that a listener keeps until they are accepted.
     pub backlog: usize,
+    /// Bytes of the longest message that ofi_rxm sends in one packet.
+    pub packet: usize,
 }
 
 impl Default for Limits {
@@ -119,6 +131,7 @@ impl Default for Limits {
             stream_bytes: 128 << 10,
             descriptors: 1 << 20,
             backlog: 4096,
+            packet: 16 << 10,
         }
     }
 }
@@ -139,8 +152,8 @@ pub trait Endpoint: Sized {
 
     /// Posts a message. Returns false if it must be posted again later.
     fn send(&mut self, now: Instant, message: &Message) -> bool;
-    /// Posts a receive for any message.
-    fn receive(&mut self, now: Instant);
+    /// Posts a receive for any message. `nth`: its number.
+    fn receive(&mut self, now: Instant, nth: u32);
     fn ended(&mut self) -> Vec<Ended>;
     /// Closes the endpoint. Returns false if the call must be repeated when there is room to send.
     fn close(&mut self, now: Instant) -> bool;

@@ -6,10 +6,12 @@ mod app;
 mod endpoint;
 mod events;
 mod heap;
+mod kernel;
 mod network;
 mod options;
 mod report;
 mod rxd;
+mod rxm;
 mod scenario;
 mod table;
 mod tcp;
@@ -23,6 +25,7 @@ use std::sync::Once;
 use self::endpoint::Limits;
 use self::options::{Options, USAGE};
 use self::rxd::Rxd;
+use self::rxm::Rxm;
 use self::scenario::{Job, Scenario, Size};
 use self::tcp::Tcp;
 use self::world::{Outcome, World};
@@ -55,6 +58,7 @@ fn simulate(
     let limit = job.limit;
     match transport {
         "rxd" => World::<Rxd>::new(job, limits.clone(), size.seed).run(true, limit),
+        "rxm" => World::<Rxm>::new(job, limits.clone(), size.seed).run(true, limit),
         "tcp" => World::<Tcp>::new(job, limits.clone(), size.seed).run(true, limit),
         other => Err(format!("no transport {other}")),
     }

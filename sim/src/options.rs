@@ -14,7 +14,7 @@ usage: sim SCENARIO [OPTION VALUE]...
 SCENARIO is alltoall, ring, barrier, incast, pairs, death or slow. `sim table` runs all of them in the default sizes
 and writes a table for each transport.
 
-  --transport NAME    rxd or tcp (default: rxd)
+  --transport NAME    rxd, rxm or tcp (default: rxd)
   --ranks N           ranks (default: 100)
   --nodes N           nodes (default: one for 50 ranks, at least 4)
   --sample N          of an all-to-all: ranks that exchange messages with all others (default: all)
@@ -22,7 +22,8 @@ and writes a table for each transport.
   --loss N            lost packets, per million (default: 0)
   --socket-packets N  datagrams that a socket holds (default: 184)
   --descriptors N     descriptors of a rank
-  --backlog N         connections that a listener keeps until they are accepted";
+  --backlog N         connections that a listener keeps until they are accepted
+  --packet N          of rxm: bytes of the longest message in one packet (default: 16384)";
 
 pub enum Options {
     Table {
@@ -83,6 +84,7 @@ impl Options {
                 "--loss" => one.size.loss = number? as u32,
                 "--socket-packets" => one.limits.socket_packets = number?.max(1),
                 "--descriptors" => one.limits.descriptors = number?,
+                "--packet" => one.limits.packet = number?.max(128),
                 "--backlog" => one.limits.backlog = number?,
                 _ => return Err(format!("no option {word}")),
             }

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::time::Instant;
 
-use crate::endpoint::{Ended, Endpoint, Message, Outgoing, Setup, Work, content};
+use crate::endpoint::{Ended, Endpoint, Message, Outgoing, Purpose, Setup, Work, content};
 use crate::heap::uncounted;
 use crate::network::Load;
 use base::iovec::lent::TestMemory;
@@ -41,8 +41,7 @@ struct Sent {
 }
 
 pub struct Rxd {
-    /// Its operations have the destination of a message, and nothing for a receive.
-    node: Node<Option<u32>>,
+    node: Node<Purpose>,
     arrived: VecDeque<(u32, Datagram)>,
     buffer: usize,
     longest: usize,
@@ -153,15 +152,16 @@ impl Endpoint for Rxd {
     fn send(&mut self, now: Instant, message: &Message) -> bool {
         let memory = uncounted(|| content(message));
         let (tag, to) = (message.tag, message.to);
-        let posted = self.node.post(now, to as usize, memory, Some(to), |tx| {
+        let purpose = Purpose::SendTo(to);
+        let posted = self.node.post(now, to as usize, memory, purpose, |tx| {
             (tx.what, tx.tag) = (What::Tagged, tag);
         });
         posted.is_ok()
     }
 
-    fn receive(&mut self, now: Instant) {
+    fn receive(&mut self, now: Instant, nth: u32) {
         let memory = uncounted(|| TestMemory::new(vec![0; self.longest]));
-        self.node.receive(now, memory, None, true);
+        self.node.receive(now, memory, Purpose::Receive(nth), true);
     }
 
     fn ended(&mut self) -> Vec<Ended> {

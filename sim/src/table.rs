@@ -9,7 +9,7 @@ use crate::options::nodes_for;
 use crate::scenario::{ALL, Scenario, Size};
 use crate::{report, run};
 
-pub const TRANSPORTS: [&str; 2] = ["rxd", "tcp"];
+pub const TRANSPORTS: [&str; 3] = ["rxd", "rxm", "tcp"];
 
 /// The sizes of a scenario, and the ranks of an all-to-all that exchange messages with all others.
 fn sizes(scenario: Scenario) -> Vec<(usize, Option<usize>)> {

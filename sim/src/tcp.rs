@@ -5,14 +5,15 @@
 
 mod segment;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use slab::Slab;
 
 use self::segment::{Segment, Stream};
-use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Setup, Work, content};
+use crate::endpoint::{Ended, Endpoint, Limits, Message, Outgoing, Purpose, Setup, Work, content};
 use crate::heap::uncounted;
+use crate::kernel::{Listener, OWN_FILES, PAUSE};
 use abi::{FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC};
 use base::flags::flags;
 use base::iovec::lent::TestMemory;
@@ -38,12 +39,6 @@ const EVENTS: usize = 32;
 /// FI_TCP_CONN_TIMEOUT and FI_TCP_MAX_SAVED_BYTES, unless they are set.
 const CONNECT: Duration = Duration::from_secs(15);
 const SAVED: usize = 64 << 20;
-/// Descriptors of a rank without peers.
-const OWN_FILES: usize = 32;
-/// Pause before a connection is tried again for which there was no descriptor.
-const PAUSE: Duration = Duration::from_millis(10);
-/// Read bytes after which the sender's kernel is notified of the room.
-const NOTICE: usize = 8 << 10;
 
 struct Conn {
     peer: u32,
@@ -56,8 +51,7 @@ struct Conn {
 
 struct Posted {
     memory: TestMemory,
-    /// The destination of a message. `None`: a receive.
-    to: Option<u32>,
+    purpose: Purpose,
 }
 
 pub struct Tcp {
@@ -68,10 +62,8 @@ pub struct Tcp {
     common: Common<Name>,
     conns: Slab<Conn>,
     by_peer: HashMap<u32, usize>,
-    /// Connections that wait to be accepted, those that were accepted, and the peers that have identified themselves.
-    backlog: VecDeque<u32>,
-    accepted: HashSet<u32>,
-    greeted: HashSet<u32>,
+    /// Connections of peers that have not identified themselves.
+    listener: Listener<u32, ()>,
     events: VecDeque<(u32, Segment)>,
     /// Deadlines of attempts, and connections that wait for a descriptor.
     attempts: VecDeque<(Instant, u32)>,
@@ -158,8 +150,6 @@ impl Tcp {
 
     /// A peer has connected and identified itself.
     fn identified(&mut self, peer: u32) {
-        self.accepted.remove(&peer);
-        self.greeted.remove(&peer);
         let id = self.conn(peer);
         match self.conns[id].session.state {
             State::Connecting | State::Requested if self.own < peer => {
@@ -174,19 +164,24 @@ impl Tcp {
         self.up(id);
     }
 
+    /// A peer has sent its identity, perhaps before its connection was accepted.
+    fn greeted(&mut self, peer: u32) {
+        if self.listener.greet(peer, ()).is_some() {
+            self.identified(peer);
+        }
+    }
+
     fn accept(&mut self) -> usize {
-        let count = self.backlog.len().min(ACCEPTS);
-        for _ in 0..count {
-            let Some(peer) = uncounted(|| self.backlog.pop_front()) else {
-                break;
+        for count in 0..ACCEPTS {
+            let Some((peer, greeting)) = self.listener.accept() else {
+                return count;
             };
             self.files += 1;
-            self.accepted.insert(peer);
-            if self.greeted.contains(&peer) {
+            if greeting.is_some() {
                 self.identified(peer);
             }
         }
-        count
+        ACCEPTS
     }
 
     fn lose(&mut self, id: usize, error: Error) {
@@ -307,7 +302,7 @@ impl Tcp {
         }
         self.common.scratch = scratch;
         if let Some(conn) = self.conns.get_mut(id)
-            && let Some(bytes) = conn.wires.taken(NOTICE)
+            && let Some(bytes) = conn.wires.taken()
         {
             let peer = conn.peer;
             self.put(peer, segment::Kind::Window(bytes));
@@ -323,10 +318,7 @@ impl Tcp {
                 self.put(from, Kind::Hello);
             }
             (Kind::Hello, _) => {
-                self.greeted.insert(from);
-                if self.accepted.contains(&from) {
-                    self.identified(from);
-                }
+                self.greeted(from);
             }
             (Kind::Welcome, Some(id)) if self.conns[id].session.state == State::Requested => {
                 self.up(id);
@@ -376,9 +368,7 @@ impl Endpoint for Tcp {
             common: Common::new(&SOURCE, session_limits()),
             conns: Slab::new(),
             by_peer: HashMap::new(),
-            backlog: VecDeque::new(),
-            accepted: HashSet::new(),
-            greeted: HashSet::new(),
+            listener: Listener::new(setup.limits.backlog),
             events: VecDeque::new(),
             attempts: VecDeque::new(),
             wanted: VecDeque::new(),
@@ -394,11 +384,8 @@ impl Endpoint for Tcp {
     fn arrive(&mut self, _now: Instant, from: usize, load: Segment) -> Option<Segment> {
         let from = from as u32;
         match load.kind {
-            segment::Kind::Syn if self.backlog.len() >= self.limits.backlog => return Some(load),
-            segment::Kind::Syn => {
-                self.backlog.push_back(from);
-                self.put(from, segment::Kind::Accepted);
-            }
+            segment::Kind::Syn if !self.listener.arrive(from) => return Some(load),
+            segment::Kind::Syn => self.put(from, segment::Kind::Accepted),
             _ => self.events.push_back((from, load)),
         }
         None
@@ -453,8 +440,8 @@ impl Endpoint for Tcp {
             target: &[],
         };
         let op = self.op(What::Tagged, self.posted.vacant_key(), len);
-        let to = Some(message.to);
-        uncounted(|| self.posted.insert(Posted { memory, to }));
+        let purpose = Purpose::SendTo(message.to);
+        uncounted(|| self.posted.insert(Posted { memory, purpose }));
         let posted = self.with(id, |session, cx| session.post_message(cx, &mut tx, op));
         if posted != Some(Ok(())) {
             uncounted(|| self.posted.remove(op.context));
@@ -470,10 +457,11 @@ impl Endpoint for Tcp {
         true
     }
 
-    fn receive(&mut self, _now: Instant) {
+    fn receive(&mut self, _now: Instant, nth: u32) {
         let memory = uncounted(|| TestMemory::new(vec![0; self.longest]));
         let iov = memory.iov(0, self.longest);
-        let context = uncounted(|| self.posted.insert(Posted { memory, to: None }));
+        let purpose = Purpose::Receive(nth);
+        let context = uncounted(|| self.posted.insert(Posted { memory, purpose }));
         let mut rx = Rx {
             what: What::Tagged,
             iov,
@@ -498,11 +486,11 @@ impl Endpoint for Tcp {
 
     fn ended(&mut self) -> Vec<Ended> {
         let ring = &mut self.domain.cqs[self.cq].ring;
-        let all = uncounted(|| prov::rxd::testing::read_queue(ring));
+        let all = uncounted(|| engine::testing::read_queue(ring));
         let mut ended = uncounted(|| Vec::with_capacity(all.len()));
         for &(context, ref completion) in &all {
             let posted = uncounted(|| self.posted.remove(context));
-            ended.push(Ended::of(completion, posted.to, &posted.memory));
+            ended.push(Ended::of(completion, posted.purpose, &posted.memory));
             uncounted(|| drop(posted));
         }
         uncounted(|| drop(all));
@@ -521,7 +509,7 @@ impl Endpoint for Tcp {
     fn release(&mut self) {
         self.posted.clear();
         self.events = VecDeque::new();
-        self.backlog = VecDeque::new();
+        self.listener.clear_backlog();
         self.attempts = VecDeque::new();
         self.wanted = VecDeque::new();
         for (_, conn) in &mut self.conns {
@@ -531,7 +519,7 @@ impl Endpoint for Tcp {
     }
 
     fn has_input(&self) -> bool {
-        !self.events.is_empty() || !self.backlog.is_empty()
+        !self.events.is_empty() || self.listener.has_waiting()
     }
 
     fn is_blocked(&self) -> bool {

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::kernel::Window;
 use crate::network::Load;
 use stream::link::sim::{SimLink, Wire};
 
@@ -55,12 +56,9 @@ impl Load for Segment {
 pub struct Stream {
     out: Arc<Mutex<Wire>>,
     input: Arc<Mutex<Wire>>,
-    size: usize,
-    /// Bytes that the peer has not taken yet.
-    in_flight: usize,
-    /// Bytes that arrived here, and those of which the peer has been notified that they were taken.
+    window: Window,
+    /// Bytes that arrived here.
     arrived: usize,
-    notified: usize,
 }
 
 impl Stream {
@@ -70,10 +68,8 @@ impl Stream {
         let stream = Stream {
             out,
             input,
-            size,
-            in_flight: 0,
+            window: Window::new(size),
             arrived: 0,
-            notified: 0,
         };
         (link, stream)
     }
@@ -82,15 +78,15 @@ impl Stream {
     pub fn take(&mut self) -> Vec<u8> {
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes = Vec::from(std::mem::take(&mut out.flying));
-        self.in_flight += bytes.len();
-        out.room = self.size.saturating_sub(self.in_flight);
+        self.window.sent(bytes.len());
+        out.room = self.window.room();
         bytes
     }
 
     pub fn acknowledged(&mut self, bytes: usize) {
-        self.in_flight -= bytes;
+        self.window.acknowledged(bytes);
         let mut out = self.out.lock().unwrap_or_else(PoisonError::into_inner);
-        out.room = self.size.saturating_sub(self.in_flight);
+        out.room = self.window.room();
     }
 
     pub fn arrive(&mut self, bytes: Vec<u8>) {
@@ -106,14 +102,11 @@ impl Stream {
         }
     }
 
-    /// Bytes taken since the last notice, if they are at least `least`.
-    pub fn taken(&mut self, least: usize) -> Option<usize> {
+    /// Bytes taken since the last notice, if they are enough for another one.
+    pub fn taken(&mut self) -> Option<usize> {
         let input = self.input.lock().unwrap_or_else(PoisonError::into_inner);
-        let taken = self.arrived - input.arrived.len() - self.notified;
+        let taken = self.arrived - input.arrived.len();
         drop(input);
-        (taken >= least).then(|| {
-            self.notified += taken;
-            taken
-        })
+        self.window.notice(taken)
     }
 }

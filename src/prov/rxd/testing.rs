@@ -6,7 +6,7 @@ mod node;
 mod socket;
 
 pub use self::name::Name;
-pub use self::node::{Completion, KEY, Node, Posted, read_queue};
+pub use self::node::{KEY, Node, Posted};
 pub use self::socket::Socket;
 pub use super::session::{From, Settings};
 

@@ -24,6 +24,8 @@ mod session;
 mod sessions;
 mod state;
 mod tell;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 use core::ffi::c_void;
 use std::sync::OnceLock;

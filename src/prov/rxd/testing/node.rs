@@ -14,22 +14,12 @@ use base::flags::flags;
 use base::iovec::lent::TestMemory;
 use base::{Access, Caps, IoVec, OpFlags, Result};
 use engine::av::AvTable;
-use engine::cq_ring::Ring;
 use engine::domain_state::{DomainState, TxOp};
 use engine::srx::Claimed;
+use engine::testing::{Completion, read_queue};
 use engine::transport::Address;
 use object::ops::atomic::Atomic;
 use object::ops::transfer::{Context, Rx, Tx, What};
-
-/// A completion or an error entry.
-#[derive(Clone, Debug)]
-pub struct Completion {
-    pub len: usize,
-    pub data: u64,
-    pub tag: u64,
-    /// 0 on success.
-    pub error: i32,
-}
 
 pub struct Posted<T> {
     pub memory: Option<TestMemory>,
@@ -264,34 +254,5 @@ impl<T> Node<T> {
     /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
         read_queue(&mut self.domain.cqs[self.cq].ring)
-    }
-}
-
-/// Reads all entries of a completion queue, each with its context.
-pub fn read_queue(ring: &mut Ring) -> Vec<(usize, Completion)> {
-    let mut entries: Vec<[u64; 6]> = Vec::new();
-    let mut all = Vec::new();
-    loop {
-        entries.clear();
-        let mut take = |words: &[u64]| entries.extend(words.as_chunks::<6>().0);
-        let n = ring.read_into(64, &mut take, None);
-        for &[context, _, len, _, data, tag] in &entries {
-            let (len, error) = (len as usize, 0);
-            #[rustfmt::skip]
-            all.push((context as usize, Completion { len, data, tag, error }));
-        }
-        if n > 0 {
-            continue;
-        }
-        let Some(failed) = ring.pop_err() else {
-            return all;
-        };
-        let completion = Completion {
-            len: failed.len,
-            data: failed.data,
-            tag: failed.tag,
-            error: failed.err,
-        };
-        all.push((failed.context, completion));
     }
 }

@@ -382,7 +382,7 @@ impl Sessions {
     }
 
     /// Whether no session is left.
-    #[cfg(test)]
+    #[cfg(any(test, feature = "testing"))]
     pub fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -9,11 +9,11 @@ use super::net::Links;
 use super::seeds;
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::rxd::session::Settings;
-use crate::rxd::testing::{Completion, KEY, Posted};
+use crate::rxd::testing::{KEY, Posted};
 use abi::*;
 use base::iovec::lent::TestMemory;
 use base::{Error, IoVec, OpFlags};
-use engine::testing::Random;
+use engine::testing::{Completion, Random};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{Context, RemoteSeg, Tx, What};
 

@@ -7,9 +7,10 @@ use super::net::Links;
 use super::world::{MEMORY, MTU, SETTINGS, World};
 use crate::rxd::proto::{Cts, GREETING, Packet, Rts};
 use crate::rxd::session::{From, Settings};
-use crate::rxd::testing::{Completion, KEY, Name, Node};
+use crate::rxd::testing::{KEY, Name, Node};
 use base::Error;
 use base::iovec::lent::TestMemory;
+use engine::testing::Completion;
 use engine::transport::Address;
 use object::ops::transfer::{RemoteSeg, Tx, What};
 

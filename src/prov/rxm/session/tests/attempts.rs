@@ -4,10 +4,10 @@
 use core::time::Duration;
 use std::time::Instant;
 
-use super::node::common_of;
 use super::world::SETTINGS;
 use crate::rxm::session::connection::{ATTEMPTS, Connection, GivenUp, LEASE, State, Step};
 use crate::rxm::session::{Common, Settings};
+use crate::rxm::testing::common_of;
 use base::Error;
 use engine::transport::Listener;
 

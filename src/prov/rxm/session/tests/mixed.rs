@@ -6,13 +6,14 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::network::{End, Faults};
-use super::node::{KEY, Posted};
+use super::seeds;
 use super::world::{MEMORY, SETTINGS, World};
-use super::{Random, seeds};
 use crate::rxm::session::Settings;
+use crate::rxm::testing::{KEY, Posted};
 use abi::*;
 use base::iovec::lent::TestMemory;
 use base::{Error, IoVec, OpFlags};
+use engine::testing::Random;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{Context, RemoteSeg, Tx, What};
 
@@ -77,7 +78,7 @@ fn content(seed: u64, len: usize) -> Vec<u8> {
     let mut random = Random(seed);
     let mut bytes = vec![0; len.next_multiple_of(8)];
     for word in bytes.as_chunks_mut().0 {
-        *word = random.next().to_ne_bytes();
+        *word = random.draw().to_ne_bytes();
     }
     bytes.truncate(len);
     bytes
@@ -249,19 +250,11 @@ impl Mixed {
     ) -> bool {
         let node = self.world.nodes[place].as_mut().unwrap();
         let len = memory.len();
-        let context = node.posted.insert(Posted { memory, what });
-        tx.context = Context::of_test(context);
-        let op = node.op(tx.what, tx.flags, context, len);
-        let posted = node.with(id, |session, cx| session.post(cx, tx, op, 0));
-        match posted.unwrap() {
-            Ok(()) => {}
-            Err(Error::AGAIN) => {
-                // The operation has not kept the memory.
-                node.posted.remove(context);
-                return false;
-            }
-            Err(error) => panic!("{error:?}"),
-        }
+        let context = match node.post(id, tx, memory, what) {
+            Ok(context) => context,
+            Err((Error::AGAIN, _)) => return false,
+            Err((error, _)) => panic!("{error:?}"),
+        };
         if tx.flags.contains(OpFlags::INJECT) {
             // The memory of an injected operation may be reused at once.
             if let Some(posted) = node.posted.get(context) {
@@ -507,8 +500,7 @@ impl Mixed {
     /// Closes the endpoints; nothing of them may be left.
     fn close(&mut self) {
         for node in self.world.nodes.iter_mut().flatten() {
-            node.sessions
-                .close_port(&mut node.domain, &mut node.wire, node.ep);
+            node.close();
         }
         while self.world.step() {}
         for node in self.world.nodes.iter().flatten() {

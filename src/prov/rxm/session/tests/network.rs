@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use slab::Slab;
 
-use super::Random;
 use abi::fi_rma_iov;
 use base::Error;
+use engine::testing::Random;
 
 /// One end of a connection: the endpoint, its life (it may restart), and the number of the connection there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -4,14 +4,15 @@
 use core::time::Duration;
 
 use super::network::Faults;
-use super::node::{Answer, Completion, Posted, addr_of};
 use super::world::{SETTINGS, World};
 use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
 use crate::rxm::sessions::Reply;
+use crate::rxm::testing::{Answer, addr_of};
 use abi::FI_ADDR_UNSPEC;
 use base::iovec::lent::TestMemory;
 use base::{Error, OpFlags, Result};
 use engine::address::ip::Addr;
+use engine::testing::Completion;
 use object::ops::transfer::{Context, Tx, What};
 
 const NONE: Faults = Faults {
@@ -54,20 +55,18 @@ fn post(
     let memory = TestMemory::new(vec![1; len]);
     let iov = memory.iov(0, len);
     let node = world.nodes[place].as_mut().unwrap();
-    let context = node.posted.insert(Posted { memory, what: () });
     let mut tx = Tx {
         what: What::Msg,
         iov,
         flags,
         dest: 0,
-        context: Context::of_test(context),
+        context: Context::default(),
         data: 0,
         tag: 0,
         target: &[],
     };
-    let op = node.op(What::Msg, tx.flags, context, len);
-    let posted = node.with(id, |session, cx| session.post(cx, &mut tx, op, 0));
-    posted.unwrap().map(|()| context)
+    let posted = node.post(id, &mut tx, memory, ());
+    posted.map_err(|(error, _)| error)
 }
 
 /// Returns the contexts and errors of an endpoint's completions.

@@ -5,10 +5,8 @@ use core::time::Duration;
 use std::time::Instant;
 
 use super::network::{Arrival, End, Event, Faults, NOWHERE, Network};
-use super::node::{Answer, KEY, Node, addr_of};
-use super::wire::{Out, TestWire};
 use crate::rxm::session::{Settings, id_of};
-use abi::fi_rma_iov;
+use crate::rxm::testing::{Answer, Node, Out, TestWire, addr_of, place_of};
 use base::{Error, OpFlags};
 
 pub struct World<T> {
@@ -129,9 +127,7 @@ impl<T> World<T> {
                 request,
             } => {
                 let pipe = self.net.open(self.end_at(place, at.arrival));
-                let to = (0..self.nodes.len())
-                    .find(|&to| addr_of(to) == peer)
-                    .unwrap();
+                let to = place_of(&peer).unwrap();
                 let silent = self.net.faults.silent;
                 if silent == 0 || !self.net.random.one_in(silent) {
                     let data = request;
@@ -259,14 +255,14 @@ impl<T> World<T> {
                 node.with(id, |session, cx| session.end(cx, now, Error::CONNRESET));
             }
             Event::Read { op, remote } => {
-                let bytes: Vec<u8> = remote.iter().flat_map(|at| read(node, at)).collect();
+                let bytes: Vec<u8> = remote.iter().flat_map(|at| node.read_at(at)).collect();
                 self.done(pipe, 1 - side, op, Some(bytes));
             }
             Event::Write { op, remote, bytes } => {
                 let mut rest = &bytes[..];
                 for at in &remote {
                     let (here, after) = rest.split_at(at.len);
-                    write(node, at, here);
+                    node.write_at(at, here);
                     rest = after;
                 }
                 if let Some(op) = op {
@@ -302,30 +298,4 @@ impl<T> World<T> {
             }
         }
     }
-}
-
-/// Returns bytes of memory that a peer may read.
-fn read<T>(node: &Node<T>, at: &fi_rma_iov) -> Vec<u8> {
-    if at.key == KEY {
-        return node.memory.bytes(at.addr as usize, at.len);
-    }
-    let Some((lent, offset)) = node.wire.lent_at(at) else {
-        panic!("a peer reads memory of another endpoint");
-    };
-    let (mut place, mut bytes) = (lent.iov().cursor(), Vec::new());
-    place.advance(offset);
-    place.truncate(at.len);
-    place.copy_out(&mut bytes);
-    bytes
-}
-
-/// Writes to memory that a peer may write.
-fn write<T>(node: &Node<T>, at: &fi_rma_iov, bytes: &[u8]) {
-    if at.key == KEY {
-        return node.memory.iov(at.addr as usize, at.len).fill(bytes);
-    }
-    let Some((lent, offset)) = node.wire.lent_at(at) else {
-        panic!("a peer writes memory of another endpoint");
-    };
-    lent.write(offset, bytes);
 }

@@ -3,6 +3,7 @@
 //! the domain does with its events, over a wire that has no provider below.
 
 use core::time::Duration;
+use std::net::IpAddr;
 use std::time::Instant;
 
 use slab::Slab;
@@ -22,16 +23,8 @@ use engine::domain_state::TxOp;
 use engine::peer::retry::Jitter;
 use engine::peer::stall;
 use engine::srx::Claimed;
-use object::ops::transfer::{Context, Rx, What};
-
-/// A completion or an error entry.
-#[derive(Clone, Debug)]
-pub struct Completion {
-    pub len: usize,
-    pub data: u64,
-    /// 0 on success.
-    pub error: i32,
-}
+use engine::testing::{Completion, read_queue};
+use object::ops::transfer::{Context, Rx, Tx, What};
 
 pub struct Posted<T> {
     pub memory: TestMemory,
@@ -72,8 +65,23 @@ pub fn common_of(settings: Settings, pid: u32) -> Common {
 
 /// Returns the address of the endpoint at a place.
 pub fn addr_of(place: usize) -> Addr {
-    Addr::from(([10, 0, 0, 1 + place as u8], 1000))
+    let bytes = (FIRST_ADDRESS + place as u32).to_be_bytes();
+    Addr::from((bytes, 1000))
 }
+
+/// Returns the place of the endpoint with this address.
+pub fn place_of(addr: &Addr) -> Option<usize> {
+    let IpAddr::V4(ip) = addr.ip() else {
+        return None;
+    };
+    Some(ip.to_bits().checked_sub(FIRST_ADDRESS)? as usize)
+}
+
+/// 10.0.0.1
+const FIRST_ADDRESS: u32 = 0x0a00_0001;
+
+/// Completion queue entries of an endpoint in tests. Few, so that the queue is often full.
+const CQ_SIZE: usize = 64;
 
 impl<T> Node<T> {
     pub fn new(
@@ -84,7 +92,19 @@ impl<T> Node<T> {
         size: usize,
     ) -> Node<T> {
         let memory = TestMemory::new(vec![0; size]);
-        let (mut domain, cq, ep) = engine::testing::domain(CAPS, 32);
+        Node::with_queues(place, life, settings, wire, memory, (32, CQ_SIZE))
+    }
+
+    /// Returns an endpoint that may have this many operations in flight, and whose queue has this many entries.
+    pub fn with_queues(
+        place: usize,
+        life: u64,
+        settings: Settings,
+        wire: TestWire,
+        memory: TestMemory,
+        (tx_size, cq_size): (usize, usize),
+    ) -> Node<T> {
+        let (mut domain, cq, ep) = engine::testing::domain_with_queue(CAPS, tx_size, cq_size);
         let segments = vec![memory.registered()];
         domain
             .mrs
@@ -92,7 +112,7 @@ impl<T> Node<T> {
             .unwrap();
         let av = domain.avs.insert(AvTable::new());
         domain.eps[ep].av = Some(av);
-        let pid = (place as u32 + 1) << 16 | life as u32;
+        let pid = (place as u32 + 1) << 12 | life as u32;
         let mut sessions = Sessions::new(common_of(settings, pid));
         sessions.add_port(ep);
         sessions.listen(ep, Some(addr_of(place)));
@@ -166,11 +186,35 @@ impl<T> Node<T> {
         }
     }
 
+    /// Posts the operation `tx` on `memory` to a session. Returns its context, or the error and the memory.
+    pub fn post(
+        &mut self,
+        id: usize,
+        tx: &mut Tx<'_>,
+        memory: TestMemory,
+        what: T,
+    ) -> core::result::Result<usize, (Error, TestMemory)> {
+        let len = memory.len();
+        let context = self.posted.insert(Posted { memory, what });
+        tx.context = Context::of_test(context);
+        let op = self.op(tx.what, tx.flags, context, len);
+        match self.with(id, |session, cx| session.post(cx, tx, op, 0)) {
+            Some(Ok(())) => Ok(context),
+            Some(Err(error)) => Err((error, self.posted.remove(context).memory)),
+            None => Err((Error::AGAIN, self.posted.remove(context).memory)),
+        }
+    }
+
     pub fn receive(&mut self, memory: TestMemory, what: T, src: u64) {
+        self.receive_kind(What::Msg, memory, what, src);
+    }
+
+    /// Posts a receive for messages, or for tagged messages with any tag.
+    pub fn receive_kind(&mut self, kind: What, memory: TestMemory, what: T, src: u64) {
         let iov = memory.iov(0, memory.len());
         let context = self.posted.insert(Posted { memory, what });
         let mut rx = Rx {
-            what: What::Msg,
+            what: kind,
             iov,
             flags: OpFlags::COMPLETION,
             src,
@@ -236,10 +280,19 @@ impl<T> Node<T> {
 
     /// Does what each poll does: packets and operations that wait, and connections that have ended.
     pub fn poll(&mut self, now: Instant) {
+        self.begin_poll();
+        self.end_poll(now);
+    }
+
+    /// The part of a poll before packets are taken from the provider below.
+    pub fn begin_poll(&mut self) {
         self.sessions.common.has_matched = false;
-        let (domain, wire) = (&mut self.domain, &mut self.wire);
-        self.sessions.take_waiting(domain, wire);
-        self.sessions.send_held(domain, wire);
+        self.sessions.take_waiting(&mut self.domain, &mut self.wire);
+    }
+
+    /// The part of a poll after packets and events were taken from the provider below.
+    pub fn end_poll(&mut self, now: Instant) {
+        self.sessions.send_held(&mut self.domain, &mut self.wire);
         for ending in core::mem::take(&mut self.sessions.common.ending) {
             let Ending { id, arrival, error } = ending;
             let session = self.sessions.get(id);
@@ -265,6 +318,38 @@ impl<T> Node<T> {
         }
     }
 
+    /// Closes the endpoint.
+    pub fn close(&mut self) {
+        self.sessions
+            .close_port(&mut self.domain, &mut self.wire, self.ep);
+    }
+
+    /// Returns bytes of memory that a peer may read.
+    pub fn read_at(&self, at: &fi_rma_iov) -> Vec<u8> {
+        if at.key == KEY {
+            return self.memory.bytes(at.addr as usize, at.len);
+        }
+        let Some((lent, offset)) = self.wire.lent_at(at) else {
+            panic!("a peer reads memory of another endpoint");
+        };
+        let (mut place, mut bytes) = (lent.iov().cursor(), Vec::new());
+        place.advance(offset);
+        place.truncate(at.len);
+        place.copy_out(&mut bytes);
+        bytes
+    }
+
+    /// Writes to memory that a peer may write.
+    pub fn write_at(&self, at: &fi_rma_iov, bytes: &[u8]) {
+        if at.key == KEY {
+            return self.memory.iov(at.addr as usize, at.len).fill(bytes);
+        }
+        let Some((lent, offset)) = self.wire.lent_at(at) else {
+            panic!("a peer writes memory of another endpoint");
+        };
+        lent.write(offset, bytes);
+    }
+
     /// Whether nothing of any operation or connection is left.
     pub fn assert_empty(&self) {
         let common = &self.sessions.common;
@@ -278,29 +363,6 @@ impl<T> Node<T> {
 
     /// Reads all entries of the completion queue.
     pub fn completions(&mut self) -> Vec<(usize, Completion)> {
-        let ring = &mut self.domain.cqs[self.cq].ring;
-        let mut entries: Vec<[u64; 6]> = Vec::new();
-        let mut all = Vec::new();
-        loop {
-            entries.clear();
-            let mut take = |words: &[u64]| entries.extend(words.as_chunks::<6>().0);
-            let n = ring.read_into(64, &mut take, None);
-            for &[context, _, len, _, data, _] in &entries {
-                let (len, error) = (len as usize, 0);
-                all.push((context as usize, Completion { len, data, error }));
-            }
-            if n > 0 {
-                continue;
-            }
-            let Some(failed) = ring.pop_err() else {
-                return all;
-            };
-            let completion = Completion {
-                len: failed.len,
-                data: failed.data,
-                error: failed.err,
-            };
-            all.push((failed.context, completion));
-        }
+        read_queue(&mut self.domain.cqs[self.cq].ring)
     }
 }

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The provider below in tests: collects the requests of sessions for the network.
+//! The provider below in tests and in the simulator: collects the requests of sessions for the network.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
-use super::Random;
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::proto::HEADER;
-use crate::rxm::session::flight::{Call, Flight, Post};
-use crate::rxm::session::{Ended, Place, Posted, Wire, put_slots};
+use crate::rxm::session::flight::{Call, Flight, Post, iov_of};
+use crate::rxm::session::{Ended, Place, Posted, Wire, id_of, put_slots};
 use abi::fi_rma_iov;
 use base::{Error, IoVec, Result};
 use client::layer::{Lent, Loan, Slot};
 use engine::address::ip::Addr;
+use engine::testing::Random;
 use engine::transport::Listener;
 use object::ops::transfer::RemoteSeg;
 
@@ -56,11 +56,21 @@ struct InFlight {
     loan: Loan,
 }
 
+/// The connection of a session.
+struct Connection {
+    arrival: u64,
+    /// Operations that were accepted and have not left: `TestWire::left`.
+    queued: usize,
+    is_paused: bool,
+    /// Reaction of the peer's listener to the attempt.
+    listener: Listener,
+}
+
 pub struct TestWire {
     random: Random,
     eager: usize,
-    /// Numbers of the connections by session.
-    links: BTreeMap<usize, u64>,
+    /// Connections by session.
+    links: BTreeMap<usize, Connection>,
     pub out: Vec<Out>,
     flying: BTreeMap<u64, InFlight>,
     last_op: u64,
@@ -75,6 +85,8 @@ pub struct TestWire {
     fails: bool,
     /// Operations that are accepted before the next turn.
     pub room: usize,
+    /// Most operations of one connection that have not left.
+    pub depth: usize,
     /// Memory that peers may read and write. The keys of its pieces are consecutive, from `FIRST_KEY`.
     lent: Vec<Weak<Lent>>,
 }
@@ -98,25 +110,72 @@ impl TestWire {
             most_copies,
             fails,
             room: usize::MAX,
+            depth: usize::MAX,
             lent: Vec::new(),
         }
     }
 
     /// Assigns a connection to a session.
     pub fn link(&mut self, place: Place) {
-        let before = self.links.insert(place.id, place.arrival);
-        assert_eq!(before, None, "a session has two connections");
+        let connection = Connection {
+            arrival: place.arrival,
+            queued: 0,
+            is_paused: false,
+            listener: Listener::Unknown,
+        };
+        let before = self.links.insert(place.id, connection);
+        assert!(before.is_none(), "a session has two connections");
+    }
+
+    fn arrival_of(&self, id: usize) -> Option<u64> {
+        Some(self.links.get(&id)?.arrival)
+    }
+
+    fn connection_mut(&mut self, arrival: u64) -> Option<&mut Connection> {
+        let connection = self.links.get_mut(&id_of(arrival))?;
+        (connection.arrival == arrival).then_some(connection)
     }
 
     /// Whether a session has this connection.
     pub fn has(&self, id: usize, arrival: u64) -> bool {
-        self.links.get(&id) == Some(&arrival)
+        self.arrival_of(id) == Some(arrival)
     }
 
-    fn takes(&mut self) -> bool {
-        let takes = self.room > 0;
+    /// Whether the session of this connection does not want to receive.
+    pub fn is_paused(&self, arrival: u64) -> bool {
+        let connection = self.links.get(&id_of(arrival));
+        connection.is_some_and(|connection| connection.arrival == arrival && connection.is_paused)
+    }
+
+    /// The peer's kernel has accepted the connection.
+    pub fn accepted(&mut self, arrival: u64) {
+        if let Some(connection) = self.connection_mut(arrival) {
+            connection.listener = Listener::Accepted;
+        }
+    }
+
+    /// An operation of this connection has left its queue.
+    pub fn left(&mut self, arrival: u64) {
+        if let Some(connection) = self.connection_mut(arrival) {
+            connection.queued -= 1;
+        }
+    }
+
+    /// Frees the entries of memory that is not lent any more, as far as no later memory is.
+    pub fn forget_lent(&mut self) {
+        while self.lent.pop_if(|lent| lent.strong_count() == 0).is_some() {}
+    }
+
+    /// Takes an operation of a session, if there is room. Returns the number of the connection.
+    fn take(&mut self, id: usize) -> Option<u64> {
+        let (room, depth) = (self.room, self.depth);
         self.room = self.room.saturating_sub(1);
-        takes
+        let connection = self.links.get_mut(&id)?;
+        if room == 0 || connection.queued >= depth {
+            return None;
+        }
+        connection.queued += 1;
+        Some(connection.arrival)
     }
 
     /// Completes the end of a connection: its operations in flight end.
@@ -217,7 +276,7 @@ impl Wire for TestWire {
     }
 
     fn close(&mut self, id: usize) {
-        let Some(arrival) = self.links.remove(&id) else {
+        let Some(Connection { arrival, .. }) = self.links.remove(&id) else {
             return;
         };
         self.out.push(Out::Close { arrival });
@@ -235,27 +294,29 @@ impl Wire for TestWire {
         self.ended.pop_front()
     }
 
-    fn has_reacted(&self, _id: usize, _least: Listener) -> Option<bool> {
-        Some(false)
+    fn has_reacted(&self, id: usize, least: Listener) -> Option<bool> {
+        let listener = self.links.get(&id)?.listener;
+        Some(listener as usize >= least as usize)
     }
 
     fn schedule(&mut self, id: usize, at: Instant) {
         self.out.push(Out::Timer { id, at });
     }
 
-    fn pause(&mut self, _id: usize, _on: bool) {}
+    fn pause(&mut self, id: usize, on: bool) {
+        if let Some(connection) = self.links.get_mut(&id) {
+            connection.is_paused = on;
+        }
+    }
 
     fn random(&mut self) -> Result<u32> {
-        Ok(self.random.next() as u32)
+        Ok(self.random.draw() as u32)
     }
 
     fn inject(&mut self, id: usize, bytes: &[u8]) -> bool {
-        let Some(&arrival) = self.links.get(&id) else {
+        let Some(arrival) = self.take(id) else {
             return false;
         };
-        if !self.takes() {
-            return false;
-        }
         self.out.push(Out::Send {
             arrival,
             op: None,
@@ -271,28 +332,26 @@ impl Wire for TestWire {
         _data: Option<u64>,
         to: &RemoteSeg,
     ) -> bool {
-        let Some(&arrival) = self.links.get(&id) else {
+        let Some(arrival) = self.take(id) else {
             return false;
         };
-        if !self.takes() {
-            return false;
-        }
         self.out.push(Out::Write {
             arrival,
             op: None,
-            remote: vec![super::super::flight::iov_of(to)],
+            remote: vec![iov_of(to)],
             bytes: bytes.to_vec(),
         });
         true
     }
 
     fn post(&mut self, post: Post) -> Posted {
-        let Some(&arrival) = self.links.get(&post.flight.id) else {
+        let id = post.flight.id;
+        if !self.links.contains_key(&id) {
             return Posted::Failed(post, Error::NOTCONN);
-        };
-        if !self.takes() {
-            return Posted::Later(post);
         }
+        let Some(arrival) = self.take(id) else {
+            return Posted::Later(post);
+        };
         self.last_op += 1;
         let op = self.last_op;
         let Post { call, loan, flight } = post;

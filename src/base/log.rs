@@ -138,8 +138,8 @@ pub fn write_for(
     write_limited(origin, level, subsys, function, line, text, None);
 }
 
-/// Writes a failure that probably ends a job, although no line of its kind is wanted. The application's callbacks decide
-/// for themselves, so it is not passed to them.
+/// Writes a failure that probably ends a job, although no line of its kind is wanted. The application's callbacks
+/// decide for themselves, so it is not passed to them.
 #[cold]
 pub fn write_unasked(
     source: &Source,
@@ -346,7 +346,8 @@ macro_rules! log_warn {
     ($($arguments:tt)+) => { $crate::log::log_at!(Warn, $($arguments)+) };
 }
 
-/// A failure that probably ends a job, as `log_warn`. Without FI_LOG_LEVEL the first ones of a process are written, too.
+/// A failure that probably ends a job, as `log_warn`. Without FI_LOG_LEVEL the first ones of a process are written,
+/// too.
 #[macro_export]
 macro_rules! log_failure {
     ($source:expr, $subsys:expr, $($text:tt)+) => {{

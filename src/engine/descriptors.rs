@@ -155,8 +155,8 @@ pub enum Free {
     Ample,
 }
 
-/// Returns for what descriptors are free. While many are free, only some calls count them; if the application opens more
-/// descriptors meanwhile than the number of all connections until the next count, an attempt to connect fails and
+/// Returns for what descriptors are free. While many are free, only some calls count them; if the application opens
+/// more descriptors meanwhile than the number of all connections until the next count, an attempt to connect fails and
 /// counts.
 pub fn free_descriptors() -> Free {
     let limit = descriptors();

@@ -2,9 +2,9 @@
 //! Accepted sockets whose peers have not identified themselves: how many there may be, which one is closed for another,
 //! and which descriptors are reserved for peers that the application knows.
 //!
-//! At most a quarter of the descriptors may be used by these sockets. The last ones are reserved for peers in an address
-//! vector (`descriptors::Free`); requests of other peers are refused there. A peer whose socket is closed tries again, as after any
-//! failed attempt.
+//! At most a quarter of the descriptors may be used by these sockets. The last ones are reserved for peers in an
+//! address vector (`descriptors::Free`); requests of other peers are refused there. A peer whose socket is closed tries
+//! again, as after any failed attempt.
 //!
 //! Many peers that connect and send nothing must not slow down the application: sockets are listed by age, so the one
 //! to close is found without a search, and a poll accepts at most `ACCEPTS` connections of a listener.

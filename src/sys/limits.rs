@@ -21,8 +21,8 @@ pub fn descriptor_limits() -> (usize, usize) {
     }
 }
 
-/// Returns how many of the descriptors that the process may have are in use. `enough`: an estimate that is too high, but
-/// not above this number, is good enough. If no descriptor is free, or the number is unknown because /proc is not
+/// Returns how many of the descriptors that the process may have are in use. `enough`: an estimate that is too high,
+/// but not above this number, is good enough. If no descriptor is free, or the number is unknown because /proc is not
 /// mounted, it is the limit.
 pub fn descriptors_in_use(enough: usize) -> usize {
     let limit = descriptors();

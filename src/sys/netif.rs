@@ -69,8 +69,8 @@ fn look() -> Vec<Address> {
     sort(found)
 }
 
-/// Returns the addresses of interfaces that are up, without loopback, in the order of the system. Each has port 0 and, if
-/// it is link-local, its scope. Unlike `addresses`, this includes interfaces without a carrier.
+/// Returns the addresses of interfaces that are up, without loopback, in the order of the system. Each has port 0 and,
+/// if it is link-local, its scope. Unlike `addresses`, this includes interfaces without a carrier.
 pub fn configured() -> Vec<(String, SocketAddr)> {
     let list = getifaddrs().into_iter().flatten();
     let found = list.filter_map(|entry| {

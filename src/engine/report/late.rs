@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Receives that name a peer and have waited too long. They are logged once, with the state of the peer, if the user has
-//! set FI_*_STALL_REPORT: a receive may wait for as long as the program wants, so by default only dumps list them.
+//! Receives that name a peer and have waited too long. They are logged once, with the state of the peer, if the user
+//! has set FI_*_STALL_REPORT: a receive may wait for as long as the program wants, so by default only dumps list them.
 
 use core::fmt;
 use core::time::Duration;

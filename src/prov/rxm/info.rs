@@ -316,8 +316,7 @@ fn endpoint(core: &Info) -> EpAttr {
         ep_type: FI_EP_RDM.0,
         protocol: FI_PROTO_RXM,
         protocol_version: 1,
-        // A long message is read from its sender's memory by one operation below.
-        max_msg_size: core.ep.max_msg_size,
+        max_msg_size: usize::MAX,
         max_order_raw_size: core.ep.max_order_raw_size,
         max_order_war_size: core.ep.max_order_war_size,
         max_order_waw_size: core.ep.max_order_waw_size,

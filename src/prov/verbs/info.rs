@@ -18,8 +18,8 @@ use base::settings::Settings;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use sys::verbs::Transport;
 
-/// Returns the entries that satisfy the query. There are none unless the program or the user names verbs: the provider has
-/// not run on devices yet, and otherwise would be the first choice on hosts with adapters.
+/// Returns the entries that satisfy the query. There are none unless the program or the user names verbs: the provider
+/// has not run on devices yet, and otherwise would be the first choice on hosts with adapters.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let mut answer = Answer::default();
     if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {

@@ -68,8 +68,8 @@ impl<A: Address> Session<A> {
         !self.is_over() && self.tx.is_quiet() && self.rx.is_at_rest()
     }
 
-    /// Whether an operation that was refused because the connection was not up has not been posted again. The first frame
-    /// that is sent ends the wait.
+    /// Whether an operation that was refused because the connection was not up has not been posted again. The first
+    /// frame that is sent ends the wait.
     pub fn is_awaited(&self) -> bool {
         let unsent = |first| !self.state.is_open() || self.tx.out.counter() == first;
         self.refused.is_some_and(unsent)

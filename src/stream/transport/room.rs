@@ -154,8 +154,8 @@ impl<N: Connector> Traffic<N> {
         self.room.asked > 0
     }
 
-    /// Whether another attempt may use a scarce descriptor. If attempts that the peers have not answered yet took all of
-    /// them, processes would wait for each other.
+    /// Whether another attempt may use a scarce descriptor. If attempts that the peers have not answered yet took all
+    /// of them, processes would wait for each other.
     fn may_attempt(&self) -> bool {
         let states = || self.peers.iter().map(|(_, conn)| conn.session.state);
         let attempts = states().filter(|state| state.is_opening()).count();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! A rank over ofi_rxm: its sessions, as the provider makes them, over ideal connections in place of the MSG endpoints
 //! of tcp. A connection has a request and an answer, keeps the order of its bytes, has a window, and a queue of limited
-//! depth. It accepts `ACCEPTS` connections for each poll, as tcp does.
+//! depth. A rank accepts `ACCEPTS` connections for each poll, as tcp does.
 
 mod transfer;
 

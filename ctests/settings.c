@@ -238,7 +238,7 @@ static void misspelt_variables(void)
 
 	for (size_t i = 0; i < COUNT; i++)
 		setenv(names[i][0], "1", 1);
-	// Those of other libraries' providers.
+	// Variables of other libraries' providers.
 	setenv("FI_EFA_FORK_SAFE", "1", 1);
 	setenv("FI_OPX_HFI_SELECT", "1", 1);
 	const char *said = complaints();

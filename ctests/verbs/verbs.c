@@ -474,7 +474,7 @@ static void shut_down(void)
 	close_all();
 }
 
-// What was posted completes when its endpoint is closed.
+// Posted operations complete when their endpoint is closed.
 static void closing(void)
 {
 	struct fi_eq_cm_entry entry;

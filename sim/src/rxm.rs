@@ -47,7 +47,7 @@ struct Conn {
     taken: usize,
     /// Operations that the kernel has not taken, with the number of those that complete then.
     queue: VecDeque<(Option<u64>, Kind)>,
-    /// What has arrived while the session is paused.
+    /// Packets that have arrived while the session is paused.
     held: VecDeque<Kind>,
     has_file: bool,
     /// The peer has answered the request, or this side has accepted it.

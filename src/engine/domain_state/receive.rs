@@ -33,7 +33,7 @@ pub struct AdapterReceive {
     pub flags: OpFlags,
 }
 
-/// What an adapter reports about such a receive.
+/// The report of an adapter about such a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdapterDone {
     pub len: usize,

@@ -16,7 +16,7 @@ use base::log::{Source, Subsys, log_failure};
 use base::params::Given;
 use object::ops::transfer::What;
 
-/// What is known of the late receives of a domain.
+/// The late receives of a domain.
 #[derive(Default)]
 pub struct LateReceives {
     limit: Option<(&'static Source, Duration)>,

@@ -33,7 +33,7 @@ pub enum PortSpace {
     Ib = RDMA_PS_IB,
 }
 
-/// What has happened: `enum rdma_cm_event_type`, as far as this library handles it.
+/// The kind of an event: `enum rdma_cm_event_type`, as far as this library handles it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
     AddressResolved,

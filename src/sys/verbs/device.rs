@@ -22,7 +22,7 @@ unsafe impl Sync for Device {}
 /// A global identifier: an address of a port.
 pub type Gid = [u8; 16];
 
-/// What a device sends its packets over.
+/// The kind of network of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transport {
     /// InfiniBand, or RoCE.

@@ -43,6 +43,8 @@ struct Lane {
     /// Messages taken by FI_CLAIM, by the context of the peek.
     claims: HashMap<usize, MsgId>,
     ages: Ages,
+    /// Receives up to this number were reported as late, if they were.
+    told: u64,
 }
 
 impl Lane {

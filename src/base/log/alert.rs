@@ -6,11 +6,10 @@
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{AddressFamily, SockaddrLike, SockaddrStorage, getsockname};
 use nix::sys::stat::{SFlag, fstat};
-use std::os::fd::AsRawFd;
 
 /// Lines of one process.
 const MOST: u32 = 5;

@@ -4,25 +4,20 @@
 
 use core::fmt;
 use core::time::Duration;
-use std::collections::HashMap;
 use std::time::Instant;
 
 use super::Peer;
 use super::gather::source_of;
-use crate::domain_state::DomainState;
 use crate::ep_state::Role;
 use crate::transport::{DomainStateOf, Transport};
 use base::log::{Source, Subsys, log_failure};
 use base::params::Given;
-use object::ops::transfer::What;
 
 /// The late receives of a domain.
 #[derive(Default)]
 pub struct LateReceives {
     limit: Option<(&'static Source, Duration)>,
     next_look: Option<Instant>,
-    /// The number of the next receive to report, by receive context and whether it is tagged.
-    next: HashMap<(usize, bool), u64>,
 }
 
 /// Number of looks within the limit.
@@ -44,7 +39,7 @@ impl LateReceives {
             limit: limit
                 .filter(|limit| !limit.is_zero())
                 .map(|limit| (provider, limit)),
-            ..LateReceives::default()
+            next_look: None,
         }
     }
 
@@ -56,7 +51,7 @@ impl LateReceives {
     pub(super) fn tell<T: Transport>(
         &mut self,
         transport: &T,
-        domain: &DomainStateOf<T>,
+        domain: &mut DomainStateOf<T>,
         now: Instant,
     ) {
         let Some((provider, limit)) = self.limit else {
@@ -64,61 +59,32 @@ impl LateReceives {
         };
         self.next_look = Some(now + (limit / LOOKS).max(Duration::from_millis(1)));
         for (id, ep) in domain.eps.iter() {
-            let receives = matches!(ep.role, Role::Endpoint | Role::Receive { .. });
-            let late = match receives {
-                true => self.take_late(domain, ep.srx, now, limit),
-                false => continue,
-            };
+            if !matches!(ep.role, Role::Endpoint | Role::Receive { .. }) {
+                continue;
+            }
+            let mut found: Vec<Late> = Vec::new();
+            for (source, age) in domain.srxs[ep.srx].take_late(now, limit) {
+                match found.iter_mut().find(|late| late.source == source) {
+                    Some(late) => late.count += 1,
+                    None => found.push(Late {
+                        source,
+                        count: 1,
+                        age,
+                    }),
+                }
+            }
             let port = ep.port(id);
-            for late in late {
+            for late in found {
                 let peers = transport.peers(port);
-                let peer = peers.iter().find(|peer| peer.fi_addr == Some(late.source));
+                let source = source_of(domain, ep.av, late.source);
                 let line = Line {
                     late: &late,
-                    address: source_of(domain, ep.av, late.source)
-                        .and_then(|source| source.address),
-                    peer,
+                    address: source.and_then(|source| source.address),
+                    peer: peers.iter().find(|peer| peer.fi_addr == Some(late.source)),
                 };
                 log_failure!(provider, Subsys::EpData, "{line}");
             }
         }
-    }
-
-    /// Returns the late receives of a context that were not returned before, oldest first, by their peer.
-    fn take_late<A>(
-        &mut self,
-        domain: &DomainState<A>,
-        srx: usize,
-        now: Instant,
-        limit: Duration,
-    ) -> Vec<Late> {
-        let mut found: Vec<Late> = Vec::new();
-        for waiting in domain.srxs[srx].waiting() {
-            let age = waiting
-                .since
-                .map(|since| now.saturating_duration_since(since));
-            let (Some(source), Some(age)) = (waiting.source, age.filter(|age| *age >= limit))
-            else {
-                continue;
-            };
-            let next = self
-                .next
-                .entry((srx, waiting.what == What::Tagged))
-                .or_default();
-            if waiting.number < *next {
-                continue;
-            }
-            *next = waiting.number + 1;
-            match found.iter_mut().find(|late| late.source == source) {
-                Some(late) => late.count += 1,
-                None => found.push(Late {
-                    source,
-                    count: 1,
-                    age,
-                }),
-            }
-        }
-        found
     }
 }
 

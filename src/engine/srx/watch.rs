@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Read-only snapshot of a receive context, used by reports.
 
+use core::time::Duration;
 use std::time::Instant;
 
 use super::{Envelope, Srx};
@@ -16,8 +17,6 @@ pub struct WaitingReceive {
     /// The source that the receive names, if any.
     pub source: Option<u64>,
     pub len: usize,
-    /// Number of receives of its kind that were posted before.
-    pub number: u64,
     /// A time since when the receive has waited at least; none for receives that were posted since the last
     /// `record_time`.
     pub since: Option<Instant>,
@@ -29,6 +28,27 @@ impl Srx {
         for lane in [&mut self.msg, &mut self.tagged] {
             lane.ages.note(lane.matcher.posted_so_far(), now);
         }
+    }
+
+    /// Returns the source and the age of receives that name a source and have waited for `limit`, oldest first, each once.
+    pub fn take_late(&mut self, now: Instant, limit: Duration) -> Vec<(u64, Duration)> {
+        let mut late = Vec::new();
+        for lane in [&mut self.msg, &mut self.tagged] {
+            let mut told = lane.told;
+            for asked in lane.matcher.each_asked() {
+                let since = lane.ages.since(asked.before);
+                let age = since.map(|since| now.saturating_duration_since(since));
+                if let Some(age) = age.filter(|age| *age >= limit)
+                    && asked.source != ANY
+                    && asked.before >= lane.told
+                {
+                    late.push((asked.source, age));
+                    told = asked.before + 1;
+                }
+            }
+            lane.told = told;
+        }
+        late
     }
 
     /// Number of posted receives.
@@ -50,7 +70,6 @@ impl Srx {
                 ignore: asked.ignore,
                 source: (asked.source != ANY).then_some(asked.source),
                 len: asked.recv.iov.remaining(),
-                number: asked.before,
                 since: lane.ages.since(asked.before),
             })
         })

@@ -95,6 +95,10 @@ impl Rxm {
         if self.sessions.common.pacing.is_ready() {
             let now = self.lower.now();
             self.sessions.take_turns(domain, &mut self.lower, now);
+            if self.sessions.common.pacing.is_ready() {
+                // The application may sleep, and those that have begun may get no answer.
+                self.lower.reactor.schedule(now, Due::Look);
+            }
         }
     }
 

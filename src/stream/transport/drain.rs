@@ -56,7 +56,7 @@ impl<N: Connector> Stream<N> {
     #[cold]
     pub(super) fn refuse_unheard(&mut self, domain: &mut DomainOf<N>, id: usize) -> Error {
         let conn = &mut self.traffic.peers[id];
-        conn.session.refused = Some(0);
+        conn.session.refused = Some(conn.session.tx.out.counter());
         let (ep, peer) = (conn.session.peer.ep, conn.session.peer.addr.clone());
         // The program may do nothing but retry.
         self.progress(domain);

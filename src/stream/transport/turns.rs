@@ -134,7 +134,11 @@ impl<N: Connector> Stream<N> {
                 let _ = self.connect_with_room(domain, id);
             }
         }
-        if self.traffic.turns.has_waiting() {
+        if self.traffic.turns.pacing.is_ready() {
+            // The application may sleep, and those that have begun may get no answer.
+            self.traffic.turns.is_armed = true;
+            self.traffic.poller.schedule(now, Due::Turns);
+        } else if self.traffic.turns.has_waiting() {
             self.arm_turns(now);
         }
     }

@@ -8,8 +8,8 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::time::Instant;
 
-/// Connections that one poll begins to open: 8 take about 0.2 ms. A timer begins the next ones at once if the application
-/// does not poll.
+/// Connections that one poll begins to open: 8 take about 0.2 ms. A timer begins the next ones at once if the
+/// application does not poll.
 pub const STARTS: usize = 8;
 
 /// The number of greetings that may be unanswered.

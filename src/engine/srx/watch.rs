@@ -30,7 +30,8 @@ impl Srx {
         }
     }
 
-    /// Returns the source and the age of receives that name a source and have waited for `limit`, oldest first, each once.
+    /// Returns the source and the age of receives that name a source and have waited for `limit`, oldest first, each
+    /// once.
     pub fn take_late(&mut self, now: Instant, limit: Duration) -> Vec<(u64, Duration)> {
         let mut late = Vec::new();
         for lane in [&mut self.msg, &mut self.tagged] {

@@ -43,11 +43,13 @@ impl Registered {
 
     /// Registers the piece with an adapter.
     ///
-    /// The adapter's region must be dropped when the region of this piece is closed: the application may free the
-    /// memory then. `Transport::region_closed` is the place for that.
+    /// The adapter's region must be dropped, or put into a cache, when the region of this piece is closed: the
+    /// application may free the memory then. `Transport::region_closed` is the place for that.
     pub fn register(&self, domain: &Arc<ProtectionDomain>, access: Access) -> io::Result<Region> {
-        // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. fi_mr(3): the
-        // application grants the accesses that it registers the memory for.
+        // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. In a cache no
+        // operation of this process uses the region; the adapter holds its pages, so a late access of a peer, which
+        // fi_mr(3) allows with a cache, reaches those and no other memory. fi_mr(3): the application grants the accesses
+        // that it registers the memory for.
         unsafe { Region::register(domain, self.0.base, self.0.len, access) }
     }
 

@@ -31,6 +31,7 @@ use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::id_set::IdSet;
 use engine::mr::Region;
+use engine::mr::cache::Cache;
 use engine::reactor::{Reactor, Token};
 use engine::report::dump;
 use engine::report::gather::attend;
@@ -40,7 +41,7 @@ use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
 use sys::event::SharedFd;
-use sys::verbs::{CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
+use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
 use self::regions::Registered;
 
@@ -60,6 +61,8 @@ pub struct Domain {
     pairs: HashMap<u32, usize, FxBuildHasher>,
     /// By the key for peers.
     regions: HashMap<u64, Registered, FxBuildHasher>,
+    /// Regions that the application has closed.
+    cache: Cache<verbs::Region>,
     generation: u16,
     /// Number of endpoints that wait for an event of the connection manager.
     awaiting: usize,
@@ -198,6 +201,7 @@ impl Transport for Domain {
             shared: Vec::new(),
             pairs: HashMap::default(),
             regions: HashMap::default(),
+            cache: Cache::default(),
             generation: 0,
             awaiting: 0,
             holding: IdSet::default(),
@@ -229,6 +233,7 @@ impl Transport for Domain {
         }
         if is_due {
             self.attend(domain);
+            self.cache.drop_changed();
         }
     }
 

@@ -2,20 +2,40 @@
 //! Registered memory: fi_mr(3). The adapter checks the accesses, also those of operations of this process, so the
 //! descriptor of a region is its local key.
 
+use std::io;
+
 use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
+use base::rights::UNCACHED;
 use base::{Access, Error, Result, Span};
 use engine::address::ip::Addr;
 use engine::domain_state::DomainState;
+use engine::mr::cache::{Cached, Key};
 use engine::transport::{MrRegion, Registration};
 use object::ops::mr::MrRequest;
 use sys::verbs::{self, Region, Transport};
 
 /// The adapter's part of a region.
 pub struct Registered {
-    region: Region,
+    region: Held,
     span: Span,
     access: verbs::Access,
+}
+
+enum Held {
+    /// It ends when the application closes its handle.
+    Own(Region),
+    /// It returns to the cache then.
+    Cached(Cached<Region>),
+}
+
+impl Held {
+    fn region(&self) -> &Region {
+        match self {
+            Held::Own(region) => region,
+            Held::Cached(cached) => &cached.region,
+        }
+    }
 }
 
 impl Domain {
@@ -33,13 +53,13 @@ impl Domain {
         };
         let (span, access) = (segment.span(), self.rights(request.access));
         // Adapters have no regions without bytes. Such a region has no key and no descriptor.
-        let region = match span.len {
-            0 => None,
-            _ => Some(segment.register(&self.protection, access)?),
+        let region = match (span.len, request.flags & UNCACHED) {
+            (0, _) => None,
+            (_, 0) => Some(self.obtain(segment, access)?),
+            _ => Some(Held::Own(segment.register(&self.protection, access)?)),
         };
-        let keys = region
-            .as_ref()
-            .map(|region| (region.local_key(), u64::from(region.remote_key())));
+        let keys = region.as_ref().map(Held::region);
+        let keys = keys.map(|region| (region.local_key(), u64::from(region.remote_key())));
         let (local, remote) = keys.unwrap_or_default();
         let handed_out = domain.mrs.register_as(
             request.segments,
@@ -62,6 +82,23 @@ impl Domain {
         })
     }
 
+    /// Takes a region from the cache, or makes one.
+    fn obtain(&mut self, segment: &base::Registered, access: verbs::Access) -> Result<Held> {
+        let key = Key {
+            span: segment.span(),
+            rights: access.bits(),
+            kind: hmem::Kind::Host,
+        };
+        let protection = &self.protection;
+        let make = || segment.register(protection, access);
+        // The limit on locked memory, or the adapter's tables.
+        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::OutOfMemory;
+        Ok(match self.cache.obtain(key, make, is_full)? {
+            Ok(cached) => Held::Cached(cached),
+            Err(region) => Held::Own(region),
+        })
+    }
+
     /// The rights of the adapter for accesses of fi_mr(3). On iWARP the answer to a read is a peer's write.
     fn rights(&self, access: Access) -> verbs::Access {
         let written_by_peers = verbs::Access::LOCAL_WRITE
@@ -81,9 +118,15 @@ impl Domain {
         wanted.fold(verbs::Access::READ, |all, (_, right)| all.and(*right))
     }
 
-    /// Ends the adapter's accesses to a region.
+    /// Ends the adapter's accesses to a region, unless the cache keeps it.
     pub(super) fn end_region(&mut self, region: &MrRegion) {
-        self.regions.remove(&region.key);
+        if let Some(Registered {
+            region: Held::Cached(cached),
+            ..
+        }) = self.regions.remove(&region.key)
+        {
+            self.cache.give_back(cached);
+        }
     }
 
     /// The local key of a region that contains this memory, for operations without a common descriptor. `brings`: the
@@ -96,6 +139,6 @@ impl Domain {
         };
         let mut all = self.regions.values();
         let found = all.find(|it| it.span.contains(span) && it.access.contains(needed))?;
-        Some(found.region.local_key())
+        Some(found.region.region().local_key())
     }
 }

@@ -82,6 +82,17 @@ grep -A1 -- '-- expected: access' "$build/registration.trace" | grep -v '^--$' |
 	{ if ($NF != want) { print "got " $NF ", not " want; bad = 1 } }
 	END { exit bad }' >"$build/rights.out"
 check rights $? "$build/rights.out"
+# Number of registrations after each mark. Without userfaultfd(2) nothing is cached.
+if FI_LOG_LEVEL=info over "$build/verbs" cached 2>&1 | grep -q 'registrations are not cached'; then
+	echo "NOT RUN: cached: userfaultfd(2) is not allowed here"
+else
+	awk '
+		function compare() { if (n != want) { print "at line " line ": " n " registrations, not " want; bad = 1 } }
+		/-- expected/ { if (line) compare(); want = $3; line = NR; n = 0; next }
+		/ reg_mr/ { n++ }
+		END { compare(); exit bad }' "$build/cached.trace" >"$build/cached.out"
+	check registrations $? "$build/cached.out"
+fi
 grep -h '\[fake\] connect' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 15 rnr 7 srq 0 qpn 0 pd(6) 0568656c6c6f$'
 check connect_parameters $? /dev/null
 grep -h '\[fake\] accept' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 0 rnr 7 srq 0 qpn 0 pd(6) 05776f726c64$'

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of one domain at one device. Its parts: `completions` polls, `post` posts, `receives`
-//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `regions` registers
-//! memory, `parts` has the optional traits.
+//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `drain` waits before a
+//! close, `regions` registers memory, `parts` has the other optional traits.
 
 mod completions;
 mod connect;
+mod drain;
 mod parts;
 mod post;
 mod queues;
@@ -40,6 +41,7 @@ use object::handle;
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
+use sync::Children;
 use sys::event::SharedFd;
 use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
@@ -215,6 +217,10 @@ impl Transport for Domain {
 
     fn reads_descs(&self) -> bool {
         true
+    }
+
+    fn children_may(&self) -> Children {
+        Children::Close
     }
 
     fn poll_fd(&self) -> SharedFd {

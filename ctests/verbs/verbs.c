@@ -754,7 +754,104 @@ static void remapped(void)
 				ways[i](pages);
 		}
 	}
+	// Regions without remote rights may all have the key 0. Closing one leaves the others alone.
+	OK(fi_send(a, out, 2048, fi_mr_desc(mr_out), 0, NULL));
+	CHECK(completion(cq_a).flags == SENT);
 	close_all();
+}
+
+// Memory of another device, by a descriptor of its buffer; the kernel keeps that.
+static void buffers(void)
+{
+	struct fi_info *found = ask(0);
+	struct fi_mr_dmabuf buffer = { .fd = 0, .offset = 4096, .len = 8192, .base_addr = (void *)0x100000 };
+	struct fi_mr_attr attr = { .dmabuf = &buffer, .iov_count = 1, .access = FI_SEND | FI_REMOTE_READ };
+	long expected = getenv("FI_VERBS_USE_DMABUF") ? -FI_ENOSYS : 0;
+	struct fid_mr *mr;
+
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), expected);
+	if (!expected) {
+		CHECK(fi_mr_desc(mr) && fi_mr_key(mr) <= UINT32_MAX);
+		OK(fi_close(&mr->fid));
+	}
+	RC(fi_mr_reg(domain, out, LEN, FI_SEND, 0, 0, FI_MR_DMABUF, &mr, NULL), -FI_EINVAL);
+	buffer.fd = -1;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	buffer.fd = 0;
+	attr.iov_count = 2;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	attr.iov_count = 1;
+	attr.dmabuf = NULL;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
+// The interrupt vector of a completion queue; the stand-in has two.
+static void vectors(void)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD, .flags = FI_AFFINITY };
+	struct fi_info *found = ask(0);
+
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	attr.signaling_vector = 1;
+	OK(fi_cq_open(domain, &attr, &cq_a, NULL));
+	OK(fi_close(&cq_a->fid));
+	attr.signaling_vector = 2;
+	RC(fi_cq_open(domain, &attr, &cq_a, NULL), -FI_EINVAL);
+	attr.flags = 0;
+	OK(fi_cq_open(domain, &attr, &cq_a, NULL));
+	OK(fi_close(&cq_a->fid));
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
+static int ask_again(uint64_t flags, struct fi_info **found)
+{
+	struct fi_info *h = hints();
+	int rc = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, flags, h, found);
+
+	fi_freeinfo(h);
+	return rc;
+}
+
+// Devices are looked up once, or when that is asked for. Domains of devices that have gone stay usable.
+static void rescan(void)
+{
+	struct fi_info *first, *later;
+
+	OK(ask_again(0, &first));
+	OK(fi_fabric(first->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, first, &domain, NULL));
+	setenv("FAKE_NONE", "1", 1);
+	OK(ask_again(0, &later));
+	fi_freeinfo(later);
+	RC(ask_again(FI_RESCAN, &later), -FI_ENODATA);
+	RC(ask_again(0, &later), -FI_ENODATA);
+	OK(fi_mr_reg(domain, out, LEN, FI_SEND, 0, 0, 0, &mr_out, NULL));
+	unsetenv("FAKE_NONE");
+	OK(ask_again(FI_RESCAN, &later));
+	CHECK(!strcmp(later->domain_attr->name, first->domain_attr->name));
+	fi_freeinfo(later);
+	OK(fi_close(&mr_out->fid));
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(first);
+}
+
+// FI_VERBS_NIC_AFFINITY_POLICY: the device of the first entry.
+static void first_device(void)
+{
+	struct fi_info *found;
+
+	OK(ask_again(0, &found));
+	puts(found->domain_attr->name);
+	fi_freeinfo(found);
 }
 
 static void iwarp(void)
@@ -788,7 +885,8 @@ static const struct {
 	{ "closing", closing },	      { "errors", errors },	      { "waiting", waiting },
 	{ "progress", progress },     { "send_early", send_early },   { "shared_receives", shared_receives },
 	{ "registration", registration }, { "iwarp", iwarp },	      { "infiniband", infiniband },
-	{ "cached", cached },	      { "remapped", remapped },
+	{ "cached", cached },	      { "remapped", remapped },	      { "buffers", buffers },
+	{ "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
 };
 
 int main(int argc, char **argv)

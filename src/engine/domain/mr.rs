@@ -40,7 +40,8 @@ impl<T: Transport> Domain<T> {
             false => FLAGS,
             true => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
         };
-        let known = known | if keyed { FI_AUTH_KEY } else { 0 };
+        let buffers = if T::TAKES_BUFFERS { FI_MR_DMABUF } else { 0 };
+        let known = known | buffers | if keyed { FI_AUTH_KEY } else { 0 };
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -133,6 +134,10 @@ impl<T: Transport> MrCalls for Domain<T> {
 
     fn names_devices(&self) -> bool {
         self.engine().info.caps.contains(Caps::HMEM)
+    }
+
+    fn takes_buffers(&self) -> bool {
+        T::TAKES_BUFFERS
     }
 
     fn has_keys_in_av(&self) -> bool {

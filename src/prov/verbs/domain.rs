@@ -61,8 +61,8 @@ pub struct Domain {
     shared: Vec<Option<Shared>>,
     /// The endpoints of queue pairs with a shared receive context, by the number of the pair.
     pairs: HashMap<u32, usize, FxBuildHasher>,
-    /// By the key for peers.
-    regions: HashMap<u64, Registered, FxBuildHasher>,
+    /// By the place of the handle's region.
+    regions: HashMap<usize, Registered, FxBuildHasher>,
     /// Regions that the application has closed.
     cache: Cache<verbs::Region>,
     generation: u16,
@@ -178,6 +178,7 @@ impl Transport for Domain {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u32>();
+    const TAKES_BUFFERS: bool = true;
 
     /// The adapter moves data without a thread. Any call that drives the domain makes progress with connections.
     fn offers_auto_progress(_fabric: &()) -> bool {

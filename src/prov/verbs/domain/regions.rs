@@ -4,6 +4,7 @@
 
 use std::io;
 
+use super::super::params;
 use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
 use base::rights::UNCACHED;
@@ -12,7 +13,7 @@ use engine::address::ip::Addr;
 use engine::domain_state::DomainState;
 use engine::mr::cache::{Cached, Key};
 use engine::transport::{MrRegion, Registration};
-use object::ops::mr::MrRequest;
+use object::ops::mr::{DeviceBuffer, MrRequest};
 use sys::verbs::{self, Region, Transport};
 
 /// The adapter's part of a region.
@@ -51,11 +52,12 @@ impl Domain {
         let [segment] = request.segments.as_slice() else {
             return Err(Error::INVAL);
         };
-        let (span, access) = (segment.span(), self.rights(request.access));
+        let (span, access) = (segment.span(), self.rights(&request));
         // Adapters have no regions without bytes. Such a region has no key and no descriptor.
-        let region = match (span.len, request.flags & UNCACHED) {
-            (0, _) => None,
-            (_, 0) => Some(self.obtain(segment, access)?),
+        let region = match (&request.buffer, span.len, request.flags & UNCACHED) {
+            (_, 0, _) => None,
+            (Some(buffer), ..) => Some(Held::Own(self.register_buffer(segment, access, buffer)?)),
+            (_, _, 0) => Some(self.obtain(segment, access)?),
             _ => Some(Held::Own(segment.register(&self.protection, access)?)),
         };
         let keys = region.as_ref().map(Held::region);
@@ -74,11 +76,29 @@ impl Domain {
                 span,
                 access,
             };
-            self.regions.insert(remote, registered);
+            self.regions.insert(place_of(&handed_out), registered);
         }
         Ok(Registration {
             region: handed_out,
             desc: local as usize,
+        })
+    }
+
+    /// Registers a buffer of another device. The kernel keeps it, so the program may close its descriptor.
+    fn register_buffer(
+        &self,
+        segment: &base::Registered,
+        access: verbs::Access,
+        buffer: &DeviceBuffer<'_>,
+    ) -> Result<Region> {
+        if !params().use_dmabuf {
+            return Err(Error::NOSYS);
+        }
+        let (fd, offset) = (buffer.fd, buffer.offset);
+        let region = segment.register_buffer(&self.protection, access, fd, offset);
+        region.map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => Error::NOSYS,
+            _ => error.into(),
         })
     }
 
@@ -100,7 +120,8 @@ impl Domain {
     }
 
     /// The rights of the adapter for accesses of fi_mr(3). On iWARP the answer to a read is a peer's write.
-    fn rights(&self, access: Access) -> verbs::Access {
+    fn rights(&self, request: &MrRequest<'_>) -> verbs::Access {
+        let access = request.access;
         let written_by_peers = verbs::Access::LOCAL_WRITE
             .and(verbs::Access::REMOTE_WRITE)
             .and(verbs::Access::REMOTE_ATOMIC);
@@ -115,7 +136,19 @@ impl Domain {
             (Access::REMOTE_WRITE, written_by_peers),
         ];
         let wanted = rights.iter().filter(|(right, _)| access.contains(*right));
-        wanted.fold(verbs::Access::READ, |all, (_, right)| all.and(*right))
+        let none = match request.buffer {
+            Some(_) => verbs::Access::READ,
+            None => self.paging(),
+        };
+        wanted.fold(none, |all, (_, right)| all.and(*right))
+    }
+
+    /// FI_VERBS_USE_ODP: whether pages of host memory are locked.
+    fn paging(&self) -> verbs::Access {
+        match self.adapter.on_demand {
+            true => verbs::Access::ON_DEMAND,
+            false => verbs::Access::READ,
+        }
     }
 
     /// Ends the adapter's accesses to a region, unless the cache keeps it.
@@ -123,7 +156,7 @@ impl Domain {
         if let Some(Registered {
             region: Held::Cached(cached),
             ..
-        }) = self.regions.remove(&region.key)
+        }) = self.regions.remove(&place_of(region))
         {
             self.cache.give_back(cached);
         }
@@ -141,4 +174,10 @@ impl Domain {
         let found = all.find(|it| it.span.contains(span) && it.access.contains(needed))?;
         Some(found.region.region().local_key())
     }
+}
+
+/// Identifies a region while it is open. Its key does not: some drivers give the key 0 to all regions without remote
+/// rights.
+fn place_of(region: &MrRegion) -> usize {
+    core::ptr::from_ref(region).addr()
 }

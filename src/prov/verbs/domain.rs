@@ -32,6 +32,7 @@ use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::id_set::IdSet;
 use engine::mr::Region;
+use engine::mr::cache::Cache;
 use engine::reactor::{Reactor, Token};
 use engine::report::dump;
 use engine::report::gather::attend;
@@ -42,7 +43,7 @@ use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
 use sys::event::SharedFd;
-use sys::verbs::{CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
+use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
 use self::regions::Registered;
 
@@ -60,8 +61,10 @@ pub struct Domain {
     shared: Vec<Option<Shared>>,
     /// The endpoints of queue pairs with a shared receive context, by the number of the pair.
     pairs: HashMap<u32, usize, FxBuildHasher>,
-    /// By the key for peers.
-    regions: HashMap<u64, Registered, FxBuildHasher>,
+    /// By the place of the handle's region.
+    regions: HashMap<usize, Registered, FxBuildHasher>,
+    /// Regions that the application has closed.
+    cache: Cache<verbs::Region>,
     generation: u16,
     /// Number of endpoints that wait for an event of the connection manager.
     awaiting: usize,
@@ -175,6 +178,7 @@ impl Transport for Domain {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u32>();
+    const TAKES_BUFFERS: bool = true;
 
     /// The adapter moves data without a thread. Any call that drives the domain makes progress with connections.
     fn offers_auto_progress(_fabric: &()) -> bool {
@@ -200,6 +204,7 @@ impl Transport for Domain {
             shared: Vec::new(),
             pairs: HashMap::default(),
             regions: HashMap::default(),
+            cache: Cache::default(),
             generation: 0,
             awaiting: 0,
             holding: IdSet::default(),
@@ -235,6 +240,7 @@ impl Transport for Domain {
         }
         if is_due {
             self.attend(domain);
+            self.cache.drop_changed();
         }
     }
 

@@ -3,7 +3,8 @@
 
 use std::ffi::CStr;
 
-use super::adapter::{Adapter, adapters, format_of, missing};
+use super::adapter::{Adapter, adapters, format_of, missing, rescan};
+use super::affinity;
 use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
@@ -25,7 +26,10 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {
         return answer;
     }
-    let adapters = adapters(params);
+    let adapters = match query.flags & FI_RESCAN {
+        0 => adapters(params),
+        _ => rescan(params),
+    };
     for (device, reason) in missing(params) {
         let (device, reason) = (Value::Text(device.clone()), Value::Text(reason.clone()));
         answer
@@ -69,6 +73,7 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     }
     let format = query.hints.map_or(0, |hints| hints.addr_format);
     answer.entries.retain(|info| fits(format, info.addr_format));
+    affinity::order(&mut answer.entries, params);
     answer
 }
 

@@ -3,11 +3,12 @@
 //! experimental: it was tested over a stand-in for rdma-core, and not on devices.
 //!
 //! `params` has the FI_VERBS_ variables. `adapter` finds the devices, `ib` has facts of InfiniBand, `place` finds the
-//! device for the addresses of a query, `info` makes the entries.
+//! device for the addresses of a query, `info` makes the entries, which `affinity` orders.
 //! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests. `pep` with `listeners`
 //! and `request` serves passive endpoints, `private` has the format of private data.
 
 mod adapter;
+mod affinity;
 mod domain;
 mod ep;
 mod ib;

@@ -244,7 +244,9 @@ impl Id {
     /// Moves it to another channel. Events have the token from now on.
     pub fn migrate(&mut self, channel: &Arc<EventChannel>, token: usize) -> io::Result<()> {
         // SAFETY: existing objects. All events were acknowledged when they were read, so the call does not wait.
-        check_errno(unsafe { (api_here()?.rdma_migrate_id)(self.raw.as_ptr(), channel.0.as_ptr()) })?;
+        check_errno(unsafe {
+            (api_here()?.rdma_migrate_id)(self.raw.as_ptr(), channel.0.as_ptr())
+        })?;
         self.channel = Some(channel.clone());
         // SAFETY: the application's member of an existing identifier.
         unsafe { (*self.raw.as_ptr()).context = as_context(token) };
@@ -272,7 +274,9 @@ impl Id {
     pub fn bind(&self, local: &[u8]) -> io::Result<()> {
         let mut local = address(local)?;
         // SAFETY: an address with its family.
-        check_errno(unsafe { (api_here()?.rdma_bind_addr)(self.raw.as_ptr(), (&raw mut local.0).cast()) })
+        check_errno(unsafe {
+            (api_here()?.rdma_bind_addr)(self.raw.as_ptr(), (&raw mut local.0).cast())
+        })
     }
 
     pub fn resolve_address(
@@ -299,7 +303,9 @@ impl Id {
 
     pub fn resolve_route(&self, limit: Duration) -> io::Result<()> {
         // SAFETY: an existing identifier.
-        check_errno(unsafe { (api_here()?.rdma_resolve_route)(self.raw.as_ptr(), milliseconds(limit)) })
+        check_errno(unsafe {
+            (api_here()?.rdma_resolve_route)(self.raw.as_ptr(), milliseconds(limit))
+        })
     }
 
     /// Makes the queue pair, after the device is known.
@@ -342,7 +348,9 @@ impl Id {
     pub fn reject(&self, private: &[u8]) -> io::Result<()> {
         let len = length(private)?;
         // SAFETY: bytes with their length, which are copied.
-        check_errno(unsafe { (api_here()?.rdma_reject)(self.raw.as_ptr(), private.as_ptr().cast(), len) })
+        check_errno(unsafe {
+            (api_here()?.rdma_reject)(self.raw.as_ptr(), private.as_ptr().cast(), len)
+        })
     }
 
     pub fn disconnect(&self) -> io::Result<()> {

@@ -92,6 +92,10 @@ impl Ep {
     /// Whether operations are in flight whose end no completion will report.
     fn owes(&self) -> bool {
         let is_up = matches!(self.state, State::Accepting | State::Connected);
-        is_up && self.sends.iter().any(|op| !op.flags.contains(OpFlags::COMPLETION))
+        is_up
+            && self
+                .sends
+                .iter()
+                .any(|op| !op.flags.contains(OpFlags::COMPLETION))
     }
 }

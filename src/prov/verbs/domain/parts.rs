@@ -14,8 +14,7 @@ use engine::address::ip::{Addr, Format};
 use engine::domain_state::DomainState;
 use engine::fabric::FabricShared;
 use engine::transport::{
-    Addressing, Atomics, Batches, Connects, Contexts, Groups, Multicast, NewQueue,
-    Prepares, Queues,
+    Addressing, Atomics, Batches, Connects, Contexts, Groups, Multicast, NewQueue, Prepares, Queues,
 };
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::Rx;

@@ -269,7 +269,8 @@ mod tests {
         let Some(monitor) = monitor() else {
             return;
         };
-        let ways: [(&str, fn(&Pages)); 5] = [
+        type Change = fn(&Pages);
+        let ways: [(&str, Change); 5] = [
             ("munmap", |pages| {
                 pages.unmap(5..6);
                 pages.map(5..6);

@@ -143,6 +143,23 @@ FI_LOG_LEVEL=info LD_LIBRARY_PATH=$library:$build/empty "$build/entries" >"$buil
 [ "$(grep -c 'no RDMA devices: libibverbs.so.1' "$build/absent.log")" = 1 ]
 check one_line_without_the_libraries $? "$build/absent.log"
 
+# The causes that fi_info names.
+if [ -x "$library/fi_info" ]; then
+	over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -A1 '^note   verbs: device mlx5_9 is not offered: no port is active' "$build/doctor.out" | grep -q 'ip link set up'
+	check doctor_names_the_port_that_is_down $? "$build/doctor.out"
+	FAKE_NONE=1 over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: ' "$build/doctor.out"
+	check doctor_without_devices $? "$build/doctor.out"
+	LD_LIBRARY_PATH=$library:$build/empty "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: libibverbs.so.1: ' "$build/doctor.out"
+	check doctor_without_the_libraries $? "$build/doctor.out"
+	over "$library/fi_info" -p verbs -c FI_TAGGED -t FI_EP_MSG --why >"$build/why.out" 2>/dev/null
+	grep -q 'device: wanted "mlx5_9", offered "no port is active"' "$build/why.out" &&
+		grep -A1 'verbs FI_EP_MSG on mlx5_0' "$build/why.out" | grep -q 'caps: wanted FI_TAGGED'
+	check why_names_the_cause $? "$build/why.out"
+fi
+
 # Upstream's program beside ours.
 if [ -n "${UPSTREAM_VERBS:-}" ]; then
 	upstream=$(realpath "$UPSTREAM_VERBS")

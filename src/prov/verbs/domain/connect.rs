@@ -127,7 +127,11 @@ impl Domain {
                 endpoint.id.as_ref().ok_or(Error::INVAL)?.disconnect()?;
                 Ok(())
             }
-            State::Ended if !was_shut_down => Ok(()),
+            // After an error the peer does not know of the end yet.
+            State::Ended if !was_shut_down => {
+                self.answer_disconnect(ep);
+                Ok(())
+            }
             _ => Err(Error::INVAL),
         }
     }

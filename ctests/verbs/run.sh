@@ -31,6 +31,9 @@ mkdir -p "$fake"
 # one.
 sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
     "$VERBS_FAKE/fake.c" >"$fake/fake.c"
+# It forgets no region that was closed, so its table must have room for many.
+sed -i 's/MR\[4096\]; static int mracc\[4096\]/MR[1 << 20]; static int mracc[1 << 20]/' "$fake/fake.c"
+grep -q 'MR\[1 << 20\]' "$fake/fake.c" || { echo "the stand-in has changed: no table of regions"; exit 1; }
 grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
 sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
     "$fake/fake.c"
@@ -237,10 +240,15 @@ fi
 
 if [ -n "$conformance" ]; then
 	over() { LD_LIBRARY_PATH=$library:$fake LD_PRELOAD=$fake/libibverbs.so.1 "$@"; }
-	over "$conformance" -j 2 -p verbs -e msg -x "$here/expected.txt" >"$build/conformance.log"
-	tail -n 1 "$build/conformance.log"
-	[[ $(tail -n 1 "$build/conformance.log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt 400 ]
-	check conformance $? <(grep ^FAIL "$build/conformance.log")
+	suite() { # suite PROVIDER TYPE LEAST
+		local log=$build/conformance_$2.log
+		over "$conformance" -j 2 -p "$1" -e "$2" -x "$here/expected.txt" >"$log"
+		echo "conformance of $1: $(tail -n 1 "$log")"
+		[[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt "$3" ]
+		check "conformance of $1" $? <(grep ^FAIL "$log")
+	}
+	suite verbs msg 500
+	suite "verbs;ofi_rxm" rdm 1000
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -15,15 +15,13 @@ use base::info::{
     Value, select, since,
 };
 use base::iovec::IOV_LIMIT;
-use base::settings::Settings;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use sys::verbs::Transport;
 
-/// Returns the entries that satisfy the query. There are none unless the program or the user names verbs: the provider
-/// has not run on devices yet, and otherwise would be the first choice on hosts with adapters.
+/// Returns the entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let mut answer = Answer::default();
-    if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {
+    if !is_wanted_type(query) {
         return answer;
     }
     let adapters = match query.flags & FI_RESCAN {
@@ -81,23 +79,6 @@ const NAME: &str = "verbs";
 
 /// The domain of the entry for a passive endpoint at all devices.
 pub const ANY_DOMAIN: &CStr = c"verbs_any_domain";
-
-/// Whether the hints name this provider, alone or below another one.
-fn names_verbs(query: &Query) -> bool {
-    let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
-    let name = fabric.and_then(|fabric| fabric.prov_name.as_deref());
-    name.is_some_and(|name| {
-        let mut parts = name.to_bytes().split(|&byte| byte == b';');
-        parts.any(|part| part.eq_ignore_ascii_case(NAME.as_bytes()))
-    })
-}
-
-/// Whether FI_PROVIDER does.
-fn user_names_verbs() -> bool {
-    let list = Settings::get().provider.as_deref().unwrap_or_default();
-    let mut names = list.split([',', ';']);
-    !list.starts_with('^') && names.any(|name| name.trim().eq_ignore_ascii_case(NAME))
-}
 
 fn is_wanted_type(query: &Query) -> bool {
     let ep = query.hints.and_then(|hints| hints.ep.as_ref());

@@ -91,6 +91,9 @@ impl LowerDomain {
             .mr_mode
             .intersects(flags!(MrMode: BASIC | SCALABLE))
         {
+            if entry.domain.mr_mode.contains(MrMode::LOCAL) {
+                entry.mode |= Mode::LOCAL_MR;
+            }
             entry.domain.mr_mode = info.domain.mr_mode;
         }
         let open = |below: client::Info<'_>| {
@@ -99,7 +102,11 @@ impl LowerDomain {
         };
         let (registrar, domain) = with_entry(&entry, open)?;
         // The buffers of announced messages: their keys go to peers of this protocol only.
-        let registrar = if is_ours { registrar.keeping() } else { registrar };
+        let registrar = if is_ours {
+            registrar.keeping()
+        } else {
+            registrar
+        };
         entry.made = None;
         let events = with_descriptors(|wait_obj| {
             let attr = EqAttr {
@@ -230,7 +237,6 @@ impl LowerDomain {
             receives: self.receives,
             wants_local: self.registrar.wants_local(),
             flags: self.levels | more,
-            announces_delivery: !self.levels.contains(OpFlags::DELIVERY_COMPLETE),
         }
     }
 }

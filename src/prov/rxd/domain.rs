@@ -24,7 +24,7 @@ use base::info::Info;
 use base::log::{Source, Subsys, log_info};
 use base::{Error, Result};
 use client::Completion;
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::peer::post::post;
@@ -282,7 +282,7 @@ impl Transport for Rxd {
     }
 
     fn format(&self) -> Format {
-        Format
+        self.lower.format
     }
 
     fn poll_fd(&self) -> SharedFd {

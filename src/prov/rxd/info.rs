@@ -190,7 +190,10 @@ fn over(core: &Info, query: &Query) -> Prototype {
         on_request: ON_REQUEST,
         tx_size,
         rx_size,
-        addr_formats: ip::ADDR_FORMATS,
+        addr_formats: match core.addr_format {
+            FI_ADDR_IB_UD => &[FI_ADDR_IB_UD],
+            _ => ip::ADDR_FORMATS,
+        },
     }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The entries of verbs: connected endpoints of each device, with the device's own limits; fi_verbs(7).
+//! The entries of verbs: connected endpoints and datagram endpoints of each device, with the device's own limits;
+//! fi_verbs(7).
 
 use std::ffi::CStr;
 
 use super::adapter::{Adapter, adapters, format_of, missing};
+use super::datagram::{Ends, PREFIX};
 use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
@@ -22,7 +24,8 @@ use sys::verbs::Transport;
 /// has not run on devices yet, and otherwise would be the first choice on hosts with adapters.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let mut answer = Answer::default();
-    if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {
+    let (is_msg, is_dgram) = (is_wanted(query, FI_EP_MSG), is_wanted(query, FI_EP_DGRAM));
+    if !(is_msg || is_dgram) || !(names_verbs(query) || user_names_verbs()) {
         return answer;
     }
     let adapters = adapters(params);
@@ -35,13 +38,13 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     if adapters.is_empty() {
         return answer;
     }
-    let wanted = match Wanted::of(query) {
-        Ok(wanted) => wanted,
-        Err(refusal) => {
-            answer.reasons.push(refusal.by(NAME));
-            return answer;
-        }
-    };
+    let (wanted, ends) = (
+        is_msg.then(|| Wanted::of(query)),
+        is_dgram.then(|| Ends::of(query, params)),
+    );
+    let mut refused = |refusal: Refusal| answer.reasons.push(refusal.by(NAME));
+    let wanted = wanted.and_then(|found| found.map_err(&mut refused).ok());
+    let ends = ends.and_then(|found| found.map_err(&mut refused).ok());
     // The adapter chooses the keys, and peers use virtual addresses.
     let domain = query.hints.and_then(|hints| hints.domain.as_ref());
     if domain.is_some_and(|domain| domain.mr_mode == MrMode::SCALABLE) {
@@ -53,19 +56,32 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     let accepts = Accepts::of(query);
     for adapter in adapters {
         let places = match &wanted {
-            Wanted::Listener(_) => Wanted::Everywhere.at(adapter),
-            wanted => wanted.at(adapter),
+            None => Vec::new(),
+            Some(Wanted::Listener(_)) => Wanted::Everywhere.at(adapter),
+            Some(wanted) => wanted.at(adapter),
         };
-        let kind = msg(adapter, params, &accepts);
-        let found = select::<Place>(NAME, &[kind], query, Ok(places));
-        answer.reasons.extend(found.reasons);
-        let complete = |info| complete(info, adapter, query, params, &accepts);
-        answer
-            .entries
-            .extend(found.entries.into_iter().map(complete));
+        let connected = msg(adapter, params, &accepts);
+        let mut kinds = vec![(connected, places)];
+        if let (Some(ends), Some(inline)) = (&ends, adapter.datagram_inline) {
+            kinds.push((
+                dgram(adapter, inline, params, &accepts),
+                vec![ends.at(adapter)],
+            ));
+        }
+        for (kind, places) in kinds {
+            let found = select::<Place>(NAME, &[kind], query, Ok(places));
+            answer.reasons.extend(found.reasons);
+            let complete = |info| complete(info, adapter, query, params, &accepts);
+            answer
+                .entries
+                .extend(found.entries.into_iter().map(complete));
+        }
     }
-    if let Wanted::Listener(src) = wanted {
-        answer.entries = listener(&answer.entries, query.hints, src);
+    if let Some(Wanted::Listener(src)) = wanted {
+        let all = std::mem::take(&mut answer.entries).into_iter();
+        let (connected, others): (Vec<Info>, Vec<Info>) = all.partition(is_connected);
+        answer.entries = listener(&connected, query.hints, src);
+        answer.entries.extend(others);
     }
     let format = query.hints.map_or(0, |hints| hints.addr_format);
     answer.entries.retain(|info| fits(format, info.addr_format));
@@ -94,16 +110,26 @@ fn user_names_verbs() -> bool {
     !list.starts_with('^') && names.any(|name| name.trim().eq_ignore_ascii_case(NAME))
 }
 
-fn is_wanted_type(query: &Query) -> bool {
+fn is_wanted(query: &Query, ep_type: fi_ep_type) -> bool {
     let ep = query.hints.and_then(|hints| hints.ep.as_ref());
-    ep.is_none_or(|ep| ep.ep_type == FI_EP_UNSPEC.0 || ep.ep_type == FI_EP_MSG.0)
+    let format = query.hints.map_or(0, |hints| hints.addr_format);
+    let fits = match ep_type {
+        FI_EP_DGRAM => format == 0 || format == FI_ADDR_IB_UD,
+        _ => format != FI_ADDR_IB_UD,
+    };
+    fits && ep.is_none_or(|ep| ep.ep_type == FI_EP_UNSPEC.0 || ep.ep_type == ep_type.0)
+}
+
+fn is_connected(info: &Info) -> bool {
+    info.ep.ep_type == FI_EP_MSG.0
 }
 
 /// Whether an address of the format `offered` satisfies a request.
 fn fits(wanted: u32, offered: u32) -> bool {
     let is_ip = offered == FI_SOCKADDR_IN || offered == FI_SOCKADDR_IN6;
     match wanted {
-        0 | FI_SOCKADDR => true,
+        0 => true,
+        FI_SOCKADDR => offered != FI_ADDR_IB_UD,
         FI_SOCKADDR_IP => is_ip,
         wanted => wanted == offered,
     }
@@ -172,11 +198,17 @@ fn complete(
     );
     info.tx.op_flags = tx.op_flags;
     info.rx.op_flags = rx.op_flags;
-    info.ep.protocol = protocol_of(adapter);
     if accepts.mode {
         info.mode |= Mode::RX_CQ_DATA;
     }
     info.rx.mode = Mode::RX_CQ_DATA;
+    match is_connected(&info) {
+        true => info.ep.protocol = protocol_of(adapter),
+        false => {
+            info.ep.protocol = FI_PROTO_IB_UD;
+            info.rx.mode |= Mode::MSG_PREFIX;
+        }
+    }
     if tx.inject_size == 0 && params.inline_size > 0 {
         info.tx.inject_size = info.tx.inject_size.min(count(params.inline_size));
     }
@@ -324,6 +356,27 @@ fn msg(adapter: &Adapter, params: &Params, accepts: &Accepts) -> Prototype {
     }
 }
 
+/// The device adds a header to received messages, but not to those that are sent.
+fn dgram(adapter: &Adapter, inline: usize, params: &Params, accepts: &Accepts) -> Prototype {
+    let mut kind = msg(adapter, params, accepts);
+    let info = &mut kind.info;
+    let message = adapter.longest_datagram();
+    info.caps = DGRAM_TX | DGRAM_RX | DOMAIN;
+    (info.tx.caps, info.rx.caps) = (DGRAM_TX, DGRAM_RX);
+    info.mode |= Mode::MSG_PREFIX;
+    info.tx.inject_size = inline;
+    info.ep = EpAttr {
+        ep_type: FI_EP_DGRAM.0,
+        max_msg_size: message,
+        msg_prefix_size: PREFIX,
+        max_order_raw_size: message,
+        max_order_waw_size: message,
+        ..info.ep.clone()
+    };
+    kind.addr_formats = &[FI_ADDR_IB_UD];
+    kind
+}
+
 fn domain(adapter: &Adapter, accepts: &Accepts) -> DomainAttr {
     let device = &adapter.attributes;
     let contexts = positive(device.max_qp).min(CONTEXTS);
@@ -367,6 +420,8 @@ const FORMATS: &[u32] = &[
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
 const TX: Caps = flags!(Caps: MSG | RMA | ATOMIC | READ | WRITE | SEND);
 const RX: Caps = flags!(Caps: MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE);
+const DGRAM_TX: Caps = flags!(Caps: MSG | SEND);
+const DGRAM_RX: Caps = flags!(Caps: MSG | RECV);
 const TX_FLAGS: OpFlags =
     flags!(OpFlags: INJECT | INJECT_COMPLETE | COMPLETION | TRANSMIT_COMPLETE);
 

@@ -23,13 +23,19 @@ base::params::variables! {
             "bytes that a request can carry itself; 0 for as many as the device supports (default: 256)";
         min_rnr_timer: i32 = int(12), "min_rnr_timer",
             "pause before a message without a receive is repeated, as in ibv_modify_qp(3) (default: 12)";
-        /// Index of the identifier from which names of fabrics are made.
-        gid_idx: i32 = int(0), "gid_idx",
-            "index of the global identifier that gives a fabric its name (default: 0)";
+        /// Index of the identifier from which names of fabrics are made, and of datagram endpoints.
+        gid_idx: Option<i32> = any_int(), "gid_idx",
+            "index of the global identifier that gives a fabric its name, and of FI_EP_DGRAM endpoints (default: 0 for \
+             names; for endpoints on Ethernet the first one of RoCE v2 that can be routed)";
         device_name: Option<String> = text(), "device_name",
             "beginnings of names of the devices to use, separated by commas (default: all)";
         iface: Option<String> = text(), "iface",
             "names of the network interfaces to use, or their beginnings, separated by commas (default: all)";
+        dgram_use_name_server: bool = flag(false), "dgram_use_name_server",
+            "register FI_EP_DGRAM endpoints at the name server of their host, serve names if no other process does, \
+             and resolve nodes of queries there (default: no)";
+        dgram_name_server_port: i32 = int(5678), "dgram_name_server_port",
+            "TCP port of the name server (default: 5678)";
     }
 }
 
@@ -49,7 +55,12 @@ impl Params {
             ("FI_VERBS_RX_IOV_LIMIT", self.rx_iov_limit, ANY),
             ("FI_VERBS_INLINE_SIZE", self.inline_size, ANY),
             ("FI_VERBS_MIN_RNR_TIMER", self.min_rnr_timer, 0..=31),
-            ("FI_VERBS_GID_IDX", self.gid_idx, 0..=255),
+            ("FI_VERBS_GID_IDX", self.gid_idx.unwrap_or(0), 0..=255),
+            (
+                "FI_VERBS_DGRAM_NAME_SERVER_PORT",
+                self.dgram_name_server_port,
+                0..=65535,
+            ),
         ];
         let wrong = numbers
             .iter()

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::abi::*;
 use super::api::api;
 use super::check_number;
+use super::datagram::Destination;
 use super::device::Device;
 use super::memory::ProtectionDomain;
 use super::queue::CompletionQueue;
@@ -74,8 +75,17 @@ pub struct Pair {
     /// The connection that made it; otherwise it was made directly.
     owner: Option<NonNull<rdma_cm_id>>,
     limits: PairLimits,
+    kind: PairKind,
     _queues: PairQueues,
     _domain: Arc<ProtectionDomain>,
+}
+
+/// The port, and the key and partition of datagrams that a pair takes.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramAttributes {
+    pub port: u8,
+    pub key: u32,
+    pub pkey_index: u16,
 }
 
 // SAFETY: the functions of a pair may be called by any thread.
@@ -122,9 +132,54 @@ impl Pair {
             post_recv,
             owner: Some(id),
             limits: PairLimits::of(&attributes.cap),
+            kind: PairKind::Connected,
             _queues: queues.clone(),
             _domain: domain.clone(),
         })
+    }
+
+    /// Makes a queue pair of datagrams, and starts it.
+    pub fn of_datagrams(
+        domain: &Arc<ProtectionDomain>,
+        queues: &PairQueues,
+        limits: PairLimits,
+        datagrams: DatagramAttributes,
+    ) -> io::Result<Pair> {
+        let (post_send, post_recv) = functions(domain.device())?;
+        let mut attributes = attributes(PairKind::Datagram, queues, limits);
+        // SAFETY: existing objects, which the pair holds.
+        let raw = unsafe { (api().ibv_create_qp)(domain.raw(), &raw mut attributes) };
+        let pair = Pair {
+            raw: NonNull::new(raw).ok_or_else(io::Error::last_os_error)?,
+            post_send,
+            post_recv,
+            owner: None,
+            limits: PairLimits::of(&attributes.cap),
+            kind: PairKind::Datagram,
+            _queues: queues.clone(),
+            _domain: domain.clone(),
+        };
+        let steps = [
+            (
+                IBV_QPS_INIT,
+                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+            ),
+            (IBV_QPS_RTR, IBV_QP_STATE),
+            (IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN),
+        ];
+        for (state, mask) in steps {
+            let mut attributes = ibv_qp_attr::default();
+            attributes.qp_state = state;
+            attributes.port_num = datagrams.port;
+            attributes.qkey = datagrams.key;
+            attributes.pkey_index = datagrams.pkey_index;
+            attributes.sq_psn = FIRST_PACKET;
+            // SAFETY: an existing pair, and attributes of which those in the mask are read.
+            check_number(unsafe {
+                (api().ibv_modify_qp)(pair.raw.as_ptr(), &raw mut attributes, mask)
+            })?;
+        }
+        Ok(pair)
     }
 
     /// The limits that the driver has granted, which may exceed those requested.
@@ -142,7 +197,11 @@ impl Pair {
     #[inline]
     pub fn post(&self, request: &mut Request<'_>) -> io::Result<()> {
         let mut bad = ptr::null_mut();
-        // SAFETY: an existing pair, and a request with its pieces. For the memory see the comment of `sys::verbs`.
+        if self.kind == PairKind::Datagram && !request.is_datagram() {
+            return Err(unsupported());
+        }
+        // SAFETY: an existing pair, and a request with its pieces, and with an address if the pair needs one. For the
+        // memory see the comment of `sys::verbs`.
         let result = unsafe { (self.post_send)(self.raw.as_ptr(), request.raw(), &raw mut bad) };
         match result {
             0 => Ok(()),
@@ -171,6 +230,9 @@ impl Pair {
         })
     }
 }
+
+/// The number of the first packet of a pair of datagrams.
+const FIRST_PACKET: u32 = 0xff_ffff;
 
 fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
@@ -278,8 +340,15 @@ impl Drop for SharedReceives {
 /// Requests that are posted together, with one doorbell. Bytes that they carry are copied here.
 #[derive(Default)]
 pub struct Batch {
-    requests: Vec<(Request<'static>, Option<Range<usize>>)>,
+    requests: Vec<Deferred>,
     bytes: Vec<u8>,
+}
+
+struct Deferred {
+    request: Request<'static>,
+    /// The bytes that it carries itself.
+    carried: Option<Range<usize>>,
+    to: Option<Destination>,
 }
 
 // SAFETY: the addresses in requests are plain words until `post`, which sets those that point into the batch.
@@ -295,14 +364,28 @@ impl Batch {
     }
 
     /// Adds a request over registered memory, or one that carries a copy of `bytes`.
-    pub fn push(&mut self, mut request: Request<'static>, bytes: Option<&GatherList<'_>>) {
-        let range = bytes.map(|list| {
+    pub fn push(
+        &mut self,
+        mut request: Request<'static>,
+        bytes: Option<&GatherList<'_>>,
+        to: Option<Destination>,
+    ) {
+        let carried = bytes.map(|list| {
             let start = self.bytes.len();
             list.copy_out(&mut self.bytes);
             request.inline_bytes(&[]);
             start..self.bytes.len()
         });
-        self.requests.push((request, range));
+        self.requests.push(Deferred {
+            request,
+            carried,
+            to,
+        });
+    }
+
+    fn ids(&self, first: usize) -> Vec<u64> {
+        let left = self.requests[first..].iter();
+        left.map(|one| one.request.id()).collect()
     }
 
     /// Drops the requests.
@@ -315,14 +398,22 @@ impl Batch {
     /// their identifiers and the error.
     pub fn post(&mut self, pair: &Pair) -> Result<(), (Vec<u64>, io::Error)> {
         let mut next = ptr::null_mut();
-        for (request, range) in self.requests.iter_mut().rev() {
-            if let Some(range) = range {
+        let is_addressed = |one: &Deferred| one.to.is_some();
+        if pair.kind == PairKind::Datagram && !self.requests.iter().all(is_addressed) {
+            return Err((self.ids(0), unsupported()));
+        }
+        for one in self.requests.iter_mut().rev() {
+            let request = &mut one.request;
+            if let Some(range) = &one.carried {
                 let bytes = &self.bytes[range.clone()];
                 request.pieces[0] = ibv_sge {
                     addr: bytes.as_ptr().addr() as u64,
                     length: bytes.len() as u32,
                     lkey: 0,
                 };
+            }
+            if let Some(to) = &one.to {
+                request.wr.wr.ud = to.raw();
             }
             let raw = request.raw();
             request.wr.next = next;
@@ -336,11 +427,9 @@ impl Batch {
         let result = unsafe { (pair.post_send)(pair.raw.as_ptr(), next, &raw mut bad) };
         let result = check_number(result);
         let result = result.map_err(|error| {
-            let is_first =
-                |(request, _): &(Request<'static>, _)| ptr::eq(&raw const request.wr, bad);
+            let is_first = |one: &Deferred| ptr::eq(&raw const one.request.wr, bad);
             let first = self.requests.iter().position(is_first).unwrap_or(0);
-            let left = self.requests[first..].iter();
-            (left.map(|(request, _)| request.id()).collect(), error)
+            (self.ids(first), error)
         });
         self.clear();
         result

@@ -6,12 +6,12 @@ use super::Domain;
 use abi::*;
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::{DomainState, TxOp};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
-use sys::verbs::{Opcode, Request};
+use sys::verbs::{Destination, Opcode, Request};
 
 /// Flags of messages that need no special handling.
 const PLAIN: OpFlags = flags!(OpFlags:
@@ -39,7 +39,7 @@ impl Domain {
         let Some(Some(queue)) = self.queues.get_mut(endpoint.send_queue) else {
             return false;
         };
-        let state = &mut domain.eps[ep];
+        let state = &domain.eps[ep];
         if !PLAIN.contains(tx.flags)
             || tx.what != What::Msg
             || !endpoint.batch.is_empty()
@@ -53,6 +53,12 @@ impl Domain {
         };
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
         let mut request = Request::new(id, Opcode::Send);
+        if let Some(datagrams) = &endpoint.datagrams {
+            match datagrams.known(domain, ep, tx.dest) {
+                Some(to) => request.datagram(to),
+                None => return false,
+            }
+        }
         let signals = tx.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
         if signals {
             request.signal();
@@ -74,7 +80,7 @@ impl Domain {
         endpoint.signalled(signals);
         endpoint.sends.push(TxOp::of_one(ep, tx));
         queue.used += 1;
-        state.tx_pending += 1;
+        domain.eps[ep].tx_pending += 1;
         true
     }
 
@@ -94,6 +100,7 @@ impl Domain {
             (What::Read, _) => Opcode::Read,
             _ => return Err(Error::NOSYS),
         };
+        let to = self.destination(domain, ep, tx.dest)?;
         let op = TxOp::of(ep, tx, len);
         let mut request = Request::new(0, opcode);
         if has_data {
@@ -106,7 +113,7 @@ impl Domain {
         if tx.flags.contains(OpFlags::FENCE) && tx.what != What::Read {
             request.fence();
         }
-        self.post(domain, ep, &op, request, &tx.iov)?;
+        self.post(domain, &op, request, &tx.iov, to)?;
         tx.iov.take();
         Ok(())
     }
@@ -144,7 +151,7 @@ impl Domain {
         if opcode != Opcode::Write {
             request.fence();
         }
-        self.post(domain, ep, &op, request, iov)
+        self.post(domain, &op, request, iov, None)
     }
 
     /// Refuses flags that an adapter cannot honour. Returns whether the operation carries data.
@@ -165,11 +172,12 @@ impl Domain {
     fn post(
         &mut self,
         domain: &mut DomainState<Addr>,
-        ep: usize,
         op: &TxOp,
         mut request: Request<'static>,
         iov: &IoVec,
+        to: Option<Destination>,
     ) -> Result {
+        let ep = op.ep();
         self.ep(ep)?.pair()?;
         let (queue, _) = self.queues_of(ep)?;
         if !self.has_room(domain, ep, queue) {
@@ -180,7 +188,7 @@ impl Domain {
             }
         }
         let len = iov.remaining();
-        if len > self.adapter.port.max_msg_sz as usize {
+        if len > self.longest_message() {
             return Err(Error::MSGSIZE);
         }
         let brings = matches!(op.what, What::Read | What::AtomicFetch);
@@ -206,8 +214,8 @@ impl Domain {
         let more = op.flags.contains(OpFlags::MORE) && endpoint.batch.len() < MOST_DEFERRED;
         let is_deferred = more || !endpoint.batch.is_empty();
         match is_deferred {
-            true => endpoint.batch.push(request, carried),
-            false => endpoint.post_now(request, carried)?,
+            true => endpoint.batch.push(request, carried, to),
+            false => endpoint.post_now(request, carried, to.as_ref())?,
         }
         endpoint.signalled(signals);
         endpoint.sends.push(*op);

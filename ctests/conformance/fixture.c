@@ -96,7 +96,7 @@ static bool on_loopback(const struct fi_info *info)
 	const struct sockaddr_in6 *in6 = info->src_addr;
 	const struct sockaddr_in *in = info->src_addr;
 
-	if (!in || info->addr_format == FI_ADDR_STR)
+	if (!in || info->addr_format == FI_ADDR_STR || info->addr_format == FI_ADDR_IB_UD)
 		return true;
 	// No RDMA device has the loopback interface. The stand-in for its libraries stays in this process.
 	if (!strncmp(info->fabric_attr->prov_name, "verbs", 5))

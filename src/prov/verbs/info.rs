@@ -207,6 +207,8 @@ fn complete(
         false => {
             info.ep.protocol = FI_PROTO_IB_UD;
             info.rx.mode |= Mode::MSG_PREFIX;
+            let wanted = hints.domain.as_ref().map_or(MR_MODE, |it| it.mr_mode);
+            info.domain.mr_mode |= wanted & MR_MODE;
         }
     }
     if tx.inject_size == 0 && params.inline_size > 0 {
@@ -364,6 +366,7 @@ fn dgram(adapter: &Adapter, inline: usize, params: &Params, accepts: &Accepts) -
     info.caps = DGRAM_TX | DGRAM_RX | DOMAIN;
     (info.tx.caps, info.rx.caps) = (DGRAM_TX, DGRAM_RX);
     info.mode |= Mode::MSG_PREFIX;
+    info.domain.mr_mode = DGRAM_MR_MODE;
     info.tx.inject_size = inline;
     info.ep = EpAttr {
         ep_type: FI_EP_DGRAM.0,
@@ -426,6 +429,8 @@ const TX_FLAGS: OpFlags =
     flags!(OpFlags: INJECT | INJECT_COMPLETE | COMPLETION | TRANSMIT_COMPLETE);
 
 const MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY);
+/// No peer accesses regions, so their addresses and keys do not matter.
+const DGRAM_MR_MODE: MrMode = flags!(MrMode: LOCAL | ALLOCATED);
 
 /// The order that a connection of the hardware keeps. Reads may pass later writes and sends.
 const ORDER: MsgOrder = flags!(MsgOrder:

@@ -19,25 +19,7 @@
 #include <rdma/fi_errno.h>
 #include <rdma/fi_rma.h>
 
-#define FAIL(...) \
-	do { \
-		printf("%s:%d: ", __FILE__, __LINE__); \
-		printf(__VA_ARGS__); \
-		puts(""); \
-		exit(1); \
-	} while (0)
-#define CHECK(cond) \
-	do { \
-		if (!(cond)) \
-			FAIL("not so: %s", #cond); \
-	} while (0)
-#define RC(call, expected) \
-	do { \
-		long rc_ = (call), want_ = (expected); \
-		if (rc_ != want_) \
-			FAIL("%s gave %ld, not %ld", #call, rc_, want_); \
-	} while (0)
-#define OK(call) RC(call, 0)
+#include "must.h"
 
 enum { LEN = 65536, LIMIT_MS = 5000, RECVS = 32, RECV_LEN = 2048 };
 

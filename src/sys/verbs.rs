@@ -12,6 +12,8 @@
 //! so that they are destroyed in a valid order. The libraries allow calls from any thread (ibv_create_cq(3) and
 //! others are thread-safe).
 //!
+//! A child process forgets the objects of its parent (`api::is_here`).
+//!
 //! A work request is safe to post although the adapter accesses memory after the call: an adapter accesses local memory
 //! only by the key of a `Region`, whose maker promised that memory until the region is dropped. Bytes that a request
 //! carries itself (`Request::inline`) are read during the call.
@@ -32,7 +34,7 @@ mod tests;
 use std::io;
 
 pub use self::abi::{ibv_device_attr as DeviceAttributes, ibv_port_attr as PortAttributes};
-pub use self::api::available;
+pub use self::api::{available, is_here};
 pub use self::connection::{ConnectParam, Event, EventChannel, EventKind, Id, PortSpace};
 pub use self::datagram::{AddressHandle, Destination, Route};
 pub use self::device::{Device, Gid, Transport, devices, has_devices};

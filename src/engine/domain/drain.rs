@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::os::fd::AsFd;
 use std::time::Instant;
 
-use super::{Engine, Locked};
+use super::{Engine, Locked, State};
 use crate::transport::Transport;
 use base::log::{Subsys, log_info};
 use sys::event::sleep_on;
@@ -41,6 +41,8 @@ impl<T: Transport> Engine<T> {
             if !state.transport.owes(ep, patient) {
                 return;
             }
+            let State { domain, transport } = &mut *state;
+            transport.prepare_drain(domain, ep);
             state.progress_all();
             state.flush();
             if !state.transport.owes(ep, patient) {

@@ -320,6 +320,8 @@ pub trait Drains: Addressing {
     fn owes(&self, _ep: Option<usize>, _patient: bool) -> bool {
         false
     }
+    /// Called while `owes` returns true, before each poll.
+    fn prepare_drain(&mut self, _domain: &mut DomainStateOf<Self>, _ep: Option<usize>) {}
     /// After this call nothing is written to the application's memory. Called only if `owes` returned true.
     fn release_memory(&mut self, _domain: &mut DomainStateOf<Self>) {}
     /// Logs which messages are lost, and their peers.

@@ -64,14 +64,18 @@ impl Found {
 
 fn found(params: &Params) -> &'static Found {
     static FOUND: OnceLock<Found> = OnceLock::new();
-    FOUND.get_or_init(|| look(params))
+    // Without the libraries, or in a child of the process that uses them.
+    static UNUSABLE: OnceLock<Found> = OnceLock::new();
+    match verbs::available() {
+        Ok(()) => FOUND.get_or_init(|| look(params)),
+        Err(reason) => UNUSABLE.get_or_init(|| {
+            log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices: {reason}");
+            Found::nothing(reason)
+        }),
+    }
 }
 
 fn look(params: &Params) -> Found {
-    if let Err(reason) = verbs::available() {
-        log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices: {reason}");
-        return Found::nothing(reason);
-    }
     if !params.are_valid() {
         return Found::nothing("a variable is out of range");
     }

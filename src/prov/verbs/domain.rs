@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of one domain at one device. Its parts: `completions` polls, `post` posts, `receives`
-//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `regions` registers
-//! memory, `parts` has the optional traits.
+//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `drain` waits before a
+//! close, `regions` registers memory, `parts` has the other optional traits.
 
 mod completions;
 mod connect;
 mod datagrams;
+mod drain;
 mod parts;
 mod post;
 mod queues;
@@ -41,6 +42,7 @@ use object::handle;
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
+use sync::Children;
 use sys::event::SharedFd;
 use sys::verbs::{CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
@@ -233,6 +235,10 @@ impl Transport for Domain {
 
     fn reads_descs(&self) -> bool {
         true
+    }
+
+    fn children_may(&self) -> Children {
+        Children::Close
     }
 
     fn poll_fd(&self) -> SharedFd {

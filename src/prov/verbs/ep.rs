@@ -56,6 +56,10 @@ pub struct Ep {
     pub batch: Batch,
     /// Requests since the last one whose success the adapter reports.
     pub unsignalled: usize,
+    /// A marker is in flight: `domain::drain`.
+    pub marker: bool,
+    /// fi_shutdown was called.
+    pub is_shut_down: bool,
     /// The end of the connection was reported.
     pub has_ended: bool,
 }
@@ -86,6 +90,8 @@ impl Ep {
             early: Vec::new(),
             batch: Batch::default(),
             unsignalled: 0,
+            marker: false,
+            is_shut_down: false,
             has_ended: false,
         }
     }
@@ -178,7 +184,9 @@ impl Ep {
     #[inline]
     pub fn must_signal(&self) -> bool {
         let size = self.limits.sends as usize;
-        self.unsignalled + 1 >= (size / 2).clamp(1, MOST_UNSIGNALLED)
+        // The empty write that can follow others (`domain::drain`) is no datagram.
+        self.datagrams.is_some()
+            || self.unsignalled + 1 >= (size / 2).clamp(1, MOST_UNSIGNALLED)
             || self.sends.len() + 1 >= size
     }
 }
@@ -220,6 +228,17 @@ impl<R> Line<R> {
         self.first.wrapping_add(self.records.len() as u32) & LAST_NUMBER
     }
 
+    /// The number of the newest record.
+    pub fn last(&self) -> Option<u32> {
+        let is_empty = self.records.is_empty();
+        (!is_empty).then(|| self.next().wrapping_sub(1) & LAST_NUMBER)
+    }
+
+    /// The records, oldest first.
+    pub fn iter(&self) -> impl Iterator<Item = &R> {
+        self.records.iter()
+    }
+
     #[inline]
     pub fn push(&mut self, record: R) {
         self.records.push_back(record);
@@ -257,6 +276,7 @@ mod tests {
             line.push(record);
         }
         assert_eq!((line.next(), line.len()), (2, 3));
+        assert_eq!((line.last(), line.iter().sum()), (Some(1), 6));
         assert_eq!(line.count_to(1), Some(3));
         assert_eq!(line.count_to(LAST_NUMBER), Some(1));
         assert_eq!(line.count_to(2), None);

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use base::Result;
 use engine::eq::{Driver, EventQueue};
 use slab::Slab;
-use sys::verbs::{Event, EventChannel};
+use sys::verbs::{self, Event, EventChannel};
 
 /// The part of a passive endpoint that handles its events.
 pub trait Listens: Send + Sync {
@@ -61,6 +61,10 @@ impl Listeners {
 
 impl Driver for Listeners {
     fn drive(&self) {
+        // The events belong to the process that opened the channel.
+        if !verbs::is_here() {
+            return;
+        }
         while let Some(event) = EventChannel::next(&self.channel) {
             // An event for a passive endpoint that was closed: the request is dropped, and so rejected.
             if let Some(member) = self.member(event.token) {
@@ -76,7 +80,8 @@ impl Driver for Listeners {
 
 impl Drop for Listeners {
     fn drop(&mut self) {
-        if let Some(queue) = self.queue.upgrade() {
+        // A child shares the set of descriptors that its parent sleeps on.
+        if let Some(queue) = self.queue.upgrade().filter(|_| verbs::is_here()) {
             queue.remove_source(self.channel.as_fd());
         }
     }

@@ -17,6 +17,8 @@ pub enum Kind {
     Receive,
     /// A receive of a shared context.
     Shared,
+    /// An empty write behind the send of this number: `domain::drain`.
+    Marker,
 }
 
 /// A work request.
@@ -86,7 +88,8 @@ impl Ticket {
             kind: match word >> (PLACE_BITS + GENERATION_BITS + NUMBER_BITS) {
                 0 => Kind::Send,
                 1 => Kind::Receive,
-                _ => Kind::Shared,
+                2 => Kind::Shared,
+                _ => Kind::Marker,
             },
             holder: Holder::of(word),
             number: (word >> (PLACE_BITS + GENERATION_BITS)) as u32 & LAST_NUMBER,
@@ -100,7 +103,7 @@ mod tests {
 
     #[test]
     fn numbers_are_read_back() {
-        for kind in [Kind::Send, Kind::Receive, Kind::Shared] {
+        for kind in [Kind::Send, Kind::Receive, Kind::Shared, Kind::Marker] {
             for (place, generation, number) in
                 [(0, 0, 0), (PLACES - 1, LAST_GENERATION, LAST_NUMBER)]
             {

@@ -2,10 +2,12 @@
 //! The functions of libibverbs and librdmacm, found by name in the libraries when they are first needed.
 
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use std::io;
 use std::path::Path;
 use std::sync::OnceLock;
 
 use super::abi::*;
+use crate::fork::Birth;
 use crate::shared_object::SharedObject;
 
 /// Declares the table of functions. A function that is missing makes the libraries unusable, except an optional one.
@@ -16,6 +18,8 @@ macro_rules! functions {
     ) => {
         /// The functions. They stay valid, because the libraries are never closed.
         pub struct Api {
+            /// The process that opened the libraries.
+            birth: Birth,
             $($(pub $name: unsafe extern "C" fn($($arg),*) $(-> $result)?,)*)*
             $(pub $maybe: Option<unsafe extern "C" fn($($maybe_arg),*) -> $maybe_result>,)*
         }
@@ -23,6 +27,7 @@ macro_rules! functions {
         impl Api {
             fn find(libraries: &Libraries) -> Result<Api, String> {
                 Ok(Api {
+                    birth: Birth::here(),
                     // SAFETY: the headers of rdma-core declare functions of these types, and the libraries stay open.
                     $($($name: unsafe {
                         libraries.$of.function(symbol(concat!(stringify!($name), "\0")))
@@ -129,9 +134,31 @@ fn loaded() -> Result<&'static Api, &'static str> {
     API.get_or_init(load).as_ref().map_err(String::as_str)
 }
 
-/// Opens the libraries at the first call. On failure returns the reason, which stays the same.
+/// Opens the libraries at the first call. On failure returns the reason, which stays the same. A child of the process
+/// that opened them gets an error: see `is_here`.
 pub fn available() -> Result<(), &'static str> {
-    loaded().map(|_| ())
+    match loaded()?.birth.is_here() {
+        true => Ok(()),
+        false => Err("the process that this one was forked from has opened them"),
+    }
+}
+
+/// Whether this process opened the libraries. Its children must not use them: the libraries keep devices open, whose
+/// descriptors the child shares and whose memory it has lost, so a call would end in a fault or destroy objects of the
+/// parent.
+pub fn is_here() -> bool {
+    loaded().is_ok_and(|api| api.birth.is_here())
+}
+
+/// The functions, for a call that a child must not make: it fails with `EPERM` there.
+pub(super) fn api_here() -> io::Result<&'static Api> {
+    api_to_destroy().ok_or_else(|| io::Error::from_raw_os_error(libc::EPERM))
+}
+
+/// The functions, for destroying an object; `None` in a child, which must leave the objects of its parent alone.
+pub(super) fn api_to_destroy() -> Option<&'static Api> {
+    let api = api();
+    api.birth.is_here().then_some(api)
 }
 
 /// The functions, for the wrappers: no wrapper exists before `available` has succeeded.

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use super::abi::*;
-use super::api::api;
+use super::api::{api, api_here, api_to_destroy};
 use super::check_errno;
 use super::device::Device;
 use super::memory::ProtectionDomain;
@@ -83,7 +83,7 @@ pub struct Event {
 impl EventChannel {
     pub fn new() -> io::Result<EventChannel> {
         // SAFETY: no arguments.
-        let raw = unsafe { (api().rdma_create_event_channel)() };
+        let raw = unsafe { (api_here()?.rdma_create_event_channel)() };
         let channel = EventChannel(NonNull::new(raw).ok_or_else(io::Error::last_os_error)?);
         set_nonblocking(channel.as_fd())?;
         Ok(channel)
@@ -156,8 +156,9 @@ impl AsFd for EventChannel {
 
 impl Drop for EventChannel {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: identifiers that use it hold it, so it is unused now.
-        unsafe { (api().rdma_destroy_event_channel)(self.0.as_ptr()) };
+        unsafe { (api.rdma_destroy_event_channel)(self.0.as_ptr()) };
     }
 }
 
@@ -231,7 +232,7 @@ impl Id {
         let raw = channel.map_or(ptr::null_mut(), |channel| channel.0.as_ptr());
         // SAFETY: an existing channel, which the identifier holds, or none. The token is never dereferenced.
         check_errno(unsafe {
-            (api().rdma_create_id)(raw, &raw mut id, as_context(token), space as u32)
+            (api_here()?.rdma_create_id)(raw, &raw mut id, as_context(token), space as u32)
         })?;
         Ok(Id {
             raw: NonNull::new(id).ok_or_else(invalid)?,
@@ -243,7 +244,9 @@ impl Id {
     /// Moves it to another channel. Events have the token from now on.
     pub fn migrate(&mut self, channel: &Arc<EventChannel>, token: usize) -> io::Result<()> {
         // SAFETY: existing objects. All events were acknowledged when they were read, so the call does not wait.
-        check_errno(unsafe { (api().rdma_migrate_id)(self.raw.as_ptr(), channel.0.as_ptr()) })?;
+        check_errno(unsafe {
+            (api_here()?.rdma_migrate_id)(self.raw.as_ptr(), channel.0.as_ptr())
+        })?;
         self.channel = Some(channel.clone());
         // SAFETY: the application's member of an existing identifier.
         unsafe { (*self.raw.as_ptr()).context = as_context(token) };
@@ -271,7 +274,9 @@ impl Id {
     pub fn bind(&self, local: &[u8]) -> io::Result<()> {
         let mut local = address(local)?;
         // SAFETY: an address with its family.
-        check_errno(unsafe { (api().rdma_bind_addr)(self.raw.as_ptr(), (&raw mut local.0).cast()) })
+        check_errno(unsafe {
+            (api_here()?.rdma_bind_addr)(self.raw.as_ptr(), (&raw mut local.0).cast())
+        })
     }
 
     pub fn resolve_address(
@@ -287,7 +292,7 @@ impl Id {
             .map_or(ptr::null_mut(), |local| &raw mut local.0);
         // SAFETY: addresses with their families, or none.
         check_errno(unsafe {
-            (api().rdma_resolve_addr)(
+            (api_here()?.rdma_resolve_addr)(
                 self.raw.as_ptr(),
                 from.cast(),
                 (&raw mut peer.0).cast(),
@@ -298,7 +303,9 @@ impl Id {
 
     pub fn resolve_route(&self, limit: Duration) -> io::Result<()> {
         // SAFETY: an existing identifier.
-        check_errno(unsafe { (api().rdma_resolve_route)(self.raw.as_ptr(), milliseconds(limit)) })
+        check_errno(unsafe {
+            (api_here()?.rdma_resolve_route)(self.raw.as_ptr(), milliseconds(limit))
+        })
     }
 
     /// Makes the queue pair, after the device is known.
@@ -323,38 +330,41 @@ impl Id {
 
     pub fn listen(&self, backlog: i32) -> io::Result<()> {
         // SAFETY: an existing identifier.
-        check_errno(unsafe { (api().rdma_listen)(self.raw.as_ptr(), backlog) })
+        check_errno(unsafe { (api_here()?.rdma_listen)(self.raw.as_ptr(), backlog) })
     }
 
     pub fn connect(&self, param: &ConnectParam<'_>) -> io::Result<()> {
         let mut raw = param.raw()?;
         // SAFETY: parameters with their bytes, which are copied.
-        check_errno(unsafe { (api().rdma_connect)(self.raw.as_ptr(), &raw mut raw) })
+        check_errno(unsafe { (api_here()?.rdma_connect)(self.raw.as_ptr(), &raw mut raw) })
     }
 
     pub fn accept(&self, param: &ConnectParam<'_>) -> io::Result<()> {
         let mut raw = param.raw()?;
         // SAFETY: as above.
-        check_errno(unsafe { (api().rdma_accept)(self.raw.as_ptr(), &raw mut raw) })
+        check_errno(unsafe { (api_here()?.rdma_accept)(self.raw.as_ptr(), &raw mut raw) })
     }
 
     pub fn reject(&self, private: &[u8]) -> io::Result<()> {
         let len = length(private)?;
         // SAFETY: bytes with their length, which are copied.
-        check_errno(unsafe { (api().rdma_reject)(self.raw.as_ptr(), private.as_ptr().cast(), len) })
+        check_errno(unsafe {
+            (api_here()?.rdma_reject)(self.raw.as_ptr(), private.as_ptr().cast(), len)
+        })
     }
 
     pub fn disconnect(&self) -> io::Result<()> {
         // SAFETY: an existing identifier.
-        check_errno(unsafe { (api().rdma_disconnect)(self.raw.as_ptr()) })
+        check_errno(unsafe { (api_here()?.rdma_disconnect)(self.raw.as_ptr()) })
     }
 }
 
 impl Drop for Id {
     fn drop(&mut self) {
         self.pair = None;
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: made by the library, and used no more. Its events were acknowledged when they were read.
-        unsafe { (api().rdma_destroy_id)(self.raw.as_ptr()) };
+        unsafe { (api.rdma_destroy_id)(self.raw.as_ptr()) };
     }
 }
 

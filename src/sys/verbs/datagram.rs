@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::abi::*;
-use super::api::api;
+use super::api::{api, api_to_destroy};
 use super::device::Gid;
 use super::memory::ProtectionDomain;
 
@@ -75,8 +75,9 @@ impl AddressHandle {
 
 impl Drop for AddressHandle {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: made by the library. No call refers to it, because requests borrow it until they are posted.
-        unsafe { (api().ibv_destroy_ah)(self.raw.as_ptr()) };
+        unsafe { (api.ibv_destroy_ah)(self.raw.as_ptr()) };
     }
 }
 

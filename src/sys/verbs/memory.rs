@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::abi::*;
-use super::api::api;
+use super::api::{api, api_here, api_to_destroy};
 use super::device::Device;
 
 /// A protection domain. Regions and queue pairs of one domain may be used together.
@@ -25,7 +25,7 @@ unsafe impl Sync for ProtectionDomain {}
 impl ProtectionDomain {
     pub fn new(device: Device) -> io::Result<Arc<ProtectionDomain>> {
         // SAFETY: an open device.
-        let raw = unsafe { (api().ibv_alloc_pd)(device.raw()) };
+        let raw = unsafe { (api_here()?.ibv_alloc_pd)(device.raw()) };
         let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
         Ok(Arc::new(ProtectionDomain { raw, device }))
     }
@@ -41,8 +41,9 @@ impl ProtectionDomain {
 
 impl Drop for ProtectionDomain {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: everything that uses it holds it, so it is unused now.
-        unsafe { (api().ibv_dealloc_pd)(self.raw()) };
+        unsafe { (api.ibv_dealloc_pd)(self.raw()) };
     }
 }
 
@@ -134,7 +135,8 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: made by the library, and not used any more.
-        unsafe { (api().ibv_dereg_mr)(self.raw.as_ptr()) };
+        unsafe { (api.ibv_dereg_mr)(self.raw.as_ptr()) };
     }
 }

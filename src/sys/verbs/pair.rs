@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::abi::*;
-use super::api::api;
+use super::api::{api, api_to_destroy};
 use super::check_number;
 use super::datagram::Destination;
 use super::device::Device;
@@ -246,11 +246,12 @@ fn functions(device: Device) -> io::Result<(PostSend, PostRecv)> {
 
 impl Drop for Pair {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         match self.owner {
             // SAFETY: `of_connection`: the identifier still exists, and the pair is used no more.
-            Some(id) => unsafe { (api().rdma_destroy_qp)(id.as_ptr()) },
+            Some(id) => unsafe { (api.rdma_destroy_qp)(id.as_ptr()) },
             // SAFETY: made by the library, and used no more.
-            None => _ = unsafe { (api().ibv_destroy_qp)(self.raw.as_ptr()) },
+            None => _ = unsafe { (api.ibv_destroy_qp)(self.raw.as_ptr()) },
         }
     }
 }
@@ -332,8 +333,9 @@ impl SharedReceives {
 
 impl Drop for SharedReceives {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: the pairs that use it hold it, so it is unused now.
-        unsafe { (api().ibv_destroy_srq)(self.raw.as_ptr()) };
+        unsafe { (api.ibv_destroy_srq)(self.raw.as_ptr()) };
     }
 }
 

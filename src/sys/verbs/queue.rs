@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use super::abi::*;
-use super::api::api;
+use super::api::{api, api_to_destroy};
 use super::device::{Device, status_text};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
@@ -108,8 +108,9 @@ impl AsFd for Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         // SAFETY: its queue is destroyed before: see `CompletionQueue::drop`.
-        unsafe { (api().ibv_destroy_comp_channel)(self.0.as_ptr()) };
+        unsafe { (api.ibv_destroy_comp_channel)(self.0.as_ptr()) };
     }
 }
 
@@ -255,8 +256,9 @@ impl CompletionQueue {
 
 impl Drop for CompletionQueue {
     fn drop(&mut self) {
+        let Some(api) = api_to_destroy() else { return };
         self.take_events();
         // SAFETY: queue pairs that use it hold it, so it is unused now. The channel is dropped afterwards.
-        unsafe { (api().ibv_destroy_cq)(self.raw.as_ptr()) };
+        unsafe { (api.ibv_destroy_cq)(self.raw.as_ptr()) };
     }
 }

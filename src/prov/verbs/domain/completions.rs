@@ -14,7 +14,7 @@ use base::log::{Subsys, log_info};
 use base::{Error, OpFlags};
 use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterDone, DomainState};
-use sys::verbs::{Completion, Completions, Id, Pair, Status, WORK_RECEIVE_WRITE};
+use sys::verbs::{self, Completion, Completions, Id, Pair, Status, WORK_RECEIVE_WRITE};
 
 impl Domain {
     /// Handles some completions. Returns false if there were none, or if the application has not read earlier ones.
@@ -42,6 +42,7 @@ impl Domain {
             Kind::Send => self.complete_sends(domain, at, ticket, completion.status()),
             Kind::Receive => self.complete_receive(domain, at, ticket, completion),
             Kind::Shared => self.complete_shared(domain, ticket, completion),
+            Kind::Marker => self.complete_marker(domain, at, ticket, completion.status()),
         }
     }
 
@@ -83,6 +84,25 @@ impl Domain {
         let (error, why) = explain(status);
         domain.fail_tx_because(&op, error, number(status), why);
         self.end_by_error(domain, ticket.holder.place, status);
+    }
+
+    /// A marker has no record of its own. Behind a request that failed it is flushed, and so are the others.
+    #[cold]
+    fn complete_marker(
+        &mut self,
+        domain: &mut DomainState<Addr>,
+        at: usize,
+        ticket: Ticket,
+        status: Status,
+    ) {
+        let Some(endpoint) = self.holder(ticket.holder) else {
+            return;
+        };
+        endpoint.marker = false;
+        self.release(at, 1);
+        if status == Status::SUCCESS {
+            self.complete_sends(domain, at, ticket, status);
+        }
     }
 
     #[inline]
@@ -175,6 +195,11 @@ impl Domain {
     /// Closes an endpoint: destroys its queue pair, takes what the adapter has reported, and completes everything else
     /// as cancelled. Those completions can still be read.
     pub(super) fn end_ep(&mut self, domain: &mut DomainState<Addr>, ep: usize) {
+        if !verbs::is_here() {
+            // Operations and receives are those of the parent.
+            self.eps[ep] = None;
+            return;
+        }
         self.flush_ep(domain, ep);
         let Ok(endpoint) = self.ep_mut(ep) else {
             return;
@@ -202,7 +227,7 @@ impl Domain {
         let Some(mut endpoint) = self.eps.get_mut(ep).and_then(Option::take) else {
             return;
         };
-        self.release(send, endpoint.sends.len());
+        self.release(send, endpoint.sends.len() + usize::from(endpoint.marker));
         self.release(receive, endpoint.receives.len().saturating_sub(early));
         let why: Arc<CStr> = c"the endpoint was closed".into();
         while let Some(op) = endpoint.sends.pop() {

@@ -104,13 +104,28 @@ impl Domain {
 
     /// fi_shutdown: the event that follows reports the end, here and to the peer.
     pub(super) fn disconnect(&mut self, ep: usize) -> Result {
-        let endpoint = self.ep(ep)?;
+        let endpoint = self.ep_mut(ep)?;
+        let was_shut_down = std::mem::replace(&mut endpoint.is_shut_down, true);
         match endpoint.state {
-            State::Accepting | State::Connected | State::Ended => {}
-            _ => return Err(Error::INVAL),
+            State::Accepting | State::Connected if !was_shut_down => {
+                endpoint.id.as_ref().ok_or(Error::INVAL)?.disconnect()?;
+                Ok(())
+            }
+            State::Ended if !was_shut_down => Ok(()),
+            _ => Err(Error::INVAL),
         }
-        endpoint.id.as_ref().ok_or(Error::INVAL)?.disconnect()?;
-        Ok(())
+    }
+
+    /// The peer has ended the connection: answers it, and makes the adapter flush what is posted here.
+    fn answer_disconnect(&self, ep: usize) {
+        let id = self.ep(ep).ok().and_then(|endpoint| endpoint.id.as_ref());
+        if let Some(Err(error)) = id.map(Id::disconnect) {
+            log_info!(
+                &SOURCE,
+                Subsys::EpCtrl,
+                "endpoint {ep}: nothing to answer: {error}"
+            );
+        }
     }
 
     pub(super) fn handle_event(&mut self, domain: &mut DomainState<Addr>, event: Event) {
@@ -168,6 +183,7 @@ impl Domain {
                 Ok(())
             }
             (EventKind::Disconnected, _) => {
+                self.answer_disconnect(ep);
                 self.ep_mut(ep)?.state = State::Ended;
                 self.report_end(domain, ep);
                 Ok(())

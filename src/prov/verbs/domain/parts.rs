@@ -14,8 +14,7 @@ use engine::address::mixed::{Addr, Format};
 use engine::domain_state::DomainState;
 use engine::fabric::FabricShared;
 use engine::transport::{
-    Addressing, Atomics, Batches, Connects, Contexts, Drains, Groups, Multicast, NewQueue,
-    Prepares, Queues,
+    Addressing, Atomics, Batches, Connects, Contexts, Groups, Multicast, NewQueue, Prepares, Queues,
 };
 use object::ops::atomic::{Atomic, Family};
 use object::ops::transfer::Rx;
@@ -30,7 +29,6 @@ impl Contexts for Domain {}
 impl Groups for Domain {}
 impl Multicast for Domain {}
 impl Prepares for Domain {}
-impl Drains for Domain {}
 
 impl Connects for Domain {
     const CM_DATA_SIZE: usize = private::MOST;

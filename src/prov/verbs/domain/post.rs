@@ -15,11 +15,12 @@ use sys::verbs::{Destination, Opcode, Request};
 
 /// Flags of messages that need no special handling.
 const PLAIN: OpFlags = flags!(OpFlags:
-    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE
+    COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
 
-/// Completion levels that an adapter does not report.
-const UNSUPPORTED: OpFlags = flags!(OpFlags: DELIVERY_COMPLETE | MATCH_COMPLETE | COMMIT_COMPLETE);
+/// Completion levels that an adapter does not report. FI_DELIVERY_COMPLETE is reported by the peer's acknowledgement: its
+/// adapter has then used a receive and has written the data.
+const UNSUPPORTED: OpFlags = flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE);
 
 /// Most requests that FI_MORE defers.
 const MOST_DEFERRED: usize = 32;
@@ -55,8 +56,8 @@ impl Domain {
         let mut request = Request::new(id, Opcode::Send);
         if let Some(datagrams) = &endpoint.datagrams {
             match datagrams.known(domain, ep, tx.dest) {
-                Some(to) => request.datagram(to),
-                None => return false,
+                Some(to) if !tx.flags.contains(OpFlags::DELIVERY_COMPLETE) => request.datagram(to),
+                _ => return false,
             }
         }
         let signals = tx.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
@@ -159,7 +160,10 @@ impl Domain {
         if flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
-        if flags.intersects(UNSUPPORTED) {
+        let acknowledged = self.unconnected.is_none();
+        if flags.intersects(UNSUPPORTED)
+            || flags.contains(OpFlags::DELIVERY_COMPLETE) && !acknowledged
+        {
             return Err(Error::OPNOTSUPP);
         }
         match flags.contains(OpFlags::REMOTE_CQ_DATA) {

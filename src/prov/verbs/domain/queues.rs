@@ -10,7 +10,7 @@ use base::log::{Subsys, log_info, log_warn};
 use base::{Error, Result};
 use engine::reactor::Token;
 use engine::transport::NewQueue;
-use sys::verbs::{CompletionQueue, PairQueues, SharedReceives};
+use sys::verbs::{self, CompletionQueue, PairQueues, SharedReceives};
 
 /// Size of a shared receive context whose attributes have none.
 const DEFAULT_RECEIVES: usize = 384;
@@ -59,7 +59,9 @@ impl Domain {
 
     pub(super) fn close_queue(&mut self, at: usize) {
         let queue = self.queues.get_mut(at).and_then(Option::take);
-        if let Some(channel) = queue.as_ref().and_then(|queue| queue.queue.channel()) {
+        let channel = queue.as_ref().and_then(|queue| queue.queue.channel());
+        // A child shares the set of descriptors that its parent sleeps on.
+        if let Some(channel) = channel.filter(|_| verbs::is_here()) {
             self.reactor.remove(channel);
         }
     }

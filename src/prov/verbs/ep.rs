@@ -25,6 +25,8 @@ pub enum State {
     Connected,
     /// A datagram endpoint that is enabled.
     Open,
+    /// A datagram endpoint whose pair has failed. It starts again when everything posted was flushed.
+    Broken,
     /// The connection has ended.
     Ended,
     /// The connection could not be established.
@@ -103,6 +105,11 @@ impl Ep {
             None => self.id.as_ref().and_then(Id::pair),
             Some(datagrams) => datagrams.pair.as_ref(),
         }
+    }
+
+    /// Whether everything posted has completed.
+    pub fn is_drained(&self) -> bool {
+        self.sends.len() == 0 && self.receives.len() == 0
     }
 
     /// The queue pair, if operations may be posted: from fi_accept on, or from the end of fi_connect on. Afterwards the

@@ -2,6 +2,7 @@
 //! Queue pairs, the shared receive queue that some of them have, and batches of requests: ibv_create_qp(3),
 //! ibv_create_srq(3), ibv_post_send(3).
 
+use core::ffi::c_int;
 use core::ops::Range;
 use core::ptr::{self, NonNull};
 use std::io;
@@ -159,6 +160,31 @@ impl Pair {
             _queues: queues.clone(),
             _domain: domain.clone(),
         };
+        pair.start(datagrams)?;
+        Ok(pair)
+    }
+
+    /// Moves a pair of datagrams to the error state, in which the adapter flushes everything that is posted.
+    pub fn stop(&self) -> io::Result<()> {
+        let mut attributes = ibv_qp_attr::default();
+        attributes.qp_state = IBV_QPS_ERR;
+        self.modify(&mut attributes, IBV_QP_STATE)
+    }
+
+    fn modify(&self, attributes: &mut ibv_qp_attr, mask: c_int) -> io::Result<()> {
+        // SAFETY: an existing pair, and attributes of which those in the mask are read.
+        check_number(unsafe { (api().ibv_modify_qp)(self.raw.as_ptr(), attributes, mask) })
+    }
+
+    /// Starts a pair of datagrams again that was stopped. Nothing may be posted that has not completed.
+    pub fn restart(&self, datagrams: DatagramAttributes) -> io::Result<()> {
+        let mut attributes = ibv_qp_attr::default();
+        attributes.qp_state = IBV_QPS_RESET;
+        self.modify(&mut attributes, IBV_QP_STATE)?;
+        self.start(datagrams)
+    }
+
+    fn start(&self, datagrams: DatagramAttributes) -> io::Result<()> {
         let steps = [
             (
                 IBV_QPS_INIT,
@@ -174,12 +200,9 @@ impl Pair {
             attributes.qkey = datagrams.key;
             attributes.pkey_index = datagrams.pkey_index;
             attributes.sq_psn = FIRST_PACKET;
-            // SAFETY: an existing pair, and attributes of which those in the mask are read.
-            check_number(unsafe {
-                (api().ibv_modify_qp)(pair.raw.as_ptr(), &raw mut attributes, mask)
-            })?;
+            self.modify(&mut attributes, mask)?;
         }
-        Ok(pair)
+        Ok(())
     }
 
     /// The limits that the driver has granted, which may exceed those requested.
@@ -224,10 +247,7 @@ impl Pair {
     pub fn set_rnr_timer(&self, timer: u8) -> io::Result<()> {
         let mut attributes = ibv_qp_attr::default();
         attributes.min_rnr_timer = timer;
-        // SAFETY: an existing pair, and attributes of which only the timer is read.
-        check_number(unsafe {
-            (api().ibv_modify_qp)(self.raw.as_ptr(), &raw mut attributes, IBV_QP_MIN_RNR_TIMER)
-        })
+        self.modify(&mut attributes, IBV_QP_MIN_RNR_TIMER)
     }
 }
 

@@ -164,6 +164,9 @@ impl Domain {
         let Ok(endpoint) = self.ep_mut(ep) else {
             return;
         };
+        if endpoint.datagrams.is_some() {
+            return self.recover(ep, status);
+        }
         if status == Status::FLUSHED || endpoint.state != State::Connected {
             return;
         }

@@ -10,13 +10,19 @@ use super::super::ep::State;
 use super::super::names::{NameServer, Serving};
 use super::super::params;
 use super::{Domain, SOURCE};
-use base::log::{Subsys, log_info};
+use base::log::{Subsys, log_info, log_warn};
 use base::{Error, Result};
 use engine::address::ib_ud;
 use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use rustc_hash::FxBuildHasher;
-use sys::verbs::{AddressHandle, DatagramAttributes, Destination, Pair, Route};
+use sys::verbs::{AddressHandle, DatagramAttributes, Destination, Pair, Route, Status};
+
+const ATTRIBUTES: DatagramAttributes = DatagramAttributes {
+    port: PORT,
+    key: KEY,
+    pkey_index: PKEY_INDEX,
+};
 
 /// The part of a domain that only those for datagrams have.
 pub struct Unconnected {
@@ -65,12 +71,7 @@ impl Domain {
         if endpoint.shared.is_some() {
             limits.receives = 0;
         }
-        let attributes = DatagramAttributes {
-            port: PORT,
-            key: KEY,
-            pkey_index: PKEY_INDEX,
-        };
-        let pair = Pair::of_datagrams(&protection, &queues, limits, attributes)?;
+        let pair = Pair::of_datagrams(&protection, &queues, limits, ATTRIBUTES)?;
         let number = pair.number();
         let datagrams = endpoint.datagrams.as_mut().ok_or(Error::INVAL)?;
         datagrams.local = datagram::local(device, own_gid, number)?;
@@ -83,6 +84,58 @@ impl Domain {
             self.pairs.insert(number, ep);
         }
         self.reserve(ep)
+    }
+
+    /// Whether the pair takes requests; false if it waits until everything is flushed.
+    pub(super) fn is_usable(&mut self, ep: usize) -> bool {
+        let is_broken = |domain: &Domain| {
+            let endpoint = domain.ep(ep);
+            endpoint.is_ok_and(|endpoint| endpoint.state == State::Broken)
+        };
+        if is_broken(self) {
+            self.recover(ep, Status::FLUSHED);
+        }
+        !is_broken(self)
+    }
+
+    /// An error stops a pair of datagrams. Everything that is posted is flushed, and then the pair starts again with its
+    /// number.
+    #[cold]
+    pub(super) fn recover(&mut self, ep: usize, status: Status) {
+        let Ok(endpoint) = self.ep_mut(ep) else {
+            return;
+        };
+        let state = endpoint.state;
+        let Some(pair) = endpoint.any_pair() else {
+            return;
+        };
+        let result = match state {
+            State::Open if status != Status::FLUSHED => {
+                log_info!(
+                    &SOURCE,
+                    Subsys::EpData,
+                    "endpoint {ep} stops with the status {}: {}",
+                    status.0,
+                    status.text()
+                );
+                pair.stop()
+            }
+            State::Broken => Ok(()),
+            _ => return,
+        };
+        let is_drained = endpoint.is_drained();
+        let result = result.and_then(|()| match is_drained {
+            true => pair.restart(ATTRIBUTES).map(|()| State::Open),
+            false => Ok(State::Broken),
+        });
+        endpoint.state = result.unwrap_or_else(|error| {
+            log_warn!(
+                &SOURCE,
+                Subsys::EpData,
+                "endpoint {ep} does not start again: {error}"
+            );
+            State::Failed
+        });
     }
 
     /// The handle of the port with this address, which is made when the port is addressed for the first time.

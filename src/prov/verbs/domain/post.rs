@@ -182,6 +182,9 @@ impl Domain {
         to: Option<Destination>,
     ) -> Result {
         let ep = op.ep();
+        if !self.is_usable(ep) {
+            return Err(domain.eps[ep].again());
+        }
         self.ep(ep)?.pair()?;
         let (queue, _) = self.queues_of(ep)?;
         if !self.has_room(domain, ep, queue) {

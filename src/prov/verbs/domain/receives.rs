@@ -30,6 +30,9 @@ impl Domain {
                 return Err(domain.eps[ep].again());
             }
         }
+        if !self.is_usable(ep) {
+            return Err(domain.eps[ep].again());
+        }
         let endpoint = self.ep_mut(ep)?;
         receive.set_id(endpoint.ticket(Kind::Receive, endpoint.receives.next()));
         match endpoint.any_pair() {

@@ -65,8 +65,8 @@ pub struct Domain {
     pairs: HashMap<u32, usize, FxBuildHasher>,
     /// Set if its endpoints are of the type FI_EP_DGRAM.
     unconnected: Option<Unconnected>,
-    /// By the key for peers.
-    regions: HashMap<u64, Registered, FxBuildHasher>,
+    /// By the address of the engine's region.
+    regions: HashMap<usize, Registered, FxBuildHasher>,
     generation: u16,
     /// Number of endpoints that wait for an event of the connection manager.
     awaiting: usize,

@@ -54,7 +54,7 @@ impl Domain {
                 span,
                 access,
             };
-            self.regions.insert(remote, registered);
+            self.regions.insert(place_of(&handed_out), registered);
         }
         Ok(Registration {
             region: handed_out,
@@ -83,7 +83,7 @@ impl Domain {
 
     /// Ends the adapter's accesses to a region.
     pub(super) fn end_region(&mut self, region: &MrRegion) {
-        self.regions.remove(&region.key);
+        self.regions.remove(&place_of(region));
     }
 
     /// The local key of a region that contains this memory, for operations without a common descriptor. `brings`: the
@@ -98,4 +98,10 @@ impl Domain {
         let found = all.find(|it| it.span.contains(span) && it.access.contains(needed))?;
         Some(found.region.local_key())
     }
+}
+
+/// The region of the engine identifies that of the adapter. Keys do not: all regions that peers may not access can have
+/// the same one.
+fn place_of(region: &MrRegion) -> usize {
+    core::ptr::from_ref(region).addr()
 }

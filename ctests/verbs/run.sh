@@ -34,6 +34,9 @@ sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \
 grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
 sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
     "$fake/fake.c"
+# As with rdma_rxe, a region without remote rights has the remote key 0.
+sed -i 's/m->rkey = nextkey + 1;/m->rkey = acc \& 0xe ? nextkey + 1 : 0;/' "$fake/fake.c"
+grep -q 'acc & 0xe' "$fake/fake.c" || { echo "the stand-in has changed: no place to choose keys"; exit 1; }
 cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
 ln -sf libibverbs.so.1 "$fake/libibverbs.so"
 echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
@@ -82,6 +85,39 @@ grep -A1 -- '-- expected: access' "$build/registration.trace" | grep -v '^--$' |
 	{ if ($NF != want) { print "got " $NF ", not " want; bad = 1 } }
 	END { exit bad }' >"$build/rights.out"
 check rights $? "$build/rights.out"
+grep -q 'dmabuf off 4096 iova 101000 fd 0$' "$build/buffers.trace" &&
+	grep -q 'reg_dmabuf len 8192 access 0x4$' "$build/buffers.trace" &&
+	[ "$(grep -c reg_mr "$build/buffers.trace")" = "$(grep -c dereg_mr "$build/buffers.trace")" ]
+check buffer_of_a_device $? "$build/buffers.trace"
+FI_VERBS_USE_DMABUF=0 over "$build/verbs" buffers >"$build/buffers.out" 2>/dev/null
+check no_buffers_by_variable $? "$build/buffers.out"
+grep -q 'create_cq [0-9]* vec 1 chan 1$' "$build/vectors.trace" && ! grep -q 'vec 2' "$build/vectors.trace"
+check vector $? "$build/vectors.trace"
+FI_VERBS_USE_ODP=1 FAKE_TRACE=1 over "$build/verbs" registration 2>&1 | grep ' reg_mr' >"$build/odp.out"
+[ "$(wc -l <"$build/odp.out")" = 6 ] && ! grep -v 'access 0x4[0-9a-f]$' "$build/odp.out"
+check on_demand $? "$build/odp.out"
+printf '# of this host\n0000:1a:00.0 mlx5_0\n0000:3b:00.0 siw0\n' >"$build/affinity.txt"
+affinity() { # affinity DEVICE POLICY
+	FI_VERBS_AFFINITY_DEVICE=$1 FI_VERBS_NIC_AFFINITY_POLICY=$2 FI_VERBS_NIC_AFFINITY_CONFIG=$build/affinity.txt \
+		over "$build/verbs" first_device 2>/dev/null
+}
+[ "$(affinity 0000:3B:00.0 manual),$(affinity 0000:1a:00.0 manual),$(affinity 0000:5e:00.0 manual)" = siw0,mlx5_0,mlx5_0 ] &&
+	[ "$(affinity 0000:3b:00.0 none),$(affinity 0000:3b:00.0 auto)" = mlx5_0,mlx5_0 ]
+check affinity $? /dev/null
+FI_VERBS_PREFER_XRC=1 FI_VERBS_CQREAD_BUNCH_SIZE=4 FI_LOG_LEVEL=warn over "$build/verbs" first_device 2>&1 |
+	grep -c 'FI_VERBS_PREFER_XRC has no effect' | grep -qx 1
+check xrc_is_warned_about_once $? /dev/null
+# Number of registrations after each mark. Without userfaultfd(2) nothing is cached.
+if FI_LOG_LEVEL=info over "$build/verbs" cached 2>&1 | grep -q 'registrations are not cached'; then
+	echo "NOT RUN: cached: userfaultfd(2) is not allowed here"
+else
+	awk '
+		function compare() { if (n != want) { print "at line " line ": " n " registrations, not " want; bad = 1 } }
+		/-- expected/ { if (line) compare(); want = $3; line = NR; n = 0; next }
+		/ reg_mr/ { n++ }
+		END { compare(); exit bad }' "$build/cached.trace" >"$build/cached.out"
+	check registrations $? "$build/cached.out"
+fi
 grep -h '\[fake\] connect' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 15 rnr 7 srq 0 qpn 0 pd(6) 0568656c6c6f$'
 check connect_parameters $? /dev/null
 grep -h '\[fake\] accept' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 0 rnr 7 srq 0 qpn 0 pd(6) 05776f726c64$'

@@ -2,14 +2,18 @@
 //! verbs NAME: one test of the provider `verbs` over the stand-in for rdma-core, which has the devices mlx5_0
 //! (InfiniBand, 10.91.0.1), rocep1 (RoCE, 10.92.0.1) and siw0 (iWARP, 10.93.0.1), and logs each call to stderr if
 //! FAKE_TRACE is set.
+#define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -610,13 +614,243 @@ static void registration(void)
 	OK(fi_domain(fabric, found, &domain, NULL));
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
 		fprintf(stderr, "-- expected: access %s\n", all[i].rights);
-		OK(fi_mr_reg(domain, out, LEN, all[i].access, 0, 0, 0, &mr, NULL));
+		// Different lengths, so that none is found in the cache.
+		OK(fi_mr_reg(domain, out, LEN - i, all[i].access, 0, 0, 0, &mr, NULL));
 		CHECK(fi_mr_desc(mr) && fi_mr_key(mr) <= UINT32_MAX);
 		OK(fi_close(&mr->fid));
 	}
 	OK(fi_mr_reg(domain, out, 0, FI_SEND, 0, 0, 0, &mr, NULL));
 	CHECK(!fi_mr_desc(mr) && fi_mr_key(mr) == 0);
 	OK(fi_close(&mr->fid));
+	fi_freeinfo(found);
+}
+
+static char *map(void *at, size_t len)
+{
+	int flags = MAP_PRIVATE | MAP_ANONYMOUS | (at ? MAP_FIXED : 0);
+	char *mapped = mmap(at, len, PROT_READ | PROT_WRITE, flags, -1, 0);
+
+	CHECK(mapped != MAP_FAILED);
+	return mapped;
+}
+
+static void unmap_and_map(char *pages)
+{
+	CHECK(!munmap(pages, LEN));
+	map(pages, LEN);
+}
+
+static void map_over(char *pages)
+{
+	map(pages, LEN);
+}
+
+static void discard(char *pages)
+{
+	CHECK(!madvise(pages, LEN, MADV_DONTNEED));
+}
+
+static void move_and_map(char *pages)
+{
+	char *far = map(NULL, LEN);
+
+	CHECK(mremap(pages, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, far) == far);
+	map(pages, LEN);
+	CHECK(!munmap(far, LEN));
+}
+
+static void fork_a_child(char *pages)
+{
+	int status;
+	pid_t child = fork();
+
+	if (!child) {
+		pages[0]++; // the parent's page is no longer shared
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && !status);
+}
+
+// Registers and closes; the trace shows what the adapter registers.
+static void use(const void *at, size_t len, uint64_t access, uint64_t flags, const char *expected)
+{
+	struct fid_mr *mr;
+
+	fprintf(stderr, "-- expected: %s\n", expected);
+	OK(fi_mr_reg(domain, at, len, access, 0, 0, flags, &mr, NULL));
+	OK(fi_close(&mr->fid));
+}
+
+static const char constant[LEN] = "memory that nobody may write";
+
+// Regions that were closed serve again for the same memory and rights.
+static void cached(void)
+{
+	const char *one = "1 registrations", *none = "0 registrations";
+	struct fi_info *found = ask(0);
+	char *pages = map(NULL, LEN), *shared;
+	struct fid_mr *mr, *other;
+
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	use(pages, LEN, FI_SEND, 0, one);
+	use(pages, LEN, FI_SEND, 0, none);
+	use(pages, LEN, FI_WRITE, 0, none);
+	// Others rights, another length, another place.
+	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 0, one);
+	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 0, none);
+	use(pages, LEN - 1, FI_SEND, 0, one);
+	use(pages + 1, LEN - 1, FI_SEND, 0, one);
+	// The private flag, and memory with a file.
+	use(pages, LEN, FI_SEND, 1ULL << 60, one);
+	use(pages, LEN, FI_SEND, 1ULL << 60, one);
+	shared = mmap(NULL, LEN, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	CHECK(shared != MAP_FAILED);
+	use(shared, LEN, FI_SEND, 0, one);
+	use(shared, LEN, FI_SEND, 0, one);
+	use(constant, LEN, FI_SEND, 0, one);
+	// Each handle has a region of its own.
+	fprintf(stderr, "-- expected: 1 registrations\n");
+	OK(fi_mr_reg(domain, pages, LEN, FI_SEND, 0, 0, 0, &mr, NULL));
+	OK(fi_mr_reg(domain, pages, LEN, FI_SEND, 0, 0, 0, &other, NULL));
+	CHECK(fi_mr_key(mr) != fi_mr_key(other));
+	OK(fi_close(&mr->fid));
+	OK(fi_close(&other->fid));
+	unmap_and_map(pages);
+	use(pages, LEN, FI_SEND, 0, one);
+	use(pages, LEN, FI_SEND, 0, none);
+	// One page of it.
+	CHECK(!madvise(pages + LEN / 2, 4096, MADV_DONTNEED));
+	use(pages, LEN, FI_SEND, 0, one);
+	fprintf(stderr, "-- expected: 0 registrations\n");
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
+// What is sent are the bytes that the memory has now, whatever happened to the pages since an earlier registration.
+static void remapped(void)
+{
+	void (*ways[])(char *) = { unmap_and_map, map_over, discard, move_and_map, fork_a_child };
+	long receive = 0x200;
+	char *pages;
+
+	connect_all(0, 128);
+	pages = map(NULL, LEN);
+	for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		for (int again = 0; again < 3; again++, receive++) {
+			char *got = in + (receive - 0x200) * RECV_LEN, byte = (char)(1 + i * 10 + again);
+			struct fid_mr *mr;
+
+			memset(pages, byte, LEN);
+			OK(fi_mr_reg(domain, pages, LEN, FI_SEND, 0, 0, 0, &mr, NULL));
+			OK(fi_send(a, pages, 2048, fi_mr_desc(mr), 0, NULL));
+			CHECK(completion(cq_a).flags == SENT);
+			received(receive, 2048, 0, RECEIVED);
+			if (got[0] != byte || memcmp(got, got + 1, 2047))
+				FAIL("way %zu, message %d: %d, not %d", i, again, got[0], byte);
+			OK(fi_close(&mr->fid));
+			if (again < 2)
+				ways[i](pages);
+		}
+	}
+	// Regions without remote rights may all have the key 0. Closing one leaves the others alone.
+	OK(fi_send(a, out, 2048, fi_mr_desc(mr_out), 0, NULL));
+	CHECK(completion(cq_a).flags == SENT);
+	close_all();
+}
+
+// Memory of another device, by a descriptor of its buffer; the kernel keeps that.
+static void buffers(void)
+{
+	struct fi_info *found = ask(0);
+	struct fi_mr_dmabuf buffer = { .fd = 0, .offset = 4096, .len = 8192, .base_addr = (void *)0x100000 };
+	struct fi_mr_attr attr = { .dmabuf = &buffer, .iov_count = 1, .access = FI_SEND | FI_REMOTE_READ };
+	long expected = getenv("FI_VERBS_USE_DMABUF") ? -FI_ENOSYS : 0;
+	struct fid_mr *mr;
+
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), expected);
+	if (!expected) {
+		CHECK(fi_mr_desc(mr) && fi_mr_key(mr) <= UINT32_MAX);
+		OK(fi_close(&mr->fid));
+	}
+	RC(fi_mr_reg(domain, out, LEN, FI_SEND, 0, 0, FI_MR_DMABUF, &mr, NULL), -FI_EINVAL);
+	buffer.fd = -1;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	buffer.fd = 0;
+	attr.iov_count = 2;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	attr.iov_count = 1;
+	attr.dmabuf = NULL;
+	RC(fi_mr_regattr(domain, &attr, FI_MR_DMABUF, &mr), -FI_EINVAL);
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
+// The interrupt vector of a completion queue; the stand-in has two.
+static void vectors(void)
+{
+	struct fi_cq_attr attr = { .format = FI_CQ_FORMAT_DATA, .wait_obj = FI_WAIT_FD, .flags = FI_AFFINITY };
+	struct fi_info *found = ask(0);
+
+	OK(fi_fabric(found->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, found, &domain, NULL));
+	attr.signaling_vector = 1;
+	OK(fi_cq_open(domain, &attr, &cq_a, NULL));
+	OK(fi_close(&cq_a->fid));
+	attr.signaling_vector = 2;
+	RC(fi_cq_open(domain, &attr, &cq_a, NULL), -FI_EINVAL);
+	attr.flags = 0;
+	OK(fi_cq_open(domain, &attr, &cq_a, NULL));
+	OK(fi_close(&cq_a->fid));
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(found);
+}
+
+static int ask_again(uint64_t flags, struct fi_info **found)
+{
+	struct fi_info *h = hints();
+	int rc = fi_getinfo(FI_VERSION(2, 6), NULL, NULL, flags, h, found);
+
+	fi_freeinfo(h);
+	return rc;
+}
+
+// Devices are looked up once, or when that is asked for. Domains of devices that have gone stay usable.
+static void rescan(void)
+{
+	struct fi_info *first, *later;
+
+	OK(ask_again(0, &first));
+	OK(fi_fabric(first->fabric_attr, &fabric, NULL));
+	OK(fi_domain(fabric, first, &domain, NULL));
+	setenv("FAKE_NONE", "1", 1);
+	OK(ask_again(0, &later));
+	fi_freeinfo(later);
+	RC(ask_again(FI_RESCAN, &later), -FI_ENODATA);
+	RC(ask_again(0, &later), -FI_ENODATA);
+	OK(fi_mr_reg(domain, out, LEN, FI_SEND, 0, 0, 0, &mr_out, NULL));
+	unsetenv("FAKE_NONE");
+	OK(ask_again(FI_RESCAN, &later));
+	CHECK(!strcmp(later->domain_attr->name, first->domain_attr->name));
+	fi_freeinfo(later);
+	OK(fi_close(&mr_out->fid));
+	OK(fi_close(&domain->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(first);
+}
+
+// FI_VERBS_NIC_AFFINITY_POLICY: the device of the first entry.
+static void first_device(void)
+{
+	struct fi_info *found;
+
+	OK(ask_again(0, &found));
+	puts(found->domain_attr->name);
 	fi_freeinfo(found);
 }
 
@@ -650,8 +884,9 @@ static const struct {
 	{ "credits", credits },	      { "reject", reject },	      { "shut_down", shut_down },
 	{ "closing", closing },	      { "errors", errors },	      { "waiting", waiting },
 	{ "progress", progress },     { "send_early", send_early },   { "shared_receives", shared_receives },
-	{ "registration", registration }, { "iwarp", iwarp },
-	{ "infiniband", infiniband },
+	{ "registration", registration }, { "iwarp", iwarp },	      { "infiniband", infiniband },
+	{ "cached", cached },	      { "remapped", remapped },	      { "buffers", buffers },
+	{ "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
 };
 
 int main(int argc, char **argv)

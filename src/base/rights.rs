@@ -9,6 +9,9 @@ use crate::flags::flags;
 /// The key of a region without a key.
 pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;
 
+/// Flag of a registration that is not to be cached. It is private, with the bit that libfabric's own providers use.
+pub const UNCACHED: u64 = 1 << 60;
+
 /// How the keys of a domain's regions are chosen, and how peers address a byte of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyPolicy {

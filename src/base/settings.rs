@@ -27,6 +27,11 @@ pub struct Settings {
     pub perf_cntr: Option<String>,
     /// FI_HMEM: kinds of device memory that the library may detect.
     pub hmem: Option<String>,
+    /// FI_MR_CACHE_MAX_SIZE and _COUNT: what a cache of registrations may keep.
+    pub mr_cache_max_size: Option<usize>,
+    pub mr_cache_max_count: Option<usize>,
+    /// FI_MR_CACHE_MONITOR: how changes of memory are noticed.
+    pub mr_cache_monitor: Option<String>,
     /// FI_ADDR_FORMAT: the format of the addresses that fi_getinfo shows.
     pub addr_format: Option<u32>,
     /// FI_UNIVERSE_SIZE: the number of peers to expect.
@@ -86,6 +91,9 @@ fn read() -> Settings {
         hook: params::get_str(None, "hook").ok(),
         perf_cntr: params::get_str(None, "perf_cntr").ok(),
         hmem: params::get_str(None, "hmem").ok(),
+        mr_cache_max_size: params::get_size(None, "mr_cache_max_size").ok(),
+        mr_cache_max_count: params::get_size(None, "mr_cache_max_count").ok(),
+        mr_cache_monitor: params::get_str(None, "mr_cache_monitor").ok(),
         addr_format: params::get_str(None, "addr_format")
             .ok()
             .and_then(|name| addr_format(&name)),
@@ -151,17 +159,18 @@ const VARIABLES: [(&str, Kind, &str); 23] = [
     (
         "mr_cache_max_size",
         Kind::Size,
-        "accepted and ignored: bytes that the registration cache may keep (default: memory / processors / 2)",
+        "bytes of unused registrations that a domain keeps for the same memory (default: memory / processors / 2)",
     ),
     (
         "mr_cache_max_count",
         Kind::Size,
-        "accepted and ignored: regions that the registration cache may keep, 0 for no cache (default: 1024)",
+        "unused registrations that a domain keeps for the same memory, 0 for none (default: 1024)",
     ),
     (
         "mr_cache_monitor",
         Kind::String,
-        "accepted and ignored: how unmapped memory is noticed: userfaultfd, memhooks, kdreg2 or disabled",
+        "how changes of registered memory are noticed: userfaultfd, or disabled to keep no registrations (default: \
+         userfaultfd)",
     ),
     (
         "mr_cuda_cache_monitor_enabled",
@@ -287,6 +296,9 @@ mod tests {
             ("FI_HOOK", "noop;trace"),
             ("FI_PERF_CNTR", "cpu_cycles"),
             ("FI_HMEM", "rocr;ze"),
+            ("FI_MR_CACHE_MAX_SIZE", "0x10000"),
+            ("FI_MR_CACHE_MAX_COUNT", "7"),
+            ("FI_MR_CACHE_MONITOR", "disabled"),
             ("FI_ADDR_FORMAT", "fi_sockaddr_in6"),
             ("FI_UNIVERSE_SIZE", "0x100"),
             ("FI_AV_REMOVE_CLEANUP", "TRUE"),
@@ -303,6 +315,9 @@ mod tests {
             hook: Some("noop;trace".to_owned()),
             perf_cntr: Some("cpu_cycles".to_owned()),
             hmem: Some("rocr;ze".to_owned()),
+            mr_cache_max_size: Some(65536),
+            mr_cache_max_count: Some(7),
+            mr_cache_monitor: Some("disabled".to_owned()),
             addr_format: Some(abi::FI_SOCKADDR_IN6),
             universe_size: Some(256),
             av_remove_cleanup: true,

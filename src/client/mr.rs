@@ -9,18 +9,35 @@ use super::domain::Domain;
 use super::handle::{Handle, Kept};
 use super::memory::Memory;
 use abi::*;
-use base::Result;
+use base::rights::UNCACHED;
+use base::{Error, Result};
 use object::slots;
 
 pub type Mr = Handle<fid_mr>;
 
 impl Mr {
-    /// Registers all of `memory`, which stays as long as the region.
+    /// Registers all of `memory`, which stays as long as the region. The region needs no cache; a provider that does not
+    /// know the flag for that is asked without it.
     pub fn register(
         domain: &Arc<Domain>,
         memory: &Arc<Memory>,
         access: u64,
         requested_key: u64,
+    ) -> Result<Arc<Mr>> {
+        match Mr::register_with(domain, memory, access, requested_key, UNCACHED) {
+            Err(Error::BADFLAGS | Error::INVAL) => {
+                Mr::register_with(domain, memory, access, requested_key, 0)
+            }
+            result => result,
+        }
+    }
+
+    fn register_with(
+        domain: &Arc<Domain>,
+        memory: &Arc<Memory>,
+        access: u64,
+        requested_key: u64,
+        flags: u64,
     ) -> Result<Arc<Mr>> {
         let (base, len) = (memory.base(), memory.len());
         let kept: Vec<Kept> = vec![domain.clone(), memory.clone()];
@@ -29,7 +46,17 @@ impl Mr {
         // too. `mr` is written on success.
         unsafe {
             let (ops, key) = (domain.as_ptr().cast(), requested_key);
-            let code = slots::mr::reg(ops, base, len, access, 0, key, 0, &raw mut mr, null_mut());
+            let code = slots::mr::reg(
+                ops,
+                base,
+                len,
+                access,
+                0,
+                key,
+                flags,
+                &raw mut mr,
+                null_mut(),
+            );
             Handle::opened(code, mr, (), kept)
         }
     }

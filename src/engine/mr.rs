@@ -2,7 +2,9 @@
 //! Registered memory of a domain: fi_mr(3). Regions are found by key, and an access by a peer is checked (key, range,
 //! rights) before a byte moves. The transports move the bytes.
 
+pub mod cache;
 mod keys;
+pub mod monitor;
 mod region;
 mod target;
 #[cfg(test)]

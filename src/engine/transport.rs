@@ -97,6 +97,9 @@ pub trait Transport:
     fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
     /// The address format of this domain.
     fn format(&self) -> Self::Format;
+    /// Whether buffers of other devices can be registered (FI_MR_DMABUF).
+    const TAKES_BUFFERS: bool = false;
+
     /// Whether operations use the descriptors that `Registration` has.
     fn reads_descs(&self) -> bool {
         false

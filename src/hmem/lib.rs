@@ -14,7 +14,7 @@ use core::num::NonZero;
 use sync::copy::{self, Ways};
 
 /// The kind of memory, which determines how to copy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// Memory that the processor loads from and stores to.
     Host,

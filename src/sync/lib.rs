@@ -18,6 +18,7 @@ pub mod sleep_flag;
 pub mod split_copy;
 pub mod stats;
 pub mod uses;
+pub mod watches;
 
 pub use backoff::Backoff;
 pub use lock::{Callers, Children, Guard, Lock, Refused, Serialized};

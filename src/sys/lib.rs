@@ -5,6 +5,7 @@
 //! control messages of `local`.
 
 pub mod addr;
+pub mod address_space;
 pub mod ask_signal;
 pub mod barrier;
 pub mod cformat;
@@ -35,4 +36,5 @@ pub mod shared_object;
 pub mod socket;
 pub mod thread;
 pub mod user;
+pub mod userfault;
 pub mod verbs;

@@ -18,6 +18,12 @@ pub fn page_size() -> usize {
         .unwrap_or(USUAL)
 }
 
+/// Returns the size of this machine's memory in bytes; `None` if it is unknown.
+pub fn physical_size() -> Option<usize> {
+    let pages = sysconf(SysconfVar::_PHYS_PAGES).ok().flatten()?;
+    usize::try_from(pages).ok()?.checked_mul(page_size())
+}
+
 /// Waits until data written to these bytes has reached the file behind them, if there is one. The kernel chooses the
 /// means: it writes pages out, and flushes the processor's caches for persistent memory.
 pub fn make_durable(address: usize, len: usize) -> io::Result<()> {

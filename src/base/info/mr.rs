@@ -9,7 +9,7 @@
 use super::Hints;
 use super::prototype::since;
 use crate::flags::flags;
-use crate::{Caps, Mode, MrMode};
+use crate::{Caps, MrMode};
 
 /// Returns the `mr_mode` of the result, or `None` if the two do not agree. `wanted` is `None` without hints for the
 /// domain; `required` is a set of new bits.
@@ -37,10 +37,7 @@ pub fn agree(
         Some(MrMode::BASIC) => basic(),
         Some(MrMode::SCALABLE) => scalable(),
         Some(wanted) if wanted.intersects(OLD_WORDS) => None,
-        Some(wanted) => {
-            let ready_for = wanted | old_local(hints.mode);
-            ready_for.contains(needed).then_some(required & ready_for)
-        }
+        Some(wanted) => wanted.contains(needed).then_some(required & wanted),
     }
 }
 
@@ -63,15 +60,6 @@ fn is_target(caps: Caps) -> bool {
         || caps.intersects(Caps::RMA | Caps::ATOMIC) && !initiator_only
 }
 
-/// Converts the mode bit that had the same meaning before `mr_mode` had bits.
-fn old_local(mode: Mode) -> MrMode {
-    if mode.contains(Mode::LOCAL_MR) {
-        MrMode::LOCAL
-    } else {
-        MrMode::empty()
-    }
-}
-
 const OLD_WORDS: MrMode = flags!(MrMode: BASIC | SCALABLE);
 const TARGET_BITS: MrMode = flags!(MrMode: VIRT_ADDR | PROV_KEY | RMA_EVENT | RAW);
 const IMPLIED_BY_BASIC: MrMode = flags!(MrMode: VIRT_ADDR | ALLOCATED | PROV_KEY | LOCAL);
@@ -79,6 +67,7 @@ const IMPLIED_BY_BASIC: MrMode = flags!(MrMode: VIRT_ADDR | ALLOCATED | PROV_KEY
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Mode;
 
     const V1_4: u32 = 1 << 16 | 4;
     const V2_6: u32 = 2 << 16 | 6;
@@ -181,20 +170,8 @@ mod tests {
     }
 
     #[test]
-    fn the_old_bit_for_local_registration_still_counts() {
+    fn the_old_bit_for_local_registration_does_not_count() {
         let old = asking(Caps::MSG, Mode::LOCAL_MR);
-        assert_eq!(
-            agree(V2_6, Some(MrMode::UNSPEC), MrMode::LOCAL, &old),
-            Some(MrMode::LOCAL)
-        );
-        assert_eq!(
-            agree(
-                V2_6,
-                Some(MrMode::UNSPEC),
-                MrMode::LOCAL,
-                &asking(Caps::MSG, Mode::empty())
-            ),
-            None
-        );
+        assert_eq!(agree(V2_6, Some(MrMode::UNSPEC), MrMode::LOCAL, &old), None);
     }
 }

@@ -4,6 +4,7 @@
 //! Trusted with: the promise given to `Registered::new`, which each part inherits.
 
 use std::io;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::{Piece, Span};
@@ -43,12 +44,28 @@ impl Registered {
 
     /// Registers the piece with an adapter.
     ///
-    /// The adapter's region must be dropped when the region of this piece is closed: the application may free the
-    /// memory then. `Transport::region_closed` is the place for that.
+    /// The adapter's region must be dropped, or put into a cache, when the region of this piece is closed: the
+    /// application may free the memory then. `Transport::region_closed` is the place for that.
     pub fn register(&self, domain: &Arc<ProtectionDomain>, access: Access) -> io::Result<Region> {
-        // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. fi_mr(3): the
-        // application grants the accesses that it registers the memory for.
+        // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. In a cache no
+        // operation of this process uses the region; the adapter holds its pages, so a late access of a peer, which
+        // fi_mr(3) allows with a cache, reaches those and no other memory. fi_mr(3): the application grants the accesses
+        // that it registers the memory for.
         unsafe { Region::register(domain, self.0.base, self.0.len, access) }
+    }
+
+    /// Registers the piece as a part of a buffer of another device, which keeps the buffer.
+    ///
+    /// The condition of `register`.
+    pub fn register_buffer(
+        &self,
+        domain: &Arc<ProtectionDomain>,
+        access: Access,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+    ) -> io::Result<Region> {
+        // SAFETY: as in `register`. The adapter reaches the buffer, and nothing by its addresses.
+        unsafe { Region::register_buffer(domain, fd, offset, self.0.base, self.0.len, access) }
     }
 
     /// Returns the part of an access: `len` bytes behind the first `skip`, if the region has them. Closing the region

@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 /// Addresses of this process.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Span {
     pub start: usize,
     pub len: usize,

@@ -97,6 +97,7 @@ impl<T: Transport> Cq<T> {
         let new = NewQueue {
             size,
             waits: wait.can_sleep(),
+            vector: (request.flags & FI_AFFINITY != 0).then_some(request.vector),
         };
         if let Err(error) = state.transport.open_cq(id, &new) {
             state.domain.cqs.remove(id);

@@ -13,6 +13,7 @@ use crate::domain::{Domain, Engine, State};
 use crate::mr::Region;
 use crate::transport::{Registration, Transport};
 use abi::*;
+use base::rights::UNCACHED;
 use base::{Caps, Error, Registered, Result, Span};
 use object::handle;
 use object::ops::mr::{MrCalls, MrRequest};
@@ -39,7 +40,8 @@ impl<T: Transport> Domain<T> {
             false => FLAGS,
             true => FLAGS | FI_HMEM_DEVICE_ONLY | FI_HMEM_HOST_ALLOC,
         };
-        let known = known | if keyed { FI_AUTH_KEY } else { 0 };
+        let buffers = if T::TAKES_BUFFERS { FI_MR_DMABUF } else { 0 };
+        let known = known | buffers | if keyed { FI_AUTH_KEY } else { 0 };
         if request.flags & !known != 0 {
             return Err(Error::BADFLAGS);
         }
@@ -104,8 +106,8 @@ fn keys<T: Transport>(
     av.keys(one).map(Some)
 }
 
-/// Flags of a registration that fi_mr(3) allows for host memory.
-const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE;
+/// Flags of a registration that fi_mr(3) allows for host memory, and the private one of libraries above.
+const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | UNCACHED;
 
 /// fi_mr(3), base_mr: the base must belong to the same domain and contain the new region, which keeps it open.
 fn part_of<T: Transport>(
@@ -132,6 +134,10 @@ impl<T: Transport> MrCalls for Domain<T> {
 
     fn names_devices(&self) -> bool {
         self.engine().info.caps.contains(Caps::HMEM)
+    }
+
+    fn takes_buffers(&self) -> bool {
+        T::TAKES_BUFFERS
     }
 
     fn has_keys_in_av(&self) -> bool {

@@ -277,6 +277,8 @@ pub struct NewQueue {
     pub size: usize,
     /// Threads may block on it.
     pub waits: bool,
+    /// FI_AFFINITY: the interrupt vector that the application chose.
+    pub vector: Option<usize>,
 }
 
 /// Small messages that are held back for a moment, so that they can be sent together.

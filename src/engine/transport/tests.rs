@@ -200,6 +200,7 @@ fn memory_is_registered_in_the_table_of_the_domain() {
         auth_key: None,
         keys_of: None,
         base: None,
+        buffer: None,
     };
     let first = bare.register(&mut domain, request(7)).unwrap();
     assert_eq!((first.region.key, first.desc), (7, 0));

@@ -37,6 +37,8 @@ pub struct OpenedAv {
 /// The content of a `struct fi_cq_attr`.
 pub struct CqRequest<'a> {
     pub size: usize,
+    /// The interrupt vector, with FI_AFFINITY.
+    pub vector: usize,
     pub flags: u64,
     pub format: fi_cq_format,
     pub wait_obj: fi_wait_obj,
@@ -185,6 +187,7 @@ unsafe extern "C" fn cq_open<T: DomainCalls>(
             for_the_host(attr.flags)?;
             let request = CqRequest {
                 size: attr.size,
+                vector: usize::try_from(attr.signaling_vector).unwrap_or(usize::MAX),
                 flags: attr.flags,
                 format: attr.format,
                 wait_obj: attr.wait_obj,

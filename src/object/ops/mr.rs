@@ -2,6 +2,7 @@
 //! `struct fi_ops_mr`: fi_mr(3).
 
 use core::ffi::{c_int, c_void};
+use std::os::fd::BorrowedFd;
 
 use crate::handle::{self, Kind, Other};
 use crate::ops::{object, status};
@@ -23,6 +24,15 @@ pub struct MrRequest<'a> {
     pub keys_of: Option<(Other<'a>, u64)>,
     /// The region that this one becomes a part of.
     pub base: Option<Other<'a>>,
+    /// FI_MR_DMABUF: the memory is that of a buffer of another device. The segment has its addresses.
+    pub buffer: Option<DeviceBuffer<'a>>,
+}
+
+/// A part of a dma-buf.
+pub struct DeviceBuffer<'a> {
+    pub fd: BorrowedFd<'a>,
+    /// Bytes from its beginning.
+    pub offset: u64,
 }
 
 pub trait MrCalls: Kind<Head = fid_domain> {
@@ -30,6 +40,8 @@ pub trait MrCalls: Kind<Head = fid_domain> {
     fn iov_limit(&self) -> usize;
     /// Whether registrations specify the kind of memory (FI_HMEM).
     fn names_devices(&self) -> bool;
+    /// Whether registrations may be of buffers of other devices (FI_MR_DMABUF).
+    fn takes_buffers(&self) -> bool;
     /// Whether `fi_mr_auth_key` names keys (FI_AV_AUTH_KEY).
     fn has_keys_in_av(&self) -> bool;
     fn register(&self, request: MrRequest<'_>) -> Result<*mut fid_mr>;
@@ -128,6 +140,10 @@ unsafe extern "C" fn regv<T: MrCalls>(
     // valid until it has closed the region.
     status(unsafe {
         object(handle::get::<T, _>(fid)).and_then(|domain| {
+            // Only the attributes of fi_mr_regattr have such a buffer.
+            if flags & FI_MR_DMABUF != 0 {
+                return Err(Error::INVAL);
+            }
             let request = MrRequest {
                 segments: segments(domain, iov, count)?,
                 access: Access::from_bits_retain(access),
@@ -139,6 +155,7 @@ unsafe extern "C" fn regv<T: MrCalls>(
                 auth_key: None,
                 keys_of: None,
                 base: None,
+                buffer: None,
             };
             open(domain, mr, request)
         })
@@ -174,9 +191,6 @@ unsafe fn read_attr<'a, T: MrCalls>(
     if attr.is_null() {
         return Err(Error::INVAL);
     }
-    if flags & FI_MR_DMABUF != 0 {
-        return Err(Error::NOSYS);
-    }
     let iface = match domain.names_devices() && domain.api_version() >= API_1_9 {
         // SAFETY: the member exists from API 1.9 on.
         true => unsafe { (*attr).iface },
@@ -187,8 +201,17 @@ unsafe fn read_attr<'a, T: MrCalls>(
         true => unsafe { (*attr).base_mr },
         false => core::ptr::null(),
     };
-    if base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
+    let is_buffer = flags & FI_MR_DMABUF != 0;
+    if !is_buffer && base.is_null() && hmem::Kind::of_iface(iface.0).is_none() {
         return Err(Error::NOSYS);
+    }
+    // A buffer is no part of another region.
+    if is_buffer && (!base.is_null() || !domain.takes_buffers()) {
+        return Err(if base.is_null() {
+            Error::NOSYS
+        } else {
+            Error::INVAL
+        });
     }
     // SAFETY: the members exist from API 1.5 on; fi_mr(3): the key has the given size.
     let (auth_key_size, auth_key) = unsafe {
@@ -214,8 +237,16 @@ unsafe fn read_attr<'a, T: MrCalls>(
     };
     // SAFETY: members are read one by one, first those that every version has.
     unsafe {
+        let (segments, buffer) = match is_buffer {
+            false => (
+                segments(domain, (*attr).anonymous.mr_iov, (*attr).iov_count)?,
+                None,
+            ),
+            true => device_buffer((*attr).anonymous.dmabuf, (*attr).iov_count)?,
+        };
         Ok(MrRequest {
-            segments: segments(domain, (*attr).anonymous.mr_iov, (*attr).iov_count)?,
+            segments,
+            buffer,
             access: Access::from_bits_retain((*attr).access),
             offset: (*attr).offset,
             requested_key: (*attr).requested_key,
@@ -227,6 +258,38 @@ unsafe fn read_attr<'a, T: MrCalls>(
             base: (!base.is_null()).then(|| Other::new(base.cast_mut().cast())),
         })
     }
+}
+
+/// Reads a buffer of another device. Its bytes have addresses that peers use, whether or not they are mapped here.
+///
+/// # Safety
+/// `buffer` must be NULL or readable; its descriptor stays open during the call, and its memory until the region is
+/// closed.
+unsafe fn device_buffer<'a>(
+    buffer: *const fi_mr_dmabuf,
+    count: usize,
+) -> Result<(Vec<Registered>, Option<DeviceBuffer<'a>>)> {
+    if buffer.is_null() || count != 1 {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller.
+    let fi_mr_dmabuf {
+        fd,
+        offset,
+        len,
+        base_addr,
+    } = unsafe { *buffer };
+    let skip = usize::try_from(offset).map_err(|_| Error::INVAL)?;
+    if fd < 0 || base_addr.addr().checked_add(skip).is_none() {
+        return Err(Error::INVAL);
+    }
+    // SAFETY: promised by the caller. The processor never accesses the segment: only transports that pass it to an
+    // adapter get here (`takes_buffers`).
+    let (segment, fd) = unsafe {
+        let segment = Registered::new(base_addr.cast::<u8>().wrapping_add(skip), len);
+        (segment, BorrowedFd::borrow_raw(fd))
+    };
+    Ok((vec![segment], Some(DeviceBuffer { fd, offset })))
 }
 
 /// # Safety

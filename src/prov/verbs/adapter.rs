@@ -4,7 +4,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::net::SocketAddr;
-use std::sync::OnceLock;
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use super::params::{Params, count};
 use super::{SOURCE, ib};
@@ -34,6 +34,8 @@ pub struct Adapter {
     pub inline: usize,
     /// The same for datagram endpoints, if the device has them.
     pub datagram_inline: Option<usize>,
+    /// FI_VERBS_USE_ODP: it fetches pages when it accesses them.
+    pub on_demand: bool,
     pub nic: Nic,
 }
 
@@ -62,17 +64,38 @@ impl Found {
     }
 }
 
+/// The devices that were found last. Those that are not found any more stay valid: domains use them.
+static FOUND: RwLock<Option<&'static Found>> = RwLock::new(None);
+
 fn found(params: &Params) -> &'static Found {
-    static FOUND: OnceLock<Found> = OnceLock::new();
     // Without the libraries, or in a child of the process that uses them.
     static UNUSABLE: OnceLock<Found> = OnceLock::new();
-    match verbs::available() {
-        Ok(()) => FOUND.get_or_init(|| look(params)),
-        Err(reason) => UNUSABLE.get_or_init(|| {
+    if let Err(reason) = verbs::available() {
+        return UNUSABLE.get_or_init(|| {
             log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices: {reason}");
             Found::nothing(reason)
-        }),
+        });
     }
+    if let Some(found) = *FOUND.read().unwrap_or_else(PoisonError::into_inner) {
+        return found;
+    }
+    let mut place = FOUND.write().unwrap_or_else(PoisonError::into_inner);
+    place.get_or_insert_with(|| Box::leak(Box::new(look(params))))
+}
+
+/// FI_RESCAN: looks for devices again, unless this is the first time.
+pub fn rescan(params: &Params) -> &'static [Adapter] {
+    let is_first = FOUND
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_none();
+    let known = found(params);
+    if is_first || verbs::available().is_err() {
+        return &known.adapters;
+    }
+    let fresh: &'static Found = Box::leak(Box::new(look(params)));
+    *FOUND.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
+    &fresh.adapters
 }
 
 fn look(params: &Params) -> Found {
@@ -80,8 +103,8 @@ fn look(params: &Params) -> Found {
         return Found::nothing("a variable is out of range");
     }
     if !verbs::has_devices(EFA) {
-        log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices");
-        return Found::nothing("none, or no permission for /dev/infiniband");
+        log_info!(&SOURCE, Subsys::Fabric, "no RDMA devices: {}", why_none());
+        return Found::nothing(&why_none());
     }
     let places = addresses_of_interfaces(params);
     let mut found = Found::default();
@@ -103,6 +126,32 @@ fn look(params: &Params) -> Found {
         }
     }
     found
+}
+
+/// The reason why no device can be opened.
+fn why_none() -> String {
+    let names = |folder: &str| {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        names.collect::<Vec<String>>()
+    };
+    let mut devices = names("/sys/class/infiniband");
+    if devices.is_empty() {
+        return "the kernel has none".to_owned();
+    }
+    devices.sort();
+    let devices = devices.join(", ");
+    let files = names("/dev/infiniband").into_iter();
+    let mut files = files.filter(|name| name.starts_with("uverbs"));
+    let refused = files.find_map(|name| {
+        let file = format!("/dev/infiniband/{name}");
+        let opened = fs::File::options().read(true).write(true).open(&file);
+        Some(format!("{file}: {}", opened.err()?))
+    });
+    match refused {
+        Some(refused) => format!("no permission for {devices}: {refused}"),
+        None => format!("no driver of rdma-core, or no permission, for {devices}"),
+    }
 }
 
 /// Vendor of devices that have a provider of their own.
@@ -194,6 +243,7 @@ impl Adapter {
             addresses,
             inline,
             datagram_inline,
+            on_demand: params.use_odp && device.pages_on_demand(),
             nic,
         })
     }

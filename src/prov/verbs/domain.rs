@@ -34,6 +34,7 @@ use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::id_set::IdSet;
 use engine::mr::Region;
+use engine::mr::cache::Cache;
 use engine::reactor::{Reactor, Token};
 use engine::report::dump;
 use engine::report::gather::attend;
@@ -44,7 +45,7 @@ use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
 use sys::event::SharedFd;
-use sys::verbs::{CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
+use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
 use self::datagrams::Unconnected;
 use self::regions::Registered;
@@ -65,8 +66,10 @@ pub struct Domain {
     pairs: HashMap<u32, usize, FxBuildHasher>,
     /// Set if its endpoints are of the type FI_EP_DGRAM.
     unconnected: Option<Unconnected>,
-    /// By the address of the engine's region.
+    /// By the place of the handle's region.
     regions: HashMap<usize, Registered, FxBuildHasher>,
+    /// Regions that the application has closed.
+    cache: Cache<verbs::Region>,
     generation: u16,
     /// Number of endpoints that wait for an event of the connection manager.
     awaiting: usize,
@@ -195,6 +198,7 @@ impl Transport for Domain {
     const SOURCE: &'static Source = &SOURCE;
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u32>();
+    const TAKES_BUFFERS: bool = true;
 
     /// The adapter moves data without a thread. Any call that drives the domain makes progress with connections.
     fn offers_auto_progress(_fabric: &()) -> bool {
@@ -219,6 +223,7 @@ impl Transport for Domain {
             pairs: HashMap::default(),
             unconnected: is_datagram.then(|| Unconnected::new(adapter)),
             regions: HashMap::default(),
+            cache: Cache::default(),
             generation: 0,
             awaiting: 0,
             holding: IdSet::default(),
@@ -257,6 +262,7 @@ impl Transport for Domain {
         }
         if is_due {
             self.attend(domain);
+            self.cache.drop_changed();
         }
     }
 

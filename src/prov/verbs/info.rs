@@ -4,7 +4,8 @@
 
 use std::ffi::CStr;
 
-use super::adapter::{Adapter, adapters, format_of, missing};
+use super::adapter::{Adapter, adapters, format_of, missing, rescan};
+use super::affinity;
 use super::datagram::{Ends, PREFIX};
 use super::params;
 use super::params::{Params, count};
@@ -28,7 +29,10 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     if !(is_msg || is_dgram) || !(names_verbs(query) || user_names_verbs()) {
         return answer;
     }
-    let adapters = adapters(params);
+    let adapters = match query.flags & FI_RESCAN {
+        0 => adapters(params),
+        _ => rescan(params),
+    };
     for (device, reason) in missing(params) {
         let (device, reason) = (Value::Text(device.clone()), Value::Text(reason.clone()));
         answer
@@ -53,25 +57,11 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
         answer.reasons.push(refusal.by(NAME));
         return answer;
     }
-    let accepts = Accepts::of(query);
     for adapter in adapters {
-        let places = match &wanted {
-            None => Vec::new(),
-            Some(Wanted::Listener(_)) => Wanted::Everywhere.at(adapter),
-            Some(wanted) => wanted.at(adapter),
-        };
-        let connected = msg(adapter, params, &accepts);
-        let mut kinds = vec![(connected, places)];
-        if let (Some(ends), Some(inline)) = (&ends, adapter.datagram_inline) {
-            kinds.push((
-                dgram(adapter, inline, params, &accepts),
-                vec![ends.at(adapter)],
-            ));
-        }
-        for (kind, places) in kinds {
+        for (kind, places) in kinds(adapter, query, params, (&wanted, &ends)) {
             let found = select::<Place>(NAME, &[kind], query, Ok(places));
             answer.reasons.extend(found.reasons);
-            let complete = |info| complete(info, adapter, query, params, &accepts);
+            let complete = |info| complete(info, adapter, query, params);
             answer
                 .entries
                 .extend(found.entries.into_iter().map(complete));
@@ -85,7 +75,29 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     }
     let format = query.hints.map_or(0, |hints| hints.addr_format);
     answer.entries.retain(|info| fits(format, info.addr_format));
+    affinity::order(&mut answer.entries, params);
     answer
+}
+
+/// The types of endpoints at a device, with their places for the addresses of a query.
+fn kinds(
+    adapter: &Adapter,
+    query: &Query,
+    params: &Params,
+    (wanted, ends): (&Option<Wanted>, &Option<Ends>),
+) -> Vec<(Prototype, Vec<Place>)> {
+    let accepts = Accepts::of(query);
+    let places = match wanted {
+        None => Vec::new(),
+        Some(Wanted::Listener(_)) => Wanted::Everywhere.at(adapter),
+        Some(wanted) => wanted.at(adapter),
+    };
+    let mut kinds = vec![(msg(adapter, params, &accepts), places)];
+    if let (Some(ends), Some(inline)) = (ends, adapter.datagram_inline) {
+        let kind = dgram(adapter, inline, params, &accepts);
+        kinds.push((kind, vec![ends.at(adapter)]));
+    }
+    kinds
 }
 
 const NAME: &str = "verbs";
@@ -183,13 +195,7 @@ fn protocol_of(adapter: &Adapter) -> u32 {
 }
 
 /// Sets what does not follow from comparing the hints with the limits.
-fn complete(
-    mut info: Info,
-    adapter: &Adapter,
-    query: &Query,
-    params: &Params,
-    accepts: &Accepts,
-) -> Info {
+fn complete(mut info: Info, adapter: &Adapter, query: &Query, params: &Params) -> Info {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
     let (tx, rx) = (
@@ -198,7 +204,7 @@ fn complete(
     );
     info.tx.op_flags = tx.op_flags;
     info.rx.op_flags = rx.op_flags;
-    if accepts.mode {
+    if Accepts::of(query).mode {
         info.mode |= Mode::RX_CQ_DATA;
     }
     info.rx.mode = Mode::RX_CQ_DATA;
@@ -252,7 +258,7 @@ pub fn of_request(adapter: &Adapter, passive: &Info, (src, dest): (Vec<u8>, Vec<
     let kind = msg(adapter, params(), &accepts);
     let found = select::<Place>(NAME, &[kind], &query, Ok(vec![place.clone()])).entries;
     let entry = found.into_iter().next();
-    let entry = entry.map(|info| complete(info, adapter, &query, params(), &accepts));
+    let entry = entry.map(|info| complete(info, adapter, &query, params()));
     entry.unwrap_or_else(|| {
         let mut info = passive.clone();
         base::info::Place::apply(&place, &mut info);

@@ -5,6 +5,7 @@ use core::ops::RangeInclusive;
 
 use super::SOURCE;
 use base::log::{Subsys, log_warn};
+use base::params::Kind;
 
 base::params::variables! {
     /// The settings of the provider, read once.
@@ -23,12 +24,22 @@ base::params::variables! {
             "bytes that a request can carry itself; 0 for as many as the device supports (default: 256)";
         min_rnr_timer: i32 = int(12), "min_rnr_timer",
             "pause before a message without a receive is repeated, as in ibv_modify_qp(3) (default: 12)";
+        use_odp: bool = flag(false), "use_odp",
+            "let devices fetch pages when they access them, instead of locking registered memory (default: no)";
+        prefer_xrc: bool = flag(false), "prefer_xrc",
+            "accepted and ignored: prefer XRC, which is not offered (default: no)";
+        xrcd_filename: Option<String> = text(), "xrcd_filename",
+            "accepted and ignored: file of the XRC domain, as XRC is not offered";
+        = ignored(Kind::Int), "cqread_bunch_size",
+            "accepted and ignored: completions that are taken at a time (default: 8)";
         /// Index of the identifier from which names of fabrics are made, and of datagram endpoints.
         gid_idx: Option<i32> = any_int(), "gid_idx",
             "index of the global identifier that gives a fabric its name, and of FI_EP_DGRAM endpoints (default: 0 for \
              names; for endpoints on Ethernet the first one of RoCE v2 that can be routed)";
         device_name: Option<String> = text(), "device_name",
             "beginnings of names of the devices to use, separated by commas (default: all)";
+        use_dmabuf: bool = flag(true), "use_dmabuf",
+            "register memory of other devices by dma-bufs (default: yes)";
         iface: Option<String> = text(), "iface",
             "names of the network interfaces to use, or their beginnings, separated by commas (default: all)";
         dgram_use_name_server: bool = flag(false), "dgram_use_name_server",
@@ -36,13 +47,32 @@ base::params::variables! {
              and resolve nodes of queries there (default: no)";
         dgram_name_server_port: i32 = int(5678), "dgram_name_server_port",
             "TCP port of the name server (default: 5678)";
+        nic_affinity_policy: Option<String> = text(), "nic_affinity_policy",
+            "which devices come first: manual, auto (those near the device below) or none (default: none)";
+        affinity_device: Option<String> = text(), "affinity_device",
+            "PCI address, as 0000:3b:00.0, of the device for which a near one is wanted";
+        nic_affinity_config: Option<String> = text(), "nic_affinity_config",
+            "file with PCI addresses and device names, a pair on each line, for manual";
     }
 }
 
 impl Params {
     /// Reads the settings from the environment.
     pub fn read() -> Params {
-        Params::given()
+        let params = Params::given();
+        for (name, is_set) in [
+            ("FI_VERBS_PREFER_XRC", params.prefer_xrc),
+            ("FI_VERBS_XRCD_FILENAME", params.xrcd_filename.is_some()),
+        ] {
+            if is_set {
+                log_warn!(
+                    &SOURCE,
+                    Subsys::Core,
+                    "{name} has no effect: this library offers no XRC endpoints"
+                );
+            }
+        }
+        params
     }
 
     /// Whether all numbers are in their range. If one is not, there are no entries.

@@ -29,6 +29,9 @@ pub type PostRecv =
     unsafe extern "C" fn(*mut ibv_qp, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
 pub type PostSrqRecv =
     unsafe extern "C" fn(*mut ibv_srq, *mut ibv_recv_wr, *mut *mut ibv_recv_wr) -> c_int;
+/// Context, input, attributes and their size.
+pub type QueryDevice =
+    unsafe extern "C" fn(*mut ibv_context, *const c_void, *mut ibv_device_attr_ex, usize) -> c_int;
 pub type QueryPort = unsafe extern "C" fn(*mut ibv_context, u8, *mut ibv_port_attr, usize) -> c_int;
 
 /// The functions that the inline functions of the headers call.
@@ -61,6 +64,7 @@ pub struct ibv_context {
 pub const EXTENDED: usize = usize::MAX;
 pub const SIZE_BACK: usize = 8;
 pub const QUERY_PORT_BACK: usize = 320;
+pub const QUERY_DEVICE_BACK: usize = 104;
 
 #[repr(C)]
 pub struct ibv_qp {
@@ -313,6 +317,16 @@ pub struct ibv_device_attr {
     local_ca_ack_delay: u8,
     pub phys_port_cnt: u8,
     reserved4: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct ibv_device_attr_ex {
+    pub orig_attr: ibv_device_attr,
+    pub comp_mask: u32,
+    /// The first has the general capabilities.
+    pub odp_caps: [u64; 3],
+    rest: [u64; 17],
 }
 
 #[repr(C)]

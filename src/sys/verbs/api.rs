@@ -99,6 +99,7 @@ functions! {
     }
     optional ibverbs {
         ibv_resize_cq(*mut ibv_cq, c_int) -> c_int;
+        ibv_reg_dmabuf_mr(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
     }
 }
 

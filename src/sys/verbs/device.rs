@@ -147,8 +147,26 @@ impl Device {
         super::check_number(result).map(|()| attributes)
     }
 
-    /// The function in the extended table, as the inline function of the headers finds it.
+    /// Whether the device fetches pages when it accesses them.
+    pub fn pages_on_demand(self) -> bool {
+        const SUPPORTED: u64 = 1;
+        let Some(query) = self.extended::<QueryDevice>(QUERY_DEVICE_BACK) else {
+            return false;
+        };
+        let mut attributes = MaybeUninit::<ibv_device_attr_ex>::zeroed();
+        let size = size_of::<ibv_device_attr_ex>();
+        // SAFETY: writable, of the size given; without an input.
+        let result = unsafe { query(self.raw(), ptr::null(), attributes.as_mut_ptr(), size) };
+        // SAFETY: integers, which were zero before the call.
+        result == 0 && unsafe { attributes.assume_init() }.odp_caps[0] & SUPPORTED != 0
+    }
+
     fn extended_query_port(self) -> Option<QueryPort> {
+        self.extended(QUERY_PORT_BACK)
+    }
+
+    /// A function in the extended table, as the inline functions of the headers find it. `F` is its type.
+    fn extended<F: Copy>(self, back: usize) -> Option<F> {
         let context = self.raw();
         // SAFETY: the context is open.
         if unsafe { (*context).abi_compat }.addr() != EXTENDED {
@@ -157,16 +175,11 @@ impl Device {
         let table = context.cast::<u8>();
         // SAFETY: with this mark, the table is in front of the context, and its size directly in front.
         let size = unsafe { table.sub(SIZE_BACK).cast::<usize>().read() };
-        if size < QUERY_PORT_BACK + size_of::<ibv_context>() {
+        if size < back + size_of::<ibv_context>() {
             return None;
         }
         // SAFETY: the table is long enough to have this member.
-        unsafe {
-            table
-                .sub(QUERY_PORT_BACK)
-                .cast::<Option<QueryPort>>()
-                .read()
-        }
+        unsafe { table.sub(back).cast::<Option<F>>().read() }
     }
 
     pub fn gid(self, port: u8, index: u32) -> io::Result<Gid> {

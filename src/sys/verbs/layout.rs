@@ -65,6 +65,7 @@ layouts! {
         max_sge 120, max_sge_rd 124, max_cq 128, max_cqe 132, max_mr 136, max_qp_rd_atom 144,
         max_qp_init_rd_atom 156, atomic_cap 164, max_srq 212, max_srq_wr 216, max_srq_sge 220, phys_port_cnt 227
     }
+    ibv_device_attr_ex 400 { orig_attr 0, comp_mask 232, odp_caps 240 }
     ibv_port_attr 52 {
         state 0, max_mtu 4, active_mtu 8, gid_tbl_len 12, max_msg_sz 20, pkey_tbl_len 32, lid 34, sm_sl 40,
         active_width 43, active_speed 44, link_layer 46, flags 47, port_cap_flags2 48

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Protection domains and registered memory: ibv_alloc_pd(3), ibv_reg_mr(3).
 
-use core::ffi::{c_uint, c_void};
+use core::ffi::{c_int, c_uint, c_void};
 use core::ptr::NonNull;
 use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::sync::Arc;
 
 use super::abi::*;
@@ -58,6 +59,8 @@ impl Access {
     pub const REMOTE_WRITE: Access = Access(2);
     pub const REMOTE_READ: Access = Access(4);
     pub const REMOTE_ATOMIC: Access = Access(8);
+    /// Pages are fetched when they are accessed, instead of being locked.
+    pub const ON_DEMAND: Access = Access(0x40);
 
     #[must_use]
     pub fn and(self, other: Access) -> Access {
@@ -111,6 +114,38 @@ impl Region {
                 access.0 as c_uint,
             )
         };
+        Region::made(domain, raw)
+    }
+
+    /// Registers a part of a dma-buf, which the kernel keeps meanwhile: the descriptor may be closed afterwards.
+    /// `ErrorKind::Unsupported` if the library, the kernel or the driver cannot.
+    ///
+    /// # Safety
+    /// As for `register`, of the buffer's bytes from `offset` on. `base` is the address by which they are accessed.
+    pub unsafe fn register_buffer(
+        domain: &Arc<ProtectionDomain>,
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        base: *mut u8,
+        len: usize,
+        access: Access,
+    ) -> io::Result<Region> {
+        let register = api().ibv_reg_dmabuf_mr.ok_or(io::ErrorKind::Unsupported)?;
+        // SAFETY: promised by the caller.
+        let raw = unsafe {
+            register(
+                domain.raw(),
+                offset,
+                len,
+                base.addr() as u64,
+                fd.as_raw_fd(),
+                access.0 as c_int,
+            )
+        };
+        Region::made(domain, raw)
+    }
+
+    fn made(domain: &Arc<ProtectionDomain>, raw: *mut ibv_mr) -> io::Result<Region> {
         let raw = NonNull::new(raw).ok_or_else(io::Error::last_os_error)?;
         // SAFETY: the library made it.
         let (local_key, remote_key) = unsafe { ((*raw.as_ptr()).lkey, (*raw.as_ptr()).rkey) };

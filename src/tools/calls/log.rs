@@ -13,6 +13,7 @@ use abi::*;
 use client::string;
 
 /// One line of the log.
+#[derive(Clone, Debug)]
 pub struct Line {
     pub provider: String,
     pub level: fi_log_level,

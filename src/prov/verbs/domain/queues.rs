@@ -22,7 +22,12 @@ const FEWEST_ENTRIES: usize = 1024;
 impl Domain {
     pub(super) fn open_queue(&mut self, at: usize, new: &NewQueue) -> Result {
         let size = self.clipped(new.size.max(FEWEST_ENTRIES));
-        let queue = CompletionQueue::new(self.adapter.device, size, new.waits, 0)?;
+        let vector = new.vector.unwrap_or(0);
+        // The device has none with this number.
+        if vector > 0 && vector >= self.adapter.device.vectors() {
+            return Err(Error::INVAL);
+        }
+        let queue = CompletionQueue::new(self.adapter.device, size, new.waits, vector)?;
         if let Some(channel) = queue.channel() {
             let token = Token::new(COMPLETIONS, at);
             self.reactor.add(channel, token, true, false)?;

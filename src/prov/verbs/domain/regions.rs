@@ -2,20 +2,41 @@
 //! Registered memory: fi_mr(3). The adapter checks the accesses, also those of operations of this process, so the
 //! descriptor of a region is its local key.
 
+use std::io;
+
+use super::super::params;
 use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
+use base::rights::UNCACHED;
 use base::{Access, Error, Result, Span};
 use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
+use engine::mr::cache::{Cached, Key};
 use engine::transport::{MrRegion, Registration};
-use object::ops::mr::MrRequest;
+use object::ops::mr::{DeviceBuffer, MrRequest};
 use sys::verbs::{self, Region, Transport};
 
 /// The adapter's part of a region.
 pub struct Registered {
-    region: Region,
+    region: Held,
     span: Span,
     access: verbs::Access,
+}
+
+enum Held {
+    /// It ends when the application closes its handle.
+    Own(Region),
+    /// It returns to the cache then.
+    Cached(Cached<Region>),
+}
+
+impl Held {
+    fn region(&self) -> &Region {
+        match self {
+            Held::Own(region) => region,
+            Held::Cached(cached) => &cached.region,
+        }
+    }
 }
 
 impl Domain {
@@ -31,15 +52,16 @@ impl Domain {
         let [segment] = request.segments.as_slice() else {
             return Err(Error::INVAL);
         };
-        let (span, access) = (segment.span(), self.rights(request.access));
+        let (span, access) = (segment.span(), self.rights(&request));
         // Adapters have no regions without bytes. Such a region has no key and no descriptor.
-        let region = match span.len {
-            0 => None,
-            _ => Some(segment.register(&self.protection, access)?),
+        let region = match (&request.buffer, span.len, request.flags & UNCACHED) {
+            (_, 0, _) => None,
+            (Some(buffer), ..) => Some(Held::Own(self.register_buffer(segment, access, buffer)?)),
+            (_, _, 0) => Some(self.obtain(segment, access)?),
+            _ => Some(Held::Own(segment.register(&self.protection, access)?)),
         };
-        let keys = region
-            .as_ref()
-            .map(|region| (region.local_key(), u64::from(region.remote_key())));
+        let keys = region.as_ref().map(Held::region);
+        let keys = keys.map(|region| (region.local_key(), u64::from(region.remote_key())));
         let (local, remote) = keys.unwrap_or_default();
         let handed_out = domain.mrs.register_as(
             request.segments,
@@ -62,8 +84,44 @@ impl Domain {
         })
     }
 
+    /// Registers a buffer of another device. The kernel keeps it, so the program may close its descriptor.
+    fn register_buffer(
+        &self,
+        segment: &base::Registered,
+        access: verbs::Access,
+        buffer: &DeviceBuffer<'_>,
+    ) -> Result<Region> {
+        if !params().use_dmabuf {
+            return Err(Error::NOSYS);
+        }
+        let (fd, offset) = (buffer.fd, buffer.offset);
+        let region = segment.register_buffer(&self.protection, access, fd, offset);
+        region.map_err(|error| match error.kind() {
+            io::ErrorKind::Unsupported => Error::NOSYS,
+            _ => error.into(),
+        })
+    }
+
+    /// Takes a region from the cache, or makes one.
+    fn obtain(&mut self, segment: &base::Registered, access: verbs::Access) -> Result<Held> {
+        let key = Key {
+            span: segment.span(),
+            rights: access.bits(),
+            kind: hmem::Kind::Host,
+        };
+        let protection = &self.protection;
+        let make = || segment.register(protection, access);
+        // The limit on locked memory, or the adapter's tables.
+        let is_full = |error: &io::Error| error.kind() == io::ErrorKind::OutOfMemory;
+        Ok(match self.cache.obtain(key, make, is_full)? {
+            Ok(cached) => Held::Cached(cached),
+            Err(region) => Held::Own(region),
+        })
+    }
+
     /// The rights of the adapter for accesses of fi_mr(3). On iWARP the answer to a read is a peer's write.
-    fn rights(&self, access: Access) -> verbs::Access {
+    fn rights(&self, request: &MrRequest<'_>) -> verbs::Access {
+        let access = request.access;
         let written_by_peers = verbs::Access::LOCAL_WRITE
             .and(verbs::Access::REMOTE_WRITE)
             .and(verbs::Access::REMOTE_ATOMIC);
@@ -78,12 +136,30 @@ impl Domain {
             (Access::REMOTE_WRITE, written_by_peers),
         ];
         let wanted = rights.iter().filter(|(right, _)| access.contains(*right));
-        wanted.fold(verbs::Access::READ, |all, (_, right)| all.and(*right))
+        let none = match request.buffer {
+            Some(_) => verbs::Access::READ,
+            None => self.paging(),
+        };
+        wanted.fold(none, |all, (_, right)| all.and(*right))
     }
 
-    /// Ends the adapter's accesses to a region.
+    /// FI_VERBS_USE_ODP: whether pages of host memory are locked.
+    fn paging(&self) -> verbs::Access {
+        match self.adapter.on_demand {
+            true => verbs::Access::ON_DEMAND,
+            false => verbs::Access::READ,
+        }
+    }
+
+    /// Ends the adapter's accesses to a region, unless the cache keeps it.
     pub(super) fn end_region(&mut self, region: &MrRegion) {
-        self.regions.remove(&place_of(region));
+        if let Some(Registered {
+            region: Held::Cached(cached),
+            ..
+        }) = self.regions.remove(&place_of(region))
+        {
+            self.cache.give_back(cached);
+        }
     }
 
     /// The local key of a region that contains this memory, for operations without a common descriptor. `brings`: the
@@ -96,12 +172,12 @@ impl Domain {
         };
         let mut all = self.regions.values();
         let found = all.find(|it| it.span.contains(span) && it.access.contains(needed))?;
-        Some(found.region.local_key())
+        Some(found.region.region().local_key())
     }
 }
 
-/// The region of the engine identifies that of the adapter. Keys do not: all regions that peers may not access can have
-/// the same one.
+/// Identifies a region while it is open. Its key does not: some drivers give the key 0 to all regions without remote
+/// rights.
 fn place_of(region: &MrRegion) -> usize {
     core::ptr::from_ref(region).addr()
 }

@@ -15,12 +15,14 @@ mod needs;
 mod ranks;
 mod reach;
 mod variables;
+mod verbs;
 
 use std::process::ExitCode;
 
 use super::options::{Doctor, Options};
 use crate::why::{self, Hear};
 use calls::failure::Result;
+use calls::info::{Hints, Query};
 use calls::log::{self, Line};
 use calls::params::{self, Param};
 use calls::{output, text};
@@ -42,6 +44,8 @@ struct Heard {
     /// The findings about fabrics and domains that could not be opened.
     unopened: Vec<Finding>,
     lines: Vec<Line>,
+    /// The log of a query for entries of verbs.
+    verbs: Vec<Line>,
     params: Vec<Param>,
 }
 
@@ -60,6 +64,14 @@ impl Heard {
         if std::env::vars_os().any(|(name, _)| name.to_string_lossy().starts_with("FI_LOG_")) {
             lines.extend(why::overhear(Hear::AsSet));
         }
+        let verbs = match imported {
+            Ok(()) => {
+                // Without its name the provider does not look for devices.
+                let _ = named_verbs().map(|query| query.ask());
+                log::take()
+            }
+            Err(_) => Vec::new(),
+        };
         let (identity, file) = text::library_identity();
         Heard {
             identity,
@@ -67,6 +79,7 @@ impl Heard {
             answer,
             unopened,
             lines,
+            verbs,
             params: params::all().unwrap_or_default(),
         }
     }
@@ -84,6 +97,15 @@ impl Heard {
     }
 }
 
+fn named_verbs() -> Result<Query> {
+    let mut hints = Hints::new()?;
+    hints.set_provider(c"verbs");
+    Ok(Query {
+        hints: Some(hints),
+        ..Query::default()
+    })
+}
+
 /// Runs all checks, prints the findings, and returns 1 if one of them is a fault.
 pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
     let door = match visit {
@@ -95,6 +117,7 @@ pub fn run(options: &Options, visit: &Doctor) -> ExitCode {
     findings.extend(variables::findings(&heard));
     findings.extend(interfaces::findings(&heard));
     findings.extend(limits::findings(&heard));
+    findings.extend(verbs::findings(&heard));
     findings.extend(options.job.iter().flat_map(ranks::findings));
     findings.extend(namespaces::findings());
     findings.extend(copies::findings());

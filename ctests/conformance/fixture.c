@@ -82,6 +82,9 @@ void env_run(struct env *t, const struct test *test)
 		t->hints->ep_attr->type = t->type;
 		t->hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
 						 FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT;
+		// Datagrams of RDMA devices need room for a header.
+		if (!strcmp(t->prov, "verbs") && t->type == FI_EP_DGRAM)
+			t->hints->mode |= FI_MSG_PREFIX;
 		t->hints->fabric_attr->prov_name = strdup(t->prov);
 		env_info(t);
 	}

@@ -10,6 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <arpa/inet.h>
+#include <sys/socket.h>
+
 #include <rdma/fabric.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
@@ -341,10 +344,26 @@ static void credits(void)
 	close_domain();
 }
 
+// A port that is free now.
+static void choose_port(void)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	int sock = socket(AF_INET, SOCK_STREAM, 0);
+	char text[16];
+
+	OK(bind(sock, (struct sockaddr *)&addr, sizeof(addr)));
+	OK(getsockname(sock, (struct sockaddr *)&addr, &len));
+	close(sock);
+	snprintf(text, sizeof(text), "%d", ntohs(addr.sin_port));
+	setenv("FI_VERBS_DGRAM_NAME_SERVER_PORT", text, 1);
+}
+
 static void name_server(void)
 {
 	struct fi_info *found, *way;
 
+	choose_port();
 	setenv("FI_VERBS_DGRAM_USE_NAME_SERVER", "1", 1);
 	OK(ask(NULL, "4711", FI_SOURCE, &found));
 	open_domain(found);

@@ -53,6 +53,7 @@ PATHS["tcp;ofi_rxm"] = {
     "segments": {"FI_OFI_RXM_BUFFER_SIZE": "512", "FI_OFI_RXM_SAR_LIMIT": "1000000"},
 }
 PATHS["udp;ofi_rxd"] = {}
+PATHS["verbs;ofi_rxm"] = {}
 # It has no RMA: MPICH implements one-sided operations by messages, and with 4 ranks crashes there, over tcp without RMA
 # too.
 PATHS["sm2"] = PATHS["shm"]

@@ -713,7 +713,7 @@ static void cached(void)
 	fprintf(stderr, "-- expected: 1 registrations\n");
 	OK(fi_mr_reg(domain, pages, LEN, FI_SEND, 0, 0, 0, &mr, NULL));
 	OK(fi_mr_reg(domain, pages, LEN, FI_SEND, 0, 0, 0, &other, NULL));
-	CHECK(fi_mr_key(mr) != fi_mr_key(other));
+	CHECK(fi_mr_desc(mr) != fi_mr_desc(other));
 	OK(fi_close(&mr->fid));
 	OK(fi_close(&other->fid));
 	unmap_and_map(pages);

@@ -137,7 +137,7 @@ fn why_none() -> String {
     };
     let mut devices = names("/sys/class/infiniband");
     if devices.is_empty() {
-        return "the kernel has none".to_owned();
+        return "no device in /sys/class/infiniband".to_owned();
     }
     devices.sort();
     let devices = devices.join(", ");

@@ -1,0 +1,111 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+# guest.sh FOLDER BUILD [PART]...: tests the provider `verbs` of the libfabric.so.1 of FOLDER on soft RDMA devices, in a
+# virtual machine. Parts: pair (two processes, with faults), fabtests, mpi; all if none is named.
+#
+# RDMA_GUEST names the program that starts the machine and runs a command in it: with the files of this host at the same
+# places, and the devices rxe0 at 10.77.0.1 and rxe1 at 10.77.0.2. FABTESTS names the folder of fabtests' programs and
+# UPSTREAM_VERBS that of upstream's libfabric.so.1 built with verbs; with both, each test runs in the four pairings of
+# the two libraries. PYTHON_ENV names the environment that scripts/python_env.sh makes, for MPICH.
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
+	library=$(realpath "$1")
+	mkdir -p "$2"
+	build=$(realpath "$2")
+	shift 2
+	[ -n "${RDMA_GUEST:-}" ] || {
+		echo "NOT RUN: RDMA_GUEST does not name the program that starts a machine with RDMA devices"
+		exit 77
+	}
+	set -e
+	for program in pair dgram; do
+		cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$here/../../include" \
+		    -o "$build/$program" "$here/$program.c" -L"$library" -lfabric
+	done
+	[ $# -gt 0 ] || set -- pair fabtests mpi
+	code=0
+	for part; do
+		FABTESTS=${FABTESTS:+$(realpath "$FABTESTS")} UPSTREAM_VERBS=${UPSTREAM_VERBS:+$(realpath "$UPSTREAM_VERBS")} \
+		PYTHON_ENV=${PYTHON_ENV:+$(realpath "$PYTHON_ENV")} \
+		    "$RDMA_GUEST" --limit "${GUEST_LIMIT:-1500}" "$here/guest.sh" "$library" "$build" "$part" || code=$?
+	done
+	exit $code
+fi
+
+# In the machine.
+library=$1 build=$2 part=$3
+passed=0
+failed=0
+say() { # say NAME RESULT
+	if [ "$2" = 0 ]; then
+		passed=$((passed + 1))
+		echo "passed $1"
+	else
+		failed=$((failed + 1))
+		echo "FAIL $1 ($2)"
+	fi
+}
+
+pair() {
+	local test
+	for test in $(LD_LIBRARY_PATH=$library "$build/pair"); do
+		REMOVE="rdma link del rxe0" LD_LIBRARY_PATH=$library timeout -k 5 120 "$build/pair" "$test" 10.77.0.1 10.77.0.2
+		say "$test" $?
+	done
+}
+
+# Two processes of a test, each on a library.
+both() { # both SERVER CLIENT PROGRAM [ARGUMENT]...
+	local server=$1 client=$2 code
+	shift 2
+	LD_LIBRARY_PATH=$server timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.1 >/tmp/server 2>&1 &
+	until ss -ltn 2>/dev/null | grep -q :9228 || rdma resource show cm_id 2>/dev/null | grep -q LISTEN; do
+		kill -0 $! 2>/dev/null || break
+		sleep 0.2
+	done
+	LD_LIBRARY_PATH=$client timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.2 10.77.0.1 >/tmp/client 2>&1
+	code=$?
+	# fabtests returns some positive error numbers of the last progress for success.
+	wait $! || code=$?
+	[ $code = 0 ] || tail -n 5 /tmp/server /tmp/client
+	return $code
+}
+
+fabtests() {
+	local name of server client test
+	[ -n "${FABTESTS:-}" ] || {
+		echo "NOT RUN: FABTESTS does not name the folder of fabtests' programs"
+		return
+	}
+	# Queues that soft RoCE has no room for, otherwise.
+	export FI_UNIVERSE_SIZE=16
+	local -A at=([ours]=$library)
+	[ -z "${UPSTREAM_VERBS:-}" ] || at[upstream]=$UPSTREAM_VERBS
+	for test in "fi_msg_pingpong -p verbs -I 5" "fi_rma_bw -e msg -o write -p verbs -I 5" "fi_msg_bw -p verbs -I 5" \
+	    "fi_rdm_pingpong -p verbs;ofi_rxm -I 5" "fi_rdm_tagged_bw -p verbs;ofi_rxm -I 5" \
+	    "fi_rma_bw -e rdm -o write -p verbs;ofi_rxm -I 5" "fi_rdm_pingpong -p verbs;ofi_rxd -I 5" \
+	    "fi_dgram_pingpong -p verbs -I 5"; do
+		for server in "${!at[@]}"; do
+			for client in "${!at[@]}"; do
+				# shellcheck disable=SC2086
+				both "${at[$server]}" "${at[$client]}" $test
+				say "$test: server $server, client $client" $?
+			done
+		done
+	done
+}
+
+mpi() {
+	[ -n "${PYTHON_ENV:-}" ] || {
+		echo "NOT RUN: PYTHON_ENV does not name an environment with MPICH"
+		return
+	}
+	"$PYTHON_ENV/bin/python" "$here/../mpi/run.py" --python-env "$PYTHON_ENV" --library "$library" --ranks 4 \
+	    --provider "verbs;ofi_rxm" --limit 900 point_to_point
+	say "MPICH, point to point, 4 ranks" $?
+}
+
+"$part"
+echo "$part: $passed passed, $failed failed"
+[ "$failed" = 0 ]

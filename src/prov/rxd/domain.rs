@@ -360,8 +360,9 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
-        // No later call may read the queue below.
-        self.take(domain, self.reactor.now());
+        // No later call may read the queue below. Buffers of the endpoint are free again when it was read empty; some
+        // providers report each receive as cancelled.
+        while self.take(domain, self.reactor.now()) >= MOST {}
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -34,8 +34,8 @@ base::params::variables! {
             "accepted and ignored: completions that are taken at a time (default: 8)";
         /// Index of the identifier from which names of fabrics are made, and of datagram endpoints.
         gid_idx: Option<i32> = any_int(), "gid_idx",
-            "index of the global identifier that gives a fabric its name, and of FI_EP_DGRAM endpoints (default: 0 for \
-             names; for endpoints on Ethernet the first one of RoCE v2 that can be routed)";
+            "index of the identifier that names fabrics and FI_EP_DGRAM endpoints (default: 0; on Ethernet endpoints have \
+             the first routable one of RoCE v2)";
         device_name: Option<String> = text(), "device_name",
             "beginnings of names of the devices to use, separated by commas (default: all)";
         use_dmabuf: bool = flag(true), "use_dmabuf",
@@ -43,8 +43,7 @@ base::params::variables! {
         iface: Option<String> = text(), "iface",
             "names of the network interfaces to use, or their beginnings, separated by commas (default: all)";
         dgram_use_name_server: bool = flag(false), "dgram_use_name_server",
-            "register FI_EP_DGRAM endpoints at the name server of their host, serve names if no other process does, \
-             and resolve nodes of queries there (default: no)";
+            "serve names of FI_EP_DGRAM endpoints to other nodes, and ask theirs (default: no)";
         dgram_name_server_port: i32 = int(5678), "dgram_name_server_port",
             "TCP port of the name server (default: 5678)";
         nic_affinity_policy: Option<String> = text(), "nic_affinity_policy",

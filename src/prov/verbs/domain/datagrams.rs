@@ -171,6 +171,9 @@ impl Domain {
         let Some(datagrams) = &self.ep(ep)?.datagrams else {
             return Ok(None);
         };
+        if datagrams.pair.is_none() {
+            return Err(Error::OPBADSTATE);
+        }
         if let Some(known) = datagrams.known(domain, ep, index) {
             return Ok(Some(known.clone()));
         }

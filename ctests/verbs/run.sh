@@ -134,7 +134,7 @@ else
 		END { compare(); exit bad }' "$build/cached.trace" >"$build/cached.out"
 	check registrations $? "$build/cached.out"
 fi
-grep -h '\[fake\] connect' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 15 rnr 7 srq 0 qpn 0 pd(6) 0568656c6c6f$'
+grep -h '\[fake\] connect' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 6 rnr 7 srq 0 qpn 0 pd(6) 0568656c6c6f$'
 check connect_parameters $? /dev/null
 grep -h '\[fake\] accept' "$build/messages.trace" | grep -q 'rr 255 id 255 fc 1 retry 0 rnr 7 srq 0 qpn 0 pd(6) 05776f726c64$'
 check accept_parameters $? /dev/null

@@ -22,8 +22,9 @@ const RESOLVE: Duration = Duration::from_millis(2000);
 
 /// Reads and atomic operations in flight; the library reduces the number to what the device has.
 const DEPTH: u8 = u8::MAX;
-/// Repetitions without an answer; the kernel reduces the number to 7.
-const RETRIES: u8 = 15;
+/// Repetitions without an answer, for both sides. The maximum is 7, which soft RoCE takes for no limit: messages to a
+/// host that is gone would then never fail.
+const RETRIES: u8 = 6;
 /// Repetitions of a message while the peer has no receive: without end.
 const RNR_RETRIES: u8 = 7;
 

@@ -19,7 +19,7 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 		exit 77
 	}
 	set -e
-	for program in pair; do
+	for program in pair dgram; do
 		cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$here/../../include" \
 		    -o "$build/$program" "$here/$program.c" -L"$library" -lfabric
 	done

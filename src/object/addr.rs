@@ -39,7 +39,7 @@ impl AddrForm {
         }
     }
 
-    /// Returns the addresses of an array: sockets of one family, structs, or strings stored one directly after the other.
+    /// Returns the addresses of an array: sockets of one family, structs, or strings, one directly after the other.
     /// fi_av(3) describes pointers to strings, but programs and libfabric use this form.
     ///
     /// # Safety

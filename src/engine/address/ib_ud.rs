@@ -23,6 +23,19 @@ pub struct Addr {
     pub service_level: u8,
 }
 
+/// Sets the service in the bytes of an address. Returns false if they are none.
+pub fn set_service(bytes: &mut [u8], service: u16) -> bool {
+    let place = match bytes.len() {
+        LEN => bytes.get_mut(24..26),
+        _ => None,
+    };
+    let Some(place) = place else {
+        return false;
+    };
+    place.copy_from_slice(&service.to_ne_bytes());
+    true
+}
+
 impl Addr {
     /// Parses the text form, which has no service.
     pub fn parse(text: &str) -> Option<Addr> {
@@ -97,6 +110,9 @@ mod tests {
         assert_eq!(bytes[10..21], [255, 255, 10, 77, 0, 1, 0x11, 0, 0, 0, 0xab]);
         assert_eq!((bytes.len(), bytes[24], bytes[26]), (LEN, 7, 3));
         assert_eq!(Addr::from_bytes(&bytes), Some(addr));
+        let mut other = bytes.clone();
+        assert!(set_service(&mut other, 8) && !set_service(&mut other[..28], 8));
+        assert_eq!(Addr::from_bytes(&other), Some(Addr { service: 8, ..addr }));
         assert_eq!(Addr::from_bytes(&bytes[1..]), None);
         assert_eq!(Addr::from_bytes(&[0; LEN]), None);
         let text = addr.to_string();

@@ -96,11 +96,9 @@ fn service_in(bytes: &[u8]) -> Result<u16> {
 
 /// A source address with nothing but a service.
 fn of_service(service: u16) -> Vec<u8> {
-    let only = Addr {
-        service,
-        ..Addr::default()
-    };
-    only.to_bytes()
+    let mut bytes = Addr::default().to_bytes();
+    ib_ud::set_service(&mut bytes, service);
+    bytes
 }
 
 /// The address of a new queue pair of a device.

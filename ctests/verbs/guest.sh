@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # guest.sh FOLDER BUILD [PART]...: tests the provider `verbs` of the libfabric.so.1 of FOLDER on soft RDMA devices, in a
-# virtual machine. Parts: pair (two processes, with faults), dgram, fabtests, mpi; all if none is named.
+# virtual machine. Parts: pair (two processes, with faults), memory (registrations and their cache), dgram, fabtests,
+# mpi; all if none is named.
 #
 # RDMA_GUEST names the program that starts the machine and runs a command in it: with the files of this host at the same
 # places, and the devices rxe0 at 10.77.0.1 and rxe1 at 10.77.0.2. FABTESTS names the folder of fabtests' programs and
@@ -19,11 +20,11 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 		exit 77
 	}
 	set -e
-	for program in pair dgram; do
+	for program in pair verbs dgram; do
 		cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$here/../../include" \
 		    -o "$build/$program" "$here/$program.c" -L"$library" -lfabric
 	done
-	[ $# -gt 0 ] || set -- pair dgram fabtests mpi
+	[ $# -gt 0 ] || set -- pair memory dgram fabtests mpi
 	code=0
 	for part; do
 		FABTESTS=${FABTESTS:+$(realpath "$FABTESTS")} UPSTREAM_VERBS=${UPSTREAM_VERBS:+$(realpath "$UPSTREAM_VERBS")} \
@@ -58,6 +59,19 @@ pair() {
 dgram() {
 	"$here/devices.sh" "$library" "$build"
 	say "datagrams on each device" $?
+}
+
+memory() {
+	local monitor
+	# A region that serves for memory that was mapped again would send the old bytes.
+	for monitor in userfaultfd disabled; do
+		FI_MR_CACHE_MONITOR=$monitor LD_LIBRARY_PATH=$library timeout -k 5 120 "$build/verbs" remapped 10.77.0.1
+		say "remapped, monitor $monitor" $?
+	done
+	[ -n "${FABTESTS:-}" ] || return
+	LD_LIBRARY_PATH=$library timeout -k 5 120 "$FABTESTS/fi_mr_cache_evict" -p verbs -s 10.77.0.1 >/tmp/evict 2>&1
+	grep -q 'all tests passed' /tmp/evict || { cat /tmp/evict; false; }
+	say fi_mr_cache_evict $?
 }
 
 # Two processes of a test, each on a library.

@@ -40,7 +40,7 @@ grep -q 'acc & 0xe' "$fake/fake.c" || { echo "the stand-in has changed: no place
 cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
 ln -sf libibverbs.so.1 "$fake/libibverbs.so"
 echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
-for program in verbs entries dgram; do
+for program in verbs entries survive dgram; do
 	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$include" -o "$build/$program" \
 	    "$here/$program.c" -L"$library" -lfabric
 done
@@ -144,6 +144,58 @@ closed=$(grep -c 'destroy_qp' "$build/messages.trace")
 [ "$closed" = "$(grep -c 'create_qp.*inline->' "$build/messages.trace")" ]
 check queue_pairs_are_destroyed $? /dev/null
 
+# One thing goes wrong: faults.c. Everything ends all the same, mostly with an error.
+faulty=$build/faulty
+mkdir -p "$faulty"
+cc -w -g -O1 -shared -fPIC -Wl,-soname,libfake.so -o "$faulty/libfake.so" "$fake/fake.c" -lpthread
+cc -Wall -Wextra -Werror -O1 -g -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$faulty/libibverbs.so.1" "$here/faults.c" \
+    -L"$faulty" -Wl,--no-as-needed -lfake -ldl
+ln -sf libibverbs.so.1 "$faulty/libibverbs.so"
+echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$faulty/librdmacm.so.1" -L"$faulty" -Wl,--no-as-needed \
+    -libverbs
+happened=0
+# `told`: an error must be reported; `either`: the library may also do without.
+fault() { # fault told|either FAULT [shared]
+	local out=$faulty/$2.out
+	FAULT=$2 LD_LIBRARY_PATH=$library:$faulty LD_PRELOAD="$faulty/libibverbs.so.1 $faulty/libfake.so" \
+	    timeout -k 5 20 "$build/survive" "${3:-alone}" >"$out" 2>"$faulty/err"
+	local code=$?
+	grep -q '^fault: happened' "$faulty/err" && happened=$((happened + 1))
+	if [ "$code" = 0 ] && [ "$1" = told ] && grep -q -e '^no error' "$out"; then
+		code="no error was reported"
+	fi
+	check "fault $2 ${3:-}" "$code" "$out"
+}
+for name in rdma_get_devices ibv_get_device_list ibv_alloc_pd ibv_reg_mr_iova2 ibv_create_comp_channel ibv_create_cq \
+    rdma_migrate_id rdma_resolve_addr rdma_resolve_route rdma_create_qp rdma_connect rdma_accept rdma_disconnect \
+    rdma_listen post_recv; do
+	fault told "$name:1"
+done
+for name in ibv_create_srq post_srq_recv; do
+	fault told "$name:1" shared
+done
+for name in ibv_open_device ibv_query_device ibv_query_port ibv_query_gid ibv_query_pkey ibv_create_qp ibv_modify_qp \
+    ibv_dealloc_pd ibv_dereg_mr ibv_destroy_cq ibv_destroy_qp ibv_alloc_pd ibv_create_cq rdma_create_event_channel \
+    rdma_create_id rdma_bind_addr rdma_resolve_addr rdma_migrate_id rdma_create_qp rdma_disconnect post_send; do
+	for nth in 1 2 3 5 8; do
+		fault either "$name:$nth"
+	done
+done
+for status in 1 2 4 5 9 10 12 13 21; do
+	for nth in 1 2 16 17; do
+		fault told "status:$nth:$status"
+	done
+	fault told "status:1:$status" shared
+done
+# The events of the two endpoints until they are connected.
+for nth in 5 6 8 9; do
+	for event in 0 1 2 3 4 5 6 7 8 9 10 11 14; do
+		fault either "event:$nth:$event:-110"
+	done
+done
+[ "$happened" -gt 150 ]
+check "faults happened: $happened" $? /dev/null
+
 # The entries, and a host without devices or without the libraries.
 over "$build/entries" >"$build/entries.out" 2>/dev/null
 check entries $? "$build/entries.out"
@@ -158,6 +210,23 @@ echo "not a library" >"$build/empty/libibverbs.so.1"
 FI_LOG_LEVEL=info LD_LIBRARY_PATH=$library:$build/empty "$build/entries" >"$build/absent.out" 2>"$build/absent.log"
 [ "$(grep -c 'no RDMA devices: libibverbs.so.1' "$build/absent.log")" = 1 ]
 check one_line_without_the_libraries $? "$build/absent.log"
+
+# The causes that fi_info names.
+if [ -x "$library/fi_info" ]; then
+	over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -A1 '^note   verbs: device mlx5_9 is not offered: no port is active' "$build/doctor.out" | grep -q 'ip link set up'
+	check doctor_names_the_port_that_is_down $? "$build/doctor.out"
+	FAKE_NONE=1 over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: ' "$build/doctor.out"
+	check doctor_without_devices $? "$build/doctor.out"
+	LD_LIBRARY_PATH=$library:$build/empty "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: libibverbs.so.1: ' "$build/doctor.out"
+	check doctor_without_the_libraries $? "$build/doctor.out"
+	over "$library/fi_info" -p verbs -c FI_TAGGED -t FI_EP_MSG --why >"$build/why.out" 2>/dev/null
+	grep -q 'device: wanted "mlx5_9", offered "no port is active"' "$build/why.out" &&
+		grep -A1 'verbs FI_EP_MSG on mlx5_0' "$build/why.out" | grep -q 'caps: wanted FI_TAGGED'
+	check why_names_the_cause $? "$build/why.out"
+fi
 
 # Upstream's program beside ours.
 if [ -n "${UPSTREAM_VERBS:-}" ]; then

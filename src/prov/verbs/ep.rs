@@ -60,6 +60,8 @@ pub struct Ep {
     pub unsignalled: usize,
     /// A marker is in flight: `domain::drain`.
     pub marker: bool,
+    /// It was reported that the peer cannot be reached.
+    pub was_unreachable: bool,
     /// fi_shutdown was called.
     pub is_shut_down: bool,
     /// The end of the connection was reported.
@@ -93,6 +95,7 @@ impl Ep {
             batch: Batch::default(),
             unsignalled: 0,
             marker: false,
+            was_unreachable: false,
             is_shut_down: false,
             has_ended: false,
         }

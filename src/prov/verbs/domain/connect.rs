@@ -10,7 +10,7 @@ use super::super::private;
 use super::super::ticket::Holder;
 use super::{Domain, SOURCE};
 use abi::FI_CONNECTED;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
 use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
@@ -112,7 +112,11 @@ impl Domain {
                 endpoint.id.as_ref().ok_or(Error::INVAL)?.disconnect()?;
                 Ok(())
             }
-            State::Ended if !was_shut_down => Ok(()),
+            // After an error the peer does not know of the end yet.
+            State::Ended if !was_shut_down => {
+                self.answer_disconnect(ep);
+                Ok(())
+            }
             _ => Err(Error::INVAL),
         }
     }
@@ -146,6 +150,13 @@ impl Domain {
     /// An error is that of the next step.
     fn advance(&mut self, domain: &mut DomainState<Addr>, ep: usize, event: &Event) -> Result {
         let state = self.ep(ep)?.state;
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "endpoint {ep}, {state:?}: {:?}, status {}",
+            event.kind,
+            event.status
+        );
         match (event.kind, state) {
             (EventKind::AddressResolved, State::ResolvingAddress) => {
                 if self.ep(ep)?.id.as_ref().and_then(Id::device) != Some(self.adapter.device) {
@@ -179,7 +190,11 @@ impl Domain {
                 self.fail_connect(domain, ep, Error::CONNREFUSED, -event.status, Some(data));
                 Ok(())
             }
+            // The network finds no way to the peer. The adapter goes on trying for some seconds, and the kernel repeats
+            // the event meanwhile.
+            (EventKind::Failed, State::Connected) if self.ep(ep)?.was_unreachable => Ok(()),
             (EventKind::Failed, _) => {
+                self.ep_mut(ep)?.was_unreachable = true;
                 self.fail_connect(domain, ep, Error::TIMEDOUT, -event.status, None);
                 Ok(())
             }
@@ -191,6 +206,9 @@ impl Domain {
             }
             (EventKind::DeviceRemoved, _) => Err(Error::NODEV),
             (EventKind::AddressChanged, _) => Err(Error::ADDRNOTAVAIL),
+            (EventKind::Other, _) => Ok(()),
+            // One that does not belong to the step that is awaited: the awaited one may not come any more.
+            _ if self.ep(ep)?.awaits_event() => Err(Error::CONNABORTED),
             _ => Ok(()),
         }
     }

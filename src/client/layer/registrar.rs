@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use crate::{Cntr, Domain, Ep, Info, Memory, Mr};
 use abi::*;
+use base::rights::KEPT;
 use base::iovec::Span as Place;
 use base::{Error, Registered, Result};
 
@@ -24,6 +25,8 @@ pub struct Registrar {
     keys: Arc<AtomicU64>,
     /// Counts peers' writes to memory that is lent to them.
     counter: Option<Arc<Cntr>>,
+    /// Flags of registrations of the application's memory for one operation.
+    flags: u64,
 }
 
 impl Registrar {
@@ -37,6 +40,16 @@ impl Registrar {
             prefixes: [FI_SEND, FI_RECV].map(|access| info.msg_prefix(access)),
             keys: Arc::new(AtomicU64::new(FIRST_KEY)),
             counter: None,
+            flags: 0,
+        }
+    }
+
+    /// Returns a registrar whose regions for operations may stay in the cache of the provider below, which is built in,
+    /// with the rights of peers (`base::rights::KEPT`).
+    pub fn keeping(self) -> Registrar {
+        Registrar {
+            flags: KEPT,
+            ..self
         }
     }
 
@@ -105,7 +118,7 @@ impl Registrar {
             attr.anonymous.mr_iov = &raw const iov;
             (attr.iov_count, attr.access, attr.requested_key) = (1, access, key);
             // SAFETY: one piece, whose struct is read during the call; the rest is promised by the caller.
-            let region = unsafe { Mr::register_attr(&self.domain, &attr, 0) }?;
+            let region = unsafe { Mr::register_attr(&self.domain, &attr, self.flags) }?;
             match &self.counter {
                 Some(counter) if access & FI_REMOTE_WRITE != 0 => {
                     region.bind(counter, FI_REMOTE_WRITE)?;

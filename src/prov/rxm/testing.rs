@@ -25,6 +25,7 @@ pub fn settings_of(eager: usize) -> Settings {
         ..Params::default()
     };
     Settings {
+        announces_delivery: false,
         eager: params.eager,
         segmented: params.segmented(),
         rendezvous_write: params.rendezvous_write,

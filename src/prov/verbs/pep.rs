@@ -266,6 +266,9 @@ impl CmCalls for Pep {
         if state.listening {
             return Err(Error::OPBADSTATE);
         }
+        if !place::is_address(bytes) {
+            return Err(Error::INVAL);
+        }
         let mut id = Id::new(None, place::space_of(bytes), 0)?;
         id.bind(bytes)?;
         if let Some(eq) = &state.eq {

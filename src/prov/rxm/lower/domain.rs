@@ -98,6 +98,8 @@ impl LowerDomain {
             Ok((Registrar::new(&domain, below), domain))
         };
         let (registrar, domain) = with_entry(&entry, open)?;
+        // The buffers of announced messages: their keys go to peers of this protocol only.
+        let registrar = if is_ours { registrar.keeping() } else { registrar };
         entry.made = None;
         let events = with_descriptors(|wait_obj| {
             let attr = EqAttr {
@@ -228,6 +230,7 @@ impl LowerDomain {
             receives: self.receives,
             wants_local: self.registrar.wants_local(),
             flags: self.levels | more,
+            announces_delivery: !self.levels.contains(OpFlags::DELIVERY_COMPLETE),
         }
     }
 }

@@ -77,6 +77,9 @@ pub struct Settings {
     pub wants_local: bool,
     /// Flags of operations that are passed to operations below.
     pub flags: OpFlags,
+    /// The provider below completes sends before the peer has handled them, so messages with FI_DELIVERY_COMPLETE are
+    /// announced: the peer reports when it has read them.
+    pub announces_delivery: bool,
 }
 
 /// State that all sessions of a domain share.

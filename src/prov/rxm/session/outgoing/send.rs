@@ -83,7 +83,13 @@ impl Outgoing {
         let settings = &cx.common.settings;
         // Injected data is copied, so the peer cannot read it.
         let injected = tx.flags.contains(OpFlags::INJECT);
-        if op.len <= settings.eager {
+        let announced = settings.announces_delivery
+            && tx.flags.contains(OpFlags::DELIVERY_COMPLETE)
+            && !injected
+            && op.len > 0;
+        if announced {
+            self.announce(link, cx, tx, op, &message).map(Ok)
+        } else if op.len <= settings.eager {
             self.send_whole(link, cx, tx, op, &message).map(Ok)
         } else if op.len <= settings.segmented || injected && settings.eager <= MAX_SEGMENT {
             self.send_segments(link, cx, tx, op, &message)

@@ -24,6 +24,7 @@ pub struct World<T> {
 pub const MEMORY: usize = 1 << 12;
 
 pub const SETTINGS: Settings = Settings {
+    announces_delivery: false,
     eager: 256,
     segmented: 1024,
     rendezvous_write: false,

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::{Cntr, Domain, Ep, Info, Memory, Mr};
 use abi::*;
-use base::rights::KEPT;
 use base::iovec::Span as Place;
+use base::rights::KEPT;
 use base::{Error, Registered, Result};
 
 /// Registers memory in one domain below; clones share the sequence of keys.

@@ -99,7 +99,11 @@ impl LowerDomain {
         };
         let (registrar, domain) = with_entry(&entry, open)?;
         // The buffers of announced messages: their keys go to peers of this protocol only.
-        let registrar = if is_ours { registrar.keeping() } else { registrar };
+        let registrar = if is_ours {
+            registrar.keeping()
+        } else {
+            registrar
+        };
         entry.made = None;
         let events = with_descriptors(|wait_obj| {
             let attr = EqAttr {

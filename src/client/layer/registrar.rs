@@ -20,7 +20,8 @@ pub struct Registrar {
     /// FI_MR_* bits of the entry.
     mr_mode: u64,
     local: bool,
-    prefix: usize,
+    /// Of messages that are sent, and that are received.
+    prefixes: [usize; 2],
     keys: Arc<AtomicU64>,
     /// Counts peers' writes to memory that is lent to them.
     counter: Option<Arc<Cntr>>,
@@ -36,7 +37,7 @@ impl Registrar {
             ep: None,
             mr_mode: u64::from(mr_mode.cast_unsigned()),
             local: info.wants_local_mr(),
-            prefix: info.msg_prefix(),
+            prefixes: [FI_SEND, FI_RECV].map(|access| info.msg_prefix(access)),
             keys: Arc::new(AtomicU64::new(FIRST_KEY)),
             counter: None,
             flags: 0,
@@ -78,9 +79,14 @@ impl Registrar {
         self.local
     }
 
-    /// Returns the number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
-    pub fn prefix(&self) -> usize {
-        self.prefix
+    /// Returns the number of bytes before a message that belong to the provider below (FI_MSG_PREFIX), in buffers with
+    /// these rights of local operations.
+    pub fn prefix(&self, access: u64) -> usize {
+        let [sends, receives] = self.prefixes;
+        match access & FI_RECV {
+            0 => sends,
+            _ => receives,
+        }
     }
 
     /// Returns the address by which peers name memory at `place` in a region that starts at `base`.

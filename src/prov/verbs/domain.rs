@@ -5,6 +5,7 @@
 
 mod completions;
 mod connect;
+mod datagrams;
 mod drain;
 mod parts;
 mod post;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 
 use super::SOURCE;
 use super::adapter::{Adapter, adapters, format_of};
+use super::datagram::{Datagrams, SUFFIX};
 use super::ep::{Ep, State};
 use super::pep;
 use super::request::Request;
@@ -27,7 +29,7 @@ use base::info::Info;
 use base::iovec::IOV_LIMIT;
 use base::log::{Source, Subsys, log_info};
 use base::{Error, Result};
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::id_set::IdSet;
@@ -45,6 +47,7 @@ use sync::Children;
 use sys::event::SharedFd;
 use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
 
+use self::datagrams::Unconnected;
 use self::regions::Registered;
 
 pub struct Domain {
@@ -61,6 +64,8 @@ pub struct Domain {
     shared: Vec<Option<Shared>>,
     /// The endpoints of queue pairs with a shared receive context, by the number of the pair.
     pairs: HashMap<u32, usize, FxBuildHasher>,
+    /// Set if its endpoints are of the type FI_EP_DGRAM.
+    unconnected: Option<Unconnected>,
     /// By the place of the handle's region.
     regions: HashMap<usize, Registered, FxBuildHasher>,
     /// Regions that the application has closed.
@@ -135,15 +140,16 @@ impl Domain {
     }
 
     fn check(&self, info: &Info) -> Result {
-        match fi_ep_type(info.ep.ep_type) {
-            FI_EP_MSG => {}
-            FI_EP_DGRAM | FI_EP_RDM => return Err(Error::NOSYS),
+        let inline = match (fi_ep_type(info.ep.ep_type), &self.unconnected) {
+            (FI_EP_MSG, None) => self.adapter.inline,
+            (FI_EP_DGRAM, Some(_)) => self.adapter.datagram_inline.unwrap_or(0),
+            (FI_EP_RDM, _) => return Err(Error::NOSYS),
             _ => return Err(Error::INVAL),
-        }
+        };
         let device = &self.adapter.attributes;
         let most = usize::try_from(device.max_qp_wr).unwrap_or(0);
         let fits = info.tx.size.max(info.rx.size) <= most
-            && info.tx.inject_size <= self.adapter.inline
+            && info.tx.inject_size <= inline
             && info.tx.iov_limit.max(info.rx.iov_limit) <= IOV_LIMIT
             && info.tx.rma_iov_limit <= 1;
         fits.then_some(()).ok_or(Error::INVAL)
@@ -172,6 +178,20 @@ impl Domain {
     }
 }
 
+/// The adapter of a domain with this name, and whether the endpoints are of the type FI_EP_DGRAM.
+fn find(name: &[u8]) -> Option<(&'static Adapter, bool)> {
+    let whole = |name: &[u8]| {
+        let mut all = adapters(params()).iter();
+        all.find(|adapter| adapter.name.as_bytes().eq_ignore_ascii_case(name))
+    };
+    if let Some(adapter) = whole(name) {
+        return Some((adapter, false));
+    }
+    let (device, suffix) = name.split_at_checked(name.len().checked_sub(SUFFIX.len())?)?;
+    let adapter = whole(device).filter(|_| suffix.eq_ignore_ascii_case(SUFFIX.as_bytes()))?;
+    Some((adapter, true))
+}
+
 impl Transport for Domain {
     type Fabric = ();
 
@@ -187,9 +207,7 @@ impl Transport for Domain {
 
     fn open(_fabric: &(), info: &Info) -> Result<Domain> {
         let name = info.domain.name.as_deref().ok_or(Error::INVAL)?.to_bytes();
-        let mut all = adapters(params()).iter();
-        let adapter = all.find(|adapter| adapter.name.as_bytes().eq_ignore_ascii_case(name));
-        let adapter = adapter.ok_or(Error::NODATA)?;
+        let (adapter, is_datagram) = find(name).ok_or(Error::NODATA)?;
         let protection = ProtectionDomain::new(adapter.device)?;
         let channel = Arc::new(EventChannel::new()?);
         let reactor = Reactor::new(Monotonic)?;
@@ -203,6 +221,7 @@ impl Transport for Domain {
             queues: Vec::new(),
             shared: Vec::new(),
             pairs: HashMap::default(),
+            unconnected: is_datagram.then(|| Unconnected::new(adapter)),
             regions: HashMap::default(),
             cache: Cache::default(),
             generation: 0,
@@ -213,7 +232,10 @@ impl Transport for Domain {
     }
 
     fn format(&self) -> Format {
-        Format
+        match self.unconnected {
+            None => Format::Ip,
+            Some(_) => Format::Ud,
+        }
     }
 
     fn reads_descs(&self) -> bool {
@@ -263,9 +285,15 @@ impl Transport for Domain {
             place: ep,
             generation: self.generation,
         };
-        let (id, state) = self.identifier(info, holder)?;
-        let mut endpoint = Ep::new(holder, id, info, info.tx.inject_size);
-        endpoint.state = state;
+        let mut endpoint = Ep::new(holder, info);
+        match &self.unconnected {
+            None => {
+                let (id, state) = self.identifier(info, holder)?;
+                (endpoint.id, endpoint.state) = (Some(id), state);
+            }
+            Some(_) => endpoint.datagrams = Some(Datagrams::new(info)?),
+        }
+        let state = endpoint.state;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -290,6 +318,7 @@ impl Transport for Domain {
         endpoint.shared = shared;
         match endpoint.state {
             State::Requested => self.create_pair(ep),
+            _ if endpoint.datagrams.is_some() => self.open_pair(ep),
             _ => Ok(()),
         }
     }
@@ -300,6 +329,9 @@ impl Transport for Domain {
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
         let endpoint = self.ep(ep)?;
+        if let Some(datagrams) = &endpoint.datagrams {
+            return Ok(datagrams.name());
+        }
         let local = endpoint.id.as_ref().map(Id::local).unwrap_or_default();
         Ok(match local.is_empty() {
             true => endpoint.src.clone().unwrap_or_default(),
@@ -309,6 +341,10 @@ impl Transport for Domain {
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
         let endpoint = self.ep_mut(ep)?;
+        // The number of a queue pair cannot be chosen.
+        if endpoint.datagrams.is_some() {
+            return Err(Error::NOSYS);
+        }
         if endpoint.state != State::Idle {
             return Err(Error::OPBADSTATE);
         }
@@ -318,6 +354,10 @@ impl Transport for Domain {
         }
         endpoint.src = Some(addr.to_vec());
         Ok(())
+    }
+
+    fn reach(&mut self, addr: &Addr) -> Result {
+        self.find_way(addr).map(|_| ())
     }
 
     #[inline]

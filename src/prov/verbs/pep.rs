@@ -15,7 +15,7 @@ use abi::*;
 use base::info::Info;
 use base::log::{Deferring, Subsys, log_warn};
 use base::{Error, Result};
-use engine::address::ip::Format;
+use engine::address::mixed::Format;
 use engine::eq::{Eq, EventQueue};
 use engine::fabric::FabricShared;
 use engine::transport::AddressFormat;
@@ -279,7 +279,7 @@ impl CmCalls for Pep {
     }
 
     fn addr_form(&self) -> AddrForm {
-        Format.form()
+        Format::Ip.form()
     }
 
     fn listen(&self) -> Result {

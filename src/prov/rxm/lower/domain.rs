@@ -122,7 +122,7 @@ impl LowerDomain {
         let blocks = shares_rx
             && entry.rx.caps.contains(Caps::MULTI_RECV)
             && !entry.mode.contains(Mode::RX_CQ_DATA)
-            && registrar.prefix() == 0;
+            && registrar.prefix(FI_RECV) == 0;
         Ok(LowerDomain {
             block: blocks.then_some(BLOCK.max(packet.saturating_mul(PACKETS_OF_BLOCK))),
             eq: events,

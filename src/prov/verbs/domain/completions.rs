@@ -12,7 +12,7 @@ use super::{Domain, Queue};
 use abi::FI_SHUTDOWN;
 use base::log::{Subsys, log_info};
 use base::{Error, OpFlags};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterDone, DomainState};
 use sys::verbs::{self, Completion, Completions, Id, Pair, Status, WORK_RECEIVE_WRITE};
 
@@ -164,6 +164,9 @@ impl Domain {
         let Ok(endpoint) = self.ep_mut(ep) else {
             return;
         };
+        if endpoint.datagrams.is_some() {
+            return self.recover(ep, status);
+        }
         if status == Status::FLUSHED || endpoint.state != State::Connected {
             return;
         }
@@ -205,7 +208,7 @@ impl Domain {
             return;
         };
         let awaits = usize::from(endpoint.awaits_event());
-        let id = endpoint.id.take();
+        let (id, datagrams) = (endpoint.id.take(), endpoint.datagrams.take());
         if endpoint.state == State::Requested
             && let Some(id) = &id
         {
@@ -214,8 +217,10 @@ impl Domain {
         let (send, receive) = (endpoint.send_queue, endpoint.receive_queue);
         let early = endpoint.early.len();
         self.awaiting -= awaits;
-        let pair = id.as_ref().and_then(Id::pair).map(Pair::number);
+        let own = datagrams.as_ref().and_then(|it| it.pair.as_ref());
+        let pair = id.as_ref().and_then(Id::pair).or(own).map(Pair::number);
         drop(id);
+        drop(datagrams);
         while self.poll_queue(domain, send) {}
         while self.poll_queue(domain, receive) {}
         if let Some(pair) = pair {

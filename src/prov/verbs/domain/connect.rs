@@ -12,10 +12,10 @@ use super::{Domain, SOURCE};
 use abi::FI_CONNECTED;
 use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use object::ops::eq::EqErr;
-use sys::verbs::{ConnectParam, Event, EventKind, Id, PairQueues, Transport};
+use sys::verbs::{ConnectParam, Event, EventKind, Id, Transport};
 
 /// Time limit for finding the device and the route to a peer.
 const RESOLVE: Duration = Duration::from_millis(2000);
@@ -52,23 +52,8 @@ impl Domain {
 
     /// Makes the queue pair, and posts the receives that waited for it.
     pub(super) fn create_pair(&mut self, ep: usize) -> Result {
-        let (send, receive) = self.queues_of(ep)?;
-        let queue = |at: usize| {
-            let queue = self.queues.get(at).and_then(Option::as_ref);
-            queue.map(|queue| queue.queue.clone()).ok_or(Error::NOCQ)
-        };
-        let shared = match self.ep(ep)?.shared {
-            None => None,
-            Some(srx) => {
-                let shared = self.shared.get(srx).and_then(Option::as_ref);
-                Some(shared.ok_or(Error::INVAL)?.queue.clone())
-            }
-        };
-        let queues = PairQueues {
-            send: queue(send)?,
-            receive: queue(receive)?,
-            shared,
-        };
+        let queues = self.pair_queues(ep)?;
+        let (_, receive) = self.queues_of(ep)?;
         let protection = self.protection.clone();
         let endpoint = self.ep_mut(ep)?;
         let mut limits = endpoint.limits;

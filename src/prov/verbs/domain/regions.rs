@@ -9,7 +9,7 @@ use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
 use base::rights::{KEPT, UNCACHED};
 use base::{Access, Error, Result, Span};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use engine::mr::cache::{Cached, Key};
 use engine::transport::{MrRegion, Registration};

@@ -3,6 +3,7 @@
 //!   NAME:N          the Nth call of this function fails; post_send, post_recv and post_srq_recv are functions, too
 //!   status:N:S      the Nth work completion has the status S
 //!   event:N:E:S     the Nth event of the connection manager is E, with status S
+//!   notice:N:T      at the Nth request the device reports the asynchronous event T for its queue pair
 //! All are counted from 1. At the end of the process a line tells whether it happened.
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 // The members that are used, at their places in the structs of rdma-core.
 struct completion {
@@ -30,6 +32,12 @@ struct context {
 	function post_srq_recv;
 	char before_send[208 - 176];
 	function post_send, post_recv;
+	char before_async[268 - 224];
+	int async_fd;
+};
+struct async_event {
+	void *element;
+	uint32_t type;
 };
 
 static char what[64];
@@ -134,8 +142,15 @@ static long poll_cq(long queue, long most, long into, long d, long e, long f)
 	return found;
 }
 
+static int notices = -1;
+static void *noticed;
+
 static long post_send(long a, long b, long bad, long d, long e, long f)
 {
+	if (is_it("notice")) {
+		noticed = (void *)a;
+		eventfd_write(notices, 1);
+	}
 	if (is_it("post_send")) {
 		*(long *)bad = b;
 		return EIO;
@@ -161,6 +176,22 @@ static long post_srq_recv(long a, long b, long bad, long d, long e, long f)
 	return real_ops.post_srq_recv(a, b, bad, d, e, f);
 }
 
+int ibv_get_async_event(struct context *context, struct async_event *event)
+{
+	eventfd_t count;
+
+	if (context->async_fd != notices || eventfd_read(notices, &count))
+		return -1;
+	event->element = noticed;
+	event->type = value;
+	return 0;
+}
+
+void ibv_ack_async_event(struct async_event *event)
+{
+	(void)event;
+}
+
 struct context **rdma_get_devices(int *count)
 {
 	struct context **all;
@@ -174,6 +205,9 @@ struct context **rdma_get_devices(int *count)
 		if (all[i]->poll_cq == poll_cq)
 			continue;
 		real_ops = *all[i];
+		if (notices < 0)
+			notices = eventfd(0, 0);
+		all[i]->async_fd = notices;
 		all[i]->poll_cq = poll_cq;
 		all[i]->post_send = post_send;
 		all[i]->post_recv = post_recv;

@@ -196,6 +196,13 @@ for nth in 5 6 8 9; do
 		fault either "event:$nth:$event:-110"
 	done
 done
+# The device reports that a queue pair has failed.
+for kind in 1 2 3 8; do
+	FAULT=notice:2:$kind FI_LOG_LEVEL=warn LD_LIBRARY_PATH=$library:$faulty \
+	    LD_PRELOAD="$faulty/libibverbs.so.1 $faulty/libfake.so" timeout -k 5 20 "$build/survive" alone \
+	    >"$faulty/notice.out" 2>"$faulty/notice.err" && grep -q 'queue pair has failed' "$faulty/notice.err"
+	check "notice $kind" $? "$faulty/notice.out"
+done
 [ "$happened" -gt 150 ]
 check "faults happened: $happened" $? /dev/null
 

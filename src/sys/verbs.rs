@@ -26,6 +26,7 @@ mod datagram;
 mod device;
 mod layout;
 mod memory;
+mod notice;
 mod pair;
 mod queue;
 mod request;
@@ -41,6 +42,7 @@ pub use self::connection::{ConnectParam, Event, EventChannel, EventKind, Id, Por
 pub use self::datagram::{AddressHandle, Destination, Route};
 pub use self::device::{Device, Gid, Transport, devices, has_devices};
 pub use self::memory::{Access, ProtectionDomain, Region};
+pub use self::notice::Notice;
 pub use self::pair::{
     DatagramAttributes, Pair, PairKind, PairLimits, PairQueues, SharedReceives, probe_inline,
 };

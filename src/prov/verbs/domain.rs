@@ -20,6 +20,7 @@ use super::SOURCE;
 use super::adapter::{Adapter, adapters, format_of};
 use super::datagram::{Datagrams, SUFFIX};
 use super::ep::{Ep, State};
+use super::health::{Failure, Health, health_of};
 use super::pep;
 use super::request::Request;
 use super::ticket::{Holder, PLACES};
@@ -45,7 +46,7 @@ use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
 use sys::event::SharedFd;
-use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
+use sys::verbs::{self, CompletionQueue, EventChannel, Id, Pair, ProtectionDomain, SharedReceives};
 
 use self::datagrams::Unconnected;
 use self::regions::Registered;
@@ -56,6 +57,9 @@ pub struct Domain {
     /// The events of the endpoints' connections.
     channel: Arc<EventChannel>,
     reactor: Reactor<()>,
+    /// What the device reports, and how much of that this domain has handled.
+    health: Arc<Health>,
+    health_seen: u64,
     /// By their number in `DomainState::eps`.
     eps: Vec<Option<Box<Ep>>>,
     /// By their number in `DomainState::cqs`.
@@ -102,6 +106,8 @@ const EVENTS_EVERY: u32 = 256;
 /// The kind of tokens of the event channel, and of the channel of a completion queue.
 const EVENTS: u32 = 1;
 const COMPLETIONS: u32 = 2;
+/// Reports of the device.
+const NOTICES: u32 = 3;
 
 impl Domain {
     #[inline]
@@ -128,6 +134,28 @@ impl Domain {
     fn poll_events(&mut self, domain: &mut DomainState<Addr>) {
         while let Some(event) = EventChannel::next(&self.channel) {
             self.handle_event(domain, event);
+        }
+        self.read_notices(domain);
+    }
+
+    /// Ends the connections that the device has reported as failed.
+    fn read_notices(&mut self, domain: &mut DomainState<Addr>) {
+        self.health.read(self.adapter.device, &self.adapter.name);
+        let number_of = |ep: &Option<Box<Ep>>| ep.as_deref()?.any_pair().map(Pair::number);
+        let eps = &self.eps;
+        let is_own = |pair| eps.iter().any(|ep| number_of(ep) == Some(pair));
+        let news = self.health.news(&mut self.health_seen, is_own);
+        for failure in news {
+            for ep in 0..self.eps.len() {
+                let number = number_of(&self.eps[ep]);
+                let is_meant = match failure {
+                    Failure::Pair(pair) => number == Some(pair),
+                    Failure::Device => number.is_some(),
+                };
+                if is_meant {
+                    self.end_failed(domain, ep);
+                }
+            }
         }
     }
 
@@ -212,11 +240,16 @@ impl Transport for Domain {
         let channel = Arc::new(EventChannel::new()?);
         let reactor = Reactor::new(Monotonic)?;
         reactor.add(&*channel, Token::new(EVENTS, 0), true, false)?;
+        if let Ok(notices) = adapter.device.notices() {
+            reactor.add(notices, Token::new(NOTICES, 0), true, false)?;
+        }
         Ok(Domain {
             adapter,
             protection,
             channel,
             reactor,
+            health: health_of(adapter.device),
+            health_seen: 0,
             eps: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),

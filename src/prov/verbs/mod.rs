@@ -13,6 +13,7 @@ mod affinity;
 mod datagram;
 mod domain;
 mod ep;
+mod health;
 mod ib;
 mod info;
 mod listeners;

@@ -59,6 +59,13 @@ pub struct ibv_context {
     pub abi_compat: *mut c_void,
 }
 
+/// `element` points to the object of the event, or is a number of a port.
+#[repr(C)]
+pub struct ibv_async_event {
+    pub element: *mut c_void,
+    pub event_type: u32,
+}
+
 /// The functions in front of a context whose `abi_compat` is `EXTENDED`. The table grows at its start, so distances are
 /// counted back from the context. `SIZE_BACK` holds the size of the whole, context included.
 pub const EXTENDED: usize = usize::MAX;

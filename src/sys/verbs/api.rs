@@ -99,6 +99,8 @@ functions! {
     }
     optional ibverbs {
         ibv_resize_cq(*mut ibv_cq, c_int) -> c_int;
+        ibv_get_async_event(*mut ibv_context, *mut ibv_async_event) -> c_int;
+        ibv_ack_async_event(*mut ibv_async_event) -> ();
         ibv_reg_dmabuf_mr(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
     }
 }

@@ -34,6 +34,7 @@ layouts! {
     ibv_context 328 {
         device 0, ops 8, cmd_fd 264, async_fd 268, num_comp_vectors 272, mutex 280, abi_compat 320
     }
+    ibv_async_event 16 { element 0, event_type 8 }
     ibv_qp 160 { context 0, pd 16, send_cq 24, recv_cq 32, srq 40, handle 48, qp_num 52, state 56, qp_type 60 }
     ibv_cq 128 { context 0, channel 8, cq_context 16, cqe 28 }
     ibv_srq 128 { context 0, pd 16 }

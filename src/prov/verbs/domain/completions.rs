@@ -10,7 +10,7 @@ use super::super::request::refuse;
 use super::super::ticket::{Kind, Ticket};
 use super::{Domain, Queue};
 use abi::FI_SHUTDOWN;
-use base::log::{Subsys, log_info};
+use base::log::{Subsys, log_info, log_warn};
 use base::{Error, OpFlags};
 use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterDone, DomainState};
@@ -178,6 +178,30 @@ impl Domain {
             status.0,
             status.text()
         );
+        self.report_end(domain, ep);
+    }
+
+    /// The device has reported that a queue pair, or the device itself, has failed.
+    #[cold]
+    pub(super) fn end_failed(&mut self, domain: &DomainState<Addr>, ep: usize) {
+        let Ok(endpoint) = self.ep_mut(ep) else {
+            return;
+        };
+        if endpoint.datagrams.is_some() {
+            return self.recover(ep, Status::FLUSHED);
+        }
+        if !matches!(endpoint.state, State::Accepting | State::Connected) {
+            return;
+        }
+        log_warn!(
+            &SOURCE,
+            Subsys::EpData,
+            "endpoint {ep}: the device reports that its queue pair has failed"
+        );
+        self.answer_disconnect(ep);
+        if let Ok(endpoint) = self.ep_mut(ep) {
+            endpoint.state = State::Ended;
+        }
         self.report_end(domain, ep);
     }
 

@@ -65,7 +65,8 @@ impl Domain {
         let Some(pair) = id.pair() else {
             return Err(Error::OPBADSTATE);
         };
-        let number = endpoint.shared.map(|_| pair.number());
+        let pair_number = pair.number();
+        let number = endpoint.shared.map(|_| pair_number);
         let mut early = std::mem::take(&mut endpoint.early);
         let posted = early
             .iter_mut()
@@ -73,6 +74,7 @@ impl Domain {
         if let Some(number) = number {
             self.pairs.insert(number, ep);
         }
+        self.health.forget(pair_number);
         self.reserve(ep)?;
         if let Some(Some(queue)) = self.queues.get_mut(receive) {
             queue.used += early.len();
@@ -122,7 +124,7 @@ impl Domain {
     }
 
     /// The peer has ended the connection: answers it, and makes the adapter flush what is posted here.
-    fn answer_disconnect(&self, ep: usize) {
+    pub(super) fn answer_disconnect(&self, ep: usize) {
         let id = self.ep(ep).ok().and_then(|endpoint| endpoint.id.as_ref());
         if let Some(Err(error)) = id.map(Id::disconnect) {
             log_info!(

@@ -80,6 +80,8 @@ impl Domain {
             datagrams.register(server);
         }
         endpoint.state = State::Open;
+        self.health.forget(number);
+        let endpoint = self.ep(ep)?;
         if endpoint.shared.is_some() {
             self.pairs.insert(number, ep);
         }

@@ -16,8 +16,8 @@ use object::slots;
 pub type Mr = Handle<fid_mr>;
 
 impl Mr {
-    /// Registers all of `memory`, which stays as long as the region. The region needs no cache; a provider that does not
-    /// know the flag for that is asked without it.
+    /// Registers all of `memory`, which stays as long as the region. The region needs no cache; a provider that does
+    /// not know the flag for that is asked without it.
     pub fn register(
         domain: &Arc<Domain>,
         memory: &Arc<Memory>,

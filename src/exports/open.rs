@@ -2,8 +2,8 @@
 //! `fi_open`: services of the library by name: fi_provider(3), and fi_mr(3) for the registration cache.
 //!
 //! `logging` takes callbacks that get all log lines from then on. `mr_cache` takes a monitor that reports unmapped
-//! memory to a registration cache. The only cache, that of verbs, notices changes by itself (`engine::mr::monitor`): the
-//! monitor is never started, and its reports are ignored.
+//! memory to a registration cache. The only cache, that of verbs, notices changes by itself (`engine::mr::monitor`):
+//! the monitor is never started, and its reports are ignored.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::mem::size_of;

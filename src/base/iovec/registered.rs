@@ -49,8 +49,8 @@ impl Registered {
     pub fn register(&self, domain: &Arc<ProtectionDomain>, access: Access) -> io::Result<Region> {
         // SAFETY: the promise given to `new`; the caller ends the adapter's accesses when it ends. In a cache no
         // operation of this process uses the region; the adapter holds its pages, so a late access of a peer, which
-        // fi_mr(3) allows with a cache, reaches those and no other memory. fi_mr(3): the application grants the accesses
-        // that it registers the memory for.
+        // fi_mr(3) allows with a cache, reaches those and no other memory. fi_mr(3): the application grants the
+        // accesses that it registers the memory for.
         unsafe { Region::register(domain, self.0.base, self.0.len, access) }
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The transport: the endpoints of one domain at one device. Its parts: `completions` polls, `post` posts, `receives`
-//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `drain` waits before a
-//! close, `regions` registers memory, `parts` has the other optional traits.
+//! receives, `queues` opens completion queues, `connect` handles events of the connection manager, `drain` waits before
+//! a close, `regions` registers memory, `parts` has the other optional traits.
 
 mod completions;
 mod connect;

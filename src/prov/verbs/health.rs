@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! What devices report without being asked. The domains of a device share its reports: whichever reads one leaves it for
-//! the domain that it concerns.
+//! What devices report without being asked. The domains of a device share its reports: whichever reads one leaves it
+//! for the domain that it concerns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -100,8 +100,8 @@ impl Domain {
         !is_broken(self)
     }
 
-    /// Handles an error, which stops a pair of datagrams. Everything that is posted is flushed, and then the pair starts
-    /// again with its number.
+    /// Handles an error, which stops a pair of datagrams. Everything that is posted is flushed, and then the pair
+    /// starts again with its number.
     #[cold]
     pub(super) fn recover(&mut self, ep: usize, status: Status) {
         let Ok(endpoint) = self.ep_mut(ep) else {

@@ -18,8 +18,8 @@ const PLAIN: OpFlags = flags!(OpFlags:
     COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
 );
 
-/// Completion levels that an adapter does not report. FI_DELIVERY_COMPLETE is reported by the peer's acknowledgement: its
-/// adapter has then used a receive and has written the data.
+/// Completion levels that an adapter does not report. FI_DELIVERY_COMPLETE is reported by the peer's acknowledgement:
+/// its adapter has then used a receive and has written the data.
 const UNSUPPORTED: OpFlags = flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE);
 
 /// Most requests that FI_MORE defers.

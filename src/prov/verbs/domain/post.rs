@@ -9,6 +9,7 @@ use base::{Error, IoVec, OpFlags, Result};
 use engine::address::ip::Addr;
 use engine::domain_state::{DomainState, TxOp};
 use object::ops::atomic::{Atomic, Family};
+use object::ops::credits::CREDIT_MESSAGE;
 use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
 use sys::verbs::{Opcode, Request};
@@ -52,6 +53,9 @@ impl Domain {
         let Ok(pair) = endpoint.pair() else {
             return false;
         };
+        if !endpoint.credits.may_send(false) {
+            return false;
+        }
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
         let mut request = Request::new(id, Opcode::Send);
         let signals = tx.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
@@ -72,6 +76,7 @@ impl Domain {
         if !is_ready || pair.post(&mut request).is_err() {
             return false;
         }
+        endpoint.credits.spend();
         endpoint.signalled(signals);
         endpoint.sends.push(TxOp::of_one(ep, tx));
         queue.used += 1;
@@ -184,6 +189,11 @@ impl Domain {
         if len > self.adapter.port.max_msg_sz as usize {
             return Err(Error::MSGSIZE);
         }
+        let costs_credit = request.uses_receive();
+        let has_credits = op.flags.contains(CREDIT_MESSAGE);
+        if costs_credit && !self.ep(ep)?.credits.may_send(has_credits) {
+            return Err(domain.eps[ep].again());
+        }
         let brings = matches!(op.what, What::Read | What::AtomicFetch);
         let is_carried = !brings && len <= self.ep(ep)?.limits.inline as usize;
         // Memory that the adapter writes to cannot be given back early, so the flag has no meaning there.
@@ -209,6 +219,9 @@ impl Domain {
         match is_deferred {
             true => endpoint.batch.push(request, carried),
             false => endpoint.post_now(request, carried)?,
+        }
+        if costs_credit {
+            endpoint.credits.spend();
         }
         endpoint.signalled(signals);
         endpoint.sends.push(*op);

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use super::posted::LEAST_COUNTED;
 use super::queues::queue_of;
 use super::{Flight, Lower, put_packet};
 use crate::rxm::proto::{FlowControl, Request, Response};
@@ -95,6 +96,7 @@ impl Lower {
             below.setopt(OPT_PEER_NUMBER, arrival as usize)?;
         }
         let credits = self.domain.credits.as_ref();
+        let credits = credits.filter(|_| self.domain.receives >= LEAST_COUNTED);
         let credits = credits.and_then(|credits| credits.of_endpoint(&below));
         let counts = credits.is_some();
         let depth = self.depth(counts);

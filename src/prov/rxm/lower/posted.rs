@@ -12,8 +12,9 @@ use client::{Ep, PeerCredits};
 /// For connections without a shared context: guaranteed number of receives, and maximum.
 const LEAST_OWN: usize = 2;
 const MOST_OWN: usize = 8;
-/// The maximum if the provider below counts receives. Then the peer sends no more messages than there are receives, and
+/// The same if the provider below counts receives. Then the peer sends no more messages than there are receives, and
 /// waits for credits on the way of one packet and back.
+pub const LEAST_COUNTED: usize = 4;
 const MOST_COUNTED: usize = 64;
 /// Such a connection gets this part of the slots that are left of `MANY_PACKETS`, for as long as it is up.
 const PART_COUNTED: usize = 16;
@@ -137,7 +138,7 @@ impl Lower {
         let most = match counts {
             true => {
                 let left = MANY_PACKETS.saturating_sub(self.packets.used());
-                (left / PART_COUNTED).clamp(LEAST_OWN, MOST_COUNTED)
+                (left / PART_COUNTED).clamp(LEAST_COUNTED, MOST_COUNTED)
             }
             false => MOST_OWN,
         };

@@ -8,7 +8,7 @@ use super::{Due, Flight, Lower};
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::proto::Request;
 use crate::rxm::session::flight::{self, Call, Post};
-use crate::rxm::session::{Ended, Place, Posted, Wire};
+use crate::rxm::session::{Ended, Place, Posted, Wire, threshold_of};
 use abi::FI_MORE;
 use base::{Error, IoVec, Result};
 use client::PeerCredits;
@@ -27,7 +27,7 @@ impl Wire for Lower {
     fn enable_credits(&mut self, id: usize) -> Result {
         let link = self.links.get(id).ok_or(Error::NOTCONN)?;
         let credits = link.credits.as_ref().ok_or(Error::NOTCONN)?;
-        credits.enable((link.depth / 2).max(1) as u64)?;
+        credits.enable(threshold_of(link.depth) as u64)?;
         if credits.is_due() {
             self.due.push(id);
         }

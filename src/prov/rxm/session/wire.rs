@@ -85,6 +85,13 @@ pub trait Wire {
     fn counts_reads(&self, ep: usize) -> bool;
 }
 
+/// Returns the number of posted receives for which the peer gets credits, of a connection that has `depth` receives.
+/// Packets with credits use receives, too: if each of them caused another one, they would never end. One receive is not
+/// counted, so `depth` must be larger than the result.
+pub fn threshold_of(depth: usize) -> usize {
+    (depth / 2).max(2)
+}
+
 /// A connection below: its number, its session, and the endpoint of that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {

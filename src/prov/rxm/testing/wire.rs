@@ -8,7 +8,7 @@ use std::time::Instant;
 use crate::rxm::HEAD_SIZE;
 use crate::rxm::proto::{FlowControl, HEADER, Request};
 use crate::rxm::session::flight::{Call, Flight, Post, iov_of};
-use crate::rxm::session::{Ended, Place, Posted, Wire, id_of, put_slots};
+use crate::rxm::session::{Ended, Place, Posted, Wire, id_of, put_slots, threshold_of};
 use abi::fi_rma_iov;
 use base::{Error, IoVec, Result};
 use client::layer::{Lent, Loan, Slot};
@@ -368,7 +368,7 @@ impl Wire for TestWire {
     }
 
     fn take_due_credits(&mut self) -> Option<(usize, u64)> {
-        let threshold = (self.counted / 2).max(1) as isize;
+        let threshold = threshold_of(self.counted) as isize;
         let is_due = |connection: &&mut Connection| {
             connection.credits.is_some() && connection.untold >= threshold
         };

@@ -475,7 +475,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
@@ -510,6 +510,11 @@ check-loopback: conformance
 # The provider verbs over a stand-in for rdma-core, whose folder VERBS_FAKE names. Takes five minutes.
 check-verbs: conformance
 	ctests/verbs/run.sh $(BUILT) $(TARGET)/verbs $(CONFORMANCE)
+# The same on soft RDMA devices, in a virtual machine that RDMA_GUEST starts. See ctests/verbs/guest.sh for its other
+# variables. Takes ten minutes.
+check-verbs-devices: all
+	scripts/python_env.sh $(TARGET)/python
+	PYTHON_ENV=$(TARGET)/python ctests/verbs/guest.sh $(BUILT) $(TARGET)/verbs-devices
 # Runs src/sync in every order of a few steps of two sides. Takes half a minute.
 check-loom:
 	RUSTFLAGS="--cfg loom" $(CARGO) test --locked -p sync --lib --target-dir $(TARGET)/loom loom_

@@ -82,6 +82,9 @@ void env_run(struct env *t, const struct test *test)
 		t->hints->ep_attr->type = t->type;
 		t->hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
 						 FI_MR_ENDPOINT | FI_MR_RAW | FI_MR_MMU_NOTIFY | FI_MR_RMA_EVENT;
+		// Datagrams of RDMA devices need room for a header.
+		if (!strcmp(t->prov, "verbs") && t->type == FI_EP_DGRAM)
+			t->hints->mode |= FI_MSG_PREFIX;
 		t->hints->fabric_attr->prov_name = strdup(t->prov);
 		env_info(t);
 	}
@@ -96,7 +99,7 @@ static bool on_loopback(const struct fi_info *info)
 	const struct sockaddr_in6 *in6 = info->src_addr;
 	const struct sockaddr_in *in = info->src_addr;
 
-	if (!in || info->addr_format == FI_ADDR_STR)
+	if (!in || info->addr_format == FI_ADDR_STR || info->addr_format == FI_ADDR_IB_UD)
 		return true;
 	// No RDMA device has the loopback interface. The stand-in for its libraries stays in this process.
 	if (!strncmp(info->fabric_attr->prov_name, "verbs", 5))

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # guest.sh FOLDER BUILD [PART]...: tests the provider `verbs` of the libfabric.so.1 of FOLDER on soft RDMA devices, in a
-# virtual machine. Parts: pair (two processes, with faults), credits, fabtests, mpi; all if none is named.
+# virtual machine. Parts: pair (two processes, with faults), memory (registrations and their cache), dgram, credits,
+# fabtests, mpi; all if none is named.
 #
 # RDMA_GUEST names the program that starts the machine and runs a command in it: with the files of this host at the same
 # places, and the devices rxe0 at 10.77.0.1 and rxe1 at 10.77.0.2. FABTESTS names the folder of fabtests' programs and
@@ -19,7 +20,7 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 		exit 77
 	}
 	set -e
-	for program in pair; do
+	for program in pair verbs dgram; do
 		cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$here/../../include" \
 		    -o "$build/$program" "$here/$program.c" -L"$library" -lfabric
 	done
@@ -27,7 +28,7 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 	linked=${UPSTREAM_VERBS:-$library}
 	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$library/include-2.6" \
 	    -o "$build/slow" "$here/slow.c" -L"$linked" -l:libfabric.so.1 -Wl,--allow-shlib-undefined
-	[ $# -gt 0 ] || set -- pair credits fabtests mpi
+	[ $# -gt 0 ] || set -- pair memory dgram credits fabtests mpi
 	code=0
 	for part; do
 		FABTESTS=${FABTESTS:+$(realpath "$FABTESTS")} UPSTREAM_VERBS=${UPSTREAM_VERBS:+$(realpath "$UPSTREAM_VERBS")} \
@@ -88,6 +89,24 @@ credits() {
 	done
 }
 
+dgram() {
+	"$here/devices.sh" "$library" "$build"
+	say "datagrams on each device" $?
+}
+
+memory() {
+	local monitor
+	# A region that serves for memory that was mapped again would send the old bytes.
+	for monitor in userfaultfd disabled; do
+		FI_MR_CACHE_MONITOR=$monitor LD_LIBRARY_PATH=$library timeout -k 5 120 "$build/verbs" remapped 10.77.0.1
+		say "remapped, monitor $monitor" $?
+	done
+	[ -n "${FABTESTS:-}" ] || return
+	LD_LIBRARY_PATH=$library timeout -k 5 120 "$FABTESTS/fi_mr_cache_evict" -p verbs -s 10.77.0.1 >/tmp/evict 2>&1
+	grep -q 'all tests passed' /tmp/evict || { cat /tmp/evict; false; }
+	say fi_mr_cache_evict $?
+}
+
 # Two processes of a test, each on a library.
 both() { # both SERVER CLIENT PROGRAM [ARGUMENT]...
 	local server=$1 client=$2 code
@@ -113,12 +132,15 @@ fabtests() {
 	}
 	# Queues that soft RoCE has no room for, otherwise.
 	export FI_UNIVERSE_SIZE=16
+	# Upstream's datagrams find no way from the identifier of the local link. The programs exchange addresses themselves
+	# (-E), so no name server is needed. Those for datagrams without ofi_rxd want a prefix in sent buffers, too.
+	export FI_VERBS_GID_IDX=1
 	local -A at=([ours]=$library)
 	[ -z "${UPSTREAM_VERBS:-}" ] || at[upstream]=$UPSTREAM_VERBS
 	for test in "fi_msg_pingpong -p verbs -I 5" "fi_rma_bw -e msg -o write -p verbs -I 5" "fi_msg_bw -p verbs -I 5" \
 	    "fi_rdm_pingpong -p verbs;ofi_rxm -I 5" "fi_rdm_tagged_bw -p verbs;ofi_rxm -I 5" \
-	    "fi_rma_bw -e rdm -o write -p verbs;ofi_rxm -I 5" "fi_rdm_pingpong -p verbs;ofi_rxd -I 5" \
-	    "fi_dgram_pingpong -p verbs -I 5"; do
+	    "fi_rma_bw -e rdm -o write -p verbs;ofi_rxm -I 5" "fi_rdm_pingpong -p verbs;ofi_rxd -I 5 -E" \
+	    "fi_rdm_tagged_bw -p verbs;ofi_rxd -I 5 -S 4096 -E" "fi_rma_bw -e rdm -o write -p verbs;ofi_rxd -I 5 -S 4096 -E"; do
 		for server in "${!at[@]}"; do
 			for client in "${!at[@]}"; do
 				# shellcheck disable=SC2086

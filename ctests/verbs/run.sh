@@ -31,6 +31,9 @@ mkdir -p "$fake"
 # one.
 sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
     "$VERBS_FAKE/fake.c" >"$fake/fake.c"
+# It forgets no region that was closed, so its table must have room for many.
+sed -i 's/MR\[4096\]; static int mracc\[4096\]/MR[1 << 20]; static int mracc[1 << 20]/' "$fake/fake.c"
+grep -q 'MR\[1 << 20\]' "$fake/fake.c" || { echo "the stand-in has changed: no table of regions"; exit 1; }
 grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
 sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
     "$fake/fake.c"
@@ -40,7 +43,7 @@ grep -q 'acc & 0xe' "$fake/fake.c" || { echo "the stand-in has changed: no place
 cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
 ln -sf libibverbs.so.1 "$fake/libibverbs.so"
 echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
-for program in verbs entries; do
+for program in verbs entries survive dgram; do
 	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$include" -o "$build/$program" \
 	    "$here/$program.c" -L"$library" -lfabric
 done
@@ -68,6 +71,22 @@ for test in $(LD_LIBRARY_PATH=$library "$build/verbs"); do
 done
 FAKE_TRACE=1 over "$build/verbs" messages 10.92.0.1 >"$build/roce.out" 2>"$build/roce.trace"
 check roce $? "$build/roce.out"
+
+# Datagrams. The stand-in does not stop queue pairs after an error.
+for test in $(LD_LIBRARY_PATH=$library "$build/dgram"); do
+	case $test in device_*) continue ;; esac
+	FAKE_TRACE=1 over "$build/dgram" "$test" >"$build/dgram_$test.out" 2>"$build/dgram_$test.trace"
+	check "dgram_$test" $? "$build/dgram_$test.out"
+done
+grep 'modify_qp' "$build/dgram_messages.trace" | sed 's/.*mask //' | head -n 3 >"$build/states.out"
+printf '%s\n' '0x71 state 1 rnr 0 qkey 0x11111111' '0x1 state 2 rnr 0 qkey 0x11111111' \
+	'0x10001 state 3 rnr 0 qkey 0x11111111' | diff - "$build/states.out" >"$build/states.diff"
+check dgram_states $? "$build/states.diff"
+[ "$(grep -c create_ah "$build/dgram_messages.trace")" = 1 ] &&
+	grep -q 'create_ah dlid 7 sl 3 global 1 sgid 0 hop 64 port 1$' "$build/dgram_messages.trace"
+check dgram_has_one_handle_for_a_port $? "$build/dgram_messages.trace"
+sed -n '/-- three/,/-- posted/p' "$build/dgram_messages.trace" | grep -c '+next' | grep -qx 2
+check dgram_more_is_one_call $? /dev/null
 
 # What the traces must show.
 # shellcheck disable=SC2329
@@ -128,6 +147,65 @@ closed=$(grep -c 'destroy_qp' "$build/messages.trace")
 [ "$closed" = "$(grep -c 'create_qp.*inline->' "$build/messages.trace")" ]
 check queue_pairs_are_destroyed $? /dev/null
 
+# One thing goes wrong: faults.c. Everything ends all the same, mostly with an error.
+faulty=$build/faulty
+mkdir -p "$faulty"
+cc -w -g -O1 -shared -fPIC -Wl,-soname,libfake.so -o "$faulty/libfake.so" "$fake/fake.c" -lpthread
+cc -Wall -Wextra -Werror -O1 -g -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$faulty/libibverbs.so.1" "$here/faults.c" \
+    -L"$faulty" -Wl,--no-as-needed -lfake -ldl
+ln -sf libibverbs.so.1 "$faulty/libibverbs.so"
+echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$faulty/librdmacm.so.1" -L"$faulty" -Wl,--no-as-needed \
+    -libverbs
+happened=0
+# `told`: an error must be reported; `either`: the library may also do without.
+fault() { # fault told|either FAULT [shared]
+	local out=$faulty/$2.out
+	FAULT=$2 LD_LIBRARY_PATH=$library:$faulty LD_PRELOAD="$faulty/libibverbs.so.1 $faulty/libfake.so" \
+	    timeout -k 5 20 "$build/survive" "${3:-alone}" >"$out" 2>"$faulty/err"
+	local code=$?
+	grep -q '^fault: happened' "$faulty/err" && happened=$((happened + 1))
+	if [ "$code" = 0 ] && [ "$1" = told ] && grep -q -e '^no error' "$out"; then
+		code="no error was reported"
+	fi
+	check "fault $2 ${3:-}" "$code" "$out"
+}
+for name in rdma_get_devices ibv_get_device_list ibv_alloc_pd ibv_reg_mr_iova2 ibv_create_comp_channel ibv_create_cq \
+    rdma_migrate_id rdma_resolve_addr rdma_resolve_route rdma_create_qp rdma_connect rdma_accept rdma_disconnect \
+    rdma_listen post_recv; do
+	fault told "$name:1"
+done
+for name in ibv_create_srq post_srq_recv; do
+	fault told "$name:1" shared
+done
+for name in ibv_open_device ibv_query_device ibv_query_port ibv_query_gid ibv_query_pkey ibv_create_qp ibv_modify_qp \
+    ibv_dealloc_pd ibv_dereg_mr ibv_destroy_cq ibv_destroy_qp ibv_alloc_pd ibv_create_cq rdma_create_event_channel \
+    rdma_create_id rdma_bind_addr rdma_resolve_addr rdma_migrate_id rdma_create_qp rdma_disconnect post_send; do
+	for nth in 1 2 3 5 8; do
+		fault either "$name:$nth"
+	done
+done
+for status in 1 2 4 5 9 10 12 13 21; do
+	for nth in 1 2 16 17; do
+		fault told "status:$nth:$status"
+	done
+	fault told "status:1:$status" shared
+done
+# The events of the two endpoints until they are connected.
+for nth in 5 6 8 9; do
+	for event in 0 1 2 3 4 5 6 7 8 9 10 11 14; do
+		fault either "event:$nth:$event:-110"
+	done
+done
+# The device reports that a queue pair has failed.
+for kind in 1 2 3 8; do
+	FAULT=notice:2:$kind FI_LOG_LEVEL=warn LD_LIBRARY_PATH=$library:$faulty \
+	    LD_PRELOAD="$faulty/libibverbs.so.1 $faulty/libfake.so" timeout -k 5 20 "$build/survive" alone \
+	    >"$faulty/notice.out" 2>"$faulty/notice.err" && grep -q 'queue pair has failed' "$faulty/notice.err"
+	check "notice $kind" $? "$faulty/notice.out"
+done
+[ "$happened" -gt 150 ]
+check "faults happened: $happened" $? /dev/null
+
 # The entries, and a host without devices or without the libraries.
 over "$build/entries" >"$build/entries.out" 2>/dev/null
 check entries $? "$build/entries.out"
@@ -142,6 +220,23 @@ echo "not a library" >"$build/empty/libibverbs.so.1"
 FI_LOG_LEVEL=info LD_LIBRARY_PATH=$library:$build/empty "$build/entries" >"$build/absent.out" 2>"$build/absent.log"
 [ "$(grep -c 'no RDMA devices: libibverbs.so.1' "$build/absent.log")" = 1 ]
 check one_line_without_the_libraries $? "$build/absent.log"
+
+# The causes that fi_info names.
+if [ -x "$library/fi_info" ]; then
+	over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -A1 '^note   verbs: device mlx5_9 is not offered: no port is active' "$build/doctor.out" | grep -q 'ip link set up'
+	check doctor_names_the_port_that_is_down $? "$build/doctor.out"
+	FAKE_NONE=1 over "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: ' "$build/doctor.out"
+	check doctor_without_devices $? "$build/doctor.out"
+	LD_LIBRARY_PATH=$library:$build/empty "$library/fi_info" --doctor >"$build/doctor.out" 2>/dev/null
+	grep -q 'verbs: no RDMA devices: libibverbs.so.1: ' "$build/doctor.out"
+	check doctor_without_the_libraries $? "$build/doctor.out"
+	over "$library/fi_info" -p verbs -c FI_TAGGED -t FI_EP_MSG --why >"$build/why.out" 2>/dev/null
+	grep -q 'device: wanted "mlx5_9", offered "no port is active"' "$build/why.out" &&
+		grep -A1 'verbs FI_EP_MSG on mlx5_0' "$build/why.out" | grep -q 'caps: wanted FI_TAGGED'
+	check why_names_the_cause $? "$build/why.out"
+fi
 
 # Upstream's program beside ours.
 if [ -n "${UPSTREAM_VERBS:-}" ]; then
@@ -168,10 +263,17 @@ fi
 
 if [ -n "$conformance" ]; then
 	over() { LD_LIBRARY_PATH=$library:$fake LD_PRELOAD=$fake/libibverbs.so.1 "$@"; }
-	over "$conformance" -j 2 -p verbs -e msg -x "$here/expected.txt" >"$build/conformance.log"
-	tail -n 1 "$build/conformance.log"
-	[[ $(tail -n 1 "$build/conformance.log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt 400 ]
-	check conformance $? <(grep ^FAIL "$build/conformance.log")
+	suite() { # suite PROVIDER TYPE LEAST
+		local log=$build/conformance_${1//;/_}_$2.log
+		over "$conformance" -j 2 -p "$1" -e "$2" -x "$here/expected.txt" >"$log"
+		echo "conformance of $1 $2: $(tail -n 1 "$log")"
+		[[ $(tail -n 1 "$log") =~ ^([0-9]+)\ passed,\ 0\ failed ]] && [ "${BASH_REMATCH[1]}" -gt "$3" ]
+		check "conformance of $1 $2" $? <(grep ^FAIL "$log")
+	}
+	suite verbs msg 500
+	suite verbs dgram 200
+	suite "verbs;ofi_rxm" rdm 1000
+	suite "verbs;ofi_rxd" rdm 900
 fi
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

@@ -814,9 +814,12 @@ static void cached(void)
 	use(pages, LEN, FI_SEND, 0, one);
 	use(pages, LEN, FI_SEND, 0, none);
 	use(pages, LEN, FI_WRITE, 0, none);
-	// Others rights, another length, another place.
+	// The rights of peers end when the region is closed, unless a private flag allows them to stay.
 	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 0, one);
-	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 0, none);
+	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 0, one);
+	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 1ULL << 61, one);
+	use(pages, LEN, FI_SEND | FI_REMOTE_READ, 1ULL << 61, none);
+	// Another length, another place.
 	use(pages, LEN - 1, FI_SEND, 0, one);
 	use(pages + 1, LEN - 1, FI_SEND, 0, one);
 	// The private flag, and memory with a file.

@@ -12,6 +12,10 @@ pub const NO_KEY: u64 = abi::FI_KEY_NOTAVAIL;
 /// Flag of a registration that is not to be cached. It is private, with the bit that libfabric's own providers use.
 pub const UNCACHED: u64 = 1 << 60;
 
+/// Private flag of a registration whose region may keep the rights of peers when it is closed, until it leaves the
+/// cache. Without it a region with such rights is not cached.
+pub const KEPT: u64 = 1 << 61;
+
 /// How the keys of a domain's regions are chosen, and how peers address a byte of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyPolicy {

@@ -175,9 +175,15 @@ impl<'a> Info<'a> {
         mr_mode & FI_MR_LOCAL != 0 || self.0.mode & FI_LOCAL_MR != 0
     }
 
-    /// Returns the number of bytes before each message that belong to the provider.
-    pub fn msg_prefix(&self) -> usize {
-        let has_prefix = self.0.mode & FI_MSG_PREFIX != 0;
+    /// Returns the number of bytes before a message that belong to the provider, in buffers with these rights of local
+    /// operations. The mode of one side restricts them to that side.
+    pub fn msg_prefix(&self, access: u64) -> usize {
+        let tx = self.tx().is_some_and(|attr| attr.mode & FI_MSG_PREFIX != 0);
+        let rx = self.rx().is_some_and(|attr| attr.mode & FI_MSG_PREFIX != 0);
+        let has_prefix = match (tx, rx) {
+            (false, false) => self.0.mode & FI_MSG_PREFIX != 0,
+            _ => access & FI_SEND != 0 && tx || access & FI_RECV != 0 && rx,
+        };
         let ep = self.ep().filter(|_| has_prefix);
         ep.map_or(0, |attr| attr.msg_prefix_size)
     }

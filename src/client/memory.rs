@@ -195,7 +195,7 @@ impl Buffer {
         if access & (FI_REMOTE_READ | FI_REMOTE_WRITE) != 0 {
             return Err(Error::INVAL);
         }
-        let prefix = info.msg_prefix();
+        let prefix = info.msg_prefix(access);
         let memory = Memory::new(prefix + len);
         let region = match info.wants_local_mr() {
             true => Some(Mr::register(domain, &memory, access, requested_key)?),

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Addresses of endpoints and their text form: fi_av(3), fi_getinfo(3) "Addressing Formats".
 
+pub mod ib_ud;
 pub mod ip;
+pub mod mixed;
 
 use core::fmt::Display;
 use core::hash::Hash;

@@ -233,6 +233,10 @@ pub trait Transport:
     /// Called when accesses of peers must be counted from now on, at an endpoint that peers may know already.
     fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
+    /// Prepares to send to an address that is about to be inserted into a vector. An error refuses the address.
+    fn reach(&mut self, _addr: &Self::Addr) -> Result {
+        Ok(())
+    }
     /// Called when `index` of the endpoint's address vector gets a (new) address, if the endpoint has a session with
     /// that peer or keeps messages of it: `DomainState::session_added` and `keeps_messages`. Others are not visited,
     /// because a vector may have many thousand addresses, and a domain many endpoints.

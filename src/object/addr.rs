@@ -14,6 +14,8 @@ pub enum AddrForm {
     Socket,
     /// A string including its terminating zero (FI_ADDR_STR).
     Text,
+    /// A struct of this many bytes.
+    Bytes(usize),
 }
 
 impl AddrForm {
@@ -30,12 +32,14 @@ impl AddrForm {
                 // SAFETY: promised by the caller: an address, which has as many bytes as its family says.
                 Ok(unsafe { slice::from_raw_parts(addr.cast(), len_at(addr.cast())) })
             }
+            // SAFETY: promised by the caller: an address, which has this many bytes.
+            AddrForm::Bytes(len) => Ok(unsafe { slice::from_raw_parts(addr.cast(), len) }),
             // SAFETY: promised by the caller: a terminated string.
             AddrForm::Text => Ok(unsafe { CStr::from_ptr(addr.cast()) }.to_bytes_with_nul()),
         }
     }
 
-    /// Returns the addresses of an array: sockets of one family, or strings stored one directly after the other.
+    /// Returns the addresses of an array: sockets of one family, structs, or strings, one directly after the other.
     /// fi_av(3) describes pointers to strings, but programs and libfabric use this form.
     ///
     /// # Safety
@@ -52,14 +56,16 @@ impl AddrForm {
         let first = unsafe { self.read(addrs) }?;
         // No array is longer than memory.
         let most = isize::MAX as usize;
-        if first.len().checked_mul(count).is_none_or(|len| len > most) && self == AddrForm::Socket {
+        if first.len().checked_mul(count).is_none_or(|len| len > most) && self != AddrForm::Text {
             return Err(Error::INVAL);
         }
         let mut at = addrs;
         let mut next = || {
             let bytes = match self {
                 // SAFETY: promised by the caller: all addresses of the array are as long as the first.
-                AddrForm::Socket => unsafe { slice::from_raw_parts(at.cast(), first.len()) },
+                AddrForm::Socket | AddrForm::Bytes(_) => unsafe {
+                    slice::from_raw_parts(at.cast(), first.len())
+                },
                 // SAFETY: promised by the caller: at most `count` addresses are read.
                 AddrForm::Text => unsafe { self.read(at) }?,
             };
@@ -102,9 +108,21 @@ mod tests {
     }
 
     #[test]
+    fn structs_have_their_size() {
+        let array: [u8; 6] = [1, 2, 3, 4, 5, 6];
+        let form = AddrForm::Bytes(3);
+        // SAFETY: two structs.
+        let found = unsafe { form.read_array(array.as_ptr().cast(), 2) }.unwrap();
+        assert_eq!(found, [&array[..3], &array[3..]]);
+        // SAFETY: refused before more than the first is read.
+        let found = unsafe { form.read_array(array.as_ptr().cast(), usize::MAX / 2) };
+        assert_eq!(found, Err(Error::INVAL));
+    }
+
+    #[test]
     fn what_cannot_be_is_refused() {
         let array = to_bytes(&"10.0.0.1:1".parse().unwrap());
-        for form in [AddrForm::Socket, AddrForm::Text] {
+        for form in [AddrForm::Socket, AddrForm::Text, AddrForm::Bytes(4)] {
             // SAFETY: NULL is allowed.
             assert_eq!(unsafe { form.read(null()) }, Err(Error::INVAL));
             // SAFETY: as above.

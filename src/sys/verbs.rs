@@ -4,8 +4,8 @@
 //!
 //! `abi` has our declarations of the structs, `layout` their layouts, `api` the functions of the two libraries. The
 //! other files wrap them: `device` devices and what they report, `memory` protection domains and registered memory,
-//! `queue` completion queues, `request` and `pair` work requests and the queue pairs that take them, `connection` the
-//! connection manager.
+//! `queue` completion queues, `request` and `pair` work requests and the queue pairs that take them, `batch` several
+//! requests at once, `datagram` the addresses of datagrams, `connection` the connection manager.
 //!
 //! Trusted with: the layout of rdma-core's structs, which its library versions (IBVERBS_1.1, RDMACM_1.0) keep, and that
 //! the libraries do what their manual pages say. Each wrapper owns one object, and holds the objects that it refers to,
@@ -20,10 +20,13 @@
 
 mod abi;
 mod api;
+mod batch;
 mod connection;
+mod datagram;
 mod device;
 mod layout;
 mod memory;
+mod notice;
 mod pair;
 mod queue;
 mod request;
@@ -34,10 +37,15 @@ use std::io;
 
 pub use self::abi::{ibv_device_attr as DeviceAttributes, ibv_port_attr as PortAttributes};
 pub use self::api::{available, is_here};
+pub use self::batch::Batch;
 pub use self::connection::{ConnectParam, Event, EventChannel, EventKind, Id, PortSpace};
+pub use self::datagram::{AddressHandle, Destination, Route};
 pub use self::device::{Device, Gid, Transport, devices, has_devices};
 pub use self::memory::{Access, ProtectionDomain, Region};
-pub use self::pair::{Batch, Pair, PairKind, PairLimits, PairQueues, SharedReceives, probe_inline};
+pub use self::notice::Notice;
+pub use self::pair::{
+    DatagramAttributes, Pair, PairKind, PairLimits, PairQueues, SharedReceives, probe_inline,
+};
 pub use self::queue::{
     Completion, CompletionQueue, Completions, Status, WORK_RECEIVE, WORK_RECEIVE_WRITE,
 };

@@ -64,6 +64,15 @@ pub const fn int(default: i32) -> Row<i32> {
     }
 }
 
+/// An int without a default.
+pub const fn any_int() -> Row<Option<i32>> {
+    Row {
+        kind: Kind::Int,
+        default: None,
+        read: |given, name| given.int(name).map(Some),
+    }
+}
+
 /// An int that is a count; a negative value means 0.
 pub const fn count(default: usize) -> Row<usize> {
     Row {

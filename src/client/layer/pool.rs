@@ -51,6 +51,11 @@ impl Pool {
         }
     }
 
+    /// Returns the number of bytes before a message that belong to the provider below.
+    pub fn prefix(&self) -> usize {
+        self.registrar.prefix(self.access)
+    }
+
     /// Takes a slot. FI_EAGAIN: all are in use.
     #[inline]
     pub fn take(&mut self) -> Result<Slot> {
@@ -84,7 +89,7 @@ impl Pool {
 
     #[cold]
     fn grow(&mut self) -> Result<Slot> {
-        let prefix = self.registrar.prefix();
+        let prefix = self.prefix();
         let stride = (prefix + self.size).next_multiple_of(LINE);
         let count = (CHUNK / stride).max(1).min(self.limit - self.made);
         if count == 0 {

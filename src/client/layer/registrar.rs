@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::{Cntr, Domain, Ep, Info, Memory, Mr};
 use abi::*;
 use base::iovec::Span as Place;
+use base::rights::KEPT;
 use base::{Error, Registered, Result};
 
 /// Registers memory in one domain below; clones share the sequence of keys.
@@ -19,10 +20,13 @@ pub struct Registrar {
     /// FI_MR_* bits of the entry.
     mr_mode: u64,
     local: bool,
-    prefix: usize,
+    /// Of messages that are sent, and that are received.
+    prefixes: [usize; 2],
     keys: Arc<AtomicU64>,
     /// Counts peers' writes to memory that is lent to them.
     counter: Option<Arc<Cntr>>,
+    /// Flags of registrations of the application's memory for one operation.
+    flags: u64,
 }
 
 impl Registrar {
@@ -33,9 +37,19 @@ impl Registrar {
             ep: None,
             mr_mode: u64::from(mr_mode.cast_unsigned()),
             local: info.wants_local_mr(),
-            prefix: info.msg_prefix(),
+            prefixes: [FI_SEND, FI_RECV].map(|access| info.msg_prefix(access)),
             keys: Arc::new(AtomicU64::new(FIRST_KEY)),
             counter: None,
+            flags: 0,
+        }
+    }
+
+    /// Returns a registrar whose regions for operations may stay in the cache of the provider below, which is built in,
+    /// with the rights of peers (`base::rights::KEPT`).
+    pub fn keeping(self) -> Registrar {
+        Registrar {
+            flags: KEPT,
+            ..self
         }
     }
 
@@ -65,9 +79,14 @@ impl Registrar {
         self.local
     }
 
-    /// Returns the number of bytes before each message that belong to the provider below (FI_MSG_PREFIX).
-    pub fn prefix(&self) -> usize {
-        self.prefix
+    /// Returns the number of bytes before a message that belong to the provider below (FI_MSG_PREFIX), in buffers with
+    /// these rights of local operations.
+    pub fn prefix(&self, access: u64) -> usize {
+        let [sends, receives] = self.prefixes;
+        match access & FI_RECV {
+            0 => sends,
+            _ => receives,
+        }
     }
 
     /// Returns the address by which peers name memory at `place` in a region that starts at `base`.
@@ -99,7 +118,7 @@ impl Registrar {
             attr.anonymous.mr_iov = &raw const iov;
             (attr.iov_count, attr.access, attr.requested_key) = (1, access, key);
             // SAFETY: one piece, whose struct is read during the call; the rest is promised by the caller.
-            let region = unsafe { Mr::register_attr(&self.domain, &attr, 0) }?;
+            let region = unsafe { Mr::register_attr(&self.domain, &attr, self.flags) }?;
             match &self.counter {
                 Some(counter) if access & FI_REMOTE_WRITE != 0 => {
                     region.bind(counter, FI_REMOTE_WRITE)?;

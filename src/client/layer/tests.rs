@@ -301,6 +301,27 @@ fn slots_have_room_for_what_belongs_to_the_provider() {
 }
 
 #[test]
+fn one_side_may_have_no_room_for_the_provider() {
+    let below = below(|info, _| {
+        info.mode = FI_MSG_PREFIX;
+        // SAFETY: attributes are numbers and pointers, for which zeros are values.
+        let ep: &mut fi_ep_attr = unsafe { Box::leak(Box::new(core::mem::zeroed())) };
+        // SAFETY: as above.
+        let rx: &mut fi_rx_attr = unsafe { Box::leak(Box::new(core::mem::zeroed())) };
+        (ep.msg_prefix_size, rx.mode) = (24, FI_MSG_PREFIX);
+        (info.ep_attr, info.rx_attr) = (ep, rx);
+    });
+    let [sends, receives] = [FI_SEND, FI_RECV].map(|access| below.info.msg_prefix(access));
+    assert_eq!((sends, receives), (0, 24));
+    let mut all = Operations::new(below.info);
+    let slot = below.pool(1).take().unwrap();
+    let loan = Loan::Slot(slot, 7);
+    assert!(all.send(&below.ep, loan, 1, None, 0, ()).is_ok());
+    assert_eq!(calls(), ["send 7 0 1"]);
+    assert!(all.end(below.done()).is_some());
+}
+
+#[test]
 fn a_part_of_the_application_s_memory_is_what_is_sent() {
     for local in [false, true] {
         let below = below(|_, attr| attr.mr_mode = if local { FI_MR_LOCAL } else { 0 });

@@ -329,6 +329,7 @@ impl Call<'_> {
         let address: *const c_void = self.pointer(Name::addr);
         let form = match format {
             FI_ADDR_STR => Some(AddrForm::Text),
+            FI_ADDR_IB_UD => Some(AddrForm::Bytes(32)),
             FI_SOCKADDR | FI_SOCKADDR_IP | FI_SOCKADDR_IN | FI_SOCKADDR_IN6 => {
                 Some(AddrForm::Socket)
             }

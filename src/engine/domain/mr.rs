@@ -13,7 +13,7 @@ use crate::domain::{Domain, Engine, State};
 use crate::mr::Region;
 use crate::transport::{Registration, Transport};
 use abi::*;
-use base::rights::UNCACHED;
+use base::rights::{KEPT, UNCACHED};
 use base::{Caps, Error, Registered, Result, Span};
 use object::handle;
 use object::ops::mr::{MrCalls, MrRequest};
@@ -107,7 +107,7 @@ fn keys<T: Transport>(
 }
 
 /// Flags of a registration that fi_mr(3) allows for host memory, and the private one of libraries above.
-const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | UNCACHED;
+const FLAGS: u64 = FI_RMA_EVENT | FI_RMA_PMEM | FI_MR_SINGLE_USE | UNCACHED | KEPT;
 
 /// fi_mr(3), base_mr: the base must belong to the same domain and contain the new region, which keeps it open.
 fn part_of<T: Transport>(

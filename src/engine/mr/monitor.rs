@@ -17,6 +17,7 @@ use base::Span;
 use base::log::{CORE, Subsys, log_info, log_warn};
 use sync::watches::Watches;
 use sys::address_space;
+use sys::ask_signal::keep_loaded;
 use sys::fork::Birth;
 use sys::memory::page_size;
 use sys::thread::spawn;
@@ -65,11 +66,7 @@ impl Monitor {
         }
         let monitor = Monitor::start(size);
         if let Err(error) = &monitor {
-            log_info!(
-                &CORE,
-                Subsys::Mr,
-                "registrations are not cached: userfaultfd(2): {error}"
-            );
+            log_info!(&CORE, Subsys::Mr, "registrations are not cached: {error}");
         }
         let monitor = monitor.ok();
         *here = Some((Birth::here(), monitor));
@@ -78,6 +75,9 @@ impl Monitor {
 
     /// The thread and what it uses stay until the process ends.
     fn start(size: usize) -> io::Result<&'static Monitor> {
+        if !keep_loaded() {
+            return Err(io::Error::other("the library could be unloaded"));
+        }
         let monitor: &'static Monitor = Box::leak(Box::new(Monitor {
             birth: Birth::here(),
             fault: Userfault::open()?,
@@ -269,7 +269,8 @@ mod tests {
         let Some(monitor) = monitor() else {
             return;
         };
-        let ways: [(&str, fn(&Pages)); 5] = [
+        type Change = fn(&Pages);
+        let ways: [(&str, Change); 5] = [
             ("munmap", |pages| {
                 pages.unmap(5..6);
                 pages.map(5..6);

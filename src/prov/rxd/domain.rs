@@ -24,7 +24,7 @@ use base::info::Info;
 use base::log::{Source, Subsys, log_info};
 use base::{Error, Result};
 use client::Completion;
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::peer::post::post;
@@ -282,7 +282,7 @@ impl Transport for Rxd {
     }
 
     fn format(&self) -> Format {
-        Format
+        self.lower.format
     }
 
     fn poll_fd(&self) -> SharedFd {
@@ -360,8 +360,9 @@ impl Transport for Rxd {
         port.sessions()
             .for_each(|session| line.drop_route(session.route));
         self.lower.close(below);
-        // No later call may read the queue below.
-        self.take(domain, self.reactor.now());
+        // No later call may read the queue below. Buffers of the endpoint are free again when it was read empty; some
+        // providers report each receive as cancelled.
+        while self.take(domain, self.reactor.now()) >= MOST {}
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {

@@ -12,7 +12,7 @@ use abi::*;
 use base::info::Info;
 use base::log::{Subsys, log_warn};
 use base::{Error, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 
 type State = DomainState<Addr>;

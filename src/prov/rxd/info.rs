@@ -17,6 +17,7 @@ use base::info::{
     Reason, RxAttr, TxAttr, fill, ip, since,
 };
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
+use engine::address::ib_ud;
 use sys::addr;
 
 /// The entries that satisfy the query, in the order of those below.
@@ -45,8 +46,11 @@ fn entry(kind: &Prototype, core: &Info, query: &Query, port: Option<u16>) -> Inf
         let manual = FI_PROGRESS_MANUAL.0;
         (info.domain.progress, info.domain.control_progress) = (manual, manual);
     }
-    if let (Some(port), Some(addr)) = (port, info.src_addr.as_deref().and_then(addr::from_bytes)) {
-        info.src_addr = Some(addr::to_bytes(&(addr.ip(), port).into()));
+    if let (Some(port), Some(src)) = (port, &mut info.src_addr)
+        && !ib_ud::set_service(src, port)
+        && let Some(addr) = addr::from_bytes(src)
+    {
+        *src = addr::to_bytes(&(addr.ip(), port).into());
     }
     info
 }
@@ -148,7 +152,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
             op_flags: TX_FLAGS,
             msg_order: ORDER,
             inject_size: mtu(core).saturating_sub(HEADERS),
-            size: QUEUE.min(core.tx.size.max(1)),
+            size: QUEUE,
             iov_limit: IOV_LIMIT,
             rma_iov_limit: IOV_LIMIT,
             ..TxAttr::default()
@@ -157,7 +161,7 @@ fn over(core: &Info, query: &Query) -> Prototype {
             caps: RX,
             op_flags: flags!(OpFlags: COMPLETION | MULTI_RECV),
             msg_order: ORDER,
-            size: QUEUE.min(core.rx.size.max(1)),
+            size: QUEUE,
             iov_limit: IOV_LIMIT,
             ..RxAttr::default()
         },
@@ -190,7 +194,10 @@ fn over(core: &Info, query: &Query) -> Prototype {
         on_request: ON_REQUEST,
         tx_size,
         rx_size,
-        addr_formats: ip::ADDR_FORMATS,
+        addr_formats: match core.addr_format {
+            FI_ADDR_IB_UD => &[FI_ADDR_IB_UD],
+            _ => ip::ADDR_FORMATS,
+        },
     }
 }
 

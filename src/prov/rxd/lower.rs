@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::fabric::LowerFabric;
 use super::info;
 use super::port::Routes;
+use super::proto::MAX_NAME;
 use super::session::{From, Wire};
 use abi::*;
 use base::info::Info;
@@ -18,7 +19,7 @@ use base::{Caps, Error, Result};
 use client::layer::{self, Failed, Loan, Operations, Pool, Registrar, Slot, with_descriptors};
 use client::with_entry;
 use client::{Av, AvAttr, Completion, Cq, CqAttr, Domain, Ep, Fabric};
-use engine::address::ip::Addr;
+use engine::address::mixed::{Addr, Format};
 use engine::transport::Address;
 use object::ops::options::{OPT_MORE_FOLLOWS, OPT_UNREACHABLE};
 
@@ -35,6 +36,7 @@ pub struct LowerDomain {
     /// The entry below, without addresses.
     entry: Info,
     pub mtu: usize,
+    pub format: Format,
     prefix: usize,
     /// The provider below reports where datagrams come from.
     pub tells_source: bool,
@@ -131,16 +133,18 @@ impl LowerDomain {
         let mtu = info::mtu(&entry);
         let caps = entry.caps | entry.rx.caps;
         let pool = |access, limit| Pool::new(registrar.clone(), mtu, access, limit);
+        let receives = pool(FI_RECV, usize::MAX);
         Ok(LowerDomain {
             fabric: lower.fabric.clone(),
             cq,
             av: Av::open(&domain, &AvAttr::default())?,
             ops,
             sends: pool(FI_SEND, entry.tx.size.clamp(1, SENDS)),
-            receives: pool(FI_RECV, usize::MAX),
+            prefix: receives.prefix(),
+            receives,
             domain,
             mtu,
-            prefix: registrar.prefix(),
+            format: Format::of(entry.addr_format),
             tells_source: caps.contains(Caps::SOURCE),
             tells_strangers: caps.contains(Caps::SOURCE | Caps::SOURCE_ERR),
             routes: HashMap::new(),
@@ -382,6 +386,10 @@ impl Routes<Addr> for Line<'_> {
 
     fn addr_of(&self, route: u64) -> Option<Addr> {
         Addr::from_bytes(&self.lower.av.lookup(route).ok()?)
+    }
+
+    fn parse_name(&self, name: &[u8; MAX_NAME]) -> Option<Addr> {
+        self.lower.format.address_in(name)
     }
 }
 

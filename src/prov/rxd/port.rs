@@ -15,7 +15,7 @@ use rustc_hash::FxBuildHasher;
 use slab::Slab;
 
 use self::strangers::UnknownSenders;
-use super::proto::{Cts, Packet, Rts};
+use super::proto::{Cts, MAX_NAME, Packet, Rts};
 use super::session::{
     Caller, Common, Cx, From, Ids, Names, PLACES, Rtt, Senders, Session, Settings, Wire,
 };
@@ -36,6 +36,8 @@ pub trait Routes<A>: Wire {
     fn take_unreachable(&mut self) -> Option<u64>;
     /// Returns the address behind a handle.
     fn addr_of(&self, route: u64) -> Option<A>;
+    /// Returns the address in a name that is padded with zeros.
+    fn parse_name(&self, name: &[u8; MAX_NAME]) -> Option<A>;
 }
 
 pub struct Port<A> {
@@ -209,7 +211,7 @@ impl<A: Address> Port<A> {
         let told = self.addr_of(wire, from);
         let Some(addr) = told.or_else(|| match from {
             From::Route(_) => None,
-            From::UnknownSender(_) | From::Untold => A::from_bytes(rts.name),
+            From::UnknownSender(_) | From::Untold => wire.parse_name(rts.name),
         }) else {
             return;
         };

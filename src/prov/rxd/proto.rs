@@ -13,7 +13,7 @@ mod tests;
 use bytes::{Reader, Writer};
 #[cfg(test)]
 pub use greet::GREETING;
-pub use greet::{Cts, Rts};
+pub use greet::{Cts, MAX_NAME, Rts};
 pub use op::{Iovs, Kind, MAX_IOVS, MAX_OP_HEADER, Op, RmaIov, Segments};
 
 use base::Error;

@@ -11,6 +11,7 @@ use super::{SOURCE, ib};
 use abi::*;
 use base::info::Nic;
 use base::log::{Subsys, log_info};
+use engine::address::ib_ud;
 use object::card::CardAttr;
 use sys::verbs::{
     self, CompletionQueue, Device, DeviceAttributes, Id, PairKind, PairLimits, PortAttributes,
@@ -31,6 +32,8 @@ pub struct Adapter {
     pub addresses: Vec<Vec<u8>>,
     /// Most bytes that a request of a connected endpoint can carry.
     pub inline: usize,
+    /// The same for datagram endpoints, if the device has them.
+    pub datagram_inline: Option<usize>,
     /// FI_VERBS_USE_ODP: it fetches pages when it accesses them.
     pub on_demand: bool,
     pub nic: Nic,
@@ -213,7 +216,7 @@ impl Adapter {
         let fabric = match transport {
             Transport::Iwarp => "Ethernet-iWARP".to_owned(),
             _ => {
-                let index = count(params.gid_idx) as u32;
+                let index = count(params.gid_idx.unwrap_or(0)) as u32;
                 let gid = device.gid(1, index).map_err(text)?;
                 ib::fabric_name(&gid)
             }
@@ -223,7 +226,12 @@ impl Adapter {
         if params.iface.is_none() {
             addresses.extend(ib::addresses(device, attributes.phys_port_cnt));
         }
-        let inline = inline_limit(device, &name, transport, &attributes, params).map_err(text)?;
+        let limit = |kind| inline_limit(device, &name, kind, &attributes, params);
+        let inline = limit(PairKind::Connected).map_err(text)?;
+        let datagram_inline = match transport {
+            Transport::InfiniBand => no_datagrams(&name, limit(PairKind::Datagram)),
+            _ => None,
+        };
         let nic = card(&name, &attributes, &port).into_nic();
         Ok(Adapter {
             device,
@@ -234,15 +242,32 @@ impl Adapter {
             fabric: CString::new(fabric).unwrap_or_default(),
             addresses,
             inline,
+            datagram_inline,
             on_demand: params.use_odp && device.pages_on_demand(),
             nic,
         })
+    }
+
+    /// Most bytes of a datagram.
+    pub fn longest_datagram(&self) -> usize {
+        ib::mtu(self.port.active_mtu).min(self.port.max_msg_sz as usize)
     }
 
     /// Whether peers' accesses may carry immediate data.
     pub fn has_immediate(&self) -> bool {
         self.transport == Transport::InfiniBand
     }
+}
+
+fn no_datagrams(name: &str, limit: std::io::Result<usize>) -> Option<usize> {
+    let why = |error: &std::io::Error| {
+        log_info!(
+            &SOURCE,
+            Subsys::Fabric,
+            "device {name} has no datagrams: {error}"
+        );
+    };
+    limit.inspect_err(why).ok()
 }
 
 fn active_port(device: Device, ports: u8) -> Result<PortAttributes, String> {
@@ -261,7 +286,7 @@ fn active_port(device: Device, ports: u8) -> Result<PortAttributes, String> {
 fn inline_limit(
     device: Device,
     name: &str,
-    transport: Transport,
+    kind: PairKind,
     attributes: &DeviceAttributes,
     params: &Params,
 ) -> std::io::Result<usize> {
@@ -271,7 +296,7 @@ fn inline_limit(
     }
     let domain = ProtectionDomain::new(device)?;
     let queue = CompletionQueue::new(device, 1, false, 0)?;
-    let probe = |limits| verbs::probe_inline(&domain, PairKind::Connected, &queue, limits);
+    let probe = |limits| verbs::probe_inline(&domain, kind, &queue, limits);
     let one = |inline: usize| {
         probe(PairLimits {
             sends: 1,
@@ -281,7 +306,7 @@ fn inline_limit(
             inline: inline as u32,
         })
     };
-    let found = search_inline(count(params.inline_size), transport, one);
+    let found = search_inline(count(params.inline_size), device.transport(), one);
     let size = |setting: i32, most: i32| count(setting.min(most)) as u32;
     let real = probe(PairLimits {
         sends: size(params.tx_size.min(384), attributes.max_qp_wr),
@@ -367,6 +392,7 @@ fn parse_pci(text: &str) -> Option<(u16, u8, u8, u8)> {
 /// The address format of an address.
 pub fn format_of(address: &[u8]) -> u32 {
     match addr::from_bytes(address) {
+        _ if address.len() == ib_ud::LEN => FI_ADDR_IB_UD,
         Some(SocketAddr::V4(_)) => FI_SOCKADDR_IN,
         Some(SocketAddr::V6(_)) => FI_SOCKADDR_IN6,
         None => FI_SOCKADDR_IB,

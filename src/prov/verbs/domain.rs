@@ -5,6 +5,7 @@
 
 mod completions;
 mod connect;
+mod datagrams;
 mod drain;
 mod parts;
 mod post;
@@ -17,7 +18,9 @@ use std::sync::Arc;
 
 use super::SOURCE;
 use super::adapter::{Adapter, adapters, format_of};
+use super::datagram::{Datagrams, SUFFIX};
 use super::ep::{Ep, State};
+use super::health::{Failure, Health, health_of};
 use super::pep;
 use super::request::Request;
 use super::ticket::{Holder, PLACES};
@@ -27,7 +30,7 @@ use base::info::Info;
 use base::iovec::IOV_LIMIT;
 use base::log::{Source, Subsys, log_info};
 use base::{Error, Result};
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::clock::Monotonic;
 use engine::domain_state::{DomainState, TxOp};
 use engine::id_set::IdSet;
@@ -43,8 +46,9 @@ use object::ops::transfer::{OneTx, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
 use sys::event::SharedFd;
-use sys::verbs::{self, CompletionQueue, EventChannel, Id, ProtectionDomain, SharedReceives};
+use sys::verbs::{self, CompletionQueue, EventChannel, Id, Pair, ProtectionDomain, SharedReceives};
 
+use self::datagrams::Unconnected;
 use self::regions::Registered;
 
 pub struct Domain {
@@ -53,6 +57,9 @@ pub struct Domain {
     /// The events of the endpoints' connections.
     channel: Arc<EventChannel>,
     reactor: Reactor<()>,
+    /// What the device reports, and how much of that this domain has handled.
+    health: Arc<Health>,
+    health_seen: u64,
     /// By their number in `DomainState::eps`.
     eps: Vec<Option<Box<Ep>>>,
     /// By their number in `DomainState::cqs`.
@@ -61,6 +68,8 @@ pub struct Domain {
     shared: Vec<Option<Shared>>,
     /// The endpoints of queue pairs with a shared receive context, by the number of the pair.
     pairs: HashMap<u32, usize, FxBuildHasher>,
+    /// Set if its endpoints are of the type FI_EP_DGRAM.
+    unconnected: Option<Unconnected>,
     /// By the place of the handle's region.
     regions: HashMap<usize, Registered, FxBuildHasher>,
     /// Regions that the application has closed.
@@ -97,6 +106,8 @@ const EVENTS_EVERY: u32 = 256;
 /// The kind of tokens of the event channel, and of the channel of a completion queue.
 const EVENTS: u32 = 1;
 const COMPLETIONS: u32 = 2;
+/// Reports of the device.
+const NOTICES: u32 = 3;
 
 impl Domain {
     #[inline]
@@ -124,6 +135,28 @@ impl Domain {
         while let Some(event) = EventChannel::next(&self.channel) {
             self.handle_event(domain, event);
         }
+        self.read_notices(domain);
+    }
+
+    /// Ends the connections that the device has reported as failed.
+    fn read_notices(&mut self, domain: &mut DomainState<Addr>) {
+        self.health.read(self.adapter.device, &self.adapter.name);
+        let number_of = |ep: &Option<Box<Ep>>| ep.as_deref()?.any_pair().map(Pair::number);
+        let eps = &self.eps;
+        let is_own = |pair| eps.iter().any(|ep| number_of(ep) == Some(pair));
+        let news = self.health.news(&mut self.health_seen, is_own);
+        for failure in news {
+            for ep in 0..self.eps.len() {
+                let number = number_of(&self.eps[ep]);
+                let is_meant = match failure {
+                    Failure::Pair(pair) => number == Some(pair),
+                    Failure::Device => number.is_some(),
+                };
+                if is_meant {
+                    self.end_failed(domain, ep);
+                }
+            }
+        }
     }
 
     /// See `report::gather`.
@@ -135,15 +168,16 @@ impl Domain {
     }
 
     fn check(&self, info: &Info) -> Result {
-        match fi_ep_type(info.ep.ep_type) {
-            FI_EP_MSG => {}
-            FI_EP_DGRAM | FI_EP_RDM => return Err(Error::NOSYS),
+        let inline = match (fi_ep_type(info.ep.ep_type), &self.unconnected) {
+            (FI_EP_MSG, None) => self.adapter.inline,
+            (FI_EP_DGRAM, Some(_)) => self.adapter.datagram_inline.unwrap_or(0),
+            (FI_EP_RDM, _) => return Err(Error::NOSYS),
             _ => return Err(Error::INVAL),
-        }
+        };
         let device = &self.adapter.attributes;
         let most = usize::try_from(device.max_qp_wr).unwrap_or(0);
         let fits = info.tx.size.max(info.rx.size) <= most
-            && info.tx.inject_size <= self.adapter.inline
+            && info.tx.inject_size <= inline
             && info.tx.iov_limit.max(info.rx.iov_limit) <= IOV_LIMIT
             && info.tx.rma_iov_limit <= 1;
         fits.then_some(()).ok_or(Error::INVAL)
@@ -172,6 +206,20 @@ impl Domain {
     }
 }
 
+/// The adapter of a domain with this name, and whether the endpoints are of the type FI_EP_DGRAM.
+fn find(name: &[u8]) -> Option<(&'static Adapter, bool)> {
+    let whole = |name: &[u8]| {
+        let mut all = adapters(params()).iter();
+        all.find(|adapter| adapter.name.as_bytes().eq_ignore_ascii_case(name))
+    };
+    if let Some(adapter) = whole(name) {
+        return Some((adapter, false));
+    }
+    let (device, suffix) = name.split_at_checked(name.len().checked_sub(SUFFIX.len())?)?;
+    let adapter = whole(device).filter(|_| suffix.eq_ignore_ascii_case(SUFFIX.as_bytes()))?;
+    Some((adapter, true))
+}
+
 impl Transport for Domain {
     type Fabric = ();
 
@@ -187,22 +235,26 @@ impl Transport for Domain {
 
     fn open(_fabric: &(), info: &Info) -> Result<Domain> {
         let name = info.domain.name.as_deref().ok_or(Error::INVAL)?.to_bytes();
-        let mut all = adapters(params()).iter();
-        let adapter = all.find(|adapter| adapter.name.as_bytes().eq_ignore_ascii_case(name));
-        let adapter = adapter.ok_or(Error::NODATA)?;
+        let (adapter, is_datagram) = find(name).ok_or(Error::NODATA)?;
         let protection = ProtectionDomain::new(adapter.device)?;
         let channel = Arc::new(EventChannel::new()?);
         let reactor = Reactor::new(Monotonic)?;
         reactor.add(&*channel, Token::new(EVENTS, 0), true, false)?;
+        if let Ok(notices) = adapter.device.notices() {
+            reactor.add(notices, Token::new(NOTICES, 0), true, false)?;
+        }
         Ok(Domain {
             adapter,
             protection,
             channel,
             reactor,
+            health: health_of(adapter.device),
+            health_seen: 0,
             eps: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),
             pairs: HashMap::default(),
+            unconnected: is_datagram.then(|| Unconnected::new(adapter)),
             regions: HashMap::default(),
             cache: Cache::default(),
             generation: 0,
@@ -213,7 +265,10 @@ impl Transport for Domain {
     }
 
     fn format(&self) -> Format {
-        Format
+        match self.unconnected {
+            None => Format::Ip,
+            Some(_) => Format::Ud,
+        }
     }
 
     fn reads_descs(&self) -> bool {
@@ -263,9 +318,15 @@ impl Transport for Domain {
             place: ep,
             generation: self.generation,
         };
-        let (id, state) = self.identifier(info, holder)?;
-        let mut endpoint = Ep::new(holder, id, info, info.tx.inject_size);
-        endpoint.state = state;
+        let mut endpoint = Ep::new(holder, info);
+        match &self.unconnected {
+            None => {
+                let (id, state) = self.identifier(info, holder)?;
+                (endpoint.id, endpoint.state) = (Some(id), state);
+            }
+            Some(_) => endpoint.datagrams = Some(Datagrams::new(info)?),
+        }
+        let state = endpoint.state;
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
@@ -290,6 +351,7 @@ impl Transport for Domain {
         endpoint.shared = shared;
         match endpoint.state {
             State::Requested => self.create_pair(ep),
+            _ if endpoint.datagrams.is_some() => self.open_pair(ep),
             _ => Ok(()),
         }
     }
@@ -300,6 +362,9 @@ impl Transport for Domain {
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
         let endpoint = self.ep(ep)?;
+        if let Some(datagrams) = &endpoint.datagrams {
+            return Ok(datagrams.name());
+        }
         let local = endpoint.id.as_ref().map(Id::local).unwrap_or_default();
         Ok(match local.is_empty() {
             true => endpoint.src.clone().unwrap_or_default(),
@@ -309,6 +374,10 @@ impl Transport for Domain {
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
         let endpoint = self.ep_mut(ep)?;
+        // The number of a queue pair cannot be chosen.
+        if endpoint.datagrams.is_some() {
+            return Err(Error::NOSYS);
+        }
         if endpoint.state != State::Idle {
             return Err(Error::OPBADSTATE);
         }
@@ -318,6 +387,10 @@ impl Transport for Domain {
         }
         endpoint.src = Some(addr.to_vec());
         Ok(())
+    }
+
+    fn reach(&mut self, addr: &Addr) -> Result {
+        self.find_way(addr).map(|_| ())
     }
 
     #[inline]

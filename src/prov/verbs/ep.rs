@@ -4,12 +4,13 @@
 use std::collections::VecDeque;
 
 use super::credits::Credits;
+use super::datagram::Datagrams;
 use super::ticket::{Holder, Kind, LAST_NUMBER, Ticket};
 use base::info::Info;
 use base::{Error, Result};
 use engine::domain_state::{AdapterReceive, TxOp};
 use sys::io_list::GatherList;
-use sys::verbs::{Batch, Id, Pair, PairLimits, Receive, Request};
+use sys::verbs::{Batch, Destination, Id, Pair, PairLimits, Receive, Request};
 
 /// How far a connection has come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,10 @@ pub enum State {
     Requested,
     Accepting,
     Connected,
+    /// A datagram endpoint that is enabled.
+    Open,
+    /// A datagram endpoint whose pair has failed. It starts again when everything posted was flushed.
+    Broken,
     /// The connection has ended.
     Ended,
     /// The connection could not be established.
@@ -32,8 +37,9 @@ pub enum State {
 pub struct Ep {
     pub holder: Holder,
     pub state: State,
-    /// `None` once the endpoint is closed.
+    /// `None` once the endpoint is closed, and in datagram endpoints.
     pub id: Option<Id>,
+    pub datagrams: Option<Datagrams>,
     /// The source address that the application requested.
     pub src: Option<Vec<u8>>,
     pub dest: Option<Vec<u8>>,
@@ -57,6 +63,8 @@ pub struct Ep {
     pub unsignalled: usize,
     /// A marker is in flight: `domain::drain`.
     pub marker: bool,
+    /// It was reported that the peer cannot be reached.
+    pub was_unreachable: bool,
     /// fi_shutdown was called.
     pub is_shut_down: bool,
     /// The end of the connection was reported.
@@ -64,12 +72,13 @@ pub struct Ep {
 }
 
 impl Ep {
-    pub fn new(holder: Holder, id: Id, info: &Info, inline: usize) -> Ep {
+    pub fn new(holder: Holder, info: &Info) -> Ep {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         Ep {
             holder,
             state: State::Idle,
-            id: Some(id),
+            id: None,
+            datagrams: None,
             src: info.src_addr.clone(),
             dest: info.dest_addr.clone(),
             limits: PairLimits {
@@ -77,7 +86,7 @@ impl Ep {
                 receives: number(info.rx.size),
                 send_pieces: number(info.tx.iov_limit).max(1),
                 receive_pieces: number(info.rx.iov_limit).max(1),
-                inline: number(inline),
+                inline: number(info.tx.inject_size),
             },
             private: Vec::new(),
             send_queue: 0,
@@ -90,9 +99,24 @@ impl Ep {
             batch: Batch::default(),
             unsignalled: 0,
             marker: false,
+            was_unreachable: false,
             is_shut_down: false,
             has_ended: false,
         }
+    }
+
+    /// The queue pair, once there is one.
+    #[inline]
+    pub fn any_pair(&self) -> Option<&Pair> {
+        match &self.datagrams {
+            None => self.id.as_ref().and_then(Id::pair),
+            Some(datagrams) => datagrams.pair.as_ref(),
+        }
+    }
+
+    /// Whether everything posted has completed.
+    pub fn is_drained(&self) -> bool {
+        self.sends.len() == 0 && self.receives.len() == 0
     }
 
     /// The queue pair, if operations may be posted: from fi_accept on, or from the end of fi_connect on. Afterwards the
@@ -101,10 +125,10 @@ impl Ep {
     pub fn pair(&self) -> Result<&Pair> {
         let is_up = matches!(
             self.state,
-            State::Accepting | State::Connected | State::Ended
+            State::Accepting | State::Connected | State::Ended | State::Open
         );
-        let pair = self.id.as_ref().and_then(Id::pair);
-        pair.filter(|_| is_up).ok_or(Error::OPBADSTATE)
+        let pair = self.any_pair().filter(|_| is_up);
+        pair.ok_or(Error::OPBADSTATE)
     }
 
     /// Whether an event of the connection manager will change the state.
@@ -115,9 +139,17 @@ impl Ep {
         )
     }
 
-    /// Posts a request, which carries bytes itself if they are given.
-    pub fn post_now(&self, request: Request<'static>, carried: Option<&GatherList<'_>>) -> Result {
+    /// Posts a request, which carries bytes itself if they are given, and is a datagram if it has a destination.
+    pub fn post_now(
+        &self,
+        request: Request<'static>,
+        carried: Option<&GatherList<'_>>,
+        to: Option<&Destination>,
+    ) -> Result {
         let mut request: Request<'_> = request;
+        if let Some(to) = to {
+            request.datagram(to);
+        }
         if let Some(list) = carried
             && !request.inline(list)
         {
@@ -166,7 +198,9 @@ impl Ep {
     #[inline]
     pub fn must_signal(&self) -> bool {
         let size = self.limits.sends as usize;
-        self.unsignalled + 1 >= (size / 2).clamp(1, MOST_UNSIGNALLED)
+        // The empty write that can follow others (`domain::drain`) is no datagram.
+        self.datagrams.is_some()
+            || self.unsignalled + 1 >= (size / 2).clamp(1, MOST_UNSIGNALLED)
             || self.sends.len() + 1 >= size
     }
 }

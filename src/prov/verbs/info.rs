@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The entries of verbs: connected endpoints of each device, with the device's own limits; fi_verbs(7).
+//! The entries of verbs: connected endpoints and datagram endpoints of each device, with the device's own limits;
+//! fi_verbs(7).
 
 use std::ffi::CStr;
 
 use super::adapter::{Adapter, adapters, format_of, missing, rescan};
 use super::affinity;
+use super::datagram::{Ends, PREFIX};
 use super::params;
 use super::params::{Params, count};
 use super::place::{Place, Wanted};
@@ -15,15 +17,14 @@ use base::info::{
     Value, select, since,
 };
 use base::iovec::IOV_LIMIT;
-use base::settings::Settings;
 use base::{Caps, Mode, MrMode, MsgOrder, OpFlags};
 use sys::verbs::Transport;
 
-/// Returns the entries that satisfy the query. There are none unless the program or the user names verbs: the provider
-/// has not run on devices yet, and otherwise would be the first choice on hosts with adapters.
+/// Returns the entries that satisfy the query.
 pub fn offers(query: &Query, params: &Params) -> Answer {
     let mut answer = Answer::default();
-    if !is_wanted_type(query) || !(names_verbs(query) || user_names_verbs()) {
+    let (is_msg, is_dgram) = (is_wanted(query, FI_EP_MSG), is_wanted(query, FI_EP_DGRAM));
+    if !(is_msg || is_dgram) {
         return answer;
     }
     let adapters = match query.flags & FI_RESCAN {
@@ -39,13 +40,13 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     if adapters.is_empty() {
         return answer;
     }
-    let wanted = match Wanted::of(query) {
-        Ok(wanted) => wanted,
-        Err(refusal) => {
-            answer.reasons.push(refusal.by(NAME));
-            return answer;
-        }
-    };
+    let (wanted, ends) = (
+        is_msg.then(|| Wanted::of(query)),
+        is_dgram.then(|| Ends::of(query, params)),
+    );
+    let mut refused = |refusal: Refusal| answer.reasons.push(refusal.by(NAME));
+    let wanted = wanted.and_then(|found| found.map_err(&mut refused).ok());
+    let ends = ends.and_then(|found| found.map_err(&mut refused).ok());
     // The adapter chooses the keys, and peers use virtual addresses.
     let domain = query.hints.and_then(|hints| hints.domain.as_ref());
     if domain.is_some_and(|domain| domain.mr_mode == MrMode::SCALABLE) {
@@ -54,22 +55,21 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
         answer.reasons.push(refusal.by(NAME));
         return answer;
     }
-    let accepts = Accepts::of(query);
     for adapter in adapters {
-        let places = match &wanted {
-            Wanted::Listener(_) => Wanted::Everywhere.at(adapter),
-            wanted => wanted.at(adapter),
-        };
-        let kind = msg(adapter, params, &accepts);
-        let found = select::<Place>(NAME, &[kind], query, Ok(places));
-        answer.reasons.extend(found.reasons);
-        let complete = |info| complete(info, adapter, query, params, &accepts);
-        answer
-            .entries
-            .extend(found.entries.into_iter().map(complete));
+        for (kind, places) in kinds(adapter, query, params, (&wanted, &ends)) {
+            let found = select::<Place>(NAME, &[kind], query, Ok(places));
+            answer.reasons.extend(found.reasons);
+            let complete = |info| complete(info, adapter, query, params);
+            answer
+                .entries
+                .extend(found.entries.into_iter().map(complete));
+        }
     }
-    if let Wanted::Listener(src) = wanted {
-        answer.entries = listener(&answer.entries, query.hints, src);
+    if let Some(Wanted::Listener(src)) = wanted {
+        let all = std::mem::take(&mut answer.entries).into_iter();
+        let (connected, others): (Vec<Info>, Vec<Info>) = all.partition(is_connected);
+        answer.entries = listener(&connected, query.hints, src);
+        answer.entries.extend(others);
     }
     let format = query.hints.map_or(0, |hints| hints.addr_format);
     answer.entries.retain(|info| fits(format, info.addr_format));
@@ -77,38 +77,52 @@ pub fn offers(query: &Query, params: &Params) -> Answer {
     answer
 }
 
+/// The types of endpoints at a device, with their places for the addresses of a query.
+fn kinds(
+    adapter: &Adapter,
+    query: &Query,
+    params: &Params,
+    (wanted, ends): (&Option<Wanted>, &Option<Ends>),
+) -> Vec<(Prototype, Vec<Place>)> {
+    let accepts = Accepts::of(query);
+    let places = match wanted {
+        None => Vec::new(),
+        Some(Wanted::Listener(_)) => Wanted::Everywhere.at(adapter),
+        Some(wanted) => wanted.at(adapter),
+    };
+    let mut kinds = vec![(msg(adapter, params, &accepts), places)];
+    if let (Some(ends), Some(inline)) = (ends, adapter.datagram_inline) {
+        let kind = dgram(adapter, inline, params, &accepts);
+        kinds.push((kind, vec![ends.at(adapter)]));
+    }
+    kinds
+}
+
 const NAME: &str = "verbs";
 
 /// The domain of the entry for a passive endpoint at all devices.
 pub const ANY_DOMAIN: &CStr = c"verbs_any_domain";
 
-/// Whether the hints name this provider, alone or below another one.
-fn names_verbs(query: &Query) -> bool {
-    let fabric = query.hints.and_then(|hints| hints.fabric.as_ref());
-    let name = fabric.and_then(|fabric| fabric.prov_name.as_deref());
-    name.is_some_and(|name| {
-        let mut parts = name.to_bytes().split(|&byte| byte == b';');
-        parts.any(|part| part.eq_ignore_ascii_case(NAME.as_bytes()))
-    })
-}
-
-/// Whether FI_PROVIDER does.
-fn user_names_verbs() -> bool {
-    let list = Settings::get().provider.as_deref().unwrap_or_default();
-    let mut names = list.split([',', ';']);
-    !list.starts_with('^') && names.any(|name| name.trim().eq_ignore_ascii_case(NAME))
-}
-
-fn is_wanted_type(query: &Query) -> bool {
+fn is_wanted(query: &Query, ep_type: fi_ep_type) -> bool {
     let ep = query.hints.and_then(|hints| hints.ep.as_ref());
-    ep.is_none_or(|ep| ep.ep_type == FI_EP_UNSPEC.0 || ep.ep_type == FI_EP_MSG.0)
+    let format = query.hints.map_or(0, |hints| hints.addr_format);
+    let fits = match ep_type {
+        FI_EP_DGRAM => format == 0 || format == FI_ADDR_IB_UD,
+        _ => format != FI_ADDR_IB_UD,
+    };
+    fits && ep.is_none_or(|ep| ep.ep_type == FI_EP_UNSPEC.0 || ep.ep_type == ep_type.0)
+}
+
+fn is_connected(info: &Info) -> bool {
+    info.ep.ep_type == FI_EP_MSG.0
 }
 
 /// Whether an address of the format `offered` satisfies a request.
 fn fits(wanted: u32, offered: u32) -> bool {
     let is_ip = offered == FI_SOCKADDR_IN || offered == FI_SOCKADDR_IN6;
     match wanted {
-        0 | FI_SOCKADDR => true,
+        0 => true,
+        FI_SOCKADDR => offered != FI_ADDR_IB_UD,
         FI_SOCKADDR_IP => is_ip,
         wanted => wanted == offered,
     }
@@ -162,13 +176,7 @@ fn protocol_of(adapter: &Adapter) -> u32 {
 }
 
 /// Sets what does not follow from comparing the hints with the limits.
-fn complete(
-    mut info: Info,
-    adapter: &Adapter,
-    query: &Query,
-    params: &Params,
-    accepts: &Accepts,
-) -> Info {
+fn complete(mut info: Info, adapter: &Adapter, query: &Query, params: &Params) -> Info {
     let nothing = Hints::default();
     let hints = query.hints.unwrap_or(&nothing);
     let (tx, rx) = (
@@ -177,11 +185,19 @@ fn complete(
     );
     info.tx.op_flags = tx.op_flags;
     info.rx.op_flags = rx.op_flags;
-    info.ep.protocol = protocol_of(adapter);
-    if accepts.mode {
+    if Accepts::of(query).mode {
         info.mode |= Mode::RX_CQ_DATA;
     }
     info.rx.mode = Mode::RX_CQ_DATA;
+    match is_connected(&info) {
+        true => info.ep.protocol = protocol_of(adapter),
+        false => {
+            info.ep.protocol = FI_PROTO_IB_UD;
+            info.rx.mode |= Mode::MSG_PREFIX;
+            let wanted = hints.domain.as_ref().map_or(MR_MODE, |it| it.mr_mode);
+            info.domain.mr_mode |= wanted & MR_MODE;
+        }
+    }
     if tx.inject_size == 0 && params.inline_size > 0 {
         info.tx.inject_size = info.tx.inject_size.min(count(params.inline_size));
     }
@@ -223,7 +239,7 @@ pub fn of_request(adapter: &Adapter, passive: &Info, (src, dest): (Vec<u8>, Vec<
     let kind = msg(adapter, params(), &accepts);
     let found = select::<Place>(NAME, &[kind], &query, Ok(vec![place.clone()])).entries;
     let entry = found.into_iter().next();
-    let entry = entry.map(|info| complete(info, adapter, &query, params(), &accepts));
+    let entry = entry.map(|info| complete(info, adapter, &query, params()));
     entry.unwrap_or_else(|| {
         let mut info = passive.clone();
         base::info::Place::apply(&place, &mut info);
@@ -329,6 +345,28 @@ fn msg(adapter: &Adapter, params: &Params, accepts: &Accepts) -> Prototype {
     }
 }
 
+/// The device adds a header to received messages, but not to those that are sent.
+fn dgram(adapter: &Adapter, inline: usize, params: &Params, accepts: &Accepts) -> Prototype {
+    let mut kind = msg(adapter, params, accepts);
+    let info = &mut kind.info;
+    let message = adapter.longest_datagram();
+    info.caps = DGRAM_TX | DGRAM_RX | DOMAIN;
+    (info.tx.caps, info.rx.caps) = (DGRAM_TX, DGRAM_RX);
+    info.mode |= Mode::MSG_PREFIX;
+    info.domain.mr_mode = DGRAM_MR_MODE;
+    info.tx.inject_size = inline;
+    info.ep = EpAttr {
+        ep_type: FI_EP_DGRAM.0,
+        max_msg_size: message,
+        msg_prefix_size: PREFIX,
+        max_order_raw_size: message,
+        max_order_waw_size: message,
+        ..info.ep.clone()
+    };
+    kind.addr_formats = &[FI_ADDR_IB_UD];
+    kind
+}
+
 fn domain(adapter: &Adapter, accepts: &Accepts) -> DomainAttr {
     let device = &adapter.attributes;
     let contexts = positive(device.max_qp).min(CONTEXTS);
@@ -372,10 +410,14 @@ const FORMATS: &[u32] = &[
 const DOMAIN: Caps = flags!(Caps: LOCAL_COMM | REMOTE_COMM);
 const TX: Caps = flags!(Caps: MSG | RMA | ATOMIC | READ | WRITE | SEND);
 const RX: Caps = flags!(Caps: MSG | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE);
+const DGRAM_TX: Caps = flags!(Caps: MSG | SEND);
+const DGRAM_RX: Caps = flags!(Caps: MSG | RECV);
 const TX_FLAGS: OpFlags =
     flags!(OpFlags: INJECT | INJECT_COMPLETE | COMPLETION | TRANSMIT_COMPLETE);
 
 const MR_MODE: MrMode = flags!(MrMode: LOCAL | VIRT_ADDR | ALLOCATED | PROV_KEY);
+/// No peer accesses regions, so their addresses and keys do not matter.
+const DGRAM_MR_MODE: MrMode = flags!(MrMode: LOCAL | ALLOCATED);
 
 /// The order that a connection of the hardware keeps. Reads may pass later writes and sends.
 const ORDER: MsgOrder = flags!(MsgOrder:

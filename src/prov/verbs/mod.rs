@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The provider `verbs`: connected endpoints over RDMA devices (InfiniBand, RoCE, iWARP), see fi_verbs(7). It is
-//! experimental: it was tested over a stand-in for rdma-core, and not on devices.
+//! The provider `verbs`: connected endpoints and datagram endpoints over RDMA devices (InfiniBand, RoCE, iWARP), see
+//! fi_verbs(7). It is experimental: it was tested over a stand-in for rdma-core and on soft RoCE, not on adapters.
 //!
 //! `params` has the FI_VERBS_ variables. `adapter` finds the devices, `ib` has facts of InfiniBand, `place` finds the
 //! device for the addresses of a query, `info` makes the entries, which `affinity` orders.
-//! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests, `credits` counts peers'
-//! receives. `pep` with `listeners`
-//! and `request` serves passive endpoints, `private` has the format of private data.
+//! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests, `credits` counts receives
+//! for peers. `pep` with `listeners` and `request` serves passive endpoints, `private` has the format of private data.
+//! `datagram` has the addresses of datagram endpoints, `names` the name server for them.
 
 mod adapter;
 mod affinity;
 mod credits;
+mod datagram;
 mod domain;
 mod ep;
+mod health;
 mod ib;
 mod info;
 mod listeners;
+mod names;
 mod params;
 mod pep;
 mod place;

@@ -32,15 +32,20 @@ base::params::variables! {
             "accepted and ignored: file of the XRC domain, as XRC is not offered";
         = ignored(Kind::Int), "cqread_bunch_size",
             "accepted and ignored: completions that are taken at a time (default: 8)";
-        /// Index of the identifier from which names of fabrics are made.
-        gid_idx: i32 = int(0), "gid_idx",
-            "index of the global identifier that gives a fabric its name (default: 0)";
+        /// Index of the identifier from which names of fabrics are made, and of datagram endpoints.
+        gid_idx: Option<i32> = any_int(), "gid_idx",
+            "index of the identifier that names fabrics and FI_EP_DGRAM endpoints (default: 0; on Ethernet endpoints have \
+             the first routable one of RoCE v2)";
         device_name: Option<String> = text(), "device_name",
             "beginnings of names of the devices to use, separated by commas (default: all)";
         use_dmabuf: bool = flag(true), "use_dmabuf",
             "register memory of other devices by dma-bufs (default: yes)";
         iface: Option<String> = text(), "iface",
             "names of the network interfaces to use, or their beginnings, separated by commas (default: all)";
+        dgram_use_name_server: bool = flag(false), "dgram_use_name_server",
+            "serve names of FI_EP_DGRAM endpoints to other nodes, and ask theirs (default: no)";
+        dgram_name_server_port: i32 = int(5678), "dgram_name_server_port",
+            "TCP port of the name server (default: 5678)";
         nic_affinity_policy: Option<String> = text(), "nic_affinity_policy",
             "which devices come first: manual, auto (those near the device below) or none (default: none)";
         affinity_device: Option<String> = text(), "affinity_device",
@@ -79,7 +84,12 @@ impl Params {
             ("FI_VERBS_RX_IOV_LIMIT", self.rx_iov_limit, ANY),
             ("FI_VERBS_INLINE_SIZE", self.inline_size, ANY),
             ("FI_VERBS_MIN_RNR_TIMER", self.min_rnr_timer, 0..=31),
-            ("FI_VERBS_GID_IDX", self.gid_idx, 0..=255),
+            ("FI_VERBS_GID_IDX", self.gid_idx.unwrap_or(0), 0..=255),
+            (
+                "FI_VERBS_DGRAM_NAME_SERVER_PORT",
+                self.dgram_name_server_port,
+                0..=65535,
+            ),
         ];
         let wrong = numbers
             .iter()

@@ -15,7 +15,7 @@ use abi::*;
 use base::info::Info;
 use base::log::{Deferring, Subsys, log_warn};
 use base::{Error, Result};
-use engine::address::ip::Format;
+use engine::address::mixed::Format;
 use engine::eq::{Eq, EventQueue};
 use engine::fabric::FabricShared;
 use engine::transport::AddressFormat;
@@ -266,6 +266,9 @@ impl CmCalls for Pep {
         if state.listening {
             return Err(Error::OPBADSTATE);
         }
+        if !place::is_address(bytes) {
+            return Err(Error::INVAL);
+        }
         let mut id = Id::new(None, place::space_of(bytes), 0)?;
         id.bind(bytes)?;
         if let Some(eq) = &state.eq {
@@ -276,7 +279,7 @@ impl CmCalls for Pep {
     }
 
     fn addr_form(&self) -> AddrForm {
-        Format.form()
+        Format::Ip.form()
     }
 
     fn listen(&self) -> Result {

@@ -10,10 +10,6 @@ use core::ffi::{c_char, c_int, c_uint, c_void};
 
 use libc::{pthread_mutex_t, sockaddr};
 
-/// A C struct of which only addresses are used.
-#[repr(C)]
-pub struct Opaque([u8; 0]);
-
 #[repr(C)]
 pub struct ibv_device {
     reserved: [*mut c_void; 2],
@@ -61,6 +57,13 @@ pub struct ibv_context {
     pub num_comp_vectors: c_int,
     pub mutex: pthread_mutex_t,
     pub abi_compat: *mut c_void,
+}
+
+/// `element` points to the object of the event, or is a number of a port.
+#[repr(C)]
+pub struct ibv_async_event {
+    pub element: *mut c_void,
+    pub event_type: u32,
 }
 
 /// The functions in front of a context whose `abi_compat` is `EXTENDED`. The table grows at its start, so distances are
@@ -120,6 +123,36 @@ pub struct ibv_pd {
     handle: u32,
 }
 
+/// An address handle.
+#[repr(C)]
+pub struct ibv_ah {
+    pub context: *mut ibv_context,
+    pub pd: *mut ibv_pd,
+    handle: u32,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_global_route {
+    pub dgid: [u64; 2],
+    pub flow_label: u32,
+    pub sgid_index: u8,
+    pub hop_limit: u8,
+    pub traffic_class: u8,
+}
+
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct ibv_ah_attr {
+    pub grh: ibv_global_route,
+    pub dlid: u16,
+    pub sl: u8,
+    pub src_path_bits: u8,
+    pub static_rate: u8,
+    pub is_global: u8,
+    pub port_num: u8,
+}
+
 #[repr(C)]
 pub struct ibv_comp_channel {
     pub context: *mut ibv_context,
@@ -164,7 +197,7 @@ pub struct Atomic {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Datagram {
-    pub ah: *mut Opaque,
+    pub ah: *mut ibv_ah,
     pub remote_qpn: u32,
     pub remote_qkey: u32,
 }
@@ -400,7 +433,18 @@ pub const IBV_TRANSPORT_IWARP: c_int = 1;
 pub const IBV_QPT_RC: c_uint = 2;
 pub const IBV_QPT_UD: c_uint = 4;
 
+pub const IBV_QP_STATE: c_int = 1;
+pub const IBV_QP_PKEY_INDEX: c_int = 1 << 4;
+pub const IBV_QP_PORT: c_int = 1 << 5;
+pub const IBV_QP_QKEY: c_int = 1 << 6;
 pub const IBV_QP_MIN_RNR_TIMER: c_int = 1 << 15;
+pub const IBV_QP_SQ_PSN: c_int = 1 << 16;
+
+pub const IBV_QPS_RESET: c_uint = 0;
+pub const IBV_QPS_INIT: c_uint = 1;
+pub const IBV_QPS_RTR: c_uint = 2;
+pub const IBV_QPS_RTS: c_uint = 3;
+pub const IBV_QPS_ERR: c_uint = 6;
 
 pub const IBV_SEND_FENCE: c_uint = 1;
 pub const IBV_SEND_SIGNALED: c_uint = 2;

@@ -71,6 +71,8 @@ functions! {
         ibv_create_qp(*mut ibv_pd, *mut ibv_qp_init_attr) -> *mut ibv_qp;
         ibv_modify_qp(*mut ibv_qp, *mut ibv_qp_attr, c_int) -> c_int;
         ibv_destroy_qp(*mut ibv_qp) -> c_int;
+        ibv_create_ah(*mut ibv_pd, *mut ibv_ah_attr) -> *mut ibv_ah;
+        ibv_destroy_ah(*mut ibv_ah) -> c_int;
         ibv_wc_status_str(c_uint) -> *const c_char;
     }
     from rdmacm {
@@ -97,6 +99,8 @@ functions! {
     }
     optional ibverbs {
         ibv_resize_cq(*mut ibv_cq, c_int) -> c_int;
+        ibv_get_async_event(*mut ibv_context, *mut ibv_async_event) -> c_int;
+        ibv_ack_async_event(*mut ibv_async_event) -> ();
         ibv_reg_dmabuf_mr(*mut ibv_pd, u64, usize, u64, c_int, c_int) -> *mut ibv_mr;
     }
 }

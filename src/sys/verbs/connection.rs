@@ -47,6 +47,8 @@ pub enum EventKind {
     Disconnected,
     DeviceRemoved,
     AddressChanged,
+    /// A request at an identifier that does not listen.
+    Unexpected,
     Other,
 }
 
@@ -101,10 +103,11 @@ impl EventChannel {
         // the acknowledgement.
         let copy = unsafe {
             let raw = event.as_ref();
-            let kind = EventKind::of(raw.event);
-            let of = match raw.listen_id.is_null() || kind != EventKind::Request {
-                true => raw.id,
-                false => raw.listen_id,
+            // The identifier of a request is new, and belongs to whoever reads the event. Others have an owner.
+            let (kind, of) = match (EventKind::of(raw.event), raw.listen_id.is_null()) {
+                (EventKind::Request, true) => (EventKind::Unexpected, raw.id),
+                (EventKind::Request, false) => (EventKind::Request, raw.listen_id),
+                (kind, _) => (kind, raw.id),
             };
             let conn = &raw.param.conn;
             let bytes = conn.private_data.cast::<u8>();

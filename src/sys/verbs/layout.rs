@@ -34,11 +34,17 @@ layouts! {
     ibv_context 328 {
         device 0, ops 8, cmd_fd 264, async_fd 268, num_comp_vectors 272, mutex 280, abi_compat 320
     }
+    ibv_async_event 16 { element 0, event_type 8 }
     ibv_qp 160 { context 0, pd 16, send_cq 24, recv_cq 32, srq 40, handle 48, qp_num 52, state 56, qp_type 60 }
     ibv_cq 128 { context 0, channel 8, cq_context 16, cqe 28 }
     ibv_srq 128 { context 0, pd 16 }
     ibv_mr 48 { context 0, pd 8, addr 16, length 24, handle 32, lkey 36, rkey 40 }
     ibv_pd 16 { context 0 }
+    ibv_ah 24 { context 0, pd 8 }
+    ibv_global_route 24 { dgid 0, flow_label 16, sgid_index 20, hop_limit 21, traffic_class 22 }
+    ibv_ah_attr 32 {
+        grh 0, dlid 24, sl 26, src_path_bits 27, static_rate 28, is_global 29, port_num 30
+    }
     ibv_comp_channel 16 { context 0, fd 8, refcnt 12 }
     ibv_sge 16 { addr 0, length 8, lkey 12 }
     ibv_send_wr 128 { wr_id 0, next 8, sg_list 16, num_sge 24, opcode 28, send_flags 32, imm_data 36, wr 40 }

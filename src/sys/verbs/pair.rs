@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Queue pairs, the shared receive queue that some of them have, and batches of requests: ibv_create_qp(3),
-//! ibv_create_srq(3), ibv_post_send(3).
+//! Queue pairs, and the shared receive queue that some of them have: ibv_create_qp(3), ibv_create_srq(3).
 
-use core::ops::Range;
+use core::ffi::c_int;
 use core::ptr::{self, NonNull};
 use std::io;
 use std::sync::Arc;
@@ -14,7 +13,6 @@ use super::device::Device;
 use super::memory::ProtectionDomain;
 use super::queue::CompletionQueue;
 use super::request::{Receive, Request};
-use crate::io_list::GatherList;
 
 /// The kinds of queue pairs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,14 +66,23 @@ pub struct PairQueues {
 /// A queue pair.
 #[derive(Debug)]
 pub struct Pair {
-    raw: NonNull<ibv_qp>,
-    post_send: PostSend,
+    pub(super) raw: NonNull<ibv_qp>,
+    pub(super) post_send: PostSend,
     post_recv: PostRecv,
     /// The connection that made it; otherwise it was made directly.
     owner: Option<NonNull<rdma_cm_id>>,
     limits: PairLimits,
+    pub(super) kind: PairKind,
     _queues: PairQueues,
     _domain: Arc<ProtectionDomain>,
+}
+
+/// The port, and the key and partition of datagrams that a pair takes.
+#[derive(Clone, Copy, Debug)]
+pub struct DatagramAttributes {
+    pub port: u8,
+    pub key: u32,
+    pub pkey_index: u16,
 }
 
 // SAFETY: the functions of a pair may be called by any thread.
@@ -122,9 +129,76 @@ impl Pair {
             post_recv,
             owner: Some(id),
             limits: PairLimits::of(&attributes.cap),
+            kind: PairKind::Connected,
             _queues: queues.clone(),
             _domain: domain.clone(),
         })
+    }
+
+    /// Makes a queue pair of datagrams, and starts it.
+    pub fn of_datagrams(
+        domain: &Arc<ProtectionDomain>,
+        queues: &PairQueues,
+        limits: PairLimits,
+        datagrams: DatagramAttributes,
+    ) -> io::Result<Pair> {
+        let (post_send, post_recv) = functions(domain.device())?;
+        let mut attributes = attributes(PairKind::Datagram, queues, limits);
+        // SAFETY: existing objects, which the pair holds.
+        let raw = unsafe { (api().ibv_create_qp)(domain.raw(), &raw mut attributes) };
+        let pair = Pair {
+            raw: NonNull::new(raw).ok_or_else(io::Error::last_os_error)?,
+            post_send,
+            post_recv,
+            owner: None,
+            limits: PairLimits::of(&attributes.cap),
+            kind: PairKind::Datagram,
+            _queues: queues.clone(),
+            _domain: domain.clone(),
+        };
+        pair.start(datagrams)?;
+        Ok(pair)
+    }
+
+    /// Moves a pair of datagrams to the error state, in which the adapter flushes everything that is posted.
+    pub fn stop(&self) -> io::Result<()> {
+        let mut attributes = ibv_qp_attr::default();
+        attributes.qp_state = IBV_QPS_ERR;
+        self.modify(&mut attributes, IBV_QP_STATE)
+    }
+
+    fn modify(&self, attributes: &mut ibv_qp_attr, mask: c_int) -> io::Result<()> {
+        // SAFETY: an existing pair, and attributes of which those in the mask are read.
+        check_number(unsafe { (api().ibv_modify_qp)(self.raw.as_ptr(), attributes, mask) })
+    }
+
+    /// Starts a pair of datagrams again that was stopped. Nothing may be posted that has not completed.
+    pub fn restart(&self, datagrams: DatagramAttributes) -> io::Result<()> {
+        let mut attributes = ibv_qp_attr::default();
+        attributes.qp_state = IBV_QPS_RESET;
+        self.modify(&mut attributes, IBV_QP_STATE)?;
+        self.start(datagrams)
+    }
+
+    fn start(&self, datagrams: DatagramAttributes) -> io::Result<()> {
+        let steps = [
+            (
+                IBV_QPS_INIT,
+                IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+            ),
+            (IBV_QPS_RTR, IBV_QP_STATE),
+            (IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN),
+        ];
+        for (state, mask) in steps {
+            let mut attributes = ibv_qp_attr::default();
+            attributes.qp_state = state;
+            attributes.port_num = datagrams.port;
+            attributes.qkey = datagrams.key;
+            attributes.pkey_index = datagrams.pkey_index;
+            attributes.sq_psn = FIRST_PACKET;
+            self.modify(&mut attributes, mask)?;
+        }
+        Ok(())
     }
 
     /// The limits that the driver has granted, which may exceed those requested.
@@ -142,7 +216,11 @@ impl Pair {
     #[inline]
     pub fn post(&self, request: &mut Request<'_>) -> io::Result<()> {
         let mut bad = ptr::null_mut();
-        // SAFETY: an existing pair, and a request with its pieces. For the memory see the comment of `sys::verbs`.
+        if self.kind == PairKind::Datagram && !request.is_datagram() {
+            return Err(unsupported());
+        }
+        // SAFETY: an existing pair, and a request with its pieces, and with an address if the pair needs one. For the
+        // memory see the comment of `sys::verbs`.
         let result = unsafe { (self.post_send)(self.raw.as_ptr(), request.raw(), &raw mut bad) };
         match result {
             0 => Ok(()),
@@ -165,14 +243,14 @@ impl Pair {
     pub fn set_rnr_timer(&self, timer: u8) -> io::Result<()> {
         let mut attributes = ibv_qp_attr::default();
         attributes.min_rnr_timer = timer;
-        // SAFETY: an existing pair, and attributes of which only the timer is read.
-        check_number(unsafe {
-            (api().ibv_modify_qp)(self.raw.as_ptr(), &raw mut attributes, IBV_QP_MIN_RNR_TIMER)
-        })
+        self.modify(&mut attributes, IBV_QP_MIN_RNR_TIMER)
     }
 }
 
-fn unsupported() -> io::Error {
+/// The number of the first packet of a pair of datagrams.
+const FIRST_PACKET: u32 = 0xff_ffff;
+
+pub(super) fn unsupported() -> io::Error {
     io::Error::from_raw_os_error(libc::EOPNOTSUPP)
 }
 
@@ -274,77 +352,5 @@ impl Drop for SharedReceives {
         let Some(api) = api_to_destroy() else { return };
         // SAFETY: the pairs that use it hold it, so it is unused now.
         unsafe { (api.ibv_destroy_srq)(self.raw.as_ptr()) };
-    }
-}
-
-/// Requests that are posted together, with one doorbell. Bytes that they carry are copied here.
-#[derive(Default)]
-pub struct Batch {
-    requests: Vec<(Request<'static>, Option<Range<usize>>)>,
-    bytes: Vec<u8>,
-}
-
-// SAFETY: the addresses in requests are plain words until `post`, which sets those that point into the batch.
-unsafe impl Send for Batch {}
-
-impl Batch {
-    pub fn len(&self) -> usize {
-        self.requests.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.requests.is_empty()
-    }
-
-    /// Adds a request over registered memory, or one that carries a copy of `bytes`.
-    pub fn push(&mut self, mut request: Request<'static>, bytes: Option<&GatherList<'_>>) {
-        let range = bytes.map(|list| {
-            let start = self.bytes.len();
-            list.copy_out(&mut self.bytes);
-            request.inline_bytes(&[]);
-            start..self.bytes.len()
-        });
-        self.requests.push((request, range));
-    }
-
-    /// Drops the requests.
-    pub fn clear(&mut self) {
-        self.requests.clear();
-        self.bytes.clear();
-    }
-
-    /// Posts the requests in order. If the pair refuses one, that one and all behind it are not posted; the result has
-    /// their identifiers and the error.
-    pub fn post(&mut self, pair: &Pair) -> Result<(), (Vec<u64>, io::Error)> {
-        let mut next = ptr::null_mut();
-        for (request, range) in self.requests.iter_mut().rev() {
-            if let Some(range) = range {
-                let bytes = &self.bytes[range.clone()];
-                request.pieces[0] = ibv_sge {
-                    addr: bytes.as_ptr().addr() as u64,
-                    length: bytes.len() as u32,
-                    lkey: 0,
-                };
-            }
-            let raw = request.raw();
-            request.wr.next = next;
-            next = raw;
-        }
-        if next.is_null() {
-            return Ok(());
-        }
-        let mut bad = ptr::null_mut();
-        // SAFETY: as in `Pair::post`; the requests are linked, and stay where they are during the call.
-        let result = unsafe { (pair.post_send)(pair.raw.as_ptr(), next, &raw mut bad) };
-        let result = check_number(result);
-        let result = result.map_err(|error| {
-            let is_first =
-                |(request, _): &(Request<'static>, _)| ptr::eq(&raw const request.wr, bad);
-            let first = self.requests.iter().position(is_first).unwrap_or(0);
-            let left = self.requests[first..].iter();
-            (left.map(|(request, _)| request.id()).collect(), error)
-        });
-        self.clear();
-        result
     }
 }

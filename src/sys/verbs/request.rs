@@ -6,6 +6,7 @@ use core::marker::PhantomData;
 use core::ptr;
 
 use super::abi::*;
+use super::datagram::Destination;
 use crate::io_list::GatherList;
 
 /// Limit on the pieces of one request.
@@ -24,10 +25,12 @@ pub enum Opcode {
     FetchAndAdd = 6,
 }
 
-/// A request for a send queue. Bytes that it carries itself are borrowed for `'a`.
+/// A request for a send queue. Bytes that it carries itself, and the address of a datagram, are borrowed for `'a`.
 pub struct Request<'a> {
     pub(super) wr: ibv_send_wr,
     pub(super) pieces: [ibv_sge; MAX_PIECES],
+    /// The operands are those of a datagram.
+    is_datagram: bool,
     inline: PhantomData<&'a [u8]>,
 }
 
@@ -61,6 +64,7 @@ impl<'a> Request<'a> {
                 },
             },
             pieces: [ibv_sge::default(); MAX_PIECES],
+            is_datagram: false,
             inline: PhantomData,
         }
     }
@@ -93,6 +97,7 @@ impl<'a> Request<'a> {
 
     #[inline]
     pub fn remote(&mut self, address: u64, key: u32) {
+        self.is_datagram = false;
         self.wr.wr.rdma = Rdma {
             remote_addr: address,
             rkey: key,
@@ -101,12 +106,25 @@ impl<'a> Request<'a> {
 
     #[inline]
     pub fn operands(&mut self, address: u64, key: u32, compare_add: u64, swap: u64) {
+        self.is_datagram = false;
         self.wr.wr.atomic = Atomic {
             remote_addr: address,
             compare_add,
             swap,
             rkey: key,
         };
+    }
+
+    /// Sends a datagram there.
+    #[inline]
+    pub fn datagram(&mut self, to: &'a Destination) {
+        self.is_datagram = true;
+        self.wr.wr.ud = to.raw();
+    }
+
+    #[inline]
+    pub(super) fn is_datagram(&self) -> bool {
+        self.is_datagram
     }
 
     /// Adds a piece of registered memory. Returns false if there is no room for it.

@@ -203,7 +203,7 @@ fn limit(options: &Options, domain: &Arc<Domain>, info: Info<'_>) -> Result<usiz
         Operation::Inject => {
             let inject = info.tx().map_or(0, |attr| attr.inject_size);
             (
-                inject.saturating_sub(info.msg_prefix()),
+                inject.saturating_sub(info.msg_prefix(FI_SEND)),
                 "tx_attr.inject_size",
             )
         }

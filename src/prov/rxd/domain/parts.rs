@@ -7,7 +7,7 @@ use super::super::info::ATOMIC_SIZE;
 use super::{Rxd, State};
 use abi::*;
 use base::Result;
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::peer::post::post_atomic;
 use engine::transport::*;
 use object::ops::atomic::{Atomic, Family};

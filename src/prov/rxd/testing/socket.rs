@@ -3,8 +3,10 @@
 
 use super::name::Name;
 use crate::rxd::port::Routes;
+use crate::rxd::proto::MAX_NAME;
 use crate::rxd::session::Wire;
 use base::Result;
+use engine::transport::Address;
 
 /// The socket of an endpoint: packets that it sends are collected for the network. Routes are the places of the peers.
 pub struct Socket {
@@ -51,5 +53,9 @@ impl Routes<Name> for Socket {
 
     fn addr_of(&self, route: u64) -> Option<Name> {
         Some(Name::at(route as usize))
+    }
+
+    fn parse_name(&self, name: &[u8; MAX_NAME]) -> Option<Name> {
+        Name::from_bytes(name)
     }
 }

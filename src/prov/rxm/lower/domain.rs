@@ -93,6 +93,9 @@ impl LowerDomain {
             .mr_mode
             .intersects(flags!(MrMode: BASIC | SCALABLE))
         {
+            if entry.domain.mr_mode.contains(MrMode::LOCAL) {
+                entry.mode |= Mode::LOCAL_MR;
+            }
             entry.domain.mr_mode = info.domain.mr_mode;
         }
         let open = |below: client::Info<'_>| {
@@ -100,6 +103,12 @@ impl LowerDomain {
             Ok((Registrar::new(&domain, below), domain))
         };
         let (registrar, domain) = with_entry(&entry, open)?;
+        // The buffers of announced messages: their keys go to peers of this protocol only.
+        let registrar = if is_ours {
+            registrar.keeping()
+        } else {
+            registrar
+        };
         entry.made = None;
         let events = with_descriptors(|wait_obj| {
             let attr = EqAttr {
@@ -115,7 +124,7 @@ impl LowerDomain {
         let blocks = shares_rx
             && entry.rx.caps.contains(Caps::MULTI_RECV)
             && !entry.mode.contains(Mode::RX_CQ_DATA)
-            && registrar.prefix() == 0;
+            && registrar.prefix(FI_RECV) == 0;
         Ok(LowerDomain {
             block: blocks.then_some(BLOCK.max(packet.saturating_mul(PACKETS_OF_BLOCK))),
             eq: events,

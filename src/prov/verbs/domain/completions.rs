@@ -10,9 +10,9 @@ use super::super::request::refuse;
 use super::super::ticket::{Kind, Ticket};
 use super::{Domain, Queue};
 use abi::FI_SHUTDOWN;
-use base::log::{Subsys, log_info};
+use base::log::{Subsys, log_info, log_warn};
 use base::{Error, OpFlags};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterDone, DomainState};
 use sys::verbs::{self, Completion, Completions, Id, Pair, Status, WORK_RECEIVE_WRITE};
 
@@ -164,6 +164,9 @@ impl Domain {
         let Ok(endpoint) = self.ep_mut(ep) else {
             return;
         };
+        if endpoint.datagrams.is_some() {
+            return self.recover(ep, status);
+        }
         if status == Status::FLUSHED || endpoint.state != State::Connected {
             return;
         }
@@ -175,6 +178,30 @@ impl Domain {
             status.0,
             status.text()
         );
+        self.report_end(domain, ep);
+    }
+
+    /// The device has reported that a queue pair, or the device itself, has failed.
+    #[cold]
+    pub(super) fn end_failed(&mut self, domain: &DomainState<Addr>, ep: usize) {
+        let Ok(endpoint) = self.ep_mut(ep) else {
+            return;
+        };
+        if endpoint.datagrams.is_some() {
+            return self.recover(ep, Status::FLUSHED);
+        }
+        if !matches!(endpoint.state, State::Accepting | State::Connected) {
+            return;
+        }
+        log_warn!(
+            &SOURCE,
+            Subsys::EpData,
+            "endpoint {ep}: the device reports that its queue pair has failed"
+        );
+        self.answer_disconnect(ep);
+        if let Ok(endpoint) = self.ep_mut(ep) {
+            endpoint.state = State::Ended;
+        }
         self.report_end(domain, ep);
     }
 
@@ -205,7 +232,7 @@ impl Domain {
             return;
         };
         let awaits = usize::from(endpoint.awaits_event());
-        let id = endpoint.id.take();
+        let (id, datagrams) = (endpoint.id.take(), endpoint.datagrams.take());
         if endpoint.state == State::Requested
             && let Some(id) = &id
         {
@@ -214,8 +241,10 @@ impl Domain {
         let (send, receive) = (endpoint.send_queue, endpoint.receive_queue);
         let early = endpoint.early.len();
         self.awaiting -= awaits;
-        let pair = id.as_ref().and_then(Id::pair).map(Pair::number);
+        let own = datagrams.as_ref().and_then(|it| it.pair.as_ref());
+        let pair = id.as_ref().and_then(Id::pair).or(own).map(Pair::number);
         drop(id);
+        drop(datagrams);
         while self.poll_queue(domain, send) {}
         while self.poll_queue(domain, receive) {}
         if let Some(pair) = pair {

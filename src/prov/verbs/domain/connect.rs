@@ -10,12 +10,12 @@ use super::super::private;
 use super::super::ticket::Holder;
 use super::{Domain, SOURCE};
 use abi::FI_CONNECTED;
-use base::log::{Subsys, log_info, log_warn};
+use base::log::{Subsys, log_debug, log_info, log_warn};
 use base::{Error, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use object::ops::eq::EqErr;
-use sys::verbs::{ConnectParam, Event, EventKind, Id, PairQueues, Transport};
+use sys::verbs::{ConnectParam, Event, EventKind, Id, Transport};
 
 /// Time limit for finding the device and the route to a peer.
 const RESOLVE: Duration = Duration::from_millis(2000);
@@ -52,23 +52,8 @@ impl Domain {
 
     /// Makes the queue pair, and posts the receives that waited for it.
     pub(super) fn create_pair(&mut self, ep: usize) -> Result {
-        let (send, receive) = self.queues_of(ep)?;
-        let queue = |at: usize| {
-            let queue = self.queues.get(at).and_then(Option::as_ref);
-            queue.map(|queue| queue.queue.clone()).ok_or(Error::NOCQ)
-        };
-        let shared = match self.ep(ep)?.shared {
-            None => None,
-            Some(srx) => {
-                let shared = self.shared.get(srx).and_then(Option::as_ref);
-                Some(shared.ok_or(Error::INVAL)?.queue.clone())
-            }
-        };
-        let queues = PairQueues {
-            send: queue(send)?,
-            receive: queue(receive)?,
-            shared,
-        };
+        let queues = self.pair_queues(ep)?;
+        let (_, receive) = self.queues_of(ep)?;
         let protection = self.protection.clone();
         let endpoint = self.ep_mut(ep)?;
         let mut limits = endpoint.limits;
@@ -80,7 +65,8 @@ impl Domain {
         let Some(pair) = id.pair() else {
             return Err(Error::OPBADSTATE);
         };
-        let number = endpoint.shared.map(|_| pair.number());
+        let pair_number = pair.number();
+        let number = endpoint.shared.map(|_| pair_number);
         let mut early = std::mem::take(&mut endpoint.early);
         let posted = early
             .iter_mut()
@@ -88,6 +74,7 @@ impl Domain {
         if let Some(number) = number {
             self.pairs.insert(number, ep);
         }
+        self.health.forget(pair_number);
         self.reserve(ep)?;
         if let Some(Some(queue)) = self.queues.get_mut(receive) {
             queue.used += early.len();
@@ -127,13 +114,17 @@ impl Domain {
                 endpoint.id.as_ref().ok_or(Error::INVAL)?.disconnect()?;
                 Ok(())
             }
-            State::Ended if !was_shut_down => Ok(()),
+            // After an error the peer does not know of the end yet.
+            State::Ended if !was_shut_down => {
+                self.answer_disconnect(ep);
+                Ok(())
+            }
             _ => Err(Error::INVAL),
         }
     }
 
     /// The peer has ended the connection: answers it, and makes the adapter flush what is posted here.
-    fn answer_disconnect(&self, ep: usize) {
+    pub(super) fn answer_disconnect(&self, ep: usize) {
         let id = self.ep(ep).ok().and_then(|endpoint| endpoint.id.as_ref());
         if let Some(Err(error)) = id.map(Id::disconnect) {
             log_info!(
@@ -161,6 +152,13 @@ impl Domain {
     /// An error is that of the next step.
     fn advance(&mut self, domain: &mut DomainState<Addr>, ep: usize, event: &Event) -> Result {
         let state = self.ep(ep)?.state;
+        log_debug!(
+            &SOURCE,
+            Subsys::EpCtrl,
+            "endpoint {ep}, {state:?}: {:?}, status {}",
+            event.kind,
+            event.status
+        );
         match (event.kind, state) {
             (EventKind::AddressResolved, State::ResolvingAddress) => {
                 if self.ep(ep)?.id.as_ref().and_then(Id::device) != Some(self.adapter.device) {
@@ -194,7 +192,11 @@ impl Domain {
                 self.fail_connect(domain, ep, Error::CONNREFUSED, -event.status, Some(data));
                 Ok(())
             }
+            // The network finds no way to the peer. The adapter goes on trying for some seconds, and the kernel repeats
+            // the event meanwhile.
+            (EventKind::Failed, State::Connected) if self.ep(ep)?.was_unreachable => Ok(()),
             (EventKind::Failed, _) => {
+                self.ep_mut(ep)?.was_unreachable = true;
                 self.fail_connect(domain, ep, Error::TIMEDOUT, -event.status, None);
                 Ok(())
             }
@@ -206,6 +208,9 @@ impl Domain {
             }
             (EventKind::DeviceRemoved, _) => Err(Error::NODEV),
             (EventKind::AddressChanged, _) => Err(Error::ADDRNOTAVAIL),
+            (EventKind::Other, _) => Ok(()),
+            // One that does not belong to the step that is awaited: the awaited one may not come any more.
+            _ if self.ep(ep)?.awaits_event() => Err(Error::CONNABORTED),
             _ => Ok(()),
         }
     }

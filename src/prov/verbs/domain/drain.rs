@@ -13,7 +13,7 @@ use super::super::ticket::Kind;
 use super::Domain;
 use base::OpFlags;
 use base::log::{Subsys, log_warn};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use engine::transport::Drains;
 use sys::verbs::{self, Opcode, Request};
@@ -76,7 +76,7 @@ impl Domain {
         let mut request = Request::new(endpoint.ticket(Kind::Marker, last), Opcode::Write);
         request.signal();
         // A queue without room has requests that are reported: `Ep::must_signal`.
-        if endpoint.post_now(request, None).is_err() {
+        if endpoint.post_now(request, None, None).is_err() {
             return;
         }
         endpoint.signalled(true);
@@ -91,7 +91,10 @@ impl Domain {
 impl Ep {
     /// Whether operations are in flight whose end no completion will report.
     fn owes(&self) -> bool {
-        let is_up = matches!(self.state, State::Accepting | State::Connected);
+        let is_up = matches!(
+            self.state,
+            State::Accepting | State::Connected | State::Open
+        );
         is_up
             && self
                 .sends

@@ -10,7 +10,7 @@ use super::Domain;
 use abi::*;
 use base::info::{Info, RxAttr};
 use base::{Error, Result};
-use engine::address::ip::{Addr, Format};
+use engine::address::mixed::{Addr, Format};
 use engine::domain_state::DomainState;
 use engine::fabric::FabricShared;
 use engine::transport::{
@@ -42,6 +42,7 @@ impl Connects for Domain {
     }
 
     fn peer(&self, ep: usize) -> Result<Vec<u8>> {
+        self.check_connects()?;
         let endpoint = self.ep(ep)?;
         let peer = endpoint.id.as_ref().map(Id::peer).unwrap_or_default();
         match peer.is_empty() {
@@ -57,14 +58,17 @@ impl Connects for Domain {
         addr: Option<&[u8]>,
         param: &[u8],
     ) -> Result {
+        self.check_connects()?;
         self.begin_connect(ep, addr, param)
     }
 
     fn accept(&mut self, _domain: &mut DomainState<Addr>, ep: usize, param: &[u8]) -> Result {
+        self.check_connects()?;
         self.accept_request(ep, param)
     }
 
     fn shutdown(&mut self, domain: &mut DomainState<Addr>, ep: usize) -> Result {
+        self.check_connects()?;
         self.flush_ep(domain, ep);
         self.disconnect(ep)
     }

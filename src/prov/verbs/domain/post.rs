@@ -6,13 +6,13 @@ use super::Domain;
 use abi::*;
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::{DomainState, TxOp};
 use object::ops::atomic::{Atomic, Family};
 use object::ops::credits::CREDIT_MESSAGE;
 use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
-use sys::verbs::{Opcode, Request};
+use sys::verbs::{Destination, Opcode, Request};
 
 /// Flags of messages that need no special handling.
 const PLAIN: OpFlags = flags!(OpFlags:
@@ -41,7 +41,7 @@ impl Domain {
         let Some(Some(queue)) = self.queues.get_mut(endpoint.send_queue) else {
             return false;
         };
-        let state = &mut domain.eps[ep];
+        let state = &domain.eps[ep];
         if !PLAIN.contains(tx.flags)
             || tx.what != What::Msg
             || !endpoint.batch.is_empty()
@@ -58,6 +58,12 @@ impl Domain {
         }
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
         let mut request = Request::new(id, Opcode::Send);
+        if let Some(datagrams) = &endpoint.datagrams {
+            match datagrams.known(domain, ep, tx.dest) {
+                Some(to) if !tx.flags.contains(OpFlags::DELIVERY_COMPLETE) => request.datagram(to),
+                _ => return false,
+            }
+        }
         let signals = tx.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
         if signals {
             request.signal();
@@ -80,7 +86,7 @@ impl Domain {
         endpoint.signalled(signals);
         endpoint.sends.push(TxOp::of_one(ep, tx));
         queue.used += 1;
-        state.tx_pending += 1;
+        domain.eps[ep].tx_pending += 1;
         true
     }
 
@@ -100,6 +106,7 @@ impl Domain {
             (What::Read, _) => Opcode::Read,
             _ => return Err(Error::NOSYS),
         };
+        let to = self.destination(domain, ep, tx.dest)?;
         let op = TxOp::of(ep, tx, len);
         let mut request = Request::new(0, opcode);
         if has_data {
@@ -112,7 +119,7 @@ impl Domain {
         if tx.flags.contains(OpFlags::FENCE) && tx.what != What::Read {
             request.fence();
         }
-        self.post(domain, ep, &op, request, &tx.iov)?;
+        self.post(domain, &op, request, &tx.iov, to)?;
         tx.iov.take();
         Ok(())
     }
@@ -150,7 +157,7 @@ impl Domain {
         if opcode != Opcode::Write {
             request.fence();
         }
-        self.post(domain, ep, &op, request, iov)
+        self.post(domain, &op, request, iov, None)
     }
 
     /// Refuses flags that an adapter cannot honour. Returns whether the operation carries data.
@@ -158,7 +165,10 @@ impl Domain {
         if flags.contains(OpFlags::TRIGGER) {
             return Err(Error::BADFLAGS);
         }
-        if flags.intersects(UNSUPPORTED) {
+        let acknowledged = self.unconnected.is_none();
+        if flags.intersects(UNSUPPORTED)
+            || flags.contains(OpFlags::DELIVERY_COMPLETE) && !acknowledged
+        {
             return Err(Error::OPNOTSUPP);
         }
         match flags.contains(OpFlags::REMOTE_CQ_DATA) {
@@ -171,11 +181,15 @@ impl Domain {
     fn post(
         &mut self,
         domain: &mut DomainState<Addr>,
-        ep: usize,
         op: &TxOp,
         mut request: Request<'static>,
         iov: &IoVec,
+        to: Option<Destination>,
     ) -> Result {
+        let ep = op.ep();
+        if !self.is_usable(ep) {
+            return Err(domain.eps[ep].again());
+        }
         self.ep(ep)?.pair()?;
         let (queue, _) = self.queues_of(ep)?;
         if !self.has_room(domain, ep, queue) {
@@ -186,7 +200,7 @@ impl Domain {
             }
         }
         let len = iov.remaining();
-        if len > self.adapter.port.max_msg_sz as usize {
+        if len > self.longest_message() {
             return Err(Error::MSGSIZE);
         }
         let costs_credit = request.uses_receive();
@@ -217,8 +231,8 @@ impl Domain {
         let more = op.flags.contains(OpFlags::MORE) && endpoint.batch.len() < MOST_DEFERRED;
         let is_deferred = more || !endpoint.batch.is_empty();
         match is_deferred {
-            true => endpoint.batch.push(request, carried),
-            false => endpoint.post_now(request, carried)?,
+            true => endpoint.batch.push(request, carried, to),
+            false => endpoint.post_now(request, carried, to.as_ref())?,
         }
         if costs_credit {
             endpoint.credits.spend();

@@ -10,7 +10,7 @@ use base::log::{Subsys, log_info, log_warn};
 use base::{Error, Result};
 use engine::reactor::Token;
 use engine::transport::NewQueue;
-use sys::verbs::{self, CompletionQueue, SharedReceives};
+use sys::verbs::{self, CompletionQueue, PairQueues, SharedReceives};
 
 /// Size of a shared receive context whose attributes have none.
 const DEFAULT_RECEIVES: usize = 384;
@@ -131,6 +131,27 @@ impl Domain {
     pub(super) fn queues_of(&self, ep: usize) -> Result<(usize, usize)> {
         let endpoint = self.ep(ep)?;
         Ok((endpoint.send_queue, endpoint.receive_queue))
+    }
+
+    /// The queues for the pair of an endpoint.
+    pub(super) fn pair_queues(&self, ep: usize) -> Result<PairQueues> {
+        let (send, receive) = self.queues_of(ep)?;
+        let queue = |at: usize| {
+            let queue = self.queues.get(at).and_then(Option::as_ref);
+            queue.map(|queue| queue.queue.clone()).ok_or(Error::NOCQ)
+        };
+        let shared = match self.ep(ep)?.shared {
+            None => None,
+            Some(srx) => {
+                let shared = self.shared.get(srx).and_then(Option::as_ref);
+                Some(shared.ok_or(Error::INVAL)?.queue.clone())
+            }
+        };
+        Ok(PairQueues {
+            send: queue(send)?,
+            receive: queue(receive)?,
+            shared,
+        })
     }
 
     pub(super) fn open_shared(&mut self, srx: usize, attr: &RxAttr) -> Result {

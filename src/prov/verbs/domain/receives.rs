@@ -6,10 +6,10 @@ use super::super::ticket::{Holder, Kind, Ticket};
 use super::Domain;
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterReceive, DomainState};
 use object::ops::transfer::{Rx, What};
-use sys::verbs::{Id, Receive};
+use sys::verbs::Receive;
 
 /// Flags that only receives have whose messages this library matches.
 const OF_MATCHING: OpFlags = flags!(OpFlags: PEEK | CLAIM | DISCARD | TRIGGER | MULTI_RECV);
@@ -30,9 +30,12 @@ impl Domain {
                 return Err(domain.eps[ep].again());
             }
         }
+        if !self.is_usable(ep) {
+            return Err(domain.eps[ep].again());
+        }
         let endpoint = self.ep_mut(ep)?;
         receive.set_id(endpoint.ticket(Kind::Receive, endpoint.receives.next()));
-        match endpoint.id.as_ref().and_then(Id::pair) {
+        match endpoint.any_pair() {
             Some(pair) => pair.receive(&mut receive).map_err(full_is_again)?,
             None => endpoint.early.push(receive),
         }

@@ -7,9 +7,9 @@ use std::io;
 use super::super::params;
 use super::Domain;
 use abi::{FI_MR_SINGLE_USE, FI_RMA_EVENT, FI_RMA_PMEM};
-use base::rights::UNCACHED;
+use base::rights::{KEPT, UNCACHED};
 use base::{Access, Error, Result, Span};
-use engine::address::ip::Addr;
+use engine::address::mixed::Addr;
 use engine::domain_state::DomainState;
 use engine::mr::cache::{Cached, Key};
 use engine::transport::{MrRegion, Registration};
@@ -54,10 +54,12 @@ impl Domain {
         };
         let (span, access) = (segment.span(), self.rights(&request));
         // Adapters have no regions without bytes. Such a region has no key and no descriptor.
-        let region = match (&request.buffer, span.len, request.flags & UNCACHED) {
+        let has_peers = request.access.intersects(Access::REMOTE);
+        let cached = request.flags & UNCACHED == 0 && (!has_peers || request.flags & KEPT != 0);
+        let region = match (&request.buffer, span.len, cached) {
             (_, 0, _) => None,
             (Some(buffer), ..) => Some(Held::Own(self.register_buffer(segment, access, buffer)?)),
-            (_, _, 0) => Some(self.obtain(segment, access)?),
+            (_, _, true) => Some(self.obtain(segment, access)?),
             _ => Some(Held::Own(segment.register(&self.protection, access)?)),
         };
         let keys = region.as_ref().map(Held::region);

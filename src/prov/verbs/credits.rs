@@ -37,8 +37,8 @@ impl Credits {
         self.available = self.available.saturating_add(count);
     }
 
-    /// Whether a message may be sent that uses a receive. Only one that has credits for the peer may use the last credit:
-    /// two sides that wait for credits would otherwise wait for ever.
+    /// Whether a message may be sent that uses a receive. Only one that has credits for the peer may use the last
+    /// credit: two sides that wait for credits would otherwise wait for ever.
     #[inline]
     pub fn may_send(&self, has_credits: bool) -> bool {
         !self.is_enabled || self.available > u64::from(!has_credits)

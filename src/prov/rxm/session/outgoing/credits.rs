@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Credits for the peer: it sends no more messages than this side has posted receives. Packets with credits leave before
-//! queued messages: a peer without credits gets none of those that it waits for behind them.
+//! Credits for the peer: it sends no more messages than this side has posted receives. Packets with credits leave
+//! before queued messages. Otherwise two sides whose messages wait for credits would wait for ever.
 
 use super::{Outgoing, put_slots};
 use crate::rxm::proto::{HEADER, MOST_CREDITS, credit};

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # guest.sh FOLDER BUILD [PART]...: tests the provider `verbs` of the libfabric.so.1 of FOLDER on soft RDMA devices, in a
-# virtual machine. Parts: pair (two processes, with faults), memory (registrations and their cache), dgram, fabtests,
-# mpi; all if none is named.
+# virtual machine. Parts: pair (two processes, with faults), memory (registrations and their cache), dgram, credits,
+# fabtests, mpi; all if none is named.
 #
 # RDMA_GUEST names the program that starts the machine and runs a command in it: with the files of this host at the same
 # places, and the devices rxe0 at 10.77.0.1 and rxe1 at 10.77.0.2. FABTESTS names the folder of fabtests' programs and
@@ -24,7 +24,11 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 		cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$here/../../include" \
 		    -o "$build/$program" "$here/$program.c" -L"$library" -lfabric
 	done
-	[ $# -gt 0 ] || set -- pair memory dgram fabtests mpi
+	# Built with the headers of 2.6, and with the symbols of the library that has fewer.
+	linked=${UPSTREAM_VERBS:-$library}
+	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$library/include-2.6" \
+	    -o "$build/slow" "$here/slow.c" -L"$linked" -l:libfabric.so.1 -Wl,--allow-shlib-undefined
+	[ $# -gt 0 ] || set -- pair memory dgram credits fabtests mpi
 	code=0
 	for part; do
 		FABTESTS=${FABTESTS:+$(realpath "$FABTESTS")} UPSTREAM_VERBS=${UPSTREAM_VERBS:+$(realpath "$UPSTREAM_VERBS")} \
@@ -53,6 +57,35 @@ pair() {
 	for test in $(LD_LIBRARY_PATH=$library "$build/pair"); do
 		UNPLUG="ip link set v0 down" LD_LIBRARY_PATH=$library timeout -k 5 120 "$build/pair" "$test" 10.77.0.1 10.77.0.2
 		say "$test" $?
+	done
+}
+
+pauses() { # how often the adapters have paused, because their peers had no receive for a message
+	cat /sys/class/infiniband/rxe*/ports/1/hw_counters/rcvd_rnr_err | awk '{ n += $1 } END { print n }'
+}
+
+# Messages to slow receivers: with credits no adapter has to pause.
+credits() {
+	local server client before code
+	# Queues that soft RoCE has no room for, otherwise.
+	export FI_UNIVERSE_SIZE=16
+	local -A at=([ours]=$library)
+	[ -z "${UPSTREAM_VERBS:-}" ] || at[upstream]=$UPSTREAM_VERBS
+	for server in "${!at[@]}"; do
+		for client in "${!at[@]}"; do
+			before=$(pauses)
+			LD_LIBRARY_PATH=${at[$server]} timeout -k 5 120 "$build/slow" 10.77.0.1 10.77.0.2 first &
+			until rdma resource show cm_id 2>/dev/null | grep -q LISTEN; do
+				kill -0 $! 2>/dev/null || break
+				sleep 0.2
+			done
+			LD_LIBRARY_PATH=${at[$client]} timeout -k 5 120 "$build/slow" 10.77.0.2 10.77.0.1
+			code=$?
+			wait $! || code=$?
+			say "slow receivers: $server, $client" $code
+			[ "$(pauses)" = "$before" ]
+			say "no pauses: $server, $client" $?
+		done
 	done
 }
 

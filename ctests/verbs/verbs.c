@@ -402,6 +402,122 @@ static void credits(void)
 	close_all();
 }
 
+// ---- Peer credits, by a table that no header has
+
+struct flow_control {
+	size_t size;
+	bool (*available)(struct fid_ep *ep);
+	int (*enable)(struct fid_ep *ep, uint64_t threshold);
+	void (*add_credits)(struct fid_ep *ep, uint64_t count);
+	void (*set_send_handler)(struct fid_domain *domain, ssize_t (*handler)(struct fid_ep *ep, uint64_t count));
+};
+
+static const uint64_t CREDIT_MESSAGE = 1ull << 62;
+
+static struct flow_control *flow_control(void)
+{
+	struct flow_control *table = NULL;
+	void *ops = &table;
+
+	RC(fi_open_ops(&domain->fid, "ofix_flow_ctrl_v2", 0, &ops, NULL), -FI_ENOSYS);
+	RC(fi_open_ops(&a->fid, "ofix_flow_ctrl_v1", 0, &ops, NULL), -FI_ENOSYS);
+	RC(fi_open_ops(&domain->fid, "ofix_flow_ctrl_v1", 1, &ops, NULL), -FI_EBADFLAGS);
+	CHECK(ops == &table);
+	OK(fi_open_ops(&domain->fid, "OFIX_flow_ctrl_v1", 0, (void **)&table, NULL));
+	RC(table->size, 40);
+	RC(sizeof(*table), 40);
+	return table;
+}
+
+static struct fid_ep *given_ep;
+static uint64_t given, calls;
+static ssize_t give_result;
+
+static ssize_t give(struct fid_ep *ep, uint64_t count)
+{
+	struct iovec iov = { out, 64 };
+	void *desc = fi_mr_desc(mr_out);
+	struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1 };
+	struct fi_cq_data_entry entry;
+
+	given_ep = ep;
+	given = count;
+	calls++;
+	fi_cq_read(cq_b, &entry, 0); // no lock is held
+	return give_result ? give_result : fi_sendmsg(ep, &msg, CREDIT_MESSAGE | FI_COMPLETION);
+}
+
+static ssize_t send_one(struct fid_ep *ep, uint64_t flags)
+{
+	struct iovec iov = { out, 1000 };
+	void *desc = fi_mr_desc(mr_out);
+	struct fi_msg msg = { .msg_iov = &iov, .desc = &desc, .iov_count = 1 };
+
+	return fi_sendmsg(ep, &msg, flags);
+}
+
+static void peer_credits(void)
+{
+	uint64_t key, at = (uintptr_t)in + LEN / 2;
+	struct flow_control *table;
+
+	connect_all(0, 128); // b has RECVS receives, a none
+	table = flow_control();
+	key = fi_mr_key(mr_in);
+	table->set_send_handler(domain, give);
+	CHECK(table->available(a) && table->available(b));
+	// Without credits nothing is limited, and receives are only counted.
+	OK(send_one(a, FI_COMPLETION));
+	completion(cq_a);
+	received(0x200, 1000, 0, RECEIVED);
+	CHECK(!calls);
+	// One credit, and the saved ones; the last is for messages with credits.
+	table->add_credits(a, 5);
+	OK(table->enable(a, 1000));
+	for (int i = 0; i < 2; i++)
+		OK(fi_send(a, out, 1000, fi_mr_desc(mr_out), 0, NULL));
+	OK(fi_senddata(a, out, 8, NULL, 1, 0, NULL));
+	OK(fi_writedata(a, out, 8, fi_mr_desc(mr_out), 1, 0, at, key, NULL));
+	OK(fi_inject(a, out, 8, 0));
+	RC(fi_inject(a, out, 8, 0), -FI_EAGAIN);
+	RC(fi_send(a, out, 1000, fi_mr_desc(mr_out), 0, NULL), -FI_EAGAIN);
+	RC(fi_writedata(a, out, 8, fi_mr_desc(mr_out), 1, 0, at, key, NULL), -FI_EAGAIN);
+	RC(send_one(a, FI_COMPLETION), -FI_EAGAIN);
+	OK(fi_write(a, out, 8, fi_mr_desc(mr_out), 0, at, key, NULL)); // needs no receive
+	OK(send_one(a, CREDIT_MESSAGE));
+	RC(send_one(a, CREDIT_MESSAGE), -FI_EAGAIN);
+	table->add_credits(a, 1);
+	RC(send_one(a, 0), -FI_EAGAIN);
+	table->add_credits(a, UINT64_MAX);
+	OK(send_one(a, 0));
+	// All but one of the receives are given. If that fails, the next receive gives them.
+	give_result = -FI_EAGAIN;
+	OK(table->enable(b, RECVS));
+	CHECK(!calls);
+	OK(fi_recv(b, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 1 && given == RECVS && given_ep == b);
+	OK(fi_recv(a, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 1);
+	give_result = 0;
+	OK(fi_recv(b, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 2 && given == RECVS + 1);
+	// That message has used the only credit of b.
+	RC(send_one(b, CREDIT_MESSAGE), -FI_EAGAIN);
+	for (int i = 0; i < RECVS; i++)
+		OK(fi_recv(b, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 3 && given == RECVS);
+	OK(fi_recv(b, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 4 && given == RECVS + 1);
+	// What is there already is given at once.
+	calls = 0;
+	OK(table->enable(b, 2));
+	CHECK(calls == 1 && given == RECVS + 1);
+	table->set_send_handler(domain, NULL);
+	OK(fi_recv(b, in, RECV_LEN, fi_mr_desc(mr_in), 0, NULL));
+	CHECK(calls == 1);
+	close_all();
+}
+
 static void reject(void)
 {
 	struct fi_eq_cm_entry entry;
@@ -573,6 +689,8 @@ static void shared_receives(void)
 	OK(fi_enable(b));
 	fi_freeinfo(entry.info);
 	RC(fi_recv(b, in, 64, fi_mr_desc(mr_in), 0, NULL), -FI_ENOSYS);
+	CHECK(!flow_control()->available(b));
+	RC(flow_control()->enable(b, 1), -FI_EINVAL);
 	OK(fi_accept(b, NULL, 0));
 	for (int i = 0; i < 2; i++)
 		RC(next_event(&entry, data, &len), FI_CONNECTED);
@@ -884,7 +1002,7 @@ static const struct {
 } tests[] = {
 	{ "messages", messages },     { "two_regions", two_regions }, { "rma", rma },
 	{ "atomics", atomics },	      { "more", more },		      { "unsignalled", unsignalled },
-	{ "credits", credits },	      { "reject", reject },	      { "shut_down", shut_down },
+	{ "credits", credits },	      { "peer_credits", peer_credits }, { "reject", reject },	      { "shut_down", shut_down },
 	{ "closing", closing },	      { "errors", errors },	      { "waiting", waiting },
 	{ "progress", progress },     { "send_early", send_early },   { "shared_receives", shared_receives },
 	{ "registration", registration }, { "iwarp", iwarp },	      { "infiniband", infiniband },

@@ -32,7 +32,8 @@ pub fn rxm(data: &[u8]) {
             let head = request.head.request(conn, msg, request.target.list());
             [&head.expect("its own target")[..], request.operands].concat()
         }
-        Body::AtomicResponse { .. } | Body::Credit => return,
+        Body::Credit { count } => credit(conn, count).to_vec(),
+        Body::AtomicResponse { .. } => return,
     };
     let again = decode(&bytes);
     assert_eq!(again, Ok(Packet { conn, body }));

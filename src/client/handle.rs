@@ -211,6 +211,14 @@ impl<T: Object> Handle<T> {
         self.kept().push(what);
     }
 
+    /// Whether the object was opened on this one, or is bound to it.
+    pub(super) fn keeps<U: Object>(&self, other: &Arc<Handle<U>>) -> bool {
+        let other = Arc::as_ptr(other).cast::<()>();
+        let kept = self.kept();
+        kept.iter()
+            .any(|kept| Arc::as_ptr(kept).cast::<()>() == other)
+    }
+
     fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
         self.rest
             .kept

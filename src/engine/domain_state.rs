@@ -34,6 +34,7 @@ pub use self::receive::{AdapterDone, AdapterReceive, Sender};
 pub use self::transmit::TxOp;
 use self::watchers::Watchers;
 pub use crate::srx::MessageInfo;
+use object::ops::credits::CreditHandler;
 
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;
@@ -58,6 +59,8 @@ pub struct DomainState<A> {
     pub triggers: Triggers,
     /// Queues that belong to other providers.
     pub peers: Peers,
+    /// Sends credits to peers.
+    pub credits: Option<CreditHandler>,
     outcomes: VecDeque<Outcome>,
     /// Set while operations fail because a peer was lost.
     pub losses: Losses,
@@ -81,6 +84,7 @@ impl<A: Address> DomainState<A> {
             auto: false,
             triggers: Triggers::default(),
             peers: Peers::default(),
+            credits: None,
             outcomes: VecDeque::new(),
             losses: Losses::default(),
             stats: Stats::default(),

@@ -7,6 +7,7 @@ use core::ptr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use crate::live;
+use crate::ops::credits::FlowControl;
 use crate::ops::fid as fid_ops;
 use crate::ops::work::WorkRequest;
 use abi::*;
@@ -93,6 +94,10 @@ pub trait Kind: Send + Sync + Sized + 'static {
     /// fi_profile(3), fi_profile_open.
     fn profile(&self, _context: *mut c_void) -> Result<*mut fid_profile> {
         Err(Error::NOSYS)
+    }
+    /// Peer credits of a domain's endpoints: `ops::credits`.
+    fn credits(&self) -> Option<&'static FlowControl> {
+        None
     }
     /// fi_trywait(3): returns FI_EAGAIN if the object has something to read.
     fn trywait(&self) -> Result {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Flow control between a provider and the provider layered on it: calls outside the ops tables that take endpoints.
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -9,21 +9,7 @@ use super::{Wrapped, Wrapper, outside};
 use abi::*;
 use base::Error;
 use object::handle;
-
-/// The name of the table in fi_open_ops.
-pub(super) const FLOW_CONTROL: &CStr = c"ofix_flow_ctrl_v1";
-
-type SendCredits = unsafe extern "C" fn(*mut fid_ep, u64) -> ssize_t;
-
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FlowControl {
-    size: usize,
-    available: unsafe extern "C" fn(*mut fid_ep) -> bool,
-    enable: unsafe extern "C" fn(*mut fid_ep, u64) -> c_int,
-    add_credits: unsafe extern "C" fn(*mut fid_ep, u64),
-    set_send_handler: unsafe extern "C" fn(*mut fid_domain, SendCredits),
-}
+use object::ops::credits::{FlowControl, SendCredits};
 
 static CREDITS: FlowControl = FlowControl {
     size: size_of::<FlowControl>(),
@@ -91,15 +77,15 @@ unsafe extern "C" fn add_credits(ep: *mut fid_ep, count: u64) {
     }
 }
 
-unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: SendCredits) {
+unsafe extern "C" fn set_send_handler(domain: *mut fid_domain, handler: Option<SendCredits>) {
     // SAFETY: an open domain.
     unsafe {
         if let Some(wrapper) = handle::get::<Wrapper<fid_domain>, _>(domain) {
             let held = &wrapper.layer.credits.handler;
-            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(handler);
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = handler;
         }
         if let Some((domain, table)) = credits(domain) {
-            (table.set_send_handler)(domain, send_credits);
+            (table.set_send_handler)(domain, handler.map(|_| send_credits as SendCredits));
         }
     }
 }

@@ -441,9 +441,14 @@ pub(super) unsafe fn ops_open(
     // SAFETY: passed on from the caller.
     unsafe {
         let code = slots::base::ops_open(wrapper.fid(), name, flags, ops, context);
-        if code == 0 && CStr::from_ptr(name) == credits::FLOW_CONTROL {
+        if code == 0 && is_flow_control(CStr::from_ptr(name)) {
             credits::leave_table(wrapper, ops);
         }
         code
     }
+}
+
+fn is_flow_control(name: &CStr) -> bool {
+    let known = object::ops::credits::NAME.to_bytes();
+    name.to_bytes().eq_ignore_ascii_case(known)
 }

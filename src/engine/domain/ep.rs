@@ -5,6 +5,7 @@
 mod bind;
 mod cm;
 mod coll;
+mod credits;
 mod data;
 mod enable;
 mod kind;

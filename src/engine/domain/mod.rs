@@ -40,6 +40,7 @@ use base::{Error, Result};
 use object::handle::{self, Kind, Other};
 use object::ops;
 use object::ops::atomic::{Elements, Family};
+use object::ops::credits::{self, CreditHandler, CreditedDomain, FlowControl};
 use object::ops::domain::*;
 use object::ops::work::WorkRequest;
 use object::peer::PeerSrx;
@@ -169,6 +170,10 @@ impl<T: Transport> Kind for Domain<T> {
         Ok(profile::Profile::open(&self.engine, None, of, context))
     }
 
+    fn credits(&self) -> Option<&'static FlowControl> {
+        T::CREDITS.then(credits::table::<Domain<T>, ep::Ep<T>>)
+    }
+
     fn map_raw_key(&self, raw: &[u8]) -> Result<u64> {
         map_raw_key(raw)
     }
@@ -176,6 +181,14 @@ impl<T: Transport> Kind for Domain<T> {
     fn unmap_key(&self, _key: u64) -> Result {
         // A raw key is the key in bytes, so nothing is kept for it.
         Ok(())
+    }
+}
+
+impl<T: Transport> CreditedDomain for Domain<T> {
+    fn set_credit_handler(&self, handler: Option<CreditHandler>) {
+        if let Ok(mut state) = self.engine.lock() {
+            state.domain.credits = handler;
+        }
     }
 }
 

@@ -258,6 +258,24 @@ pub trait Queues: Addressing {
     {
         Err(Error::NOSYS)
     }
+    /// Whether endpoints may limit their messages to the receives that peers have posted: `object::ops::credits`.
+    const CREDITS: bool = false;
+
+    /// Whether credits can be enabled for an endpoint.
+    fn has_credits(&self, _domain: &DomainStateOf<Self>, _ep: usize) -> bool {
+        false
+    }
+    /// Enables credits, for an endpoint that has them.
+    fn enable_credits(&mut self, _ep: usize, _threshold: u64) {}
+    /// Adds credits that the peer has sent.
+    fn add_credits(&mut self, _ep: usize, _count: u64) {}
+    /// Takes the number of posted receives if it has reached the threshold.
+    #[inline]
+    fn take_due_credits(&mut self, _ep: usize) -> Option<u64> {
+        None
+    }
+    /// Puts a number back that could not be sent to the peer.
+    fn keep_credits(&mut self, _ep: usize, _count: u64) {}
     /// Posts a receive of a shared context.
     fn receive_shared(
         &mut self,

@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 
 use crate::handle::{self, Kind, WaitHandle};
 use crate::ops::missing::Missing;
-use crate::ops::{object, profile, status, work};
+use crate::ops::{credits, object, profile, status, work};
 use crate::user;
 use abi::*;
 use base::{Error, OpFlags, Result, Span};
@@ -204,7 +204,7 @@ unsafe fn map_raw<T: Kind>(this: &T, map: &fi_mr_map_raw) -> Result {
 unsafe extern "C" fn ops_open<T: Kind>(
     fid: *mut fid,
     name: *const c_char,
-    _flags: u64,
+    flags: u64,
     ops: *mut *mut c_void,
     context: *mut c_void,
 ) -> c_int {
@@ -214,12 +214,27 @@ unsafe extern "C" fn ops_open<T: Kind>(
         return Error::INVAL.negative();
     };
     // SAFETY: a terminated string.
-    match unsafe { CStr::from_ptr(name) } == profile::NAME {
+    let name = unsafe { CStr::from_ptr(name) };
+    if name == profile::NAME {
         // SAFETY: `ops` receives the result.
-        true => unsafe { profile::open(this, ops, context) },
-        // No object has other tables.
-        false => Error::NOSYS.negative(),
+        return unsafe { profile::open(this, ops, context) };
     }
+    // No object has other tables.
+    let is_credits = name
+        .to_bytes()
+        .eq_ignore_ascii_case(credits::NAME.to_bytes());
+    let Some(table) = this.credits().filter(|_| is_credits) else {
+        return Error::NOSYS.negative();
+    };
+    if flags != 0 {
+        return Error::BADFLAGS.negative();
+    }
+    // SAFETY: `ops` receives the result.
+    status(unsafe {
+        user::store(ops, || {
+            Ok(core::ptr::from_ref(table).cast_mut().cast::<c_void>())
+        })
+    })
 }
 
 unsafe extern "C" fn ops_set(

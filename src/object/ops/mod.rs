@@ -11,6 +11,7 @@ pub mod cntr;
 pub mod collective;
 mod context;
 pub mod cq;
+pub mod credits;
 pub mod domain;
 pub mod ep;
 pub mod eq;

@@ -8,6 +8,7 @@ use base::flags::flags;
 use base::log::{CORE, Subsys, log_misuse};
 
 use crate::handle::{self, Kind};
+use crate::ops::credits::CREDIT_MESSAGE;
 use crate::ops::object;
 use base::{CompFlags, Error, IoVec, OpFlags, Piece, Result, Source};
 use hmem::Desc;
@@ -215,6 +216,10 @@ pub trait DataPath: Kind<Head = fid_ep> {
     fn takes_multicast(&self) -> bool {
         false
     }
+    /// Messages may have the flag `CREDIT_MESSAGE`.
+    fn takes_credits(&self) -> bool {
+        false
+    }
     /// Most bytes of a call with FI_INJECT.
     #[inline]
     fn inject_size(&self, _what: What) -> usize {
@@ -393,6 +398,7 @@ pub(super) fn check_send_flags<T: DataPath>(ep: &T, flags: OpFlags) -> Result {
     match flags & !MESSAGE_FLAGS {
         unknown if unknown.is_empty() => Ok(()),
         OpFlags::MULTICAST if ep.takes_multicast() => Ok(()),
+        CREDIT_MESSAGE if ep.takes_credits() => Ok(()),
         unknown => Err(unknown_flags(unknown)),
     }
 }

@@ -175,15 +175,15 @@ impl Rxm {
             .sessions
             .with(domain, lower, id, |session, cx| session.accept(cx, request));
         let accepted = match answer {
-            Some(Ok((place, answer))) => lower.accept(place, info, &answer.encode()),
+            Some(Ok((place, answer))) => lower.accept(place, info, answer),
             Some(Err(error)) => Err(error),
             None => return,
         };
-        if let Err(error) = accepted {
-            self.sessions.with(domain, lower, id, |session, cx| {
-                session.lost(cx, error, &"could not be accepted")
+        self.sessions
+            .with(domain, lower, id, |session, cx| match accepted {
+                Ok(counts) => session.set_counts(counts),
+                Err(error) => session.lost(cx, error, &"could not be accepted"),
             });
-        }
     }
 
     /// Ends connections that cannot deliver anything more. One look for remaining packets serves all of them.

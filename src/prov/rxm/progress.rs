@@ -39,6 +39,9 @@ impl Rxm {
         if !self.lower.dry.is_empty() {
             self.lower.post_dry();
         }
+        if self.lower.has_due() {
+            self.sessions.give_credits(domain, &mut self.lower);
+        }
         if !self.sessions.common.held.is_empty() {
             self.sessions.send_held(domain, &mut self.lower);
         }
@@ -90,6 +93,9 @@ impl Rxm {
                 self.lower.reactor.set_timer();
             }
         }
+        if self.lower.has_due() {
+            self.sessions.give_credits(domain, &mut self.lower);
+        }
         self.end_now(domain);
         self.close_ended(domain);
         if self.sessions.common.pacing.is_ready() {
@@ -131,6 +137,7 @@ impl Rxm {
             self.drive(domain);
         }
         self.sessions.take_waiting(domain, &mut self.lower);
+        self.sessions.give_credits(domain, &mut self.lower);
         if self.lower.is_closing {
             self.close_ended(domain);
         }

@@ -16,7 +16,7 @@ pub use atomic::{ATOMIC_HEADER, AtomicHead, AtomicRequest, AtomicResponse};
 pub use connect::{ConnId, FlowControl, Reason, Request, Response, reason_of, reject};
 pub use fault::Fault;
 pub use header::HEADER;
-pub use packet::{Body, Message, Packet, Part, Segment, decode, short};
+pub use packet::{Body, MOST_CREDITS, Message, Packet, Part, Segment, credit, decode, short};
 /// Maximum of receive contexts of an endpoint that messages can name.
 pub const MAX_CONTEXTS: usize = 64;
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::credits::Credits;
 use super::datagram::Datagrams;
 use super::ticket::{Holder, Kind, LAST_NUMBER, Ticket};
 use base::info::Info;
@@ -54,6 +55,8 @@ pub struct Ep {
     pub receives: Line<AdapterReceive>,
     /// Receives that were posted before there was a queue pair.
     pub early: Vec<Receive>,
+    /// Receives of the peer, and receives of this side of which the peer does not know.
+    pub credits: Credits,
     /// Requests that FI_MORE has deferred.
     pub batch: Batch,
     /// Requests since the last one whose success the adapter reports.
@@ -92,6 +95,7 @@ impl Ep {
             sends: Line::new(),
             receives: Line::new(),
             early: Vec::new(),
+            credits: Credits::default(),
             batch: Batch::default(),
             unsignalled: 0,
             marker: false,

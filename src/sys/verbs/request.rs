@@ -35,6 +35,15 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
+    /// Whether the peer needs a receive for it.
+    #[inline]
+    pub fn uses_receive(&self) -> bool {
+        use Opcode::{Send, SendWithImmediate, WriteWithImmediate};
+        [Send, SendWithImmediate, WriteWithImmediate]
+            .map(|op| op as u32)
+            .contains(&self.wr.opcode)
+    }
+
     /// Makes a request without memory. `id` is reported by its completion.
     #[inline]
     pub fn new(id: u64, opcode: Opcode) -> Request<'a> {

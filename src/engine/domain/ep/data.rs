@@ -98,7 +98,13 @@ impl<T: Transport> Ep<T> {
         if !ep.enabled {
             return Err(Error::OPBADSTATE);
         }
-        transport.receive(domain, self.shared.id, &mut rx)
+        transport.receive(domain, self.shared.id, &mut rx)?;
+        let due = transport.take_due_credits(self.shared.id);
+        drop(guard);
+        if let Some(count) = due {
+            self.give_credits(count);
+        }
+        Ok(())
     }
 
     #[inline(always)]
@@ -233,6 +239,10 @@ impl<T: Transport> DataPath for Ep<T> {
 
     fn takes_multicast(&self) -> bool {
         EpState::caps_of(&self.shared.info).contains(Caps::MULTICAST)
+    }
+
+    fn takes_credits(&self) -> bool {
+        T::CREDITS
     }
 
     #[inline]

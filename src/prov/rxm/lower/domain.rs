@@ -14,7 +14,7 @@ use base::info::Info;
 use base::{Caps, Error, Mode, MrMode, OpFlags, Result};
 use client::layer::{Registrar, with_descriptors};
 use client::with_entry;
-use client::{self, Cq, CqAttr, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
+use client::{self, Cq, CqAttr, Credits, Domain, Ep, Eq, EqAttr, Fabric, PassiveEp};
 
 /// The fabric below, and the entries with which domains are opened.
 pub struct LowerFabric {
@@ -34,6 +34,8 @@ pub struct LowerDomain {
     /// Events of all connections.
     pub eq: Arc<Eq>,
     pub registrar: Registrar,
+    /// Peer credits, if the provider below has them.
+    pub credits: Option<Credits>,
     pub params: &'static Params,
     /// The entry of the domain below, without addresses.
     entry: Info,
@@ -127,6 +129,7 @@ impl LowerDomain {
             block: blocks.then_some(BLOCK.max(packet.saturating_mul(PACKETS_OF_BLOCK))),
             eq: events,
             fabric: lower.fabric.clone(),
+            credits: Credits::of(&domain),
             domain,
             registrar,
             params: lower.params,

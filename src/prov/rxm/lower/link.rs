@@ -3,12 +3,14 @@
 
 use std::sync::Arc;
 
+use super::posted::LEAST_COUNTED;
 use super::queues::queue_of;
 use super::{Flight, Lower, put_packet};
+use crate::rxm::proto::{FlowControl, Request, Response};
 use crate::rxm::session::{Ended, Place, put_slots};
 use base::{Error, Result};
 use client::layer::{Registrar, close};
-use client::{Ep, Info};
+use client::{Ep, Info, PeerCredits};
 use engine::address::ip::Addr;
 use engine::transport::Address;
 use object::ops::options::{OPT_MORE_FOLLOWS, OPT_PEER_NUMBER};
@@ -25,7 +27,11 @@ pub struct Link {
     pub arrival: u64,
     /// Number of receives below that belong to this connection alone.
     pub posted: usize,
-    /// Set while there are none; more are posted as soon as there is room.
+    /// Intended number of them.
+    pub depth: usize,
+    /// Credits of the peer, if the provider below counts.
+    pub credits: Option<PeerCredits>,
+    /// Set while there are too few; more are posted as soon as there is room.
     pub is_dry: bool,
     /// No receives are posted.
     pub is_paused: bool,
@@ -42,22 +48,26 @@ impl Lower {
         place: Place,
         own: &Addr,
         peer: &Addr,
-        request: &[u8],
-    ) -> Result {
+        mut request: Request,
+    ) -> Result<bool> {
         let mut from = *own;
         from.set_port(0);
         let below = self
             .domain
             .connecting(sys::addr::to_bytes(&from), peer.to_bytes())?;
-        self.set_up(place, below.clone())?;
-        below.connect(&peer.to_bytes(), request)
+        let counts = self.set_up(place, below.clone())?;
+        request.flow = FlowControl::of_side(counts);
+        below.connect(&peer.to_bytes(), &request.encode())?;
+        Ok(counts)
     }
 
-    /// Accepts a request with an answer.
-    pub fn accept(&mut self, place: Place, info: Info<'_>, answer: &[u8]) -> Result {
+    /// Accepts a request with an answer. Returns whether that has announced that this side counts posted receives.
+    pub fn accept(&mut self, place: Place, info: Info<'_>, mut answer: Response) -> Result<bool> {
         let below = Ep::open(&self.domain.domain, info)?;
-        self.set_up(place, below.clone())?;
-        below.accept(answer)
+        let counts = self.set_up(place, below.clone())?;
+        answer.flow = FlowControl::of_side(counts);
+        below.accept(&answer.encode())?;
+        Ok(counts)
     }
 
     /// Refuses a request.
@@ -67,8 +77,8 @@ impl Lower {
         }
     }
 
-    /// Binds an endpoint below and assigns it to the session.
-    fn set_up(&mut self, place: Place, below: Arc<Ep>) -> Result {
+    /// Binds an endpoint below and assigns it to the session. Returns whether it can count receives.
+    fn set_up(&mut self, place: Place, below: Arc<Ep>) -> Result<bool> {
         let Place { arrival, id, ep } = place;
         let shared = self.shared_context()?;
         let endpoint = self.endpoint(ep).ok_or(Error::INVAL)?;
@@ -85,6 +95,11 @@ impl Lower {
             let _ = below.setopt(OPT_MORE_FOLLOWS, 1u8);
             below.setopt(OPT_PEER_NUMBER, arrival as usize)?;
         }
+        let credits = self.domain.credits.as_ref();
+        let credits = credits.filter(|_| self.domain.receives >= LEAST_COUNTED);
+        let credits = credits.and_then(|credits| credits.of_endpoint(&below));
+        let counts = credits.is_some();
+        let depth = self.depth(counts);
         let registrar = self.domain.registrar.of_endpoint(&below);
         let registrar = Some(endpoint.accesses.telling(registrar));
         self.by_link.insert(below.number(), id);
@@ -94,7 +109,9 @@ impl Lower {
         let link = &mut self.links[id];
         (link.ep, link.arrival, link.is_paused) = (ep, arrival, false);
         (link.below, link.registrar) = (Some(below), registrar);
-        self.post_own(id)
+        (link.credits, link.depth) = (credits, depth);
+        self.post_own(id)?;
+        Ok(counts)
     }
 
     /// Returns the session of an endpoint below.
@@ -141,7 +158,7 @@ impl Lower {
         let Some(link) = self.links.get_mut(id) else {
             return;
         };
-        link.registrar = None;
+        (link.registrar, link.credits) = (None, None);
         (link.posted, link.arrival, link.is_paused) = (0, 0, false);
         if let Some(below) = link.below.take() {
             link.closing += 1;

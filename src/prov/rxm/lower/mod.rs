@@ -63,8 +63,10 @@ pub struct Lower {
     links: Vec<Link>,
     /// Sessions by the numbers of their endpoints below.
     by_link: HashMap<usize, usize>,
-    /// Sessions without a receive below.
+    /// Sessions with too few receives below.
     pub dry: VecDeque<usize>,
+    /// Sessions whose peers have to get to know of posted receives.
+    due: Vec<usize>,
     /// Sessions with operations that FI_MORE has deferred below.
     deferred: Vec<usize>,
     /// Endpoints below that are to be closed, with their sessions.
@@ -141,6 +143,7 @@ impl Lower {
             links: Vec::new(),
             by_link: HashMap::new(),
             dry: VecDeque::new(),
+            due: Vec::new(),
             deferred: Vec::new(),
             closing: Vec::new(),
             is_closing: false,

@@ -6,12 +6,18 @@ use std::sync::Arc;
 use super::{Flight, Lower};
 use abi::FI_ADDR_UNSPEC;
 use base::{Error, Result};
-use client::Ep;
 use client::layer::{Block, Loan, Pool};
+use client::{Ep, PeerCredits};
 
 /// For connections without a shared context: guaranteed number of receives, and maximum.
 const LEAST_OWN: usize = 2;
 const MOST_OWN: usize = 8;
+/// The same if the provider below counts receives. Then the peer sends no more messages than there are receives, and
+/// waits for credits on the way of one packet and back.
+pub const LEAST_COUNTED: usize = 4;
+const MOST_COUNTED: usize = 64;
+/// Such a connection gets this part of the slots that are left of `MANY_PACKETS`, for as long as it is up.
+const PART_COUNTED: usize = 16;
 /// Above this number of packet slots in use, only the receives are posted that an endpoint or connection needs to work.
 const MANY_PACKETS: usize = 2048;
 
@@ -93,13 +99,13 @@ impl Lower {
             return Ok(());
         };
         let (ep, arrival, is_paused) = (link.ep, link.arrival, link.is_paused);
-        let most = MOST_OWN.min(self.domain.receives);
+        let (most, counts) = (link.depth, link.credits.is_some());
+        // A peer may wait for credits for all receives that it knew of.
+        let least = if counts { most } else { LEAST_OWN };
         let mut ended = Ok(());
         while !is_paused && self.links[id].posted < most {
             let used = self.packets.used();
-            if self.links[id].posted >= LEAST_OWN && used >= MANY_PACKETS
-                || used >= self.most_packets
-            {
+            if self.links[id].posted >= least && used >= MANY_PACKETS || used >= self.most_packets {
                 break;
             }
             match self.post_packet(&below, Flight::Packet { id, ep, arrival }) {
@@ -110,10 +116,14 @@ impl Lower {
                 }
             }
         }
-        // Without a posted receive no completion of its own will trigger another post. A paused connection is resumed
-        // instead.
+        // Without a posted receive no completion of its own will trigger another post; a peer that waits for credits
+        // triggers none either. A paused connection is resumed instead.
         let link = &mut self.links[id];
-        if link.posted == 0 && !link.is_dry && !is_paused {
+        if link.credits.as_ref().is_some_and(PeerCredits::is_due) {
+            self.due.push(id);
+        }
+        let needed = if counts { most } else { 1 };
+        if link.posted < needed && !link.is_dry && !is_paused {
             link.is_dry = true;
             self.dry.push_back(id);
         }
@@ -123,7 +133,19 @@ impl Lower {
         }
     }
 
-    /// Posts receives for connections that have none, as far as there is room.
+    /// Returns the number of receives of a new connection. `counts`: it does not change while the connection is up.
+    pub(super) fn depth(&self, counts: bool) -> usize {
+        let most = match counts {
+            true => {
+                let left = MANY_PACKETS.saturating_sub(self.packets.used());
+                (left / PART_COUNTED).clamp(LEAST_COUNTED, MOST_COUNTED)
+            }
+            false => MOST_OWN,
+        };
+        most.min(self.domain.receives)
+    }
+
+    /// Posts receives for connections that have too few, as far as there is room.
     #[cold]
     pub fn post_dry(&mut self) {
         for _ in 0..self.dry.len() {
@@ -139,6 +161,12 @@ impl Lower {
                 let _ = self.post_own(id);
             }
         }
+    }
+
+    /// Whether a peer has to get to know of posted receives.
+    #[inline]
+    pub fn has_due(&self) -> bool {
+        !self.due.is_empty()
     }
 
     fn post_packet(&mut self, to: &Arc<Ep>, flight: Flight) -> Result {

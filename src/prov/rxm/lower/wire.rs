@@ -6,10 +6,12 @@ use std::time::Instant;
 
 use super::{Due, Flight, Lower};
 use crate::rxm::HEAD_SIZE;
+use crate::rxm::proto::Request;
 use crate::rxm::session::flight::{self, Call, Post};
-use crate::rxm::session::{Ended, Place, Posted, Wire};
+use crate::rxm::session::{Ended, Place, Posted, Wire, threshold_of};
 use abi::FI_MORE;
 use base::{Error, IoVec, Result};
+use client::PeerCredits;
 use client::layer::{Failed, Lent, Slot};
 use engine::address::ip::Addr;
 use engine::transport::Listener;
@@ -18,8 +20,36 @@ use object::ops::transfer::RemoteSeg;
 use sys::random::unpredictable;
 
 impl Wire for Lower {
-    fn connect(&mut self, at: Place, own: &Addr, peer: &Addr, request: &[u8]) -> Result {
+    fn connect(&mut self, at: Place, own: &Addr, peer: &Addr, request: Request) -> Result<bool> {
         self.connect_to(at, own, peer, request)
+    }
+
+    fn enable_credits(&mut self, id: usize) -> Result {
+        let link = self.links.get(id).ok_or(Error::NOTCONN)?;
+        let credits = link.credits.as_ref().ok_or(Error::NOTCONN)?;
+        credits.enable(threshold_of(link.depth) as u64)?;
+        if credits.is_due() {
+            self.due.push(id);
+        }
+        Ok(())
+    }
+
+    fn add_credits(&mut self, id: usize, count: u64) {
+        let link = self.links.get(id);
+        if let Some(credits) = link.and_then(|link| link.credits.as_ref()) {
+            credits.add(count);
+        }
+    }
+
+    fn take_due_credits(&mut self) -> Option<(usize, u64)> {
+        while let Some(id) = self.due.pop() {
+            let credits = self.links.get(id).and_then(|link| link.credits.as_ref());
+            match credits.map_or(0, PeerCredits::take_due) {
+                0 => {}
+                count => return Some((id, count)),
+            }
+        }
+        None
     }
 
     fn close(&mut self, id: usize) {

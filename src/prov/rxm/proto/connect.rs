@@ -50,6 +50,14 @@ pub enum FlowControl {
 }
 
 impl FlowControl {
+    /// What a side announces that counts, or does not.
+    pub fn of_side(counts: bool) -> FlowControl {
+        match counts {
+            true => FlowControl::On,
+            false => FlowControl::Off,
+        }
+    }
+
     fn of(code: u8) -> FlowControl {
         match code {
             1 => FlowControl::On,

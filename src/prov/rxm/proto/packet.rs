@@ -11,6 +11,10 @@ use super::rendezvous::{Places, RENDEZVOUS_SIZE};
 use super::{u16_at, u32_at, u64_at};
 use object::ops::transfer::What;
 
+/// Limit on the credits of one packet. No queue of an adapter is that long, and no number of packets makes a sum of 64
+/// bits overflow.
+pub const MOST_CREDITS: u64 = 1 << 20;
+
 /// A message, independent of how its bytes are transferred.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
@@ -92,8 +96,10 @@ pub enum Body<'a> {
         msg: u64,
         response: AtomicResponse<'a>,
     },
-    /// Sent by peers that count receives.
-    Credit,
+    /// The sender has posted this many more receives.
+    Credit {
+        count: u64,
+    },
 }
 
 fn with_message(kind: u8, conn: u32, msg: u64, message: &Message) -> [u8; HEADER] {
@@ -157,6 +163,13 @@ pub fn short(conn: u32, msg: u64, read: bool) -> [u8; HEADER] {
     control(if read { READ_DONE } else { WRITE_DONE }, conn, msg)
 }
 
+/// Returns a packet that gives credits for posted receives, at most `MOST_CREDITS`.
+pub fn credit(conn: u32, count: u64) -> [u8; HEADER] {
+    let mut out = control(CREDIT, conn, 0);
+    put_u64(&mut out, CONTROL_DATA_AT, count);
+    out
+}
+
 /// Decodes a complete packet.
 pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
@@ -199,7 +212,10 @@ pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
             let response = AtomicResponse::decode(head, rest)?;
             Body::AtomicResponse { msg, response }
         }
-        CREDIT => Body::Credit,
+        CREDIT => match u64_at(head, CONTROL_DATA_AT) {
+            count @ ..=MOST_CREDITS => Body::Credit { count },
+            _ => return Err(Fault("more credits than a queue has receives")),
+        },
         ADDRESSES => Body::Addresses {
             msg,
             places: Places::decode(rest)?,

@@ -82,6 +82,7 @@ fn encode(packet: &Packet<'_>) -> Vec<u8> {
             let head = request.head.request(conn, *msg, target).unwrap();
             [&head[..], request.operands].concat()
         }
-        Body::AtomicResponse { .. } | Body::Credit => panic!("encoded by itself"),
+        Body::Credit { count } => credit(conn, *count).to_vec(),
+        Body::AtomicResponse { .. } => panic!("encoded by itself"),
     }
 }

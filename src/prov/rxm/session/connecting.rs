@@ -52,7 +52,12 @@ impl Session {
         }
         // The provider below reports whether the peer has taken the answer, so there is no time limit here.
         self.connection.set_state(cx.common, State::Accepted);
-        self.link.accept(cx, request.id)
+        self.link.accept(cx, request)
+    }
+
+    /// Records whether the answer of `accept` has announced that this side counts posted receives.
+    pub fn set_counts(&mut self, counts: bool) {
+        self.link.set_counts(counts);
     }
 
     /// Handles the end of a connection, or of an attempt.
@@ -99,7 +104,7 @@ impl Session {
         let opened_here = self.state() == State::Connecting;
         match self.state() {
             State::Connecting => match Response::decode(data) {
-                Some(response) => self.link.set_remote(response.id),
+                Some(response) => self.link.set_remote(response.id, response.flow),
                 None => {
                     log_warn!(
                         &SOURCE,
@@ -121,6 +126,12 @@ impl Session {
             self.link.peer(),
             if opened_here { "us" } else { "the peer" }
         );
+        if self.link.has_credits()
+            && let Err(error) = cx.wire.enable_credits(self.link.id())
+        {
+            // The peer waits for credits.
+            return self.end_later(cx, error);
+        }
         if !self.inbox.is_empty() {
             self.inbox.stall(cx.common, self.link.id());
         }

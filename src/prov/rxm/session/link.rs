@@ -36,6 +36,9 @@ pub struct Link {
     arrival: u64,
     /// Index of the connection at the peer, and the peer's process.
     remote: ConnId,
+    /// Whether this side and the peer count posted receives.
+    counts: bool,
+    peer_counts: bool,
     /// Receiving from the peer is paused because too many of its packets wait.
     is_paused: bool,
     /// The connection below is in `Common::ending`.
@@ -58,6 +61,8 @@ impl Link {
             name: 0,
             arrival: 0,
             remote: ConnId::default(),
+            counts: false,
+            peer_counts: false,
             is_paused: false,
             is_ending: false,
             place: 0,
@@ -148,8 +153,19 @@ impl Link {
         self.remote.pid
     }
 
-    pub(super) fn set_remote(&mut self, remote: ConnId) {
+    pub(super) fn set_remote(&mut self, remote: ConnId, flow: FlowControl) {
         self.remote = remote;
+        self.peer_counts = flow == FlowControl::On;
+    }
+
+    /// Records whether this side has announced that it counts posted receives.
+    pub(super) fn set_counts(&mut self, counts: bool) {
+        self.counts = counts;
+    }
+
+    /// Whether messages need credits of the peer.
+    pub(super) fn has_credits(&self) -> bool {
+        self.counts && self.peer_counts
     }
 
     /// Opens a connection below, with a request to the peer.
@@ -163,16 +179,17 @@ impl Link {
             depth: cx.common.settings.receives as u32,
             id: self.conn_id(cx)?,
         };
-        cx.wire.connect(place, &own, &self.peer, &request.encode())
+        self.counts = cx.wire.connect(place, &own, &self.peer, request)?;
+        Ok(())
     }
 
     /// Prepares a connection below for a request of the peer. Returns it, and the answer to the peer.
     pub(super) fn accept<W: Wire>(
         &mut self,
         cx: &mut Cx<'_, W>,
-        remote: ConnId,
+        request: &Request,
     ) -> Result<(Place, Response)> {
-        self.remote = remote;
+        self.set_remote(request.id, request.flow);
         let place = self.new_place(cx.common);
         let response = Response {
             id: self.conn_id(cx)?,

@@ -43,7 +43,7 @@ pub use self::loss::is_silence;
 use self::outgoing::Outgoing;
 pub use self::outgoing::{FOR_ANSWERS, copies_left, put_slots};
 pub use self::verdict::{Known, Verdict, decide};
-pub use self::wire::{Ended, Place, Posted, Wire};
+pub use self::wire::{Ended, Place, Posted, Wire, threshold_of};
 use super::port::Listed;
 use super::state::StateOf;
 use base::{Error, OpFlags};

@@ -55,6 +55,13 @@ impl Session {
         self.connection.refuse();
     }
 
+    /// Gives the peer credits for posted receives.
+    pub fn give_credits<W: Wire>(&mut self, cx: &mut Cx<'_, W>, count: u64) {
+        if self.is_up() {
+            self.outgoing.give_credits(&mut self.link, cx, count);
+        }
+    }
+
     /// Passes queued operations to the wire, as far as there is room.
     pub fn send_held<W: Wire>(&mut self, cx: &mut Cx<'_, W>) {
         let sent = self.outgoing.send_held(&mut self.link, cx);

@@ -4,6 +4,7 @@
 mod announce;
 mod atomic;
 mod contexts;
+mod credits;
 mod deferred;
 mod loss;
 mod rma;
@@ -36,6 +37,8 @@ pub struct Outgoing {
     held: VecDeque<Post>,
     /// Operations that wait for the connection.
     deferred: VecDeque<Deferred>,
+    /// Posted receives of which the peer does not know.
+    credits: u64,
     /// Whether the session is in `Common::held` and wants to be.
     is_listed: bool,
     /// Number of operations in flight below.
@@ -218,6 +221,7 @@ impl Outgoing {
         if !core::mem::take(&mut self.is_listed) {
             return Ok(());
         }
+        self.send_credits(link, cx);
         while let Some(post) = self.held.pop_front() {
             if let Some(post) = self.try_post(link, cx, post) {
                 self.held.push_front(post);

@@ -133,8 +133,12 @@ impl Session {
             Body::WriteDone { msg } => self.incoming.was_written(&self.link, cx, msg),
             Body::Atomic { msg, ref request } => return self.operate(cx, msg, request),
             Body::AtomicResponse { msg, ref response } => self.outgoing.answered(cx, msg, response),
-            // Sent only by peers that count receives.
-            Body::Credit => true,
+            Body::Credit { count } => {
+                if self.link.has_credits() {
+                    cx.wire.add_credits(self.link.id(), count);
+                }
+                true
+            }
         };
         match known {
             true => Ok(Taken::Yes),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::flight::{Flight, Post};
+use crate::rxm::proto::Request;
 use base::{Error, IoVec, Result};
 use client::layer::{Lent, Slot};
 use engine::address::ip::Addr;
@@ -29,8 +30,16 @@ pub enum Ended {
 
 /// The provider below, as sessions use it. `id` is the index of a session in the table.
 pub trait Wire {
-    /// Starts to connect to the listener of a peer. `arrival` is the number of the new connection.
-    fn connect(&mut self, at: Place, own: &Addr, peer: &Addr, request: &[u8]) -> Result;
+    /// Starts to connect to the listener of a peer. `arrival` is the number of the new connection. Returns whether the
+    /// request has announced that this side counts posted receives, which only the wire knows.
+    fn connect(&mut self, at: Place, own: &Addr, peer: &Addr, request: Request) -> Result<bool>;
+    /// Begins to count the receives and messages of a connection, whose peer does the same: a message of which there is
+    /// no receive is not accepted.
+    fn enable_credits(&mut self, id: usize) -> Result;
+    /// The peer has posted this many more receives.
+    fn add_credits(&mut self, id: usize, count: u64);
+    /// Returns a session, and a number of posted receives of which its peer has to get to know.
+    fn take_due_credits(&mut self) -> Option<(usize, u64)>;
     /// Shuts the connection of a session down. Its operations in flight end: `take_ended`.
     fn close(&mut self, id: usize);
     /// Whether the end of a connection of this session is not complete.
@@ -74,6 +83,13 @@ pub trait Wire {
     ) -> core::result::Result<Arc<Lent>, (IoVec, Error)>;
     /// Whether the application counts reads of its memory by peers, so that peers must not read messages.
     fn counts_reads(&self, ep: usize) -> bool;
+}
+
+/// Returns the number of posted receives for which the peer gets credits, of a connection that has `depth` receives.
+/// Packets with credits use receives, too: if each of them caused another one, they would never end. One receive is not
+/// counted, so `depth` must be larger than the result.
+pub fn threshold_of(depth: usize) -> usize {
+    (depth / 2).max(2)
 }
 
 /// A connection below: its number, its session, and the endpoint of that.

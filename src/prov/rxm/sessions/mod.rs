@@ -219,6 +219,15 @@ impl Sessions {
         }
     }
 
+    /// Gives peers credits for posted receives.
+    pub fn give_credits<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W) {
+        while let Some((id, count)) = wire.take_due_credits() {
+            self.with(domain, wire, id, |session, cx| {
+                session.give_credits(cx, count)
+            });
+        }
+    }
+
     /// Closes an endpoint: posted operations are dropped silently, as fi_endpoint(3) requires for fi_close.
     pub fn close_port<W: Wire>(&mut self, domain: &mut StateOf, wire: &mut W, ep: usize) {
         for id in self.ids(ep) {

@@ -9,7 +9,7 @@ use std::time::Instant;
 use slab::Slab;
 
 use super::wire::TestWire;
-use crate::rxm::proto::{Reason, Request, reject};
+use crate::rxm::proto::{FlowControl, Reason, Request, reject};
 use crate::rxm::session::{Common, Cx, Ending, Place, Session, Settings, State, is_silence};
 use crate::rxm::sessions::{Reply, Sessions};
 use crate::rxm::state::StateOf;
@@ -260,14 +260,18 @@ impl<T> Node<T> {
 
     fn accept(&mut self, id: usize, request: &Request) -> Answer {
         let answer = self.with(id, |session, cx| session.accept(cx, request));
-        let (place, answer) = answer.unwrap().unwrap();
-        self.wire.link(place);
+        let (place, mut answer) = answer.unwrap().unwrap();
+        let counts = self.wire.link(place);
+        answer.flow = FlowControl::of_side(counts);
+        self.with(id, |session, _| session.set_counts(counts));
         Answer::Accepted(place, answer.encode().to_vec())
     }
 
     pub fn arrived(&mut self, arrival: u64, bytes: &[u8]) {
+        self.wire.uses_receive(arrival);
         self.sessions
             .arrived(&mut self.domain, &mut self.wire, arrival, bytes);
+        self.wire.post_receives(arrival);
     }
 
     /// Ends an operation below, unless it has ended.
@@ -292,6 +296,7 @@ impl<T> Node<T> {
 
     /// The part of a poll after packets and events were taken from the provider below.
     pub fn end_poll(&mut self, now: Instant) {
+        self.sessions.give_credits(&mut self.domain, &mut self.wire);
         self.sessions.send_held(&mut self.domain, &mut self.wire);
         for ending in core::mem::take(&mut self.sessions.common.ending) {
             let Ending { id, arrival, error } = ending;

@@ -6,15 +6,16 @@ use std::sync::{Arc, Weak};
 use std::time::Instant;
 
 use crate::rxm::HEAD_SIZE;
-use crate::rxm::proto::HEADER;
+use crate::rxm::proto::{FlowControl, HEADER, Request};
 use crate::rxm::session::flight::{Call, Flight, Post, iov_of};
-use crate::rxm::session::{Ended, Place, Posted, Wire, id_of, put_slots};
+use crate::rxm::session::{Ended, Place, Posted, Wire, id_of, put_slots, threshold_of};
 use abi::fi_rma_iov;
 use base::{Error, IoVec, Result};
 use client::layer::{Lent, Loan, Slot};
 use engine::address::ip::Addr;
 use engine::testing::Random;
 use engine::transport::Listener;
+use object::ops::credits::CREDIT_MESSAGE;
 use object::ops::transfer::RemoteSeg;
 
 /// A request to the network, for the connection with the number `arrival`.
@@ -62,8 +63,16 @@ struct Connection {
     /// Operations that were accepted and have not left: `TestWire::left`.
     queued: usize,
     is_paused: bool,
+    is_held: bool,
     /// Reaction of the peer's listener to the attempt.
     listener: Listener,
+    /// Receives that are posted, and those of which the peer does not know: -1 for the one that it knows first.
+    receives: usize,
+    untold: isize,
+    /// Messages that may be sent. `None`: any number.
+    credits: Option<u64>,
+    /// Credits that came before they were enabled.
+    saved: u64,
 }
 
 pub struct TestWire {
@@ -83,6 +92,8 @@ pub struct TestWire {
     most_copies: usize,
     /// Some attempts to connect fail at once.
     fails: bool,
+    /// Receives of a connection if they are counted, otherwise 0.
+    counted: usize,
     /// Operations that are accepted before the next turn.
     pub room: usize,
     /// Most operations of one connection that have not left.
@@ -109,22 +120,79 @@ impl TestWire {
             copies: 0,
             most_copies,
             fails,
+            counted: 0,
             room: usize::MAX,
             depth: usize::MAX,
             lent: Vec::new(),
         }
     }
 
-    /// Assigns a connection to a session.
-    pub fn link(&mut self, place: Place) {
+    /// Has connections with this number of receives, which are counted.
+    pub fn with_receives(mut self, count: usize) -> TestWire {
+        self.counted = count;
+        self
+    }
+
+    /// Assigns a connection to a session. Returns whether its receives are counted.
+    pub fn link(&mut self, place: Place) -> bool {
         let connection = Connection {
             arrival: place.arrival,
             queued: 0,
             is_paused: false,
+            is_held: false,
             listener: Listener::Unknown,
+            receives: self.counted,
+            untold: self.counted as isize - 1,
+            credits: None,
+            saved: 0,
         };
         let before = self.links.insert(place.id, connection);
         assert!(before.is_none(), "a session has two connections");
+        self.counted > 0
+    }
+
+    /// Posts no receives for a connection, although its session wants to receive.
+    pub fn hold(&mut self, arrival: u64, on: bool) {
+        if let Some(connection) = self.connection_mut(arrival) {
+            connection.is_held = on;
+        }
+        self.post_receives(arrival);
+    }
+
+    /// Whether messages of any connection need credits.
+    pub fn counts_messages(&self) -> bool {
+        let mut all = self.links.values();
+        all.any(|connection| connection.credits.is_some())
+    }
+
+    /// Returns the messages that may be sent; `None`: any number.
+    pub fn credits_of(&self, arrival: u64) -> Option<u64> {
+        self.links.get(&id_of(arrival))?.credits
+    }
+
+    /// A packet takes a receive of a connection.
+    pub fn uses_receive(&mut self, arrival: u64) {
+        let counted = self.counted;
+        if let Some(connection) = self.connection_mut(arrival).filter(|_| counted > 0) {
+            let is_known = connection.credits.is_some();
+            assert!(
+                !is_known || connection.receives > 0,
+                "a packet finds no receive"
+            );
+            connection.receives = connection.receives.saturating_sub(1);
+        }
+    }
+
+    /// Posts the missing receives of a connection.
+    pub fn post_receives(&mut self, arrival: u64) {
+        let counted = self.counted;
+        if let Some(connection) = self.connection_mut(arrival)
+            && !connection.is_paused
+            && !connection.is_held
+        {
+            connection.untold += (counted - connection.receives) as isize;
+            connection.receives = counted;
+        }
     }
 
     fn arrival_of(&self, id: usize) -> Option<u64> {
@@ -166,13 +234,17 @@ impl TestWire {
         while self.lent.pop_if(|lent| lent.strong_count() == 0).is_some() {}
     }
 
-    /// Takes an operation of a session, if there is room. Returns the number of the connection.
-    fn take(&mut self, id: usize) -> Option<u64> {
+    /// Takes an operation of a session, if there is room. Returns the number of the connection. `needs`: number of
+    /// credits that there must be, one of which it costs.
+    fn take(&mut self, id: usize, needs: u64) -> Option<u64> {
         let (room, depth) = (self.room, self.depth);
         self.room = self.room.saturating_sub(1);
         let connection = self.links.get_mut(&id)?;
         if room == 0 || connection.queued >= depth {
             return None;
+        }
+        if let Some(credits) = connection.credits.as_mut().filter(|_| needs > 0) {
+            *credits = credits.checked_sub(needs)? + needs - 1;
         }
         connection.queued += 1;
         Some(connection.arrival)
@@ -262,17 +334,47 @@ impl TestWire {
 }
 
 impl Wire for TestWire {
-    fn connect(&mut self, at: Place, _own: &Addr, peer: &Addr, request: &[u8]) -> Result {
-        self.link(at);
+    fn connect(
+        &mut self,
+        at: Place,
+        _own: &Addr,
+        peer: &Addr,
+        mut request: Request,
+    ) -> Result<bool> {
+        let counts = self.link(at);
+        request.flow = FlowControl::of_side(counts);
         self.out.push(Out::Connect {
             place: at,
             peer: *peer,
-            request: request.to_vec(),
+            request: request.encode().to_vec(),
         });
         match self.fails && self.random.one_in(20) {
             true => Err(Error::CONNREFUSED),
-            false => Ok(()),
+            false => Ok(counts),
         }
+    }
+
+    fn enable_credits(&mut self, id: usize) -> Result {
+        let connection = self.links.get_mut(&id).ok_or(Error::NOTCONN)?;
+        assert_eq!(connection.credits, None, "credits are enabled twice");
+        connection.credits = Some(1 + connection.saved);
+        Ok(())
+    }
+
+    fn add_credits(&mut self, id: usize, count: u64) {
+        if let Some(connection) = self.links.get_mut(&id) {
+            *connection.credits.as_mut().unwrap_or(&mut connection.saved) += count;
+        }
+    }
+
+    fn take_due_credits(&mut self) -> Option<(usize, u64)> {
+        let threshold = threshold_of(self.counted) as isize;
+        let is_due = |connection: &&mut Connection| {
+            connection.credits.is_some() && connection.untold >= threshold
+        };
+        let mut all = self.links.iter_mut();
+        let (&id, connection) = all.find(|(_, connection)| is_due(connection))?;
+        Some((id, core::mem::take(&mut connection.untold) as u64))
     }
 
     fn close(&mut self, id: usize) {
@@ -306,6 +408,8 @@ impl Wire for TestWire {
     fn pause(&mut self, id: usize, on: bool) {
         if let Some(connection) = self.links.get_mut(&id) {
             connection.is_paused = on;
+            let arrival = connection.arrival;
+            self.post_receives(arrival);
         }
     }
 
@@ -314,7 +418,7 @@ impl Wire for TestWire {
     }
 
     fn inject(&mut self, id: usize, bytes: &[u8]) -> bool {
-        let Some(arrival) = self.take(id) else {
+        let Some(arrival) = self.take(id, 2) else {
             return false;
         };
         self.out.push(Out::Send {
@@ -332,7 +436,7 @@ impl Wire for TestWire {
         _data: Option<u64>,
         to: &RemoteSeg,
     ) -> bool {
-        let Some(arrival) = self.take(id) else {
+        let Some(arrival) = self.take(id, 0) else {
             return false;
         };
         self.out.push(Out::Write {
@@ -349,7 +453,12 @@ impl Wire for TestWire {
         if !self.links.contains_key(&id) {
             return Posted::Failed(post, Error::NOTCONN);
         }
-        let Some(arrival) = self.take(id) else {
+        let needs = match post.call {
+            Call::Send { flags } if flags & CREDIT_MESSAGE.bits() != 0 => 1,
+            Call::Send { .. } => 2,
+            Call::Read { .. } | Call::Write { .. } => 0,
+        };
+        let Some(arrival) = self.take(id, needs) else {
             return Posted::Later(post);
         };
         self.last_op += 1;

@@ -100,6 +100,36 @@ impl Queues for Domain {
         self.post_receive(domain, ep, rx)
     }
 
+    const CREDITS: bool = true;
+
+    fn has_credits(&self, domain: &DomainState<Addr>, ep: usize) -> bool {
+        let state = &domain.eps[ep];
+        state.ep_type == FI_EP_MSG.0 && !state.shares_receives
+    }
+
+    fn enable_credits(&mut self, ep: usize, threshold: u64) {
+        if let Ok(endpoint) = self.ep_mut(ep) {
+            endpoint.credits.enable(threshold);
+        }
+    }
+
+    fn add_credits(&mut self, ep: usize, count: u64) {
+        if let Ok(endpoint) = self.ep_mut(ep) {
+            endpoint.credits.add(count);
+        }
+    }
+
+    #[inline]
+    fn take_due_credits(&mut self, ep: usize) -> Option<u64> {
+        self.ep_mut(ep).ok()?.credits.take_due()
+    }
+
+    fn keep_credits(&mut self, ep: usize, count: u64) {
+        if let Ok(endpoint) = self.ep_mut(ep) {
+            endpoint.credits.keep(count);
+        }
+    }
+
     fn receive_shared(&mut self, _: &mut DomainState<Addr>, srx: usize, rx: &mut Rx) -> Result {
         self.post_shared(srx, rx)
     }

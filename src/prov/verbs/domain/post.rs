@@ -9,6 +9,7 @@ use base::{Error, IoVec, OpFlags, Result};
 use engine::address::mixed::Addr;
 use engine::domain_state::{DomainState, TxOp};
 use object::ops::atomic::{Atomic, Family};
+use object::ops::credits::CREDIT_MESSAGE;
 use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
 use sys::verbs::{Destination, Opcode, Request};
@@ -52,6 +53,9 @@ impl Domain {
         let Ok(pair) = endpoint.pair() else {
             return false;
         };
+        if !endpoint.credits.may_send(false) {
+            return false;
+        }
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
         let mut request = Request::new(id, Opcode::Send);
         if let Some(datagrams) = &endpoint.datagrams {
@@ -78,6 +82,7 @@ impl Domain {
         if !is_ready || pair.post(&mut request).is_err() {
             return false;
         }
+        endpoint.credits.spend();
         endpoint.signalled(signals);
         endpoint.sends.push(TxOp::of_one(ep, tx));
         queue.used += 1;
@@ -198,6 +203,11 @@ impl Domain {
         if len > self.longest_message() {
             return Err(Error::MSGSIZE);
         }
+        let costs_credit = request.uses_receive();
+        let has_credits = op.flags.contains(CREDIT_MESSAGE);
+        if costs_credit && !self.ep(ep)?.credits.may_send(has_credits) {
+            return Err(domain.eps[ep].again());
+        }
         let brings = matches!(op.what, What::Read | What::AtomicFetch);
         let is_carried = !brings && len <= self.ep(ep)?.limits.inline as usize;
         // Memory that the adapter writes to cannot be given back early, so the flag has no meaning there.
@@ -223,6 +233,9 @@ impl Domain {
         match is_deferred {
             true => endpoint.batch.push(request, carried, to),
             false => endpoint.post_now(request, carried, to.as_ref())?,
+        }
+        if costs_credit {
+            endpoint.credits.spend();
         }
         endpoint.signalled(signals);
         endpoint.sends.push(*op);

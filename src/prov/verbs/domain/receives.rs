@@ -40,6 +40,7 @@ impl Domain {
             None => endpoint.early.push(receive),
         }
         endpoint.receives.push(record_of(rx));
+        endpoint.credits.posted();
         if endpoint.early.is_empty()
             && let Some(Some(queue)) = self.queues.get_mut(queue)
         {

@@ -12,7 +12,7 @@ impl Outgoing {
     /// Ends all operations. Without an error they end silently. Those in flight below end with their connection there:
     /// `Wire::take_ended`.
     pub fn fail_all<W: Wire>(&mut self, cx: &mut Cx<'_, W>, error: Option<Error>) {
-        self.is_listed = false;
+        (self.is_listed, self.credits) = (false, 0);
         self.fail_deferred(cx.common, cx.domain, error);
         for post in std::mem::take(&mut self.held) {
             drop(put_slots(cx.wire, post.loan));

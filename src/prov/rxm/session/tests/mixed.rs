@@ -121,8 +121,11 @@ impl Mixed {
             ..SETTINGS
         };
         let count = if random.one_in(8) { 1 } else { 2 };
+        // Some endpoints count receives.
+        let counted = (0..count).map(|_| random.of(&[0, 3, 4, 9]));
+        let counted: Vec<usize> = counted.collect();
         let mixed = Mixed {
-            world: World::new(count, faults, settings, seed),
+            world: World::with_receives(faults, settings, seed, counted),
             random,
             count,
             readable: (0..count).map(readable).collect(),

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::network::Faults;
 use super::world::{SETTINGS, World};
-use crate::rxm::proto::{ConnId, FlowControl, Reason, Request, reject};
+use crate::rxm::proto::{ConnId, FlowControl, MOST_CREDITS, Reason, Request, credit, reject};
 use crate::rxm::sessions::Reply;
 use crate::rxm::testing::{Answer, addr_of};
 use abi::FI_ADDR_UNSPEC;
@@ -322,4 +322,108 @@ fn endpoints_at_all_addresses_keep_one_of_two_simultaneous_attempts() {
     let (accepts, id) = replies[0];
     assert_eq!(accepts, Reply::Accept(id));
     assert_eq!(replies[1].0, Reply::Reject);
+}
+
+/// Endpoints whose connections have this many counted receives; 0: they are not counted.
+fn counting(receives: [usize; 2]) -> World<()> {
+    World::with_receives(NONE, SETTINGS, 1, receives.to_vec())
+}
+
+/// Runs until nothing happens any more.
+fn run(world: &mut World<()>) {
+    while world.step() {}
+}
+
+/// Sends messages, and returns how many are delivered to posted receives when nothing happens any more.
+fn delivered(world: &mut World<()>, place: usize, count: usize) -> usize {
+    let (now, other) = (world.now(), 1 - place);
+    // A session with a peer that has connected by itself gets its destination here.
+    let _ = world.nodes[place]
+        .as_mut()
+        .unwrap()
+        .approach(now, other as u64);
+    let id = connect(world, place);
+    for _ in 0..count {
+        let node = world.nodes[other].as_mut().unwrap();
+        node.receive(TestMemory::new(vec![0; 100]), (), FI_ADDR_UNSPEC);
+        send(world, place, id, 100);
+    }
+    run(world);
+    let at_other = ended(world, other);
+    assert_eq!(ended(world, place).len(), at_other.len());
+    at_other.iter().filter(|(_, error)| *error == 0).count()
+}
+
+#[test]
+fn no_message_is_without_a_receive_and_none_is_left() {
+    // The network checks that each packet finds a receive.
+    for receives in [[3, 3], [3, 64], [4, 3], [64, 4], [8, 8]] {
+        let mut world = counting(receives);
+        for place in [0, 1, 1, 0] {
+            assert_eq!(delivered(&mut world, place, 24), 24, "{receives:?}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_counted_unless_both_sides_count() {
+    for receives in [[0, 3], [3, 0]] {
+        let mut world = counting(receives);
+        for place in [0, 1] {
+            assert_eq!(delivered(&mut world, place, 24), 24, "{receives:?}");
+            let wire = &world.nodes[place].as_ref().unwrap().wire;
+            assert!(!wire.counts_messages());
+        }
+    }
+}
+
+#[test]
+fn messages_wait_for_credits_and_credits_do_not_wait_for_messages() {
+    let mut world = counting([4, 4]);
+    let id = connect(&mut world, 0);
+    run(&mut world);
+    // The peer takes no packets now.
+    let arrival = world.nodes[1].as_ref().unwrap().sessions.get(0).unwrap();
+    let arrival = arrival.link().arrival();
+    world.nodes[1].as_mut().unwrap().wire.hold(arrival, true);
+    for _ in 0..8 {
+        send(&mut world, 0, id, 100);
+    }
+    run(&mut world);
+    // The last of four receives is for a packet with credits.
+    assert_eq!(ended(&mut world, 0).len(), 3);
+    // Such a packet passes the messages that wait.
+    let before = world.nodes[1].as_ref().unwrap().wire.credits_of(arrival);
+    let node = world.nodes[0].as_mut().unwrap();
+    node.with(id, |session, cx| session.give_credits(cx, 7));
+    run(&mut world);
+    let after = world.nodes[1].as_ref().unwrap().wire.credits_of(arrival);
+    assert_eq!(after, before.map(|credits| credits + 7));
+    let now = world.now();
+    let node = world.nodes[1].as_mut().unwrap();
+    node.wire.hold(arrival, false);
+    node.poll(now);
+    run(&mut world);
+    assert_eq!(ended(&mut world, 0).len(), 5);
+}
+
+#[test]
+fn a_packet_with_too_many_credits_ends_the_connection() {
+    for (count, is_left) in [
+        (0, true),
+        (MOST_CREDITS, true),
+        (MOST_CREDITS + 1, false),
+        (u64::MAX, false),
+    ] {
+        let mut world = counting([4, 4]);
+        let id = connect(&mut world, 0);
+        run(&mut world);
+        let node = world.nodes[0].as_mut().unwrap();
+        let (name, arrival) = {
+            let link = node.sessions.get(id).unwrap().link();
+            (link.name(), link.arrival())
+        };
+        node.arrived(arrival, &credit(name, count));
+        assert_eq!(node.sessions.is_live(id), is_left, "{count}");
+    }
 }

@@ -16,6 +16,8 @@ pub struct World<T> {
     settings: Settings,
     seed: u64,
     lives: Vec<u64>,
+    /// Counted receives of the connections of each endpoint.
+    counted: Vec<usize>,
     start: Instant,
     pub passed: Duration,
 }
@@ -43,12 +45,24 @@ const COPIES: usize = 600;
 
 impl<T> World<T> {
     pub fn new(count: usize, faults: Faults, settings: Settings, seed: u64) -> World<T> {
+        World::with_receives(faults, settings, seed, vec![0; count])
+    }
+
+    /// Returns a world with an endpoint for each number of receives, which are counted. 0: they are not.
+    pub fn with_receives(
+        faults: Faults,
+        settings: Settings,
+        seed: u64,
+        counted: Vec<usize>,
+    ) -> World<T> {
+        let count = counted.len();
         let mut world = World {
             nodes: (0..count).map(|_| None).collect(),
             net: Network::new(faults, seed),
             settings,
             seed,
             lives: vec![0; count],
+            counted,
             start: Instant::now(),
             passed: Duration::ZERO,
         };
@@ -62,6 +76,7 @@ impl<T> World<T> {
         let seed = self.seed ^ (place as u64) << 32 ^ life << 40;
         let fails = self.net.faults.breaks > 0;
         let wire = TestWire::new(seed, self.settings.eager, COPIES, fails);
+        let wire = wire.with_receives(self.counted[place]);
         let mut node = Node::new(place, life, self.settings, wire, MEMORY);
         for peer in 0..self.nodes.len() {
             assert_eq!(node.insert(addr_of(peer)), peer as u64);

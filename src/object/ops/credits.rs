@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Peer credits: the table `ofix_flow_ctrl_v1` of fi_open_ops, by which a layered provider (ofi_rxm) limits the
-//! messages of an endpoint to the receives that its peer has posted. No header and no page has it; the layout and the rules are
-//! those of libfabric's own verbs.
+//! messages of an endpoint to the receives that its peer has posted. No header and no page has it; the layout and the
+//! rules are those of libfabric's own verbs.
 
 use core::ffi::{CStr, c_int};
 use core::ptr;

@@ -5,7 +5,8 @@
 //! `params` has the FI_VERBS_ variables. `adapter` finds the devices, `ib` has facts of InfiniBand, `place` finds the
 //! device for the addresses of a query, `info` makes the entries, which `affinity` orders.
 //! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests, `credits` counts
-//! receives for peers. `pep` with `listeners` and `request` serves passive endpoints, `private` has the format of private data.
+//! receives for peers. `pep` with `listeners` and `request` serves passive endpoints, `private` has the format of
+//! private data.
 //! `datagram` has the addresses of datagram endpoints, `names` the name server for them.
 
 mod adapter;

@@ -3,7 +3,7 @@
 //!
 //! Trusted with: the pointers between the parts of an object, which are in one allocation.
 
-use core::ffi::{c_char, c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr::{self, null_mut};
 use std::ffi::CString;
 use std::sync::Arc;
@@ -135,9 +135,66 @@ fn open(attr: &CardAttr) -> *mut fid_nic {
     object.cast()
 }
 
+/// Whether `open` made the object. Layers of libfabric make objects of their own with the calls of the one that they
+/// copy, so these calls also get such an object. Its parts are allocations of their own.
+///
+/// # Safety
+/// `nic` is an open object.
+unsafe fn is_ours(nic: *const fid_nic) -> bool {
+    // SAFETY: promised by the caller.
+    let device = unsafe { (*nic).device_attr };
+    device.addr() == nic.addr() + core::mem::offset_of!(Object, device)
+}
+
+/// Describes an object that `open` has not made.
+///
+/// # Safety
+/// `nic` is an open object, whose pointers are NULL or valid.
+unsafe fn describe(nic: *const fid_nic) -> CardAttr {
+    // SAFETY: a terminated string or NULL, as the caller promises.
+    let text = |at: *const c_char| match at.is_null() {
+        true => String::new(),
+        false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
+    };
+    let mut attr = CardAttr::default();
+    // SAFETY: promised by the caller; the type of the bus selects the member of the union.
+    unsafe {
+        if let Some(device) = (*nic).device_attr.as_ref() {
+            attr.name = text(device.name);
+            attr.device_id = text(device.device_id);
+            attr.device_version = text(device.device_version);
+            attr.vendor_id = text(device.vendor_id);
+            attr.firmware = text(device.firmware);
+        }
+        if let Some(bus) = (*nic).bus_attr.as_ref()
+            && bus.bus_type == FI_BUS_PCI
+        {
+            let pci = bus.attr.pci;
+            attr.pci = Some((pci.domain_id, pci.bus_id, pci.device_id, pci.function_id));
+        }
+        if let Some(link) = (*nic).link_attr.as_ref() {
+            (attr.mtu, attr.speed) = (link.mtu, link.speed);
+            attr.is_up = match link.state {
+                FI_LINK_UP => Some(true),
+                FI_LINK_DOWN => Some(false),
+                _ => None,
+            };
+            let known = ["InfiniBand", "Ethernet"];
+            let kind = text(link.network_type);
+            let found = known.into_iter().find(|&known| known == kind);
+            attr.network_type = found.unwrap_or("Unknown");
+        }
+    }
+    attr
+}
+
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     if fid.is_null() {
         return Error::INVAL.negative();
+    }
+    // SAFETY: fi_close: an open object. One of another library stays, because only that knows its allocator.
+    if !unsafe { is_ours(fid.cast()) } {
+        return 0;
     }
     // SAFETY: fi_close: an object of `open`, whose first member is the handle, and which is not used any more.
     drop(unsafe { Box::from_raw(fid.cast::<Object>()) });
@@ -151,8 +208,14 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     if command as u32 != FI_DUP {
         return Error::NOSYS.negative();
     }
-    // SAFETY: an open object of `open`. fi_control(3): FI_DUP takes the address of the pointer that receives the copy.
-    unsafe { *arg.cast::<*mut fid_nic>() = open(&(*fid.cast::<Object>()).attr) };
+    // SAFETY: an open object, of `open` if it is ours. fi_control(3): FI_DUP takes the address of the pointer that
+    // receives the copy.
+    unsafe {
+        *arg.cast::<*mut fid_nic>() = match is_ours(fid.cast()) {
+            true => open(&(*fid.cast::<Object>()).attr),
+            false => open(&describe(fid.cast())),
+        };
+    }
     0
 }
 
@@ -160,8 +223,8 @@ unsafe extern "C" fn tostr(fid: *const fid, buf: *mut c_char, len: usize) -> c_i
     if fid.is_null() || buf.is_null() || len == 0 {
         return Error::INVAL.negative();
     }
-    // SAFETY: an open object of `open`, whose pointers are valid.
-    let text = unsafe { nic_text(&(*fid.cast::<Object>()).nic, len) };
+    // SAFETY: an open object, whose pointers are valid.
+    let text = unsafe { nic_text(&*fid.cast::<fid_nic>(), len) };
     let n = text.len().min(len - 1);
     // SAFETY: the caller gives `len` bytes; the text is cut to leave one for the zero.
     unsafe {
@@ -175,6 +238,32 @@ unsafe extern "C" fn tostr(fid: *const fid, buf: *mut c_char, len: usize) -> c_i
 mod tests {
     use super::*;
     use base::info::{close_nic, duplicate_nic};
+
+    #[test]
+    fn a_copy_that_another_library_has_made_is_no_object_of_ours() {
+        let attr = CardAttr {
+            name: "mlx5_0".to_owned(),
+            pci: Some((0, 94, 0, 1)),
+            is_up: Some(true),
+            mtu: 4096,
+            network_type: "Ethernet",
+            ..CardAttr::default()
+        };
+        let first = open(&attr);
+        // SAFETY: objects made here; the one on the stack has parts that outlive it, and is not freed.
+        unsafe {
+            let mut device = (*first).device_attr.read();
+            let mut nic = first.read();
+            nic.device_attr = &raw mut device;
+            let mut second = null_mut::<fid_nic>();
+            let fid = (&raw mut nic).cast::<fid>();
+            assert_eq!(control(fid, FI_DUP as c_int, (&raw mut second).cast()), 0);
+            assert_eq!(close(fid), 0);
+            assert_eq!((*second.cast::<Object>()).attr, attr);
+            close_nic(second);
+            close_nic(first);
+        }
+    }
 
     #[test]
     fn copies_have_their_own_parts() {

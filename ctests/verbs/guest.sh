@@ -107,12 +107,20 @@ memory() {
 	say fi_mr_cache_evict $?
 }
 
+# Whether the server accepts clients: by a socket, if the programs exchange addresses themselves (-E).
+is_listening() {
+	case $1 in
+	*' -E'*) ss -ltn 2>/dev/null | grep -q :3000 ;;
+	*) rdma resource show cm_id 2>/dev/null | grep -q LISTEN ;;
+	esac
+}
+
 # Two processes of a test, each on a library.
 both() { # both SERVER CLIENT PROGRAM [ARGUMENT]...
 	local server=$1 client=$2 code
 	shift 2
 	LD_LIBRARY_PATH=$server timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.1 >/tmp/server 2>&1 &
-	until ss -ltn 2>/dev/null | grep -q :9228 || rdma resource show cm_id 2>/dev/null | grep -q LISTEN; do
+	until is_listening "$*"; do
 		kill -0 $! 2>/dev/null || break
 		sleep 0.2
 	done

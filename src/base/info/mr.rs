@@ -37,9 +37,7 @@ pub fn agree(
         Some(MrMode::BASIC) => basic(),
         Some(MrMode::SCALABLE) => scalable(),
         Some(wanted) if wanted.intersects(OLD_WORDS) => None,
-        Some(wanted) => {
-            wanted.contains(needed).then_some(required & wanted)
-        }
+        Some(wanted) => wanted.contains(needed).then_some(required & wanted),
     }
 }
 
@@ -174,9 +172,6 @@ mod tests {
     #[test]
     fn the_old_bit_for_local_registration_does_not_count() {
         let old = asking(Caps::MSG, Mode::LOCAL_MR);
-        assert_eq!(
-            agree(V2_6, Some(MrMode::UNSPEC), MrMode::LOCAL, &old),
-            None
-        );
+        assert_eq!(agree(V2_6, Some(MrMode::UNSPEC), MrMode::LOCAL, &old), None);
     }
 }

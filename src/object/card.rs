@@ -151,9 +151,9 @@ unsafe fn is_ours(nic: *const fid_nic) -> bool {
 /// # Safety
 /// `nic` is an open object, whose pointers are NULL or valid.
 unsafe fn describe(nic: *const fid_nic) -> CardAttr {
-    // SAFETY: a terminated string or NULL, as the caller promises.
     let text = |at: *const c_char| match at.is_null() {
         true => String::new(),
+        // SAFETY: a terminated string, as the caller promises.
         false => unsafe { CStr::from_ptr(at) }.to_string_lossy().into_owned(),
     };
     let mut attr = CardAttr::default();

@@ -526,7 +526,8 @@ TEST(fi_trigger, work_refused, EP_RELIABLE | OURS_ONLY, WORK_CAPS, "Work that ma
 	trigger = open_cntr(t, FI_WAIT_NONE);
 	CHECK_RC(fi_control(&t->domain->fid, FI_QUEUE_WORK, NULL), -FI_EINVAL);
 	CHECK_RC(fi_control(&t->domain->fid, FI_CANCEL_WORK, NULL), -FI_EINVAL);
-	CHECK_RC(fi_control(&t->a.ep->fid, FI_QUEUE_WORK, &work), -FI_EINVAL);
+	work = change(FI_OP_CNTR_ADD, trigger, 1, trigger, 1);
+	CHECK_RC(fi_control(&t->a.ep->fid, FI_QUEUE_WORK, &work->work), -FI_ENOSYS);
 	CHECK_RC(try_queue(t, change(FI_OP_CNTR_ADD, trigger, 1, NULL, 1)), -FI_EINVAL);
 	CHECK_RC(try_queue(t, change(FI_OP_CNTR_ADD, NULL, 1, trigger, 1)), -FI_EINVAL);
 	work = change(FI_OP_CNTR_ADD, trigger, 1, trigger, 1);

@@ -66,9 +66,10 @@ impl Heard {
         }
         let verbs = match imported {
             Ok(()) => {
-                // Without its name the provider does not look for devices.
+                // The provider looks for devices once: at the query above, unless that named another provider.
                 let _ = named_verbs().map(|query| query.ask());
-                log::take()
+                let own = lines.iter().filter(|line| line.provider == "verbs");
+                own.cloned().chain(log::take()).collect()
             }
             Err(_) => Vec::new(),
         };

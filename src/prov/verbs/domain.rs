@@ -239,6 +239,7 @@ impl Transport for Domain {
         let protection = ProtectionDomain::new(adapter.device)?;
         let channel = Arc::new(EventChannel::new()?);
         let reactor = Reactor::new(Monotonic)?;
+        let health = health_of(adapter.device);
         reactor.add(&*channel, Token::new(EVENTS, 0), true, false)?;
         if let Ok(notices) = adapter.device.notices() {
             reactor.add(notices, Token::new(NOTICES, 0), true, false)?;
@@ -248,8 +249,8 @@ impl Transport for Domain {
             protection,
             channel,
             reactor,
-            health: health_of(adapter.device),
-            health_seen: 0,
+            health_seen: health.changes(),
+            health,
             eps: Vec::new(),
             queues: Vec::new(),
             shared: Vec::new(),

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """budget.py OURS [--other OTHER] [--write]: instructions of each call of the data path, counted by callgrind, and what it
-asks the heap for; compared with benches/budget.csv, or written there. All of it for each provider of PROVIDERS.
+asks the heap for; compared with benches/budget.csv, or written there. All of it for each provider of PROVIDERS; and the
+instructions of `verbs` over the stand-in for rdma-core that VERBS_FAKE names (ctests/verbs/stand_in.sh), without those of
+the stand-in.
 
 A poll asks epoll when some time has passed, so how often it does depends on the speed of the machine: the row of a poll that
 finds nothing leaves that out. Each call is counted in several runs, of which the least counts. A count that is 5 % above the budget fails, and so does one that is 5 % below: what
@@ -22,6 +24,7 @@ import tempfile
 from run import ROOT, build, releases
 
 BUDGET = ROOT / "benches/budget.csv"
+STAND_IN = ROOT / "target/bench/stand-in"
 TOLERANCE = 0.05
 SKIPPED = 77
 # The same numbers as in benches/calls.c.
@@ -29,6 +32,10 @@ COUNT = 200
 # Runs of the program for each provider; up to the second number of runs if a call is above its budget.
 RUNS = (3, 10)
 PROVIDERS = ["tcp", "sockets", "shm"]
+VERBS = "verbs"
+# The address of a device of the stand-in, and its functions that the library calls.
+DEVICE = "10.91.0.1"
+DEVICE_CALLS = ["f_send", "f_recv", "f_poll"]
 
 # For each row: the counted quantity, the function of benches/calls.c, and the number of its operations in each round.
 CALLS = [
@@ -49,16 +56,42 @@ CALLS = [
     ("fi_cq_read, unexpected message", "m_cq_read_unexpected", 1),
     ("fi_cq_read, nothing", "m_cq_read_miss", 1),
 ]
+# The same for benches/adapter.c.
+ADAPTER_CALLS = [
+    ("fi_send, carried by the request", "m_send", 1),
+    ("fi_send, from memory", "m_send_long", 1),
+    ("fi_inject", "m_inject", 1),
+    ("fi_recv", "m_recv", 3),
+    ("fi_write, carried by the request", "m_write", 1),
+    ("fi_write, from memory", "m_write_long", 1),
+    ("fi_read", "m_read", 1),
+    ("fi_cq_read, completion waiting", "m_cq_read_hit", 5),
+    ("fi_cq_read, message waiting", "m_cq_read_message", 3),
+    ("fi_cq_read, nothing", "m_cq_read_miss", 1),
+]
 # The function that asks epoll.
 ASK = "ask_epoll"
 FORMATS = re.compile(r"core::fmt|alloc::fmt|\bv?s?n?printf\b")
 
 
-def environment(library):
+def environment(library, provider=None):
     # Settings of the user must not change the counts.
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
+    if provider == VERBS:
+        path = f"{library}:{STAND_IN}"
+        return dict(kept, LD_LIBRARY_PATH=path, LD_PRELOAD=str(STAND_IN / "libibverbs.so.1"))
     # tcp is measured over sockets, because memory between its peers is counted as shm.
     return dict(kept, LD_LIBRARY_PATH=str(library), FI_TCP_SHARED_MEMORY="0")
+
+
+def stand_in():
+    """Builds the stand-in for rdma-core. Returns why it cannot be built here."""
+    done = subprocess.run([ROOT / "ctests/verbs/stand_in.sh", STAND_IN], capture_output=True, text=True)
+    if done.returncode == SKIPPED:
+        return done.stdout.strip()
+    if done.returncode:
+        sys.exit(done.stdout + done.stderr)
+    return None
 
 
 def profile(program, library, provider, functions="m_*"):
@@ -66,9 +99,10 @@ def profile(program, library, provider, functions="m_*"):
     text of a failure."""
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "profile"
-        command = ["valgrind", "--tool=callgrind", f"--toggle-collect={functions}", f"--callgrind-out-file={out}", str(program),
-                   "instructions", *argument(provider)]
-        done = subprocess.run(command, env=environment(library), capture_output=True, text=True, timeout=600)
+        toggled = [functions] + (DEVICE_CALLS if provider == VERBS else [])
+        command = ["valgrind", "--tool=callgrind", *(f"--toggle-collect={each}" for each in toggled),
+                   f"--callgrind-out-file={out}", str(program), *arguments(provider)]
+        done = subprocess.run(command, env=environment(library, provider), capture_output=True, text=True, timeout=600)
         if done.returncode:
             return f"{' '.join(command)}:\n{done.stdout}{done.stderr}"
         return parse(out.read_text().splitlines())
@@ -82,7 +116,9 @@ def least(program, library, provider, budget):
         if isinstance(found, str):
             return found
         functions |= found[1]
-        rows = per_call(provider, found[0]) | miss(program, library, provider)
+        rows = per_call(provider, found[0])
+        if provider != VERBS:
+            rows |= miss(program, library, provider)
         for row, count in rows.items():
             counts[row] = min(count, counts.get(row, count))
         over = any(row in budget and change(counts[row], budget[row]) > TOLERANCE for row in counts)
@@ -99,9 +135,15 @@ def miss(program, library, provider):
     return {(provider, "fi_cq_read, nothing"): (costs[function] - sum(asked)) / COUNT} if asked else {}
 
 
-def argument(provider):
-    # Without a provider the program chooses tcp, on loopback.
-    return [] if provider == "tcp" else [provider]
+def arguments(provider):
+    match provider:
+        case "verbs":
+            return [DEVICE]
+        # Without a provider the program chooses tcp, on loopback.
+        case "tcp":
+            return ["instructions"]
+        case _:
+            return ["instructions", provider]
 
 
 def parse(lines):
@@ -122,7 +164,7 @@ def parse(lines):
 
 def allocations(program, preload, library, provider):
     env = dict(environment(library), LD_PRELOAD=str(preload))
-    command = [program, "allocations", *argument(provider)]
+    command = [program, "allocations", *arguments(provider)[1:]]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
     if done.returncode:
         sys.exit(f"{program} allocations, {provider}:\n{done.stdout}{done.stderr}")
@@ -159,20 +201,19 @@ def write_budget(counts, other):
 
 def per_call(provider, costs):
     """Without the calls that the provider does not offer."""
-    return {(provider, call): costs[function] / COUNT / each for call, function, each in CALLS if function in costs}
+    calls = ADAPTER_CALLS if provider == VERBS else CALLS
+    return {(provider, call): costs[function] / COUNT / each for call, function, each in calls if function in costs}
 
 
-def count_other(program, library, budget):
-    """Of the other library; what it does not serve is left out, and what it is not asked keeps its old number."""
-    if not library:
-        return {row: float(old["other"]) for row, old in budget.items() if old["other"]}
-    counts = {}
-    for provider in PROVIDERS:
+def count_other(programs, library, budget):
+    """Of the other library; what it is not asked, or does not serve, keeps its old number."""
+    counts = {row: float(old["other"]) for row, old in budget.items() if old["other"]}
+    for provider, program in programs.items() if library else []:
         found = least(program, library, provider, {})
         if isinstance(found, str):
             print(f"NOT COUNTED, {provider} of the other library: {found.strip().splitlines()[-1]}")
         else:
-            counts |= found[0]
+            counts = {row: count for row, count in counts.items() if row[0] != provider} | found[0]
     return counts
 
 
@@ -209,26 +250,39 @@ def main():
         print("SKIPPED: there is no valgrind")
         sys.exit(SKIPPED)
     ours = args.ours.resolve()
-    sources = ["calls.c", "control.c", "fabric.c"]
+    common = ["control.c", "fabric.c"]
+    sources = ["calls.c", *common]
     program = build(args.build, ours, "calls", sources, options=releases.newest_set(ours))
-    anywhere = build(args.build, ours, "calls-anywhere", sources) if args.other else None
     preload = build(args.build, None, "allocs.so", ["allocs.c"], ["-shared", "-fPIC"])
+    programs = dict.fromkeys(PROVIDERS, program)
+    if without := stand_in():
+        print(f"NOT COUNTED, verbs: {without}")
+    else:
+        programs[VERBS] = build(args.build, ours, "adapter", ["adapter.c", *common])
 
     counts, off = {}, []
     facts, budget = read_budget()
-    for provider in PROVIDERS:
+    for provider, program in programs.items():
         found = least(program, ours, provider, budget)
         if isinstance(found, str):
             sys.exit(found)
         counts |= found[0]
         functions = found[1]
         off += [f"{provider}, text is formatted: {name}" for name in sorted(functions) if FORMATS.search(name)]
+        # The stand-in asks the heap for each request.
+        if provider == VERBS:
+            continue
         heap = allocations(program, preload, ours, provider)
         print(f"allocations of an operation, {provider}: " + ", ".join(f"{what} {count:g}" for what, count in heap.items()))
         # A pool may grow once.
         off += [f"{provider}, {what}: {count:g} allocations" for what, count in heap.items() if count > 0.01]
     if args.write:
-        write_budget(counts, count_other(anywhere, args.other and args.other.resolve(), budget))
+        # What is not counted here keeps its numbers.
+        kept = {row: float(old["ours"]) for row, old in budget.items() if row[0] not in programs}
+        anywhere = dict(programs)
+        if args.other:
+            anywhere |= dict.fromkeys(PROVIDERS, build(args.build, ours, "calls-anywhere", sources))
+        write_budget(counts | kept, count_other(anywhere, args.other and args.other.resolve(), budget))
         facts, budget = read_budget()
     off += compare(counts, budget) if (same := facts.get("rust") == rust()) else []
     if off:

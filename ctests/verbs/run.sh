@@ -18,31 +18,15 @@ skip() {
 	echo "NOT RUN: $1; nothing of verbs was tested"
 	exit 77
 }
-[ -n "${VERBS_FAKE:-}" ] || skip "VERBS_FAKE does not name the folder of the stand-in for rdma-core"
-[ -f "$VERBS_FAKE/fake.c" ] || skip "there is no $VERBS_FAKE/fake.c"
-for header in infiniband/verbs.h rdma/rdma_cma.h; do
-	echo "#include <$header>" | cc -fsyntax-only -x c - 2>/dev/null || skip "the header $header is not installed"
-done
+fake=$build/fake
+why=$("$here/stand_in.sh" "$fake")
+case $? in
+0) ;;
+77) skip "$why" ;;
+*) echo "$why" && exit 1 ;;
+esac
 
 set -e
-fake=$build/fake
-mkdir -p "$fake"
-# The stand-in reports all requests. Adapters report the successful ones only if they are signalled, and so must this
-# one.
-sed 's/cqput(q->qp.send_cq, &w); free(s); free(tmp);/if (st || s->w.send_flags \& IBV_SEND_SIGNALED || all_signalled()) &/' \
-    "$VERBS_FAKE/fake.c" >"$fake/fake.c"
-# It forgets no region that was closed, so its table must have room for many.
-sed -i 's/MR\[4096\]; static int mracc\[4096\]/MR[1 << 20]; static int mracc[1 << 20]/' "$fake/fake.c"
-grep -q 'MR\[1 << 20\]' "$fake/fake.c" || { echo "the stand-in has changed: no table of regions"; exit 1; }
-grep -q all_signalled "$fake/fake.c" || { echo "the stand-in has changed: no place to suppress completions"; exit 1; }
-sed -i '1i static inline int all_signalled(void) { extern char *getenv(const char *); return getenv("FAKE_SIGNAL_ALL") != 0; }' \
-    "$fake/fake.c"
-# As with rdma_rxe, a region without remote rights has the remote key 0.
-sed -i 's/m->rkey = nextkey + 1;/m->rkey = acc \& 0xe ? nextkey + 1 : 0;/' "$fake/fake.c"
-grep -q 'acc & 0xe' "$fake/fake.c" || { echo "the stand-in has changed: no place to choose keys"; exit 1; }
-cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
-ln -sf libibverbs.so.1 "$fake/libibverbs.so"
-echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs
 for program in verbs entries survive dgram; do
 	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$include" -o "$build/$program" \
 	    "$here/$program.c" -L"$library" -lfabric
@@ -252,7 +236,7 @@ if [ -n "${UPSTREAM_VERBS:-}" ]; then
 		for argument; do
 			for of in upstream library; do
 				# shellcheck disable=SC2086
-				FAKE_SIGNAL_ALL=1 LD_LIBRARY_PATH=${!of}:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout 60 "$build/theirs_$name" $argument \
+				LD_LIBRARY_PATH=${!of}:$fake LD_PRELOAD=$fake/libibverbs.so.1 timeout 60 "$build/theirs_$name" $argument \
 				    >"$build/$of.txt" 2>/dev/null
 			done
 			diff "$build/upstream.txt" "$build/library.txt" >"$build/$name$argument.diff"

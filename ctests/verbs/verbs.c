@@ -612,6 +612,25 @@ static void errors(void)
 	close_all();
 }
 
+// As with upstream, zeroed attributes make a queue that one can wait for.
+static void event_queue(void)
+{
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_NONE };
+	char buf[512];
+	uint32_t event;
+	int fd = -1;
+
+	info = ask(0);
+	OK(fi_fabric(info->fabric_attr, &fabric, NULL));
+	OK(fi_eq_open(fabric, &attr, &eq, NULL));
+	RC(fi_eq_sread(eq, &event, buf, sizeof(buf), 10, 0), -FI_EAGAIN);
+	OK(fi_control(&eq->fid, FI_GETWAIT, &fd));
+	CHECK(fd >= 0);
+	OK(fi_close(&eq->fid));
+	OK(fi_close(&fabric->fid));
+	fi_freeinfo(info);
+}
+
 static void waiting(void)
 {
 	struct fi_cq_data_entry entry;
@@ -1007,7 +1026,7 @@ static const struct {
 	{ "progress", progress },     { "send_early", send_early },   { "shared_receives", shared_receives },
 	{ "registration", registration }, { "iwarp", iwarp },	      { "infiniband", infiniband },
 	{ "cached", cached },	      { "remapped", remapped },	      { "buffers", buffers },
-	{ "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
+	{ "event_queue", event_queue }, { "vectors", vectors },	      { "rescan", rescan },	      { "first_device", first_device },
 };
 
 int main(int argc, char **argv)

@@ -92,7 +92,11 @@ impl<T: Transport> FabricCalls for Fabric<T> {
             return Err(Error::BADFLAGS);
         }
         let (set, set_use) = wait_set(request.wait_set)?;
-        let wait = Wait::new(request.wait_obj, set.clone(), &[])?;
+        let obj = match request.wait_obj {
+            FI_WAIT_NONE if T::EVENTS_CAN_WAIT => FI_WAIT_FD,
+            obj => obj,
+        };
+        let wait = Wait::new(obj, set.clone(), &[])?;
         let writable = request.flags & FI_WRITE != 0;
         let queue = Arc::new(EventQueue::new(request.size, writable, wait));
         if let Some(set) = set {

@@ -85,6 +85,9 @@ pub trait Transport:
     const SHARES_MEMORY: bool = false;
     /// Endpoints hold a descriptor for each peer that they communicate with.
     const CONNECTS_TO_PEERS: bool = false;
+    /// Event queues that are opened with FI_WAIT_NONE, the value of zeroed attributes, have a descriptor: programs for
+    /// the provider may wait for them.
+    const EVENTS_CAN_WAIT: bool = false;
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
 
@@ -117,6 +120,11 @@ pub trait Transport:
     /// Becomes readable when `progress` may find something to do.
     fn poll_fd(&self) -> SharedFd;
     fn progress(&mut self, domain: &mut DomainStateOf<Self>);
+    /// Like `progress`, for a read of one completion queue: the transport need not look for entries of the others.
+    #[inline]
+    fn progress_queue(&mut self, domain: &mut DomainStateOf<Self>, _cq: usize) {
+        self.progress(domain);
+    }
     /// Like `progress`, but handles everything that is ready.
     fn progress_all(&mut self, domain: &mut DomainStateOf<Self>) {
         self.progress(domain);

@@ -171,7 +171,7 @@ impl<T: Transport> Shared<T> {
     ) -> Found {
         // fi_cq(3): a read of no entries drives progress, whatever is unread.
         if state.domain.cqs[self.id].ring.is_empty() || max == 0 {
-            state.progress();
+            state.progress_queue(self.id);
             self.engine.note_poll();
         }
         let cq = &mut state.domain.cqs[self.id];

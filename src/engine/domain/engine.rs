@@ -54,6 +54,13 @@ impl<T: Transport> State<T> {
         self.run_triggers();
     }
 
+    /// Like `progress`, for a read of this completion queue.
+    #[inline(always)]
+    pub fn progress_queue(&mut self, cq: usize) {
+        self.transport.progress_queue(&mut self.domain, cq);
+        self.run_triggers();
+    }
+
     /// Polls without system calls, for a thread that was just woken.
     pub fn take_ready(&mut self) {
         self.transport.take_ready(&mut self.domain);

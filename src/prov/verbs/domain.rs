@@ -42,7 +42,7 @@ use engine::report::gather::attend;
 use engine::transport::{DomainStateOf, MrRegion, Registration, Transport};
 use object::handle;
 use object::ops::mr::MrRequest;
-use object::ops::transfer::{OneTx, Tx};
+use object::ops::transfer::{OneTx, OneWrite, Tx};
 use rustc_hash::FxBuildHasher;
 use sync::Children;
 use sys::event::SharedFd;
@@ -227,6 +227,7 @@ impl Transport for Domain {
     const CQ_SIZE: usize = 1024;
     const CQ_DATA_SIZE: usize = size_of::<u32>();
     const TAKES_BUFFERS: bool = true;
+    const EVENTS_CAN_WAIT: bool = true;
 
     /// The adapter moves data without a thread. Any call that drives the domain makes progress with connections.
     fn offers_auto_progress(_fabric: &()) -> bool {
@@ -298,6 +299,17 @@ impl Transport for Domain {
             self.attend(domain);
             self.cache.drop_changed();
         }
+    }
+
+    /// The completions of other queues are taken by their readers, and by `post` when it needs room.
+    #[inline]
+    fn progress_queue(&mut self, domain: &mut DomainState<Addr>, cq: usize) {
+        self.poll_queue(domain, cq);
+        let polls = self.polls.wrapping_add(1);
+        if self.awaiting > 0 || polls.is_multiple_of(EVENTS_EVERY) {
+            return self.progress(domain);
+        }
+        self.polls = polls;
     }
 
     fn progress_all(&mut self, domain: &mut DomainState<Addr>) {
@@ -397,6 +409,11 @@ impl Transport for Domain {
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &OneTx) -> bool {
         self.send_short(domain, ep, tx)
+    }
+
+    #[inline]
+    fn write_one(&mut self, domain: &mut DomainState<Addr>, ep: usize, write: &OneWrite) -> bool {
+        self.write_short(domain, ep, write)
     }
 
     fn transmit(&mut self, domain: &mut DomainState<Addr>, ep: usize, tx: &mut Tx<'_>) -> Result {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One connected endpoint: the identifier of its connection, and records of the requests that it has posted.
 
-use std::collections::VecDeque;
-
 use super::credits::Credits;
 use super::datagram::Datagrams;
 use super::ticket::{Holder, Kind, LAST_NUMBER, Ticket};
@@ -218,65 +216,99 @@ const MOST_UNSIGNALLED: usize = 64;
 
 /// Records of requests in the order of their queue, in which the adapter completes them.
 pub struct Line<R> {
-    records: VecDeque<R>,
+    /// A record's place is its number modulo the length, which is a power of two.
+    records: Vec<R>,
     /// The number of the oldest one.
     first: u32,
+    len: usize,
 }
 
-impl<R> Line<R> {
+impl<R: Copy> Line<R> {
     fn new() -> Line<R> {
         Line {
-            records: VecDeque::new(),
+            records: Vec::new(),
             first: 0,
+            len: 0,
         }
     }
 
     #[inline]
     pub fn len(&self) -> usize {
-        self.records.len()
+        self.len
+    }
+
+    #[inline]
+    fn place(&self, number: u32) -> usize {
+        number as usize & self.records.len().wrapping_sub(1)
     }
 
     /// The number of the next record.
     #[inline]
     pub fn next(&self) -> u32 {
-        self.first.wrapping_add(self.records.len() as u32) & LAST_NUMBER
+        self.first.wrapping_add(self.len as u32) & LAST_NUMBER
     }
 
     /// The number of the newest record.
     pub fn last(&self) -> Option<u32> {
-        let is_empty = self.records.is_empty();
-        (!is_empty).then(|| self.next().wrapping_sub(1) & LAST_NUMBER)
+        (self.len > 0).then(|| self.next().wrapping_sub(1) & LAST_NUMBER)
     }
 
     /// The records, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = &R> {
-        self.records.iter()
+        (0..self.len).map(|n| &self.records[self.place(self.first.wrapping_add(n as u32))])
     }
 
     #[inline]
     pub fn push(&mut self, record: R) {
-        self.records.push_back(record);
+        if self.len == self.records.len() {
+            self.grow(record);
+        }
+        let place = self.place(self.next());
+        if let Some(room) = self.records.get_mut(place) {
+            *room = record;
+        }
+        self.len += 1;
+    }
+
+    /// `some` fills the new places.
+    #[cold]
+    fn grow(&mut self, some: R) {
+        let mut records = vec![some; (self.records.len() * 2).max(FIRST_ROOM)];
+        let mask = records.len() - 1;
+        for (n, record) in self.iter().enumerate() {
+            records[self.first.wrapping_add(n as u32) as usize & mask] = *record;
+        }
+        self.records = records;
     }
 
     /// Removes the newest record, whose request was not posted after all.
     pub fn pop_newest(&mut self) -> Option<R> {
-        self.records.pop_back()
+        let record = self.records.get(self.place(self.last()?)).copied();
+        self.len -= 1;
+        record
     }
 
     #[inline]
     pub fn pop(&mut self) -> Option<R> {
-        let record = self.records.pop_front()?;
+        if self.len == 0 {
+            return None;
+        }
+        let record = self.records.get(self.place(self.first)).copied();
         self.first = self.first.wrapping_add(1) & LAST_NUMBER;
-        Some(record)
+        self.len -= 1;
+        record
     }
 
     /// Number of records up to this number, which included; `None` if there is no such record.
     #[inline]
     pub fn count_to(&self, number: u32) -> Option<usize> {
         let count = super::ticket::distance(self.first, number) + 1;
-        (count <= self.records.len()).then_some(count)
+        (count <= self.len).then_some(count)
     }
 }
+
+/// Records for which there is room at first.
+const FIRST_ROOM: usize = 16;
 
 #[cfg(test)]
 mod tests {
@@ -296,5 +328,16 @@ mod tests {
         assert_eq!(line.count_to(2), None);
         assert_eq!((line.pop(), line.count_to(0)), (Some(1), Some(1)));
         assert_eq!(line.count_to(LAST_NUMBER), None);
+        for record in 4..1000 {
+            line.push(record);
+            assert_eq!(line.pop(), Some(record - 2));
+            line.push(record);
+            assert_eq!(line.pop_newest(), Some(record));
+        }
+        for record in 1000..1100 {
+            line.push(record);
+        }
+        assert_eq!(line.len(), 102);
+        assert!(line.iter().copied().eq(998..1100));
     }
 }

@@ -147,8 +147,12 @@ impl<'a> Request<'a> {
     #[inline]
     pub fn inline(&mut self, list: &GatherList<'a>) -> bool {
         self.wr.send_flags |= IBV_SEND_INLINE;
-        let mut pieces = list.pieces().iter();
-        pieces.all(|piece| self.piece(piece.iov_base.addr(), piece.iov_len, 0))
+        let mut add = |piece: &libc::iovec| self.piece(piece.iov_base.addr(), piece.iov_len, 0);
+        match list.pieces() {
+            // The usual case, without a loop.
+            [one] => add(one),
+            several => several.iter().all(add),
+        }
     }
 
     /// Makes the request carry bytes of the library itself.

@@ -129,20 +129,31 @@ impl<T: Transport> Ep<T> {
 
     #[inline(always)]
     fn try_write_one(&self, write: OneWrite) -> Result {
-        if self.shared.limits.any.load(Ordering::Relaxed) {
-            return write.with_any(|tx| {
-                self.try_transmit(tx, |_| Ok(()))
-                    .or_else(|error| self.post_refused(tx, error))
-            });
+        let limits = &self.shared.limits;
+        if limits.of_write.load(Ordering::Relaxed) {
+            return self.write_within(write);
         }
         let mut guard = self.shared.engine.lock_data()?;
         let State { domain, transport } = &mut *guard;
         let result = match transport.write_one(domain, self.shared.id, &write) {
             true => Ok(()),
+            false if limits.any.load(Ordering::Relaxed) => {
+                drop(guard);
+                return self.write_within(write);
+            }
             false => write.with_any(|tx| transport.transmit(domain, self.shared.id, tx)),
         };
         guard.posted();
         result
+    }
+
+    /// Writes within the limits of the endpoint.
+    #[inline(never)]
+    fn write_within(&self, write: OneWrite) -> Result {
+        write.with_any(|tx| {
+            self.try_transmit(tx, |_| Ok(()))
+                .or_else(|error| self.post_refused(tx, error))
+        })
     }
 
     /// Logs why an operation was refused. Only the error is passed, because keeping more of the call's state alive

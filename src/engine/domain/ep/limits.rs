@@ -42,6 +42,9 @@ pub(super) struct Limits {
     pub(super) any: AtomicBool,
     /// The same for `Transport::transmit_one`, which handles the orders behind reads itself.
     pub(super) of_one: AtomicBool,
+    /// The same for `Transport::write_one`, to which the flags of the order are passed only if they are those of
+    /// messages.
+    pub(super) of_write: AtomicBool,
 }
 
 impl Limits {
@@ -75,6 +78,7 @@ impl Limits {
             watched: AtomicBool::new(false),
             any: AtomicBool::new(of_one || few || messages != changes),
             of_one: AtomicBool::new(of_one),
+            of_write: AtomicBool::new(of_one || messages != changes),
         }
     }
 
@@ -88,6 +92,7 @@ impl Limits {
     pub(super) fn set_any(&self) {
         self.any.store(true, Ordering::Relaxed);
         self.of_one.store(true, Ordering::Relaxed);
+        self.of_write.store(true, Ordering::Relaxed);
     }
 
     /// Lets destinations name receive contexts from now on.

@@ -5,12 +5,13 @@ use super::super::ticket::Kind;
 use super::Domain;
 use abi::*;
 use base::flags::flags;
-use base::{Error, IoVec, OpFlags, Result};
+use base::{Error, IoVec, OpFlags, Result, Source};
 use engine::address::mixed::Addr;
 use engine::domain_state::{DomainState, TxOp};
+use hmem::Desc;
 use object::ops::atomic::{Atomic, Family};
 use object::ops::credits::CREDIT_MESSAGE;
-use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
+use object::ops::transfer::{OneTx, OneWrite, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
 use sys::verbs::{Destination, Opcode, Request};
 
@@ -26,6 +27,14 @@ const UNSUPPORTED: OpFlags = flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE);
 /// Most requests that FI_MORE defers.
 const MOST_DEFERRED: usize = 32;
 
+/// An operation on one buffer: a message, or a write to a target.
+struct Short<'a> {
+    piece: &'a Source,
+    desc: &'a Desc,
+    dest: Option<u64>,
+    target: Option<&'a RemoteSeg>,
+}
+
 impl Domain {
     /// Sends a message of one buffer if nothing about it is special.
     #[inline]
@@ -35,56 +44,95 @@ impl Domain {
         ep: usize,
         tx: &OneTx,
     ) -> bool {
-        let Some(Some(endpoint)) = self.eps.get_mut(ep) else {
+        let short = Short {
+            piece: &tx.piece,
+            desc: &tx.desc,
+            dest: Some(tx.dest),
+            target: None,
+        };
+        tx.what == What::Msg && self.post_short(domain, &short, TxOp::of_one(ep, tx))
+    }
+
+    /// Writes one buffer if nothing about it is special.
+    #[inline]
+    pub(super) fn write_short(
+        &mut self,
+        domain: &mut DomainState<Addr>,
+        ep: usize,
+        write: &OneWrite,
+    ) -> bool {
+        let short = Short {
+            piece: &write.piece,
+            desc: &write.desc,
+            dest: None,
+            target: Some(&write.target),
+        };
+        write.target.len == write.piece.len()
+            && self.post_short(domain, &short, TxOp::of_write(ep, write))
+    }
+
+    /// Posts one buffer, unless the general way has to decide. Inlined, because half of it depends on the operation.
+    #[inline(always)]
+    fn post_short(&mut self, domain: &mut DomainState<Addr>, short: &Short<'_>, op: TxOp) -> bool {
+        let ep = op.ep();
+        let (Some(Some(endpoint)), Some(state)) = (self.eps.get_mut(ep), domain.eps.get_mut(ep))
+        else {
             return false;
         };
         let Some(Some(queue)) = self.queues.get_mut(endpoint.send_queue) else {
             return false;
         };
-        let state = &domain.eps[ep];
-        if !PLAIN.contains(tx.flags)
-            || tx.what != What::Msg
+        let takes_receive = short.target.is_none();
+        if !PLAIN.contains(op.flags)
             || !endpoint.batch.is_empty()
             || state.tx_pending >= state.tx_size
             || queue.is_full()
+            || takes_receive && !endpoint.credits.may_send(false)
         {
             return false;
         }
         let Ok(pair) = endpoint.pair() else {
             return false;
         };
-        if !endpoint.credits.may_send(false) {
-            return false;
-        }
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
-        let mut request = Request::new(id, Opcode::Send);
+        let mut request = match short.target {
+            None => Request::new(id, Opcode::Send),
+            Some(_) => Request::new(id, Opcode::Write),
+        };
+        if let Some(target) = short.target {
+            request.remote(target.addr, target.key as u32);
+        }
         if let Some(datagrams) = &endpoint.datagrams {
-            match datagrams.known(domain, ep, tx.dest) {
-                Some(to) if !tx.flags.contains(OpFlags::DELIVERY_COMPLETE) => request.datagram(to),
-                _ => return false,
+            let is_plain = !op.flags.contains(OpFlags::DELIVERY_COMPLETE);
+            let dest = short.dest.filter(|_| is_plain);
+            match dest.and_then(|dest| datagrams.known(domain, ep, dest)) {
+                Some(to) => request.datagram(to),
+                None => return false,
             }
         }
-        let signals = tx.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
+        let signals = op.flags.contains(OpFlags::COMPLETION) || endpoint.must_signal();
         if signals {
             request.signal();
         }
         let mut list = GatherList::new();
-        let is_ready = if tx.piece.len() <= endpoint.limits.inline as usize {
-            tx.piece.append_to(&mut list);
+        let is_ready = if short.piece.len() <= endpoint.limits.inline as usize {
+            short.piece.append_to(&mut list);
             request.inline(&list)
         } else {
-            let key = tx.desc.number();
-            let key = key.filter(|_| !tx.flags.contains(OpFlags::INJECT));
-            let span = tx.piece.span();
+            let key = short.desc.number();
+            let key = key.filter(|_| !op.flags.contains(OpFlags::INJECT));
+            let span = short.piece.span();
             key.is_some_and(|key| request.piece(span.start, span.len, key.get()))
         };
         // The general way finds the reason for a failure.
         if !is_ready || pair.post(&mut request).is_err() {
             return false;
         }
-        endpoint.credits.spend();
+        if takes_receive {
+            endpoint.credits.spend();
+        }
         endpoint.signalled(signals);
-        endpoint.sends.push(TxOp::of_one(ep, tx));
+        endpoint.sends.push(op);
         queue.used += 1;
         domain.eps[ep].tx_pending += 1;
         true

@@ -536,6 +536,8 @@ static void reject(void)
 	error.err_data_size = sizeof(data);
 	RC(fi_eq_readerr(eq, &error, 0), sizeof(error));
 	CHECK(error.fid == &a->fid && error.err == FI_ECONNREFUSED && error.prov_errno == -28);
+	CHECK(strstr(fi_eq_strerror(eq, error.prov_errno, NULL, NULL, 0), "refused by the peer's application"));
+	CHECK(strstr(fi_eq_strerror(eq, EHOSTUNREACH, NULL, NULL, 0), "No route"));
 	CHECK(error.err_data_size == 3 && !memcmp(data, "no!", 3));
 	CHECK(fi_send(a, out, 8, NULL, 0, NULL) < 0);
 	OK(fi_close(&a->fid));

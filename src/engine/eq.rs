@@ -4,7 +4,7 @@
 //! The queue's lock is the innermost one. Domains are driven through `Weak<dyn Driver>`s without holding it.
 
 use core::any::Any;
-use core::ffi::c_int;
+use core::ffi::{CStr, c_int};
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -258,6 +258,8 @@ impl Member for EventQueue {
 pub struct Eq {
     pub queue: Arc<EventQueue>,
     pub api_version: u32,
+    /// The provider's text of an error number.
+    pub text: fn(i32) -> Option<&'static CStr>,
     pub _fabric: Use,
     pub _set: Option<Use>,
 }
@@ -288,6 +290,10 @@ impl Kind for Eq {
 impl EqCalls for Eq {
     fn api_version(&self) -> u32 {
         self.api_version
+    }
+
+    fn text(&self, number: i32) -> Option<&'static CStr> {
+        (self.text)(number)
     }
 
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)> {

@@ -106,6 +106,7 @@ impl<T: Transport> FabricCalls for Fabric<T> {
         let eq = Eq {
             queue,
             api_version: self.shared.api_version,
+            text: T::event_text,
             _fabric: self.shared.uses.take(),
             _set: set_use,
         };

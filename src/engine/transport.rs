@@ -91,6 +91,10 @@ pub trait Transport:
     /// Endpoints may have FI_HMEM.
     const HMEM: bool = false;
 
+    /// The text of `prov_errno` of an event; `None` if it is an FI_ number.
+    fn event_text(_number: i32) -> Option<&'static CStr> {
+        None
+    }
     /// Whether domains with automatic progress get a progress thread.
     fn offers_auto_progress(_fabric: &Self::Fabric) -> bool {
         true

@@ -28,6 +28,10 @@ pub const EQ_READY_ONLY: u64 = 1 << 62;
 
 pub trait EqCalls: Kind<Head = fid_eq> {
     fn api_version(&self) -> u32;
+    /// The text of an error number of the provider; `None` if it is an FI_ number.
+    fn text(&self, _number: i32) -> Option<&'static CStr> {
+        None
+    }
     /// Returns the event number and the number of copied bytes; FI_ETOOSMALL leaves the event in the queue.
     fn read(&self, out: &mut Room<'_>, flags: u64) -> Result<(u32, usize)>;
     fn sread(&self, out: &mut Room<'_>, timeout: c_int, flags: u64) -> Result<(u32, usize)>;
@@ -43,7 +47,7 @@ pub fn table<T: EqCalls>() -> &'static fi_ops_eq {
         readerr: Some(readerr::<T>),
         write: Some(write::<T>),
         sread: Some(sread::<T>),
-        strerror: Some(strerror),
+        strerror: Some(strerror::<T>),
     }
 }
 
@@ -145,7 +149,7 @@ unsafe extern "C" fn write<T: EqCalls>(
     answer(arguments.and_then(|(eq, bytes)| eq.write(event, bytes, flags)))
 }
 
-unsafe extern "C" fn strerror(
+unsafe extern "C" fn strerror<T: EqCalls>(
     eq: *mut fid_eq,
     prov_errno: c_int,
     _err_data: *const c_void,
@@ -155,8 +159,10 @@ unsafe extern "C" fn strerror(
     if eq.is_null() {
         return core::ptr::null();
     }
-    // All providers of this library use FI_ numbers as error codes.
-    let text = strerror_text(prov_errno);
+    // SAFETY: an open queue.
+    let queue = unsafe { object(handle::get::<T, fid_eq>(eq)) };
+    let own = queue.ok().and_then(|queue| queue.text(prov_errno));
+    let text = own.map_or_else(|| strerror_text(prov_errno), CStr::as_ptr);
     // SAFETY: `text` is terminated; `buf` is NULL or has `len` bytes.
     unsafe { copy_text(CStr::from_ptr(text), buf, len) };
     text

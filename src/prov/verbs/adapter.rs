@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use super::params::{Params, count};
+use super::place::forget_recent;
 use super::{SOURCE, ib};
 use abi::*;
 use base::info::Nic;
@@ -93,6 +94,7 @@ pub fn rescan(params: &Params) -> &'static [Adapter] {
     if is_first || verbs::available().is_err() {
         return &known.adapters;
     }
+    forget_recent();
     let fresh: &'static Found = Box::leak(Box::new(look(params)));
     *FOUND.write().unwrap_or_else(PoisonError::into_inner) = Some(fresh);
     &fresh.adapters

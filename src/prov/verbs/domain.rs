@@ -14,6 +14,7 @@ mod receives;
 mod regions;
 
 use std::collections::HashMap;
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use super::SOURCE;
@@ -22,7 +23,7 @@ use super::datagram::{Datagrams, SUFFIX};
 use super::ep::{Ep, State};
 use super::health::{Failure, Health, health_of};
 use super::pep;
-use super::request::Request;
+use super::request::{Request, refusal_text};
 use super::ticket::{Holder, PLACES};
 use super::{params, place};
 use abi::*;
@@ -228,6 +229,10 @@ impl Transport for Domain {
     const CQ_DATA_SIZE: usize = size_of::<u32>();
     const TAKES_BUFFERS: bool = true;
     const EVENTS_CAN_WAIT: bool = true;
+
+    fn event_text(number: i32) -> Option<&'static CStr> {
+        refusal_text(number)
+    }
 
     /// The adapter moves data without a thread. Any call that drives the domain makes progress with connections.
     fn offers_auto_progress(_fabric: &()) -> bool {

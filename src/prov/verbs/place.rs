@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 
 use super::adapter::{Adapter, format_of};
 use super::ib;
+use super::recent::Recent;
 use abi::*;
 use base::info::{Hints, Info, Query, Refusal, Value};
 use sys::addr;
@@ -237,13 +238,23 @@ fn shown(bytes: &[u8]) -> String {
     }
 }
 
+/// The addresses of a question to the kernel, and its answer.
+type Ways = Recent<(Option<Vec<u8>>, Option<Vec<u8>>), Result<Wanted, Refusal>>;
+
+static RECENT: Ways = Recent::new();
+
+/// Makes the next query ask the kernel again.
+pub fn forget_recent() {
+    RECENT.forget();
+}
+
 /// The device that has this address. Loopback addresses belong to no device, and restrict nothing.
 fn bound(src: &[u8]) -> Result<Wanted, Refusal> {
     let bind = || {
         let id = Id::new(None, space_of(src), 0)?;
         id.bind(src).map(|()| id)
     };
-    match bind() {
+    RECENT.get_or((Some(src.to_vec()), None), |_| match bind() {
         Ok(id) => Ok(match id.device() {
             None => Wanted::Everywhere,
             Some(device) => Wanted::At {
@@ -252,11 +263,16 @@ fn bound(src: &[u8]) -> Result<Wanted, Refusal> {
             },
         }),
         Err(error) => Err(refusal("src_addr", shown(src), &error.to_string())),
-    }
+    })
 }
 
 /// The device that leads to a peer. Blocks until the kernel has found out.
 fn way(src: Option<&[u8]>, dest: &[u8]) -> Result<Wanted, Refusal> {
+    let question = (src.map(<[u8]>::to_vec), Some(dest.to_vec()));
+    RECENT.get_or(question, |_| new_way(src, dest))
+}
+
+fn new_way(src: Option<&[u8]>, dest: &[u8]) -> Result<Wanted, Refusal> {
     let resolve = || {
         let id = Id::new(None, space_of(dest), 0)?;
         id.resolve_address(src, dest, RESOLVE).map(|()| id)

@@ -2,12 +2,14 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 # guest.sh FOLDER BUILD [PART]...: tests the provider `verbs` of the libfabric.so.1 of FOLDER on soft RDMA devices, in a
 # virtual machine. Parts: pair (two processes, with faults), memory (registrations and their cache), dgram, credits,
-# fabtests, mpi; all if none is named.
+# fabtests, plugins, mpi; all if none is named.
 #
 # RDMA_GUEST names the program that starts the machine and runs a command in it: with the files of this host at the same
 # places, and the devices rxe0 at 10.77.0.1 and rxe1 at 10.77.0.2. FABTESTS names the folder of fabtests' programs and
 # UPSTREAM_VERBS that of upstream's libfabric.so.1 built with verbs; with both, each test runs in the four pairings of
-# the two libraries. PYTHON_ENV names the environment that scripts/python_env.sh makes, for MPICH.
+# the two libraries. UPSTREAM_PLUGIN names upstream's libverbs-fi.so, and PLUGIN the folder of our providers for upstream
+# (make plugin): the part plugins runs each in the library of the other. PYTHON_ENV names the environment that
+# scripts/python_env.sh makes, for MPICH.
 set -uo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
@@ -28,11 +30,12 @@ if [ "${RDMA_ADDR:-}" = "" ]; then # on the host
 	linked=${UPSTREAM_VERBS:-$library}
 	cc -std=gnu11 -Wall -Wextra -Werror -Wno-missing-field-initializers -O1 -g -I"$library/include-2.6" \
 	    -o "$build/slow" "$here/slow.c" -L"$linked" -l:libfabric.so.1 -Wl,--allow-shlib-undefined
-	[ $# -gt 0 ] || set -- pair memory dgram credits fabtests mpi
+	[ $# -gt 0 ] || set -- pair memory dgram credits fabtests plugins mpi
 	code=0
 	for part; do
 		FABTESTS=${FABTESTS:+$(realpath "$FABTESTS")} UPSTREAM_VERBS=${UPSTREAM_VERBS:+$(realpath "$UPSTREAM_VERBS")} \
-		PYTHON_ENV=${PYTHON_ENV:+$(realpath "$PYTHON_ENV")} \
+		PYTHON_ENV=${PYTHON_ENV:+$(realpath "$PYTHON_ENV")} PLUGIN=${PLUGIN:+$(realpath "$PLUGIN")} \
+		UPSTREAM_PLUGIN=${UPSTREAM_PLUGIN:+$(realpath "$UPSTREAM_PLUGIN")} \
 		    "$RDMA_GUEST" --limit "${GUEST_LIMIT:-1500}" "$here/guest.sh" "$library" "$build" "$part" || code=$?
 	done
 	exit $code
@@ -115,16 +118,24 @@ is_listening() {
 	esac
 }
 
+# Runs a command on the library of a folder, which follows the loadable provider of "PROVIDER in FOLDER".
+on() { # on LIBRARY COMMAND [ARGUMENT]...
+	local library=${1##* in } provider=${1% in *}
+	shift
+	[ "$provider" = "$library" ] || export FI_PROVIDER_PATH=$provider
+	LD_LIBRARY_PATH=$library exec "$@"
+}
+
 # Two processes of a test, each on a library.
 both() { # both SERVER CLIENT PROGRAM [ARGUMENT]...
 	local server=$1 client=$2 code
 	shift 2
-	LD_LIBRARY_PATH=$server timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.1 >/tmp/server 2>&1 &
+	(on "$server" timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.1) >/tmp/server 2>&1 &
 	until is_listening "$*"; do
 		kill -0 $! 2>/dev/null || break
 		sleep 0.2
 	done
-	LD_LIBRARY_PATH=$client timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.2 10.77.0.1 >/tmp/client 2>&1
+	(on "$client" timeout -k 5 150 "$FABTESTS/$@" -s 10.77.0.2 10.77.0.1) >/tmp/client 2>&1
 	code=$?
 	# fabtests returns some positive error numbers of the last progress for success.
 	wait $! || code=$?
@@ -155,6 +166,25 @@ fabtests() {
 				both "${at[$server]}" "${at[$client]}" $test
 				say "$test: server $server, client $client" $?
 			done
+		done
+	done
+}
+
+plugins() {
+	local side test
+	[ -n "${FABTESTS:-}" ] && [ -n "${UPSTREAM_VERBS:-}" ] && [ -n "${UPSTREAM_PLUGIN:-}" ] && [ -n "${PLUGIN:-}" ] || {
+		echo "NOT RUN: FABTESTS, UPSTREAM_VERBS, UPSTREAM_PLUGIN and PLUGIN do not name what is needed"
+		return
+	}
+	export FI_UNIVERSE_SIZE=16
+	for test in "fi_msg_pingpong -p verbs -I 5" "fi_rdm_tagged_bw -p verbs;ofi_rxm -I 5"; do
+		for side in "+$UPSTREAM_PLUGIN in $library" "$PLUGIN in $UPSTREAM_VERBS"; do
+			# shellcheck disable=SC2086
+			both "$side" "$library" $test
+			say "$test: server $side" $?
+			# shellcheck disable=SC2086
+			both "$library" "$side" $test
+			say "$test: client $side" $?
 		done
 	done
 }

@@ -39,6 +39,36 @@ change "no place where requests complete" 'cqput(q->qp.send_cq, &w); free(s); fr
 change "no table of regions" 'MR\[4096\]; static int mracc\[4096\]' 'MR[1 << 20]; static int mracc[1 << 20]'
 # As with rdma_rxe, a region without remote rights has the remote key 0.
 change "no place where keys are chosen" 'm->rkey = nextkey + 1;' 'm->rkey = acc \& 0xe ? nextkey + 1 : 0;'
+# As in the kernel, an identifier takes its unread events with it.
+change "no place where identifiers end" 'trace("destroy_id\\n"); free(f);' 'forget_events(x); &'
+cat >"$fake/forget.c" <<'END'
+static void forget_events(struct rdma_cm_id *x)
+{
+	struct fchan *c = (struct fchan *)x->channel;
+	uint64_t one;
+
+	if (!c)
+		return;
+	for (struct fev **p = &c->h; *p;) {
+		struct fev *e = *p;
+
+		if (e->e.id != x) {
+			p = &e->next;
+			continue;
+		}
+		*p = e->next;
+		free(e);
+		if (read(c->c.fd, &one, sizeof(one)) < 0)
+			abort();
+	}
+	for (c->t = &c->h; *c->t; c->t = &(*c->t)->next)
+		;
+}
+END
+sed -i "/^int rdma_destroy_id(/{
+r $fake/forget.c
+N
+}" "$fake/fake.c"
 cc -w -g -O1 -shared -fPIC -Wl,-soname,libibverbs.so.1 -o "$fake/libibverbs.so.1" "$fake/fake.c" -lpthread
 ln -sf libibverbs.so.1 "$fake/libibverbs.so"
 echo | cc -shared -fPIC -Wl,-soname,librdmacm.so.1 -x c - -o "$fake/librdmacm.so.1" -L"$fake" -Wl,--no-as-needed -libverbs

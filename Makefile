@@ -56,7 +56,10 @@ OTHER_SETS = $(filter-out $(HEADERS),$(SETS))
 headers_of = $(if $(filter $(DEFAULT),$1),include,$(BUILT)/include-$1)
 headers = $(if $(filter $(HEADERS),$(SETS)),$(call headers_of,$(HEADERS)),$(error HEADERS is one of: $(SETS)))
 
+# The release of libfabric whose ABI this is, this project's own version, and that of packages, which has both.
 VERSION := $(shell sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' Cargo.toml)
+OWN_VERSION := $(shell sed -n '/metadata.ironfabric/,/^version/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+PACKAGE_VERSION := $(VERSION)+ironfabric$(OWN_VERSION)
 TOOLS := fi_info fi_mon_sampler fi_pingpong fi_strerror fi_top
 
 metadata = $(CARGO) metadata --format-version 1 --no-deps --offline 2>/dev/null
@@ -182,17 +185,23 @@ sbom:
 
 # Packages, into target/deb and target/rpm. BUILT= (and PLUGIN=, STATIC=) are the folders of an existing build.
 NEEDS_BUILD = $(if $(findstring command,$(origin BUILT)),,all plugin static)
-deb: $(NEEDS_BUILD)
+deb: deb-tools $(NEEDS_BUILD)
 	rm -rf $(TARGET)/deb && mkdir -p $(TARGET)/deb/ironfabric
 	cp -r packaging/debian $(TARGET)/deb/ironfabric/debian
 	cd $(TARGET)/deb/ironfabric && env -u MAKEFLAGS -u MAKELEVEL SOURCE=$(CURDIR) BUILT=$(abspath $(BUILT)) \
 	    PLUGIN=$(abspath $(PLUGIN)) STATIC=$(abspath $(STATIC)) dpkg-buildpackage -b -us -uc
 
-rpm: $(NEEDS_BUILD)
+rpm: rpm-tools $(NEEDS_BUILD)
 	rm -rf $(TARGET)/rpm && mkdir -p $(TARGET)/rpm
 	env -u MAKEFLAGS -u MAKELEVEL SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) rpmbuild -bb packaging/ironfabric.spec \
-	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D 'sover $(SOVERSION)' -D '_buildhost reproducible' \
+	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D 'own $(OWN_VERSION)' \
+	    -D 'sover $(SOVERSION)' -D '_buildhost reproducible' \
 	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
+# Installs what packages are made with, or names it, before a build of ten minutes.
+deb-tools:
+	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
+rpm-tools:
+	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
 # The library folder of distributions with RPM, which Debian's rpmbuild does not define.
 RPM_LIBDIR ?= /usr/lib64
 
@@ -314,8 +323,10 @@ check-deny:
 	scripts/deny.sh $(TARGET)/tools
 # Compares versions that are stated in several files.
 check-packaging:
-	head -n 1 packaging/debian/changelog | grep '^ironfabric ($(VERSION)[-)]'
-	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep ' - $(VERSION)-'
+	head -n 1 packaging/debian/changelog | grep -F 'ironfabric ($(PACKAGE_VERSION))'
+	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep -F ' - $(PACKAGE_VERSION)-'
+	grep -F 'version: "$(OWN_VERSION)"' packaging/conda/recipe/recipe.yaml
+	grep -F 'version("$(OWN_VERSION)"' packaging/spack/spack_repo/ironfabric/packages/ironfabric/package.py
 check-sbom:
 	packaging/sbom.sh --check $(TARGET)/sbom
 check-clippy:
@@ -530,11 +541,9 @@ miri = MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" $(CARGO
 # Installs the packages into a fresh Debian root. Takes five minutes after the build, and two if the root already
 # exists.
 check-deb:
-	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
 	$(MAKE) --no-print-directory deb
 	ctests/deb/run.sh $(TARGET)/deb
 check-rpm:
-	@bash -c '. scripts/steps.sh; need rpmbuild:rpm chrpath'
 	$(MAKE) --no-print-directory rpm
 	ctests/rpm.sh $(TARGET)/rpm
 # Builds this commit in two different folders and compares the results. Takes a quarter of an hour on two idle cores.
@@ -558,5 +567,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
+.PHONY: all man man-settings deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
 .PHONY: check-nixl build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -22,7 +22,8 @@ for file in /usr/lib64/libfabric.so.1 /usr/lib64/libfabric.so /usr/lib64/libfabr
 done
 # Names that other packages require: the name, the file, and each node to which programs were linked.
 version=$(rpm -qp --qf '%{VERSION}\n' "${packages[0]}")
-for what in "libfabric = $version" "libfabric-devel = $version" 'libfabric.so.1()(64bit)' 'pkgconfig(libfabric)' \
+abi=${version%%+*}
+for what in "libfabric = $abi" "libfabric-devel = $abi" 'libfabric.so.1()(64bit)' 'pkgconfig(libfabric)' \
     'libfabric.so.1(FABRIC_1.'{0,1,2,3,4,5,6,7,8,9}')(64bit)'; do
     grep -qF "$what" <<<"$provided" || fail "nothing provides $what"
 done

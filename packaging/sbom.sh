@@ -26,10 +26,18 @@ export SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
 (cd "$copy" && cargo cyclonedx --quiet --format json --spec-version 1.5 \
     --target x86_64-unknown-linux-gnu --no-build-deps --override-filename sbom)
 # There is a file for each crate of the workspace; those of the library and of the programs name all others.
-python3 - "$copy"/sbom.json "$copy"/src/tools/sbom.json >"$folder/ironfabric.cdx.json" <<'PY'
+own=$(sed -n '/metadata.ironfabric/,/^version/s/^version = "\(.*\)"/\1/p' "$ROOT/Cargo.toml")
+abi=$(sed -n '/^version = /{s/.*"\(.*\)"/\1/p;q}' "$ROOT/Cargo.toml")
+python3 - "$copy"/sbom.json "$copy"/src/tools/sbom.json "$own" "$abi" >"$folder/ironfabric.cdx.json" <<'PY'
 import json
 import sys
-bom, programs = (json.load(open(name)) for name in sys.argv[1:])
+bom, programs = (json.load(open(name)) for name in sys.argv[1:3])
+# Scanners look for holes by name and version, and libfabric's are not those of this library.
+whole = bom["metadata"]["component"]
+whole["name"], whole["version"] = "ironfabric", sys.argv[3]
+whole["description"] = f"libfabric.so.1 in Rust, with the ABI of libfabric {sys.argv[4]}"
+for key in ("purl", "cpe"):
+    whole.pop(key, None)
 for key, name in (("components", "bom-ref"), ("dependencies", "ref")):
     known = {part[name] for part in bom[key]}
     bom[key] += [part for part in programs[key] if part[name] not in known]
@@ -40,6 +48,7 @@ import json
 import sys
 bom = json.load(open(sys.argv[1]))
 assert bom["bomFormat"] == "CycloneDX", bom.get("bomFormat")
+assert bom["metadata"]["component"]["name"] == "ironfabric", bom["metadata"]["component"]
 # The crates of this project lie in its folder.
 parts = {f"{part['name']} {part['version']}": part for part in bom["components"] if "path+file" not in part["bom-ref"]}
 wanted = {line[2:].split(":")[0] for line in open(sys.argv[2]) if line.startswith("* ")}

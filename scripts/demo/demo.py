@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """The demo's second half, after scripts/demo.sh has built the library and the Python environment.
 
-Runs the checks on four ranks, then the ping-pong on our library and on the MPICH wheel's own, in turn, and prints both
-tables side by side.
+Runs the checks on four ranks, then the ping-pong on our library, as it is shipped and over sockets, and on the MPICH
+wheel's own, in turn, and prints the tables side by side.
 """
 
 import argparse
@@ -48,28 +48,36 @@ def ping_pong(library, sizes, folder):
     return table
 
 
-def compare(ours, upstream, sizes, pairs):
-    print(f"\n== Ping-pong, 2 ranks: {pairs} runs on each library, in turn", flush=True)
-    runs = {ours.name: [], upstream.name: []}
+def compare(libraries, sizes, rounds):
+    """Runs each library once in each round. The first is ours as it is shipped, the second ours over sockets."""
+    print(f"\n== Ping-pong, 2 ranks: {rounds} {'rounds' if rounds > 1 else 'round'} of {len(libraries)} runs", flush=True)
+    runs = {library.name: [] for library in libraries}
     with tempfile.TemporaryDirectory() as folder:
-        for pair in range(pairs):
-            # The first of a pair alternates, so that a drift of the machine's speed favours neither.
-            for library in (ours, upstream) if pair % 2 == 0 else (upstream, ours):
+        for turn in range(rounds):
+            # The order alternates, so that a drift of the machine's speed favours none.
+            for library in libraries if turn % 2 == 0 else reversed(libraries):
                 runs[library.name].append(ping_pong(library, sizes, folder))
-            print(f"  pair {pair + 1} of {pairs} done", flush=True)
-    print_table(ours.name, upstream.name, runs[ours.name], runs[upstream.name], sizes)
+            print(f"  round {turn + 1} of {rounds} done", flush=True)
+    print_table(libraries, [runs[library.name] for library in libraries], sizes)
 
 
-def print_table(our_name, upstream_name, our_runs, upstream_runs, sizes):
-    print(f"\n{'':>9}  {our_name:^20}  {upstream_name:^20}")
-    print(f"{'bytes':>9}  {'us':>9} {'MB/s':>10}  {'us':>9} {'MB/s':>10}  {'ratio':>6}")
+def print_table(libraries, runs, sizes):
+    ours, sockets, upstream = runs
+    names = [library.name for library in libraries]
+    print(f"\n{'':>9}  {names[0]:^20}  {names[1]:^20}  {names[2]:^20}  {'ratio of times':^18}")
+    print(f"{'bytes':>9}" + f"  {'us':>9} {'MB/s':>10}" * 3 + f"  {'shipped':>9}{'sockets':>9}")
     for size in sizes:
-        us = median(run[size] for run in our_runs)
-        theirs = median(run[size] for run in upstream_runs)
-        # The two runs of a pair are seconds apart, so the ratio is computed within pairs.
-        ratio = median(a[size] / b[size] for a, b in zip(our_runs, upstream_runs))
-        print(f"{size:>9}  {us:9.2f} {size / us:10.1f}  {theirs:9.2f} {size / theirs:10.1f}  {ratio:6.2f}")
-    print(f"Half round trip, median of {len(our_runs)} runs; ratio of times, below 1 means {our_name} is faster.")
+        row = f"{size:>9}"
+        for each in runs:
+            us = median(run[size] for run in each)
+            row += f"  {us:9.2f} {size / us:10.1f}"
+        # The runs of a round are seconds apart, so the ratio is computed within rounds.
+        for each in (ours, sockets):
+            row += f"{'  ' if each is ours else ''}{median(a[size] / b[size] for a, b in zip(each, upstream)):9.2f}"
+        print(row)
+    print(f"Half round trip, median of {len(ours)} runs; ratio to {names[2]}, below 1 means faster. {names[0]}: as it is")
+    print(f"shipped, two ranks of one host exchange data through memory. {names[1]} and {names[2]}: over sockets, as")
+    print("between hosts.")
     print(f"{platform.machine()}, {os.cpu_count()} processors, Linux {platform.release()}, through mpi4py.")
 
 
@@ -80,12 +88,14 @@ def main():
     parser.add_argument("--short", action="store_true")
     args = parser.parse_args()
     ours = Library("ironfabric", args.library, args.python_env)
+    sockets = Library("ironfabric, sockets", args.library, args.python_env, {"FI_TCP_SHARED_MEMORY": "0"})
     upstream = Library("the wheel's own", None, args.python_env)
     run_checks(ours)
+    libraries = [ours, sockets, upstream]
     if args.short:
-        compare(ours, upstream, SHORT_SIZES, pairs=1)
+        compare(libraries, SHORT_SIZES, rounds=1)
     else:
-        compare(ours, upstream, SIZES, pairs=5)
+        compare(libraries, SIZES, rounds=5)
     print("\nAll values were right.", flush=True)
 
 

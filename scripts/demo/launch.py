@@ -29,8 +29,9 @@ class Failed(Exception):
 class Library:
     """One libfabric.so.1 to run on: a folder for LD_LIBRARY_PATH, or None for the one inside the MPICH wheel."""
 
-    def __init__(self, name, folder, python_env):
+    def __init__(self, name, folder, python_env, settings=None):
         self.name = name
+        self.settings = settings or {}
         self.is_upstream = folder is None
         self.folder = Path(folder).resolve() if folder else None
         self.python_env = Path(python_env).absolute()
@@ -40,7 +41,7 @@ class Library:
             raise Failed(f"{name}: there is no {self.file}")
 
     def environment(self):
-        env = dict(os.environ, **SETTINGS, DEMO_EXPECTED_LIBRARY=str(self.file),
+        env = dict(os.environ, **SETTINGS, **self.settings, DEMO_EXPECTED_LIBRARY=str(self.file),
                    DEMO_LIBRARY_IS_UPSTREAM=str(int(self.is_upstream)),
                    PYTHONPATH=str(Path(__file__).resolve().parent))
         # Variables of another MPI or job manager would make the ranks look for its daemons.

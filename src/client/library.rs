@@ -9,7 +9,8 @@ use abi::{FI_ENOSYS, fi_fabric_attr, fi_info, fid_fabric};
 use base::Error;
 use base::log::{CORE, Subsys, log_warn};
 
-type Getinfo = unsafe extern "C" fn(
+/// fi_getinfo(3).
+pub type Getinfo = unsafe extern "C" fn(
     version: u32,
     node: *const c_char,
     service: *const c_char,

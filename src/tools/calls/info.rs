@@ -10,8 +10,12 @@ use crate::linked;
 use abi::*;
 use client::{Info, InfoList, getinfo};
 
-/// The API version that the programs are written for.
-pub const API: u32 = FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION;
+/// The API version that the programs use: the one for which they are written, or that of an older library.
+pub fn api() -> u32 {
+    // SAFETY: it has no arguments.
+    let offered = unsafe { linked::fi_version() };
+    (FI_MAJOR_VERSION << 16 | FI_MINOR_VERSION).min(offered)
+}
 
 /// The arguments of one `fi_getinfo`.
 #[derive(Default)]
@@ -27,7 +31,7 @@ impl Query {
         let (node, service) = (self.node.as_deref(), self.service.as_deref());
         let hints = self.hints.as_ref().map(Hints::as_info);
         linked::install();
-        getinfo(API, node, service, self.flags, hints).map_err(Failure::by("fi_getinfo"))
+        getinfo(api(), node, service, self.flags, hints).map_err(Failure::by("fi_getinfo"))
     }
 }
 
@@ -37,7 +41,7 @@ pub struct Hints(NonNull<fi_info>);
 impl Hints {
     pub fn new() -> Result<Hints> {
         // SAFETY: fi_getinfo(3): duplicating NULL allocates an empty one.
-        let info = unsafe { linked::fi_dupinfo(ptr::null()) };
+        let info = unsafe { (linked::functions().dupinfo)(ptr::null()) };
         NonNull::new(info)
             .map(Hints)
             .ok_or_else(|| Failure::new("fi_allocinfo", FI_ENOMEM))
@@ -113,7 +117,7 @@ impl Hints {
 impl Drop for Hints {
     fn drop(&mut self) {
         // SAFETY: allocated by the library in `new`; its strings and addresses come from the C heap.
-        unsafe { linked::fi_freeinfo(self.0.as_ptr()) }
+        unsafe { (linked::functions().freeinfo)(self.0.as_ptr()) }
     }
 }
 

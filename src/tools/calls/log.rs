@@ -8,7 +8,7 @@ use std::sync::Mutex;
 
 use super::exported;
 use super::failure::{Failure, Result};
-use super::info::API;
+use super::info::api;
 use abi::*;
 use client::string;
 
@@ -26,7 +26,7 @@ pub fn import() -> Result {
     // SAFETY: fi_open reads the name and writes the object on success; there are no attributes.
     let code = unsafe {
         exported::fi_open(
-            API,
+            api(),
             c"logging".as_ptr(),
             ptr::null_mut(),
             0,

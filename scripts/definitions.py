@@ -6,8 +6,9 @@
     definitions.py BUILT --check    fails if a page differs, or if an identifier of the headers is on no page
 
 A page names definitions in a marker, `<!-- definitions: fi_cq_attr FI_PROTO_* -->`; the text up to `<!-- end -->` is
-generated. A name is a struct, an enumeration, a type or a macro; `*` stands for any text in names of macros. A member
-or macro that the default release lacks is marked with the newest release.
+generated. A name is a struct, an enumeration, a type or a macro. `*` stands for any text in names of macros, and
+`@fi_errno.h` for all macros of that header. A member or macro that the default release lacks is marked with the newest
+release.
 """
 import fnmatch
 import re
@@ -20,7 +21,7 @@ PAGES = ROOT / "docs/man"
 RELEASES = [line.split("\t") for line in (ROOT / "src/abi/releases.tsv").read_text().splitlines()
             if line and line[0].isdigit()]
 NEWEST = RELEASES[-1][1]
-MARKED = re.compile(r"(<!-- definitions: (.*?) -->\n).*?(<!-- end -->)", re.S)
+MARKED = re.compile(r"(<!-- definitions: (.*?)\s-->\n).*?(<!-- end -->)", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 WIDTH = 84
 
@@ -89,7 +90,8 @@ class Definitions:
         if pattern in self.types:
             return [(pattern, self.types[pattern])]
         found = [(name, value) for name, value in self.macros.items()
-                 if fnmatch.fnmatchcase(name, pattern) and (name == pattern or not internal(name))]
+                 if (fnmatch.fnmatchcase(name, pattern) or pattern == "@" + self.names[name])
+                 and (name == pattern or not internal(name))]
         if not found:
             raise ValueError(f"the headers do not define {pattern}")
         return found

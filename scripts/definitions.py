@@ -23,7 +23,7 @@ RELEASES = [line.split("\t") for line in (ROOT / "src/abi/releases.tsv").read_te
 NEWEST = RELEASES[-1][1]
 MARKED = re.compile(r"(<!-- definitions: (.*?)\s-->\n).*?(<!-- end -->)", re.S)
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
-WIDTH = 84
+WIDTH = 78
 
 # Public identifiers that need no page: a pattern, and the reason.
 INTERNAL = {

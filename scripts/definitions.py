@@ -100,8 +100,9 @@ class Definitions:
 def rewrapped(comment, indent):
     """A comment of at most WIDTH columns."""
     text = " ".join(re.sub(r"^\s*/\*\*?|\*/\s*$|^\s*\*(?!/)", " ", comment, flags=re.M).split())
-    return textwrap.fill(f"/* {text} */", WIDTH, initial_indent=indent, subsequent_indent=indent + " * ",
-                         break_on_hyphens=False, break_long_words=False) + "\n"
+    # The end of the comment stays with its last word.
+    return textwrap.fill(f"/* {text}\0*/", WIDTH, initial_indent=indent, subsequent_indent=indent + " * ",
+                         break_on_hyphens=False, break_long_words=False).replace("\0", " ") + "\n"
 
 
 def without_reference(comment, page):

@@ -249,6 +249,12 @@ man:
 # Writes the tables of settings in docs/man, which the library lists.
 man-settings: all
 	ctests/man.py $(BUILT) $(MAN) --write
+# Writes the C definitions in docs/man, which are those of the headers.
+man-definitions: all
+	scripts/definitions.py $(BUILT) --write
+# Draws the pictures in docs/man, which their pages describe.
+man-pictures:
+	scripts/pictures.py --write
 
 demo:
 	scripts/demo.sh
@@ -363,6 +369,8 @@ check-examples: all
 # Renders and lints the manual pages, compares them with headers and library, and runs their examples.
 check-man: all
 	scripts/man.sh $(MAN)
+	scripts/definitions.py $(BUILT) --check
+	scripts/pictures.py --check
 	ctests/man.py $(BUILT) $(MAN)
 # The manual as a book, from docs/guide and docs/man; scripts/book.sh describes its requirements.
 book:
@@ -567,5 +575,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
+.PHONY: all man man-settings man-definitions man-pictures deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
 .PHONY: check-nixl build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

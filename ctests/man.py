@@ -32,8 +32,10 @@ CC = os.environ.get("CC", "cc")
 HEADINGS = {"1": ["NAME", "SYNOPSIS", "DESCRIPTION", "OPTIONS", "EXAMPLE", "SEE ALSO"],
             "3": ["NAME", "SYNOPSIS", "DESCRIPTION", "RETURN VALUE", "ERRORS", "NOTES", "EXAMPLE", "SEE ALSO"],
             "7": ["NAME", "DESCRIPTION", "SEE ALSO"]}
-with open(os.path.join(INCLUDE, "rdma", "providers", "fi_log.h"), encoding="utf-8") as log_header:
-    LOG_CONSTANTS = set(re.findall(r"\bFI_LOG_\w+", log_header.read()))
+LOG_CONSTANTS = set()
+for name in ["providers/fi_log.h", "fi_ext.h"]:
+    with open(os.path.join(INCLUDE, "rdma", name), encoding="utf-8") as header:
+        LOG_CONSTANTS |= set(re.findall(r"\bFI_LOG_\w+", header.read()))
 SETTING = re.compile(r"\bFI_(?:TCP|SHM|UDP|SOCKETS|OFI_RXM|OFI_RXD|LOG|PROVIDER)_[A-Z0-9_]+\b")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", flags=re.M | re.S)
 PROTOTYPE = re.compile(r"\b(fi_\w+)\(")

@@ -18,7 +18,8 @@ from playwright.sync_api import TimeoutError, sync_playwright
 
 # A word, and a page that the search must find for it.
 SEARCHES = (("epoll", "epoll.html"), ("Docker", "containers.html"), ("FI_SHM_RING_SIZE", "settings.html"),
-            ("mtl_ofi_provider_include", "mpi.html"), ("FI_EKEYREJECTED", "errors.html"))
+            ("mtl_ofi_provider_include", "mpi.html"), ("FI_EKEYREJECTED", "errors.html"),
+            ("timeout", "settings-words.html"), ("hang", "hangs.html"), ("FI_ORDER_SAW", "man/fi_endpoint.3.html"))
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):

@@ -20,7 +20,7 @@ local function escaped(line)
 end
 
 function CodeBlock(element)
-    local lines = { ".EX" }
+    local lines = { ".PP", ".EX" }
     for line in (element.text .. "\n"):gmatch("(.-)\n") do
         table.insert(lines, line == "" and ".sp" or escaped(line))
     end

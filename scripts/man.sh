@@ -17,7 +17,8 @@ else
 fi
 
 made=0
-# mandoc warns of two things in pandoc's output: the filter and, behind headings, awk write them differently.
+# mandoc warns of two things in pandoc's output: the filter and, behind headings, awk write them differently. Register HY
+# stops man(1) from hyphenating names of constants.
 for page in "$ROOT"/docs/man/*.[137].md; do
     name=$(basename "$page" .md)
     section=${name##*.}
@@ -28,7 +29,7 @@ for page in "$ROOT"/docs/man/*.[137].md; do
     mkdir -p "$out/man$section"
     pandoc --standalone --from gfm --to man --shift-heading-level-by=-1 --lua-filter "$ROOT/scripts/man.lua" \
         -M "date=$day" -V "footer=ironfabric $version" -V "header=ironfabric" -V hyphenate= -V adjusting=l "$page" |
-        awk '!($0 == ".PP" && heading) { print } { heading = /^\.S[HS] / }' >"$target.new"
+        awk '!($0 == ".PP" && heading) { print } { heading = /^\.S[HS] / } /^\.TH / { print ".nr HY 0" }' >"$target.new"
     mv "$target.new" "$target"
     made=$((made + 1))
     # `man fi_cq_read` shows the page that documents it.

@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-"""docs/guide/settings.md, from what `fi_info -e` of a library says.
+"""docs/guide/settings.md and docs/guide/settings-words.md, from what `fi_info -e` of a library says.
 
     settings_page.py FOLDER --write     FOLDER has fi_info and libfabric.so.1
-    settings_page.py FOLDER --check     fails if the page is another than it would write
+    settings_page.py FOLDER --check     fails if a page is another than it would write
+
+The second page has a heading for each word in names of variables. The search of the book takes the name of a variable
+as one word, so `timeout` finds FI_TCP_CONN_TIMEOUT only by such a heading.
 """
 
 import difflib
@@ -13,7 +16,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parent.parent / "docs/guide/settings.md"
+GUIDE = Path(__file__).resolve().parent.parent / "docs/guide"
 ENTRY = re.compile(r"^# (FI_\w+): (.*)\n# (.*)\n", re.MULTILINE)
 DEFAULT = re.compile(r" \(default: (.*)\)$")
 IGNORED = "accepted and ignored: "
@@ -31,6 +34,16 @@ not valid, is a line of the log at level warn. They can also stand in a file of 
 
 A switch is `1`, `on`, `true`, `yes`, or `0`, `off`, `false`, `no`.
 """
+WORDS_INTRODUCTION = """\
+# Settings by word
+
+<!-- Written by scripts/settings_page.py from what `fi_info -e` says; `make check-book` compares. -->
+
+The words in names of variables, and the variables that contain them. [Settings](settings.md) describes each variable.
+`fi_info -g WORD` prints those with a word and their current values.
+"""
+# Parts of names that many variables share and that say nothing about the subject.
+NO_SUBJECT = {"FI", "OFI", "USE", "TO", "ON", "MAX", "MIN"}
 
 
 def unit_of(kind, text):
@@ -49,13 +62,29 @@ def unit_of(kind, text):
     return "number"
 
 
-def page(folder):
+def entries_of(folder):
     env = {name: value for name, value in os.environ.items() if not name.startswith("FI_")}
     said = subprocess.run([folder / "fi_info", "-e"], env={**env, "LD_LIBRARY_PATH": str(folder)}, capture_output=True,
                           text=True, check=True).stdout
     entries = ENTRY.findall(said)
     if len(entries) < 50:
         sys.exit(f"settings_page.py: fi_info -e has {len(entries)} entries")
+    return entries
+
+
+def words_page(entries):
+    variables = {}
+    for name, _, text in entries:
+        for word in set(name.split("_")) - NO_SUBJECT:
+            variables.setdefault(word.lower(), []).append((name, IGNORED in text))
+    text = WORDS_INTRODUCTION
+    for word in sorted(variables):
+        text += f"\n## `{word}`\n\n"
+        text += "".join(f"- `{name}`{' (without effect)' if ignored else ''}\n" for name, ignored in variables[word])
+    return text
+
+
+def settings_page(entries):
     groups = {title: [] for _, title in GROUPS}
     ignored = []
     for name, kind, text in entries:
@@ -75,16 +104,18 @@ def page(folder):
 def main():
     if len(sys.argv) != 3 or sys.argv[2] not in ("--write", "--check"):
         sys.exit(__doc__)
-    text = page(Path(sys.argv[1]).resolve())
-    if sys.argv[2] == "--write":
-        PAGE.write_text(text)
-        return
-    before = PAGE.read_text() if PAGE.exists() else ""
-    if before != text:
-        lines = difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(PAGE), "fi_info -e")
-        sys.stdout.writelines(lines)
-        sys.exit("the page of settings is not what fi_info -e says: scripts/settings_page.py FOLDER --write")
-    print(f"settings: {text.count('| `FI_')} variables")
+    entries = entries_of(Path(sys.argv[1]).resolve())
+    for path, text in ((GUIDE / "settings.md", settings_page(entries)),
+                       (GUIDE / "settings-words.md", words_page(entries))):
+        if sys.argv[2] == "--write":
+            path.write_text(text)
+            continue
+        before = path.read_text() if path.exists() else ""
+        if before != text:
+            lines = difflib.unified_diff(before.splitlines(True), text.splitlines(True), str(path), "fi_info -e")
+            sys.stdout.writelines(lines)
+            sys.exit("a page of settings is not what fi_info -e says: scripts/settings_page.py FOLDER --write")
+    print(f"settings: {len(entries)} variables")
 
 
 main()

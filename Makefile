@@ -40,6 +40,10 @@ INCLUDEDIR ?= $(PREFIX)/include
 MANDIR ?= $(PREFIX)/share/man
 LIBEXECDIR ?= $(PREFIX)/libexec
 DOCDIR ?= $(PREFIX)/share/doc/ironfabric
+# Where shells look for completions.
+BASHDIR ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR ?= $(PREFIX)/share/fish/vendor_completions.d
 
 # The releases of libfabric whose ABI the library has. Columns: release, interface, node, file, provider, state.
 releases = $(shell awk -F '\t' '!/^\#/ && $$$1 ~ /^($2)$$/ { print $$$3 }' src/abi/releases.tsv)
@@ -146,6 +150,11 @@ install install-built:
 	$(foreach set,$(OTHER_SETS),$(call install_set,$(set))$(newline))
 	$(foreach set,$(STUBS),$(call install_stub,$(set))$(newline))
 	$(install_manual)
+	for tool in $(TOOLS); do \
+	    $(INSTALL) -D -m 644 packaging/completions/ironfabric.bash $(DESTDIR)$(BASHDIR)/$$tool || exit; \
+	    $(INSTALL) -D -m 644 packaging/completions/ironfabric.fish $(DESTDIR)$(FISHDIR)/$$tool.fish || exit; \
+	done
+	$(INSTALL) -D -m 644 packaging/completions/_ironfabric $(DESTDIR)$(ZSHDIR)/_ironfabric
 	for file in $(DOCUMENTS); do $(INSTALL) -D -m 644 $$file $(DESTDIR)$(DOCDIR)/$$file || exit 1; done
 	$(if $(wildcard $(STD_NOTICES)),$(INSTALL) -m 644 $(STD_NOTICES) $(DESTDIR)$(DOCDIR))
 
@@ -164,11 +173,13 @@ uninstall:
 	    $(addprefix $(DESTDIR)$(LIBDIR)/pkgconfig/,libfabric.pc $(SETS:%=libfabric-%.pc)) $(TOOLS:%=$(DESTDIR)$(BINDIR)/%) \
 	    $(PLUGIN_NAMES:%=$(DESTDIR)$(LIBEXECDIR)/ironfabric/%)
 	$(uninstall_manual)
+	rm -f $(TOOLS:%=$(DESTDIR)$(BASHDIR)/%) $(TOOLS:%=$(DESTDIR)$(FISHDIR)/%.fish) $(DESTDIR)$(ZSHDIR)/_ironfabric
 	$(call uninstall_headers,$(DESTDIR)$(INCLUDEDIR))
 	$(foreach set,$(SETS),$(call uninstall_set,$(set))$(newline))
 	rm -f $(addprefix $(DESTDIR)$(DOCDIR)/,$(DOCUMENTS) $(notdir $(STD_NOTICES)))
 	$(call remove_empty,$(SETS:%=$(DESTDIR)$(OTHER_INCLUDEDIR)-%) $(SETS:%=$(DESTDIR)$(LIBDIR)/libfabric-%) \
-	    $(DESTDIR)$(LIBEXECDIR)/ironfabric \
+	    $(DESTDIR)$(LIBEXECDIR)/ironfabric $(addprefix $(DESTDIR),$(BASHDIR) $(dir $(BASHDIR)) $(ZSHDIR) $(dir $(ZSHDIR)) \
+	    $(FISHDIR) $(dir $(FISHDIR))) \
 	    $(addprefix $(DESTDIR)$(DOCDIR),/LICENSES /docs/decisions /docs/wire /docs) $(DESTDIR)$(DOCDIR))
 
 remove_empty = for folder in $1; do [ ! -d $$folder ] || rmdir --ignore-fail-on-non-empty $$folder; done

@@ -31,6 +31,25 @@ else
     echo "NOT CHECKED: manual pages, since there is no pandoc"
 fi
 
+# The completion for bash offers the options that each program has, and words for some of them.
+for program in fi_info fi_pingpong fi_top fi_strerror fi_mon_sampler; do
+    [ -f "$prefix/share/bash-completion/completions/$program" ] && [ -f "$prefix/share/fish/vendor_completions.d/$program.fish" ] ||
+        fail "there is no completion of $program"
+done
+[ -f "$prefix/share/zsh/site-functions/_ironfabric" ] || fail "there is no completion for zsh"
+offered() { # PROGRAM WORD BEFORE
+    (
+        PATH=$prefix/bin:$PATH
+        . "$prefix/share/bash-completion/completions/$1"
+        COMPREPLY=()
+        _ironfabric "$@"
+        printf '%s ' "${COMPREPLY[@]}"
+    )
+}
+[ "$(offered fi_info --wh fi_info)" = "--why " ] || fail "completion of options: $(offered fi_info --wh fi_info)"
+[[ " $(offered fi_info "" -p)" = *" tcp "* ]] || fail "completion of providers: $(offered fi_info "" -p)"
+[ "$(offered fi_top w --sort)" = "wait " ] || fail "completion of values: $(offered fi_top w --sort)"
+
 cat >"$folder/program.c" <<'C'
 #include <rdma/fabric.h>
 #include <rdma/fi_errno.h>

@@ -17,9 +17,11 @@ use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use calls::failure::Failure;
+use calls::info::Query;
 use calls::{output, params, text};
 use client::InfoList;
 use options::{Options, Outcome, View};
+use sys::resolve::{self, Family, Question};
 
 fn main() -> ExitCode {
     let options = match options::read(env::args_os().skip(1)) {
@@ -63,7 +65,24 @@ fn main() -> ExitCode {
 
 fn query(options: &Options) -> Result<(), Failure> {
     let list = options.query.ask()?;
-    show(options, &list)
+    show(options, &list)?;
+    if let Some(problem) = unknown_node(&options.query) {
+        eprintln!("{problem}: only providers whose names are not those of hosts accept it.");
+    }
+    Ok(())
+}
+
+/// Why the node of a query for any provider is no host; `None` if it is one.
+fn unknown_node(query: &Query) -> Option<String> {
+    let node = query.node.as_deref().filter(|_| query.hints.is_none())?;
+    let found = resolve::resolve(&Question {
+        node: Some(node),
+        service: None,
+        family: Family::Any,
+        passive: false,
+        datagram: false,
+    });
+    Some(format!("{}: {}", node.to_string_lossy(), found.err()?))
 }
 
 fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
@@ -77,6 +96,10 @@ fn show(options: &Options, list: &InfoList) -> Result<(), Failure> {
                 return Ok(());
             }
             output::print(|out| show::variables(out, &params, filter));
+        }
+        View::Config => {
+            let params = params::all()?;
+            output::print(|out| show::config(out, &params));
         }
         View::Table if options.json => output::print(|out| table::write_json(out, list)),
         View::Table => output::print(|out| table::write(out, list)),

@@ -43,6 +43,7 @@ pub enum View {
     Full,
     Variables,
     Table,
+    Config,
 }
 
 /// The result of parsing a command line.
@@ -163,6 +164,7 @@ impl Options {
                 self.raise(View::Full);
             }
             TABLE => self.raise(View::Table),
+            CONFIG => self.raise(View::Config),
             WHY => self.why = true,
             JSON => self.json = true,
             _ => unreachable!("every accepted option is handled"),
@@ -214,6 +216,7 @@ const TABLE: char = '\u{4}';
 const DOCTOR: char = '\u{5}';
 const LISTEN: char = '\u{6}';
 const RANKS: char = '\u{7}';
+const CONFIG: char = '\u{8}';
 
 const LONG: &[Long] = &[
     long("help", 'h'),
@@ -236,6 +239,7 @@ const LONG: &[Long] = &[
     own("why", WHY),
     own("json", JSON),
     own("table", TABLE),
+    own("config", CONFIG),
     own("doctor", DOCTOR),
     own("listen", LISTEN),
     Long {
@@ -276,7 +280,7 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   -P, --port=PNUM\t\tport at that node, or the own one with -s
   -c, --caps=CAP1|CAP2..\tonly what has these capabilities: FI_MSG|FI_RMA...
   -m, --mode=MOD1|MOD2..\tthe modes that may be asked of an application, else all
-  -t, --ep_type=EPTYPE\t\tonly endpoints of this type: FI_EP_MSG, FI_EP_DGRAM, FI_EP_RDM
+  -t, --ep_type=EPTYPE\t\tonly endpoints of this type: FI_EP_MSG, FI_EP_DGRAM, FI_EP_RDM (or msg, dgram, rdm)
   -d, --domain=DOMAIN\t\tonly the domain (interface) of this name
   -f, --fabric=FABRIC\t\tonly the fabric (network) of this name
   -a, --addr_format=FMT\t\tonly addresses of this format: FI_SOCKADDR_IN, FI_ADDR_STR...
@@ -289,6 +293,7 @@ pub const HELP: &str = "  -h, --help\t\t\tshow this text
   --why\t\t\t\tshow what was ruled out, and by which attribute
   --json\t\t\tshow entries (all about each), providers, variables, a table or findings as JSON
   --table\t\t\tshow each provider once, with its interfaces
+  --config\t\t\twrite a commented libfabric.conf: the settings of all jobs on this host
   --doctor [HOST[:PORT]]\tsay what keeps jobs from running on this host, and on the way to HOST, and what to do
   --listen [PORT]\t\twith --doctor: be the HOST of a --doctor on another host
   --ranks N[:PER_HOST]\t\twith --doctor: say what this host lacks for a job of N ranks

@@ -62,6 +62,26 @@ pub fn variables(out: &mut dyn Write, params: &[Param], filter: Option<&str>) ->
     Ok(())
 }
 
+/// Writes a file of variables for the system, in which each is a comment until it is set.
+pub fn config(out: &mut dyn Write, params: &[Param]) -> Result<()> {
+    writeln!(
+        out,
+        "# libfabric.conf: settings of all processes on this host; ironfabric(7) tells where it lies. A variable in the\n\
+         # environment comes before its line here, unless FI_PREFER_SYSCONFIG is set. Lines are NAME=value, without\n\
+         # blanks; remove the # of a line to set it.\n"
+    )?;
+    for param in params {
+        writeln!(out, "# {} ({})", param.help, kind(param.kind))?;
+        writeln!(
+            out,
+            "#{}={}\n",
+            param.name,
+            param.value.as_deref().unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
 pub fn ep_type(info: &Info) -> String {
     text::value(info.ep_type().0, FI_TYPE_EP_TYPE)
 }

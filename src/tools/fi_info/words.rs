@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The words for capabilities, modes, endpoint types and address formats on a command line: the names of fi_getinfo(3),
-//! in upper or lower case.
+//! in upper or lower case, with their prefix or without.
 
 use abi::*;
 
@@ -15,9 +15,18 @@ pub fn set(words: &[(&str, u64)], text: &str, what: &str) -> Result<u64, String>
 pub fn one<T: Copy>(words: &[(&str, T)], text: &str, what: &str) -> Result<T, String> {
     words
         .iter()
-        .find(|(word, _)| word.eq_ignore_ascii_case(text))
+        .find(|(word, _)| is_meant(word, text))
         .map(|(_, value)| *value)
         .ok_or_else(|| format!("Unrecognized {what}: {text}"))
+}
+
+/// Whether a text is this word, or the word without the prefix that all words of its kind have.
+fn is_meant(word: &str, text: &str) -> bool {
+    let prefixes = ["", "FI_", "FI_EP_"];
+    let mut names = prefixes
+        .iter()
+        .filter_map(|prefix| word.strip_prefix(prefix));
+    names.any(|name| name.eq_ignore_ascii_case(text))
 }
 
 macro_rules! words {
@@ -57,7 +66,10 @@ mod tests {
         assert_eq!(caps("FI_MSG|fi_rma"), Ok(FI_MSG | FI_RMA));
         assert_eq!(caps("|FI_MSG||FI_RMA|"), Ok(FI_MSG | FI_RMA));
         assert_eq!(caps(""), Ok(0));
-        assert_eq!(one(EP_TYPES, "Fi_Ep_Rdm", "endpoint type"), Ok(FI_EP_RDM));
+        for text in ["Fi_Ep_Rdm", "rdm", "ep_rdm"] {
+            assert_eq!(one(EP_TYPES, text, "endpoint type"), Ok(FI_EP_RDM));
+        }
+        assert_eq!(one(FORMATS, "sockaddr_in6", ""), Ok(FI_SOCKADDR_IN6));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use sync::stats::layout::{NAME, SIZE, head};
 pub struct Found {
     /// The PID in this program's namespace.
     pub pid: u32,
+    /// The rank in its MPI job, from the variables that its starter sets.
+    pub rank: Option<String>,
     pub command: String,
     pub process: Process,
 }
@@ -34,6 +36,7 @@ pub struct Watcher {
 struct Known {
     /// `None` for a process without counters.
     memory: Option<Memory>,
+    rank: Option<String>,
     /// A process without counters is searched again in this look or a later one.
     again: u32,
 }
@@ -44,6 +47,33 @@ struct Memory {
     /// The descriptor in /proc through which the memory was found, and the inode of the memory.
     path: PathBuf,
     inode: (u64, u64),
+}
+
+/// Variables with the rank of a process, of PMIx, PMI, Open MPI, MVAPICH, PALS, Flux and Slurm.
+const RANKS: [&str; 7] = [
+    "PMIX_RANK",
+    "PMI_RANK",
+    "OMPI_COMM_WORLD_RANK",
+    "MV2_COMM_WORLD_RANK",
+    "PALS_RANKID",
+    "FLUX_TASK_RANK",
+    "SLURM_PROCID",
+];
+
+/// Reads the rank from the environment with which the process was started: proc_pid_environ(5).
+fn rank_of(pid: u32) -> Option<String> {
+    let environment = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    rank_in(&String::from_utf8_lossy(&environment))
+}
+
+fn rank_in(environment: &str) -> Option<String> {
+    let value = |name: &&str| {
+        let mut all = environment.split('\0');
+        all.find_map(|pair| pair.strip_prefix(*name)?.strip_prefix('='))
+    };
+    let rank = RANKS.iter().find_map(value)?;
+    let is_number = !rank.is_empty() && rank.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then(|| rank.to_owned())
 }
 
 /// Number of looks between two searches of a process without counters.
@@ -75,18 +105,21 @@ impl Watcher {
             let key = (pid, stat.started);
             let mut known = self.known.remove(&key).unwrap_or(Known {
                 memory: None,
+                rank: None,
                 again: self.looks,
             });
             let mut process = known.read(self.looks);
             if process.is_none() && known.is_due(self.looks) {
                 known = Known {
                     memory: search(pid, stat.started),
+                    rank: rank_of(pid),
                     again: self.looks.wrapping_add(RARELY),
                 };
                 process = known.read(self.looks);
             }
             found.extend(process.map(|process| Found {
                 pid,
+                rank: known.rank.clone(),
                 command: stat.command,
                 process,
             }));

@@ -19,6 +19,7 @@ fn process(found: &Found) -> Value {
         .collect();
     json!({
         "pid": found.pid,
+        "rank": found.rank.as_deref().and_then(|rank| rank.parse::<u64>().ok()),
         "command": found.command,
         "library": found.process.library,
         "endpoints": endpoints,

@@ -26,7 +26,7 @@ fn main() -> ExitCode {
     let options = match options::parse(std::env::args_os().skip(1)) {
         Told::Run(options) => options,
         Told::Help => {
-            print!("{}", options::USAGE);
+            print!("{}\nColumns:\n{}", options::USAGE, table::legend());
             return ExitCode::SUCCESS;
         }
         Told::Wrong(what) => {
@@ -55,7 +55,7 @@ fn run(options: &Options) -> io::Result<ExitCode> {
             let text = match once {
                 Mode::Json => json::text(&found),
                 Mode::Prometheus => prometheus::text(&found),
-                _ => table::totals(&found, options),
+                _ => table::totals(&found, options, screen::width(options)),
             };
             io::stdout().write_all(text.as_bytes())?;
             Ok(none_is_wrong(&found, options))

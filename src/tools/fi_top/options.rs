@@ -16,10 +16,11 @@ Shows what the endpoints of running processes do. Without options: on a screen o
   -p, --pid PID         this process only, and more of it
   -a, --all             also processes of other users, as far as they may be read
   -d, --delay SECONDS   between two pictures of the screen (default: 1)
-  -s, --sort KEY        pid, messages, bytes or wait (default: bytes)
+  -s, --sort KEY        pid, messages, bytes or wait (default: wait)
+  -w, --wide            all columns, not only those for which the terminal has room
   -h, --help            this text
 
-Keys: q ends, p m b w sort, space takes a new picture at once.
+Keys: q ends, p m b w sort, h explains the columns, space takes a new picture at once.
 ";
 
 /// The sort order of rows.
@@ -50,6 +51,8 @@ pub struct Options {
     pub all: bool,
     pub delay: Duration,
     pub sort: Sort,
+    /// All columns, however wide the terminal is.
+    pub wide: bool,
 }
 
 /// The result of parsing the arguments.
@@ -78,7 +81,8 @@ fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
         pid: None,
         all: false,
         delay: Duration::from_secs(1),
-        sort: Sort::Bytes,
+        sort: Sort::Wait,
+        wide: false,
     };
     let mut modes = Vec::new();
     let mut arguments = arguments.map(|argument| argument.to_string_lossy().into_owned());
@@ -103,6 +107,7 @@ fn read(arguments: impl Iterator<Item = OsString>) -> Result<Option<Options>, St
             "--dump" => modes.push(Mode::Dump(number(&name, &value()?)?)),
             "-p" | "--pid" => options.pid = Some(number(&name, &value()?)?),
             "-a" | "--all" => options.all = true,
+            "-w" | "--wide" => options.wide = true,
             "-d" | "--delay" => options.delay = seconds(&value()?)?,
             "-s" | "--sort" => options.sort = sort(&value()?)?,
             _ => return Err(format!("{argument}: no such option")),

@@ -103,6 +103,7 @@ mod tests {
         let words = sample();
         let found = Found {
             pid: 42,
+            rank: None,
             command: "a\"b\\c".to_owned(),
             process: block::read(&[words.clone(), words.clone(), words]),
         };

@@ -11,7 +11,7 @@ use nix::sys::termios::{LocalFlags, SetArg, Termios, tcgetattr, tcsetattr};
 
 use crate::find::Watcher;
 use crate::options::{Options, Sort};
-use crate::table::{self, Before};
+use crate::table::{self, Before, Layout, Row};
 
 /// Switches to the alternate screen without a cursor, and back.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l";
@@ -53,27 +53,27 @@ pub fn run(options: &Options) -> io::Result<ExitCode> {
     }
     let _terminal = Terminal::enter()?;
     let (mut watcher, mut before) = (Watcher::new(options), Before::default());
-    let (mut sort, mut last) = (options.sort, Instant::now());
+    let (mut view, mut last) = (View::new(options), Instant::now());
     loop {
         // The answers of processes appear in the next update.
         watcher.ask();
         let found = watcher.look();
         let now = Instant::now();
-        let rows = before.rates(&found, now - last, sort);
+        let rows = before.rates(&found, now - last, view.sort);
         last = now;
-        let picture = picture(&rows, found.len(), sort, size());
+        let picture = picture(&rows, found.len(), &view, size());
         let mut out = io::stdout().lock();
         out.write_all(picture.as_bytes())?;
         out.flush()?;
         drop(out);
-        if !wait_for_keys(options.delay, &mut sort)? {
+        if !wait_for_keys(options.delay, &mut view)? {
             return Ok(ExitCode::SUCCESS);
         }
     }
 }
 
 /// Handles keys until the next update is due. Returns false if the user ends the program.
-fn wait_for_keys(delay: Duration, sort: &mut Sort) -> io::Result<bool> {
+fn wait_for_keys(delay: Duration, view: &mut View) -> io::Result<bool> {
     let end = Instant::now() + delay;
     loop {
         let left = end.saturating_duration_since(Instant::now());
@@ -99,10 +99,11 @@ fn wait_for_keys(delay: Duration, sort: &mut Sort) -> io::Result<bool> {
         for key in &keys[..n] {
             match key {
                 b'q' | b'Q' => return Ok(false),
-                b'p' => *sort = Sort::Pid,
-                b'm' => *sort = Sort::Messages,
-                b'b' => *sort = Sort::Bytes,
-                b'w' => *sort = Sort::Wait,
+                b'p' => view.sort = Sort::Pid,
+                b'm' => view.sort = Sort::Messages,
+                b'b' => view.sort = Sort::Bytes,
+                b'w' => view.sort = Sort::Wait,
+                b'h' => view.explains = !view.explains,
                 b' ' => {}
                 _ => continue,
             }
@@ -132,28 +133,73 @@ fn size() -> (usize, usize) {
 }
 
 fn picture(
-    rows: &[String],
+    rows: &[Row],
     processes: usize,
-    sort: Sort,
+    view: &View,
     (lines, columns): (usize, usize),
 ) -> String {
     let cut = |line: &str| line.chars().take(columns).collect::<String>();
     let status = format!(
-        "fi_top: {processes} processes, {} endpoints, by {sort:?}; keys: q p m b w",
-        rows.len()
+        "{}: {processes} processes, {} endpoints, by {:?}; keys: q p m b w h",
+        view.host,
+        rows.len(),
+        view.sort
     );
-    let heading = format!("{:<columns$}", table::heading(true));
+    let layout = Layout::fitting(if view.wide { usize::MAX } else { columns }, rows);
+    let (heading, body): (String, Vec<String>) = match view.explains {
+        true => {
+            let legend = table::legend();
+            (
+                "COLUMN".to_owned(),
+                legend.lines().map(str::to_owned).collect(),
+            )
+        }
+        false => (
+            layout.heading(true),
+            rows.iter().map(|row| layout.line(row)).collect(),
+        ),
+    };
+    let heading = format!("{heading:<columns$}");
     let mut text = format!(
         "{HOME}{}{END_OF_LINE}{INVERSE}{}{PLAIN}",
         cut(&status),
         cut(&heading)
     );
     // The last line has no line end, because that would scroll the screen.
-    for row in rows.iter().take(lines.saturating_sub(2)) {
+    for line in body.iter().take(lines.saturating_sub(2)) {
         text += END_OF_LINE;
-        text += &cut(row);
+        text += &cut(line);
     }
     text + "\x1b[K" + REST
+}
+
+/// What the screen shows.
+struct View {
+    host: String,
+    sort: Sort,
+    wide: bool,
+    /// What the columns mean, instead of the rows.
+    explains: bool,
+}
+
+impl View {
+    fn new(options: &Options) -> View {
+        let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        View {
+            host: host.trim().to_owned(),
+            sort: options.sort,
+            wide: options.wide,
+            explains: false,
+        }
+    }
+}
+
+/// Returns the width of a table on standard output: that of the terminal, or no limit.
+pub fn width(options: &Options) -> usize {
+    match options.wide || !io::stdout().is_terminal() {
+        true => usize::MAX,
+        false => size().1,
+    }
 }
 
 #[cfg(test)]
@@ -162,9 +208,16 @@ mod tests {
 
     #[test]
     fn a_picture_fits_the_window() {
-        let rows: Vec<String> = (0..50).map(|n| format!("{n:>200}")).collect();
+        let rows: Vec<Row> = (0..50).map(|_| Row::sample()).collect();
+        let mut view = View {
+            host: "h".repeat(100),
+            sort: Sort::Bytes,
+            wide: true,
+            explains: false,
+        };
         for (lines, columns) in [(24, 80), (3, 10), (1, 1)] {
-            let picture = picture(&rows, 1, Sort::Bytes, (lines, columns));
+            view.explains = !view.explains;
+            let picture = picture(&rows, 1, &view, (lines, columns));
             assert!(
                 picture.matches("\r\n").count() < lines.max(2),
                 "{lines} {columns}"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The common layout of every handle: the C header first, then the Rust object. C owns it from open to close.
 
+use core::alloc::Layout;
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_int, c_void};
 use core::ptr;
@@ -10,6 +11,7 @@ use crate::live;
 use crate::ops::credits::FlowControl;
 use crate::ops::fid as fid_ops;
 use crate::ops::work::WorkRequest;
+use crate::retired::{self, Memory};
 use abi::*;
 use base::{Error, OpFlags, Result, Span};
 
@@ -144,7 +146,13 @@ impl Inner {
 ///
 /// # Safety
 /// The struct is `repr(C)` and begins with a `fid`.
-pub unsafe trait Head: 'static {}
+pub unsafe trait Head: 'static {
+    /// Makes all calls of a closed object return FI_EBADF. Returns false if the kind has no such tables; then its memory
+    /// is freed at once.
+    fn retire(&mut self) -> bool {
+        false
+    }
+}
 
 // SAFETY: a `fid` begins with a `fid`.
 unsafe impl Head for fid {}
@@ -158,9 +166,18 @@ macro_rules! heads {
 }
 
 heads! {
-    fid_fabric fid_domain fid_eq fid_wait fid_poll fid_cq fid_cntr fid_av fid_av_set fid_mr fid_ep fid_pep fid_stx
+    fid_fabric fid_domain fid_eq fid_wait fid_poll fid_cq fid_cntr fid_av fid_av_set fid_mr fid_pep fid_stx
     fid_mc fid_profile
 }
+
+// SAFETY: as above.
+unsafe impl Head for fid_ep {
+    fn retire(&mut self) -> bool {
+        retired::replace_tables(self);
+        true
+    }
+}
+const _: () = assert!(core::mem::offset_of!(fid_ep, fid) == 0);
 
 /// Result of FI_GETWAIT.
 pub enum WaitHandle {
@@ -247,9 +264,17 @@ pub unsafe fn close<T: Kind>(head: *mut fid) -> Result {
         return Err(error);
     }
     claim.take();
-    // SAFETY: created by Box::into_raw in `open`; this call had the only claim, and later lookups do not find the
-    // handle.
-    drop(unsafe { Box::from_raw(head.cast::<Object<T>>()) });
+    let object = head.cast::<Object<T>>();
+    // SAFETY: this call had the only claim, and later lookups do not find the handle.
+    unsafe { ptr::drop_in_place(&raw mut (*object).inner) };
+    // SAFETY: the head has no references, and its memory exists.
+    let keeps = unsafe { (*object).head.get_mut().retire() };
+    // SAFETY: created by Box::into_raw in `open`, and nothing in it is left to be dropped.
+    let memory = unsafe { Memory::new(object.cast(), Layout::new::<Object<T>>()) };
+    match keeps {
+        true => retired::keep(memory),
+        false => drop(memory),
+    }
     Ok(())
 }
 

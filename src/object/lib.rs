@@ -11,6 +11,7 @@ pub mod live;
 pub mod nic;
 pub mod ops;
 pub mod peer;
+mod retired;
 pub mod slots;
 pub mod user;
 

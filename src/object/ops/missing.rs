@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Unsupported table slots: each is a function of the slot's own type that returns FI_ENOSYS, never a null pointer,
-//! because most inline functions call without a check.
+//! because most inline functions call without a check. The slots of closed objects return FI_EBADF.
 #![forbid(unsafe_code)]
 
 use core::ffi::{c_char, c_int, c_void};
@@ -12,6 +12,8 @@ use base::log::{CORE, Subsys, log_misuse};
 /// A table without supported calls. `..Missing::TABLE` fills the slots that a table does not name.
 pub trait Missing {
     const TABLE: Self;
+    /// The table of an object that was closed.
+    const CLOSED: Self;
 }
 
 macro_rules! tables {
@@ -24,16 +26,20 @@ macro_rules! tables {
         impl Missing for $ops {
             const TABLE: $ops = $ops {
                 size: size_of::<$ops>(),
-                $($slot: Some(tables!(@call $args -> $return)),)*
+                $($slot: Some(tables!(@call log_missing NOSYS $args -> $return)),)*
+            };
+            const CLOSED: $ops = $ops {
+                size: size_of::<$ops>(),
+                $($slot: Some(tables!(@call log_closed CLOSED $args -> $return)),)*
             };
         }
     )* };
-    (@call ($($arg:ident: $type:ty),*) -> $return:ty) => {{
-        extern "C" fn missing($(_: $type),*) -> $return {
-            log_missing();
-            <$return as Answer>::NOSYS
+    (@call $log:ident $answer:ident ($($arg:ident: $type:ty),*) -> $return:ty) => {{
+        extern "C" fn answer($(_: $type),*) -> $return {
+            $log();
+            <$return as Answer>::$answer
         }
-        missing
+        answer
     }};
 }
 
@@ -45,5 +51,14 @@ fn log_missing() {
         &CORE,
         Subsys::Core,
         "FI_ENOSYS: the object does not have this call; it may be one that its capabilities leave out"
+    );
+}
+
+#[cold]
+fn log_closed() {
+    log_misuse!(
+        &CORE,
+        Subsys::Core,
+        "FI_EBADF: the object was closed before this call"
     );
 }

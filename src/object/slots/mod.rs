@@ -26,26 +26,29 @@ pub trait Answer {
     const INVALID: Self;
     /// The object does not have the call.
     const NOSYS: Self;
+    /// The object was closed.
+    const CLOSED: Self;
 }
 
 macro_rules! answers {
-    ($($type:ty: $invalid:expr, $nosys:expr;)*) => { $(
+    ($($type:ty: $invalid:expr, $nosys:expr, $closed:expr;)*) => { $(
         impl Answer for $type {
             const INVALID: Self = $invalid;
             const NOSYS: Self = $nosys;
+            const CLOSED: Self = $closed;
         }
     )* };
 }
 
 answers! {
-    (): (), ();
-    c_int: -FI_EINVAL, -FI_ENOSYS;
-    isize: -FI_EINVAL as isize, -FI_ENOSYS as isize;
+    (): (), (), ();
+    c_int: -FI_EINVAL, -FI_ENOSYS, -FI_EBADF;
+    isize: -FI_EINVAL as isize, -FI_ENOSYS as isize, -FI_EBADF as isize;
     // The value of a counter.
-    u64: 0, 0;
+    u64: 0, 0, 0;
     // A message.
-    *const c_char: null(), null();
-    *mut c_void: null_mut(), null_mut();
+    *const c_char: null(), null(), null();
+    *mut c_void: null_mut(), null_mut(), null_mut();
 }
 
 /// `call_slot!(age (object, arguments ..) => holder.table.slot)` is the body of a call, in an unsafe function. It

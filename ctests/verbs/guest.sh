@@ -156,8 +156,10 @@ fabtests() {
 	export FI_VERBS_GID_IDX=1
 	local -A at=([ours]=$library)
 	[ -z "${UPSTREAM_VERBS:-}" ] || at[upstream]=$UPSTREAM_VERBS
+	# With -I 5 our credits for the last message arrive when fi_rdm_tagged_bw has ended; upstream's ofi_rxm crashes if it
+	# closes an endpoint with unread packets.
 	for test in "fi_msg_pingpong -p verbs -I 5" "fi_rma_bw -e msg -o write -p verbs -I 5" "fi_msg_bw -p verbs -I 5" \
-	    "fi_rdm_pingpong -p verbs;ofi_rxm -I 5" "fi_rdm_tagged_bw -p verbs;ofi_rxm -I 5" \
+	    "fi_rdm_pingpong -p verbs;ofi_rxm -I 5" "fi_rdm_tagged_bw -p verbs;ofi_rxm -I 6" \
 	    "fi_rma_bw -e rdm -o write -p verbs;ofi_rxm -I 5" "fi_rdm_pingpong -p verbs;ofi_rxd -I 5 -E" \
 	    "fi_rdm_tagged_bw -p verbs;ofi_rxd -I 5 -S 4096 -E" "fi_rma_bw -e rdm -o write -p verbs;ofi_rxd -I 5 -S 4096 -E"; do
 		for server in "${!at[@]}"; do

@@ -125,7 +125,7 @@ pub trait Transport:
     fn poll_fd(&self) -> SharedFd;
     fn progress(&mut self, domain: &mut DomainStateOf<Self>);
     /// Like `progress`, for a read of one completion queue: the transport need not look for entries of the others.
-    #[inline]
+    #[inline(always)]
     fn progress_queue(&mut self, domain: &mut DomainStateOf<Self>, _cq: usize) {
         self.progress(domain);
     }

@@ -147,8 +147,8 @@ impl Inner {
 /// # Safety
 /// The struct is `repr(C)` and begins with a `fid`.
 pub unsafe trait Head: 'static {
-    /// Makes all calls of a closed object return FI_EBADF. Returns false if the kind has no such tables; then its memory
-    /// is freed at once.
+    /// Makes all calls of a closed object return FI_EBADF. Returns false if the kind has no such tables; then its
+    /// memory is freed at once.
     fn retire(&mut self) -> bool {
         false
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Handles of closed endpoints. Programs may still use them for a moment: `ofi_rxm` of libfabric 2.6 posts a receive to an
-//! endpoint that it has closed when it reads the endpoint's last messages. So the memory of the handles that were closed
-//! last is kept, with tables whose calls return FI_EBADF.
+//! Handles of closed endpoints. Programs may still use them for a moment: `ofi_rxm` of libfabric 2.6 posts a receive to
+//! an endpoint that it has closed when it reads the endpoint's last messages. So the memory of the handles that were
+//! closed last is kept, with tables whose calls return FI_EBADF.
 
 use std::alloc::{Layout, dealloc};
 use std::collections::VecDeque;
@@ -21,7 +21,7 @@ unsafe impl Send for Memory {}
 
 impl Memory {
     /// # Safety
-    /// `at` was allocated with this layout, and nobody else frees it.
+    /// `at` was allocated with this layout, and nothing else frees it.
     pub unsafe fn new(at: *mut u8, layout: Layout) -> Memory {
         Memory { at, layout }
     }

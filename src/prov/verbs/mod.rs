@@ -3,7 +3,8 @@
 //! fi_verbs(7). It is experimental: it was tested over a stand-in for rdma-core and on soft RoCE, not on adapters.
 //!
 //! `params` has the FI_VERBS_ variables. `adapter` finds the devices, `ib` has facts of InfiniBand, `place` finds the
-//! device for the addresses of a query (`recent` has answers of some moments ago), `info` makes the entries, which `affinity` orders.
+//! device for the addresses of a query (`recent` has answers of some moments ago), `info` makes the entries, which
+//! `affinity` orders.
 //! `domain` is the transport, with its endpoints in `ep`; `ticket` numbers their work requests, `credits` counts
 //! receives for peers. `pep` with `listeners` and `request` serves passive endpoints, `private` has the format of
 //! private data.

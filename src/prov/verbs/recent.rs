@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Answers of the kernel that are some moments old. In one fi_getinfo this provider and each provider over it ask for the
-//! same addresses, and an address to which there is no way takes seconds.
+//! Answers of the kernel that are some moments old. In one fi_getinfo this provider and each provider over it ask for
+//! the same addresses, and an address to which there is no way takes seconds.
 
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};

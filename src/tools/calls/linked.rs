@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The functions that create handles, of the libfabric.so.1 that the program runs with: fi_getinfo(3), fi_fabric(3).
 //!
-//! Functions that releases have changed are looked up while the program runs, because a program that is linked to one of
-//! their versions does not start with an older libfabric. Returned structs have the layout of the loaded library; later
-//! members are at the end of each, and the programs do not use them.
+//! Functions that releases have changed are looked up while the program runs, because a program that is linked to one
+//! of their versions does not start with an older libfabric. Returned structs have the layout of the loaded library;
+//! later members are at the end of each, and the programs do not use them.
 
 use core::ffi::{c_int, c_void};
 use std::sync::OnceLock;

@@ -173,12 +173,12 @@ fn picture(
     text + "\x1b[K" + REST
 }
 
-/// What the screen shows.
+/// The state of the screen.
 struct View {
     host: String,
     sort: Sort,
     wide: bool,
-    /// What the columns mean, instead of the rows.
+    /// Show the meaning of the columns instead of the rows.
     explains: bool,
 }
 

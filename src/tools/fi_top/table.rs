@@ -128,23 +128,15 @@ const fn number(
     value: fn(&Row) -> String,
 ) -> Column {
     Column {
-        name,
-        width,
         is_text: false,
-        is_rate: false,
-        meaning,
-        value,
+        ..text(name, width, meaning, value)
     }
 }
 
 const fn rate(name: &'static str, meaning: &'static str, value: fn(&Row) -> String) -> Column {
     Column {
-        name,
-        width: 6,
-        is_text: false,
         is_rate: true,
-        meaning,
-        value,
+        ..number(name, 6, meaning, value)
     }
 }
 

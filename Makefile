@@ -315,7 +315,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
-CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
+CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install readme \
     examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed conformance mpi shm asan \
     threads
 
@@ -366,6 +366,9 @@ check-inline: all
 	ctests/inline.py $(BUILT)/libfabric.so
 check-install: all plugin
 	ctests/install.sh
+# Runs the command lines of README.md on this build, with and without Debian's libfabric-dev. Takes some seconds.
+check-readme: all plugin
+	ctests/readme.sh $(BUILT) $(PLUGIN) $(TARGET)/readme
 check-static: all plugin static
 	ctests/static.sh CARGO=
 

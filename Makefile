@@ -10,7 +10,7 @@
 # make notices         NOTICES, the licences of linked code; make sbom: a list of it as CycloneDX, into target/sbom
 # make deb             packages for Debian, into target/deb; make rpm: RPM packages, into target/rpm
 # make wheel           a Python wheel of the library for glibc 2.28, into target/wheel/dist
-# make dist            the files of a release, with SHA256SUMS, into target/dist, after the four above
+# make dist            the files of a release, into target/dist: those of the four above, archives, SHA256SUMS
 # make uninstall       removes what the install targets have installed; give it the same variables
 # make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library

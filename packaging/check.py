@@ -215,7 +215,7 @@ def syntax():
                 if done.returncode:
                     faults.append(f"{WORKFLOW}: job {name}: {done.stderr.decode().strip()}")
                 for line in re.findall(r"^make (.*)", script, re.MULTILINE):
-                    words += " " + re.sub(r"\$\{\{.*?\}\}|ARGS=.*", "", line)
+                    words += " " + re.sub(r"\$\{\{.*?\}\}|[A-Z]+=.*", "", line)
                 if not re.fullmatch(r"[^@]+@[0-9a-f]{40}", step.get("uses", "a@" + "0" * 40)):
                     faults.append(f"{WORKFLOW}: job {name}: {step['uses']} is not a commit")
             faults.extend(f"{WORKFLOW}: make has no target {word}" for word in words.split() if word not in targets)

@@ -3,17 +3,17 @@
 # readme.sh RELEASE PLUGIN CACHE [README]: runs the command lines of README.md as a reader pastes them, on the build in
 # RELEASE and PLUGIN. CACHE keeps Debian's packages.
 #
-# The lines run in a copy of this machine's root file system (an overlay, which leaves with the namespace) that has no
-# cargo and no libfabric: once as it is, and once with Debian's libfabric-dev, whose headers the compiler then finds by
-# itself. Each line must end with 0. A program that a line runs or builds must have the expected library and headers.
-# Lines that build or install packages are not run, but named; those of make must name an existing target.
+# The lines run in an overlay of this machine's root file system without cargo and libfabric: once as it is, and once
+# with Debian's libfabric-dev, whose headers are in the compiler's default folders. Each line must end with exit code 0.
+# A program that a line runs or builds must have the expected library and headers. Lines that build or install packages
+# are not run, but printed; those of make must name an existing target.
 set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 usage="usage: readme.sh RELEASE PLUGIN CACHE [README]"
 release=$(realpath "${1:?$usage}") plugin=$(realpath "${2:?$usage}") cache=$(realpath -m "${3:?$usage}")
 readme=$(realpath "${4:-$ROOT/README.md}")
 
-# Lines that are not run, and what runs them. A line that is not listed here is run.
+# Lines that are not run: a pattern, and the reason or the check that runs them. All other lines are run.
 not_run=(
     'make( check)?$|builds the library'
     'make demo$|make check-demo'
@@ -109,14 +109,14 @@ int main(void)
 }
 C
 
-# Programs of other makers, in folders named after their path to the library. These are linked with Debian's library, or
-# with this one where that is not.
+# Builds the program without a path to a library, with a RUNPATH and with an RPATH, each into a folder of that name. It is
+# linked with Debian's library, or with this one if Debian's is absent.
 build_programs() { # ROOT WITH
     local flags=(-Iinclude -Ltarget/release) name folder there
     [ "$2" = without ] || flags=()
     for name in plain runpath rpath; do
         mkdir -p "$1/programs/$name"
-        # The folder of the library with which the program is linked.
+        # The folder of Debian's library.
         folder=$(find "$1"/usr/lib/*/ -maxdepth 1 -name libfabric.so.1 -printf '%h' -quit)
         folder=${folder#"$1"}
         case $name in

@@ -109,8 +109,8 @@ int main(void)
 }
 C
 
-# Builds the program without a path to a library, with a RUNPATH and with an RPATH, each into a folder of that name. It is
-# linked with Debian's library, or with this one if Debian's is absent.
+# Builds the program without a path to a library, with a RUNPATH and with an RPATH, each into a folder of that name. The
+# program is linked with Debian's library, or with this one if Debian's is absent.
 build_programs() { # ROOT WITH
     local flags=(-Iinclude -Ltarget/release) name folder there
     [ "$2" = without ] || flags=()

@@ -10,6 +10,7 @@
 # make notices         NOTICES, the licences of linked code; make sbom: a list of it as CycloneDX, into target/sbom
 # make deb             packages for Debian, into target/deb; make rpm: RPM packages, into target/rpm
 # make wheel           a Python wheel of the library for glibc 2.28, into target/wheel/dist
+# make dist            the files of a release, into target/dist: those of the four above, archives, SHA256SUMS
 # make uninstall       removes what the install targets have installed; give it the same variables
 # make check           every check; make check-NAME runs one, `make checks` lists them; INSTALL=0 fetches nothing
 # make demo            an unmodified MPI on this library
@@ -208,6 +209,9 @@ rpm: rpm-tools $(NEEDS_BUILD)
 	    -D '_topdir $(abspath $(TARGET))/rpm' -D '_libdir $(RPM_LIBDIR)' -D 'source $(CURDIR)' -D 'abi $(VERSION)' -D 'own $(OWN_VERSION)' \
 	    -D 'sover $(SOVERSION)' -D '_buildhost reproducible' \
 	    -D 'built $(abspath $(BUILT))' -D 'plugin $(abspath $(PLUGIN))' -D 'static $(abspath $(STATIC))'
+# ARGS: --all fails if a package is missing; --machine-only leaves out files that are the same for every machine.
+dist: $(if $(findstring command,$(origin BUILT)),,all plugin)
+	packaging/dist.sh $(ARGS) $(TARGET) $(BUILT) $(PLUGIN)
 # Installs what packages are made with, or names it, before a build of ten minutes.
 deb-tools:
 	@bash -c '. scripts/steps.sh; need dh:debhelper chrpath dpkg-buildpackage:dpkg-dev pkg-config fakeroot'
@@ -315,7 +319,7 @@ budget: all
 	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
-CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install \
+CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install readme \
     examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed conformance mpi shm asan \
     threads
 
@@ -338,12 +342,9 @@ check-notices:
 	scripts/notices.py
 check-deny:
 	scripts/deny.sh $(TARGET)/tools
-# Compares versions that are stated in several files.
+# Compares versions, programs and lists of files that several files of packaging name.
 check-packaging:
-	head -n 1 packaging/debian/changelog | grep -F 'ironfabric ($(PACKAGE_VERSION))'
-	sed -n '/^%changelog/{n;p}' packaging/ironfabric.spec | grep -F ' - $(PACKAGE_VERSION)-'
-	grep -F 'version: "$(OWN_VERSION)"' packaging/conda/recipe/recipe.yaml
-	grep -F 'version("$(OWN_VERSION)"' packaging/spack/spack_repo/ironfabric/packages/ironfabric/package.py
+	packaging/check.py
 check-sbom:
 	packaging/sbom.sh --check $(TARGET)/sbom
 check-clippy:
@@ -366,6 +367,9 @@ check-inline: all
 	ctests/inline.py $(BUILT)/libfabric.so
 check-install: all plugin
 	ctests/install.sh
+# Runs the command lines of README.md on this build, with and without Debian's libfabric-dev. Takes some seconds.
+check-readme: all plugin
+	ctests/readme.sh $(BUILT) $(PLUGIN) $(TARGET)/readme
 check-static: all plugin static
 	ctests/static.sh CARGO=
 
@@ -586,5 +590,5 @@ check-long:
 clean:
 	$(CARGO) clean
 
-.PHONY: all man man-settings man-definitions man-pictures deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm
+.PHONY: all man man-settings man-definitions man-pictures deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm dist
 .PHONY: check-nixl build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 RECIPE = HERE / "recipe"
+PLATFORMS = ("linux-64", "linux-aarch64")
 SKIPPED = 77
 
 
@@ -28,15 +29,23 @@ def main():
         print("NOT RUN: no rattler_build (pip install py-rattler-build)")
         sys.exit(SKIPPED)
     recipe = rattler_build.Stage0Recipe.from_file(RECIPE / "recipe.yaml")
-    variants = recipe.render(rattler_build.VariantConfig.from_file(RECIPE / "variants.yaml"))
+    config = rattler_build.VariantConfig.from_file(RECIPE / "variants.yaml")
+    variants = []
+    for platform in PLATFORMS:
+        target = rattler_build.PlatformConfig(target_platform=platform)
+        rendered = recipe.render(config, rattler_build.RenderConfig(target))
+        if len(rendered) != 1:
+            sys.exit(f"{platform}: {len(rendered)} variants in place of one")
+        variants += rendered
+        compilers = rendered[0].recipe.requirements.to_dict()["build"]
+        if not {f"gcc_{platform}", f"rust_{platform} >=1.90"} <= set(compilers):
+            sys.exit(f"{platform}: the compilers are {compilers}")
     versions = {variant.recipe.package.version for variant in variants}
     cargo = (HERE.parent.parent / "Cargo.toml").read_text(encoding="utf-8")
     wanted = re.search(r'\[package\.metadata\.ironfabric\]\s*version = "(.*?)"', cargo).group(1)
     if versions != {wanted}:
         sys.exit(f"the recipe's version is {versions}, that of Cargo.toml {wanted}")
-    if len(variants) != 1:
-        sys.exit(f"{len(variants)} variants in place of one")
-    print(f"one variant, {variants[0].recipe.package.name} {wanted}: {variants[0].recipe.requirements.to_dict()}")
+    print(f"one variant for each of {', '.join(PLATFORMS)}: {variants[0].recipe.package.name} {wanted}")
     if args.install:
         assemble(rattler_build, args.install.resolve())
 
@@ -53,7 +62,7 @@ def assemble(rattler_build, install):
             (sources / name).write_text(text, encoding="utf-8")
         text = (copy / "recipe.yaml").read_text(encoding="utf-8")
         text = re.sub(r"(?s)\nrequirements:.*?\n(?=tests:)", "\n", text)
-        text = re.sub(r"path: \.\./\.\./\.\.", f"path: {sources}", text)
+        text = re.sub(r"git: \.\./\.\./\.\.\n  tag: .*", f"path: {sources}", text)
         (copy / "recipe.yaml").write_text(text, encoding="utf-8")
         (copy / "build.sh").write_text(
             f'set -e\nmkdir -p "$PREFIX/opt"\ncp -a {install} "$PREFIX/opt/ironfabric"\n', encoding="utf-8"

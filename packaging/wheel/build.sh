@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# build.sh TARGET_FOLDER: builds the library, its programs and the plug-in for glibc 2.28, and the wheel of them into
-# TARGET_FOLDER/dist.
+# build.sh TARGET_FOLDER: builds the library, its programs and the plug-in for glibc 2.28 and this machine, and the wheel
+# of them into TARGET_FOLDER/dist.
 #
 # cargo-zigbuild and zig are from PyPI: zig has the symbols of each glibc, and links to those of the requested one.
 # IRONFABRIC_BUILT=FOLDER takes the library, the programs and the headers of other releases from there, and
@@ -11,7 +11,7 @@ set -euo pipefail
 folder=${1:?usage: build.sh TARGET_FOLDER}
 here=$ROOT/packaging/wheel
 GLIBC=2.28
-MACHINE=x86_64
+MACHINE=$(uname -m)
 TRIPLE=$MACHINE-unknown-linux-gnu
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)

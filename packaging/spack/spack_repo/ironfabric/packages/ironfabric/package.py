@@ -19,8 +19,8 @@ class Ironfabric(MakefilePackage):
     license("BSD-2-Clause OR GPL-2.0-only")
 
     version("main", branch="main")
-    # No archive of a release can be fetched yet: `spack develop --path CHECKOUT ironfabric@0.9.0`.
-    version("0.9.0", tag="v0.9.0")
+    # The tag of the checkout.
+    version("0.9.0", tag="v0.9.0", preferred=True)
 
     variant("plugin", default=True, description="Providers for another libfabric")
 
@@ -37,7 +37,12 @@ class Ironfabric(MakefilePackage):
 
     conflicts("platform=darwin", msg="ironfabric needs Linux")
     conflicts("platform=windows", msg="ironfabric needs Linux")
-    requires("target=x86_64:", msg="ironfabric needs x86-64")
+    requires(
+        "target=x86_64:",
+        "target=aarch64:",
+        policy="one_of",
+        msg="ironfabric needs x86-64 or aarch64",
+    )
 
     def setup_build_environment(self, env: EnvironmentModifications) -> None:
         # No settings of the user, and no files left in the home folder.

@@ -17,7 +17,6 @@ _ironfabric() {
 	fi_top:-p | fi_top:--pid | fi_top:--dump) words=$(fi_top -1 2>/dev/null | awk 'NR > 1 { print $1 }' | sort -u) ;;
 	*) words=$("$program" --help 2>&1 | grep -oE '(^|[ ,])--?[A-Za-z0-9][A-Za-z0-9_-]*' | tr -d ' ,') ;;
 	esac
-	local IFS=$'\n'
 	mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
 }
 

@@ -149,7 +149,7 @@ done <<'OPTIONS'
 0 -v -p tcp -t FI_EP_RDM
 0 -v -p tcp -t fi_ep_msg
 61 -p tcp -t FI_EP_DGRAM
-22 -t rdm
+22 -t rd
 0 -v -p tcp -a FI_SOCKADDR_IN
 0 -v -p tcp -a FI_SOCKADDR_IN6
 61 -p tcp -a FI_SOCKADDR_IB

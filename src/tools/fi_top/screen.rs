@@ -140,7 +140,7 @@ fn picture(
 ) -> String {
     let cut = |line: &str| line.chars().take(columns).collect::<String>();
     let status = format!(
-        "{}: {processes} processes, {} endpoints, by {:?}; keys: q p m b w h",
+        "fi_top on {}: {processes} processes, {} endpoints, by {:?}; keys: q p m b w h",
         view.host,
         rows.len(),
         view.sort

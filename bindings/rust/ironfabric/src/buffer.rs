@@ -337,7 +337,10 @@ impl Drop for Header {
             && region.close().is_err()
         {
             // The provider may still use the bytes, so they stay allocated.
-            core::mem::forget(core::mem::replace(&mut self.storage, Storage::Owner { _owner: Box::new(()) }));
+            core::mem::forget(core::mem::replace(
+                &mut self.storage,
+                Storage::Owner { _owner: Box::new(()) },
+            ));
             return;
         }
         if let Storage::Vec(room) = self.storage {

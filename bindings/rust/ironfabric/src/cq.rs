@@ -408,7 +408,11 @@ fn failure<T: Threads>(queue: &QueueInner) -> Option<Box<OperationError<T>>> {
         excess: entry.olen,
         tag: entry.tag,
         data: entry.data,
-        detail: if is_ours { detail[..entry.err_data_size.min(detail.len())].to_vec() } else { vec![] },
+        detail: if is_ours {
+            detail[..entry.err_data_size.min(detail.len())].to_vec()
+        } else {
+            vec![]
+        },
     }))
 }
 

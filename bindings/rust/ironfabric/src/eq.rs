@@ -227,7 +227,11 @@ impl<T: Threads> EventQueue<T> {
                 endpoint: EndpointId(entry.fid.addr()),
                 provider_errno: entry.prov_errno,
                 provider_text: text.unwrap_or_default(),
-                data: if is_ours { detail[..entry.err_data_size.min(detail.len())].to_vec() } else { vec![] },
+                data: if is_ours {
+                    detail[..entry.err_data_size.min(detail.len())].to_vec()
+                } else {
+                    vec![]
+                },
             })
         }
     }

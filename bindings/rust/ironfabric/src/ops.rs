@@ -133,7 +133,11 @@ impl<T: Threads> Endpoint<T> {
     #[inline]
     fn inject_with(&self, table: u32, peer: Peer, post: impl FnOnce(*mut fid_ep) -> isize) -> Result {
         if !self.transmits(table, peer) {
-            return Err(if self.tables & table == 0 { Error::NOSYS } else { Error::INVAL });
+            return Err(if self.tables & table == 0 {
+                Error::NOSYS
+            } else {
+                Error::INVAL
+            });
         }
         count(post(self.raw.get())).map(drop)
     }
@@ -259,35 +263,82 @@ impl<T: Threads> Endpoint<T> {
     #[inline]
     pub fn read(&self, mut buffer: Buffer<T>, from: Peer, memory: RemoteMemory) -> Posted<T> {
         buffer.set_len(usize::try_from(memory.len).unwrap_or(usize::MAX));
-        self.post(self.transmits(tables::RMA, from), self.sides[0], buffer, |ep, flight| {
-            let h = flight.header();
-            let context = flight.context();
-            call!(ep, rma.read(h.base.cast(), h.len.get(), h.desc, from.addr, memory.addr, memory.key, context))
-        })
+        self.post(
+            self.transmits(tables::RMA, from),
+            self.sides[0],
+            buffer,
+            |ep, flight| {
+                let h = flight.header();
+                let context = flight.context();
+                call!(
+                    ep,
+                    rma.read(
+                        h.base.cast(),
+                        h.len.get(),
+                        h.desc,
+                        from.addr,
+                        memory.addr,
+                        memory.key,
+                        context
+                    )
+                )
+            },
+        )
     }
 
     /// Writes the bytes of the buffer to the beginning of a peer's memory: fi_rma(3). `INVAL`: it is too small.
     #[inline]
     pub fn write(&self, buffer: Buffer<T>, to: Peer, memory: RemoteMemory) -> Posted<T> {
         let fits = buffer.len() as u64 <= memory.len;
-        self.post(fits && self.transmits(tables::RMA, to), self.sides[0], buffer, |ep, flight| {
-            let h = flight.header();
-            let context = flight.context();
-            call!(ep, rma.write(h.base.cast(), h.len.get(), h.desc, to.addr, memory.addr, memory.key, context))
-        })
+        self.post(
+            fits && self.transmits(tables::RMA, to),
+            self.sides[0],
+            buffer,
+            |ep, flight| {
+                let h = flight.header();
+                let context = flight.context();
+                call!(
+                    ep,
+                    rma.write(
+                        h.base.cast(),
+                        h.len.get(),
+                        h.desc,
+                        to.addr,
+                        memory.addr,
+                        memory.key,
+                        context
+                    )
+                )
+            },
+        )
     }
 
     /// Does the same, and the peer gets a completion with a number.
     #[inline]
     pub fn write_data(&self, buffer: Buffer<T>, data: u64, to: Peer, memory: RemoteMemory) -> Posted<T> {
         let fits = buffer.len() as u64 <= memory.len;
-        self.post(fits && self.transmits(tables::RMA, to), self.sides[0], buffer, |ep, flight| {
-            let h = flight.header();
-            let context = flight.context();
-            call!(ep, rma.writedata(
-                h.base.cast(), h.len.get(), h.desc, data, to.addr, memory.addr, memory.key, context
-            ))
-        })
+        self.post(
+            fits && self.transmits(tables::RMA, to),
+            self.sides[0],
+            buffer,
+            |ep, flight| {
+                let h = flight.header();
+                let context = flight.context();
+                call!(
+                    ep,
+                    rma.writedata(
+                        h.base.cast(),
+                        h.len.get(),
+                        h.desc,
+                        data,
+                        to.addr,
+                        memory.addr,
+                        memory.key,
+                        context
+                    )
+                )
+            },
+        )
     }
 
     /// Writes a few bytes without a completion: fi_rma(3). They are copied during the call.
@@ -297,7 +348,10 @@ impl<T: Threads> Endpoint<T> {
             return Err(Error::INVAL);
         }
         self.inject_with(tables::RMA_INJECT, to, |ep| {
-            call!(ep, rma.inject(bytes.as_ptr().cast(), bytes.len(), to.addr, memory.addr, memory.key))
+            call!(
+                ep,
+                rma.inject(bytes.as_ptr().cast(), bytes.len(), to.addr, memory.addr, memory.key)
+            )
         })
     }
 
@@ -308,7 +362,17 @@ impl<T: Threads> Endpoint<T> {
             return Err(Error::INVAL);
         }
         self.inject_with(tables::RMA_INJECT, to, |ep| {
-            call!(ep, rma.injectdata(bytes.as_ptr().cast(), bytes.len(), data, to.addr, memory.addr, memory.key))
+            call!(
+                ep,
+                rma.injectdata(
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    data,
+                    to.addr,
+                    memory.addr,
+                    memory.key
+                )
+            )
         })
     }
 }

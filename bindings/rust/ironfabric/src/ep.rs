@@ -14,10 +14,10 @@ use crate::buffer::{OperationId, new_sides};
 use crate::cntr::{Counter, CounterInner};
 use crate::cq::{CompletionQueue, QueueInner};
 use crate::domain::{Domain, DomainInner};
-use crate::eq::{EndpointId, EventInner, EventQueue, param};
+use crate::eq::{ConnectionRequest, EndpointId, EventInner, EventQueue, param};
 use crate::error::{Error, Result, status};
 use crate::handle::{Raw, Shared, Threads, padded, sized, slot};
-use crate::info::{EndpointType, Info};
+use crate::info::{Caps, EndpointType, Info};
 
 /// An endpoint: sends and receives messages, reads and writes memory of peers. fi_endpoint(3)
 ///
@@ -33,7 +33,6 @@ pub struct Endpoint<T: Threads = Shared> {
     pub(crate) tables: u32,
     /// The numbers by which buffers in flight name it: transmit, receive.
     pub(crate) sides: [u64; 2],
-    kind: Option<EndpointType>,
     bound: Bound,
     model: PhantomData<T>,
 }
@@ -45,7 +44,7 @@ struct Bound {
     receive: Option<Arc<QueueInner>>,
     vector: Option<Arc<VectorInner>>,
     events: Option<Arc<EventInner>>,
-    counters: Vec<Arc<CounterInner>>,
+    counters: Vec<(Arc<CounterInner>, u64)>,
 }
 
 /// Bits of `Endpoint::tables`.
@@ -62,7 +61,7 @@ pub(crate) mod tables {
 }
 
 impl<T: Threads> Domain<T> {
-    /// Opens an endpoint for an entry of this domain. It is bound to its queues and enabled by the builder.
+    /// Returns a builder of an endpoint for an entry of this domain. `INVAL`: the entry is of another one.
     ///
     /// ```
     /// # use ironfabric::*;
@@ -80,131 +79,155 @@ impl<T: Threads> Domain<T> {
     /// # }
     /// ```
     pub fn endpoint(&self, info: &Info) -> Result<EndpointBuilder<T>> {
-        self.0.check(info)?;
-        if !info.get().handle.is_null() {
-            return Err(Error::INVAL);
-        }
-        // SAFETY: the entry is one of this domain, without a request.
-        unsafe { EndpointBuilder::open(self, info, info.raw()) }
+        EndpointBuilder::new(self, info, None)
     }
 }
 
-/// An endpoint that is not enabled yet.
-pub struct EndpointBuilder<T: Threads = Shared>(Endpoint<T>);
+/// An endpoint that is to be opened. [`EndpointBuilder::enable`] opens it, binds it to these objects and enables it.
+pub struct EndpointBuilder<T: Threads = Shared> {
+    domain: Arc<DomainInner>,
+    info: Info,
+    request: Option<ConnectionRequest<T>>,
+    bound: Bound,
+    model: PhantomData<T>,
+}
 
 impl<T: Threads> EndpointBuilder<T> {
-    /// # Safety
-    /// `raw` is an entry of the domain, or a copy of `info` with the handle of a connection request, which nothing else
-    /// uses.
-    pub(crate) unsafe fn open(domain: &Domain<T>, info: &Info, raw: *mut fi_info) -> Result<EndpointBuilder<T>> {
-        let parent = domain.0.raw.get();
-        let mut ep = null_mut();
-        // SAFETY: the domain is open and kept; the entry is read during the call; `ep` is written on success.
-        let raw = unsafe {
-            let call = slot!((*parent).ops, fi_ops_domain, endpoint)?;
-            let code = call(parent, raw, &raw mut ep, null_mut());
-            Raw::opened(code, ep)?
-        };
-        Ok(EndpointBuilder(Endpoint {
-            raw,
+    pub(crate) fn new(
+        domain: &Domain<T>,
+        info: &Info,
+        request: Option<ConnectionRequest<T>>,
+    ) -> Result<EndpointBuilder<T>> {
+        domain.0.check(info)?;
+        Ok(EndpointBuilder {
             domain: domain.0.clone(),
-            vector: 0,
-            tables: 0,
-            sides: new_sides(),
-            kind: info.endpoint_type(),
+            info: info.clone(),
+            request,
             bound: Bound::default(),
             model: PhantomData,
-        }))
+        })
     }
 
     /// Binds a completion queue for all operations: fi_ep_bind of fi_endpoint(3).
-    pub fn queue(mut self, queue: &CompletionQueue<T>) -> Result<EndpointBuilder<T>> {
-        self.bind_queue(queue, FI_TRANSMIT | FI_RECV)?;
-        self.0.bound.transmit = Some(queue.inner.clone());
-        self.0.bound.receive = Some(queue.inner.clone());
-        Ok(self)
+    pub fn queue(self, queue: &CompletionQueue<T>) -> Result<EndpointBuilder<T>> {
+        self.transmit_queue(queue)?.receive_queue(queue)
     }
 
     /// Binds a completion queue for sends, reads and writes.
     pub fn transmit_queue(mut self, queue: &CompletionQueue<T>) -> Result<EndpointBuilder<T>> {
-        self.bind_queue(queue, FI_TRANSMIT)?;
-        self.0.bound.transmit = Some(queue.inner.clone());
+        self.is_free(self.bound.transmit.is_none(), &queue.inner.domain)?;
+        self.bound.transmit = Some(queue.inner.clone());
         Ok(self)
     }
 
     /// Binds a completion queue for receives.
     pub fn receive_queue(mut self, queue: &CompletionQueue<T>) -> Result<EndpointBuilder<T>> {
-        self.bind_queue(queue, FI_RECV)?;
-        self.0.bound.receive = Some(queue.inner.clone());
+        self.is_free(self.bound.receive.is_none(), &queue.inner.domain)?;
+        self.bound.receive = Some(queue.inner.clone());
         Ok(self)
-    }
-
-    fn bind_queue(&mut self, queue: &CompletionQueue<T>, flags: u64) -> Result {
-        let ep = &self.0;
-        let is_bound = flags & FI_TRANSMIT != 0 && ep.bound.transmit.is_some()
-            || flags & FI_RECV != 0 && ep.bound.receive.is_some();
-        if is_bound || !Arc::ptr_eq(&queue.inner.domain, &ep.domain) {
-            return Err(Error::INVAL);
-        }
-        // SAFETY: both are open and of one domain. The caller keeps the queue, even if this fails halfway: see `drop`.
-        let result = unsafe { ep.raw.bind(queue.inner.raw.fid(), flags) };
-        if result.is_err() {
-            // The provider may have bound one half, so the queue has to outlive the endpoint.
-            self.0.bound.transmit.get_or_insert_with(|| queue.inner.clone());
-        }
-        result
     }
 
     /// Binds the addresses of peers.
     pub fn address_vector(mut self, vector: &AddressVector<T>) -> Result<EndpointBuilder<T>> {
-        if self.0.vector != 0 || !Arc::ptr_eq(&vector.0.domain, &self.0.domain) {
-            return Err(Error::INVAL);
-        }
-        // SAFETY: both are open and of one domain; the endpoint keeps the vector.
-        unsafe { self.0.raw.bind(vector.0.raw.fid(), 0) }?;
-        self.0.bound.vector = Some(vector.0.clone());
-        self.0.vector = vector.0.number;
+        self.is_free(self.bound.vector.is_none(), &vector.0.domain)?;
+        self.bound.vector = Some(vector.0.clone());
         Ok(self)
     }
 
     /// Binds the queue for events of the connection.
     pub fn event_queue(mut self, queue: &EventQueue<T>) -> Result<EndpointBuilder<T>> {
-        if self.0.bound.events.is_some() || !Arc::ptr_eq(&queue.0.fabric, &self.0.domain.fabric) {
+        if self.bound.events.is_some() || !Arc::ptr_eq(&queue.0.fabric, &self.domain.fabric) {
             return Err(Error::INVAL);
         }
-        // SAFETY: both are open and of one fabric; the endpoint keeps the queue.
-        unsafe { self.0.raw.bind(queue.0.raw.fid(), 0) }?;
-        self.0.bound.events = Some(queue.0.clone());
+        self.bound.events = Some(queue.0.clone());
         Ok(self)
     }
 
-    /// Binds a counter of operations: `FI_SEND`, `FI_RECV`, `FI_READ`, `FI_WRITE`, `FI_REMOTE_READ` or
-    /// `FI_REMOTE_WRITE`, as [`Caps`](crate::Caps).
-    pub fn counter(mut self, counter: &Counter<T>, operations: crate::Caps) -> Result<EndpointBuilder<T>> {
-        let allowed = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
-        let flags = operations.bits();
-        if flags & !allowed != 0 || !Arc::ptr_eq(&counter.0.domain, &self.0.domain) {
-            return Err(Error::INVAL);
-        }
-        self.0.bound.counters.push(counter.0.clone());
-        // SAFETY: both are open and of one domain; the endpoint keeps the counter.
-        unsafe { self.0.raw.bind(counter.0.raw.fid(), flags) }?;
+    /// Binds a counter of operations: `SEND`, `RECV`, `READ`, `WRITE`, `REMOTE_READ` and `REMOTE_WRITE`.
+    pub fn counter(mut self, counter: &Counter<T>, operations: Caps) -> Result<EndpointBuilder<T>> {
+        let allowed = Caps::SEND | Caps::RECV | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+        self.is_free(allowed.contains(operations), &counter.0.domain)?;
+        self.bound.counters.push((counter.0.clone(), operations.bits()));
         Ok(self)
     }
 
-    /// Enables the endpoint: fi_enable. `NOAV`: an endpoint without connection has no address vector.
-    pub fn enable(self) -> Result<Endpoint<T>> {
-        let mut ep = self.0;
-        if ep.kind != Some(EndpointType::Msg) && ep.vector == 0 {
+    /// Checks that an object may be bound, and is of this domain.
+    fn is_free(&self, is_free: bool, domain: &Arc<DomainInner>) -> Result {
+        match is_free && Arc::ptr_eq(domain, &self.domain) {
+            true => Ok(()),
+            false => Err(Error::INVAL),
+        }
+    }
+
+    /// Opens and enables the endpoint: fi_endpoint, fi_ep_bind, fi_enable. `NOAV`: an endpoint without connection has no
+    /// address vector.
+    pub fn enable(mut self) -> Result<Endpoint<T>> {
+        let kind = self.info.endpoint_type();
+        if kind != Some(EndpointType::Msg) && self.bound.vector.is_none() {
             return Err(Error::NOAV);
         }
-        ep.raw.enable()?;
-        ep.tables = ep.complete_tables();
-        Ok(ep)
+        let parent = self.domain.raw.get();
+        let mut ep = null_mut();
+        let mut open = |info: *mut fi_info| {
+            // SAFETY: the domain is open and kept; the entry is one of it, and is read during the call; `ep` is written
+            // on success.
+            unsafe {
+                let call = slot!((*parent).ops, fi_ops_domain, endpoint)?;
+                let code = call(parent, info, &raw mut ep, null_mut());
+                Raw::opened(code, ep)
+            }
+        };
+        let raw = match self.request.take() {
+            Some(request) => request.open(open)?,
+            None => open(self.info.raw())?,
+        };
+        // From here on, an error closes the endpoint first and then releases the objects that it is bound to.
+        let mut endpoint = Endpoint {
+            raw,
+            vector: self.bound.vector.as_ref().map_or(0, |vector| vector.number),
+            domain: self.domain,
+            tables: 0,
+            sides: new_sides(),
+            bound: self.bound,
+            model: PhantomData,
+        };
+        endpoint.bind()?;
+        endpoint.raw.enable()?;
+        endpoint.tables = endpoint.complete_tables();
+        Ok(endpoint)
     }
 }
 
 impl<T: Threads> Endpoint<T> {
+    fn bind(&self) -> Result {
+        let bound = &self.bound;
+        // SAFETY: all objects are open and of one domain or fabric, as the builder has checked. The endpoint keeps them.
+        unsafe {
+            if let Some(events) = &bound.events {
+                self.raw.bind(events.raw.fid(), 0)?;
+            }
+            if let Some(vector) = &bound.vector {
+                self.raw.bind(vector.raw.fid(), 0)?;
+            }
+            match (&bound.transmit, &bound.receive) {
+                (Some(transmit), Some(receive)) if Arc::ptr_eq(transmit, receive) => {
+                    self.raw.bind(transmit.raw.fid(), FI_TRANSMIT | FI_RECV)?;
+                }
+                (transmit, receive) => {
+                    for (queue, flag) in [(transmit, FI_TRANSMIT), (receive, FI_RECV)] {
+                        if let Some(queue) = queue {
+                            self.raw.bind(queue.raw.fid(), flag)?;
+                        }
+                    }
+                }
+            }
+            for (counter, operations) in &bound.counters {
+                self.raw.bind(counter.raw.fid(), *operations)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Returns which operations have all their slots, and a queue for their completions.
     fn complete_tables(&self) -> u32 {
         let ep = self.raw.get();

@@ -370,20 +370,25 @@ impl<T: Threads> ConnectionRequest<T> {
         &self.data
     }
 
-    /// Opens an endpoint that is to [`accept`](crate::Endpoint::accept) the request. Events of the connection go to the
-    /// queue of the request.
-    pub fn endpoint(mut self, domain: &Domain<T>) -> Result<EndpointBuilder<T>> {
+    /// Returns a builder of an endpoint that is to [`accept`](crate::Endpoint::accept) the request. Events of the
+    /// connection go to the queue of the request. Dropping the builder rejects the request.
+    pub fn endpoint(self, domain: &Domain<T>) -> Result<EndpointBuilder<T>> {
+        let (info, queue) = (self.info.clone(), self.queue.clone());
+        EndpointBuilder::new(domain, &info, Some(self))?.event_queue(&queue)
+    }
+
+    /// Calls `open` with an entry that has the handle of the request. If that fails, the request is rejected.
+    pub(crate) fn open(mut self, open: impl FnOnce(*mut fi_info) -> Result<Raw<fid_ep>>) -> Result<Raw<fid_ep>> {
         let list = List::copy(&self.info)?;
-        domain.0.check(&self.info)?;
-        // SAFETY: the copy belongs to this call. The handle is the request's, and is used once.
+        // SAFETY: the copy belongs to this call. It does not own the handle.
         unsafe { (*list.get()).handle = self.handle.0 };
-        // SAFETY: the copy is an entry of this domain.
-        let builder = unsafe { EndpointBuilder::open(domain, &self.info, list.get()) }?;
-        self.handle.0 = null_mut();
-        // The list does not own the handle.
+        let result = open(list.get());
         // SAFETY: as above.
         unsafe { (*list.get()).handle = null_mut() };
-        builder.event_queue(&self.queue)
+        if result.is_ok() {
+            self.handle.0 = null_mut();
+        }
+        result
     }
 
     /// Refuses the request: fi_reject. The peer gets `data` with its error.

@@ -37,8 +37,9 @@ fn pair<T: Threads>(provider: &str) -> Pair<T> {
     let is_local = T::LEVEL != sys::FI_THREAD_SAFE;
     let info = info(provider, EndpointType::Rdm, is_local);
     let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
+    // Old libraries have no descriptors for shm.
     let options = QueueOptions {
-        wait: Wait::Fd,
+        wait: if provider == "shm" { Wait::None } else { Wait::Fd },
         ..QueueOptions::default()
     };
     let queue_a = CompletionQueue::open(&domain, options).unwrap();
@@ -68,6 +69,29 @@ impl<T: Threads> Pair<T> {
 
     fn buffers(&self) -> usize {
         self.domain.0.buffers.len()
+    }
+
+    /// Posts an operation of the first endpoint, and drives progress of both sides until it is accepted.
+    fn post(&mut self, buffer: Buffer<T>, call: impl Fn(&Endpoint<T>, Buffer<T>) -> Posted<T>) {
+        let (a, queue_a, queue_b) = (&self.a, &mut self.queue_a, &mut self.queue_b);
+        post(
+            buffer,
+            |buffer| call(a, buffer),
+            || {
+                assert_eq!(queue_a.read().unwrap().count() + queue_b.read().unwrap().count(), 0);
+            },
+        );
+    }
+
+    /// Injects messages as `call` does, and drives progress of the sender until it is accepted.
+    fn inject(&mut self, call: impl Fn(&Endpoint<T>) -> Result) {
+        let limit = limit();
+        while let Err(error) = call(&self.a) {
+            assert!(error.is_again() && Instant::now() < limit);
+            assert_eq!(self.queue_a.read().unwrap().count(), 0);
+            // Takes no completion, which stays in the queue.
+            assert!(self.queue_b.read().is_ok());
+        }
     }
 
     /// Reads both queues until each has given this many completions; returns their buffers.
@@ -145,12 +169,7 @@ mod bodies {
         pair.b.recv(receive, Peer::ANY).unwrap();
         let message = pair.buffer(b"hello");
         let to_b = pair.to_b;
-        let (a, queue_a) = (&pair.a, &mut pair.queue_a);
-        post(
-            message,
-            |buffer| a.send(buffer, to_b),
-            || queue_a.read().unwrap().for_each(drop),
-        );
+        pair.post(message, |a, buffer| a.send(buffer, to_b));
         let (sent, received) = pair.drive(1, 1);
         assert_eq!(&sent[0][..], b"hello");
         assert_eq!(&received[0][..], b"hello");
@@ -169,7 +188,8 @@ mod bodies {
         } = pair;
         drop(b);
         assert_eq!(domain.0.buffers.len(), 10);
-        assert_eq!(queue_b.read().unwrap().count(), 0);
+        // Old libraries report receives of a closed endpoint over shm as cancelled.
+        while queue_b.read().unwrap().count() > 0 {}
         assert_eq!(domain.0.buffers.len(), 0);
     }
 
@@ -188,13 +208,8 @@ mod bodies {
         }
         let to_b = pair.to_b;
         for _ in 0..2 {
-            let (a, queue_a) = (&pair.a, &mut pair.queue_a);
             let message = Buffer::from_vec(&pair.domain, b"late".to_vec()).unwrap();
-            post(
-                message,
-                |buffer| a.send(buffer, to_b),
-                || queue_a.read().unwrap().for_each(drop),
-            );
+            pair.post(message, |a, buffer| a.send(buffer, to_b));
         }
         // The first completion is taken from the batch; the second, if it was there, stays behind.
         let limit = limit();
@@ -250,11 +265,8 @@ mod bodies {
             pair.b.recv(receive, Peer::ANY).unwrap();
         }
         for byte in 0..4 {
-            let limit = limit();
-            while let Err(error) = pair.a.inject(&[byte], pair.to_b) {
-                assert!(error.is_again() && Instant::now() < limit);
-                pair.queue_a.read().unwrap().for_each(drop);
-            }
+            let to_b = pair.to_b;
+            pair.inject(|a| a.inject(&[byte], to_b));
         }
         let limit = limit();
         let mut seen = vec![];
@@ -273,12 +285,7 @@ mod bodies {
         pair.b.recv(pair.buffer(&[0; 4]), Peer::ANY).unwrap();
         let message = pair.buffer(b"too long");
         let to_b = pair.to_b;
-        let (a, queue_a) = (&pair.a, &mut pair.queue_a);
-        post(
-            message,
-            |buffer| a.send(buffer, to_b),
-            || queue_a.read().unwrap().for_each(drop),
-        );
+        pair.post(message, |a, buffer| a.send(buffer, to_b));
         let limit = limit();
         let failure = loop {
             pair.queue_a.read().unwrap().for_each(drop);
@@ -287,7 +294,11 @@ mod bodies {
             }
             assert!(Instant::now() < limit);
         };
-        assert_eq!((failure.error, failure.excess), (Error::TRUNC, 4));
+        // Old libraries do not return the excess, and FI_EOTHER over shm.
+        assert!(matches!(
+            (failure.error, failure.excess),
+            (Error::TRUNC, 0 | 4) | (Error::OTHER, 0)
+        ));
         assert_eq!(failure.buffer.unwrap().capacity(), 4);
     }
 
@@ -295,7 +306,7 @@ mod bodies {
         pair.b.recv(pair.buffer(&[0; 64]), Peer::ANY).unwrap();
         let buffer = pair.buffer(b"kept");
         let weak = Arc::downgrade(&pair.domain.0);
-        let fd = pair.queue_a.wait_fd().unwrap();
+        let waker = pair.queue_a.waker();
         let Pair {
             a,
             b,
@@ -312,7 +323,7 @@ mod bodies {
         assert_eq!(&buffer[..], b"kept");
         drop(buffer);
         assert_eq!(weak.strong_count(), 1);
-        drop(fd);
+        drop(waker);
         assert_eq!(weak.strong_count(), 0);
     }
 
@@ -345,26 +356,10 @@ mod bodies {
         let place = window.remote().slice(8, 8).unwrap();
         let to_b = pair.to_b;
         let message = pair.buffer(b"12345678");
-        let (a, queue_a, queue_b) = (&pair.a, &mut pair.queue_a, &mut pair.queue_b);
-        post(
-            message,
-            |buffer| a.write(buffer, to_b, place),
-            || {
-                queue_a.read().unwrap().for_each(drop);
-                queue_b.read().unwrap().for_each(drop);
-            },
-        );
+        pair.post(message, |a, buffer| a.write(buffer, to_b, place));
         let (mut written, _) = pair.drive(1, 0);
         let buffer = written.pop().unwrap();
-        let (a, queue_a, queue_b) = (&pair.a, &mut pair.queue_a, &mut pair.queue_b);
-        post(
-            buffer,
-            |buffer| a.read(buffer, to_b, place),
-            || {
-                queue_a.read().unwrap().for_each(drop);
-                queue_b.read().unwrap().for_each(drop);
-            },
-        );
+        pair.post(buffer, |a, buffer| a.read(buffer, to_b, place));
         let (read, _) = pair.drive(1, 0);
         assert_eq!(&read[0][..], b"12345678");
         let mut found = [0; 10];
@@ -382,11 +377,8 @@ mod bodies {
         pair.b.trecv(pair.buffer(&[0; 8]), Peer::ANY, 2, 0).unwrap();
         pair.b.trecv(pair.buffer(&[0; 8]), Peer::ANY, 0, !0).unwrap();
         for (tag, text) in [(1, b"one"), (2, b"two")] {
-            let limit = limit();
-            while let Err(error) = pair.a.tinject_data(text, tag * 10, pair.to_b, tag) {
-                assert!(error.is_again() && Instant::now() < limit);
-                pair.queue_a.read().unwrap().for_each(drop);
-            }
+            let to_b = pair.to_b;
+            pair.inject(|a| a.tinject_data(text, tag * 10, to_b, tag));
         }
         let limit = limit();
         let mut seen = vec![];
@@ -411,12 +403,7 @@ fn a_local_domain_serves_its_thread() {
         pair.b.recv(pair.buffer(&[0; 64]), Peer::ANY).unwrap();
         let message = pair.buffer(b"local");
         let to_b = pair.to_b;
-        let (a, queue_a) = (&pair.a, &mut pair.queue_a);
-        post(
-            message,
-            |buffer| a.send(buffer, to_b),
-            || queue_a.read().unwrap().for_each(drop),
-        );
+        pair.post(message, |a, buffer| a.send(buffer, to_b));
         let (_, received) = pair.drive(1, 1);
         assert_eq!(&received[0][..], b"local");
     }
@@ -502,8 +489,23 @@ fn counters_count() {
 mod connections {
     use super::*;
 
-    fn next(queue: &EventQueue) -> Event {
-        queue.sread(Some(Duration::from_secs(20))).unwrap().expect("an event")
+    /// The queues of both sides. Some providers need calls of both for progress.
+    struct Queues([EventQueue; 2], [Vec<Event>; 2]);
+
+    const SERVER: usize = 0;
+    const CLIENT: usize = 1;
+
+    impl Queues {
+        fn next(&mut self, side: usize) -> Event {
+            let limit = limit();
+            while self.1[side].is_empty() {
+                for (queue, events) in self.0.iter().zip(&mut self.1) {
+                    events.extend(queue.read().unwrap());
+                }
+                assert!(Instant::now() < limit);
+            }
+            self.1[side].remove(0)
+        }
     }
 
     struct Side {
@@ -513,14 +515,7 @@ mod connections {
     }
 
     fn side(domain: Domain, open: impl FnOnce(&Domain) -> Result<EndpointBuilder>) -> Side {
-        let queue = CompletionQueue::open(
-            &domain,
-            QueueOptions {
-                wait: Wait::Fd,
-                ..Default::default()
-            },
-        )
-        .unwrap();
+        let queue = CompletionQueue::open(&domain, QueueOptions::default()).unwrap();
         let endpoint = open(&domain).unwrap().queue(&queue).unwrap().enable().unwrap();
         Side {
             endpoint,
@@ -533,27 +528,26 @@ mod connections {
     fn requests_are_accepted_refused_and_dropped() {
         let info = info("tcp", EndpointType::Msg, false);
         let fabric = Fabric::open(&info).unwrap();
-        let (servers, clients) = (
-            EventQueue::<Shared>::open(&fabric, Wait::Fd).unwrap(),
-            EventQueue::<Shared>::open(&fabric, Wait::Fd).unwrap(),
-        );
+        let queue = || EventQueue::<Shared>::open(&fabric, Wait::Fd).unwrap();
+        let mut queues = Queues([queue(), queue()], Default::default());
+        let [servers, clients] = queues.0.clone();
         let listener = PassiveEndpoint::listen(&servers, &info).unwrap();
         let address = listener.address().unwrap();
         assert!(address.to_socket_addr().unwrap().ip().is_loopback());
-        let client = || {
+        let client = |queues: &mut Queues| {
             let domain = Domain::open(&fabric, &info).unwrap();
             let client = side(domain, |domain| domain.endpoint(&info)?.event_queue(&clients));
             client.endpoint.connect(&address, b"please").unwrap();
-            let Event::Request(request) = next(&servers) else {
+            let Event::Request(request) = queues.next(SERVER) else {
                 panic!("no request");
             };
             assert!(request.data().starts_with(b"please"));
             (client, request)
         };
 
-        let (refused, request) = client();
+        let (refused, request) = client(&mut queues);
         request.reject(b"no").unwrap();
-        let Event::Failed(failure) = next(&clients) else {
+        let Event::Failed(failure) = queues.next(CLIENT) else {
             panic!("no failure");
         };
         assert_eq!(
@@ -562,20 +556,20 @@ mod connections {
         );
         assert!(failure.data.starts_with(b"no"));
 
-        let (_dropped, request) = client();
+        let (_dropped, request) = client(&mut queues);
         drop(request);
-        assert!(matches!(next(&clients), Event::Failed(failure) if failure.error == Error::CONNREFUSED));
+        assert!(matches!(queues.next(CLIENT), Event::Failed(failure) if failure.error == Error::CONNREFUSED));
 
-        let (mut client, request) = client();
+        let (mut client, request) = client(&mut queues);
         let domain = Domain::open(&fabric, request.info()).unwrap();
         let mut server = side(domain, |domain| request.endpoint(domain));
         server.endpoint.accept(b"welcome").unwrap();
-        let Event::Connected { endpoint, data } = next(&clients) else {
+        let Event::Connected { endpoint, data } = queues.next(CLIENT) else {
             panic!("not connected");
         };
         assert_eq!(endpoint, client.endpoint.id());
         assert!(data.starts_with(b"welcome"));
-        assert!(matches!(next(&servers), Event::Connected { endpoint, .. } if endpoint == server.endpoint.id()));
+        assert!(matches!(queues.next(SERVER), Event::Connected { endpoint, .. } if endpoint == server.endpoint.id()));
 
         server
             .endpoint
@@ -583,32 +577,26 @@ mod connections {
             .unwrap();
         let message = Buffer::from_vec(&client.domain, b"over a connection"[..16].to_vec()).unwrap();
         client.endpoint.send(message, Peer::CONNECTED).unwrap();
-        let wait = Some(Duration::from_secs(20));
-        assert_eq!(
-            client
+        let limit = limit();
+        let (mut sent, mut received) = (None, None);
+        while sent.is_none() || received.is_none() {
+            sent = sent.or(client
                 .queue
-                .sread(wait)
+                .read()
                 .unwrap()
                 .next()
+                .and_then(|done| done.unwrap().into_buffer()));
+            received = received.or(server
+                .queue
+                .read()
                 .unwrap()
-                .unwrap()
-                .into_buffer()
-                .unwrap()
-                .len(),
-            16
-        );
-        let received = server
-            .queue
-            .sread(wait)
-            .unwrap()
-            .next()
-            .unwrap()
-            .unwrap()
-            .into_buffer()
-            .unwrap();
-        assert_eq!(&received[..], b"over a connectio");
+                .next()
+                .and_then(|done| done.unwrap().into_buffer()));
+            assert!(Instant::now() < limit);
+        }
+        assert_eq!(&sent.unwrap()[..], &received.unwrap()[..]);
 
         client.endpoint.shutdown().unwrap();
-        assert!(matches!(next(&servers), Event::Shutdown { endpoint } if endpoint == server.endpoint.id()));
+        assert!(matches!(queues.next(SERVER), Event::Shutdown { endpoint } if endpoint == server.endpoint.id()));
     }
 }

@@ -55,8 +55,6 @@ pub struct QueueOptions {
     pub size: usize,
     /// How threads wait for completions.
     pub wait: Wait,
-    /// Whether completions name the sender, for endpoints with [`Caps::SOURCE`](crate::Caps::SOURCE).
-    pub sources: bool,
 }
 
 /// A queue that reports the ends of operations: fi_cq(3).
@@ -65,20 +63,21 @@ pub struct QueueOptions {
 /// read one queue put it into a mutex. Endpoints that are bound to the queue keep it open.
 pub struct CompletionQueue<T: Threads = Shared> {
     pub(crate) inner: Arc<QueueInner>,
-    /// Entries that were read from the provider and not yet by the program.
+    /// Entries that were read from the provider and not yet by the program: `next..end`.
     entries: Box<[MaybeUninit<fi_cq_tagged_entry>; BATCH]>,
     sources: Box<[u64; BATCH]>,
-    /// The next entry, and the end.
+    /// Whether `sources` belong to `entries`.
+    has_sources: bool,
+    /// Changed by an iterator, which borrows the queue exclusively.
     next: Cell<usize>,
     end: usize,
-    with_sources: bool,
     model: PhantomData<T>,
 }
 
 // SAFETY: entries are numbers and addresses of buffers that belong to the queue. `T` says whether other threads may use
 // the objects of the domain.
 unsafe impl<T: Threads + Send> Send for CompletionQueue<T> {}
-// SAFETY: shared references do not read entries.
+// SAFETY: the cells are changed only through an exclusive reference to the queue or to an iterator that holds one.
 unsafe impl<T: Threads + Sync> Sync for CompletionQueue<T> {}
 
 pub(crate) struct QueueInner {
@@ -130,131 +129,134 @@ impl<T: Threads> CompletionQueue<T> {
             inner: Arc::new(inner),
             entries: Box::new([const { MaybeUninit::uninit() }; BATCH]),
             sources: Box::new([FI_ADDR_NOTAVAIL; BATCH]),
+            has_sources: false,
             next: Cell::new(0),
             end: 0,
-            with_sources: options.sources,
             model: PhantomData,
         })
     }
 
     /// Reads completions that are there, up to 16, and drives progress: fi_cq_read. The iterator is empty if there are
-    /// none. Those that it was not asked for stay in the queue.
+    /// none. Those that it was not asked for stay in the queue. A failed operation is an error of the call.
     ///
     /// ```no_run
-    /// # fn read(queue: &mut ironfabric::CompletionQueue) -> ironfabric::Result {
-    /// for completion in queue.read()? {
-    ///     match completion {
-    ///         Ok(completion) => println!("{} bytes", completion.len()),
-    ///         Err(failure) => println!("failed: {failure}"),
+    /// # use ironfabric::*;
+    /// # fn read(queue: &mut CompletionQueue) -> Result {
+    /// match queue.read() {
+    ///     Ok(completions) => {
+    ///         for completion in completions {
+    ///             println!("{} bytes", completion.len());
+    ///         }
     ///     }
+    ///     Err(ReadError::Operation(failure)) => println!("failed: {failure}; buffer: {:?}", failure.buffer),
+    ///     Err(ReadError::Queue(error)) => return Err(error),
     /// }
     /// # Ok(())
     /// # }
     /// ```
     #[inline]
-    pub fn read(&mut self) -> Result<Completions<'_, T>> {
-        if self.next.get() < self.end {
-            return Ok(self.completions(false));
+    pub fn read(&mut self) -> Result<Completions<'_, T>, ReadError<T>> {
+        if self.next.get() == self.end {
+            let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
+            self.has_sources = false;
+            // SAFETY: the queue is open, and `open` has checked the slot; there is room for `BATCH` entries.
+            let got = unsafe { (*(*cq).ops).read.unwrap_unchecked()(cq, at, BATCH) };
+            self.filled(got)?;
         }
-        let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
-        // SAFETY: the queue is open, and `open` has checked the slots; there is room for `BATCH` entries of the queue's
-        // format, and for as many sources.
-        let got = unsafe {
-            if self.with_sources {
-                let call = (*(*cq).ops).readfrom.unwrap_unchecked();
-                call(cq, at, BATCH, self.sources.as_mut_ptr())
-            } else {
-                let call = (*(*cq).ops).read.unwrap_unchecked();
-                call(cq, at, BATCH)
-            }
-        };
-        self.filled(got)
+        Ok(Completions { queue: self })
     }
 
-    /// Does the same, but waits for a completion: fi_cq_sread. `None` waits without limit. The iterator is empty if the
-    /// time has passed, or after [`Waker::wake`]. The queue was opened with [`Wait::Blocking`] or [`Wait::Fd`].
-    pub fn sread(&mut self, limit: Option<Duration>) -> Result<Completions<'_, T>> {
-        if self.next.get() < self.end {
-            return Ok(self.completions(false));
+    /// Does the same, with [`Completion::source`]: fi_cq_readfrom. The endpoint has [`Caps::SOURCE`](crate::Caps::SOURCE).
+    pub fn read_from(&mut self) -> Result<Completions<'_, T>, ReadError<T>> {
+        if self.next.get() == self.end {
+            let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
+            let sources = self.sources();
+            // SAFETY: as in `read`; there is room for as many sources.
+            let got = unsafe { (*(*cq).ops).readfrom.unwrap_unchecked()(cq, at, BATCH, sources) };
+            self.filled(got)?;
         }
-        let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
-        let limit = milliseconds(limit);
-        // SAFETY: as in `read`; the condition is ignored.
-        let got = unsafe {
-            let ops = (*cq).ops;
-            match self.with_sources {
-                true => slot!(ops, fi_ops_cq, sreadfrom)?(cq, at, BATCH, self.sources.as_mut_ptr(), null(), limit),
-                false => slot!(ops, fi_ops_cq, sread)?(cq, at, BATCH, null(), limit),
-            }
-        };
-        self.filled(got)
+        Ok(Completions { queue: self })
+    }
+
+    /// Does the same as [`read_from`](Self::read_from), but waits for a completion: fi_cq_sreadfrom. `None` waits without
+    /// limit. The iterator is empty if the time has passed, or after [`Waker::wake`]. The queue was opened with
+    /// [`Wait::Blocking`] or [`Wait::Fd`].
+    pub fn sread(&mut self, limit: Option<Duration>) -> Result<Completions<'_, T>, ReadError<T>> {
+        if self.next.get() == self.end {
+            let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
+            let sources = self.sources();
+            // SAFETY: as in `read_from`; the condition is ignored.
+            let got = unsafe {
+                let call = slot!((*cq).ops, fi_ops_cq, sreadfrom)?;
+                call(cq, at, BATCH, sources, null(), milliseconds(limit))
+            };
+            self.filled(got)?;
+        }
+        Ok(Completions { queue: self })
+    }
+
+    /// Returns the room for sources.
+    fn sources(&mut self) -> *mut u64 {
+        self.has_sources = true;
+        self.sources.as_mut_ptr()
     }
 
     /// Takes the result of a read.
     #[inline]
-    fn filled(&mut self, got: isize) -> Result<Completions<'_, T>> {
+    fn filled(&mut self, got: isize) -> Result<(), ReadError<T>> {
         self.next.set(0);
-        self.end = 0;
         if got > 0 {
-            self.end = (got as usize).min(BATCH);
-            return Ok(self.completions(false));
+            self.end = got as usize;
+            return Ok(());
         }
+        self.end = 0;
         self.empty(got)
     }
 
     /// Handles a read without entries.
-    fn empty(&mut self, got: isize) -> Result<Completions<'_, T>> {
+    fn empty(&mut self, got: isize) -> Result<(), ReadError<T>> {
         match count(got) {
-            Err(Error::AVAIL) => return Ok(self.completions(true)),
             Err(Error::AGAIN | Error::TIMEDOUT | Error::CANCELED | EINTR) | Ok(_) => {}
-            Err(error) => return Err(error),
+            Err(Error::AVAIL) => return failure(self).map_or(Ok(()), Err),
+            Err(error) => return Err(error.into()),
         }
         // Relaxed: endpoints that were closed a moment ago are found by a later read.
-        if !self.inner.has_closed.load(Ordering::Relaxed) {
-            return Ok(self.completions(false));
-        }
-        // Buffers of closed endpoints may be in the queue until it is empty. It has to be empty after they were closed.
-        let sides = self.inner.take_closed();
-        let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
-        // SAFETY: as in `read`.
-        let got = unsafe {
-            let call = (*(*cq).ops).readfrom.unwrap_unchecked();
-            call(cq, at, BATCH, self.sources.as_mut_ptr())
-        };
-        if count(got) == Err(Error::AGAIN) {
-            // SAFETY: the endpoints are closed. The queue is empty, and this is its only reader.
-            unsafe { self.inner.domain.buffers.abandoned(&sides) };
-            return Ok(self.completions(false));
-        }
-        self.inner.closed(&sides);
-        match count(got) {
-            Ok(got) => {
-                self.end = got.min(BATCH);
-                Ok(self.completions(false))
-            }
-            Err(Error::AVAIL) => Ok(self.completions(true)),
-            Err(error) => Err(error),
+        match self.inner.has_closed.load(Ordering::Relaxed) {
+            true => self.sweep(),
+            false => Ok(()),
         }
     }
 
-    #[inline]
-    fn completions(&mut self, failed: bool) -> Completions<'_, T> {
-        let entries = &self.entries[..self.end];
-        Completions {
-            // SAFETY: a read has written this many entries.
-            entries: unsafe { &*(core::ptr::from_ref(entries) as *const [fi_cq_tagged_entry]) },
-            sources: self.with_sources.then_some(&*self.sources),
-            next: &self.next,
-            queue: &self.inner,
-            failed,
-            model: PhantomData,
+    /// Frees the buffers of closed endpoints, unless there are completions to read first, which may be of these buffers.
+    #[cold]
+    fn sweep(&mut self) -> Result<(), ReadError<T>> {
+        let sides = self.inner.take_closed();
+        let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
+        let sources = self.sources();
+        // The queue has to be empty after the endpoints were closed, which an earlier read does not prove.
+        // SAFETY: as in `read_from`.
+        let got = unsafe { (*(*cq).ops).readfrom.unwrap_unchecked()(cq, at, BATCH, sources) };
+        let got = match count(got) {
+            Err(Error::AGAIN) => {
+                // SAFETY: the endpoints are closed. The queue is empty, and this is its only reader.
+                unsafe { self.inner.domain.buffers.abandoned(&sides) };
+                return Ok(());
+            }
+            got => got,
+        };
+        self.inner.closed(&sides);
+        match got {
+            Ok(got) => self.end = got,
+            Err(Error::AVAIL) => return failure(self).map_or(Ok(()), Err),
+            Err(error) => return Err(error.into()),
         }
+        Ok(())
     }
 
     /// Returns whether a thread may sleep on the descriptor of [`CompletionQueue::wait_fd`]: fi_trywait of fi_poll(3).
     /// `false`: read the queue first. The call is necessary each time before a thread sleeps.
     pub fn try_wait(&self) -> Result<bool> {
-        if self.next.get() < self.end {
+        if self.next.get() != self.end {
             return Ok(false);
         }
         // SAFETY: the domain keeps its fabric open.
@@ -284,7 +286,7 @@ impl<T: Threads> CompletionQueue<T> {
 impl<T: Threads> Drop for CompletionQueue<T> {
     fn drop(&mut self) {
         // Frees the buffers of entries that the program has not read.
-        self.completions(false).for_each(drop);
+        Completions { queue: self }.for_each(drop);
     }
 }
 
@@ -322,51 +324,34 @@ impl Drop for QueueInner {
 
 /// Completions of one read. Dropping the iterator leaves the others in the queue.
 pub struct Completions<'a, T: Threads = Shared> {
-    entries: &'a [fi_cq_tagged_entry],
-    sources: Option<&'a [u64; BATCH]>,
-    next: &'a Cell<usize>,
-    queue: &'a QueueInner,
-    /// An error is at the head of the queue.
-    failed: bool,
-    model: PhantomData<T>,
+    /// Comes from an exclusive reference.
+    queue: &'a CompletionQueue<T>,
 }
 
 impl<'a, T: Threads> Iterator for Completions<'a, T> {
-    type Item = Result<Completion<'a, T>, Box<OperationError<T>>>;
+    type Item = Completion<'a, T>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let at = self.next.get();
-        let Some(entry) = self.entries.get(at) else {
-            if self.failed {
-                self.failed = false;
-                return failure(self.queue).map(Err);
-            }
+        let queue = self.queue;
+        let at = queue.next.get();
+        if at == queue.end {
             return None;
-        };
-        self.next.set(at + 1);
+        }
+        queue.next.set(at + 1);
+        // SAFETY: fi_cq(3): a read has written the entries before `end`, at most `BATCH`. They are not written again
+        // while the queue is borrowed.
+        let entry = unsafe { queue.entries.get_unchecked(at).assume_init_ref() };
         // SAFETY: the context of an operation of this crate, or NULL: fi_cq(3). The entry is taken once.
         let buffer = unsafe { Buffer::landed(entry.op_context, entry.len) };
-        Some(Ok(Completion {
-            buffer,
-            entry,
-            source: match self.sources {
-                Some(sources) => sources[at],
-                None => FI_ADDR_NOTAVAIL,
-            },
-        }))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.entries.len() - self.next.get();
-        (left, Some(left + usize::from(self.failed)))
+        Some(Completion { buffer, entry, queue })
     }
 }
 
 /// Reads the error at the head: fi_cq_readerr.
 #[cold]
-fn failure<T: Threads>(queue: &QueueInner) -> Option<Box<OperationError<T>>> {
-    let cq = queue.raw.get();
+fn failure<T: Threads>(queue: &CompletionQueue<T>) -> Option<ReadError<T>> {
+    let cq = queue.inner.raw.get();
     let mut detail = [0u8; 512];
     let mut entry = fi_cq_err_entry {
         op_context: null_mut(),
@@ -397,7 +382,7 @@ fn failure<T: Threads>(queue: &QueueInner) -> Option<Box<OperationError<T>>> {
         })
     };
     let is_ours = entry.err_data == detail.as_mut_ptr().cast();
-    Some(Box::new(OperationError {
+    let failure = OperationError {
         error,
         provider_errno: entry.prov_errno,
         provider_text: text.unwrap_or_default(),
@@ -413,14 +398,15 @@ fn failure<T: Threads>(queue: &QueueInner) -> Option<Box<OperationError<T>>> {
         } else {
             vec![]
         },
-    }))
+    };
+    Some(ReadError::Operation(Box::new(failure)))
 }
 
 /// An operation that has ended well. Dropping it frees its buffer.
 pub struct Completion<'a, T: Threads = Shared> {
     buffer: Option<Buffer<T>>,
     entry: &'a fi_cq_tagged_entry,
-    source: u64,
+    queue: &'a CompletionQueue<T>,
 }
 
 impl<T: Threads> Completion<'_, T> {
@@ -473,13 +459,71 @@ impl<T: Threads> Completion<'_, T> {
     }
 
     /// Returns the sender, by its place in the address vector of the receiving endpoint: see [`AddressVector::peer`].
-    /// `None` if the queue was not opened with sources, or the sender is not in the vector.
+    /// `None` if the sender is not in the vector, or the completion was read by [`CompletionQueue::read`].
     ///
     /// [`AddressVector::peer`]: crate::AddressVector::peer
     pub fn source(&self) -> Option<u64> {
-        (self.source != FI_ADDR_NOTAVAIL).then_some(self.source)
+        let first = self.queue.entries.as_ptr().cast::<fi_cq_tagged_entry>();
+        let at = (core::ptr::from_ref(self.entry).addr() - first.addr()) / size_of::<fi_cq_tagged_entry>();
+        let source = *self.queue.sources.get(at)?;
+        (self.queue.has_sources && source != FI_ADDR_NOTAVAIL).then_some(source)
     }
 }
+
+/// Why a completion queue has no completions to read.
+///
+/// `?` in a function that returns an [`Error`] drops the buffer of a failed operation.
+pub enum ReadError<T: Threads = Shared> {
+    /// An operation has failed. The queue goes on.
+    Operation(Box<OperationError<T>>),
+    /// The queue cannot be read.
+    Queue(Error),
+}
+
+impl<T: Threads> ReadError<T> {
+    /// Returns the failed operation, if it is one.
+    pub fn into_operation(self) -> Option<OperationError<T>> {
+        match self {
+            ReadError::Operation(failure) => Some(*failure),
+            ReadError::Queue(_) => None,
+        }
+    }
+}
+
+impl<T: Threads> From<Error> for ReadError<T> {
+    fn from(error: Error) -> ReadError<T> {
+        ReadError::Queue(error)
+    }
+}
+
+impl<T: Threads> From<ReadError<T>> for Error {
+    fn from(error: ReadError<T>) -> Error {
+        match error {
+            ReadError::Operation(failure) => failure.error,
+            ReadError::Queue(error) => error,
+        }
+    }
+}
+
+impl<T: Threads> fmt::Display for ReadError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Operation(failure) => fmt::Display::fmt(failure, f),
+            ReadError::Queue(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl<T: Threads> fmt::Debug for ReadError<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Operation(failure) => fmt::Debug::fmt(failure, f),
+            ReadError::Queue(error) => fmt::Debug::fmt(error, f),
+        }
+    }
+}
+
+impl<T: Threads> std::error::Error for ReadError<T> {}
 
 /// An operation that has failed: fi_cq(3), `fi_cq_err_entry`.
 #[non_exhaustive]

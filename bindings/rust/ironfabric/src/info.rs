@@ -253,7 +253,8 @@ impl Hints {
     pub fn source<'a>(mut self, node: impl Into<Option<&'a str>>, service: Option<&str>) -> Hints {
         self.node = node.into().map(Into::into);
         self.service = service.map(Into::into);
-        self.flags = FI_SOURCE;
+        let is_given = self.node.is_some() || self.service.is_some();
+        self.flags = if is_given { FI_SOURCE } else { 0 };
         self
     }
 

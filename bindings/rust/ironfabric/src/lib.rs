@@ -21,7 +21,9 @@ mod tests;
 pub use av::{Address, AddressVector, Peer};
 pub use buffer::{Buffer, OperationId};
 pub use cntr::Counter;
-pub use cq::{Completion, CompletionFlags, CompletionQueue, Completions, OperationError, QueueOptions, WaitFd, Waker};
+pub use cq::{
+    Completion, CompletionFlags, CompletionQueue, Completions, OperationError, QueueOptions, ReadError, WaitFd, Waker,
+};
 pub use domain::Domain;
 pub use ep::{Endpoint, EndpointBuilder};
 pub use eq::{ConnectionRequest, EndpointId, Event, EventError, EventFd, EventQueue, PassiveEndpoint};

@@ -99,18 +99,8 @@ impl<T: Threads> Pair<T> {
         let (mut a, mut b) = (vec![], vec![]);
         let limit = limit();
         while a.len() < from_a || b.len() < from_b {
-            a.extend(
-                self.queue_a
-                    .read()
-                    .unwrap()
-                    .filter_map(|done| done.unwrap().into_buffer()),
-            );
-            b.extend(
-                self.queue_b
-                    .read()
-                    .unwrap()
-                    .filter_map(|done| done.unwrap().into_buffer()),
-            );
+            a.extend(self.queue_a.read().unwrap().filter_map(|done| done.into_buffer()));
+            b.extend(self.queue_b.read().unwrap().filter_map(|done| done.into_buffer()));
             assert!(Instant::now() < limit, "{} and {} completions", a.len(), b.len());
         }
         (a, b)
@@ -216,7 +206,7 @@ mod bodies {
         let first = loop {
             pair.queue_a.read().unwrap().for_each(drop);
             if let Some(done) = pair.queue_b.read().unwrap().next() {
-                break done.unwrap().into_buffer().unwrap();
+                break done.into_buffer().unwrap();
             }
             assert!(Instant::now() < limit);
         };
@@ -228,7 +218,7 @@ mod bodies {
         let rest: Vec<_> = queue_b
             .read()
             .unwrap()
-            .map(|done| done.unwrap().into_buffer().unwrap())
+            .map(|done| done.into_buffer().unwrap())
             .collect();
         assert!(rest.iter().all(|buffer| &buffer[..] == b"late"));
         assert_eq!(&first[..], b"late");
@@ -248,8 +238,9 @@ mod bodies {
         pair.b.cancel(id).unwrap();
         let limit = limit();
         let failure = loop {
-            if let Some(done) = pair.queue_b.read().unwrap().next() {
-                break done.err().expect("a cancelled receive");
+            match pair.queue_b.read().map(Iterator::count) {
+                Ok(count) => assert_eq!(count, 0),
+                Err(error) => break error.into_operation().expect("a cancelled receive"),
             }
             assert!(Instant::now() < limit);
         };
@@ -273,7 +264,7 @@ mod bodies {
         while seen.len() < 4 {
             pair.queue_a.read().unwrap().for_each(drop);
             if let Some(done) = pair.queue_b.read().unwrap().next() {
-                let buffer = done.unwrap().into_buffer().unwrap();
+                let buffer = done.into_buffer().unwrap();
                 seen.push((buffer.token(), buffer[0]));
             }
             assert!(Instant::now() < limit);
@@ -289,8 +280,9 @@ mod bodies {
         let limit = limit();
         let failure = loop {
             pair.queue_a.read().unwrap().for_each(drop);
-            if let Some(done) = pair.queue_b.read().unwrap().next() {
-                break done.err().expect("a truncated message");
+            match pair.queue_b.read().map(Iterator::count) {
+                Ok(count) => assert_eq!(count, 0),
+                Err(error) => break error.into_operation().expect("a truncated message"),
             }
             assert!(Instant::now() < limit);
         };
@@ -385,7 +377,6 @@ mod bodies {
         while seen.len() < 2 {
             pair.queue_a.read().unwrap().for_each(drop);
             for done in pair.queue_b.read().unwrap() {
-                let done = done.unwrap();
                 assert!(done.is_recv() && done.flags().contains(CompletionFlags::TAGGED));
                 seen.push((done.tag(), done.data(), done.buffer().unwrap().to_vec()));
             }
@@ -580,18 +571,8 @@ mod connections {
         let limit = limit();
         let (mut sent, mut received) = (None, None);
         while sent.is_none() || received.is_none() {
-            sent = sent.or(client
-                .queue
-                .read()
-                .unwrap()
-                .next()
-                .and_then(|done| done.unwrap().into_buffer()));
-            received = received.or(server
-                .queue
-                .read()
-                .unwrap()
-                .next()
-                .and_then(|done| done.unwrap().into_buffer()));
+            sent = sent.or(client.queue.read().unwrap().next().and_then(|done| done.into_buffer()));
+            received = received.or(server.queue.read().unwrap().next().and_then(|done| done.into_buffer()));
             assert!(Instant::now() < limit);
         }
         assert_eq!(&sent.unwrap()[..], &received.unwrap()[..]);

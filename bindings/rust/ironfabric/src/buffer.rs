@@ -251,17 +251,17 @@ impl<T: Threads> Buffer<T> {
     ///
     /// # Safety
     /// `context` is NULL or of an operation that was launched with `T`, and the provider reports it once.
+    // `is_recv` and `received` come from the completion. fi_cq(3): FI_RECV marks a receive.
     #[inline]
-    pub(crate) unsafe fn landed(context: *mut c_void, received: usize) -> Option<Buffer<T>> {
+    pub(crate) unsafe fn landed(context: *mut c_void, is_recv: bool, received: usize) -> Option<Buffer<T>> {
         let header = NonNull::new(context.cast::<Header>())?;
         let buffer = Buffer {
             header,
             model: PhantomData,
         };
         let head = buffer.header();
-        let side = head.side.load(Ordering::Relaxed);
         head.side.store(0, Ordering::Relaxed);
-        if side & RECEIVES != 0 {
+        if is_recv {
             head.len.set(received.min(head.capacity));
         }
         Some(buffer)
@@ -350,14 +350,11 @@ impl Drop for Header {
     }
 }
 
-/// Bit of a side that receives. The length of a buffer is then that of the message.
-pub(crate) const RECEIVES: u64 = 1;
-
 /// Returns the numbers of the two sides of a new endpoint: sends, reads and writes; receives.
 pub(crate) fn new_sides() -> [u64; 2] {
     static NEXT: AtomicU64 = AtomicU64::new(2);
     let side = NEXT.fetch_add(2, Ordering::Relaxed);
-    [side, side | RECEIVES]
+    [side, side + 1]
 }
 
 /// The buffers of a domain.

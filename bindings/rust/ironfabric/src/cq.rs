@@ -69,8 +69,8 @@ pub struct CompletionQueue<T: Threads = Shared> {
     /// Whether `sources` belong to `entries`.
     has_sources: bool,
     /// Changed by an iterator, which borrows the queue exclusively.
-    next: Cell<usize>,
-    end: usize,
+    next: Cell<*const fi_cq_tagged_entry>,
+    end: *const fi_cq_tagged_entry,
     model: PhantomData<T>,
 }
 
@@ -130,8 +130,8 @@ impl<T: Threads> CompletionQueue<T> {
             entries: Box::new([const { MaybeUninit::uninit() }; BATCH]),
             sources: Box::new([FI_ADDR_NOTAVAIL; BATCH]),
             has_sources: false,
-            next: Cell::new(0),
-            end: 0,
+            next: Cell::new(null()),
+            end: null(),
             model: PhantomData,
         })
     }
@@ -204,13 +204,20 @@ impl<T: Threads> CompletionQueue<T> {
     /// Takes the result of a read.
     #[inline]
     fn filled(&mut self, got: isize) -> Result<(), ReadError<T>> {
-        self.next.set(0);
         if got > 0 {
-            self.end = got as usize;
+            self.has(got as usize);
             return Ok(());
         }
-        self.end = 0;
         self.empty(got)
+    }
+
+    /// Takes a number of entries that were written. A provider that returns more than requested has overwritten other
+    /// memory already.
+    #[inline]
+    fn has(&mut self, count: usize) {
+        let first = self.entries.as_ptr().cast();
+        self.next.set(first);
+        self.end = first.wrapping_add(count);
     }
 
     /// Handles a read without entries.
@@ -246,7 +253,7 @@ impl<T: Threads> CompletionQueue<T> {
         };
         self.inner.closed(&sides);
         match got {
-            Ok(got) => self.end = got,
+            Ok(got) => self.has(got),
             Err(Error::AVAIL) => return failure(self).map_or(Ok(()), Err),
             Err(error) => return Err(error.into()),
         }
@@ -338,12 +345,12 @@ impl<'a, T: Threads> Iterator for Completions<'a, T> {
         if at == queue.end {
             return None;
         }
-        queue.next.set(at + 1);
+        queue.next.set(at.wrapping_add(1));
         // SAFETY: fi_cq(3): a read has written the entries before `end`, at most `BATCH`. They are not written again
         // while the queue is borrowed.
-        let entry = unsafe { queue.entries.get_unchecked(at).assume_init_ref() };
+        let entry = unsafe { &*at };
         // SAFETY: the context of an operation of this crate, or NULL: fi_cq(3). The entry is taken once.
-        let buffer = unsafe { Buffer::landed(entry.op_context, entry.len) };
+        let buffer = unsafe { Buffer::landed(entry.op_context, entry.flags & FI_RECV != 0, entry.len) };
         Some(Completion { buffer, entry, queue })
     }
 }
@@ -387,7 +394,7 @@ fn failure<T: Threads>(queue: &CompletionQueue<T>) -> Option<ReadError<T>> {
         provider_errno: entry.prov_errno,
         provider_text: text.unwrap_or_default(),
         // SAFETY: as in `Completions::next`. fi_cq(3): NULL if the provider does not know the operation.
-        buffer: unsafe { Buffer::landed(entry.op_context, entry.len) },
+        buffer: unsafe { Buffer::landed(entry.op_context, entry.flags & FI_RECV != 0, entry.len) },
         flags: CompletionFlags::from_bits_retain(entry.flags),
         len: entry.len,
         excess: entry.olen,

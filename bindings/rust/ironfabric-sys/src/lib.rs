@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! The C declarations of libfabric 2.x, and `libfabric.so.1`, opened when the program runs.
+#![doc = include_str!("../README.md")]
+//! # Rules
 //!
 //! The folder `abi` consists of links to the declarations from which the library ironfabric writes its headers, so
 //! there is one copy. Names and values are those of C. This crate has no rules; the crate `ironfabric` has.

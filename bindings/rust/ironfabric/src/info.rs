@@ -300,6 +300,8 @@ impl Hints {
             (*ep).max_msg_size = self.max_message;
             (*domain).threading = self.threading;
             (*domain).av_type = FI_AV_TABLE;
+            // Otherwise a program that posts too much could overrun a queue.
+            (*domain).resource_mgmt = FI_RM_ENABLED;
             (*domain).mr_mode = MrMode::SUPPORTED.bits();
             (*domain).cq_data_size = self.cq_data_size;
             (*domain).anonymous.progress = match self.manual_progress {

@@ -5,6 +5,7 @@ use core::ffi::c_void;
 use core::marker::PhantomData;
 use core::mem::{ManuallyDrop, forget};
 use core::ptr::null_mut;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::Arc;
 
 use bitflags::bitflags;
@@ -155,10 +156,23 @@ impl<T: Threads> Window<T> {
     /// # Panics
     /// If the range is not in the window.
     pub fn read(&self, at: usize, out: &mut [u8]) {
-        self.check(at, out.len());
-        for (i, byte) in out.iter_mut().enumerate() {
-            // SAFETY: within the window. A volatile access of one byte, because a peer may write it now.
-            *byte = unsafe { self.base.add(at + i).read_volatile() };
+        let mut from = self.at(at, out.len());
+        // SAFETY: all addresses are within the window, and words are aligned. The accesses are atomic, because a peer may
+        // write the bytes now.
+        unsafe {
+            let (head, body, tail) = split(from, out.len());
+            for byte in &mut out[..head] {
+                *byte = AtomicU8::from_ptr(from).load(Ordering::Relaxed);
+                from = from.add(1);
+            }
+            for word in out[head..head + body].chunks_exact_mut(WORD) {
+                word.copy_from_slice(&AtomicU64::from_ptr(from.cast()).load(Ordering::Relaxed).to_ne_bytes());
+                from = from.add(WORD);
+            }
+            for byte in &mut out[head + body..head + body + tail] {
+                *byte = AtomicU8::from_ptr(from).load(Ordering::Relaxed);
+                from = from.add(1);
+            }
         }
     }
 
@@ -167,16 +181,49 @@ impl<T: Threads> Window<T> {
     /// # Panics
     /// If the range is not in the window.
     pub fn write(&self, at: usize, bytes: &[u8]) {
-        self.check(at, bytes.len());
-        for (i, byte) in bytes.iter().enumerate() {
-            // SAFETY: as in `read`.
-            unsafe { self.base.add(at + i).write_volatile(*byte) };
+        let mut to = self.at(at, bytes.len());
+        // SAFETY: as in `read`.
+        unsafe {
+            let (head, body, tail) = split(to, bytes.len());
+            for byte in &bytes[..head] {
+                AtomicU8::from_ptr(to).store(*byte, Ordering::Relaxed);
+                to = to.add(1);
+            }
+            for word in bytes[head..head + body].as_chunks::<WORD>().0 {
+                AtomicU64::from_ptr(to.cast()).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+                to = to.add(WORD);
+            }
+            for byte in &bytes[head + body..head + body + tail] {
+                AtomicU8::from_ptr(to).store(*byte, Ordering::Relaxed);
+                to = to.add(1);
+            }
         }
     }
 
-    fn check(&self, at: usize, len: usize) {
+    /// Returns the address of a range, which is in the window.
+    fn at(&self, at: usize, len: usize) -> *mut u8 {
         let end = at.checked_add(len);
         assert!(end.is_some_and(|end| end <= self.len), "beyond the end of the window");
+        // SAFETY: within the window.
+        unsafe { self.base.add(at) }
+    }
+
+    /// Returns the bytes without a copy.
+    ///
+    /// # Safety
+    /// No peer writes to them while the reference exists.
+    pub unsafe fn as_slice(&self) -> &[u8] {
+        // SAFETY: the window owns the bytes; the rest is promised by the caller.
+        unsafe { core::slice::from_raw_parts(self.base, self.len) }
+    }
+
+    /// Returns the bytes without a copy.
+    ///
+    /// # Safety
+    /// No peer accesses them while the reference exists.
+    pub unsafe fn as_mut_slice(&mut self) -> &mut [u8] {
+        // SAFETY: as in `as_slice`.
+        unsafe { core::slice::from_raw_parts_mut(self.base, self.len) }
     }
 
     /// Returns the address of the first byte, for code that synchronises with peers itself.
@@ -203,6 +250,36 @@ impl<T: Threads> Drop for Window<T> {
             // SAFETY: the parts of the vector; no peer can access them any more.
             drop(unsafe { Vec::from_raw_parts(self.base, self.len, self.capacity) });
         }
+    }
+}
+
+const WORD: usize = size_of::<u64>();
+
+/// Divides a range into bytes before the first aligned word, bytes of whole words, and bytes behind them.
+fn split(base: *mut u8, len: usize) -> (usize, usize, usize) {
+    let head = base.align_offset(WORD).min(len);
+    let tail = (len - head) % WORD;
+    (head, len - head - tail, tail)
+}
+
+/// A registration of memory that the crate does not own, for operations such as
+/// [`Endpoint::send_raw`](crate::Endpoint::send_raw): fi_mr(3). Peers cannot access it.
+pub struct Registration<T: Threads = Shared>(Mr, PhantomData<T>);
+
+impl<T: Threads> Registration<T> {
+    /// Registers memory.
+    ///
+    /// # Safety
+    /// `base[..len]` exists until the value is dropped, and no operation that uses it is in flight then.
+    pub unsafe fn new(domain: &Domain<T>, base: *mut u8, len: usize) -> Result<Registration<T>> {
+        let access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+        // SAFETY: promised by the caller.
+        unsafe { Mr::register(&domain.0, base.cast(), len, access) }.map(|region| Registration(region, PhantomData))
+    }
+
+    /// Returns the descriptor, for [`RawMemory`](crate::RawMemory).
+    pub fn descriptor(&self) -> *mut c_void {
+        self.0.desc()
     }
 }
 

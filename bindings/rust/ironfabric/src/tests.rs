@@ -453,6 +453,50 @@ fn vectors_are_not_copied() {
 }
 
 #[test]
+fn windows_copy_any_range() {
+    let pair = pair::<Shared>("tcp");
+    let window = Window::new(&pair.domain, 40, Access::REMOTE_READ).unwrap();
+    let pattern: Vec<u8> = (1..=40).collect();
+    for at in 0..=40 {
+        for len in 0..=40 - at {
+            window.write(0, &[0; 40]);
+            window.write(at, &pattern[..len]);
+            let mut all = [0; 40];
+            window.read(0, &mut all);
+            assert_eq!(&all[at..at + len], &pattern[..len]);
+            assert!(all[..at].iter().chain(&all[at + len..]).all(|byte| *byte == 0));
+            let mut part = vec![0; len];
+            window.read(at, &mut part);
+            assert_eq!(part, pattern[..len]);
+        }
+    }
+    assert!(std::panic::catch_unwind(|| window.read(40, &mut [0])).is_err());
+}
+
+#[test]
+fn memory_of_the_program_is_sent_and_received() {
+    let mut pair = pair::<Shared>("shm");
+    let mut room = [0u8; 8];
+    let into = RawMemory {
+        base: room.as_mut_ptr(),
+        len: 8,
+        desc: std::ptr::null_mut(),
+    };
+    let mut text = *b"borrowed";
+    let from = RawMemory {
+        base: text.as_mut_ptr(),
+        ..into
+    };
+    let (context, to_b) = (pair.buffer(&[]), pair.to_b);
+    // SAFETY: both arrays exist until the operations are complete, and shm needs no registration.
+    unsafe { pair.b.recv_raw(into, Peer::ANY, pair.buffer(&[])) }.unwrap();
+    // SAFETY: the same.
+    pair.post(context, |a, buffer| unsafe { a.send_raw(from, to_b, buffer) });
+    pair.drive(1, 1);
+    assert_eq!(room, text);
+}
+
+#[test]
 fn counters_count() {
     let info = info("tcp", EndpointType::Rdm, false);
     let domain = Domain::<Shared>::open(&Fabric::open(&info).unwrap(), &info).unwrap();

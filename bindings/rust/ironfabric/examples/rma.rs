@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! rma [PROVIDER]: one endpoint writes to and reads from memory of another one. The owner of the memory makes no call for
-//! the data; a message tells it that they are there.
+//! the data. A message reports that they are there.
 
 use ironfabric::*;
 

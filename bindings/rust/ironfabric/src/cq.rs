@@ -21,7 +21,7 @@ use crate::error::{Error, Result, count, status};
 use crate::handle::{Raw, Shared, Threads, Wait, milliseconds, slot};
 
 bitflags! {
-    /// What an operation was: fi_cq(3), `flags`.
+    /// Kind of an operation: fi_cq(3), `flags`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub struct CompletionFlags: u64 {
         /// A send.
@@ -535,7 +535,7 @@ impl<T: Threads> std::error::Error for ReadError<T> {}
 /// An operation that has failed: fi_cq(3), `fi_cq_err_entry`.
 #[non_exhaustive]
 pub struct OperationError<T: Threads = Shared> {
-    /// What happened.
+    /// Cause of the failure.
     pub error: Error,
     /// The provider's own number.
     pub provider_errno: c_int,

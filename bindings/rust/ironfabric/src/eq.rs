@@ -65,7 +65,7 @@ pub enum Event<T: Threads = Shared> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct EventError {
-    /// What happened.
+    /// Cause of the failure.
     pub error: Error,
     /// The endpoint.
     pub endpoint: EndpointId,

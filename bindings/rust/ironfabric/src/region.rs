@@ -17,7 +17,7 @@ use crate::handle::{Raw, Shared, Threads, slot};
 use crate::info::MrMode;
 
 bitflags! {
-    /// What peers may do with a window: fi_mr(3), `access`.
+    /// Rights of peers for a window: fi_mr(3), `access`.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
     pub struct Access: u64 {
         /// Peers read it.

@@ -633,3 +633,142 @@ mod connections {
         }
     }
 }
+
+/// Random operations, reads and closings. At the end every buffer was freed once.
+mod lifecycle {
+    use super::*;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, limit: u64) -> u64 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            self.0 % limit
+        }
+    }
+
+    struct Node {
+        endpoint: Option<Endpoint>,
+        queue: CompletionQueue,
+        peer: Option<Peer>,
+    }
+
+    struct World {
+        info: Info,
+        domain: Domain,
+        vector: AddressVector,
+        nodes: Vec<Node>,
+    }
+
+    impl World {
+        fn queue(&self) -> CompletionQueue {
+            CompletionQueue::open(&self.domain, QueueOptions::default()).unwrap()
+        }
+
+        fn open(&mut self, at: usize) {
+            let builder = self
+                .domain
+                .endpoint(&self.info)
+                .unwrap()
+                .queue(&self.nodes[at].queue)
+                .unwrap();
+            let endpoint = builder.address_vector(&self.vector).unwrap().enable().unwrap();
+            self.nodes[at].peer = Some(self.vector.insert(&endpoint.address().unwrap()).unwrap());
+            self.nodes[at].endpoint = Some(endpoint);
+        }
+
+        /// Checks and drops a buffer, or keeps it.
+        fn take(buffer: Buffer, free: &mut Vec<Buffer>) {
+            // Every byte of a message is its first one.
+            assert!(buffer.iter().all(|byte| *byte == buffer[0]));
+            if free.len() < 8 {
+                free.push(buffer);
+            }
+        }
+
+        fn read(&mut self, at: usize, count: usize, free: &mut Vec<Buffer>) {
+            match self.nodes[at].queue.read() {
+                Ok(done) => done
+                    .take(count)
+                    .filter_map(Completion::into_buffer)
+                    .for_each(|buffer| World::take(buffer, free)),
+                Err(error) => drop(error.into_operation().expect("a queue that can be read")),
+            }
+        }
+    }
+
+    fn run(provider: &str, seed: u64) {
+        let info = info(provider, EndpointType::Rdm, false);
+        let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
+        let vector = AddressVector::open(&domain, 0).unwrap();
+        let weak = Arc::downgrade(&domain.0);
+        let mut world = World {
+            info,
+            domain,
+            vector,
+            nodes: vec![],
+        };
+        for at in 0..3 {
+            let queue = world.queue();
+            world.nodes.push(Node {
+                endpoint: None,
+                queue,
+                peer: None,
+            });
+            world.open(at);
+        }
+        let mut random = Random(seed);
+        let mut free = vec![];
+        for _ in 0..400 {
+            let at = random.below(3) as usize;
+            let mut buffer = free.pop().unwrap_or_else(|| Buffer::new(&world.domain, 32).unwrap());
+            buffer.set_len(32);
+            let byte = random.below(256) as u8;
+            buffer.fill(byte);
+            match (random.below(12), &world.nodes[at].endpoint) {
+                (0..4, Some(endpoint)) => drop(endpoint.recv(buffer, Peer::ANY)),
+                (4..7, Some(endpoint)) => {
+                    let to = world.nodes[random.below(3) as usize].peer.unwrap();
+                    drop(endpoint.send(buffer, to));
+                }
+                (7, Some(endpoint)) => {
+                    let id = buffer.id();
+                    if endpoint.recv(buffer, Peer::ANY).is_ok() {
+                        // Ignores that the receive may have matched a message already.
+                        let _ = endpoint.cancel(id);
+                    }
+                }
+                (8 | 9, _) => world.read(at, 100, &mut free),
+                (10, _) => world.read(at, 1, &mut free),
+                (_, Some(_)) => world.nodes[at].endpoint = None,
+                (_, None) => {
+                    if random.below(2) == 0 {
+                        world.nodes[at].queue = world.queue();
+                    }
+                    world.open(at);
+                }
+            }
+        }
+        let World {
+            domain,
+            vector,
+            nodes,
+            info: _,
+        } = world;
+        drop((domain, vector, free));
+        drop(nodes);
+        assert_eq!(weak.strong_count(), 0, "seed {seed}: a buffer is left");
+    }
+
+    #[test]
+    fn tcp() {
+        (1..20).for_each(|seed| run("tcp", seed * 0x9e37_79b9));
+    }
+
+    #[test]
+    fn shm() {
+        (1..20).for_each(|seed| run("shm", seed * 0x9e37_79b9));
+    }
+}

@@ -2,7 +2,7 @@
 //! Completion queues: fi_cq(3).
 
 use core::cell::Cell;
-use core::ffi::{CStr, c_int};
+use core::ffi::c_int;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, forget};
@@ -18,7 +18,7 @@ use ironfabric_sys::*;
 use crate::buffer::Buffer;
 use crate::domain::{Domain, DomainInner};
 use crate::error::{Error, Result, count, status};
-use crate::handle::{Raw, Shared, Threads, Wait, milliseconds, slot};
+use crate::handle::{Raw, Shared, Threads, Wait, milliseconds, provider_text, slot};
 
 bitflags! {
     /// Kind of an operation: fi_cq(3), `flags`.
@@ -380,19 +380,24 @@ fn failure<T: Threads>(queue: &CompletionQueue<T>) -> Option<ReadError<T>> {
         return None;
     }
     let error = Error::new(entry.err);
-    // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider, and is copied
-    // before the next read.
-    let text = unsafe {
-        slot!((*cq).ops, fi_ops_cq, strerror).ok().and_then(|call| {
-            let text = call(cq, entry.prov_errno, entry.err_data, null_mut(), 0);
-            (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
-        })
-    };
+    let text = provider_text(entry.prov_errno, || {
+        // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider, and is copied
+        // before the next read.
+        unsafe {
+            Some(slot!((*cq).ops, fi_ops_cq, strerror).ok()?(
+                cq,
+                entry.prov_errno,
+                entry.err_data,
+                null_mut(),
+                0,
+            ))
+        }
+    });
     let is_ours = entry.err_data == detail.as_mut_ptr().cast();
     let failure = OperationError {
         error,
         provider_errno: entry.prov_errno,
-        provider_text: text.unwrap_or_default(),
+        provider_text: text,
         // SAFETY: as in `Completions::next`. fi_cq(3): NULL if the provider does not know the operation.
         buffer: unsafe { Buffer::landed(entry.op_context, entry.flags & FI_RECV != 0, entry.len) },
         flags: CompletionFlags::from_bits_retain(entry.flags),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Event queues, passive endpoints and connection requests: fi_eq(3), fi_cm(3).
 
-use core::ffi::{CStr, c_int, c_void};
+use core::ffi::{c_int, c_void};
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::{forget, offset_of};
@@ -17,7 +17,7 @@ use crate::domain::Domain;
 use crate::ep::EndpointBuilder;
 use crate::error::{Error, Result, status};
 use crate::fabric::{Fabric, FabricInner};
-use crate::handle::{Raw, Shared, Threads, Wait, filled, milliseconds, sized, slot};
+use crate::handle::{Raw, Shared, Threads, Wait, filled, milliseconds, provider_text, sized, slot};
 use crate::info::{Info, List};
 
 /// Names an endpoint in events: [`Endpoint::id`](crate::Endpoint::id). The number of a closed endpoint may be given to
@@ -217,16 +217,21 @@ impl<T: Threads> EventQueue<T> {
         unsafe {
             let call = slot!((*eq).ops, fi_ops_eq, readerr).ok()?;
             filled(call(eq, &raw mut entry, 0)).ok()??;
-            let text = slot!((*eq).ops, fi_ops_eq, strerror).ok().and_then(|call| {
-                let text = call(eq, entry.prov_errno, entry.err_data, null_mut(), 0);
-                (!text.is_null()).then(|| CStr::from_ptr(text).to_string_lossy().into_owned())
+            let text = provider_text(entry.prov_errno, || {
+                Some(slot!((*eq).ops, fi_ops_eq, strerror).ok()?(
+                    eq,
+                    entry.prov_errno,
+                    entry.err_data,
+                    null_mut(),
+                    0,
+                ))
             });
             let is_ours = entry.err_data == detail.as_mut_ptr().cast();
             Some(EventError {
                 error: Error::new(entry.err),
                 endpoint: EndpointId(entry.fid.addr()),
                 provider_errno: entry.prov_errno,
-                provider_text: text.unwrap_or_default(),
+                provider_text: text,
                 data: if is_ours {
                     detail[..entry.err_data_size.min(detail.len())].to_vec()
                 } else {

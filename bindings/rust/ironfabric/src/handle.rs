@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! The common part of all objects: their tables, closing, binding, wait descriptors; and the thread models.
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::marker::PhantomData;
 use core::ptr::{NonNull, null_mut};
 use core::time::Duration;
@@ -200,6 +200,22 @@ impl Wait {
             Wait::Blocking => FI_WAIT_UNSPEC,
             Wait::Fd => FI_WAIT_FD,
         }
+    }
+}
+
+/// Returns the text for a provider's number. Numbers of fi_errno(3) have a standard text; `text` asks the provider for
+/// others. Some libraries crash if they are asked for a standard one (libfabric 1.17, ofi_rxm).
+pub(crate) fn provider_text(number: c_int, text: impl FnOnce() -> Option<*const c_char>) -> String {
+    if number == 0 {
+        return String::new();
+    }
+    if number.unsigned_abs() <= FI_ERRNO_MAX as u32 {
+        return Error::new(number.saturating_abs()).to_string();
+    }
+    match text() {
+        // SAFETY: the provider has returned a string.
+        Some(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+        _ => String::new(),
     }
 }
 

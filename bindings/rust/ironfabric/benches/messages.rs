@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! messages PROVIDER pingpong|rate SIZE ROUNDS: two endpoints of one process exchange messages. Prints nanoseconds for
-//! each round. messages.c does the same in C, call for call.
-
-use std::time::Instant;
+//! messages PROVIDER pingpong|rate SIZE ROUNDS: two endpoints of one process exchange messages. Prints nanoseconds
+//! of the processor for each round. messages.c does the same in C, call for call.
 
 use ironfabric::*;
 
@@ -126,10 +124,18 @@ fn run<T: Threads>(hints: Hints, mode: &str, size: usize, rounds: u64) -> Result
     let exchange = if mode == "rate" { rate } else { pingpong };
     pingpong(&mut a, &mut b, 10);
     exchange(&mut a, &mut b, rounds / 10);
-    let begin = Instant::now();
+    let begin = now();
     exchange(&mut a, &mut b, rounds);
-    println!("{:.1}", begin.elapsed().as_nanos() as f64 / rounds as f64);
+    println!("{:.1}", (now() - begin) / rounds as f64);
     Ok(())
+}
+
+/// Returns the time of the processor in nanoseconds: other processes of a busy machine do not count.
+fn now() -> f64 {
+    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the struct is written during the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut at) };
+    at.tv_sec as f64 * 1e9 + at.tv_nsec as f64
 }
 
 fn main() -> Result {

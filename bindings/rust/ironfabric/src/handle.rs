@@ -203,8 +203,8 @@ impl Wait {
     }
 }
 
-/// Returns the text for a provider's number. Numbers of fi_errno(3) have a standard text; `text` asks the provider for
-/// others. Some libraries crash if they are asked for a standard one (libfabric 1.17, ofi_rxm).
+/// Returns the text for a provider's number. Numbers of fi_errno(3) have a standard text; `text` returns the provider's
+/// text for others. ofi_rxm of libfabric 1.17 crashes if its function for texts is called with a standard number.
 pub(crate) fn provider_text(number: c_int, text: impl FnOnce() -> Option<*const c_char>) -> String {
     if number == 0 {
         return String::new();

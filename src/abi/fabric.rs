@@ -838,7 +838,8 @@ pub struct fi_ops {
     /// fi_ep_bind and the other bind calls.
     pub bind: Option<unsafe extern "C" fn(fid: *mut fid, bfid: *mut fid, flags: u64) -> c_int>,
     /// fi_control.
-    pub control: Option<unsafe extern "C" fn(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int>,
+    pub control:
+        Option<unsafe extern "C" fn(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int>,
     /// fi_open_ops.
     pub ops_open: Option<
         unsafe extern "C" fn(
@@ -905,9 +906,15 @@ pub struct fi_ops_fabric {
         ) -> c_int,
     >,
     pub wait_open: Option<
-        unsafe extern "C" fn(fabric: *mut fid_fabric, attr: *mut fi_wait_attr, waitset: *mut *mut fid_wait) -> c_int,
+        unsafe extern "C" fn(
+            fabric: *mut fid_fabric,
+            attr: *mut fi_wait_attr,
+            waitset: *mut *mut fid_wait,
+        ) -> c_int,
     >,
-    pub trywait: Option<unsafe extern "C" fn(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int>,
+    pub trywait: Option<
+        unsafe extern "C" fn(fabric: *mut fid_fabric, fids: *mut *mut fid, count: c_int) -> c_int,
+    >,
     pub domain2: Option<
         unsafe extern "C" fn(
             fabric: *mut fid_fabric,

@@ -102,7 +102,9 @@ pub struct fi_ops_atomic {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub writemsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> ssize_t>,
+    pub writemsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> ssize_t,
+    >,
     pub inject: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -209,10 +211,28 @@ pub struct fi_ops_atomic {
             flags: u64,
         ) -> ssize_t,
     >,
-    pub writevalid:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int>,
-    pub readwritevalid:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int>,
-    pub compwritevalid:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int>,
+    pub writevalid: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> c_int,
+    >,
+    pub readwritevalid: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> c_int,
+    >,
+    pub compwritevalid: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            datatype: fi_datatype,
+            op: fi_op,
+            count: *mut usize,
+        ) -> c_int,
+    >,
 }

@@ -22,16 +22,33 @@ pub struct fid_mc {
 #[derive(Clone, Copy)]
 pub struct fi_ops_cm {
     pub size: usize,
-    pub setname: Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c_int>,
-    pub getname: Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int>,
-    pub getpeer: Option<unsafe extern "C" fn(ep: *mut fid_ep, addr: *mut c_void, addrlen: *mut usize) -> c_int>,
+    pub setname:
+        Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: usize) -> c_int>,
+    pub getname:
+        Option<unsafe extern "C" fn(fid: fid_t, addr: *mut c_void, addrlen: *mut usize) -> c_int>,
+    pub getpeer: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, addr: *mut c_void, addrlen: *mut usize) -> c_int,
+    >,
     pub connect: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, addr: *const c_void, param: *const c_void, paramlen: usize) -> c_int,
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            addr: *const c_void,
+            param: *const c_void,
+            paramlen: usize,
+        ) -> c_int,
     >,
     pub listen: Option<unsafe extern "C" fn(pep: *mut fid_pep) -> c_int>,
-    pub accept: Option<unsafe extern "C" fn(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int>,
-    pub reject:
-        Option<unsafe extern "C" fn(pep: *mut fid_pep, handle: fid_t, param: *const c_void, paramlen: usize) -> c_int>,
+    pub accept: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int,
+    >,
+    pub reject: Option<
+        unsafe extern "C" fn(
+            pep: *mut fid_pep,
+            handle: fid_t,
+            param: *const c_void,
+            paramlen: usize,
+        ) -> c_int,
+    >,
     pub shutdown: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> c_int>,
     pub join: Option<
         unsafe extern "C" fn(

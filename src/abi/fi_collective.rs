@@ -17,12 +17,15 @@ use super::fi_endpoint::fid_ep;
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_set {
     pub size: usize,
-    pub set_union: Option<unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int>,
-    pub intersect: Option<unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int>,
+    pub set_union:
+        Option<unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int>,
+    pub intersect:
+        Option<unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int>,
     pub diff: Option<unsafe extern "C" fn(dst: *mut fid_av_set, src: *const fid_av_set) -> c_int>,
     pub insert: Option<unsafe extern "C" fn(set: *mut fid_av_set, addr: fi_addr_t) -> c_int>,
     pub remove: Option<unsafe extern "C" fn(set: *mut fid_av_set, addr: fi_addr_t) -> c_int>,
-    pub addr: Option<unsafe extern "C" fn(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_int>,
+    pub addr:
+        Option<unsafe extern "C" fn(set: *mut fid_av_set, coll_addr: *mut fi_addr_t) -> c_int>,
 }
 
 /// A set of addresses. fi_av_set(3)
@@ -77,7 +80,13 @@ pub struct fi_msg_collective {
 #[derive(Clone, Copy)]
 pub struct fi_ops_collective {
     pub size: usize,
-    pub barrier: Option<unsafe extern "C" fn(ep: *mut fid_ep, coll_addr: fi_addr_t, context: *mut c_void) -> ssize_t>,
+    pub barrier: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            coll_addr: fi_addr_t,
+            context: *mut c_void,
+        ) -> ssize_t,
+    >,
     pub broadcast: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -206,6 +215,11 @@ pub struct fi_ops_collective {
         ) -> ssize_t,
     >,
     pub barrier2: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, coll_addr: fi_addr_t, flags: u64, context: *mut c_void) -> ssize_t,
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            coll_addr: fi_addr_t,
+            flags: u64,
+            context: *mut c_void,
+        ) -> ssize_t,
     >,
 }

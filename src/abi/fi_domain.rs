@@ -213,13 +213,29 @@ pub struct fi_ops_av {
             context: *mut c_void,
         ) -> c_int,
     >,
-    pub remove:
-        Option<unsafe extern "C" fn(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int>,
+    pub remove: Option<
+        unsafe extern "C" fn(
+            av: *mut fid_av,
+            fi_addr: *mut fi_addr_t,
+            count: usize,
+            flags: u64,
+        ) -> c_int,
+    >,
     pub lookup: Option<
-        unsafe extern "C" fn(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int,
+        unsafe extern "C" fn(
+            av: *mut fid_av,
+            fi_addr: fi_addr_t,
+            addr: *mut c_void,
+            addrlen: *mut usize,
+        ) -> c_int,
     >,
     pub straddr: Option<
-        unsafe extern "C" fn(av: *mut fid_av, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char,
+        unsafe extern "C" fn(
+            av: *mut fid_av,
+            addr: *const c_void,
+            buf: *mut c_char,
+            len: *mut usize,
+        ) -> *const c_char,
     >,
     pub av_set: Option<
         unsafe extern "C" fn(
@@ -246,8 +262,14 @@ pub struct fi_ops_av {
             auth_key_size: *mut usize,
         ) -> c_int,
     >,
-    pub set_user_id:
-        Option<unsafe extern "C" fn(av: *mut fid_av, fi_addr: fi_addr_t, user_id: fi_addr_t, flags: u64) -> c_int>,
+    pub set_user_id: Option<
+        unsafe extern "C" fn(
+            av: *mut fid_av,
+            fi_addr: fi_addr_t,
+            user_id: fi_addr_t,
+            flags: u64,
+        ) -> c_int,
+    >,
     // since 2.7
     pub lookup2: Option<
         unsafe extern "C" fn(
@@ -441,7 +463,11 @@ pub struct fi_ops_domain {
         ) -> c_int,
     >,
     pub poll_open: Option<
-        unsafe extern "C" fn(domain: *mut fid_domain, attr: *mut fi_poll_attr, pollset: *mut *mut fid_poll) -> c_int,
+        unsafe extern "C" fn(
+            domain: *mut fid_domain,
+            attr: *mut fi_poll_attr,
+            pollset: *mut *mut fid_poll,
+        ) -> c_int,
     >,
     pub stx_ctx: Option<
         unsafe extern "C" fn(
@@ -527,8 +553,14 @@ pub struct fi_ops_mr {
             context: *mut c_void,
         ) -> c_int,
     >,
-    pub regattr:
-        Option<unsafe extern "C" fn(fid: *mut fid, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int>,
+    pub regattr: Option<
+        unsafe extern "C" fn(
+            fid: *mut fid,
+            attr: *const fi_mr_attr,
+            flags: u64,
+            mr: *mut *mut fid_mr,
+        ) -> c_int,
+    >,
 }
 
 /// A domain: one interface, or a set of them. fi_domain(3)

@@ -103,7 +103,13 @@ pub struct fi_ops_ep {
         ) -> c_int,
     >,
     pub setopt: Option<
-        unsafe extern "C" fn(fid: fid_t, level: c_int, optname: c_int, optval: *const c_void, optlen: usize) -> c_int,
+        unsafe extern "C" fn(
+            fid: fid_t,
+            level: c_int,
+            optname: c_int,
+            optval: *const c_void,
+            optlen: usize,
+        ) -> c_int,
     >,
     pub tx_ctx: Option<
         unsafe extern "C" fn(
@@ -126,7 +132,8 @@ pub struct fi_ops_ep {
     pub rx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
     pub tx_size_left: Option<unsafe extern "C" fn(ep: *mut fid_ep) -> ssize_t>,
     // since 2.7
-    pub export_xpu: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int>,
+    pub export_xpu:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64, xpu_ep: *mut fid_xpu_ep) -> c_int>,
     // since 2.8
     pub tx_flush: Option<unsafe extern "C" fn(ep: *mut fid_ep, flags: u64) -> ssize_t>,
 }
@@ -156,7 +163,8 @@ pub struct fi_ops_msg {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub recvmsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t>,
+    pub recvmsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t>,
     pub send: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -177,9 +185,16 @@ pub struct fi_ops_msg {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub sendmsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t>,
-    pub inject:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, buf: *const c_void, len: usize, dest_addr: fi_addr_t) -> ssize_t>,
+    pub sendmsg:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> ssize_t>,
+    pub inject: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *const c_void,
+            len: usize,
+            dest_addr: fi_addr_t,
+        ) -> ssize_t,
+    >,
     pub senddata: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,

@@ -141,9 +141,19 @@ pub struct fi_poll_attr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_poll {
     pub size: usize,
-    pub poll: Option<unsafe extern "C" fn(pollset: *mut fid_poll, context: *mut *mut c_void, count: c_int) -> c_int>,
-    pub poll_add: Option<unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int>,
-    pub poll_del: Option<unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int>,
+    pub poll: Option<
+        unsafe extern "C" fn(
+            pollset: *mut fid_poll,
+            context: *mut *mut c_void,
+            count: c_int,
+        ) -> c_int,
+    >,
+    pub poll_add: Option<
+        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
+    >,
+    pub poll_del: Option<
+        unsafe extern "C" fn(pollset: *mut fid_poll, event_fid: *mut fid, flags: u64) -> c_int,
+    >,
 }
 
 /// A poll set. Deprecated. fi_poll(3)
@@ -222,11 +232,25 @@ pub struct fi_eq_cm_entry {
 pub struct fi_ops_eq {
     pub size: usize,
     pub read: Option<
-        unsafe extern "C" fn(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> ssize_t,
+        unsafe extern "C" fn(
+            eq: *mut fid_eq,
+            event: *mut u32,
+            buf: *mut c_void,
+            len: usize,
+            flags: u64,
+        ) -> ssize_t,
     >,
-    pub readerr: Option<unsafe extern "C" fn(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> ssize_t>,
+    pub readerr: Option<
+        unsafe extern "C" fn(eq: *mut fid_eq, buf: *mut fi_eq_err_entry, flags: u64) -> ssize_t,
+    >,
     pub write: Option<
-        unsafe extern "C" fn(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> ssize_t,
+        unsafe extern "C" fn(
+            eq: *mut fid_eq,
+            event: u32,
+            buf: *const c_void,
+            len: usize,
+            flags: u64,
+        ) -> ssize_t,
     >,
     pub sread: Option<
         unsafe extern "C" fn(
@@ -369,11 +393,19 @@ pub struct fi_cq_attr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_cq {
     pub size: usize,
-    pub read: Option<unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> ssize_t>,
+    pub read:
+        Option<unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> ssize_t>,
     pub readfrom: Option<
-        unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut c_void, count: usize, src_addr: *mut fi_addr_t) -> ssize_t,
+        unsafe extern "C" fn(
+            cq: *mut fid_cq,
+            buf: *mut c_void,
+            count: usize,
+            src_addr: *mut fi_addr_t,
+        ) -> ssize_t,
     >,
-    pub readerr: Option<unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> ssize_t>,
+    pub readerr: Option<
+        unsafe extern "C" fn(cq: *mut fid_cq, buf: *mut fi_cq_err_entry, flags: u64) -> ssize_t,
+    >,
     pub sread: Option<
         unsafe extern "C" fn(
             cq: *mut fid_cq,
@@ -404,7 +436,8 @@ pub struct fi_ops_cq {
         ) -> *const c_char,
     >,
     // since 2.7
-    pub export_xpu: Option<unsafe extern "C" fn(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int>,
+    pub export_xpu:
+        Option<unsafe extern "C" fn(cq: *mut fid_cq, flags: u64, xpu_cq: *mut fid_xpu_cq) -> c_int>,
 }
 
 /// A completion queue. fi_cq(3)
@@ -439,11 +472,14 @@ pub struct fi_ops_cntr {
     pub readerr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr) -> u64>,
     pub add: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
     pub set: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
-    pub wait: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int>,
+    pub wait:
+        Option<unsafe extern "C" fn(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int>,
     pub adderr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
     pub seterr: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, value: u64) -> c_int>,
     // since 2.7
-    pub export_xpu: Option<unsafe extern "C" fn(cntr: *mut fid_cntr, flags: u64, xpu_cntr: *mut fid_xpu_cntr) -> c_int>,
+    pub export_xpu: Option<
+        unsafe extern "C" fn(cntr: *mut fid_cntr, flags: u64, xpu_cntr: *mut fid_xpu_cntr) -> c_int,
+    >,
 }
 
 /// A counter. fi_cntr(3)

@@ -45,12 +45,25 @@ pub struct fi_ops_mem_monitor {
     /// Stops watching.
     pub stop: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor)>,
     /// Watches a range of memory.
-    pub subscribe:
-        Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize) -> c_int>,
+    pub subscribe: Option<
+        unsafe extern "C" fn(
+            monitor: *mut fid_mem_monitor,
+            addr: *const c_void,
+            len: usize,
+        ) -> c_int,
+    >,
     /// Stops watching a range.
-    pub unsubscribe: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize)>,
+    pub unsubscribe: Option<
+        unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize),
+    >,
     /// Whether the range still refers to the same memory.
-    pub valid: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize) -> bool>,
+    pub valid: Option<
+        unsafe extern "C" fn(
+            monitor: *mut fid_mem_monitor,
+            addr: *const c_void,
+            len: usize,
+        ) -> bool,
+    >,
 }
 
 /// Functions of the library that the monitor calls. fi_open(3)
@@ -59,7 +72,9 @@ pub struct fi_ops_mem_monitor {
 pub struct fi_ops_mem_notify {
     pub size: usize,
     /// Reports that the range was unmapped or remapped.
-    pub notify: Option<unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize)>,
+    pub notify: Option<
+        unsafe extern "C" fn(monitor: *mut fid_mem_monitor, addr: *const c_void, len: usize),
+    >,
 }
 
 /// A memory monitor; FI_CLASS_MEM_MONITOR. fi_open(3)
@@ -80,7 +95,12 @@ pub struct fi_ops_log {
     pub size: usize,
     /// Whether lines of this level and subsystem are logged.
     pub enabled: Option<
-        unsafe extern "C" fn(prov: *const fi_provider, level: fi_log_level, subsys: fi_log_subsys, flags: u64) -> c_int,
+        unsafe extern "C" fn(
+            prov: *const fi_provider,
+            level: fi_log_level,
+            subsys: fi_log_subsys,
+            flags: u64,
+        ) -> c_int,
     >,
     /// The same for lines that repeat.
     pub ready: Option<

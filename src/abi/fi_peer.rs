@@ -42,8 +42,13 @@ pub struct fi_peer_av_context {
 #[derive(Clone, Copy)]
 pub struct fi_ops_av_set_owner {
     pub size: usize,
-    pub members:
-        Option<unsafe extern "C" fn(av: *mut fid_peer_av_set, addr: *mut fi_addr_t, count: *mut usize) -> c_int>,
+    pub members: Option<
+        unsafe extern "C" fn(
+            av: *mut fid_peer_av_set,
+            addr: *mut fi_addr_t,
+            count: *mut usize,
+        ) -> c_int,
+    >,
 }
 
 /// An address set of another provider. fi_peer(3)
@@ -81,7 +86,9 @@ pub struct fi_ops_cq_owner {
         ) -> ssize_t,
     >,
     /// Adds a failure.
-    pub writeerr: Option<unsafe extern "C" fn(cq: *mut fid_peer_cq, err_entry: *const fi_cq_err_entry) -> ssize_t>,
+    pub writeerr: Option<
+        unsafe extern "C" fn(cq: *mut fid_peer_cq, err_entry: *const fi_cq_err_entry) -> ssize_t,
+    >,
 }
 
 /// A completion queue of another provider. fi_peer(3)
@@ -244,9 +251,15 @@ pub struct fi_peer_srx_context {
 #[derive(Clone, Copy)]
 pub struct fi_ops_transfer_peer {
     pub size: usize,
-    pub complete:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, buf: *mut fi_cq_tagged_entry, src_addr: fi_addr_t) -> ssize_t>,
-    pub comperr: Option<unsafe extern "C" fn(ep: *mut fid_ep, buf: *mut fi_cq_err_entry) -> ssize_t>,
+    pub complete: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            buf: *mut fi_cq_tagged_entry,
+            src_addr: fi_addr_t,
+        ) -> ssize_t,
+    >,
+    pub comperr:
+        Option<unsafe extern "C" fn(ep: *mut fid_ep, buf: *mut fi_cq_err_entry) -> ssize_t>,
 }
 
 /// Context for fi_endpoint2 with FI_PEER_TRANSFER. fi_peer(3)

@@ -63,13 +63,26 @@ pub struct fi_profile_ops {
     pub size: usize,
     pub reset: Option<unsafe extern "C" fn(prof_fid: *mut fid_profile, flags: u64)>,
     pub query_vars: Option<
-        unsafe extern "C" fn(prof_fid: *mut fid_profile, varlist: *mut fi_profile_desc, count: *mut usize) -> ssize_t,
+        unsafe extern "C" fn(
+            prof_fid: *mut fid_profile,
+            varlist: *mut fi_profile_desc,
+            count: *mut usize,
+        ) -> ssize_t,
     >,
     pub query_events: Option<
-        unsafe extern "C" fn(prof_fid: *mut fid_profile, eventlist: *mut fi_profile_desc, count: *mut usize) -> ssize_t,
+        unsafe extern "C" fn(
+            prof_fid: *mut fid_profile,
+            eventlist: *mut fi_profile_desc,
+            count: *mut usize,
+        ) -> ssize_t,
     >,
     pub read_var: Option<
-        unsafe extern "C" fn(prof_fid: *mut fid_profile, var_id: u32, data: *mut c_void, size: *mut usize) -> ssize_t,
+        unsafe extern "C" fn(
+            prof_fid: *mut fid_profile,
+            var_id: u32,
+            data: *mut c_void,
+            size: *mut usize,
+        ) -> ssize_t,
     >,
     pub reg_callback: Option<
         unsafe extern "C" fn(

@@ -32,7 +32,11 @@ pub struct fi_provider {
     >,
     /// fi_fabric for this provider alone.
     pub fabric: Option<
-        unsafe extern "C" fn(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int,
+        unsafe extern "C" fn(
+            attr: *mut fi_fabric_attr,
+            fabric: *mut *mut fid_fabric,
+            context: *mut c_void,
+        ) -> c_int,
     >,
     /// Called before the library is unloaded.
     pub cleanup: Option<unsafe extern "C" fn()>,

@@ -85,7 +85,9 @@ pub struct fi_ops_rma {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub readmsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> ssize_t>,
+    pub readmsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> ssize_t,
+    >,
     pub write: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -110,7 +112,9 @@ pub struct fi_ops_rma {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub writemsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> ssize_t>,
+    pub writemsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> ssize_t,
+    >,
     pub inject: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,

@@ -66,7 +66,9 @@ pub struct fi_ops_tagged {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub recvmsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t>,
+    pub recvmsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t,
+    >,
     pub send: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -89,7 +91,9 @@ pub struct fi_ops_tagged {
             context: *mut c_void,
         ) -> ssize_t,
     >,
-    pub sendmsg: Option<unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t>,
+    pub sendmsg: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> ssize_t,
+    >,
     pub inject: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,

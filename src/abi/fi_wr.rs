@@ -14,7 +14,8 @@ use super::fabric::fi_addr_t;
 use super::fi_endpoint::fid_ep;
 use super::fi_rma::fi_rma_iov;
 use super::fi_trigger::{
-    fi_op_atomic, fi_op_compare_atomic, fi_op_fetch_atomic, fi_op_msg, fi_op_rma, fi_op_tagged, fi_op_type,
+    fi_op_atomic, fi_op_compare_atomic, fi_op_fetch_atomic, fi_op_msg, fi_op_rma, fi_op_tagged,
+    fi_op_type,
 };
 
 /// Memory of the caller that holds a prepared request: fi_ep_attr.max_tx_wr_size bytes, or
@@ -49,13 +50,30 @@ pub struct fi_wr_attr {
 pub struct fi_ops_wr {
     pub size: usize,
     pub prepare: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, attr: *const fi_wr_attr, wr: *mut c_void, wr_len: *mut usize) -> c_int,
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            attr: *const fi_wr_attr,
+            wr: *mut c_void,
+            wr_len: *mut usize,
+        ) -> c_int,
     >,
-    pub queue_tx: Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t>,
-    pub queue_recv: Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t>,
-    pub queue_trecv: Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t>,
-    pub modify_addr:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, addr: fi_addr_t) -> c_int>,
+    pub queue_tx: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t,
+    >,
+    pub queue_recv: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t,
+    >,
+    pub queue_trecv: Option<
+        unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, context: *mut c_void) -> ssize_t,
+    >,
+    pub modify_addr: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            wr: *mut c_void,
+            op_type: fi_op_type,
+            addr: fi_addr_t,
+        ) -> c_int,
+    >,
     pub modify_iov: Option<
         unsafe extern "C" fn(
             ep: *mut fid_ep,
@@ -76,10 +94,28 @@ pub struct fi_ops_wr {
         ) -> c_int,
     >,
     pub modify_tag: Option<
-        unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, tag: u64, ignore: u64) -> c_int,
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            wr: *mut c_void,
+            op_type: fi_op_type,
+            tag: u64,
+            ignore: u64,
+        ) -> c_int,
     >,
-    pub modify_data:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, data: u64) -> c_int>,
-    pub modify_flags:
-        Option<unsafe extern "C" fn(ep: *mut fid_ep, wr: *mut c_void, op_type: fi_op_type, flags: u64) -> c_int>,
+    pub modify_data: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            wr: *mut c_void,
+            op_type: fi_op_type,
+            data: u64,
+        ) -> c_int,
+    >,
+    pub modify_flags: Option<
+        unsafe extern "C" fn(
+            ep: *mut fid_ep,
+            wr: *mut c_void,
+            op_type: fi_op_type,
+            flags: u64,
+        ) -> c_int,
+    >,
 }

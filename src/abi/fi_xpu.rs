@@ -101,7 +101,8 @@ pub struct fi_xpu_ctx_attr {
 #[derive(Clone, Copy)]
 pub struct fi_ops_xpu_ctx {
     pub size: usize,
-    pub query: Option<unsafe extern "C" fn(ctx: *mut fid_xpu_ctx, attr: *mut fi_xpu_ctx_attr) -> c_int>,
+    pub query:
+        Option<unsafe extern "C" fn(ctx: *mut fid_xpu_ctx, attr: *mut fi_xpu_ctx_attr) -> c_int>,
 }
 
 /// The context of a device. fi_xpu(3)

@@ -26,13 +26,21 @@ pub struct Library {
     /// fi_getinfo(3): copies one entry; NULL gives an empty entry, as fi_allocinfo does.
     pub dupinfo: unsafe extern "C" fn(info: *const fi_info) -> *mut fi_info,
     /// fi_fabric(3).
-    pub fabric:
-        unsafe extern "C" fn(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int,
+    pub fabric: unsafe extern "C" fn(
+        attr: *mut fi_fabric_attr,
+        fabric: *mut *mut fid_fabric,
+        context: *mut c_void,
+    ) -> c_int,
     /// fi_errno(3): the text of a positive number.
     pub strerror: unsafe extern "C" fn(errno: c_int) -> *const c_char,
     /// fi_fabric(3): writes a value as text into a buffer. Absent from libraries before 1.14.
     pub tostr_r: Option<
-        unsafe extern "C" fn(buf: *mut c_char, len: usize, data: *const c_void, datatype: fi_type) -> *mut c_char,
+        unsafe extern "C" fn(
+            buf: *mut c_char,
+            len: usize,
+            data: *const c_void,
+            datatype: fi_type,
+        ) -> *mut c_char,
     >,
 }
 

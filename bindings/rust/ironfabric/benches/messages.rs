@@ -132,19 +132,28 @@ fn run<T: Threads>(hints: Hints, mode: &str, size: usize, rounds: u64) -> Result
 
 /// Returns the time of the processor in nanoseconds: other processes of a busy machine do not count.
 fn now() -> f64 {
-    let mut at = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut at = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the struct is written during the call.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut at) };
     at.tv_sec as f64 * 1e9 + at.tv_nsec as f64
 }
 
 fn main() -> Result {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|word| word != "--bench")
+        .collect();
     let [provider, mode, size, rounds] = &words[..] else {
         println!("usage: messages PROVIDER pingpong|rate SIZE ROUNDS");
         return Ok(());
     };
-    let (size, rounds) = (size.parse().expect("a size"), rounds.parse().expect("a number"));
+    let (size, rounds) = (
+        size.parse().expect("a size"),
+        rounds.parse().expect("a number"),
+    );
     let mut hints = Hints::new()
         .caps(Caps::MSG)
         .endpoint_type(EndpointType::Rdm)

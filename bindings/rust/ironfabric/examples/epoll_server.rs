@@ -20,7 +20,11 @@ fn entry() -> Result<Info> {
         .caps(Caps::MSG)
         .endpoint_type(EndpointType::Msg)
         .provider("tcp");
-    hints.source("127.0.0.1", None).query()?.first().ok_or(Error::NODATA)
+    hints
+        .source("127.0.0.1", None)
+        .query()?
+        .first()
+        .ok_or(Error::NODATA)
 }
 
 struct Server {
@@ -38,7 +42,10 @@ impl Server {
         match self.events.read()? {
             None => return Ok(false),
             Some(Event::Request(request)) => {
-                let endpoint = request.endpoint(&self.domain)?.queue(&self.queue)?.enable()?;
+                let endpoint = request
+                    .endpoint(&self.domain)?
+                    .queue(&self.queue)?
+                    .enable()?;
                 let mut buffer = Buffer::new(&self.domain, MESSAGE)?;
                 buffer.set_token(self.accepted);
                 endpoint.recv(buffer, Peer::ANY)?;
@@ -47,7 +54,9 @@ impl Server {
                 self.accepted += 1;
             }
             // Dropping the endpoint closes it. Its receive in flight is freed.
-            Some(Event::Shutdown { endpoint }) => self.connections.retain(|_, open| open.id() != endpoint),
+            Some(Event::Shutdown { endpoint }) => {
+                self.connections.retain(|_, open| open.id() != endpoint)
+            }
             Some(Event::Failed(failure)) => println!("a connection failed: {failure}"),
             Some(_) => {}
         }
@@ -88,8 +97,18 @@ impl Server {
             self.events.wait_fd().expect("a descriptor"),
             self.queue.wait_fd().expect("a descriptor"),
         );
-        epoll::add(&poll, &fds.0, epoll::EventData::new_u64(0), epoll::EventFlags::IN)?;
-        epoll::add(&poll, &fds.1, epoll::EventData::new_u64(1), epoll::EventFlags::IN)?;
+        epoll::add(
+            &poll,
+            &fds.0,
+            epoll::EventData::new_u64(0),
+            epoll::EventFlags::IN,
+        )?;
+        epoll::add(
+            &poll,
+            &fds.1,
+            epoll::EventData::new_u64(1),
+            epoll::EventFlags::IN,
+        )?;
         let mut ready = Vec::with_capacity(4);
         let limit = Timespec::try_from(Duration::from_secs(10))?;
         while self.accepted < CLIENTS as u64 || !self.connections.is_empty() {
@@ -98,7 +117,11 @@ impl Server {
             }
             if self.events.try_wait()? && self.queue.try_wait()? {
                 ready.clear();
-                epoll::wait(&poll, rustix::buffer::spare_capacity(&mut ready), Some(&limit))?;
+                epoll::wait(
+                    &poll,
+                    rustix::buffer::spare_capacity(&mut ready),
+                    Some(&limit),
+                )?;
             }
         }
         Ok(())
@@ -117,14 +140,21 @@ fn client(address: &Address, number: u8) -> Result<()> {
             ..Default::default()
         },
     )?;
-    let endpoint = domain.endpoint(&info)?.event_queue(&events)?.queue(&queue)?.enable()?;
+    let endpoint = domain
+        .endpoint(&info)?
+        .event_queue(&events)?
+        .queue(&queue)?
+        .enable()?;
     endpoint.connect(address, &[])?;
     match events.sread(Some(Duration::from_secs(10)))? {
         Some(Event::Connected { .. }) => {}
         Some(Event::Failed(failure)) => return Err(failure.error),
         _ => return Err(Error::TIMEDOUT),
     }
-    let (mut message, mut room) = (Buffer::new(&domain, MESSAGE)?, Buffer::new(&domain, MESSAGE)?);
+    let (mut message, mut room) = (
+        Buffer::new(&domain, MESSAGE)?,
+        Buffer::new(&domain, MESSAGE)?,
+    );
     for round in 0..ROUNDS {
         endpoint.recv(room, Peer::ANY)?;
         message.copy_from(&[number, round]);

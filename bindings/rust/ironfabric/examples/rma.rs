@@ -68,12 +68,18 @@ fn main() -> Result<()> {
     let to_owner = user.vector.insert(&owner.endpoint.address()?)?;
     owner.vector.insert(&user.endpoint.address()?)?;
 
-    let window = Window::new(&owner.domain, 4096, Access::REMOTE_READ | Access::REMOTE_WRITE)?;
+    let window = Window::new(
+        &owner.domain,
+        4096,
+        Access::REMOTE_READ | Access::REMOTE_WRITE,
+    )?;
     // A program sends these 24 bytes to its peer in a message.
     let memory = RemoteMemory::from_bytes(&window.remote().to_bytes());
 
     let text = b"written by a peer";
-    let place = memory.slice(100, text.len() as u64).expect("a part of the window");
+    let place = memory
+        .slice(100, text.len() as u64)
+        .expect("a part of the window");
     let mut buffer = Buffer::new(&user.domain, 64)?;
     buffer.copy_from(text);
     let buffer = complete(&mut user, &mut owner, buffer, |endpoint, buffer| {
@@ -84,7 +90,9 @@ fn main() -> Result<()> {
     })?;
     assert_eq!(&buffer[..], text);
 
-    owner.endpoint.recv(Buffer::new(&owner.domain, 8)?, Peer::ANY)?;
+    owner
+        .endpoint
+        .recv(Buffer::new(&owner.domain, 8)?, Peer::ANY)?;
     complete(&mut user, &mut owner, buffer, |endpoint, mut buffer| {
         buffer.copy_from(b"done");
         endpoint.send(buffer, to_owner)

@@ -47,7 +47,11 @@ async fn main() -> std::io::Result<()> {
         .caps(Caps::MSG)
         .endpoint_type(EndpointType::Rdm)
         .provider("tcp");
-    let info = hints.source("127.0.0.1", None).query()?.first().ok_or(Error::NODATA)?;
+    let info = hints
+        .source("127.0.0.1", None)
+        .query()?
+        .first()
+        .ok_or(Error::NODATA)?;
     let domain = Domain::open(&Fabric::open(&info)?, &info)?;
     let vector = AddressVector::open(&domain, 2)?;
     let (mut senders, mut receivers) = (AsyncQueue::open(&domain)?, AsyncQueue::open(&domain)?);

@@ -208,7 +208,9 @@ impl<T: Threads> Buffer<T> {
         };
         let (base, len) = (header.base, header.len.get());
         let mut header = self.detach();
-        header.storage = Storage::Owner { _owner: Box::new(()) };
+        header.storage = Storage::Owner {
+            _owner: Box::new(()),
+        };
         if let Some(mut region) = header.region.take()
             && region.close().is_err()
         {
@@ -253,7 +255,11 @@ impl<T: Threads> Buffer<T> {
     /// `context` is NULL or of an operation that was launched with `T`, and the provider reports it once.
     // `is_recv` and `received` come from the completion. fi_cq(3): FI_RECV marks a receive.
     #[inline]
-    pub(crate) unsafe fn landed(context: *mut c_void, is_recv: bool, received: usize) -> Option<Buffer<T>> {
+    pub(crate) unsafe fn landed(
+        context: *mut c_void,
+        is_recv: bool,
+        received: usize,
+    ) -> Option<Buffer<T>> {
         let header = NonNull::new(context.cast::<Header>())?;
         let buffer = Buffer {
             header,
@@ -339,7 +345,9 @@ impl Drop for Header {
             // The provider may still use the bytes, so they stay allocated.
             core::mem::forget(core::mem::replace(
                 &mut self.storage,
-                Storage::Owner { _owner: Box::new(()) },
+                Storage::Owner {
+                    _owner: Box::new(()),
+                },
             ));
             return;
         }
@@ -413,7 +421,12 @@ impl Registry {
     }
 
     /// Calls `f` if `id` is a buffer that is in flight on one of these sides. The buffer exists during the call.
-    pub fn in_flight(&self, id: OperationId, sides: [u64; 2], f: impl FnOnce(*mut c_void) -> Result) -> Result {
+    pub fn in_flight(
+        &self,
+        id: OperationId,
+        sides: [u64; 2],
+        f: impl FnOnce(*mut c_void) -> Result,
+    ) -> Result {
         self.with(|all| {
             let found = all.iter().find(|header| header.addr().get() == id.0);
             let header = found.ok_or(Error::NOENT)?;

@@ -350,8 +350,13 @@ impl<'a, T: Threads> Iterator for Completions<'a, T> {
         // while the queue is borrowed.
         let entry = unsafe { &*at };
         // SAFETY: the context of an operation of this crate, or NULL: fi_cq(3). The entry is taken once.
-        let buffer = unsafe { Buffer::landed(entry.op_context, entry.flags & FI_RECV != 0, entry.len) };
-        Some(Completion { buffer, entry, queue })
+        let buffer =
+            unsafe { Buffer::landed(entry.op_context, entry.flags & FI_RECV != 0, entry.len) };
+        Some(Completion {
+            buffer,
+            entry,
+            queue,
+        })
     }
 }
 
@@ -476,7 +481,8 @@ impl<T: Threads> Completion<'_, T> {
     /// [`AddressVector::peer`]: crate::AddressVector::peer
     pub fn source(&self) -> Option<u64> {
         let first = self.queue.entries.as_ptr().cast::<fi_cq_tagged_entry>();
-        let at = (core::ptr::from_ref(self.entry).addr() - first.addr()) / size_of::<fi_cq_tagged_entry>();
+        let at = (core::ptr::from_ref(self.entry).addr() - first.addr())
+            / size_of::<fi_cq_tagged_entry>();
         let source = *self.queue.sources.get(at)?;
         (self.queue.has_sources && source != FI_ADDR_NOTAVAIL).then_some(source)
     }
@@ -567,7 +573,11 @@ impl<T: Threads> fmt::Display for OperationError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.error)?;
         if self.provider_errno != 0 && !self.provider_text.is_empty() {
-            write!(f, " (provider: {}, {})", self.provider_errno, self.provider_text)?;
+            write!(
+                f,
+                " (provider: {}, {})",
+                self.provider_errno, self.provider_text
+            )?;
         }
         Ok(())
     }

@@ -42,8 +42,13 @@ impl<T: Threads> Domain<T> {
         fabric.0.check(info)?;
         let attr = info.domain_attr().ok_or(Error::INVAL)?;
         // SAFETY: a part of the entry; the members exist in all versions; all members of the union are the same.
-        let (threading, progress, management) =
-            unsafe { ((*attr).threading, (*attr).anonymous.progress, (*attr).resource_mgmt) };
+        let (threading, progress, management) = unsafe {
+            (
+                (*attr).threading,
+                (*attr).anonymous.progress,
+                (*attr).resource_mgmt,
+            )
+        };
         let allowed = threading == FI_THREAD_SAFE || threading == T::LEVEL;
         let other_modes = info.get().mode & !(FI_CONTEXT | FI_CONTEXT2);
         if !allowed

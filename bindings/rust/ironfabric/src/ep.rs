@@ -145,9 +145,16 @@ impl<T: Threads> EndpointBuilder<T> {
 
     /// Binds a counter of operations: `SEND`, `RECV`, `READ`, `WRITE`, `REMOTE_READ` and `REMOTE_WRITE`.
     pub fn counter(mut self, counter: &Counter<T>, operations: Caps) -> Result<EndpointBuilder<T>> {
-        let allowed = Caps::SEND | Caps::RECV | Caps::READ | Caps::WRITE | Caps::REMOTE_READ | Caps::REMOTE_WRITE;
+        let allowed = Caps::SEND
+            | Caps::RECV
+            | Caps::READ
+            | Caps::WRITE
+            | Caps::REMOTE_READ
+            | Caps::REMOTE_WRITE;
         self.is_free(allowed.contains(operations), &counter.0.domain)?;
-        self.bound.counters.push((counter.0.clone(), operations.bits()));
+        self.bound
+            .counters
+            .push((counter.0.clone(), operations.bits()));
         Ok(self)
     }
 
@@ -243,10 +250,19 @@ impl<T: Threads> Endpoint<T> {
         offer(tx && has!(msg, fi_ops_msg: send senddata), tables::MSG_TX);
         offer(has!(msg, fi_ops_msg: inject injectdata), tables::MSG_INJECT);
         offer(rx && has!(msg, fi_ops_msg: recv), tables::MSG_RX);
-        offer(tx && has!(tagged, fi_ops_tagged: send senddata), tables::TAGGED_TX);
-        offer(has!(tagged, fi_ops_tagged: inject injectdata), tables::TAGGED_INJECT);
+        offer(
+            tx && has!(tagged, fi_ops_tagged: send senddata),
+            tables::TAGGED_TX,
+        );
+        offer(
+            has!(tagged, fi_ops_tagged: inject injectdata),
+            tables::TAGGED_INJECT,
+        );
         offer(rx && has!(tagged, fi_ops_tagged: recv), tables::TAGGED_RX);
-        offer(tx && has!(rma, fi_ops_rma: read write writedata), tables::RMA);
+        offer(
+            tx && has!(rma, fi_ops_rma: read write writedata),
+            tables::RMA,
+        );
         offer(has!(rma, fi_ops_rma: inject injectdata), tables::RMA_INJECT);
         found
     }
@@ -323,11 +339,13 @@ impl<T: Threads> Endpoint<T> {
         let ep = self.raw.get();
         // SAFETY: the endpoint is open.
         let call = unsafe { slot!((*ep).ops, fi_ops_ep, cancel) }?;
-        self.domain.buffers.in_flight(operation, self.sides, |context| {
-            // SAFETY: the endpoint is open; the context exists during the call, and is of an operation of it.
-            let code = unsafe { call(self.raw.fid(), context) };
-            crate::error::count(code).map(drop)
-        })
+        self.domain
+            .buffers
+            .in_flight(operation, self.sides, |context| {
+                // SAFETY: the endpoint is open; the context exists during the call, and is of an operation of it.
+                let code = unsafe { call(self.raw.fid(), context) };
+                crate::error::count(code).map(drop)
+            })
     }
 
     /// Returns the value of an option whose type is `size_t`, such as `FI_OPT_CM_DATA_SIZE`: fi_endpoint(3).
@@ -338,9 +356,17 @@ impl<T: Threads> Endpoint<T> {
         unsafe {
             let call = slot!((*ep).ops, fi_ops_ep, getopt)?;
             let at = (&raw mut value).cast::<c_void>();
-            status(call(self.raw.fid(), FI_OPT_ENDPOINT, name, at, &raw mut len))?;
+            status(call(
+                self.raw.fid(),
+                FI_OPT_ENDPOINT,
+                name,
+                at,
+                &raw mut len,
+            ))?;
         }
-        (len == size_of::<usize>()).then_some(value).ok_or(Error::INVAL)
+        (len == size_of::<usize>())
+            .then_some(value)
+            .ok_or(Error::INVAL)
     }
 
     /// Sets an option whose type is `size_t`.
@@ -350,7 +376,13 @@ impl<T: Threads> Endpoint<T> {
         unsafe {
             let call = slot!((*ep).ops, fi_ops_ep, setopt)?;
             let at = (&raw const value).cast::<c_void>();
-            status(call(self.raw.fid(), FI_OPT_ENDPOINT, name, at, size_of::<usize>()))
+            status(call(
+                self.raw.fid(),
+                FI_OPT_ENDPOINT,
+                name,
+                at,
+                size_of::<usize>(),
+            ))
         }
     }
 
@@ -373,7 +405,10 @@ impl<T: Threads> Drop for Endpoint<T> {
             return;
         }
         let [transmit, receive] = self.sides;
-        for (queue, side) in [(&self.bound.transmit, transmit), (&self.bound.receive, receive)] {
+        for (queue, side) in [
+            (&self.bound.transmit, transmit),
+            (&self.bound.receive, receive),
+        ] {
             if let Some(queue) = queue {
                 queue.closed(&[side]);
             }

@@ -132,14 +132,19 @@ impl<T: Threads> EventQueue<T> {
         self.event(|kind, at, len| unsafe { call(eq, kind, at, len, milliseconds(limit), 0) })
     }
 
-    fn event(&self, read: impl Fn(*mut u32, *mut c_void, usize) -> isize) -> Result<Option<Event<T>>> {
+    fn event(
+        &self,
+        read: impl Fn(*mut u32, *mut c_void, usize) -> isize,
+    ) -> Result<Option<Event<T>>> {
         let mut entry = vec![0u64; 64];
         loop {
             let mut kind = 0;
             let room = size_of_val(&entry[..]);
             match filled(read(&raw mut kind, entry.as_mut_ptr().cast(), room)) {
                 // SAFETY: the queue has written this many bytes of the entry that belongs to this kind.
-                Ok(Some(len)) => return Ok(Some(unsafe { self.owned(kind, &entry, len.min(room)) })),
+                Ok(Some(len)) => {
+                    return Ok(Some(unsafe { self.owned(kind, &entry, len.min(room)) }));
+                }
                 Ok(None) | Err(Error::TIMEDOUT | Error::CANCELED) => return Ok(None),
                 Err(Error::AVAIL) => return Ok(self.failure().map(Event::Failed)),
                 // The event stays in the queue: a peer has sent much data.
@@ -152,7 +157,9 @@ impl<T: Threads> EventQueue<T> {
     /// # Safety
     /// A queue has written `entry[..len]` as an event of this kind.
     unsafe fn owned(&self, kind: u32, entry: &[u64], len: usize) -> Event<T> {
-        if !matches!(kind, FI_CONNREQ | FI_CONNECTED | FI_SHUTDOWN) || len < offset_of!(fi_eq_cm_entry, data) {
+        if !matches!(kind, FI_CONNREQ | FI_CONNECTED | FI_SHUTDOWN)
+            || len < offset_of!(fi_eq_cm_entry, data)
+        {
             return Event::Other { kind };
         }
         // SAFETY: fi_cm(3): these events are such an entry, followed by the data of the peer.
@@ -192,9 +199,16 @@ impl<T: Threads> EventQueue<T> {
 
     /// Returns a passive endpoint of the queue that is still open.
     fn passive(&self, is_it: impl Fn(&PassiveInner) -> bool) -> Option<Arc<PassiveInner>> {
-        let mut all = self.0.passive.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self
+            .0
+            .passive
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         all.retain(|passive| passive.strong_count() > 0);
-        let found = all.iter().filter_map(Weak::upgrade).find(|passive| is_it(passive));
+        let found = all
+            .iter()
+            .filter_map(Weak::upgrade)
+            .find(|passive| is_it(passive));
         drop(all);
         found
     }
@@ -320,7 +334,11 @@ impl<T: Threads> PassiveEndpoint<T> {
         // SAFETY: both are open and of the same fabric; `inner` keeps the queue.
         unsafe {
             inner.raw.bind(queue.0.raw.fid(), 0)?;
-            let mut all = queue.0.passive.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut all = queue
+                .0
+                .passive
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
             all.push(Arc::downgrade(&inner));
             drop(all);
             status(slot!((*pep).cm, fi_ops_cm, listen)?(pep))?;
@@ -383,7 +401,10 @@ impl<T: Threads> ConnectionRequest<T> {
     }
 
     /// Calls `open` with an entry that has the handle of the request. If that fails, the request is rejected.
-    pub(crate) fn open(mut self, open: impl FnOnce(*mut fi_info) -> Result<Raw<fid_ep>>) -> Result<Raw<fid_ep>> {
+    pub(crate) fn open(
+        mut self,
+        open: impl FnOnce(*mut fi_info) -> Result<Raw<fid_ep>>,
+    ) -> Result<Raw<fid_ep>> {
         let list = List::copy(&self.info)?;
         // SAFETY: the copy belongs to this call. It does not own the handle.
         unsafe { (*list.get()).handle = self.handle.0 };

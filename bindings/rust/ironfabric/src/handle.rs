@@ -214,7 +214,9 @@ pub(crate) fn provider_text(number: c_int, text: impl FnOnce() -> Option<*const 
     }
     match text() {
         // SAFETY: the provider has returned a string.
-        Some(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned(),
+        Some(text) if !text.is_null() => unsafe { CStr::from_ptr(text) }
+            .to_string_lossy()
+            .into_owned(),
         _ => String::new(),
     }
 }

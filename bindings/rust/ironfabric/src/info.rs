@@ -285,9 +285,15 @@ impl Hints {
             (*info).mode = FI_CONTEXT | FI_CONTEXT2;
             let (tx, rx, ep) = ((*info).tx_attr, (*info).rx_attr, (*info).ep_attr);
             let (domain, fabric) = ((*info).domain_attr, (*info).fabric_attr);
-            if [tx.cast::<c_void>(), rx.cast(), ep.cast(), domain.cast(), fabric.cast()]
-                .iter()
-                .any(|part| part.is_null())
+            if [
+                tx.cast::<c_void>(),
+                rx.cast(),
+                ep.cast(),
+                domain.cast(),
+                fabric.cast(),
+            ]
+            .iter()
+            .any(|part| part.is_null())
             {
                 return Err(Error::NOMEM);
             }
@@ -312,7 +318,8 @@ impl Hints {
             (*domain).name = duplicate(text(&self.domain)?)?;
             (*fabric).name = duplicate(text(&self.fabric)?)?;
             (*fabric).prov_name = duplicate(text(&self.provider)?)?;
-            let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+            let pointer =
+                |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
             let version = (library.version)().min(NEWEST);
             status((library.getinfo)(
                 version,
@@ -532,7 +539,8 @@ impl Info {
     /// Returns the largest size of a message, in bytes.
     pub fn max_message(&self) -> usize {
         // SAFETY: a part of the entry; the member exists in all versions.
-        self.ep_attr().map_or(0, |attr| unsafe { (*attr).max_msg_size })
+        self.ep_attr()
+            .map_or(0, |attr| unsafe { (*attr).max_msg_size })
     }
 
     /// Returns the largest size of an injected message, in bytes.
@@ -553,20 +561,28 @@ impl Info {
     /// Returns how many bytes of data an operation can carry into the completion of the peer: 0 to 8.
     pub fn cq_data_size(&self) -> usize {
         // SAFETY: a part of the entry; the member exists in all versions.
-        self.domain_attr().map_or(0, |attr| unsafe { (*attr).cq_data_size })
+        self.domain_attr()
+            .map_or(0, |attr| unsafe { (*attr).cq_data_size })
     }
 
     /// Returns the duties for registered memory.
     pub fn mr_mode(&self) -> MrMode {
         // SAFETY: a part of the entry; the member exists in all versions.
-        let mode = self.domain_attr().map_or(0, |attr| unsafe { (*attr).mr_mode });
+        let mode = self
+            .domain_attr()
+            .map_or(0, |attr| unsafe { (*attr).mr_mode });
         MrMode::from_bits_retain(mode)
     }
 
     /// Returns the name of the provider; layers are joined by ";".
     pub fn provider(&self) -> &str {
         // SAFETY: as `string` requires; the attributes are NULL or a part of the entry.
-        unsafe { string(self, self.get().fabric_attr.as_ref().map(|attr| attr.prov_name)) }
+        unsafe {
+            string(
+                self,
+                self.get().fabric_attr.as_ref().map(|attr| attr.prov_name),
+            )
+        }
     }
 
     /// Returns the name of the fabric.
@@ -622,10 +638,20 @@ unsafe fn bytes(at: *const c_void, len: usize) -> Option<Address> {
 impl fmt::Display for Info {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = vec![0 as c_char; 8192];
-        let written = Library::get().ok().and_then(|library| library.tostr_r).map(|tostr| {
-            // SAFETY: fi_fabric(3): the data is of this type, and the text with its end fits into the buffer.
-            unsafe { tostr(text.as_mut_ptr(), text.len(), self.raw().cast(), FI_TYPE_INFO) }
-        });
+        let written = Library::get()
+            .ok()
+            .and_then(|library| library.tostr_r)
+            .map(|tostr| {
+                // SAFETY: fi_fabric(3): the data is of this type, and the text with its end fits into the buffer.
+                unsafe {
+                    tostr(
+                        text.as_mut_ptr(),
+                        text.len(),
+                        self.raw().cast(),
+                        FI_TYPE_INFO,
+                    )
+                }
+            });
         match written {
             // SAFETY: the call has written a string.
             Some(_) => f.write_str(&unsafe { CStr::from_ptr(text.as_ptr()) }.to_string_lossy()),

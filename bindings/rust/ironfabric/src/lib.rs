@@ -22,11 +22,14 @@ pub use av::{Address, AddressVector, Peer};
 pub use buffer::{Buffer, OperationId};
 pub use cntr::Counter;
 pub use cq::{
-    Completion, CompletionFlags, CompletionQueue, Completions, OperationError, QueueOptions, ReadError, WaitFd, Waker,
+    Completion, CompletionFlags, CompletionQueue, Completions, OperationError, QueueOptions,
+    ReadError, WaitFd, Waker,
 };
 pub use domain::Domain;
 pub use ep::{Endpoint, EndpointBuilder};
-pub use eq::{ConnectionRequest, EndpointId, Event, EventError, EventFd, EventQueue, PassiveEndpoint};
+pub use eq::{
+    ConnectionRequest, EndpointId, Event, EventError, EventFd, EventQueue, PassiveEndpoint,
+};
 pub use error::{Error, Result};
 pub use fabric::Fabric;
 pub use handle::{Local, Shared, Threads, Wait};

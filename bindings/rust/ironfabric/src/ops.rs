@@ -131,7 +131,12 @@ impl<T: Threads> Endpoint<T> {
     }
 
     #[inline]
-    fn inject_with(&self, table: u32, peer: Peer, post: impl FnOnce(*mut fid_ep) -> isize) -> Result {
+    fn inject_with(
+        &self,
+        table: u32,
+        peer: Peer,
+        post: impl FnOnce(*mut fid_ep) -> isize,
+    ) -> Result {
         if !self.transmits(table, peer) {
             return Err(if self.tables & table == 0 {
                 Error::NOSYS
@@ -315,7 +320,13 @@ impl<T: Threads> Endpoint<T> {
 
     /// Does the same, and the peer gets a completion with a number.
     #[inline]
-    pub fn write_data(&self, buffer: Buffer<T>, data: u64, to: Peer, memory: RemoteMemory) -> Posted<T> {
+    pub fn write_data(
+        &self,
+        buffer: Buffer<T>,
+        data: u64,
+        to: Peer,
+        memory: RemoteMemory,
+    ) -> Posted<T> {
         let fits = buffer.len() as u64 <= memory.len;
         self.post(
             fits && self.transmits(tables::RMA, to),
@@ -350,14 +361,26 @@ impl<T: Threads> Endpoint<T> {
         self.inject_with(tables::RMA_INJECT, to, |ep| {
             call!(
                 ep,
-                rma.inject(bytes.as_ptr().cast(), bytes.len(), to.addr, memory.addr, memory.key)
+                rma.inject(
+                    bytes.as_ptr().cast(),
+                    bytes.len(),
+                    to.addr,
+                    memory.addr,
+                    memory.key
+                )
             )
         })
     }
 
     /// Does the same, and the peer gets a completion with a number.
     #[inline]
-    pub fn inject_write_data(&self, bytes: &[u8], data: u64, to: Peer, memory: RemoteMemory) -> Result {
+    pub fn inject_write_data(
+        &self,
+        bytes: &[u8],
+        data: u64,
+        to: Peer,
+        memory: RemoteMemory,
+    ) -> Result {
         if bytes.len() as u64 > memory.len {
             return Err(Error::INVAL);
         }

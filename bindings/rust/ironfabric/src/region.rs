@@ -37,14 +37,29 @@ pub(crate) struct Mr {
 impl Mr {
     /// # Safety
     /// `base[..len]` may be read and written, as `access` says, until the region is closed.
-    pub unsafe fn register(domain: &Arc<DomainInner>, base: *mut c_void, len: usize, access: u64) -> Result<Mr> {
+    pub unsafe fn register(
+        domain: &Arc<DomainInner>,
+        base: *mut c_void,
+        len: usize,
+        access: u64,
+    ) -> Result<Mr> {
         let parent = domain.raw.get();
         let mut mr = null_mut();
         // SAFETY: the domain is open and kept; `mr` is written on success; the rest is promised by the caller.
         let raw = unsafe {
             let call = slot!((*parent).mr, fi_ops_mr, reg)?;
             let key = domain.next_key();
-            let code = call(domain.raw.fid(), base, len, access, 0, key, 0, &raw mut mr, null_mut());
+            let code = call(
+                domain.raw.fid(),
+                base,
+                len,
+                access,
+                0,
+                key,
+                0,
+                &raw mut mr,
+                null_mut(),
+            );
             Raw::opened(code, mr)?
         };
         Ok(Mr {
@@ -145,7 +160,11 @@ impl<T: Threads> Window<T> {
     pub fn remote(&self) -> RemoteMemory {
         let by_address = self.region.domain.mr_mode.contains(MrMode::VIRT_ADDR);
         RemoteMemory {
-            addr: if by_address { self.base.addr() as u64 } else { 0 },
+            addr: if by_address {
+                self.base.addr() as u64
+            } else {
+                0
+            },
             key: self.region.key(),
             len: self.len as u64,
         }
@@ -166,7 +185,11 @@ impl<T: Threads> Window<T> {
                 from = from.add(1);
             }
             for word in out[head..head + body].chunks_exact_mut(WORD) {
-                word.copy_from_slice(&AtomicU64::from_ptr(from.cast()).load(Ordering::Relaxed).to_ne_bytes());
+                word.copy_from_slice(
+                    &AtomicU64::from_ptr(from.cast())
+                        .load(Ordering::Relaxed)
+                        .to_ne_bytes(),
+                );
                 from = from.add(WORD);
             }
             for byte in &mut out[head + body..head + body + tail] {
@@ -203,7 +226,10 @@ impl<T: Threads> Window<T> {
     /// Returns the address of a range, which is in the window.
     fn at(&self, at: usize, len: usize) -> *mut u8 {
         let end = at.checked_add(len);
-        assert!(end.is_some_and(|end| end <= self.len), "beyond the end of the window");
+        assert!(
+            end.is_some_and(|end| end <= self.len),
+            "beyond the end of the window"
+        );
         // SAFETY: within the window.
         unsafe { self.base.add(at) }
     }
@@ -274,7 +300,8 @@ impl<T: Threads> Registration<T> {
     pub unsafe fn new(domain: &Domain<T>, base: *mut u8, len: usize) -> Result<Registration<T>> {
         let access = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
         // SAFETY: promised by the caller.
-        unsafe { Mr::register(&domain.0, base.cast(), len, access) }.map(|region| Registration(region, PhantomData))
+        unsafe { Mr::register(&domain.0, base.cast(), len, access) }
+            .map(|region| Registration(region, PhantomData))
     }
 
     /// Returns the descriptor, for [`RawMemory`](crate::RawMemory).

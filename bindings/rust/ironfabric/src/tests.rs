@@ -39,7 +39,11 @@ fn pair<T: Threads>(provider: &str) -> Pair<T> {
     let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
     // Old libraries have no descriptors for shm.
     let options = QueueOptions {
-        wait: if provider == "shm" { Wait::None } else { Wait::Fd },
+        wait: if provider == "shm" {
+            Wait::None
+        } else {
+            Wait::Fd
+        },
         ..QueueOptions::default()
     };
     let queue_a = CompletionQueue::open(&domain, options).unwrap();
@@ -78,7 +82,10 @@ impl<T: Threads> Pair<T> {
             buffer,
             |buffer| call(a, buffer),
             || {
-                assert_eq!(queue_a.read().unwrap().count() + queue_b.read().unwrap().count(), 0);
+                assert_eq!(
+                    queue_a.read().unwrap().count() + queue_b.read().unwrap().count(),
+                    0
+                );
             },
         );
     }
@@ -99,9 +106,24 @@ impl<T: Threads> Pair<T> {
         let (mut a, mut b) = (vec![], vec![]);
         let limit = limit();
         while a.len() < from_a || b.len() < from_b {
-            a.extend(self.queue_a.read().unwrap().filter_map(|done| done.into_buffer()));
-            b.extend(self.queue_b.read().unwrap().filter_map(|done| done.into_buffer()));
-            assert!(Instant::now() < limit, "{} and {} completions", a.len(), b.len());
+            a.extend(
+                self.queue_a
+                    .read()
+                    .unwrap()
+                    .filter_map(|done| done.into_buffer()),
+            );
+            b.extend(
+                self.queue_b
+                    .read()
+                    .unwrap()
+                    .filter_map(|done| done.into_buffer()),
+            );
+            assert!(
+                Instant::now() < limit,
+                "{} and {} completions",
+                a.len(),
+                b.len()
+            );
         }
         (a, b)
     }
@@ -111,7 +133,11 @@ fn limit() -> Instant {
     Instant::now() + Duration::from_secs(20)
 }
 
-fn post<T: Threads>(mut buffer: Buffer<T>, mut call: impl FnMut(Buffer<T>) -> Posted<T>, mut progress: impl FnMut()) {
+fn post<T: Threads>(
+    mut buffer: Buffer<T>,
+    mut call: impl FnMut(Buffer<T>) -> Posted<T>,
+    mut progress: impl FnMut(),
+) {
     let limit = limit();
     while let Err(rejected) = call(buffer) {
         assert!(rejected.is_again(), "{rejected}");
@@ -168,13 +194,18 @@ mod bodies {
         assert_eq!(pair.buffers(), 0);
     }
 
-    pub fn buffers_of_a_closed_endpoint_are_freed_by_the_read_that_finds_the_queue_empty(pair: Pair<Shared>) {
+    pub fn buffers_of_a_closed_endpoint_are_freed_by_the_read_that_finds_the_queue_empty(
+        pair: Pair<Shared>,
+    ) {
         for _ in 0..10 {
             pair.b.recv(pair.buffer(&[0; 64]), Peer::ANY).unwrap();
         }
         assert_eq!(pair.buffers(), 10);
         let Pair {
-            b, mut queue_b, domain, ..
+            b,
+            mut queue_b,
+            domain,
+            ..
         } = pair;
         drop(b);
         assert_eq!(domain.0.buffers.len(), 10);
@@ -185,7 +216,9 @@ mod bodies {
 
     pub fn buffers_of_a_closed_endpoint_are_freed_with_the_queue(pair: Pair<Shared>) {
         pair.b.recv(pair.buffer(&[0; 64]), Peer::ANY).unwrap();
-        let Pair { b, queue_b, domain, .. } = pair;
+        let Pair {
+            b, queue_b, domain, ..
+        } = pair;
         drop(queue_b);
         assert_eq!(domain.0.buffers.len(), 1);
         drop(b);
@@ -211,7 +244,10 @@ mod bodies {
             assert!(Instant::now() < limit);
         };
         let Pair {
-            b, mut queue_b, domain, ..
+            b,
+            mut queue_b,
+            domain,
+            ..
         } = pair;
         drop(b);
         // fi_endpoint(3): the provider may discard the second completion. Either way its buffer has one owner.
@@ -330,7 +366,10 @@ mod bodies {
             Error::INVAL
         );
         assert_eq!(
-            one.a.send(one.buffer(b"x"), Peer::CONNECTED).unwrap_err().error,
+            one.a
+                .send(one.buffer(b"x"), Peer::CONNECTED)
+                .unwrap_err()
+                .error,
             Error::INVAL
         );
         assert_eq!(one.a.inject(b"x", other.to_b), Err(Error::INVAL));
@@ -338,12 +377,16 @@ mod bodies {
         let builder = other.domain.endpoint(&info).unwrap();
         assert_eq!(builder.queue(&one.queue_a).err(), Some(Error::INVAL));
         let builder = other.domain.endpoint(&info).unwrap();
-        assert_eq!(builder.queue(&other.queue_a).unwrap().enable().err(), Some(Error::NOAV));
+        assert_eq!(
+            builder.queue(&other.queue_a).unwrap().enable().err(),
+            Some(Error::NOAV)
+        );
         assert_eq!(one.buffers() + other.buffers(), 0);
     }
 
     pub fn memory_of_a_peer_is_written_and_read(mut pair: Pair<Shared>) {
-        let window = Window::new(&pair.domain, 32, Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
+        let window =
+            Window::new(&pair.domain, 32, Access::REMOTE_READ | Access::REMOTE_WRITE).unwrap();
         window.write(0, &[9; 32]);
         let place = window.remote().slice(8, 8).unwrap();
         let to_b = pair.to_b;
@@ -359,7 +402,10 @@ mod bodies {
         assert_eq!(&found, b"\x0912345678\x09");
         let beyond = pair.buffer(&[0; 33]);
         assert_eq!(
-            pair.a.write(beyond, to_b, window.remote()).unwrap_err().error,
+            pair.a
+                .write(beyond, to_b, window.remote())
+                .unwrap_err()
+                .error,
             Error::INVAL
         );
         assert_eq!(window.into_vec().unwrap().len(), 32);
@@ -367,7 +413,9 @@ mod bodies {
 
     pub fn tags_select_messages(mut pair: Pair<Shared>) {
         pair.b.trecv(pair.buffer(&[0; 8]), Peer::ANY, 2, 0).unwrap();
-        pair.b.trecv(pair.buffer(&[0; 8]), Peer::ANY, 0, !0).unwrap();
+        pair.b
+            .trecv(pair.buffer(&[0; 8]), Peer::ANY, 0, !0)
+            .unwrap();
         for (tag, text) in [(1, b"one"), (2, b"two")] {
             let to_b = pair.to_b;
             pair.inject(|a| a.tinject_data(text, tag * 10, to_b, tag));
@@ -383,7 +431,13 @@ mod bodies {
             assert!(Instant::now() < limit);
         }
         seen.sort();
-        assert_eq!(seen, [(1, Some(10), b"one".to_vec()), (2, Some(20), b"two".to_vec())]);
+        assert_eq!(
+            seen,
+            [
+                (1, Some(10), b"one".to_vec()),
+                (2, Some(20), b"two".to_vec())
+            ]
+        );
     }
 }
 
@@ -416,7 +470,10 @@ fn entries_of_other_providers_are_refused() {
     let tcp = info("tcp", EndpointType::Rdm, false);
     let shm = info("shm", EndpointType::Rdm, false);
     let fabric = Fabric::open(&tcp).unwrap();
-    assert_eq!(Domain::<Shared>::open(&fabric, &shm).err(), Some(Error::INVAL));
+    assert_eq!(
+        Domain::<Shared>::open(&fabric, &shm).err(),
+        Some(Error::INVAL)
+    );
     let domain = Domain::<Shared>::open(&fabric, &tcp).unwrap();
     assert_eq!(domain.endpoint(&shm).err(), Some(Error::INVAL));
 }
@@ -464,7 +521,12 @@ fn windows_copy_any_range() {
             let mut all = [0; 40];
             window.read(0, &mut all);
             assert_eq!(&all[at..at + len], &pattern[..len]);
-            assert!(all[..at].iter().chain(&all[at + len..]).all(|byte| *byte == 0));
+            assert!(
+                all[..at]
+                    .iter()
+                    .chain(&all[at + len..])
+                    .all(|byte| *byte == 0)
+            );
             let mut part = vec![0; len];
             window.read(at, &mut part);
             assert_eq!(part, pattern[..len]);
@@ -491,7 +553,9 @@ fn memory_of_the_program_is_sent_and_received() {
     // SAFETY: both arrays exist until the operations are complete, and shm needs no registration.
     unsafe { pair.b.recv_raw(into, Peer::ANY, pair.buffer(&[])) }.unwrap();
     // SAFETY: the same.
-    pair.post(context, |a, buffer| unsafe { a.send_raw(from, to_b, buffer) });
+    pair.post(context, |a, buffer| unsafe {
+        a.send_raw(from, to_b, buffer)
+    });
     pair.drive(1, 1);
     assert_eq!(room, text);
 }
@@ -505,10 +569,16 @@ fn counters_count() {
     let vector = AddressVector::open(&domain, 0).unwrap();
     let builder = domain.endpoint(&info).unwrap().queue(&queue).unwrap();
     let builder = builder.address_vector(&vector).unwrap();
-    let endpoint = builder.counter(&counter, Caps::SEND).unwrap().enable().unwrap();
+    let endpoint = builder
+        .counter(&counter, Caps::SEND)
+        .unwrap()
+        .enable()
+        .unwrap();
     let itself = vector.insert(&endpoint.address().unwrap()).unwrap();
     let message = Buffer::new(&domain, 8).unwrap();
-    endpoint.recv(Buffer::new(&domain, 8).unwrap(), Peer::ANY).unwrap();
+    endpoint
+        .recv(Buffer::new(&domain, 8).unwrap(), Peer::ANY)
+        .unwrap();
     post(
         message,
         |buffer| endpoint.send(buffer, itself),
@@ -551,7 +621,12 @@ mod connections {
 
     fn side(domain: Domain, open: impl FnOnce(&Domain) -> Result<EndpointBuilder>) -> Side {
         let queue = CompletionQueue::open(&domain, QueueOptions::default()).unwrap();
-        let endpoint = open(&domain).unwrap().queue(&queue).unwrap().enable().unwrap();
+        let endpoint = open(&domain)
+            .unwrap()
+            .queue(&queue)
+            .unwrap()
+            .enable()
+            .unwrap();
         Side {
             endpoint,
             queue,
@@ -571,7 +646,9 @@ mod connections {
         assert!(address.to_socket_addr().unwrap().ip().is_loopback());
         let client = |queues: &mut Queues| {
             let domain = Domain::open(&fabric, &info).unwrap();
-            let client = side(domain, |domain| domain.endpoint(&info)?.event_queue(&clients));
+            let client = side(domain, |domain| {
+                domain.endpoint(&info)?.event_queue(&clients)
+            });
             client.endpoint.connect(&address, b"please").unwrap();
             let Event::Request(request) = queues.next(SERVER) else {
                 panic!("no request");
@@ -593,7 +670,9 @@ mod connections {
 
         let (_dropped, request) = client(&mut queues);
         drop(request);
-        assert!(matches!(queues.next(CLIENT), Event::Failed(failure) if failure.error == Error::CONNREFUSED));
+        assert!(
+            matches!(queues.next(CLIENT), Event::Failed(failure) if failure.error == Error::CONNREFUSED)
+        );
 
         let (mut client, request) = client(&mut queues);
         let domain = Domain::open(&fabric, request.info()).unwrap();
@@ -604,19 +683,32 @@ mod connections {
         };
         assert_eq!(endpoint, client.endpoint.id());
         assert!(data.starts_with(b"welcome"));
-        assert!(matches!(queues.next(SERVER), Event::Connected { endpoint, .. } if endpoint == server.endpoint.id()));
+        assert!(
+            matches!(queues.next(SERVER), Event::Connected { endpoint, .. } if endpoint == server.endpoint.id())
+        );
 
         server
             .endpoint
             .recv(Buffer::new(&server.domain, 16).unwrap(), Peer::ANY)
             .unwrap();
-        let message = Buffer::from_vec(&client.domain, b"over a connection"[..16].to_vec()).unwrap();
+        let message =
+            Buffer::from_vec(&client.domain, b"over a connection"[..16].to_vec()).unwrap();
         client.endpoint.send(message, Peer::CONNECTED).unwrap();
         let limit = limit();
         let (mut sent, mut received) = (None, None);
         while sent.is_none() || received.is_none() {
-            sent = sent.or(client.queue.read().unwrap().next().and_then(|done| done.into_buffer()));
-            received = received.or(server.queue.read().unwrap().next().and_then(|done| done.into_buffer()));
+            sent = sent.or(client
+                .queue
+                .read()
+                .unwrap()
+                .next()
+                .and_then(|done| done.into_buffer()));
+            received = received.or(server
+                .queue
+                .read()
+                .unwrap()
+                .next()
+                .and_then(|done| done.into_buffer()));
             assert!(Instant::now() < limit);
         }
         assert_eq!(&sent.unwrap()[..], &received.unwrap()[..]);
@@ -627,7 +719,9 @@ mod connections {
             // Old libraries find the end of the connection when its completion queue is read.
             server.queue.read().unwrap().for_each(drop);
             match servers.read().unwrap() {
-                Some(Event::Shutdown { endpoint }) => break assert_eq!(endpoint, server.endpoint.id()),
+                Some(Event::Shutdown { endpoint }) => {
+                    break assert_eq!(endpoint, server.endpoint.id());
+                }
                 event => assert!(event.is_none() && Instant::now() < limit),
             }
         }
@@ -674,7 +768,11 @@ mod lifecycle {
                 .unwrap()
                 .queue(&self.nodes[at].queue)
                 .unwrap();
-            let endpoint = builder.address_vector(&self.vector).unwrap().enable().unwrap();
+            let endpoint = builder
+                .address_vector(&self.vector)
+                .unwrap()
+                .enable()
+                .unwrap();
             self.nodes[at].peer = Some(self.vector.insert(&endpoint.address().unwrap()).unwrap());
             self.nodes[at].endpoint = Some(endpoint);
         }
@@ -723,7 +821,9 @@ mod lifecycle {
         let mut free = vec![];
         for _ in 0..400 {
             let at = random.below(3) as usize;
-            let mut buffer = free.pop().unwrap_or_else(|| Buffer::new(&world.domain, 32).unwrap());
+            let mut buffer = free
+                .pop()
+                .unwrap_or_else(|| Buffer::new(&world.domain, 32).unwrap());
             buffer.set_len(32);
             let byte = random.below(256) as u8;
             buffer.fill(byte);

@@ -311,7 +311,7 @@ checks:
 
 check-format:
 	$(CARGO) fmt --all --check
-	! grep -rnP '^(?= *//).{121,}' --include=*.rs build.rs src fuzz/src examples
+	! grep -rnP '^(?= *//).{121,}' --include=*.rs build.rs src fuzz/src examples bindings
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! epoll_server: a server that sends messages of many connections back, in one thread that sleeps in epoll. Three clients
-//! in threads of the same process use it.
+//! epoll_server: a server that sends messages of many connections back, in one thread that sleeps in epoll. Three
+//! clients in threads of the same process use it.
 //!
-//! The order before a thread sleeps is that of fi_poll(3): read every queue until it is empty, call `try_wait` on it, and
-//! sleep only if all of them return true.
+//! The order before a thread sleeps is that of fi_poll(3): read every queue until it is empty, call `try_wait` on it,
+//! and sleep only if all of them return true.
 
 use std::collections::HashMap;
 use std::time::Duration;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! rma [PROVIDER]: one endpoint writes to and reads from memory of another one. The owner of the memory makes no call for
-//! the data. A message reports that they are there.
+//! rma [PROVIDER]: one endpoint writes to and reads from memory of another one. The owner of the memory makes no call
+//! for the data. A message reports that they are there.
 
 use ironfabric::*;
 
@@ -38,8 +38,8 @@ impl Node {
     }
 }
 
-/// Posts an operation of `node` and waits for its completion. Both queues are read, because with some providers the peer
-/// has to make calls, too.
+/// Posts an operation of `node` and waits for its completion. Both queues are read, because with some providers the
+/// peer has to make calls, too.
 fn complete(
     node: &mut Node,
     other: &mut Node,

@@ -25,8 +25,8 @@ impl AsyncQueue {
         Ok(AsyncQueue { queue, ready })
     }
 
-    /// Returns the buffer of the next operation that ends. Dropping the future loses nothing: what is in flight stays in
-    /// flight, and its completion stays in the queue.
+    /// Returns the buffer of the next operation that ends. Dropping the future loses nothing: what is in flight stays
+    /// in flight, and its completion stays in the queue.
     async fn next(&mut self) -> std::io::Result<Buffer> {
         loop {
             let next = self.queue.read().map_err(Error::from)?.next();

@@ -369,8 +369,8 @@ pub(crate) fn new_sides() -> [u64; 2] {
 #[derive(Default)]
 pub(crate) struct Registry(Mutex<Vec<NonNull<Header>>>);
 
-// SAFETY: the list has the addresses of buffers that exist. Only `side` and, under the lock, `place` are accessed, until
-// a header is abandoned, which gives it one owner.
+// SAFETY: the list has the addresses of buffers that exist. Only `side` and, under the lock, `place` are accessed,
+// until a header is abandoned, which gives it one owner.
 unsafe impl Send for Registry {}
 // SAFETY: the same.
 unsafe impl Sync for Registry {}

@@ -59,8 +59,8 @@ pub struct QueueOptions {
 
 /// A queue that reports the ends of operations: fi_cq(3).
 ///
-/// Reading needs exclusive access (`&mut`), so that every completion, and the buffer in it, has one reader. Threads that
-/// read one queue put it into a mutex. Endpoints that are bound to the queue keep it open.
+/// Reading needs exclusive access (`&mut`), so that every completion, and the buffer in it, has one reader. Threads
+/// that read one queue put it into a mutex. Endpoints that are bound to the queue keep it open.
 pub struct CompletionQueue<T: Threads = Shared> {
     pub(crate) inner: Arc<QueueInner>,
     /// Entries that were read from the provider and not yet by the program: `next..end`.
@@ -166,7 +166,8 @@ impl<T: Threads> CompletionQueue<T> {
         Ok(Completions { queue: self })
     }
 
-    /// Does the same, with [`Completion::source`]: fi_cq_readfrom. The endpoint has [`Caps::SOURCE`](crate::Caps::SOURCE).
+    /// Does the same, with [`Completion::source`]: fi_cq_readfrom. The endpoint has
+    /// [`Caps::SOURCE`](crate::Caps::SOURCE).
     pub fn read_from(&mut self) -> Result<Completions<'_, T>, ReadError<T>> {
         if self.next.get() == self.end {
             let (cq, at) = (self.inner.raw.get(), self.entries.as_mut_ptr().cast());
@@ -178,8 +179,8 @@ impl<T: Threads> CompletionQueue<T> {
         Ok(Completions { queue: self })
     }
 
-    /// Does the same as [`read_from`](Self::read_from), but waits for a completion: fi_cq_sreadfrom. `None` waits without
-    /// limit. The iterator is empty if the time has passed, or after [`Waker::wake`]. The queue was opened with
+    /// Does the same as [`read_from`](Self::read_from), but waits for a completion: fi_cq_sreadfrom. `None` waits
+    /// without limit. The iterator is empty if the time has passed, or after [`Waker::wake`]. The queue was opened with
     /// [`Wait::Blocking`] or [`Wait::Fd`].
     pub fn sread(&mut self, limit: Option<Duration>) -> Result<Completions<'_, T>, ReadError<T>> {
         if self.next.get() == self.end {
@@ -234,7 +235,8 @@ impl<T: Threads> CompletionQueue<T> {
         }
     }
 
-    /// Frees the buffers of closed endpoints, unless there are completions to read first, which may be of these buffers.
+    /// Frees the buffers of closed endpoints, unless there are completions to read first, which may be of these
+    /// buffers.
     #[cold]
     fn sweep(&mut self) -> Result<(), ReadError<T>> {
         let sides = self.inner.take_closed();
@@ -386,8 +388,8 @@ fn failure<T: Threads>(queue: &CompletionQueue<T>) -> Option<ReadError<T>> {
     }
     let error = Error::new(entry.err);
     let text = provider_text(entry.prov_errno, || {
-        // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider, and is copied
-        // before the next read.
+        // SAFETY: number and data come from this queue. Without a buffer the text belongs to the provider, and is
+        // copied before the next read.
         unsafe {
             Some(slot!((*cq).ops, fi_ops_cq, strerror).ok()?(
                 cq,

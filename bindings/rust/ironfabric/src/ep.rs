@@ -166,8 +166,8 @@ impl<T: Threads> EndpointBuilder<T> {
         }
     }
 
-    /// Opens and enables the endpoint: fi_endpoint, fi_ep_bind, fi_enable. `NOAV`: an endpoint without connection has no
-    /// address vector.
+    /// Opens and enables the endpoint: fi_endpoint, fi_ep_bind, fi_enable. `NOAV`: an endpoint without connection has
+    /// no address vector.
     pub fn enable(mut self) -> Result<Endpoint<T>> {
         let kind = self.info.endpoint_type();
         if kind != Some(EndpointType::Msg) && self.bound.vector.is_none() {
@@ -208,7 +208,8 @@ impl<T: Threads> EndpointBuilder<T> {
 impl<T: Threads> Endpoint<T> {
     fn bind(&self) -> Result {
         let bound = &self.bound;
-        // SAFETY: all objects are open and of one domain or fabric, as the builder has checked. The endpoint keeps them.
+        // SAFETY: all objects are open and of one domain or fabric, as the builder has checked. The endpoint keeps
+        // them.
         unsafe {
             if let Some(events) = &bound.events {
                 self.raw.bind(events.raw.fid(), 0)?;

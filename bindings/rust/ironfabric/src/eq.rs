@@ -141,9 +141,10 @@ impl<T: Threads> EventQueue<T> {
             let mut kind = 0;
             let room = size_of_val(&entry[..]);
             match filled(read(&raw mut kind, entry.as_mut_ptr().cast(), room)) {
-                // SAFETY: the queue has written this many bytes of the entry that belongs to this kind.
                 Ok(Some(len)) => {
-                    return Ok(Some(unsafe { self.owned(kind, &entry, len.min(room)) }));
+                    // SAFETY: the queue has written this many bytes of the entry that belongs to this kind.
+                    let event = unsafe { self.owned(kind, &entry, len.min(room)) };
+                    return Ok(Some(event));
                 }
                 Ok(None) | Err(Error::TIMEDOUT | Error::CANCELED) => return Ok(None),
                 Err(Error::AVAIL) => return Ok(self.failure().map(Event::Failed)),

@@ -495,8 +495,8 @@ impl Info {
     }
 
     pub(crate) fn get(&self) -> &fi_info {
-        // SAFETY: an entry of a list that `self` keeps, and that is never changed. The members that this crate reads are
-        // the same in all versions since 1.5.
+        // SAFETY: an entry of a list that `self` keeps, and that is never changed. The members that this crate reads
+        // are the same in all versions since 1.5.
         unsafe { self.raw.as_ref() }
     }
 

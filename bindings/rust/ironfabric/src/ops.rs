@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Operations of endpoints: fi_msg(3), fi_tagged(3), fi_rma(3).
 //!
-//! An operation that takes a buffer checks that the buffer is of the endpoint's domain and that the peer is of its address
-//! vector, stores the endpoint's number in the buffer, and calls the provider. The slots were checked when the endpoint
-//! was enabled.
+//! An operation that takes a buffer checks that the buffer is of the endpoint's domain and that the peer is of its
+//! address vector, stores the endpoint's number in the buffer, and calls the provider. The slots were checked when the
+//! endpoint was enabled.
 
 use core::ffi::c_void;
 use core::fmt;

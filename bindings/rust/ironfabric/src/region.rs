@@ -176,8 +176,8 @@ impl<T: Threads> Window<T> {
     /// If the range is not in the window.
     pub fn read(&self, at: usize, out: &mut [u8]) {
         let mut from = self.at(at, out.len());
-        // SAFETY: all addresses are within the window, and words are aligned. The accesses are atomic, because a peer may
-        // write the bytes now.
+        // SAFETY: all addresses are within the window, and words are aligned. The accesses are atomic, because a peer
+        // may write the bytes now.
         unsafe {
             let (head, body, tail) = split(from, out.len());
             for byte in &mut out[..head] {

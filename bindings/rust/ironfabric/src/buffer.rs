@@ -71,7 +71,8 @@ unsafe impl<T: Threads + Sync> Sync for Buffer<T> {}
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct OperationId(pub(crate) usize);
 
-#[repr(C)]
+/// The fields that operations use are one cache line, because large messages displace all lines of the first cache.
+#[repr(C, align(64))]
 pub(crate) struct Header {
     /// Belongs to the provider while the operation is in flight.
     context: UnsafeCell<fi_context2>,
@@ -90,6 +91,7 @@ pub(crate) struct Header {
 }
 
 const _: () = assert!(offset_of!(Header, context) == 0);
+const _: () = assert!(offset_of!(Header, side) == 64 && offset_of!(Header, region) == 128);
 
 enum Storage {
     /// A vector without elements and this capacity begins at `base`.

@@ -332,7 +332,7 @@ checks:
 
 check-format:
 	$(CARGO) fmt --all --check
-	! grep -rnP '^(?= *//).{121,}' --include=*.rs build.rs src fuzz/src examples
+	! grep -rnP '^(?= *//).{121,}' --include=*.rs build.rs src fuzz/src examples bindings
 	$(CARGO) fmt --check --manifest-path fuzz/Cargo.toml
 check-documents:
 	scripts/rows.py docs/differences.md
@@ -509,7 +509,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings rust release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
@@ -520,6 +520,9 @@ check-programs: all
 # which programs that are built with the 2.6 set run, too. Takes three minutes at first, then one.
 check-bindings: all plugin
 	ctests/bindings/run.sh $(BUILT) $(PLUGIN) $(TARGET)/bindings
+# The crates of bindings/rust: tests, examples, and a dry run of their publication.
+check-rust: all
+	ctests/rust.sh $(BUILT) $(TARGET)/rust
 # Programs of each header set and of Debian's libfabric-dev, on this library and on the upstream release of the set.
 # UPSTREAM_2_6: as above.
 check-release-programs: all

@@ -1,0 +1,1 @@
+../../../../../src/abi/fabric.rs

@@ -1,0 +1,1 @@
+../../../../../src/abi/fi_collective.rs

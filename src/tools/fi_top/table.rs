@@ -186,9 +186,11 @@ static COLUMNS: [Column; 19] = [
     rate("UNEX", "messages that came before their receive", |row| {
         short(row.unexpected)
     }),
-    rate("AGN", "calls that were refused for now (FI_EAGAIN)", |row| {
-        short(row.again)
-    }),
+    rate(
+        "AGN",
+        "calls that were refused for now (FI_EAGAIN)",
+        |row| short(row.again),
+    ),
     text("TYPE", 5, "type of the endpoint", |row| row.kind.clone()),
 ];
 

@@ -158,10 +158,10 @@ done <<'OPTIONS'
 0 -v -p tcp -c |FI_TAGGED||fi_rma|
 0 -v -p tcp -c FI_MSG -c FI_RMA
 61 -p tcp -c FI_MULTICAST
-22 -c FI_MSG|tagged
+22 -c FI_MSG|tag
 22 -c FI_MSG,FI_RMA
 0 -v -p tcp -m FI_CONTEXT|FI_RX_CQ_DATA
-22 -m context
+22 -m contex
 0 -v -p tcp -n 127.0.0.1
 0 -v -p tcp --node 127.0.0.1 --port 5000
 0 -v -p tcp -n localhost -P 5000
@@ -259,13 +259,13 @@ head -n 1 "$scratch/log.err" | grep -qF "$identity, $file" ||
     fail "the first line of the log does not say: $identity, $file"
 
 # Help and wrong options: the options are the same, their descriptions, --why, --json, --table, --doctor, --listen
-# and --ranks are ours.
-names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json -e --table -e --doctor -e --listen -e --ranks; }
+# --config and --ranks are ours.
+names() { grep -o -E -- '(-[a-zA-Z], )?--[a-z_]+' "$1" | grep -v -x -e --why -e --json -e --table -e --config -e --doctor -e --listen -e --ranks; }
 for options in -h --help --ver --foo --provider= -x -p --verbose=1; do
     [ "$options" != --provider= ] || options=--provider
     run ours "$tools/fi_info" $options
     expect 1 "fi_info $options"
-    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 23 ] || fail "fi_info $options prints no help"
+    [ "$(grep -c -e '^  -' "$scratch/ours.out")" -eq 24 ] || fail "fi_info $options prints no help"
     for other in ${others[@]+"${others[@]}"}; do
         run theirs "$other/fi_info" $options
         diff -u <(names "$scratch/theirs.out") <(names "$scratch/ours.out") || fail "fi_info $options: other options (above)"

@@ -29,6 +29,7 @@ RULES = [
     ("-", r"post_send # SEND flags 0x8 sge 1 len 200 .*", "the other copies the pieces of a short message to one"),
     ("+", r"post_send # SEND flags 0x8 sge 2 len 200 .*", "the same"),
     ("-", r"post_send # SEND flags 0x9 sge 1 len 300 .*", "an injected message longer than inject_size"),
+    ("-", r"post_send # SEND flags 0x8 sge 1 len 8 .*", "a message after the end of the connection is cancelled without the adapter"),
     ("+", r"post_send # WRITE flags 0x8 sge 1 len 8 .*", "an injected atomic write"),
     (".", r"post_recv # .*", "rxm posts 64 receives for each connection, not 128"),
     ("+", r"post_send # WRITE flags 0x0 sge 0 .*", "the empty write behind requests without a report, when the endpoint ends"),

@@ -129,6 +129,13 @@ impl Ep {
         pair.ok_or(Error::OPBADSTATE)
     }
 
+    /// Whether the connection has ended and everything posted was flushed. What is posted now is refused here, because
+    /// not every adapter flushes it.
+    #[inline]
+    pub fn is_over(&self) -> bool {
+        self.state == State::Ended && self.is_drained()
+    }
+
     /// Whether an event of the connection manager will change the state.
     pub fn awaits_event(&self) -> bool {
         matches!(

@@ -278,14 +278,14 @@ impl Queue {
     }
 }
 
-const FLUSHED: i32 = Status::FLUSHED.0 as i32;
+pub(super) const FLUSHED: i32 = Status::FLUSHED.0 as i32;
 
 fn number(status: Status) -> i32 {
     i32::try_from(status.0).unwrap_or(i32::MAX)
 }
 
 #[cold]
-fn explain(status: Status) -> (Error, Arc<CStr>) {
+pub(super) fn explain(status: Status) -> (Error, Arc<CStr>) {
     let error = match status {
         Status::FLUSHED => Error::CANCELED,
         _ => Error::IO,

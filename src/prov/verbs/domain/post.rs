@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posts operations as work requests: fi_msg(3), fi_rma(3), fi_atomic(3).
 
+use super::super::ep::State;
 use super::super::ticket::Kind;
 use super::Domain;
+use super::completions::{FLUSHED, explain};
 use abi::*;
 use base::flags::flags;
 use base::{Error, IoVec, OpFlags, Result, Source};
@@ -13,7 +15,7 @@ use object::ops::atomic::{Atomic, Family};
 use object::ops::credits::CREDIT_MESSAGE;
 use object::ops::transfer::{OneTx, OneWrite, RemoteSeg, Tx, What};
 use sys::io_list::GatherList;
-use sys::verbs::{Destination, Opcode, Request};
+use sys::verbs::{Destination, Opcode, Request, Status};
 
 /// Flags of messages that need no special handling.
 const PLAIN: OpFlags = flags!(OpFlags:
@@ -94,6 +96,9 @@ impl Domain {
         let Ok(pair) = endpoint.pair() else {
             return false;
         };
+        if endpoint.state == State::Ended {
+            return false;
+        }
         let id = endpoint.ticket(Kind::Send, endpoint.sends.next());
         let mut request = match short.target {
             None => Request::new(id, Opcode::Send),
@@ -239,6 +244,11 @@ impl Domain {
             return Err(domain.eps[ep].again());
         }
         self.ep(ep)?.pair()?;
+        if self.ep(ep)?.is_over() {
+            domain.eps[ep].tx_pending += 1;
+            self.cancel_send(domain, op);
+            return Ok(());
+        }
         let (queue, _) = self.queues_of(ep)?;
         if !self.has_room(domain, ep, queue) {
             // Completed requests make room.
@@ -297,6 +307,13 @@ impl Domain {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Reports that an operation cannot be posted any more, as adapters do. Soft iWARP reports nothing.
+    #[cold]
+    fn cancel_send(&mut self, domain: &mut DomainState<Addr>, op: &TxOp) {
+        let (error, why) = explain(Status::FLUSHED);
+        domain.fail_tx_because(op, error, FLUSHED, why);
     }
 
     fn has_room(&self, domain: &DomainState<Addr>, ep: usize, queue: usize) -> bool {

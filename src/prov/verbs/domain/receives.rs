@@ -4,12 +4,13 @@
 use super::super::ep::full_is_again;
 use super::super::ticket::{Holder, Kind, Ticket};
 use super::Domain;
+use super::completions::{FLUSHED, explain};
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
 use engine::address::mixed::Addr;
 use engine::domain_state::{AdapterReceive, DomainState};
 use object::ops::transfer::{Rx, What};
-use sys::verbs::Receive;
+use sys::verbs::{Receive, Status};
 
 /// Flags that only receives have whose messages this library matches.
 const OF_MATCHING: OpFlags = flags!(OpFlags: PEEK | CLAIM | DISCARD | TRIGGER | MULTI_RECV);
@@ -34,6 +35,12 @@ impl Domain {
             return Err(domain.eps[ep].again());
         }
         let endpoint = self.ep_mut(ep)?;
+        if endpoint.is_over() {
+            let (error, why) = explain(Status::FLUSHED);
+            domain.receive_failed_there(ep, &record_of(rx), error, FLUSHED, why);
+            rx.iov.take();
+            return Ok(());
+        }
         receive.set_id(endpoint.ticket(Kind::Receive, endpoint.receives.next()));
         match endpoint.any_pair() {
             Some(pair) => pair.receive(&mut receive).map_err(full_is_again)?,

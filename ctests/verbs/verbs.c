@@ -552,6 +552,16 @@ static void reject(void)
 	OK(fi_close(&a->fid));
 }
 
+// Whoever posts to an ended connection without reading the errors is refused at some point.
+static void posts_end(bool sends)
+{
+	ssize_t rc = 0;
+
+	for (long i = 0; i < 1 << 20 && !rc; i++)
+		rc = sends ? fi_send(a, out, 8, fi_mr_desc(mr_out), 0, NULL) : fi_recv(b, in, 8, fi_mr_desc(mr_in), 0, NULL);
+	RC(rc, -FI_EAGAIN);
+}
+
 static void shut_down(void)
 {
 	struct fi_eq_cm_entry entry;
@@ -575,6 +585,8 @@ static void shut_down(void)
 	OK(fi_send(a, out, 8, fi_mr_desc(mr_out), 0, (void *)9)); // what is posted later is flushed, too
 	error = failure(cq_a);
 	CHECK((long)error.op_context == 9 && error.err == FI_ECANCELED);
+	posts_end(true);
+	posts_end(false);
 	close_all();
 }
 

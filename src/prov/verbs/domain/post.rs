@@ -244,11 +244,6 @@ impl Domain {
             return Err(domain.eps[ep].again());
         }
         self.ep(ep)?.pair()?;
-        if self.ep(ep)?.is_over() {
-            domain.eps[ep].tx_pending += 1;
-            self.cancel_send(domain, op);
-            return Ok(());
-        }
         let (queue, _) = self.queues_of(ep)?;
         if !self.has_room(domain, ep, queue) {
             // Completed requests make room.
@@ -260,6 +255,10 @@ impl Domain {
         let len = iov.remaining();
         if len > self.longest_message() {
             return Err(Error::MSGSIZE);
+        }
+        if self.ep(ep)?.is_over() {
+            cancel_send(domain, op);
+            return Ok(());
         }
         let costs_credit = request.uses_receive();
         let has_credits = op.flags.contains(CREDIT_MESSAGE);
@@ -309,13 +308,6 @@ impl Domain {
         Ok(())
     }
 
-    /// Reports that an operation cannot be posted any more, as adapters do. Soft iWARP reports nothing.
-    #[cold]
-    fn cancel_send(&mut self, domain: &mut DomainState<Addr>, op: &TxOp) {
-        let (error, why) = explain(Status::FLUSHED);
-        domain.fail_tx_because(op, error, FLUSHED, why);
-    }
-
     fn has_room(&self, domain: &DomainState<Addr>, ep: usize, queue: usize) -> bool {
         let queue = self.queues.get(queue).and_then(Option::as_ref);
         domain.may_post(ep).is_ok() && queue.is_some_and(|queue| !queue.is_full())
@@ -359,6 +351,14 @@ impl Domain {
             domain.fail_tx(op, error);
         }
     }
+}
+
+/// Reports that an operation cannot be posted any more, as adapters do. Soft iWARP reports nothing.
+#[cold]
+fn cancel_send(domain: &mut DomainState<Addr>, op: &TxOp) {
+    let (error, why) = explain(Status::FLUSHED);
+    domain.eps[op.ep()].tx_pending += 1;
+    domain.fail_tx_because(op, error, FLUSHED, why);
 }
 
 /// An access has one target.

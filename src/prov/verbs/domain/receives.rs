@@ -36,6 +36,10 @@ impl Domain {
         }
         let endpoint = self.ep_mut(ep)?;
         if endpoint.is_over() {
+            // Unread errors must not accumulate without limit.
+            if domain.cqs[queue].is_over() {
+                return Err(domain.eps[ep].again());
+            }
             let (error, why) = explain(Status::FLUSHED);
             domain.receive_failed_there(ep, &record_of(rx), error, FLUSHED, why);
             rx.iov.take();

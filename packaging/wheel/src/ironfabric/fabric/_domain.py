@@ -14,7 +14,7 @@ from ._queue import NAP, SLICE, SPINS
 from .errors import Busy, FabricError, NotSupported, check, error
 from .flags import AtomicOp, Datatype, MrMode
 from .info import Address, Info, encoded
-from .memory import Contexts
+from .memory import Contexts, copied
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def padded(address: "ReadableBuffer") -> bytes:
     """Returns an address with zeros behind it: a provider that expects another format reads only these."""
-    return bytes(address) + bytes(256)
+    return copied(address) + bytes(256)
 
 
 class Fabric(Object):

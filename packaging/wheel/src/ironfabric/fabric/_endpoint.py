@@ -14,7 +14,7 @@ from ._object import Object, require_open, sized
 from .errors import EventError, FabricError, NotSupported, OperationError, check, error
 from .flags import AtomicOp, Caps, Datatype, EndpointType, Flags
 from .info import Address, Info
-from .memory import BufferLike, MemoryRegion, Pin, RegionSlice, RemoteMemory
+from .memory import BufferLike, MemoryRegion, Pin, RegionSlice, RemoteMemory, copied
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer
@@ -78,6 +78,13 @@ class Context(Object):
         if self._caps & Caps.SOURCE and self.rx_queue is not None:
             self.rx_queue._note_sources()
 
+    def _enable_calls(self, fid: int) -> None:
+        super()._enable_calls(fid)
+        # Operations look only for their call.
+        self._calls = {}
+        if fid:
+            self._find_calls()
+
     def _find_calls(self) -> None:
         """Reads the tables. Providers may replace them when the endpoint is enabled or connected."""
         raw = abi.fid_ep.from_address(self._fid)
@@ -97,6 +104,8 @@ class Context(Object):
                 queues.add(queue)
         for lane in (self._tx, self._rx):
             lane.waiting.clear()
+            if lane.queue is not None:
+                lane.queue._deferred.pop(lane, None)
         for queue in queues:
             queue._kick()
 
@@ -586,11 +595,6 @@ class Sender(Context):
             others = [value for place, _, desc in local[1:] for value in (place, desc)]
             name = "write" if result is None else "readwrite" if compare is None else "compwrite"
             return self._post(self._tx, operation, f"atomic.{name}", where, count, descriptor, *others, *rest)
-
-
-def copied(data: "ReadableBuffer") -> bytes:
-    """Returns the bytes of a buffer."""
-    return data if type(data) is bytes else bytes(memoryview(data).cast("B"))
 
 
 class SharedTransmitContext(Object):

@@ -15,6 +15,7 @@ from ._queue import Pending, Queue
 from .errors import EventError, RequestRefused, check, error
 from .flags import Wait
 from .info import Address, Info, owned
+from .memory import copied
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
@@ -312,5 +313,5 @@ class PassiveEndpoint(Object):
 
 def passed(data: "ReadableBuffer") -> Tuple[Optional[bytes], int]:
     """Returns the C form of data for the peer."""
-    text = bytes(data)
+    text = copied(data)
     return text or None, len(text)

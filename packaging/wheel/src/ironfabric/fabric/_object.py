@@ -104,7 +104,7 @@ class Graph:
             check(call(handle.fid) if call else -abi.FI_ENOSYS, f"closing the {handle.kind}")
         except FabricError:
             if owner is not None:
-                owner._fid = handle.fid
+                owner._enable_calls(handle.fid)
             raise
         self.open.discard(handle)
         if owner is not None:
@@ -192,10 +192,14 @@ class Object:
         state = f"at {self._fid:#x}" if self._fid else "closed"
         return f"<{type(self).__name__} {state}>"
 
+    def _enable_calls(self, fid: int) -> None:
+        """Allows calls of the C object; 0: none."""
+        self._fid = fid
+
     def _closing(self) -> None:
         """Makes further calls fail, after those that are running."""
         with self._lock:
-            self._fid = 0
+            self._enable_calls(0)
 
     def _closed(self) -> None:
         """Called when the C object is closed."""
@@ -244,7 +248,7 @@ def _forked() -> None:
     for handle in list(_graph.open):
         owner = handle.object()
         if owner is not None:
-            owner._fid = 0
+            owner._enable_calls(0)
             owner._handle = None
             owner._lock = threading.RLock()
     # The lists stay allocated, because the handles' memory must stay what it is in the parent.

@@ -65,7 +65,8 @@ class Pending(Generic[Result]):
         self._queue._taken(self)
         if self._error is not None:
             raise self._error
-        return self._result  # type: ignore[return-value]
+        result: Any = self._result
+        return result  # type: ignore[no-any-return]
 
     def __await__(self) -> Generator[Any, None, Result]:
         if not self._is_done:
@@ -192,8 +193,9 @@ class Queue(Object):
             try:
                 return self._read_until(is_over, deadline)
             finally:
-                # The descriptor reports what comes from now on only after fi_trywait.
-                self._kick()
+                if self._futures:
+                    # The descriptor reports what comes from now on only after fi_trywait.
+                    self._kick()
 
     def _read_until(self, is_over: Callable[[], bool], deadline: Optional[float]) -> bool:
         spins = 0
@@ -270,6 +272,10 @@ class Queue(Object):
                     raise RuntimeError(f"another event loop reads the {self.kind}")
                 self._loop, self._is_watching = loop, False
             future: "asyncio.Future[None]" = loop.create_future()
+            # Another thread may have read it since the caller looked.
+            if self._has_unread() if pending is None else pending._is_done:
+                future.set_result(None)
+                return future
             if pending is None:
                 self._arrivals.add(future)
             else:
@@ -312,12 +318,10 @@ class Queue(Object):
                     found = True
                 if found:
                     self._announce()
-                if not self._futures:
-                    return
                 if self._is_stalled():
-                    loop.call_later(NAP, self._drive_again)
-                elif not self._may_sleep():
-                    loop.call_soon(self._drive_again)
+                    loop.call_later(NAP, self._drive)
+                elif self._futures and not self._may_sleep():
+                    loop.call_soon(self._drive)
             except FabricError as error:
                 for future in list(self._futures):
                     if not future.done():
@@ -326,9 +330,11 @@ class Queue(Object):
     def _kick(self) -> None:
         """Lets the loop read the queue, from any thread."""
         loop = self._loop
-        if self._futures and loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(self._drive_again)
-
-    def _drive_again(self) -> None:
-        if self._is_watching:
-            self._drive()
+        if loop is None or loop.is_closed():
+            try:
+                self._loop = loop = asyncio.get_running_loop()
+            except RuntimeError:
+                # Threads read the queue.
+                return
+            self._is_watching = False
+        loop.call_soon_threadsafe(self._drive)

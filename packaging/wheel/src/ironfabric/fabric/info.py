@@ -274,7 +274,7 @@ def getinfo(
     _set_text(fabric, abi.fi_fabric_attr, "prov_name", encoded(hints.provider, "provider"))
     if destination is not None:
         # Zeros behind it: a provider that expects another format reads memory of this process only.
-        address = bytes(destination)
+        address = bytes(memoryview(destination).cast("B"))
         raw.dest_addr, raw.dest_addrlen = allocated(address + bytes(256)), len(address)
     flags = abi.FI_SOURCE if source and (node is not None or service is not None) else 0
     first = ctypes.c_void_p()

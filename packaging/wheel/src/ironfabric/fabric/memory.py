@@ -209,6 +209,11 @@ class RegionSlice:
         return self.region.remote.slice(self.offset, self.length)
 
 
+def copied(data: "ReadableBuffer") -> bytes:
+    """Returns the bytes of a buffer."""
+    return data if type(data) is bytes else bytes(memoryview(data).cast("B"))
+
+
 #: Types of buffers of operations.
 BufferLike = Union["ReadableBuffer", MemoryRegion, RegionSlice]
 

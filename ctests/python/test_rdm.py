@@ -646,14 +646,16 @@ class Directed(Base):
     def test_source(self) -> None:
         """Completions name the sender, and receives choose one."""
         pair = self.pair
+        c = fi.Endpoint(pair.domain, pair.info, queue=pair.queue_a, address_vector=pair.vector)
+        to_c = pair.vector.insert(c.address)
         from_a = pair.b.recv(8, pair.to_a)
-        from_b = pair.b.recv(8, pair.to_b)
+        from_c = pair.b.recv(8, to_c)
         with self.assertRaises(fi.Busy):
             pair.vector.remove(pair.to_a)
-        sends = pair.b.send(b"b", pair.to_b), pair.a.send(b"a", pair.to_b)
-        got_a, got_b, *_ = pair.finish(from_a, from_b, *sends)
-        self.assertEqual((bytes(got_a.received), got_a.source), (b"a", pair.to_a))
-        self.assertEqual((bytes(got_b.received), got_b.source), (b"b", pair.to_b))
+        pair.finish(c.send(b"c", pair.to_b), from_c)
+        pair.finish(pair.a.send(b"a", pair.to_b), from_a)
+        self.assertEqual((bytes(from_a.result().received), from_a.result().source), (b"a", pair.to_a))
+        self.assertEqual((bytes(from_c.result().received), from_c.result().source), (b"c", to_c))
 
 
 @per_provider(RDM)

@@ -226,31 +226,25 @@ class CompletionQueue(Queue):
             attr.wait_obj = wait
             return domain._open(abi.fi_ops_domain, "cq_open", ctypes.byref(attr), "opening a completion queue")
 
+        self._entries = ctypes.create_string_buffer(BATCH * _SIZE)
+        self._at = ctypes.addressof(self._entries)
+        self._sources = (ctypes.c_uint64 * BATCH)()
+        self._has_sources = False
+        #: Completions that the program has not taken, in order.
+        self._unread: Dict[object, Tuple[Optional[Completion], Optional[OperationError]]] = {}
+        #: Operations of closed endpoints. Providers may leave completions of these in the queue, so their contexts are
+        #: used again when the queue was found empty.
+        self._abandoned: List[Operation] = []
+        self._deferred: Dict[Lane, None] = {}
         raw, self.wait_object = self._open_with(open_with, wait)
         self._fabric = domain.fabric
-        handle = self._opened(raw, domain)
-        try:
-            self._get_fd(self.wait_object)
-            ops = abi.fid_cq.from_address(raw).ops
-            calls = {name: slot(ops, abi.fi_ops_cq, name) for name in ("read", "readfrom", "readerr", "strerror")}
-            if not (calls["read"] and calls["readfrom"] and calls["readerr"]):
-                raise NotSupported(abi.FI_ENOSYS, "the queue cannot be read")
-            self._calls = calls
-            self._entries = ctypes.create_string_buffer(BATCH * _SIZE)
-            self._at = ctypes.addressof(self._entries)
-            self._sources = (ctypes.c_uint64 * BATCH)()
-            self._read = calls["read"]
-            self._has_sources = False
-            #: Completions that the program has not taken, in order.
-            self._unread: Dict[object, Tuple[Optional[Completion], Optional[OperationError]]] = {}
-            #: Operations of closed endpoints. Providers may leave completions of these in the queue, so their contexts
-            #: are used again when the queue was found empty.
-            self._abandoned: List[Operation] = []
-            self._deferred: Dict[Lane, None] = {}
-            handle.after = partial(_forget_all, self._abandoned, domain)
-        except BaseException:
+        self._opened(raw, domain).after = partial(_forget_all, self._abandoned, domain)
+        ops = abi.fid_cq.from_address(raw).ops
+        self._calls = {name: slot(ops, abi.fi_ops_cq, name) for name in ("read", "readfrom", "readerr", "strerror")}
+        self._read = self._calls["read"]
+        if not (self._read and self._calls["readfrom"] and self._calls["readerr"]):
             self.close()
-            raise
+            raise NotSupported(abi.FI_ENOSYS, "the queue cannot be read")
 
     def read(self, count: Optional[int] = None) -> List[Completion]:
         """Reads completions that are there, up to `count`, and drives progress: fi_cq_read.

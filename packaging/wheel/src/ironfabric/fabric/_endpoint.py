@@ -455,6 +455,8 @@ class Sender(Context):
         self, table: str, content: "ReadableBuffer", peer: Optional[Peer], tag: Optional[int], data: Optional[int]
     ) -> None:
         content = copied(content)
+        if len(content) > self._info.inject_size:
+            raise ValueError(f"{len(content)} bytes, more than the inject size of {self._info.inject_size}")
         with self._lock:
             address = self._peer(peer)
             rest = (address,) if tag is None else (address, tag)
@@ -693,6 +695,8 @@ class Endpoint(Sender, Receiver):
         if kind is EndpointType.MSG:
             if address_vector is not None:
                 raise ValueError("a connection has no address vector")
+            if event_queue is None:
+                raise ValueError("an endpoint for a connection needs an event queue")
         elif address_vector is None:
             raise ValueError("an endpoint without connection needs an address vector")
         for used in (tx_queue, rx_queue, address_vector, shared_tx, shared_rx, *(pair[0] for pair in counters)):

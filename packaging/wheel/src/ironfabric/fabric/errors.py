@@ -28,7 +28,9 @@ class FabricError(OSError):
         self.code = code
 
     def __str__(self) -> str:
-        return f"{self.strerror} ({name(self.code)})"
+        text = str(self.strerror)
+        # Some libraries have the name in the text.
+        return text if name(self.code) in text else f"{text} ({name(self.code)})"
 
 
 class Again(FabricError, BlockingIOError):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, List, Tuple
 
 from ironfabric import fabric as fi
 from ironfabric.fabric import abi
-from world import IS_OURS, LIMIT, MSG, Pair, offer, open_objects, per_provider, until
+from world import IS_OURS, LIMIT, MSG, Pair, drive, offer, open_objects, per_provider, until
 
 if TYPE_CHECKING:
     Case = unittest.TestCase
@@ -64,10 +64,33 @@ class Base(Case):
     def client(self, **more: Any) -> fi.Endpoint:
         return fi.Endpoint(self.domain, self.info, queue=self.queue, event_queue=self.client_events, **more)
 
+    def drive(self) -> None:
+        """Drives progress of both sides, as two processes would."""
+        drive(self.events, self.client_events, self.queue)
+
+    def event(self, events: fi.EventQueue) -> fi.Event:
+        found: List[Any] = []
+
+        def arrived() -> bool:
+            self.drive()
+            event = events.read()
+            if event is not None:
+                found.append(event)
+            return bool(found)
+
+        until(arrived, "an event")
+        event: fi.Event = found[0]
+        return event
+
     def request(self) -> fi.ConnectionRequest:
-        event = self.events.wait(LIMIT)
+        event = self.event(self.events)
         assert isinstance(event, fi.ConnectionRequest), event
         return event
+
+    def finish(self, *pending: Any) -> Any:
+        """Waits until all have ended, and returns the result of the last one."""
+        until(lambda: (self.drive(), all(one.done for one in pending))[1], "the end")
+        return [one.result() for one in pending][-1]
 
     def connected(self) -> Tuple[fi.Endpoint, fi.Endpoint]:
         """Returns both ends of a connection."""
@@ -75,8 +98,7 @@ class Base(Case):
         connecting = client.connect(self.listener.address)
         server = fi.Endpoint(self.domain, self.request(), queue=self.queue)
         accepting = server.accept()
-        accepting.wait(LIMIT)
-        connecting.wait(LIMIT)
+        self.finish(accepting, connecting)
         return client, server
 
 
@@ -91,8 +113,7 @@ class Connections(Base):
         server = fi.Endpoint(self.domain, request, queue=self.queue)
         self.assertFalse(server.is_connected)
         accepting = server.accept(b"answer")
-        accepting.wait(LIMIT)
-        self.assertEqual(connecting.wait(LIMIT).rstrip(b"\0"), b"answer")
+        self.assertEqual(self.finish(accepting, connecting).rstrip(b"\0"), b"answer")
         self.assertTrue(server.is_connected and client.is_connected)
         self.assertEqual(bytes(client.peer_address), bytes(self.listener.address))
         # The events were taken by the waits.
@@ -108,8 +129,7 @@ class Connections(Base):
         for size in (0, 1, 5000, 200000):
             text = os.urandom(size)
             receive = server.recv(size)
-            client.send(text).wait(LIMIT)
-            self.assertEqual(receive.wait(LIMIT).received, text)
+            self.assertEqual(self.finish(client.send(text), receive).received, text)
         with self.assertRaises(ValueError):
             client.send(b"x", fi.Peer(0))
 
@@ -119,15 +139,14 @@ class Connections(Base):
         client.connect(self.listener.address)
         server = fi.Endpoint(self.domain, self.request(), queue=self.queue)
         server.accept()
-        event = self.events.wait(LIMIT)
+        event = self.event(self.events)
         assert isinstance(event, fi.Connected)
         self.assertIs(event.endpoint, server)
-        event = self.client_events.wait(LIMIT)
+        event = self.event(self.client_events)
         assert isinstance(event, fi.Connected)
         self.assertIs(event.endpoint, client)
         client.shutdown()
-        event = self.events.wait(LIMIT)
-        self.assertEqual(event, fi.Shutdown(server))
+        self.assertEqual(self.event(self.events), fi.Shutdown(server))
         self.assertFalse(server.is_connected)
 
     def test_reject(self) -> None:
@@ -135,7 +154,7 @@ class Connections(Base):
         connecting = client.connect(self.listener.address)
         self.request().reject(b"no")
         with self.assertRaises(ConnectionRefusedError) as caught:
-            connecting.wait(LIMIT)
+            self.finish(connecting)
         error: Any = caught.exception
         self.assertIsInstance(error, fi.EventError)
         self.assertEqual((error.data.rstrip(b"\0"), error.endpoint), (b"no", client))
@@ -147,7 +166,7 @@ class Connections(Base):
         self.request()
         gc.collect()
         with self.assertRaises(ConnectionRefusedError):
-            connecting.wait(LIMIT)
+            self.finish(connecting)
 
     def test_refused(self) -> None:
         """No process listens there."""
@@ -164,7 +183,7 @@ class Connections(Base):
         client.connect(self.listener.address)
         self.request().reject()
         with self.assertRaises(fi.RequestRefused):
-            self.client_events.wait(LIMIT)
+            self.event(self.client_events)
         self.assertIsNone(self.client_events.read())
 
     def test_closed_while_connecting(self) -> None:
@@ -206,17 +225,18 @@ class Connections(Base):
 
     def test_input(self) -> None:
         client = self.client()
-        for kind, call in (
+        wrong: List[Any] = [
             (TypeError, lambda: client.connect("127.0.0.1")),  # type: ignore[arg-type]
             (fi.FabricError, lambda: client.connect(b"nonsense")),
-            (fi.FabricError, lambda: client.connect(self.listener.address, bytes(100000))),
+            (ValueError, lambda: client.connect(self.listener.address, bytes(100000))),
             (ValueError, lambda: fi.Endpoint(self.domain, self.info, queue=self.queue)),
             (TypeError, lambda: fi.PassiveEndpoint(self.fabric, self.info)),  # type: ignore[arg-type]
             (TypeError, lambda: fi.EventQueue(self.domain)),  # type: ignore[arg-type]
             (ValueError, lambda: fi.Endpoint(self.domain, self.info, event_queue=fi.EventQueue(fi.Fabric(self.info)))),
             (TypeError, lambda: fi.Endpoint(self.domain, self.info, address_vector=5)),  # type: ignore[arg-type]
-        ):
-            with self.assertRaises(kind):
+        ]
+        for number, (kind, call) in enumerate(wrong):
+            with self.assertRaises(kind, msg=f"call {number}"):
                 call()
 
     def test_use_after_close(self) -> None:
@@ -306,12 +326,14 @@ class Shared(Case):
                     domain, info, queue=fi.CompletionQueue(domain), event_queue=client_events, shared_rx=shared
                 )
                 connecting = client.connect(listener.address)
-                request = events.wait(LIMIT)
+                until(lambda: (drive(client_events, events), events._has_unread())[1], "a request")
+                request = events.read()
                 assert isinstance(request, fi.ConnectionRequest)
                 server = fi.Endpoint(domain, request, queue=queue, shared_rx=shared)
                 accepting = server.accept()
-                accepting.wait(LIMIT)
-                connecting.wait(LIMIT)
+                for pending in (accepting, connecting):
+                    until(lambda one=pending: (drive(client_events, events), one.done)[1])  # type: ignore[misc]
+                    pending.result()
                 clients.append((client, server))
             for number, (client, _) in enumerate(clients):
                 client.send(b"%d" % number).wait(LIMIT)
@@ -345,11 +367,12 @@ class Datagrams(unittest.TestCase):
 
     def test_too_long(self) -> None:
         pair = self.pair
+        if not IS_OURS:
+            raise unittest.SkipTest("other libraries send nothing, and report success")
         with self.assertRaises((fi.FabricError, ValueError)) as caught:
             pair.finish(pair.a.send(bytes(pair.info.max_message_size + 1), pair.to_b))
-        if IS_OURS:
-            error: Any = caught.exception
-            self.assertEqual(error.code, abi.FI_EMSGSIZE)
+        error: Any = caught.exception
+        self.assertEqual(error.code, abi.FI_EMSGSIZE)
         self.assertEqual(len(pair.domain._operations), 0)
 
     def test_asyncio(self) -> None:

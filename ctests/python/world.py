@@ -70,14 +70,19 @@ class Pair:
         while not all(operation.done for operation in operations):
             if time.monotonic() > deadline:
                 raise AssertionError(f"not in {LIMIT} s: {operations}")
-            for queue in (self.queue_a, self.queue_b):
-                with queue._lock:
-                    while queue._pull():
-                        queue._announce()
+            drive(self.queue_a, self.queue_b)
         return [operation.result() for operation in operations]
 
     def close(self) -> None:
         self.fabric.close()
+
+
+def drive(*queues: Any) -> None:
+    """Reads queues, and leaves to the program what they report."""
+    for queue in queues:
+        with queue._lock:
+            while queue._pull():
+                queue._announce()
 
 
 def open_objects() -> int:

@@ -471,5 +471,3 @@ def provider_text(call: Any, fid: int, number: int, detail: Optional[int]) -> st
     # ofi_rxm of libfabric 1.17 crashes if its function for texts is called with a standard number.
     text: Optional[bytes] = call(fid, number, detail, None, 0) if call else None
     return text.decode(errors="replace") if text else ""
-
-

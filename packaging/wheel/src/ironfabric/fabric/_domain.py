@@ -47,7 +47,7 @@ class Fabric(Object):
         """A provider may trust entries that are its own."""
         if not isinstance(info, Info):
             raise TypeError(f"info is a {type(info).__name__}, not an Info")
-        if (info.provider, info.fabric) != self._names:
+        if info.provider != self._names[0] or info.fabric != self._names[1] and not info._is_request:
             raise ValueError(f"{info!r} is of another fabric")
 
     def _open(self, name: str, argument: Any, what: str) -> int:
@@ -90,7 +90,7 @@ class Domain(Object):
 
     def _check_info(self, info: Info) -> None:
         self.fabric._check_info(info)
-        if info.domain != self._name:
+        if info.domain != self._name and not info._is_request:
             raise ValueError(f"{info!r} is of another domain")
 
     def _open(self, struct: Type[ctypes.Structure], name: str, argument: Any, what: str) -> int:
@@ -162,9 +162,7 @@ class AddressVector(Object):
 
     def insert_service(self, node: str, service: str) -> Peer:
         """Inserts the address of a host and a port: fi_av_insertsvc."""
-        return self._insert(
-            "insertsvc", "inserting an address", encoded(node, "node"), encoded(service, "service")
-        )
+        return self._insert("insertsvc", "inserting an address", encoded(node, "node"), encoded(service, "service"))
 
     def _insert(self, name: str, what: str, *arguments: Any) -> Peer:
         number = ctypes.c_uint64(abi.FI_ADDR_NOTAVAIL)
@@ -314,12 +312,11 @@ class Counter(Object):
                 raise TimeoutError(f"the counter did not reach {threshold} in {timeout} s")
             if not self._may_block:
                 spins += 1
-                time.sleep(0 if spins < SPINS else NAP)
+                if spins > SPINS:
+                    time.sleep(NAP)
                 continue
             with self._lock:
                 call, fid = self._slot("wait")
                 code = call(fid, threshold, max(int(left * 1000), 1))
             if code not in (0, -abi.FI_ETIMEDOUT, -abi.FI_EAGAIN, -abi.FI_EINTR, -abi.FI_EAVAIL):
                 raise error(code, "fi_cntr_wait")
-
-

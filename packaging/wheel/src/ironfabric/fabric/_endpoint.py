@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Ty
 from . import abi
 from ._cq import CompletionQueue, Lane, Operation
 from ._domain import AddressVector, Counter, Domain, Peer, padded
-from ._eq import ConnectionRequest, EventQueue, Handshake, handle_of, passed
+from ._eq import ConnectionRequest, EventQueue, Handshake, handle_of
 from ._library import slot
 from ._object import Object, require_open, sized
 from .errors import EventError, FabricError, NotSupported, OperationError, check, error
@@ -431,12 +431,12 @@ class Sender(Context):
             # The order of the arguments: data, address, tag, context.
             rest = (address, operation._context) if tag is None else (address, tag, operation._context)
             if data is not None:
-                return self._post(
-                    self._tx, operation, f"{table}.senddata", where, length, descriptor, data, *rest
-                )
+                return self._post(self._tx, operation, f"{table}.senddata", where, length, descriptor, data, *rest)
             return self._post(self._tx, operation, f"{table}.send", where, length, descriptor, *rest)
 
-    def inject(self, data: "ReadableBuffer", peer: Optional[Peer] = None, *, number_for_peer: Optional[int] = None) -> None:
+    def inject(
+        self, data: "ReadableBuffer", peer: Optional[Peer] = None, *, number_for_peer: Optional[int] = None
+    ) -> None:
         """Sends a small message without a completion: fi_inject of fi_msg(3). The bytes are copied."""
         self._inject("msg", data, peer, None, number_for_peer)
 
@@ -714,9 +714,7 @@ class Endpoint(Sender, Receiver):
         if request is not None:
             raw = self._accepted(request)
         else:
-            raw = domain._open(
-                abi.fi_ops_domain, "endpoint", ctypes.addressof(offer.raw), "opening an endpoint"
-            )
+            raw = domain._open(abi.fi_ops_domain, "endpoint", ctypes.addressof(offer.raw), "opening an endpoint")
         uses = (domain, tx_queue, rx_queue, address_vector, event_queue, shared_tx, shared_rx)
         self._opened(raw, *dict.fromkeys((*uses, *(pair[0] for pair in counters))))
         # Objects that the endpoint uses.
@@ -739,9 +737,7 @@ class Endpoint(Sender, Receiver):
         place = handle_of(entry)
         place.value = request._handle[0]
         try:
-            raw = self.domain._open(
-                abi.fi_ops_domain, "endpoint", ctypes.addressof(entry.raw), "opening an endpoint"
-            )
+            raw = self.domain._open(abi.fi_ops_domain, "endpoint", ctypes.addressof(entry.raw), "opening an endpoint")
         finally:
             place.value = None
         request._handle.clear()
@@ -807,19 +803,31 @@ class Endpoint(Sender, Receiver):
         queue = self._begin_handshake()
         place = padded(address)
         with queue._lock:
-            self._cm("connect", "connecting", place, *passed(data))
+            self._cm("connect", "connecting", place, *self._passed(data))
             return self._began(queue)
 
     def accept(self, data: "ReadableBuffer" = b"") -> Handshake:
         """Accepts the request for which the endpoint was opened: fi_accept of fi_cm(3). The peer gets `data`."""
         queue = self._begin_handshake()
         with queue._lock:
-            self._cm("accept", "accepting a connection", *passed(data))
+            self._cm("accept", "accepting a connection", *self._passed(data))
             return self._began(queue)
 
     def shutdown(self) -> None:
         """Ends the connection: fi_shutdown of fi_cm(3)."""
         self._cm("shutdown", "ending the connection", 0)
+
+    def _passed(self, data: "ReadableBuffer") -> Tuple[Optional[bytes], int]:
+        """Returns the C form of data for the peer. Some providers would cut what is too long."""
+        text = copied(data)
+        if text:
+            try:
+                limit = self.get_option(abi.FI_OPT_CM_DATA_SIZE)
+            except FabricError:
+                limit = len(text)
+            if len(text) > limit:
+                raise ValueError(f"{len(text)} bytes for the peer, more than the {limit} that the provider passes on")
+        return text or None, len(text)
 
     def _begin_handshake(self) -> EventQueue:
         self.fid
@@ -844,5 +852,3 @@ class Endpoint(Sender, Receiver):
             with queue._lock:
                 queue._end(handshake, None, EventError(abi.FI_ECANCELED, self), b"")
                 queue._announce()
-
-

@@ -15,11 +15,8 @@ from ._queue import Pending, Queue
 from .errors import EventError, RequestRefused, check, error
 from .flags import Wait
 from .info import Address, Info, owned
-from .memory import copied
 
 if TYPE_CHECKING:
-    from _typeshed import ReadableBuffer
-
     from ._endpoint import Endpoint
 
 
@@ -207,6 +204,7 @@ class EventQueue(Queue):
             info = owned(ctypes.cast(entry.info, ctypes.c_void_p).value)
             place = handle_of(info)
             handle, place.value = place.value or 0, None
+            info._is_request = True
             listener = self._bound.get(address)
             if not isinstance(listener, PassiveEndpoint):
                 return
@@ -304,9 +302,3 @@ class PassiveEndpoint(Object):
             fid = self.fid
             call = slot(abi.fid_pep.from_address(fid).cm, abi.fi_ops_cm, "getname")
             return Address(sized(lambda at, length: int(call(fid, at, length)), "getting the address"))
-
-
-def passed(data: "ReadableBuffer") -> Tuple[Optional[bytes], int]:
-    """Returns the C form of data for the peer."""
-    text = copied(data)
-    return text or None, len(text)

@@ -23,9 +23,10 @@ Result = TypeVar("Result")
 #: Longest sleep of a waiting thread in seconds: closing a queue waits for its reader to wake up.
 SLICE = 0.1
 #: Sleep of a waiting thread if the provider reports no progress by the descriptor.
-NAP = 0.0002
-#: Polls of a queue without a descriptor before a waiting thread sleeps between two of them.
-SPINS = 200
+NAP = 0.0001
+#: Polls of a queue without a descriptor, some milliseconds, before a waiting thread sleeps between two of them. Other
+#: threads of Python run during polls, which release the interpreter's lock.
+SPINS = 5000
 
 
 class Pending(Generic[Result]):
@@ -238,10 +239,11 @@ class Queue(Object):
                 finally:
                     self._lock.acquire()
             return
+        if spins < SPINS:
+            return
         self._lock.release()
         try:
-            # 0 gives other threads of Python a turn.
-            time.sleep(0 if spins < SPINS else min(seconds, NAP))
+            time.sleep(min(seconds, NAP))
         finally:
             self._lock.acquire()
 

@@ -113,6 +113,8 @@ class Info:
         self._owner = owner
         self._raw = abi.fi_info.from_address(address)
         self._address = address
+        #: Whether it came with a connection request: libfabric 2.6 names the fabric of these differently.
+        self._is_request = False
 
     @property
     def caps(self) -> Caps:
@@ -278,9 +280,7 @@ def getinfo(
         raw.dest_addr, raw.dest_addrlen = allocated(address + bytes(256)), len(address)
     flags = abi.FI_SOURCE if source and (node is not None or service is not None) else 0
     first = ctypes.c_void_p()
-    code = library.getinfo(
-        library.interface, node_text, service_text, flags, ctypes.byref(raw), ctypes.byref(first)
-    )
+    code = library.getinfo(library.interface, node_text, service_text, flags, ctypes.byref(raw), ctypes.byref(first))
     check(code, "fi_getinfo")
     if not first.value:
         raise NoData(abi.FI_ENODATA, "fi_getinfo")

@@ -64,9 +64,9 @@ class Base(Case):
     def client(self, **more: Any) -> fi.Endpoint:
         return fi.Endpoint(self.domain, self.info, queue=self.queue, event_queue=self.client_events, **more)
 
-    def drive(self) -> None:
+    def drive(self) -> bool:
         """Drives progress of both sides, as two processes would."""
-        drive(self.events, self.client_events, self.queue)
+        return drive(self.events, self.client_events, self.queue)
 
     def event(self, events: fi.EventQueue) -> fi.Event:
         found: List[Any] = []
@@ -89,7 +89,7 @@ class Base(Case):
 
     def finish(self, *pending: Any) -> Any:
         """Waits until all have ended, and returns the result of the last one."""
-        until(lambda: (self.drive(), all(one.done for one in pending))[1], "the end")
+        until(lambda: self.drive() and all(one.done for one in pending), "the end")
         return [one.result() for one in pending][-1]
 
     def connected(self) -> Tuple[fi.Endpoint, fi.Endpoint]:
@@ -198,7 +198,7 @@ class Connections(Base):
         client, server = self.connected()
         receive = client.recv(8)
         server.close()
-        until(lambda: self.client_events.read() == fi.Shutdown(client), "the end of the connection")
+        until(lambda: self.drive() and self.client_events.read() == fi.Shutdown(client), "the end of the connection")
         with self.assertRaises(fi.OperationError):
             receive.wait(LIMIT)
 
@@ -216,7 +216,7 @@ class Connections(Base):
             self.assertEqual(bytes(receive.wait(LIMIT).received), b"echo")
             receive = client.recv(64)
             process.send_signal(signal.SIGKILL)
-            until(lambda: self.client_events.read() == fi.Shutdown(client), "the end of the connection")
+            until(lambda: self.drive() and self.client_events.read() == fi.Shutdown(client), "the end of the connection")
             with self.assertRaises(fi.OperationError):
                 receive.wait(LIMIT)
         finally:
@@ -326,14 +326,14 @@ class Shared(Case):
                     domain, info, queue=fi.CompletionQueue(domain), event_queue=client_events, shared_rx=shared
                 )
                 connecting = client.connect(listener.address)
-                until(lambda: (drive(client_events, events), events._has_unread())[1], "a request")
+                until(lambda: drive(client_events, events) and events._has_unread(), "a request")
                 request = events.read()
                 assert isinstance(request, fi.ConnectionRequest)
                 server = fi.Endpoint(domain, request, queue=queue, shared_rx=shared)
                 accepting = server.accept()
-                for pending in (accepting, connecting):
-                    until(lambda one=pending: (drive(client_events, events), one.done)[1])  # type: ignore[misc]
-                    pending.result()
+                until(lambda: drive(client_events, events) and accepting.done and connecting.done)
+                accepting.result()
+                connecting.result()
                 clients.append((client, server))
             for number, (client, _) in enumerate(clients):
                 client.send(b"%d" % number).wait(LIMIT)

@@ -77,12 +77,13 @@ class Pair:
         self.fabric.close()
 
 
-def drive(*queues: Any) -> None:
-    """Reads queues, and leaves to the program what they report."""
+def drive(*queues: Any) -> bool:
+    """Reads queues, and leaves to the program what they report. Returns True."""
     for queue in queues:
         with queue._lock:
             while queue._pull():
                 queue._announce()
+    return True
 
 
 def open_objects() -> int:

@@ -28,8 +28,7 @@ def main() -> None:
     else:
         info = fi.getinfo(hints, node="127.0.0.1", source=True)[0]
     with fi.Fabric(info) as fabric, fi.Domain(fabric, info) as domain:
-        # Polling is the fastest way to wait, and keeps a processor busy.
-        queue = fi.CompletionQueue(domain, wait=fi.Wait.NONE)
+        queue = fi.CompletionQueue(domain)
         vector = fi.AddressVector(domain)
         endpoint = fi.Endpoint(domain, info, queue=queue, address_vector=vector)
         if is_peer:

@@ -47,7 +47,8 @@ class Fabric(Object):
         """A provider may trust entries that are its own."""
         if not isinstance(info, Info):
             raise TypeError(f"info is a {type(info).__name__}, not an Info")
-        if info.provider != self._names[0] or info.fabric != self._names[1] and not info._is_request:
+        names = (info.provider, info.fabric) if info._fabric is None else self._names
+        if info._fabric not in (None, self) or names != self._names:
             raise ValueError(f"{info!r} is of another fabric")
 
     def _open(self, name: str, argument: Any, what: str) -> int:
@@ -90,7 +91,7 @@ class Domain(Object):
 
     def _check_info(self, info: Info) -> None:
         self.fabric._check_info(info)
-        if info.domain != self._name and not info._is_request:
+        if info.domain != self._name and info._fabric is None:
             raise ValueError(f"{info!r} is of another domain")
 
     def _open(self, struct: Type[ctypes.Structure], name: str, argument: Any, what: str) -> int:

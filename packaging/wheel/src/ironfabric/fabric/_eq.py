@@ -204,7 +204,7 @@ class EventQueue(Queue):
             info = owned(ctypes.cast(entry.info, ctypes.c_void_p).value)
             place = handle_of(info)
             handle, place.value = place.value or 0, None
-            info._is_request = True
+            info._fabric = self.fabric
             listener = self._bound.get(address)
             if not isinstance(listener, PassiveEndpoint):
                 return

@@ -8,6 +8,7 @@ descriptor it follows the rule of fi_poll(3): fi_trywait first, and poll(2) only
 
 import asyncio
 import ctypes
+import os
 import select
 import threading
 import time
@@ -240,6 +241,9 @@ class Queue(Object):
                     self._lock.acquire()
             return
         if spins < SPINS:
+            if spins % 16 == 0:
+                # On a busy machine the peer may need this processor.
+                os.sched_yield()
             return
         self._lock.release()
         try:

@@ -113,8 +113,8 @@ class Info:
         self._owner = owner
         self._raw = abi.fi_info.from_address(address)
         self._address = address
-        #: Whether it came with a connection request: libfabric 2.6 names the fabric of these differently.
-        self._is_request = False
+        #: The fabric of a connection request. Its entry may have other names than those of the listening endpoint.
+        self._fabric: Optional[Any] = None
 
     @property
     def caps(self) -> Caps:

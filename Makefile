@@ -509,7 +509,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings rust release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings rust python release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all
@@ -523,6 +523,13 @@ check-bindings: all plugin
 # The crates of bindings/rust: tests, examples, and a dry run of their publication.
 check-rust: all
 	ctests/rust.sh $(BUILT) $(TARGET)/rust
+# The Python API of packaging/wheel: its declarations, types, tests and examples. UPSTREAM_2_6: as above. Takes three
+# minutes with all libraries.
+check-python: all
+	ctests/python.sh $(BUILT) $(TARGET)/python-api
+# Writes the declarations for Python's ctypes from the headers in include.
+python-abi:
+	scripts/python_abi.py --write
 # Programs of each header set and of Debian's libfabric-dev, on this library and on the upstream release of the set.
 # UPSTREAM_2_6: as above.
 check-release-programs: all
@@ -594,4 +601,4 @@ clean:
 	$(CARGO) clean
 
 .PHONY: all man man-settings man-definitions man-pictures deb-tools rpm-tools book wheel plugin plugin-alone static static-alone help install install-built install-strip install-static uninstall notices sbom deb rpm dist
-.PHONY: check-nixl build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)
+.PHONY: check-nixl python-abi build-ahead build-asan build-threads debug try try-named demo bench bench-report bench-distances bench-hooks bench-mpi budget matrix conformance check checks clean $(CHECKS:%=check-%) check-long $(LONG_CHECKS:%=check-%)

@@ -64,6 +64,10 @@ class Base(Case):
     def client(self, **more: Any) -> fi.Endpoint:
         return fi.Endpoint(self.domain, self.info, queue=self.queue, event_queue=self.client_events, **more)
 
+    def needs_failing_receives(self) -> None:
+        if not IS_OURS and self.provider == "sockets":
+            raise unittest.SkipTest("the library does not fail receives of an ended connection")
+
     def drive(self) -> bool:
         """Drives progress of both sides, as two processes would."""
         return drive(self.events, self.client_events, self.queue)
@@ -195,6 +199,7 @@ class Connections(Base):
 
     def test_peer_shuts_down(self) -> None:
         """Receives of a connection that ends fail."""
+        self.needs_failing_receives()
         client, server = self.connected()
         receive = client.recv(8)
         server.close()
@@ -204,6 +209,7 @@ class Connections(Base):
 
     def test_peer_is_killed(self) -> None:
         """The process of the peer is killed: an event, and failed receives."""
+        self.needs_failing_receives()
         process = subprocess.Popen(
             [sys.executable, "-c", PEER, self.provider], stdout=subprocess.PIPE, universal_newlines=True
         )
@@ -260,6 +266,7 @@ class Connections(Base):
 
     def test_asyncio_server(self) -> None:
         """A server that accepts several clients, in one event loop."""
+        self.needs_failing_receives()
         sizes = [1, 500, 70000]
 
         async def serve(request: fi.ConnectionRequest) -> None:
@@ -338,7 +345,9 @@ class Shared(Case):
             for number, (client, _) in enumerate(clients):
                 client.send(b"%d" % number).wait(LIMIT)
                 self.assertEqual(bytes(receives[number].wait(LIMIT).received), b"%d" % number)
-            self.assertTrue(receives[2].cancel() or not IS_OURS)
+            if IS_OURS:
+                # Libfabric 2.6 crashes.
+                self.assertTrue(receives[2].cancel())
             target = receives[3].buffer
             with self.assertRaises(BufferError):
                 target.append(0)

@@ -199,8 +199,13 @@ class Messages(Base):
 
 @per_provider(RDM)
 class Failures(Base):
+    def needs_good_sends(self) -> None:
+        if not IS_OURS and fi.version() < (2, 0):
+            raise unittest.SkipTest("the library also fails the send of a message that is too long")
+
     def test_truncated(self) -> None:
         """A message that is too long fails its receive, by an exception of read, wait and result."""
+        self.needs_good_sends()
         pair = self.pair
         buffer = bytearray(4)
         for how in ("read", "wait"):
@@ -231,6 +236,7 @@ class Failures(Base):
         pair = self.pair
         if not IS_OURS and self.provider == "udp;ofi_rxd":
             raise unittest.SkipTest("the library reports no truncation")
+        self.needs_good_sends()
         receives = [pair.b.recv(size, context=size) for size in (8, 4, 8)]
         for _ in receives:
             pair.a.send(b"12345678", pair.to_b).detach()

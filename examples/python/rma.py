@@ -42,6 +42,7 @@ def main() -> None:
                     if time.monotonic() > deadline:
                         raise
 
+        # ANCHOR: access
         # The peer's side: memory that others may access. 24 bytes are all that they need to know.
         words = array.array("Q", [0] * 8)
         window = fi.MemoryRegion(domain, words, fi.Access.REMOTE)
@@ -55,6 +56,7 @@ def main() -> None:
         target = bytearray(16)
         finish(endpoint.read(target, remote.slice(0, 16), peer))
         assert struct.unpack("QQ", target) == (40, 41)
+        # ANCHOR_END: access
 
         # Adds, and returns the old value.
         if domain.query_atomic(fi.Datatype.UINT64, fi.AtomicOp.SUM, fetch=True):

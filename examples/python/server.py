@@ -24,6 +24,7 @@ async def serve(events: fi.EventQueue, domain: fi.Domain, clients: int) -> None:
     await asyncio.gather(*tasks)
 
 
+# ANCHOR: answer
 async def answer(request: fi.ConnectionRequest, domain: fi.Domain) -> None:
     with fi.Endpoint(domain, request, queue=fi.CompletionQueue(domain)) as endpoint:
         # The first message may arrive as soon as the connection is accepted.
@@ -37,6 +38,7 @@ async def answer(request: fi.ConnectionRequest, domain: fi.Domain) -> None:
                 return
             receive = endpoint.recv(1000)
             await endpoint.send(bytes(completion.received).upper())
+# ANCHOR_END: answer
 
 
 async def ask(fabric: fi.Fabric, domain: fi.Domain, info: fi.Info, address: fi.Address, text: str) -> str:

@@ -222,7 +222,9 @@ class Connections(Base):
             self.assertEqual(bytes(receive.wait(LIMIT).received), b"echo")
             receive = client.recv(64)
             process.send_signal(signal.SIGKILL)
-            until(lambda: self.drive() and self.client_events.read() == fi.Shutdown(client), "the end of the connection")
+            until(
+                lambda: self.drive() and self.client_events.read() == fi.Shutdown(client), "the end of the connection"
+            )
             with self.assertRaises(fi.OperationError):
                 receive.wait(LIMIT)
         finally:

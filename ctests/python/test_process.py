@@ -3,12 +3,14 @@
 
 import doctest
 import os
+import re
 import signal
 import tempfile
 import threading
 import time
 import unittest
 from importlib import import_module
+from pathlib import Path
 from typing import Any, List
 
 from ironfabric import fabric as fi
@@ -50,6 +52,12 @@ class Package(unittest.TestCase):
             result = doctest.testmod(module, extraglobs=vars(fi))
             self.assertEqual(result.failed, 0, name)
             self.assertGreater(result.attempted, 0, name)
+
+    def test_readme(self) -> None:
+        """The program in the README of the wheel runs."""
+        readme = Path(__file__).resolve().parent.parent.parent / "packaging/wheel/README.md"
+        programs = re.findall(r"^```python\n(.*?)^```", readme.read_text(), re.MULTILINE | re.DOTALL)
+        self.assertEqual([run_program(text).stdout for text in programs], ["b'hello'\n"])
 
     def test_names(self) -> None:
         self.assertEqual([name for name in fi.__all__ if not hasattr(fi, name)], [])

@@ -206,6 +206,8 @@ class Failures(Base):
     def test_truncated(self) -> None:
         """A message that is too long fails its receive, by an exception of read, wait and result."""
         self.needs_good_sends()
+        if not IS_OURS and self.provider == "udp;ofi_rxd":
+            raise unittest.SkipTest("the library reports no truncation")
         pair = self.pair
         buffer = bytearray(4)
         for how in ("read", "wait"):
@@ -343,6 +345,8 @@ class Failures(Base):
             self.assertIs(pair.vector.insert(pair.b.address), peer)
             self.assertIs(pair.vector.insert(pair.vector.lookup(peer)), peer)
         self.assertTrue(pair.vector.text(pair.b.address))
+        elif self.provider == "sockets":
+            raise unittest.SkipTest("the library does not remove the last address")
         pair.vector.remove(peer)
         with self.assertRaises(ValueError):
             pair.a.send(b"x", peer)
@@ -683,6 +687,31 @@ class Directed(Base):
         pair.finish(pair.a.send(b"a", pair.to_b), from_a)
         self.assertEqual((bytes(from_a.result().received), from_a.result().source), (b"a", pair.to_a))
         self.assertEqual((bytes(from_c.result().received), from_c.result().source), (b"c", to_c))
+
+
+@per_provider(RDM)
+class SharedTransmit(Case):
+    provider: str
+
+    def test_shared(self) -> None:
+        """Two endpoints send with the resources of one context."""
+        info = offer(self.provider, fi.EndpointType.RDM, CAPS, shared_tx=True)
+        with fi.Fabric(info) as fabric, fi.Domain(fabric, info) as domain:
+            try:
+                shared = fi.SharedTransmitContext(domain, info)
+            except fi.FabricError as error:
+                raise unittest.SkipTest(f"no shared transmit contexts: {error}") from None
+            queue, vector = fi.CompletionQueue(domain), fi.AddressVector(domain)
+            ends = [
+                fi.Endpoint(domain, info, queue=queue, address_vector=vector, shared_tx=shared) for _ in range(2)
+            ]
+            peers = [vector.insert(end.address) for end in ends]
+            receives = [end.recv(8) for end in ends]
+            for number, end in enumerate(ends):
+                end.send(b"%d" % number, peers[1 - number]).wait(LIMIT)
+            self.assertEqual([bytes(one.wait(LIMIT).received) for one in receives], [b"1", b"0"])
+            shared.close()
+            self.assertTrue(all(end.closed for end in ends))
 
 
 @per_provider(RDM)

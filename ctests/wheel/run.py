@@ -188,6 +188,17 @@ def test_files(world):
     )
 
 
+def test_python_api(world):
+    """`ironfabric.fabric` takes the library of the wheel, is typed, and moves a message."""
+    folder, installed = world.environment("alone"), world.installed("alone")
+    want((installed / "fabric/py.typed").is_file(), "there is no py.typed")
+    code, out, err = world.run([folder / "bin/python", HERE.parent.parent / "examples/python/hello.py"])
+    want(code == 0 and out == "received b'hello'\n", "examples/python/hello.py", out, err)
+    loaded = "from ironfabric import fabric; fabric.version(); print(fabric.load().path)"
+    code, out, err = world.run([folder / "bin/python", "-c", loaded])
+    want(code == 0 and os.path.samefile(out.strip(), installed / "lib/libfabric.so.1"), "another library", out, err)
+
+
 def program(world, *flags):
     """domain.c against the wheel's oldest headers, so that it also runs on the libfabric that an MPI brings along."""
     if not shutil.which("cc"):
@@ -457,6 +468,7 @@ def test_plugin(world):
 
 TESTS = {
     "files": test_files,
+    "python-api": test_python_api,
     "pkg-config": test_pkg_config,
     "mpich": test_mpich,
     "open-mpi-5": test_open_mpi_5,

@@ -38,7 +38,7 @@ async def answer(request: fi.ConnectionRequest, domain: fi.Domain) -> None:
                 return
             receive = endpoint.recv(1000)
             await endpoint.send(bytes(completion.received).upper())
-# ANCHOR_END: answer
+            # ANCHOR_END: answer
 
 
 async def ask(fabric: fi.Fabric, domain: fi.Domain, info: fi.Info, address: fi.Address, text: str) -> str:

@@ -142,14 +142,13 @@ class AddressVector(Object):
 
     kind = "address vector"
 
-    def __init__(self, domain: Domain, *, count: int = 0, rx_context_bits: int = 0) -> None:
+    def __init__(self, domain: Domain, *, count: int = 0) -> None:
         """Opens a vector for some `count` addresses."""
         super().__init__()
         if not isinstance(domain, Domain):
             raise TypeError(f"domain is a {type(domain).__name__}, not a Domain")
-        attr = abi.fi_av_attr(type=abi.FI_AV_TABLE, count=count, rx_ctx_bits=rx_context_bits)
+        attr = abi.fi_av_attr(type=abi.FI_AV_TABLE, count=count)
         self.domain = domain
-        self._bits = rx_context_bits
         self._peers: Dict[int, Peer] = {}
         raw = domain._open(abi.fi_ops_domain, "av_open", ctypes.byref(attr), "opening an address vector")
         self._opened(raw, domain)
@@ -218,15 +217,6 @@ class AddressVector(Object):
                 raise NotSupported(abi.FI_ENOSYS, "fi_av_straddr")
             call(self._fid, padded(address), buffer, ctypes.byref(length))
         return buffer.value.decode(errors="replace")
-
-    def rx_context(self, peer: Peer, index: int) -> Peer:
-        """Returns a receive context of a peer that has a scalable endpoint: fi_rx_addr."""
-        number = self._number(peer)
-        if not self._bits or not 0 <= index < 1 << self._bits:
-            raise ValueError(f"the vector was opened with rx_context_bits={self._bits}")
-        context = Peer(index << (64 - self._bits) | number)
-        context._vector = self
-        return context
 
     def _number(self, peer: Peer) -> int:
         if not isinstance(peer, Peer):

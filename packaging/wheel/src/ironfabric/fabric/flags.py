@@ -30,8 +30,6 @@ class Caps(enum.IntFlag):
     RMA_EVENT = abi.FI_RMA_EVENT
     LOCAL_COMM = abi.FI_LOCAL_COMM
     REMOTE_COMM = abi.FI_REMOTE_COMM
-    #: Senders choose the receive context of a scalable endpoint.
-    NAMED_RX_CTX = abi.FI_NAMED_RX_CTX
 
 
 class EndpointType(enum.IntEnum):

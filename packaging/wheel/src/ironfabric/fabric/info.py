@@ -62,9 +62,6 @@ class Hints:
     #: Endpoints of the offer use a `SharedTransmitContext`, a `SharedReceiveContext`.
     shared_tx: bool = False
     shared_rx: bool = False
-    #: Contexts of a scalable endpoint.
-    tx_contexts: int = 0
-    rx_contexts: int = 0
 
     def __post_init__(self) -> None:
         for field, kind in (("caps", Caps), ("order", Order), ("endpoint_type", EndpointType), ("progress", Progress)):
@@ -91,8 +88,6 @@ _SIZES = (
     "rx_size",
     "iov_limit",
     "cq_data_size",
-    "tx_contexts",
-    "rx_contexts",
 )
 
 
@@ -261,8 +256,8 @@ def getinfo(
     tx.msg_order = rx.msg_order = hints.order
     ep.type = hints.endpoint_type or abi.FI_EP_UNSPEC
     ep.max_msg_size = hints.max_message_size
-    ep.tx_ctx_cnt = abi.FI_SHARED_CONTEXT if hints.shared_tx else hints.tx_contexts
-    ep.rx_ctx_cnt = abi.FI_SHARED_CONTEXT if hints.shared_rx else hints.rx_contexts
+    ep.tx_ctx_cnt = abi.FI_SHARED_CONTEXT if hints.shared_tx else 0
+    ep.rx_ctx_cnt = abi.FI_SHARED_CONTEXT if hints.shared_rx else 0
     # Finalizers may close objects in any thread.
     domain.threading = abi.FI_THREAD_SAFE
     domain.av_type = abi.FI_AV_TABLE

@@ -7,6 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/../scripts/steps.sh"
 library=$(realpath "${1:?usage: python.sh FOLDER BUILD}")
 build=$(realpath -m "${2:?usage: python.sh FOLDER BUILD}")
+upstream=${UPSTREAM_2_6:+$(realpath "$UPSTREAM_2_6")}
 cd "$ROOT"
 unset LD_LIBRARY_PATH PYTHONPATH IRONFABRIC_OTHER
 export PYTHONDONTWRITEBYTECODE=1 FI_LOG_LEVEL=${FI_LOG_LEVEL:-none}
@@ -66,6 +67,10 @@ unset PYTHONPATH
 # Known faults of other libraries are left out: IS_OURS in the tests. Debian's libfabric 1.17 crashes over shm, sockets
 # and with shared receive contexts.
 export IRONFABRIC_OTHER=1
+# Some providers of other libraries write a file into the working folder when they crash.
+mkdir -p "$build"
+cd "$build"
+tests=$ROOT/$tests
 installed=$(ldconfig -p 2>/dev/null | sed -n 's/.*libfabric\.so\.1 .*=> //p' | head -n 1)
 if [ -n "$installed" ] && [ "$(realpath "$installed")" != "$(realpath "$library/libfabric.so.1")" ]; then
     say "tests over ofi_rxm and tcp, on $(realpath "$installed")"
@@ -74,9 +79,9 @@ if [ -n "$installed" ] && [ "$(realpath "$installed")" != "$(realpath "$library/
 else
     echo "NOT RUN: the tests on another libfabric, because none is installed"
 fi
-if [ -n "${UPSTREAM_2_6:-}" ]; then
-    say "tests, on $UPSTREAM_2_6"
-    IRONFABRIC_LIBRARY=$UPSTREAM_2_6 limited 600 "the tests" "$python" $tests/run.py
+if [ -n "$upstream" ]; then
+    say "tests, on $upstream"
+    IRONFABRIC_LIBRARY=$upstream limited 600 "the tests" "$python" $tests/run.py
 else
     echo "NOT RUN: the tests on upstream's libfabric 2.6, because UPSTREAM_2_6 is not set"
 fi

@@ -280,8 +280,8 @@ class Receiver(Context):
     ) -> Operation:
         """Receives a message into a buffer, or a list of buffers: fi_recv of fi_msg(3).
 
-        A number allocates a `bytearray` of this size. With `source` only messages of this peer are received, which needs
-        `Caps.DIRECTED_RECV`.
+        A number allocates a `bytearray` of this size. With `source` only messages of this peer are received, which
+        needs `Caps.DIRECTED_RECV`.
         """
         return self._receive("msg", buffer, source, 0, 0, flags, context)
 

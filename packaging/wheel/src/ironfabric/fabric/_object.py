@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 """Open objects: which object uses which, closing, fork, the end of the process.
 
-`Object` is what a program holds. Its `Handle` outlives it: the set of all open handles keeps everything that the library
-may access (buffers of operations in flight, registered memory), and an object whose last reference is gone stays open
-as long as others use it. So neither the garbage collector nor the end of the interpreter frees memory that the library
-uses, in whatever order they finalize objects.
+`Object` is what a program holds. Its `Handle` outlives it: the set of all open handles keeps everything that the
+library may access (buffers of operations in flight, registered memory), and an object whose last reference is gone
+stays open as long as others use it. So neither the garbage collector nor the end of the interpreter frees memory that
+the library uses, in whatever order they finalize objects.
 
 Locks are taken in this order: `_graph`, the lock of a queue, the lock of an endpoint or another object.
 """

@@ -161,7 +161,7 @@ class Queue(Object):
         return self._fd
 
     def try_wait(self) -> bool:
-        """Returns whether a thread may sleep on the descriptor: fi_trywait of fi_poll(3). False: read the queue first."""
+        """Returns whether a thread may sleep on the descriptor: fi_trywait of fi_poll(3). If not, read the queue."""
         with self._lock:
             self.fid
             return not self._has_unread() and self._may_sleep()

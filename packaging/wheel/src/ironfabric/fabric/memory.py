@@ -111,8 +111,9 @@ class MemoryRegion(Object):
     """Registered memory: fi_mr(3).
 
     `buffer` is an object with the buffer protocol, or a number of bytes to allocate. It is exported until the region is
-    closed: a `bytearray` cannot be resized. Operations take a region, or a part of it (`region[8:16]`), as their buffer,
-    which is faster than other objects. With rights for peers, these access the memory named by `remote` at any time.
+    closed: a `bytearray` cannot be resized. Operations take a region, or a part of it (`region[8:16]`), as their
+    buffer, which is faster than other objects. With rights for peers, these access the memory named by `remote` at any
+    time.
     """
 
     kind = "memory region"

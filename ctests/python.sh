@@ -28,7 +28,8 @@ if ! cmp -s "$tests/requirements.txt" "$venv/made-from"; then
         say "Python environment in $venv (once; some 30 MB from PyPI)"
         mkdir -p "$build"
         limited 120 "python3 -m venv" python3 -m venv "$venv" || fail "python3 -m venv does not work here"
-        if limited 900 "pip install" "$venv/bin/pip" install -q --disable-pip-version-check -r "$tests/requirements.txt"; then
+        pip=("$venv/bin/pip" install -q --disable-pip-version-check -r "$tests/requirements.txt")
+        if limited 900 "pip install" "${pip[@]}"; then
             cp "$tests/requirements.txt" "$venv/made-from"
         else
             echo "NOT RUN: mypy and the test with numpy, because PyPI cannot be reached"

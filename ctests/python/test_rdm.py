@@ -748,7 +748,7 @@ class Multi(Base):
 @per_provider(RDM)
 class Threads(Base):
     def test_two_waiters(self) -> None:
-        """Two threads wait for operations of one queue; whoever reads delivers to both."""
+        """Two threads wait for operations of one queue. The one that reads delivers to both."""
         pair = self.pair
         receives = [pair.b.trecv(8, tag) for tag in range(2)]
         got: List[Any] = [None, None]

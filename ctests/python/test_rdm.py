@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
 from ironfabric import fabric as fi
 from ironfabric.fabric import abi
-from world import IS_OURS, LIMIT, RDM, Pair, offer, open_objects, per_provider, until
+from world import IS_OURS, LIMIT, RDM, Pair, drive, offer, open_objects, per_provider, until
 
 CAPS = fi.Caps.MSG | fi.Caps.TAGGED
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class Messages(Base):
         pair.a.inject(buffer, pair.to_b)
         buffer[:] = b"secon"
         pair.a.tinject(buffer, pair.to_b, tag=5)
-        pair.a.inject(b"third", pair.to_b, number_for_peer=3)
-        pair.a.tinject(memoryview(b"4th"), pair.to_b, tag=6, number_for_peer=4)
+        pair.a.inject(b"third", pair.to_b, data=3)
+        pair.a.tinject(memoryview(b"4th"), pair.to_b, tag=6, data=4)
         got = pair.finish(*receives)
         self.assertEqual([bytes(one.received) for one in got], [b"first", b"secon", b"third", b"4th"])
         self.assertEqual([one.data for one in got], [None, None, 3, 4])
@@ -195,6 +195,32 @@ class Messages(Base):
         counter.wait(1, LIMIT)
         self.assertEqual(receive.wait(LIMIT).length, 1)
         self.assertEqual(counter.errors, 0)
+
+
+@per_provider(RDM)
+class Peeks(Base):
+    def test_peek(self) -> None:
+        """A peek reports a message and leaves it, or throws it away; without a message it fails."""
+        pair = self.pair
+        if not IS_OURS:
+            raise unittest.SkipTest("not every library has peeks")
+        with self.assertRaises(fi.OperationError) as caught:
+            pair.finish(pair.b.trecv(0, 7, flags=fi.Flags.PEEK))
+        self.assertEqual(caught.exception.code, abi.FI_ENOMSG)
+
+        def look(flags: fi.Flags) -> Optional[fi.Completion]:
+            try:
+                return pair.finish(pair.b.trecv(0, 7, flags=flags))[0]
+            except fi.OperationError:
+                return None
+
+        sends = [pair.a.tsend(text, pair.to_b, tag=7) for text in (b"first", b"second")]
+        until(lambda: drive(pair.queue_a) and look(fi.Flags.PEEK), "the message")
+        found = look(fi.Flags.PEEK | fi.Flags.DISCARD)
+        assert found is not None
+        self.assertEqual((found.length, found.tag), (5, 7))
+        receive = pair.b.trecv(8, 7)
+        self.assertEqual(bytes(pair.finish(receive, *sends)[0].received), b"second")
 
 
 @per_provider(RDM)
@@ -307,6 +333,10 @@ class Failures(Base):
             (TypeError, lambda: pair.vector.insert(5)),  # type: ignore[arg-type]
             (ValueError, lambda: pair.vector.insert(b"")),
             (ValueError, lambda: fi.MemoryRegion(pair.domain, b"", fi.Access.SOURCE)),
+            (TypeError, lambda: fi.MemoryRegion(pair.domain, 8)[5]),  # type: ignore[index]
+            (ValueError, lambda: fi.MemoryRegion(pair.domain, 8)[::2]),
+            (ValueError, lambda: fi.RemoteMemory(0, 0, 8).slice(4, 5)),
+            (ValueError, lambda: a.send(b"x", to, flags=1 << 59)),  # type: ignore[arg-type]
             (BufferError, lambda: fi.MemoryRegion(pair.domain, b"x")),
             (TypeError, lambda: fi.MemoryRegion(pair.domain, "x")),  # type: ignore[arg-type]
             (ValueError, lambda: fi.Endpoint(pair.domain, pair.info, queue=pair.queue_a)),
@@ -423,9 +453,22 @@ class Lifetimes(Base):
         receive = pair.b.recv(target)
         pair.b.close()
         target.append(0)
+        self.assertTrue(receive.done)
         with self.assertRaises(fi.OperationError) as caught:
             receive.wait(LIMIT)
         self.assertEqual(caught.exception.code, abi.FI_ECANCELED)
+        self.assertEqual(len(pair.domain._operations), 0)
+
+    def test_dropped_queue(self) -> None:
+        """A queue of a closed endpoint can be dropped without a read: a server with a queue for each client."""
+        pair = self.pair
+        before = open_objects()
+        queue = fi.CompletionQueue(pair.domain)
+        endpoint = fi.Endpoint(pair.domain, pair.info, queue=queue, address_vector=pair.vector)
+        endpoint.recv(64)
+        endpoint.close()
+        del queue, endpoint
+        until(lambda: open_objects() == before, "the queue is closed")
         self.assertEqual(len(pair.domain._operations), 0)
 
     def test_closing_all(self) -> None:
@@ -702,9 +745,7 @@ class SharedTransmit(Case):
             except fi.FabricError as error:
                 raise unittest.SkipTest(f"no shared transmit contexts: {error}") from None
             queue, vector = fi.CompletionQueue(domain), fi.AddressVector(domain)
-            ends = [
-                fi.Endpoint(domain, info, queue=queue, address_vector=vector, shared_tx=shared) for _ in range(2)
-            ]
+            ends = [fi.Endpoint(domain, info, queue=queue, address_vector=vector, shared_tx=shared) for _ in range(2)]
             peers = [vector.insert(end.address) for end in ends]
             receives = [end.recv(8) for end in ends]
             for number, end in enumerate(ends):

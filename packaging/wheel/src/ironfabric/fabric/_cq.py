@@ -440,6 +440,19 @@ class CompletionQueue(Queue):
                     self._deferred.pop(lane, None)
         return found
 
+    def _settle(self) -> None:
+        """Ends operations of an endpoint that was closed, if no thread reads the queue now."""
+        with self._lock:
+            if self._is_reading:
+                # The thread does it.
+                return
+            try:
+                while self._abandoned and self._pull():
+                    self._announce()
+            except FabricError:
+                # The next read raises it.
+                return
+
     def _closed(self) -> None:
         with self._lock:
             self._end_abandoned(len(self._abandoned))

@@ -34,6 +34,9 @@ _TABLES: Tuple[Tuple[str, Type[ctypes.Structure]], ...] = (
 )
 #: Local memory of an operation: address, length, descriptor.
 Local = Tuple[int, int, Optional[int]]
+_FLAGS = 0
+for _flag in Flags.__members__.values():
+    _FLAGS |= _flag.value
 _COUNTED = Caps.SEND | Caps.RECV | Caps.READ | Caps.WRITE | Caps.REMOTE_READ | Caps.REMOTE_WRITE
 
 
@@ -42,6 +45,13 @@ def number(value: int, what: str) -> int:
     if not 0 <= value < LIMIT:
         raise ValueError(f"{what} is {value}, not a number of 64 bits")
     return value
+
+
+def checked(flags: int) -> int:
+    """Checks flags: others would need what this package does not do, such as a context that is used twice."""
+    if int(flags) & ~_FLAGS:
+        raise ValueError(f"flags that an operation does not have: {int(flags) & ~_FLAGS:#x}")
+    return int(flags)
 
 
 class Context(Object):
@@ -107,7 +117,7 @@ class Context(Object):
             if lane.queue is not None:
                 lane.queue._deferred.pop(lane, None)
         for queue in queues:
-            queue._kick()
+            queue._settle()
 
     def _peer(self, peer: Optional[Peer]) -> int:
         """Checks a peer."""
@@ -307,13 +317,14 @@ class Receiver(Context):
         source: Optional[Peer],
         tag: int,
         ignore: int,
-        flags: Flags,
+        flags: int,
         context: Any,
     ) -> Operation:
         if isinstance(buffer, int):
             if buffer < 0:
                 raise ValueError(f"a buffer of {buffer} bytes")
             buffer = bytearray(buffer)
+        flags = checked(flags)
         with self._lock:
             address = ANY
             if source is not None:
@@ -324,13 +335,12 @@ class Receiver(Context):
             operation._destination = address
             if flags or len(local) > 1:
                 operation._is_multi = bool(flags & Flags.MULTI_RECV)
-                places, descriptors = vectors(local)
                 message: ctypes.Structure
                 if table == "msg":
                     message = abi.fi_msg()
                 else:
                     message = abi.fi_msg_tagged(tag=tag, ignore=ignore)
-                return self._post_message(self._rx, operation, f"{table}.recvmsg", message, places, descriptors, flags)
+                return post_message(self, self._rx, operation, f"{table}.recvmsg", message, *vectors(local), flags)
             where, length, descriptor = local[0]
             if table == "msg":
                 extra: Tuple[int, ...] = ()
@@ -339,18 +349,6 @@ class Receiver(Context):
             return self._post(
                 self._rx, operation, f"{table}.recv", where, length, descriptor, address, *extra, operation._context
             )
-
-    def _post_message(
-        self,
-        lane: Lane,
-        operation: Operation,
-        name: str,
-        message: Any,
-        places: Any,
-        descriptors: Any,
-        flags: int,
-    ) -> Operation:
-        return post_message(self, lane, operation, name, message, places, descriptors, flags)
 
 
 def post_message(
@@ -372,7 +370,7 @@ def post_message(
     # A struct of ctypes keeps what its pointers lead to, except through c_void_p.
     message._descriptors = descriptors
     # `byref` keeps the struct, for an operation that has to wait.
-    return endpoint._post(lane, operation, name, ctypes.byref(message), int(flags))
+    return endpoint._post(lane, operation, name, ctypes.byref(message), flags)
 
 
 class Sender(Context):
@@ -413,9 +411,10 @@ class Sender(Context):
         peer: Optional[Peer],
         tag: Optional[int],
         data: Optional[int],
-        flags: Flags,
+        flags: int,
         context: Any,
     ) -> Operation:
+        flags = checked(flags)
         with self._lock:
             address = self._peer(peer)
             if data is not None:
@@ -435,21 +434,25 @@ class Sender(Context):
             return self._post(self._tx, operation, f"{table}.send", where, length, descriptor, *rest)
 
     def inject(
-        self, data: "ReadableBuffer", peer: Optional[Peer] = None, *, number_for_peer: Optional[int] = None
+        self,
+        buffer: "ReadableBuffer",
+        peer: Optional[Peer] = None,
+        *,
+        data: Optional[int] = None,
     ) -> None:
         """Sends a small message without a completion: fi_inject of fi_msg(3). The bytes are copied."""
-        self._inject("msg", data, peer, None, number_for_peer)
+        self._inject("msg", buffer, peer, None, data)
 
     def tinject(
         self,
-        data: "ReadableBuffer",
+        buffer: "ReadableBuffer",
         peer: Optional[Peer] = None,
         *,
         tag: int,
-        number_for_peer: Optional[int] = None,
+        data: Optional[int] = None,
     ) -> None:
         """Does the same with a tag: fi_tinject of fi_tagged(3)."""
-        self._inject("tagged", data, peer, number(tag, "the tag"), number_for_peer)
+        self._inject("tagged", buffer, peer, number(tag, "the tag"), data)
 
     def _inject(
         self, table: str, content: "ReadableBuffer", peer: Optional[Peer], tag: Optional[int], data: Optional[int]
@@ -501,11 +504,12 @@ class Sender(Context):
         memory: RemoteMemory,
         peer: Optional[Peer],
         data: Optional[int],
-        flags: Flags,
+        flags: int,
         context: Any,
     ) -> Operation:
         if not isinstance(memory, RemoteMemory):
             raise TypeError(f"memory is a {type(memory).__name__}, not a RemoteMemory")
+        flags = checked(flags)
         with self._lock:
             address = self._peer(peer)
             if data is not None:
@@ -532,23 +536,28 @@ class Sender(Context):
 
     def inject_write(
         self,
-        data: "ReadableBuffer",
+        buffer: "ReadableBuffer",
         memory: RemoteMemory,
         peer: Optional[Peer] = None,
         *,
-        number_for_peer: Optional[int] = None,
+        data: Optional[int] = None,
     ) -> None:
-        """Writes a few bytes without a completion: fi_inject_write of fi_rma(3). The bytes are copied."""
-        content = copied(data)
+        """Writes a few bytes without a completion: fi_inject_write of fi_rma(3). The bytes are copied.
+
+        With `data`, the peer gets a completion with this number.
+        """
+        if not isinstance(memory, RemoteMemory):
+            raise TypeError(f"memory is a {type(memory).__name__}, not a RemoteMemory")
+        content = copied(buffer)
         if len(content) > memory.length:
             raise ValueError(f"{len(content)} bytes do not fit the {memory.length} bytes of the remote memory")
         with self._lock:
             rest = (self._peer(peer), memory.address, memory.key)
-            if number_for_peer is None:
+            if data is None:
                 self._post_injected("rma.inject", content, len(content), *rest)
             else:
-                number(number_for_peer, "the data")
-                self._post_injected("rma.injectdata", content, len(content), number_for_peer, *rest)
+                number(data, "the data")
+                self._post_injected("rma.injectdata", content, len(content), data, *rest)
 
     def atomic(
         self,
@@ -644,8 +653,8 @@ class SharedReceiveContext(Receiver):
 class Endpoint(Sender, Receiver):
     """An endpoint: sends and receives messages, reads and writes memory of peers. fi_endpoint(3)
 
-    An endpoint with operations in flight stays open until it is closed. Then they end without a completion, and fail
-    with FI_ECANCELED when the queue was read until it was empty.
+    An endpoint with operations in flight stays open until it is closed. Then they fail with FI_ECANCELED, unless their
+    completions are in the queue already.
     """
 
     def __init__(

@@ -168,6 +168,8 @@ class MemoryRegion(Object):
 
     def __getitem__(self, part: slice) -> "RegionSlice":
         """Returns a part of the region, for an operation."""
+        if not isinstance(part, slice):
+            raise TypeError("a part of a region is a slice, region[8:16]")
         start, stop, step = part.indices(self._pin.length)
         if step != 1:
             raise ValueError("a part of a region has no steps")

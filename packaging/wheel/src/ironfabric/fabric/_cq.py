@@ -184,11 +184,13 @@ class Operation(Pending[Completion]):
                 close_raw(raw)
             except FabricError:
                 # The provider may still use the memory, so that it stays exported.
-                self._endpoint.domain._stuck.append(self._pins)
-                self._pins = []
+                self._endpoint.domain._stuck.extend(self._pins)
+                self._pins.clear()
         for pin in self._pins:
             pin.release()
-        self._pins, self._regions, self._raw = [], [], []
+        self._pins.clear()
+        self._regions.clear()
+        self._raw.clear()
 
     def __repr__(self) -> str:
         state = "in flight" if not self._is_done else "failed" if self._error is not None else "done"

@@ -49,6 +49,8 @@ def number(value: int, what: str) -> int:
 
 def checked(flags: int) -> int:
     """Checks flags: others would need what this package does not do, such as a context that is used twice."""
+    if not flags:
+        return 0
     if int(flags) & ~_FLAGS:
         raise ValueError(f"flags that an operation does not have: {int(flags) & ~_FLAGS:#x}")
     return int(flags)

@@ -69,8 +69,8 @@ words_of() {
 import re, sys
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
-    for code in (r"```.*?```", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->", r"\bhttps?://\S+",
-                 r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
+    for code in (r"```.*?```", r"``[^\n]*?``", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->",
+                 r"\bhttps?://\S+", r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
         text = re.sub(code, " ", text, flags=re.DOTALL)
     print(text)
 END

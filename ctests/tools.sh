@@ -369,6 +369,14 @@ play "$own" "$own" 6 -p tcp -d lo -e rdm -m tagged -c
 play "$own" "$own" 3 -p udp -d lo -e dgram -c
 play "$own" "$own" 1 -d lo -e rdm -S 64
 [ ! -e /proc/net/if_inet6 ] || address=::1 play "$own" "$own" 1 -p tcp -s ::1 -e msg -6 -S 64 -c
+# Texts of the log are for users: no option, result, error or struct as Rust's `{:?}` prints it.
+for provider in tcp shm sockets "tcp;ofi_rxm" "udp;ofi_rxd"; do
+    FI_LOG_LEVEL=debug FI_HOOK=trace play "$own" "$own" 1 -p "$provider" -e rdm -S 64
+    cat "$scratch/ours.err" "$scratch/server.err" >"$scratch/log"
+    grep -q '<info>' "$scratch/log" || fail "fi_pingpong -p $provider: there is no log"
+    ! grep -E '\b(Some|Ok|Err|Error)\(|\bNone\b|\b[A-Z][A-Za-z]+ \{' "$scratch/log" ||
+        fail "fi_pingpong -p $provider: these lines of the log have forms of Rust"
+done
 for other in ${others[@]+"${others[@]}"}; do
     [ -x "$other/fi_pingpong" ] || continue
     for type in rdm msg; do

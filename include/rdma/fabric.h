@@ -1075,10 +1075,7 @@ struct fi_fabric_attr {
     struct fid_fabric *fabric;
     /** Name of the network; owned by the info. */
     char *name;
-    /**
-     * Provider; layers are joined by ';'. Hints may have a list separated by ','; a leading '^' excludes
-     * its providers.
-     */
+    /** Provider; layers are joined by ';'. In hints, a leading '^' excludes the provider. */
     char *prov_name;
     /** Version of the provider, FI_VERSION(). */
     uint32_t prov_version;

@@ -733,8 +733,7 @@ pub struct fi_fabric_attr {
     pub fabric: *mut fid_fabric,
     /// Name of the network; owned by the info.
     pub name: *mut c_char,
-    /// Provider; layers are joined by ';'. Hints may have a list separated by ','; a leading '^' excludes
-    /// its providers.
+    /// Provider; layers are joined by ';'. In hints, a leading '^' excludes the provider.
     pub prov_name: *mut c_char,
     /// Version of the provider, FI_VERSION().
     pub prov_version: u32,

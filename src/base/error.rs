@@ -7,6 +7,8 @@ use core::fmt;
 use core::num::NonZeroI32;
 use std::io::ErrorKind;
 
+use crate::text::error_words;
+
 /// A non-zero FI_ error number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Error(NonZeroI32);
@@ -105,6 +107,13 @@ impl From<std::io::Error> for Error {
             _ => abi::FI_EIO,
         };
         Error::new(error.raw_os_error().unwrap_or_else(ours))
+    }
+}
+
+/// The text of fi_strerror(3).
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&error_words(self.code()))
     }
 }
 

@@ -264,6 +264,7 @@ impl IoVec {
     }
 
     /// Counts `n` bytes as moved.
+    #[inline]
     pub fn advance(&mut self, mut n: usize) {
         while self.at < self.count {
             let rest = self.pieces[usize::from(self.at)].len - self.done;
@@ -343,6 +344,7 @@ impl IoVec {
     }
 
     /// Returns the address ranges of the bytes not yet moved.
+    #[inline]
     pub fn spans(&self) -> impl Iterator<Item = Span> + '_ {
         let pieces = &self.pieces[usize::from(self.at).min(IOV_LIMIT)..usize::from(self.count)];
         pieces.iter().enumerate().map(|(i, piece)| {

@@ -79,7 +79,7 @@ pub fn get_size(source: Option<&Source>, name: &str) -> Result<usize> {
 pub fn define_all(source: &'static Source, variables: &[(&str, Kind, &str)]) {
     for (name, kind, help) in variables {
         if let Err(error) = define(Some(source), name, *kind, help) {
-            log_warn!(source, Subsys::Core, "variable {name}: {error:?}");
+            log_warn!(source, Subsys::Core, "variable {name}: {error}");
         }
     }
 }

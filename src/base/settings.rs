@@ -72,7 +72,7 @@ impl Settings {
 fn define() {
     for (name, kind, help) in VARIABLES {
         if let Err(error) = params::define(None, name, kind, help) {
-            log_warn!(&CORE, Subsys::Core, "variable {name}: {error:?}");
+            log_warn!(&CORE, Subsys::Core, "variable {name}: {error}");
         }
     }
 }

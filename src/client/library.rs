@@ -85,9 +85,5 @@ unsafe extern "C" fn fabric(
 /// Writes a line into the log.
 #[cold]
 pub fn unclosed(what: &str, error: Error) {
-    log_warn!(
-        &CORE,
-        Subsys::Core,
-        "a {what} could not be closed: {error:?}"
-    );
+    log_warn!(&CORE, Subsys::Core, "a {what} could not be closed: {error}");
 }

@@ -230,6 +230,7 @@ impl Srx {
     }
 
     /// Keeps a message that matched no receive. `bytes` is the location of its payload.
+    #[inline]
     pub fn keep(&mut self, envelope: Envelope, bytes: Bytes) -> Slot {
         let charge = match &bytes {
             Bytes::Here(bytes) => ENTRY + heap_cost(bytes.capacity()),
@@ -270,6 +271,7 @@ impl Srx {
     }
 
     /// Like `keep`, for a message that has arrived as a whole: `copy` appends its bytes.
+    #[inline]
     pub fn keep_whole(&mut self, envelope: Envelope, copy: impl FnOnce(&mut Vec<u8>)) -> Slot {
         let mut bytes = match envelope.len <= SPARE_SIZE as u64 {
             true => self.spare.pop().unwrap_or_default(),
@@ -280,6 +282,7 @@ impl Srx {
     }
 
     /// Recycles the buffer of a kept message.
+    #[inline]
     fn let_go(&mut self, mut bytes: Vec<u8>) {
         if bytes.capacity() <= SPARE_SIZE && self.spare.len() < SPARE {
             bytes.clear();

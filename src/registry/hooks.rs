@@ -53,7 +53,7 @@ fn put(
                 log_trace!(
                     hooked.source(),
                     Subsys::Fabric,
-                    "hook {} leaves the fabric alone: {error:?}",
+                    "hook {} leaves the fabric alone: {error}",
                     hook.name()
                 );
                 fabric

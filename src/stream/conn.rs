@@ -103,10 +103,9 @@ impl<N: Connector> Conn<N> {
         log_debug!(
             source,
             Subsys::EpCtrl,
-            "connection to {} ends as {:?}: error {}",
+            "connection to {}, which was \"{}\", ends: {error}",
             self.session.peer.addr,
-            self.session.state,
-            error.code()
+            self.session.state.words(),
         );
     }
 

@@ -53,6 +53,17 @@ pub enum Callers {
     Many,
 }
 
+impl Callers {
+    /// The callers in logs.
+    pub fn words(self) -> &'static str {
+        match self {
+            Callers::One => "one thread",
+            Callers::OneForData => "one thread on the data path",
+            Callers::Many => "many threads",
+        }
+    }
+}
+
 /// The application's promise to keep to the threading level that it requested.
 #[derive(Clone, Copy, Debug)]
 pub struct Serialized(());

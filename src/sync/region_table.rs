@@ -228,6 +228,7 @@ impl TableView {
     }
 
     /// Marks the part as used until the result is dropped; `None` if the owner has withdrawn it.
+    #[inline]
     pub fn begin<'a>(&self, part: &Part, word: &'a InUse) -> Option<Using<'a>> {
         let using = word.begin(part.at);
         self.shows(part).then_some(using)

@@ -123,6 +123,7 @@ impl SharedBytes<'_> {
         true
     }
 
+    #[inline]
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         bytes.reserve(self.len);
         let len = bytes.len();

@@ -127,6 +127,7 @@ impl Epoll {
     }
 
     /// Reports the descriptors that are ready now, without sleeping.
+    #[inline]
     pub fn poll(&self, out: &mut [Ready; BATCH]) -> usize {
         // SAFETY: all zero is a valid event.
         let mut events: [libc::epoll_event; BATCH] = unsafe { core::mem::zeroed() };

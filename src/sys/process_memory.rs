@@ -89,6 +89,7 @@ impl Process {
 
     /// Reads memory of the process, given as (address, length) pairs, into the pieces of `to`. Returns the number of
     /// bytes, which is less than requested if the remote memory ends or after `MAX_PIECES`.
+    #[inline]
     pub fn read(self, to: &ScatterList<'_>, from: &[(usize, usize)]) -> io::Result<usize> {
         let (local, remote) = (to.pieces(), Pieces::new(from));
         // SAFETY: the maker of the list answers for each piece and lent it for writing. The kernel checks the remote

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Instant;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{MsgFlags, send, setsockopt, sockopt};
 use socket2::{Domain, Protocol, SockAddr, SockRef, Socket as Raw, TcpKeepalive, Type};
@@ -276,7 +277,7 @@ impl Socket {
         moved(n as isize, room.len())
     }
 
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, bytes: &[u8]) -> io::Result<Moved> {
         // SAFETY: `bytes` lives during the call.
         let n = unsafe {
@@ -360,18 +361,15 @@ impl AsFd for Socket {
 }
 
 /// `room` is the number of bytes that a read could have filled; reading none of them is the end of the stream.
-#[inline]
+#[inline(always)]
 pub(super) fn moved(n: isize, room: usize) -> io::Result<Moved> {
     match n {
         0 if room > 0 => Ok(Moved::End),
         0.. => Ok(Moved::Bytes(n as usize)),
-        _ => {
-            let error = io::Error::last_os_error();
-            match is_later(&error) {
-                true => Ok(Moved::Later),
-                false => Err(error),
-            }
-        }
+        _ => match Errno::last_raw() {
+            libc::EAGAIN | libc::EINTR => Ok(Moved::Later),
+            code => Err(io::Error::from_raw_os_error(code)),
+        },
     }
 }
 

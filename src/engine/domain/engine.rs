@@ -17,6 +17,7 @@ use crate::transport::{DomainStateOf, Transport};
 use abi::*;
 use base::info::{DomainAttr, Info, since};
 use base::log::{Source, Subsys, log_info};
+use base::text::names;
 use base::{Caps, Error, MrMode, OpFlags, Result};
 use object::ops::transfer::Rx;
 use sync::{Callers, Children, Guard, Lock, Refused, Serialized, Uses};
@@ -187,10 +188,17 @@ impl<T: Transport> Engine<T> {
         log_info!(
             engine.provider,
             Subsys::Domain,
-            "domain {:?} opened: threading {}, progress {}, lock for {callers:?}",
-            engine.info.domain.name,
-            engine.info.domain.threading,
+            "domain {} opened: {}, progress {}, lock for {}",
+            engine
+                .info
+                .domain
+                .name
+                .as_deref()
+                .unwrap_or_default()
+                .to_string_lossy(),
+            names::THREADING.of(engine.info.domain.threading),
             if auto { "automatic" } else { "manual" },
+            callers.words(),
         );
         Ok(engine)
     }

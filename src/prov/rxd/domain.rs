@@ -321,7 +321,7 @@ impl Transport for Rxd {
     fn open_ep(&mut self, _domain: &mut State, ep: usize, info: &Info) -> Result {
         check(info, self.lower.mtu)?;
         let below = self.lower.endpoint(ep, info).inspect_err(|error| {
-            log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error:?}");
+            log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error}");
         })?;
         let ids = Ids::new(&unpredictable()?, !self.lower.tells_strangers);
         let port = Port::new(ep, below.name()?, self.params.settings(), ids);

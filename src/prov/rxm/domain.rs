@@ -272,7 +272,7 @@ impl Transport for Rxm {
                 log_warn!(
                     &SOURCE,
                     Subsys::EpCtrl,
-                    "accesses of peers are not counted: {error:?}"
+                    "accesses of peers are not counted: {error}"
                 );
             }
         }

@@ -221,8 +221,8 @@ impl Connections {
         log_debug!(
             desk.source,
             Subsys::EpCtrl,
-            "{peer} asks for a connection, which was {} so far",
-            known.map_or_else(|| "unknown".to_owned(), |state| format!("{state:?}"))
+            "{peer} asks for a connection; state so far: {}",
+            known.map_or("unknown", State::words)
         );
         let request = Request {
             from,

@@ -169,9 +169,12 @@ impl Connections {
         log_debug!(
             desk.source,
             Subsys::EpCtrl,
-            "{} has answered our request: {:?}",
+            "{} has answered our request: {}",
             conn.session.peer.addr,
-            header.kind
+            match header.kind {
+                CmKind::Response => "accepted",
+                _ => "rejected",
+            }
         );
         match header.kind {
             CmKind::Response => self.established(desk, id, &header, &private),

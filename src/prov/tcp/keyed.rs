@@ -304,7 +304,7 @@ impl Connections {
                 log_warn!(
                     desk.source,
                     Subsys::EpCtrl,
-                    "{peer}: request dropped: {error:?}"
+                    "{peer}: request dropped: {error}"
                 );
                 return;
             }

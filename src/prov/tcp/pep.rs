@@ -242,7 +242,7 @@ impl Shared {
                 log_warn!(
                     self.site.source,
                     Subsys::EpCtrl,
-                    "{from}: request dropped: {error:?}"
+                    "{from}: request dropped: {error}"
                 );
                 Accepted::end(handle);
             }

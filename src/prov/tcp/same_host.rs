@@ -167,7 +167,7 @@ impl Connections {
             log_info!(
                 desk.source,
                 Subsys::EpCtrl,
-                "no listener for peers of this host: {error:?}"
+                "no listener for peers of this host: {error}"
             );
             NOWHERE
         });

@@ -248,7 +248,7 @@ impl Transport for Domain {
 
     fn open_ep(&mut self, _domain: &mut DomainState<Addr>, ep: usize, info: &Info) -> Result {
         let endpoint = Ep::open(ep, info).inspect_err(|error| {
-            log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error:?}");
+            log_info!(&SOURCE, Subsys::EpCtrl, "endpoint not opened: {error}");
         })?;
         log_info!(
             &SOURCE,

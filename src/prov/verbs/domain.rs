@@ -348,8 +348,9 @@ impl Transport for Domain {
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
-            "endpoint {ep} at {}: {state:?}",
-            self.adapter.name
+            "endpoint {ep} at {}: {}",
+            self.adapter.name,
+            state.words()
         );
         if self.eps.len() <= ep {
             self.eps.resize_with(ep + 1, || None);

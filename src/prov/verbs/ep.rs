@@ -32,6 +32,25 @@ pub enum State {
     Failed,
 }
 
+impl State {
+    /// The state in logs.
+    pub fn words(self) -> &'static str {
+        match self {
+            State::Idle => "not connected",
+            State::ResolvingAddress => "finds the device",
+            State::ResolvingRoute => "finds the route",
+            State::Connecting => "connecting",
+            State::Requested => "opened for a connection request",
+            State::Accepting => "accepting",
+            State::Connected => "connected",
+            State::Open => "open",
+            State::Broken => "failed, starts again",
+            State::Ended => "connection ended",
+            State::Failed => "not connected: the attempt failed",
+        }
+    }
+}
+
 pub struct Ep {
     pub holder: Holder,
     pub state: State,

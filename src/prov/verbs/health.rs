@@ -66,7 +66,16 @@ impl Health {
             Notice::PortDown(port) => {
                 return log_warn!(&SOURCE, Subsys::Fabric, "{name}: port {port} is down");
             }
-            other => return log_info!(&SOURCE, Subsys::Fabric, "{name}: {other:?}"),
+            Notice::PortUp(port) => {
+                return log_info!(&SOURCE, Subsys::Fabric, "{name}: port {port} is up");
+            }
+            Notice::Other(event) => {
+                return log_info!(
+                    &SOURCE,
+                    Subsys::Fabric,
+                    "{name}: event {event} of the device"
+                );
+            }
         }
         // Release: whoever sees the change sees what has failed.
         self.changes.fetch_add(1, Ordering::Release);

@@ -164,7 +164,7 @@ impl Shared {
                 queue.cm_event(FI_CONNREQ, fid, info, &data, Some(unread));
             }
             Err(error) => {
-                log_warn!(&SOURCE, Subsys::EpCtrl, "request dropped: {error:?}");
+                log_warn!(&SOURCE, Subsys::EpCtrl, "request dropped: {error}");
                 request::end(handle);
             }
         }

@@ -69,8 +69,8 @@ impl Provider for Foreign {
                 let named = named.and_then(|fabric| fabric.prov_name.as_deref());
                 let path = self.plugin.path().display();
                 match named == Some(source.name()) {
-                    true => log_warn!(source, Subsys::Core, "{path}: fi_getinfo: {error:?}"),
-                    false => log_info!(source, Subsys::Core, "{path}: fi_getinfo: {error:?}"),
+                    true => log_warn!(source, Subsys::Core, "{path}: fi_getinfo: {error}"),
+                    false => log_info!(source, Subsys::Core, "{path}: fi_getinfo: {error}"),
                 }
                 return Answer::default();
             }

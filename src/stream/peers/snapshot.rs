@@ -28,7 +28,7 @@ impl<N: Connector> Peers<N> {
         let mut peer = Peer {
             address: session.peer.addr.to_string(),
             fi_addr: known.then_some(session.peer.fi_addr),
-            state: words(session.state),
+            state: session.state.words(),
             is_up: session.state.is_open(),
             is_opening: !matches!(session.state, State::Up | State::Resting | State::Down),
             link: match conn.link {
@@ -91,25 +91,12 @@ impl<N: Connector> Peers<N> {
             log_warn!(
                 source,
                 Subsys::EpData,
-                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({:?}): they are lost",
+                "closed with {} operations and {bytes} bytes that {} has not taken within {} ms ({}): they are lost",
                 conn.session.tx.promised().count(),
                 conn.session.peer.addr,
                 limit.as_millis(),
-                conn.session.state,
+                conn.session.state.words(),
             );
         }
-    }
-}
-
-fn words(state: State) -> &'static str {
-    match state {
-        State::Idle => "not connected",
-        State::Connecting => "connecting",
-        State::Requested => "waits for the answer to its connection request",
-        State::Proving => "proves its key",
-        State::Sharing => "agrees on shared memory",
-        State::Up => "connected",
-        State::Resting => "connected, and idle: one side would like to close it",
-        State::Down => "over",
     }
 }

@@ -2,6 +2,8 @@
 //! The fixed part of all data headers, and the encoding of the 8-byte fields that follow it. This is the only place
 //! that depends on byte positions in a data header: frames are written with a `Writer` and read from `Fields`.
 
+use core::fmt;
+
 use super::frame::Frame;
 use super::segments::{MAX_SEGS, RmaSeg, Segs};
 
@@ -42,6 +44,21 @@ pub enum WireError {
     Context(u8),
     /// Segment or message lengths that overflow, or a write of more bytes than its segments hold.
     Length,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            WireError::Version(version) => write!(f, "unknown version {version}"),
+            WireError::Op(op) => write!(f, "unknown operation {op}"),
+            WireError::HeaderSize(size) => write!(f, "impossible header size {size}"),
+            WireError::SegCount(count) => write!(f, "impossible number of segments: {count}"),
+            WireError::TotalSize(size) => write!(f, "impossible total size {size}"),
+            WireError::Index(index) => write!(f, "unknown message index {index}"),
+            WireError::Context(context) => write!(f, "no endpoint has a receive context {context}"),
+            WireError::Length => f.write_str("segments and message differ in length"),
+        }
+    }
 }
 
 /// The fixed part without the total size.

@@ -30,7 +30,9 @@ impl ReadRequest {
         out: &mut [u8; LEN],
     ) -> usize {
         let mut writer = Writer::new(out, swap);
-        self.segs.iter().for_each(|&seg| writer.put_seg(seg));
+        for &seg in self.segs.iter() {
+            writer.put_seg(seg);
+        }
         let head = Head {
             count: self.segs.len() as u8,
             ..Head::new(code::READ_REQUEST)
@@ -190,7 +192,7 @@ impl<S> Write<S> {
 impl<S: ExactSizeIterator<Item = RmaSeg>> Write<S> {
     /// Writes the header of at most [`MAX_SEGS`](super::MAX_SEGS) segments, which need not be in a list. Returns its
     /// size.
-    #[inline]
+    #[inline(always)]
     pub fn encode_iter<const LEN: usize>(
         self,
         counter: u8,
@@ -210,7 +212,9 @@ impl<S: ExactSizeIterator<Item = RmaSeg>> Write<S> {
             flags |= FLAG_COMMIT;
         }
         let count = self.segs.len() as u8;
-        self.segs.for_each(|seg| writer.put_seg(seg));
+        for seg in self.segs {
+            writer.put_seg(seg);
+        }
         let head = Head {
             flags,
             count,

@@ -45,6 +45,7 @@ impl<T> Deref for List<T> {
 }
 
 impl<T: Copy + Default> FromIterator<T> for List<T> {
+    #[inline]
     fn from_iter<I: IntoIterator<Item = T>>(parts: I) -> Self {
         let mut list = List::default();
         parts.into_iter().for_each(|part| list.push(part));

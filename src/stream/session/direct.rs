@@ -74,9 +74,13 @@ impl Direct {
             return false;
         }
         let mut local = tx.iov.cursor();
-        let mut segs = tx.target.iter().filter(|seg| seg.len > 0);
-        if op.len == 0 || !segs.all(|seg| shm.copy_region(&mut local, seg, write)) {
+        if op.len == 0 {
             return false;
+        }
+        for seg in tx.target.iter() {
+            if seg.len > 0 && !shm.copy_region(&mut local, seg, write) {
+                return false;
+            }
         }
         cx.domain.sent(op.ep(), op);
         true

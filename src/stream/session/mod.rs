@@ -198,6 +198,20 @@ pub enum State {
 }
 
 impl State {
+    /// The state in logs and dumps.
+    pub fn words(self) -> &'static str {
+        match self {
+            State::Idle => "not connected",
+            State::Connecting => "connecting",
+            State::Requested => "waits for the answer to its connection request",
+            State::Proving => "proves its key",
+            State::Sharing => "agrees on shared memory",
+            State::Up => "connected",
+            State::Resting => "connected, and idle: one side would like to close it",
+            State::Down => "over",
+        }
+    }
+
     /// Whether an attempt to connect is in progress.
     pub fn is_opening(self) -> bool {
         use State::{Connecting, Proving, Requested, Sharing};

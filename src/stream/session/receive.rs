@@ -23,7 +23,7 @@ pub enum Fault {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::Wire(error) => write!(f, "{error:?}"),
+            Fault::Wire(error) => error.fmt(f),
             Fault::Rule(why) => f.write_str(why),
         }
     }

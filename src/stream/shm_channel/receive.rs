@@ -67,6 +67,7 @@ impl ShmChannel {
     }
 
     /// Appends a record without its first `from` bytes.
+    #[inline]
     pub fn append(&self, record: &Record, from: usize, bytes: &mut Vec<u8>) {
         self.rx.body(record).behind(from).append_to(bytes);
     }

@@ -290,7 +290,11 @@ impl ShmHost {
             log_info!(
                 self.source,
                 Subsys::EpCtrl,
-                "a peer gets no answer: {sent:?}"
+                "a peer gets no answer: {}",
+                match &sent {
+                    Ok(_) => "its socket has no room".to_owned(),
+                    Err(error) => error.to_string(),
+                }
             );
             return None;
         }

@@ -82,11 +82,10 @@ impl<N: Connector> Stream<N> {
         log_failure!(
             self.traffic.common.source,
             Subsys::EpCtrl,
-            "no connection from {} to {} after {} attempts: {:?}",
+            "no connection from {} to {} after {} attempts: {error}",
             local.unwrap_or_default(),
             conn.session.peer.addr,
             conn.attempts + 1,
-            std::io::Error::from_raw_os_error(error.code()).to_string(),
         );
         self.disconnect(domain, id, error);
     }

@@ -53,6 +53,24 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// The event in logs.
+    pub fn words(self) -> &'static str {
+        match self {
+            EventKind::AddressResolved => "device found",
+            EventKind::RouteResolved => "route found",
+            EventKind::Failed => "failed",
+            EventKind::Request => "connection request",
+            EventKind::Response => "response of the peer",
+            EventKind::Rejected => "rejected by the peer",
+            EventKind::Established => "established",
+            EventKind::Disconnected => "disconnected",
+            EventKind::DeviceRemoved => "device removed",
+            EventKind::AddressChanged => "address changed",
+            EventKind::Unexpected => "request that no listener expects",
+            EventKind::Other => "other event",
+        }
+    }
+
     fn of(number: u32) -> EventKind {
         match number {
             0 => EventKind::AddressResolved,

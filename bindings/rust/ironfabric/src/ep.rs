@@ -58,6 +58,8 @@ pub(crate) mod tables {
     pub const MSG_INJECT: u32 = 32;
     pub const TAGGED_INJECT: u32 = 64;
     pub const RMA_INJECT: u32 = 128;
+    pub const ATOMIC: u32 = 256;
+    pub const ATOMIC_INJECT: u32 = 512;
 }
 
 impl<T: Threads> Domain<T> {
@@ -265,6 +267,11 @@ impl<T: Threads> Endpoint<T> {
             tables::RMA,
         );
         offer(has!(rma, fi_ops_rma: inject injectdata), tables::RMA_INJECT);
+        offer(
+            tx && has!(atomic, fi_ops_atomic: write readwrite compwrite),
+            tables::ATOMIC,
+        );
+        offer(has!(atomic, fi_ops_atomic: inject), tables::ATOMIC_INJECT);
         found
     }
 

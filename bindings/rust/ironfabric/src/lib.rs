@@ -34,7 +34,7 @@ pub use error::{Error, Result};
 pub use fabric::Fabric;
 pub use handle::{Local, Shared, Threads, Wait};
 pub use info::{Caps, EndpointType, Hints, Info, InfoList, Infos, MrMode};
-pub use ops::{Posted, RawMemory, Rejected};
+pub use ops::{AtomicElement, AtomicOp, CompareOp, Posted, RawMemory, Rejected};
 pub use region::{Access, Registration, RemoteMemory, Window};
 
 /// The C declarations, and the library that the process has loaded.

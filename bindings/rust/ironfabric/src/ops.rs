@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
-//! Operations of endpoints: fi_msg(3), fi_tagged(3), fi_rma(3).
+//! Operations of endpoints: fi_msg(3), fi_tagged(3), fi_rma(3), fi_atomic(3).
 //!
 //! An operation that takes a buffer checks that the buffer is of the endpoint's domain and that the peer is of its
 //! address vector, stores the endpoint's number in the buffer, and calls the provider. The slots were checked when the
@@ -81,6 +81,9 @@ macro_rules! call {
         }
     }};
 }
+
+mod atomic;
+pub use atomic::{AtomicElement, AtomicOp, CompareOp};
 
 impl<T: Threads> Endpoint<T> {
     /// Whether the peer is one that the endpoint can send to.

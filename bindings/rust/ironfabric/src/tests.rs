@@ -17,25 +17,34 @@ struct Pair<T: Threads> {
 }
 
 fn info(provider: &str, kind: EndpointType, is_local: bool) -> Info {
+    let caps = match kind {
+        EndpointType::Msg => Caps::MSG | Caps::RMA,
+        _ => Caps::MSG | Caps::TAGGED | Caps::RMA,
+    };
+    let infos = infos(provider, kind, caps, is_local).expect("an entry");
+    infos.first().expect("an entry")
+}
+
+fn infos(provider: &str, kind: EndpointType, caps: Caps, is_local: bool) -> Result<InfoList> {
     let mut hints = Hints::new()
-        .caps(Caps::MSG | Caps::TAGGED | Caps::RMA)
+        .caps(caps)
         .endpoint_type(kind)
         .provider(provider);
-    if kind == EndpointType::Msg {
-        hints = hints.caps(Caps::MSG | Caps::RMA);
-    }
     if is_local {
         hints = hints.local();
     }
     if provider != "shm" {
         hints = hints.source("127.0.0.1", None);
     }
-    hints.query().expect("an entry").first().expect("an entry")
+    hints.query()
 }
 
 fn pair<T: Threads>(provider: &str) -> Pair<T> {
     let is_local = T::LEVEL != sys::FI_THREAD_SAFE;
-    let info = info(provider, EndpointType::Rdm, is_local);
+    pair_of(provider, info(provider, EndpointType::Rdm, is_local))
+}
+
+fn pair_of<T: Threads>(provider: &str, info: Info) -> Pair<T> {
     let domain = Domain::open(&Fabric::open(&info).unwrap(), &info).unwrap();
     // Old libraries have no descriptors for shm.
     let options = QueueOptions {
@@ -589,6 +598,169 @@ fn counters_count() {
     counter.set(5).unwrap();
     counter.add(1).unwrap();
     assert_eq!(counter.read(), Ok(6));
+}
+
+mod atomics {
+    use super::*;
+
+    /// The providers that offer atomic operations: in this library tcp on request, in others perhaps shm only.
+    fn pairs() -> Vec<Pair<Shared>> {
+        let caps = Caps::MSG | Caps::RMA | Caps::ATOMIC;
+        let offered = ["tcp", "shm"].map(|provider| {
+            let list = infos(provider, EndpointType::Rdm, caps, false).ok()?;
+            Some(pair_of(provider, list.first()?))
+        });
+        let pairs: Vec<_> = offered.into_iter().flatten().collect();
+        assert!(!pairs.is_empty());
+        pairs
+    }
+
+    fn window(pair: &Pair<Shared>, elements: &[u64]) -> Window {
+        let access = Access::REMOTE_READ | Access::REMOTE_WRITE;
+        let window = Window::new(&pair.domain, size_of_val(elements), access).unwrap();
+        window.write(0, &bytes(elements));
+        window
+    }
+
+    fn bytes(elements: &[u64]) -> Vec<u8> {
+        elements.iter().flat_map(|e| e.to_ne_bytes()).collect()
+    }
+
+    fn elements(bytes: &[u8]) -> Vec<u64> {
+        let words = bytes.chunks_exact(8);
+        words
+            .map(|word| u64::from_ne_bytes(word.try_into().unwrap()))
+            .collect()
+    }
+
+    fn content(window: &Window, len: usize) -> Vec<u64> {
+        let mut all = vec![0; len * 8];
+        window.read(0, &mut all);
+        elements(&all)
+    }
+
+    /// Operands behind which there is room for `results` elements.
+    fn operands(pair: &Pair<Shared>, elements: &[u64], results: usize) -> Buffer {
+        let mut all = bytes(elements);
+        all.resize(all.len() + 8 * results, 0);
+        pair.buffer(&all)
+    }
+
+    #[test]
+    fn elements_are_changed() {
+        for mut pair in pairs() {
+            let window = window(&pair, &[1, 10]);
+            let (to_b, memory) = (pair.to_b, window.remote());
+            let buffer = operands(&pair, &[5, 7], 0);
+            pair.post(buffer, |a, buffer| {
+                a.atomic::<u64>(AtomicOp::Sum, buffer, to_b, memory)
+            });
+            let (done, _) = pair.drive(1, 0);
+            // The completion of a fetch behind it shows that the sum has reached the memory.
+            assert_eq!(elements(&done[0]), [5, 7]);
+            let buffer = operands(&pair, &[0, 0], 2);
+            pair.post(buffer, |a, buffer| {
+                a.fetch_atomic::<u64>(AtomicOp::Read, buffer, to_b, memory)
+            });
+            let (done, _) = pair.drive(1, 0);
+            assert_eq!(elements(&done[0])[2..], [6, 17]);
+            assert_eq!(content(&window, 2), [6, 17]);
+        }
+    }
+
+    #[test]
+    fn old_values_are_fetched() {
+        for mut pair in pairs() {
+            let window = window(&pair, &[1, 10]);
+            let (to_b, memory) = (pair.to_b, window.remote());
+            let buffer = operands(&pair, &[4, 4], 2);
+            pair.post(buffer, |a, buffer| {
+                a.fetch_atomic::<u64>(AtomicOp::Max, buffer, to_b, memory)
+            });
+            let (done, _) = pair.drive(1, 0);
+            assert_eq!(elements(&done[0]), [4, 4, 1, 10]);
+            assert_eq!(content(&window, 2), [4, 10]);
+            let buffer = operands(&pair, &[4, 4, 20, 21], 2);
+            pair.post(buffer, |a, buffer| {
+                a.compare_atomic::<u64>(CompareOp::Equal, buffer, to_b, memory)
+            });
+            let (done, _) = pair.drive(1, 0);
+            assert_eq!(elements(&done[0])[4..], [4, 10]);
+            assert_eq!(content(&window, 2), [20, 10]);
+        }
+    }
+
+    #[test]
+    fn injected_ones_have_no_completion() {
+        for mut pair in pairs() {
+            let window = window(&pair, &[3]);
+            let (to_b, memory) = (pair.to_b, window.remote());
+            pair.inject(|a| a.inject_atomic(AtomicOp::Bor, &[4u64], to_b, memory));
+            let limit = limit();
+            while content(&window, 1) != [7] {
+                assert!(Instant::now() < limit);
+                assert_eq!(pair.queue_a.read().unwrap().count(), 0);
+                assert_eq!(pair.queue_b.read().unwrap().count(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn buffers_of_wrong_size_are_refused() {
+        for pair in pairs() {
+            let window = window(&pair, &[1, 2]);
+            let (to_b, memory) = (pair.to_b, window.remote());
+            let refused = |posted: Posted<Shared>| posted.unwrap_err().error == Error::INVAL;
+            let small = operands(&pair, &[1], 0);
+            assert!(refused(pair.a.atomic::<u64>(
+                AtomicOp::Sum,
+                small,
+                to_b,
+                memory
+            )));
+            let small = operands(&pair, &[1, 2], 1);
+            assert!(refused(pair.a.fetch_atomic::<u64>(
+                AtomicOp::Sum,
+                small,
+                to_b,
+                memory
+            )));
+            let small = operands(&pair, &[1, 2, 3, 4], 1);
+            assert!(refused(pair.a.compare_atomic::<u64>(
+                CompareOp::Less,
+                small,
+                to_b,
+                memory
+            )));
+            let odd = memory.slice(0, 12).unwrap();
+            let enough = operands(&pair, &[1, 2], 2);
+            assert!(refused(pair.a.atomic::<u64>(
+                AtomicOp::Sum,
+                enough,
+                to_b,
+                odd
+            )));
+            let injected = pair.a.inject_atomic(AtomicOp::Sum, &[1u64], to_b, memory);
+            assert_eq!(injected, Err(Error::INVAL));
+            assert_eq!(pair.buffers(), 0);
+        }
+    }
+
+    #[test]
+    fn providers_report_what_they_support() {
+        for pair in pairs() {
+            assert!(pair.a.atomic_limit::<u64>(AtomicOp::Sum).unwrap() > 0);
+            assert!(pair.a.fetch_atomic_limit::<u64>(AtomicOp::Sum).unwrap() > 0);
+            assert!(
+                pair.a
+                    .compare_atomic_limit::<u64>(CompareOp::Equal)
+                    .unwrap()
+                    > 0
+            );
+            // There is no bitwise operation on floating-point numbers.
+            assert!(pair.a.atomic_limit::<f64>(AtomicOp::Band).is_err());
+        }
+    }
 }
 
 mod connections {

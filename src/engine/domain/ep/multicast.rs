@@ -53,7 +53,7 @@ impl<T: Transport> Ep<T> {
             log_info!(
                 T::SOURCE,
                 Subsys::EpCtrl,
-                "group {group} not joined: {error:?}"
+                "group {group} not joined: {error}"
             );
         }
         let mc = Mc {

@@ -106,6 +106,17 @@ pub enum Reason {
     Connected,
 }
 
+impl Reason {
+    /// The reason in logs.
+    pub fn words(self) -> &'static str {
+        match self {
+            Reason::Unspecified => "refused without a reason",
+            Reason::Refused => "refused as incompatible",
+            Reason::Connected => "refused: a connection exists, or is being established",
+        }
+    }
+}
+
 impl Request {
     pub fn encode(&self) -> [u8; REQUEST_SIZE] {
         let mut out = [0; REQUEST_SIZE];

@@ -94,7 +94,13 @@ impl Session {
                 ),
                 _ => {}
             }
-            log_debug!(&SOURCE, Subsys::EpCtrl, "{}: {reason:?}", self.link.peer());
+            log_debug!(
+                &SOURCE,
+                Subsys::EpCtrl,
+                "{}: {}",
+                self.link.peer(),
+                reason.words()
+            );
         }
         self.end(cx, now, error);
     }
@@ -177,7 +183,7 @@ impl Session {
                 log_debug!(
                     &SOURCE,
                     Subsys::EpCtrl,
-                    "{peer}: attempt {attempts} has come to nothing: {error:?}"
+                    "{peer}: attempt {attempts} has come to nothing: {error}"
                 );
                 cx.wire.schedule(id, at);
             }
@@ -201,8 +207,7 @@ impl Session {
             log_failure!(
                 &SOURCE,
                 Subsys::EpCtrl,
-                "no connection to {peer} after {attempts} attempts: {:?}",
-                std::io::Error::from_raw_os_error(error.code()).to_string()
+                "no connection to {peer} after {attempts} attempts: {error}"
             );
         }
         let outer = cx.domain.losses.begin(&format!("no connection to {peer}"));

@@ -26,6 +26,17 @@ pub enum Verdict {
     Reject,
 }
 
+impl Verdict {
+    /// The verdict in logs.
+    pub fn words(self) -> &'static str {
+        match self {
+            Verdict::Accept => "accepted",
+            Verdict::AcceptBeside => "accepted as the other half of a connection to itself",
+            Verdict::Reject => "rejected",
+        }
+    }
+}
+
 pub fn decide(known: Known, own: &Addr, peer: &Addr, pid: u32) -> Verdict {
     match known {
         Known::Idle => Verdict::Accept,

@@ -72,7 +72,8 @@ impl Sessions {
         log_debug!(
             &SOURCE,
             Subsys::EpCtrl,
-            "{peer} wants to connect to {own}: {verdict:?}"
+            "{peer} requests a connection to {own}: {}",
+            verdict.words()
         );
         match (verdict, known.map(|session| (session.link().id(), state))) {
             (Verdict::Reject, _) => Reply::Reject,

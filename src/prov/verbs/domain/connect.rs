@@ -155,8 +155,9 @@ impl Domain {
         log_debug!(
             &SOURCE,
             Subsys::EpCtrl,
-            "endpoint {ep}, {state:?}: {:?}, status {}",
-            event.kind,
+            "endpoint {ep}, {}: {}, status {}",
+            state.words(),
+            event.kind.words(),
             event.status
         );
         match (event.kind, state) {
@@ -269,7 +270,7 @@ impl Domain {
         log_info!(
             &SOURCE,
             Subsys::EpCtrl,
-            "endpoint {ep}: the connection failed: {error:?}, {number}"
+            "endpoint {ep}: the connection failed: {error}, {number}"
         );
         let state = &domain.eps[ep];
         if let Some(eq) = &state.eq {

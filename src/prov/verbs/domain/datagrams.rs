@@ -89,6 +89,7 @@ impl Domain {
     }
 
     /// Whether the pair takes requests; false if it waits until everything is flushed.
+    #[inline]
     pub(super) fn is_usable(&mut self, ep: usize) -> bool {
         let is_broken = |domain: &Domain| {
             let endpoint = domain.ep(ep);

@@ -61,6 +61,7 @@ impl Domain {
         Ok(())
     }
 
+    #[inline]
     fn has_room_for_receive(&self, ep: usize, queue: usize) -> bool {
         let queue = self.queues.get(queue).and_then(Option::as_ref);
         let endpoint = self.ep(ep);

@@ -39,6 +39,7 @@ impl Outbox {
     }
 
     /// Whether a frame that is sent now is written at once: no frame is queued, and the pace allows it.
+    #[inline]
     pub fn writes_now<A>(&mut self, cx: &Cx<'_, A>) -> bool {
         self.frames.is_empty() && self.pace.writes(cx.common.polls)
     }
@@ -80,6 +81,7 @@ impl Outbox {
     }
 
     /// Sends a frame that requests something from the peer.
+    #[inline]
     pub fn send_bare<A: Address>(&mut self, cx: &mut Cx<'_, A>, frame: &Frame) {
         if self.writes_now(cx) {
             self.write_now(cx, frame, IoVec::empty(), None);

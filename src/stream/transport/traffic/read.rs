@@ -67,6 +67,9 @@ impl<N: Connector> Traffic<N> {
     /// Continues sessions that waited for room for unexpected messages or in a queue.
     #[cold]
     pub(in crate::transport) fn retry_stalled(&mut self, domain: &mut DomainOf<N>) {
+        if self.common.stalled.is_empty() {
+            return;
+        }
         for id in self.common.stalled.to_vec() {
             let conn = self.peers.get(id);
             if conn.is_some_and(|conn| !conn.session.is_over()) {

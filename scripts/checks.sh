@@ -18,7 +18,7 @@ limit_of() {
     mixed | hosts) echo 300 ;;
     wheel) echo 1800 ;;
     programs | reproducible | aarch64) echo 3600 ;;
-    bindings | release-programs) echo 1200 ;;
+    bindings | python | release-programs) echo 1200 ;;
     sbom | deb | rpm | musl) echo 1800 ;;
     mpi-long) echo 7200 ;;
     *) echo 600 ;;

@@ -917,6 +917,36 @@ class Async(Base):
 
         self.assertEqual(self.run_async(talk()), 1500)
 
+    def test_loops(self) -> None:
+        """One loop after another reads the queue; a second one at the same time is refused."""
+        pair = self.pair
+
+        async def talk() -> bytes:
+            receive = pair.b.recv(8)
+            await pair.a.send(b"x", pair.to_b)
+            return bytes((await receive).received)
+
+        async def leave() -> None:
+            asyncio.ensure_future(pair.queue_b.next())
+            await asyncio.sleep(0)
+
+        for _ in range(3):
+            self.assertEqual(self.run_async(talk()), b"x")
+            self.run_async(leave())
+
+        async def another() -> None:
+            waiting = asyncio.ensure_future(pair.queue_b.next())
+            await asyncio.sleep(0)
+
+            def run() -> None:
+                with self.assertRaises(RuntimeError):
+                    asyncio.run(asyncio.wait_for(pair.queue_b.next(), 1))
+
+            await asyncio.get_running_loop().run_in_executor(None, run)
+            waiting.cancel()
+
+        self.run_async(another())
+
     def test_failure(self) -> None:
         """A failure goes to the task that waits, and only there."""
         pair = self.pair

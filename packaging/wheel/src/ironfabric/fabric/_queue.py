@@ -284,6 +284,9 @@ class Queue(Object):
                 if self._loop is not None and self._is_watching and not self._loop.is_closed():
                     raise RuntimeError(f"another event loop reads the {self.kind}")
                 self._loop, self._is_watching = loop, False
+                # Futures of a loop that has ended.
+                self._futures.clear()
+                self._arrivals.clear()
             future: "asyncio.Future[None]" = loop.create_future()
             # Another thread may have read it since the caller looked.
             if self._has_unread() if pending is None else pending._is_done:

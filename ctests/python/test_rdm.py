@@ -917,6 +917,42 @@ class Async(Base):
 
         self.assertEqual(self.run_async(talk()), 1500)
 
+    def test_late_waiter(self) -> None:
+        """An operation that another thread has ended before the task begins to wait."""
+        pair = self.pair
+        receives = [pair.b.recv(8), pair.b.recv(8)]
+        pair.finish(*receives, *(pair.a.send(b"x", pair.to_b) for _ in receives))
+        pair.a.send(b"y", pair.to_b).detach()
+        unread = pair.b.recv(8)
+        until(lambda: drive(pair.queue_a, pair.queue_b) and unread.done)
+
+        async def talk() -> bool:
+            await pair.queue_b._future(receives[0])
+            await pair.queue_b._future(None)
+            return True
+
+        self.assertTrue(self.run_async(talk()))
+
+    def test_silent_room(self) -> None:
+        """Operations are posted in time also if the descriptor does not report room."""
+        pair = self.pair
+        pair.finish(pair.a.send(b"x", pair.to_b), pair.b.recv(8))
+        call, refusals = pair.a._calls["msg.send"], [0]
+
+        def refuse(*arguments: Any) -> int:
+            refusals[0] += 1
+            return -abi.FI_EAGAIN if refusals[0] < 5 else int(call(*arguments))
+
+        pair.a._calls["msg.send"] = refuse
+
+        async def talk() -> bytes:
+            receive = pair.b.recv(8)
+            await pair.a.send(b"y", pair.to_b)
+            return bytes((await receive).received)
+
+        self.assertEqual(self.run_async(talk()), b"y")
+        self.assertEqual(refusals, [5])
+
     def test_loops(self) -> None:
         """One loop after another reads the queue; a second one at the same time is refused."""
         pair = self.pair

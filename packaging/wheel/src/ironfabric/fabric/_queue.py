@@ -21,7 +21,7 @@ from .flags import Wait
 
 Result = TypeVar("Result")
 
-#: Longest sleep of a waiting thread in seconds: closing a queue waits for its reader to wake up.
+#: Longest sleep of a waiting thread in seconds. Then it looks whether another thread has closed the queue.
 SLICE = 0.1
 #: Sleep of a waiting thread if the provider reports no progress by the descriptor.
 NAP = 0.0001
@@ -260,11 +260,8 @@ class Queue(Object):
                 wake(future)
 
     def _closing(self) -> None:
+        super()._closing()
         with self._lock:
-            self._fid, fid = 0, self._fid
-            if not self._changed.wait_for(lambda: not self._is_reading, 5):
-                self._fid = fid
-                raise FabricError(abi.FI_EBUSY, f"a thread reads the {self.kind}")
             self._unwatch()
 
     def _closed(self) -> None:

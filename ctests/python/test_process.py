@@ -156,6 +156,14 @@ class Processes(unittest.TestCase):
                 # Everything is in a cycle.
                 run_program(program(provider, "pair.me = pair, receives, region\ndel pair, receives, region, sends\n"))
 
+    def test_exit_closes(self) -> None:
+        """At the end of a program everything is closed, with operations in flight."""
+        done = run_program(
+            "import atexit\natexit.register(lambda: print(len(_object._graph.open), flush=True))\n"
+            + program("tcp", "from ironfabric.fabric import _object\nprint(len(_object._graph.open) > 5)\n")
+        )
+        self.assertEqual(done.stdout.split(), ["True", "0"])
+
     def test_failing_program(self) -> None:
         """An exception passes `with` blocks that have operations in flight."""
         done = run_program(program("tcp", "with pair.domain:\n    raise KeyError('mine')\n"), check=False)

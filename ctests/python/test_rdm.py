@@ -173,6 +173,30 @@ class Messages(Base):
         )
         self.assertEqual(bytes(got.received), b"constant")
 
+    def test_registration(self) -> None:
+        """Where the provider requires it, buffers are registered while their operation is in flight."""
+        pair = self.pair
+        made: List[int] = []
+        register = pair.domain._register
+
+        def count(*arguments: Any) -> int:
+            made.append(register(*arguments))
+            return made[-1]
+
+        vars(pair.domain)["_register"] = count
+        pair.domain._needs_registration = True
+        receive = pair.b.recv([bytearray(3), bytearray(61)] if pair.info.iov_limit > 1 else 64)
+        send = pair.a.send(b"hello", pair.to_b)
+        self.assertEqual(receive._raw + send._raw, made)
+        self.assertEqual(len(made), 3 if pair.info.iov_limit > 1 else 2)
+        got = pair.finish(send, receive)[1]
+        self.assertEqual(bytes(got.received), b"hello")
+        self.assertEqual(receive._raw + send._raw, [])
+        # Empty buffers and regions are not registered.
+        made.clear()
+        pair.finish(pair.a.send(b"", pair.to_b), pair.b.recv(fi.MemoryRegion(pair.domain, 8)))
+        self.assertEqual(len(made), 1)
+
     def test_counter(self) -> None:
         """A counter counts, and its wait ends in time."""
         pair = self.pair

@@ -286,8 +286,8 @@ class Failures(Base):
     def test_order_of_failures(self) -> None:
         """A read returns what comes before a failure, raises it, and then returns what comes after it."""
         pair = self.pair
-        if not IS_OURS and self.provider == "udp;ofi_rxd":
-            raise unittest.SkipTest("the library reports no truncation")
+        if not IS_OURS and self.provider in ("sockets", "udp;ofi_rxd"):
+            raise unittest.SkipTest("the library reports failures first, or none")
         self.needs_good_sends()
         receives = [pair.b.recv(size, context=size) for size in (8, 4, 8)]
         for _ in receives:
@@ -980,6 +980,8 @@ class Async(Base):
     def test_loops(self) -> None:
         """One loop after another reads the queue; a second one at the same time is refused."""
         pair = self.pair
+        # To connect, both sides have to make progress.
+        pair.finish(pair.a.send(b"x", pair.to_b), pair.b.recv(8))
 
         async def talk() -> bytes:
             receive = pair.b.recv(8)

@@ -107,19 +107,22 @@ class Context(Object):
 
     def _closed(self) -> None:
         """Operations in flight end without a completion: fi_endpoint(3). The library does not access their buffers."""
-        queues = set()
         for operation in list(self.domain._operations.values()):
             if operation._endpoint is self:
                 operation._release()
-                queue = operation._queue
-                queue._abandoned.append(operation)
-                queues.add(queue)
+                operation._queue._abandoned.append(operation)
         for lane in (self._tx, self._rx):
             lane.waiting.clear()
             if lane.queue is not None:
                 lane.queue._deferred.pop(lane, None)
-        for queue in queues:
-            queue._settle()
+                lane.queue._kick()
+
+    def close(self) -> None:
+        super().close()
+        # If other objects are closed with it, their queues end the operations.
+        for queue in (self.tx_queue, self.rx_queue):
+            if queue is not None:
+                queue._settle()
 
     def _peer(self, peer: Optional[Peer]) -> int:
         """Checks a peer."""

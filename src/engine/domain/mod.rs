@@ -241,7 +241,13 @@ impl<T: Transport> DomainCalls for Domain<T> {
         if !T::COLLECTIVES {
             return Err(Error::OPNOTSUPP);
         }
-        let (size, _) = coll::check(query.what, query.datatype, query.op)?;
+        let size = match query.datatype {
+            // Programs ask so whether there is a collective at all. Its calls need a type.
+            FI_VOID if !coll::reduces(query.what) => {
+                coll::check(query.what, FI_UINT8, FI_NOOP).map(|_| 0)
+            }
+            datatype => coll::check(query.what, datatype, query.op).map(|(size, _)| size),
+        }?;
         Ok(CollectiveLimits {
             count: coll::MAX_BYTES.checked_div(size).unwrap_or(0),
             size,

@@ -5,21 +5,22 @@ use crate::domain_state::DomainState;
 use crate::ep_state::Event;
 use crate::transport::Address;
 use abi::*;
-use base::{CompFlags, OpFlags, Result};
+use base::{CompFlags, Result};
 
 use object::ops::cq::CqErr;
 use object::ops::eq::EqErr;
 
 impl<A: Address> DomainState<A> {
-    /// Completes a collective of this endpoint. It counts like the atomic operations that implement it.
-    pub fn collected(&mut self, ep: usize, flags: OpFlags, context: usize, result: Result) {
+    /// Completes a collective of this endpoint. It counts like the atomic operations that implement it. It is reported
+    /// with FI_SELECTIVE_COMPLETION, too, because the original does so and programs wait for the entry.
+    pub fn collected(&mut self, ep: usize, context: usize, result: Result) {
         self.eps[ep].tx_pending -= 1;
         let ep = &self.eps[ep];
         let counter = ep.cntr(Event::Write);
         let queue = ep.tx_cq.map(|cq| &mut self.cqs[cq]);
         match result {
             Ok(()) => {
-                if let (Some(queue), true) = (queue, flags.contains(OpFlags::COMPLETION)) {
+                if let Some(queue) = queue {
                     let words = [context as u64, CompFlags::COLLECTIVE.bits(), 0, 0, 0, 0];
                     queue.push(&words, FI_ADDR_NOTAVAIL);
                 }

@@ -10,7 +10,7 @@ use crate::session::common::{Common, Todo};
 use crate::session::peer::Peer;
 use crate::session::receive::Fault;
 use base::grow::append;
-use base::{Error, IoVec, OpFlags, Result};
+use base::{Error, IoVec, Result};
 use engine::coll::{self, Frame, Lane};
 use engine::transport::Address;
 
@@ -26,15 +26,8 @@ pub struct Groups<A> {
 
 /// The data for reporting the end of a collective.
 pub enum Token {
-    Join {
-        fid: usize,
-        context: usize,
-    },
-    Call {
-        flags: OpFlags,
-        context: usize,
-        output: IoVec,
-    },
+    Join { fid: usize, context: usize },
+    Call { context: usize, output: IoVec },
 }
 
 /// Frames for a peer whose connection is not up yet. Empty if the peer only has to send.

@@ -147,7 +147,6 @@ impl<N: Connector> Groups for Stream<N> {
         }
         let number = self.traffic.common.groups.number(ep, call.group)?;
         let token = Token::Call {
-            flags: call.flags,
             context: call.context,
             output: call.output.take(),
         };
@@ -298,7 +297,6 @@ fn ended<A: Address>(
     match token {
         Token::Join { fid, context } => domain.joined(ep, fid, context, result.map(drop)),
         Token::Call {
-            flags,
             context,
             mut output,
         } => {
@@ -307,7 +305,7 @@ fn ended<A: Address>(
                     output.copy_in(&bytes[piece]);
                 }
             });
-            domain.collected(ep, flags, context, result);
+            domain.collected(ep, context, result);
         }
     }
 }

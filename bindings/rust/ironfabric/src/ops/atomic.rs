@@ -37,7 +37,7 @@ elements! {
     i64 = FI_INT64, u64 = FI_UINT64, f32 = FI_FLOAT, f64 = FI_DOUBLE,
 }
 
-/// What an atomic operation does with an element of the peer and an operand: `enum fi_op`.
+/// An operation on an element of the peer and an operand: `enum fi_op`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[non_exhaustive]
 pub enum AtomicOp {

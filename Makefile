@@ -319,9 +319,9 @@ budget: all
 	benches/budget.py $(BUILT) --other $(firstword $(others)) --build $(TARGET)/bench --write
 
 # In order of speed. Each check also runs alone, and exits with 77 if it could not run here: see scripts/checks.sh.
-CHECKS := format documents notices packaging layout headers deny clippy unit drift symbols inline install readme \
-    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor mixed conformance mpi shm asan \
-    threads
+CHECKS := format documents notices packaging sbom layout headers deny clippy unit drift symbols inline install readme \
+    examples man demo c addresses releases plugins hooks budget matrix debian hosts tools top doctor rust python mixed \
+    conformance mpi shm asan threads
 
 check:
 	scripts/checks.sh $(CHECKS)
@@ -509,7 +509,7 @@ check-shm: all
 	$(SHM_SAFETY)
 
 # Checks that are too slow for `make check`. Run them before a release.
-LONG_CHECKS := static sbom deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings rust python release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
+LONG_CHECKS := static deb rpm wheel reproducible kernel musl aarch64 book loom miri bindings release-programs programs loopback verbs verbs-devices fuzz hooks-long shm-long mpi-long valgrind memory memory-long threads-long
 # Programs of other projects, and MPI over several hosts; FABTESTS may name a folder with the programs of fabtests. The
 # results are written into MATRIX.md. check-mpi runs a selection of them.
 check-programs: all

@@ -115,19 +115,6 @@ TEST(fi_getinfo, any_source_by_node_ipv6, EP_ANY, FI_MSG, "FI_SOURCE with the no
 	talk(t);
 }
 
-TEST(fi_getinfo, numeric_host, EP_ANY, FI_MSG, "FI_NUMERICHOST: a node that is no number gives -FI_ENODATA, and no name service is asked")
-{
-	struct fi_info *info = NULL;
-
-	need_ipv4(t);
-	OK(fi_getinfo(t->version, "localhost", NULL, 0, t->hints, &info));
-	fi_freeinfo(info);
-	info = NULL;
-	CHECK_RC(fi_getinfo(t->version, "localhost", NULL, FI_NUMERICHOST, t->hints, &info), -FI_ENODATA);
-	OK(fi_getinfo(t->version, "127.0.0.1", NULL, FI_NUMERICHOST, t->hints, &info));
-	fi_freeinfo(info);
-}
-
 TEST(fi_getinfo, any_source_by_hints, EP_ANY, FI_MSG, "The source address 0.0.0.0 in the hints, likewise")
 {
 	struct sockaddr_in any = { .sin_family = AF_INET };

@@ -18,8 +18,6 @@ pub struct Question<'a> {
     pub family: Family,
     /// For a local address: if there is no node, any address instead of loopback.
     pub passive: bool,
-    /// The node is a number: nothing asks a name service (AI_NUMERICHOST).
-    pub numeric: bool,
     pub datagram: bool,
 }
 
@@ -44,12 +42,11 @@ impl Family {
 pub fn resolve(question: &Question) -> Result<SocketAddr, String> {
     // SAFETY: all bytes zero are a valid `addrinfo`: integers and null pointers.
     let mut wanted: libc::addrinfo = unsafe { core::mem::zeroed() };
-    for (is_set, flag) in [
-        (question.passive, libc::AI_PASSIVE),
-        (question.numeric, libc::AI_NUMERICHOST),
-    ] {
-        wanted.ai_flags |= if is_set { flag } else { 0 };
-    }
+    wanted.ai_flags = if question.passive {
+        libc::AI_PASSIVE
+    } else {
+        0
+    };
     wanted.ai_family = match question.family {
         Family::Any => libc::AF_UNSPEC,
         Family::V4 => libc::AF_INET,
@@ -141,7 +138,6 @@ mod tests {
             service: service.map(leak),
             family: Family::V4,
             passive: false,
-            numeric: false,
             datagram: false,
         }
     }
@@ -160,16 +156,6 @@ mod tests {
         assert_eq!(resolve(&question), Ok("0.0.0.0:7471".parse().unwrap()));
         question.family = Family::V6;
         assert_eq!(resolve(&question), Ok("[::]:7471".parse().unwrap()));
-    }
-
-    #[test]
-    fn a_numeric_node_is_no_name() {
-        let mut question = ask(Some(c"localhost"), None);
-        assert!(resolve(&question).is_ok());
-        question.numeric = true;
-        assert!(resolve(&question).is_err());
-        question.node = Some(c"127.0.0.1");
-        assert_eq!(resolve(&question), Ok("127.0.0.1:0".parse().unwrap()));
     }
 
     #[test]

@@ -250,7 +250,6 @@ impl Finder<'_> {
             service: self.query.service,
             family,
             passive,
-            numeric: self.query.flags & FI_NUMERICHOST != 0,
             datagram: self.site.datagram,
         };
         let text = |part: Option<&CStr>| part.map(|part| part.to_string_lossy().into_owned());

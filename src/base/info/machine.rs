@@ -40,7 +40,7 @@ impl ip::Network for Machine {
 
     fn resolve(&self, question: &Question) -> Result<SocketAddr, String> {
         let node = match (question.node, question.passive, question.family) {
-            (Some(node), ..) if node == c"peer" && !question.numeric => "198.51.100.7",
+            (Some(node), ..) if node == c"peer" => "198.51.100.7",
             (Some(node), ..) => node.to_str().unwrap(),
             (None, true, Family::V6) => "::",
             (None, true, _) => "0.0.0.0",

@@ -66,7 +66,6 @@ impl AddressFormat for Format {
             service: Some(&service_c),
             family: Family::Any,
             passive: false,
-            numeric: false,
             datagram: false,
         });
         found.map(addr::canonical).map_err(|_| Error::INVAL)

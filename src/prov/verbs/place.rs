@@ -199,7 +199,6 @@ fn resolve_name(query: &Query, family: Family, passive: bool) -> Result<Vec<u8>,
         service: query.service,
         family,
         passive,
-        numeric: query.flags & FI_NUMERICHOST != 0,
         datagram: false,
     });
     let text = |text: Option<&CStr>| text.unwrap_or_default().to_string_lossy().into_owned();

@@ -80,7 +80,6 @@ fn unknown_node(query: &Query) -> Option<String> {
         service: None,
         family: Family::Any,
         passive: false,
-        numeric: false,
         datagram: false,
     });
     Some(format!("{}: {}", node.to_string_lossy(), found.err()?))

@@ -133,8 +133,7 @@ static:
 	$(archive) static-alone
 static-alone:
 	$(release) rustc --release --locked --lib --crate-type staticlib
-	@mkdir -p $(STATIC)
-	cp $(BUILT)/libfabric.a $(STATIC)/libfabric.a
+	scripts/archive.sh $(BUILT)/libfabric.a $(STATIC)/libfabric.a
 
 # Root often has no cargo, so `make && sudo make install` installs the existing build.
 install: $(if $(shell command -v $(CARGO)),all plugin)
@@ -372,6 +371,7 @@ check-readme: all plugin
 	ctests/readme.sh $(BUILT) $(PLUGIN) $(TARGET)/readme
 check-static: all plugin static
 	ctests/static.sh CARGO=
+	ctests/rust_static.sh $(STATIC) $(TARGET)/rust
 
 # Builds and runs the examples in C, and those in other languages over the C ABI.
 check-examples: all

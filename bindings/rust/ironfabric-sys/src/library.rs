@@ -60,11 +60,15 @@ impl std::error::Error for LoadError {}
 
 impl Library {
     /// Returns the libfabric of the process. The first call loads `libfabric.so.1` as the dynamic linker finds it,
-    /// unless [`Library::open`] was called before. A failed call is repeated by the next one.
+    /// unless [`Library::open`] was called before. A failed call is repeated by the next one. With the feature
+    /// `static` it is the one that is linked into the program.
     pub fn get() -> Result<&'static Library, LoadError> {
         match LIBRARY.get() {
             Some(library) => Ok(library),
+            #[cfg(feature = "static")]
+            None => Ok(LIBRARY.get_or_init(linked::library)),
             // SAFETY: every program that uses libfabric trusts the library of this name.
+            #[cfg(not(feature = "static"))]
             None => unsafe { Library::open(c"libfabric.so.1") },
         }
     }
@@ -96,6 +100,50 @@ impl Library {
             }
         };
         Ok(LIBRARY.get_or_init(|| library))
+    }
+}
+
+/// The functions of an archive.
+#[cfg(feature = "static")]
+mod linked {
+    use super::*;
+
+    unsafe extern "C" {
+        fn fi_version() -> u32;
+        fn fi_getinfo(
+            version: u32,
+            node: *const c_char,
+            service: *const c_char,
+            flags: u64,
+            hints: *const fi_info,
+            info: *mut *mut fi_info,
+        ) -> c_int;
+        fn fi_freeinfo(info: *mut fi_info);
+        fn fi_dupinfo(info: *const fi_info) -> *mut fi_info;
+        fn fi_fabric(
+            attr: *mut fi_fabric_attr,
+            fabric: *mut *mut fid_fabric,
+            context: *mut c_void,
+        ) -> c_int;
+        fn fi_strerror(errno: c_int) -> *const c_char;
+        fn fi_tostr_r(
+            buf: *mut c_char,
+            len: usize,
+            data: *const c_void,
+            datatype: fi_type,
+        ) -> *mut c_char;
+    }
+
+    pub fn library() -> Library {
+        Library {
+            version: fi_version,
+            getinfo: fi_getinfo,
+            freeinfo: fi_freeinfo,
+            dupinfo: fi_dupinfo,
+            fabric: fi_fabric,
+            strerror: fi_strerror,
+            tostr_r: Some(fi_tostr_r),
+        }
     }
 }
 

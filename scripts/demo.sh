@@ -26,7 +26,7 @@ if [ -z "$library" ]; then
     for tool in cargo cc make; do
         command -v $tool >/dev/null || fail "$tool is not here; the build needs Rust (https://rustup.rs), a C compiler and make"
     done
-    say "Building the library (release; a minute or two the first time)"
+    say "Building the library (release; three minutes on two cores the first time)"
     limited 1200 "make" make -C "$ROOT" --no-print-directory || fail "the build; its messages stand above"
     library=$(target_dir)/release
 fi

@@ -21,7 +21,7 @@ for folder in "$crates=/cargo" "$std=/rustc/$hash" "$ROOT=/ironfabric" "$(target
     flags+=${flags:+$'\037'}--remap-path-prefix=$folder
 done
 # Inlines less than rustc does by default (225), except functions with #[inline], as those of the data path have. The
-# library is an eighth smaller, and `make check-budget` finds no call slower: docs/release.md, "Sizes".
+# library is an eighth smaller, and most calls execute as many instructions as before: docs/release.md, "Sizes".
 flags+=$'\037'-Cllvm-args=-inline-threshold=60
 export CARGO_ENCODED_RUSTFLAGS=$flags
 exec "$@"

@@ -552,7 +552,7 @@ static void reject(void)
 	OK(fi_close(&a->fid));
 }
 
-// Whoever posts to an ended connection without reading the errors is refused at some point.
+// Posts to an ended connection without reading the errors, until a post is refused.
 static void posts_end(bool sends)
 {
 	ssize_t rc = 0;

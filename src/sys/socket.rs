@@ -367,16 +367,23 @@ pub(super) fn moved(n: isize, room: usize) -> io::Result<Moved> {
         0 if room > 0 => Ok(Moved::End),
         0.. => Ok(Moved::Bytes(n as usize)),
         _ => match Errno::last_raw() {
-            libc::EAGAIN | libc::EINTR => Ok(Moved::Later),
+            code if is_later_code(code) => Ok(Moved::Later),
             code => Err(io::Error::from_raw_os_error(code)),
         },
     }
 }
 
+/// Whether a call that failed with this error can succeed later.
 #[inline]
 pub(super) fn is_later(error: &io::Error) -> bool {
     // `ErrorKind` gives the same result, but after a table look-up.
-    matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR))
+    error.raw_os_error().is_some_and(is_later_code)
+}
+
+/// Whether this is the number of such an error.
+#[inline]
+fn is_later_code(code: i32) -> bool {
+    matches!(code, libc::EAGAIN | libc::EINTR)
 }
 
 /// Errors of accept(2) that concern the connection that was about to be accepted, not the listener.

@@ -21,7 +21,6 @@ pub struct Collective {
     pub root: u64,
     /// Bytes of `count` elements.
     pub slice: usize,
-    pub flags: OpFlags,
     pub context: usize,
     /// Data that this member contributes and receives; empty if it has none.
     pub input: IoVec,
@@ -121,7 +120,6 @@ unsafe fn post<T: CollectiveCalls>(ep: *mut fid_ep, call: Call) -> isize {
             group: call.group,
             root: call.root,
             slice,
-            flags: flags | ep.tx_flags(),
             context: call.context as usize,
             input: buffer(call.buf.0, call.buf.1, brings)?,
             output: buffer(call.result.0, call.result.1, gets)?,

@@ -9,18 +9,17 @@ check=
 folder=${1:?usage: sbom.sh [--check] FOLDER}
 mkdir -p "$folder"
 
-if ! python3 -c 'import cyclonedx' 2>/dev/null; then
-    PATH=$folder/tool/bin:$PATH
-fi
-if ! python3 -c 'import cyclonedx' 2>/dev/null; then
+python=python3
+"$python" -c 'import cyclonedx' 2>/dev/null || python=$folder/tool/bin/python
+if ! "$python" -c 'import cyclonedx' 2>/dev/null; then
     [ "$FETCH" != 0 ] || skip "INSTALL=0, and Python has no cyclonedx-python-lib"
     say "pip install cyclonedx-python-lib, into $folder/tool"
     limited 120 "python3 -m venv" python3 -m venv "$folder/tool" || skip "python3 -m venv does not work here"
-    limited 300 "pip install" "$folder/tool/bin/python" -m pip install --quiet --disable-pip-version-check \
+    limited 300 "pip install" "$python" -m pip install --quiet --disable-pip-version-check \
         cyclonedx-python-lib==11.12.0 || skip "there is no cyclonedx-python-lib, and PyPI is not within reach"
 fi
 export SOURCE_DATE_EPOCH=$(git -C "$ROOT" log -1 --format=%ct)
-python3 "$ROOT/packaging/sbom.py" "$ROOT" >"$folder/ironfabric.cdx.json"
+"$python" "$ROOT/packaging/sbom.py" "$ROOT" >"$folder/ironfabric.cdx.json"
 [ -z "$check" ] || python3 - "$folder/ironfabric.cdx.json" "$ROOT/NOTICES" <<'PY'
 import json
 import sys

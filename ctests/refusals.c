@@ -56,6 +56,7 @@ int main(void)
 	int file = mkstemp(name);
 
 	setenv("FI_TCP_IFACE", "lo", 1);
+	setenv("FI_TCP_MAX_INJECT", "128", 1);
 	setenv("FI_PROVIDER", "^udp,shm,sockets,sm2,verbs", 1);
 	setenv("FI_LOG_LEVEL", "info", 1);
 	setenv("FI_LOG_SUBSYS", "core", 1);

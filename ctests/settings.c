@@ -317,7 +317,7 @@ static void number_of_the_log(void)
 	check_value("FI_LOG_INTERVAL", "2s", "number");
 }
 
-// The invalid value starts with 100; the default is 128.
+// The invalid value starts with 100; the default is 8192.
 static void default_is_kept(void)
 {
 	struct fi_info *hints = fi_allocinfo(), *list = NULL;
@@ -326,7 +326,7 @@ static void default_is_kept(void)
 	hints->fabric_attr->prov_name = strdup("tcp");
 	EQUAL(fi_getinfo(FI_VERSION(2, 6), NULL, NULL, 0, hints, &list), 0);
 	if (list)
-		EQUAL(list->tx_attr->inject_size, 128);
+		EQUAL(list->tx_attr->inject_size, 8192);
 	fi_freeinfo(list);
 	fi_freeinfo(hints);
 }

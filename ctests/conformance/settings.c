@@ -94,8 +94,8 @@ static void with(struct env *t, const char *const *variables, bool before)
 		with(t, (const char *[]){ __VA_ARGS__, NULL }, true);                                                  \
 	}
 
-SETTINGS(defaults, 0, "with the defaults", "FI_TCP_MAX_INJECT", "128")
-SETTINGS(rendezvous, 0, "with a rendezvous for all but small messages", "FI_TCP_MAX_RX_SIZE", "128", "FI_TCP_MAX_SAVED_SIZE", "128")
+SETTINGS(defaults, 0, "with the defaults", "FI_TCP_MAX_INJECT", "8192")
+SETTINGS(rendezvous, 0, "with a rendezvous for all but small messages", "FI_TCP_MAX_INJECT", "128", "FI_TCP_MAX_RX_SIZE", "128", "FI_TCP_MAX_SAVED_SIZE", "128")
 SETTINGS(no_staging, 0, "without a staging buffer", "FI_TCP_STAGING_SBUF_SIZE", "0")
 SETTINGS(no_prefetch, 0, "without a prefetch buffer", "FI_TCP_PREFETCH_RBUF_SIZE", "0")
 SETTINGS(tiny_buffers, 0, "with tiny buffers", "FI_TCP_STAGING_SBUF_SIZE", "64", "FI_TCP_PREFETCH_RBUF_SIZE", "64")
@@ -191,6 +191,7 @@ TEST(fi_tcp, port_range, CORE, 0, "Passive endpoints take a port between FI_TCP_
 
 static void start_rendezvous(struct env *t)
 {
+	setenv("FI_TCP_MAX_INJECT", "128", 1);
 	setenv("FI_TCP_MAX_RX_SIZE", "128", 1);
 	setenv("FI_TCP_MAX_SAVED_SIZE", "128", 1);
 	start_as(t, "tcp", FI_EP_RDM, FI_MSG | FI_TAGGED);
@@ -293,6 +294,7 @@ TEST(fi_tcp, rendezvous_inject, CORE | OURS_ONLY, 0, "With FI_INJECT as default 
 {
 	enum { LEN = 100000 };
 
+	setenv("FI_TCP_MAX_INJECT", "128", 1);
 	setenv("FI_TCP_MAX_RX_SIZE", "128", 1);
 	setenv("FI_TCP_MAX_SAVED_SIZE", "128", 1);
 	start_as(t, "tcp", FI_EP_RDM, FI_MSG | FI_TAGGED);

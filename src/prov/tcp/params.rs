@@ -26,9 +26,10 @@ base::params::variables! {
             "transmit queue size when the application names none (default: 256)";
         rx_size: usize = size(256), "rx_size",
             "receive queue size when the application names none (default: 256)";
-        /// The offered inject limit.
-        max_inject: usize = size(128), "max_inject",
-            "largest message that may be injected, in bytes (default: 128)";
+        /// The offered inject limit. MPI implementations inject all messages up to it, and request an acknowledgement for
+        /// longer ones, so it is more than upstream's 128; and little enough for one record of a small ring.
+        max_inject: usize = size(INJECT), "max_inject",
+            "largest message that may be injected, in bytes (default: 8192)";
         /// Number of unexpected tagged messages kept per known peer before reading from it stops.
         max_saved: usize = count(64), "max_saved",
             "unexpected tagged messages kept per peer before its connection is stopped (default: 64)";
@@ -93,6 +94,9 @@ base::params::variables! {
             "RDM endpoints go over shared memory to peers of the same host and user (default: yes)";
     }
 }
+
+/// The default inject limit.
+const INJECT: usize = 8 * 1024;
 
 impl Params {
     /// Returns the settings of the environment. A limit raises those that must not be below it.
@@ -232,8 +236,8 @@ mod tests {
         });
         let all_low = [("FI_TCP_MAX_SAVED_SIZE", "5"), ("FI_TCP_MAX_RX_SIZE", "6")];
         check(&all_low, |params| {
-            params.max_rx_size = 128;
-            params.max_saved_size = 128;
+            params.max_rx_size = INJECT;
+            params.max_saved_size = INJECT;
         });
     }
 

@@ -176,8 +176,8 @@ fn hints_of_contexts_filter() {
         set(hints.tx.as_mut().unwrap());
         counts(&ask(&hints))
     };
-    assert_eq!(with_tx(|tx| tx.inject_size = 128), [A, 0, A]);
-    assert_eq!(with_tx(|tx| tx.inject_size = 129), [0, 0, 0]);
+    assert_eq!(with_tx(|tx| tx.inject_size = 8192), [A, 0, A]);
+    assert_eq!(with_tx(|tx| tx.inject_size = 8193), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.iov_limit = 5), [0, 0, 0]);
     assert_eq!(with_tx(|tx| tx.size = 65536), [0, 0, A]);
     assert_eq!(with_tx(|tx| tx.size = 100_000), [0, 0, 0]);
@@ -355,7 +355,7 @@ fn all_reasons_are_named_at_once() {
     let mut hints = empty();
     hints.caps = Caps::MULTICAST;
     hints.ep.as_mut().unwrap().ep_type = FI_EP_RDM.0;
-    hints.tx.as_mut().unwrap().inject_size = 129;
+    hints.tx.as_mut().unwrap().inject_size = 8193;
     hints.domain.as_mut().unwrap().name = Some(c"ib0".into());
     let answer = ask(&hints);
     assert!(answer.entries.is_empty());

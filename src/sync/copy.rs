@@ -149,9 +149,6 @@ const OTHER: u32 = 128;
 /// Least cost in ticks of 1024 bytes whose lines are fetched from a distant processor; between processors that share a
 /// cache it is 20 to 150 ticks.
 const FAR_COST: u64 = 200;
-/// Greatest cost in ticks of 1024 bytes in a connection's first copies, while the pages are new, between processors
-/// that share a cache; between other processors it is 300 to 1600 ticks.
-const NEAR_COST: u64 = 360;
 /// Longest credible sample in ticks. A longer one includes more than the copy: the process was descheduled, or the
 /// clock was set back.
 const MOST: u64 = 4096;
@@ -222,9 +219,9 @@ impl Ways {
         }
     }
 
-    /// Returns true if the processor that used the lines last seems to be far away.
-    pub fn seems_far(&self) -> bool {
-        self.costs[THROUGH] > NEAR_COST
+    /// Returns the ticks that 1024 bytes take through the cache; 0 if that was not measured yet.
+    pub fn through(&self) -> u64 {
+        self.costs[THROUGH]
     }
 
     #[cfg(any(test, feature = "testing"))]

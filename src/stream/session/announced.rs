@@ -4,6 +4,8 @@
 
 use std::collections::HashMap;
 
+use rustc_hash::FxBuildHasher;
+
 use crate::proto::{Message, PlaceList, RendezvousData};
 use crate::session::payload::Payload;
 use crate::shm_channel::Places;
@@ -33,7 +35,7 @@ pub struct Helping {
 /// Announced messages that were not requested yet, by index.
 #[derive(Default)]
 pub struct Announced {
-    messages: HashMap<u8, RendezvousOut>,
+    messages: HashMap<u8, RendezvousOut, FxBuildHasher>,
     last_index: u8,
     /// The message of which this side copies a part. Few peers have one, so it is boxed.
     helping: Option<Box<Helping>>,

@@ -9,6 +9,8 @@ mod tests;
 
 use std::collections::HashMap;
 
+use rustc_hash::FxBuildHasher;
+
 use crate::proto::{Offer, ReadyToSend, RendezvousData};
 use crate::session::receive::Fault;
 use crate::shm_channel::Places;
@@ -28,9 +30,9 @@ struct Kept {
     /// A bit for each index.
     indexes: [u64; 4],
     /// Messages that can be fetched and have not matched a receive, by index.
-    offered: HashMap<u8, Offered>,
+    offered: HashMap<u8, Offered, FxBuildHasher>,
     /// Requested messages by index.
-    requested: HashMap<u8, Requested>,
+    requested: HashMap<u8, Requested, FxBuildHasher>,
     /// Messages that both sides are copying.
     shared: Vec<Shared>,
 }

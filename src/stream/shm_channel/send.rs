@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Sending over a channel: a frame becomes one record of the ring, or several.
 
+use crate::copy_mode::FetchCost;
+
 use super::{MIN_SPLIT, RECORD, ShmChannel};
 use base::{IoVec, Source};
 use sync::ring::{Body, Garbage, HEADER, LINE, Shrunk};
@@ -10,7 +12,8 @@ impl ShmChannel {
     /// Whether the ring is faster for a message than a fetch.
     #[inline]
     pub fn prefers_ring(&mut self, len: usize) -> bool {
-        self.copy_mode.is_ring(len, self.tx.most(), &mut self.ways)
+        let (ring, fetch) = (self.tx.most(), FetchCost::here());
+        self.copy_mode.is_ring(len, ring, &mut self.ways, fetch)
     }
 
     /// Does the same as `send_small`, for one buffer.

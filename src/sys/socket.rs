@@ -147,6 +147,18 @@ impl Socket {
         self.0.set_tcp_nodelay(on)
     }
 
+    /// Returns the name of the congestion control.
+    pub fn congestion(&self) -> io::Result<String> {
+        let name = self.0.tcp_congestion()?;
+        let name = name.split(|&byte| byte == 0).next().unwrap_or(&[]);
+        Ok(String::from_utf8_lossy(name).into_owned())
+    }
+
+    /// Sets the congestion control. The kernel refuses a name that the host does not permit.
+    pub fn set_congestion(&self, name: &str) -> io::Result<()> {
+        self.0.set_tcp_congestion(name.as_bytes())
+    }
+
     /// Makes the kernel probe an idle peer: first after how long, then how often, and after how many unanswered probes
     /// it gives up. The kernel counts in seconds.
     pub fn set_keepalive(&self, probes: Option<(Duration, Duration, u32)>) -> io::Result<()> {

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::tcp::Desk;
 use crate::tcp::alive::probe_at_rest;
+use crate::tcp::congestion;
 use crate::tcp::exchange::{Exchange, FIREWALL, read_exchange, write_whole};
 use crate::tcp::handshake::Auth;
 use crate::tcp::keyed::REFUSED_FOR_KEYS;
@@ -251,6 +252,7 @@ impl Connections {
         if let Some(socket) = conn.link.socket() {
             // Without keepalive the peer is only checked while data is in flight.
             let _ = probe_at_rest(socket, self.site.set.peer_timeout);
+            congestion::choose(socket, self.site.set.congestion.as_deref(), desk.source);
         }
         conn.own.exchange = Vec::new();
         conn.own.sharing = None;

@@ -13,6 +13,7 @@ mod acceptor;
 mod alive;
 mod auth;
 mod bound;
+mod congestion;
 mod connect;
 mod delayed;
 mod ep;

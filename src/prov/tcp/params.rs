@@ -42,6 +42,9 @@ base::params::variables! {
         /// Forces TCP_NODELAY on or off.
         nodelay: Option<bool> = any_flag(), "nodelay",
             "forces TCP_NODELAY on or off (default: on)";
+        /// The congestion control of connections.
+        congestion: Option<String> = text(), "congestion",
+            "congestion control of connections, tcp(7) (default: the host's; within a host none that paces)";
         /// Size of the buffer that collects small sends; 0: none.
         staging_size: usize = count(9000), "staging_sbuf_size",
             "bytes per connection in which small sends gather, 0 for none (default: 9000)";
@@ -178,6 +181,7 @@ mod tests {
             ("FI_TCP_MAX_SAVED_SIZE", "100000"),
             ("FI_TCP_MAX_RX_SIZE", "16"),
             ("FI_TCP_NODELAY", "off"),
+            ("FI_TCP_CONGESTION", "reno"),
             ("FI_TCP_STAGING_SBUF_SIZE", "0"),
             ("FI_TCP_PREFETCH_RBUF_SIZE", "18"),
             ("FI_TCP_ZEROCOPY_SIZE", "19"),
@@ -206,6 +210,7 @@ mod tests {
                 max_saved_size: 100_000,
                 max_rx_size: 16,
                 nodelay: Some(false),
+                congestion: Some("reno".to_owned()),
                 staging_size: 0,
                 prefetch_size: 18,
                 zerocopy_size: 19,

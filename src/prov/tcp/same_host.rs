@@ -77,7 +77,7 @@ fn shm_listener_of(name: &Token) -> LocalName {
 }
 
 /// Whether both addresses of a connection show that it stays within the host.
-fn is_within_host(socket: &Socket) -> bool {
+pub(super) fn is_within_host(socket: &Socket) -> bool {
     match (socket.local(), socket.peer()) {
         (Ok(local), Ok(peer)) => within_host(local.ip(), peer.ip()),
         _ => false,

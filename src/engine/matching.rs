@@ -178,6 +178,12 @@ impl<R: Default, U> Matcher<R, U> {
         self.unexpected.take(id.0)
     }
 
+    /// Removes a message that is not hidden after the caller has taken its fields.
+    #[inline]
+    pub fn release_unexpected(&mut self, id: MsgId) {
+        self.unexpected.release(id.0);
+    }
+
     /// FI_CLAIM: hides the message from searches; it stays until it is taken.
     pub fn hide(&mut self, id: MsgId) {
         self.unexpected.hide(id.0);

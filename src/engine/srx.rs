@@ -17,7 +17,7 @@ use std::collections::HashMap;
 pub use self::arrivals::Arrivals;
 use self::budget::Budget;
 pub use self::message::{Bytes, Envelope, MessageInfo, Unexpected};
-pub use self::post::{Claimed, Outcome};
+pub use self::post::{Claimed, Outcome, PostedOne};
 pub use self::receive::{Filled, RecvOp};
 use self::receive::{Multi, Posted};
 pub use self::watch::WaitingReceive;

@@ -3,10 +3,10 @@
 
 use super::DomainState;
 use super::receive::{Sender, entry_of};
-use crate::srx::{Claimed, Envelope, Outcome, RecvOp, Srx};
+use crate::srx::{Claimed, Envelope, Filled, MessageInfo, Outcome, PostedOne, RecvOp, Srx};
 use crate::transport::Address;
 use abi::*;
-use base::{Error, OpFlags, Result};
+use base::{CompFlags, Error, OpFlags, Result};
 
 use object::ops::cq::CqErr;
 use object::ops::transfer::{OneRx, Rx, What};
@@ -44,12 +44,41 @@ impl<A: Address> DomainState<A> {
         sum
     }
 
-    /// Posts a plain receive of one buffer, the usual case. If it returns false, call `post_receive` after the checks.
+    /// Posts a plain receive of one buffer, the usual case. After `Special`, call `post_receive` with its checks. After
+    /// `Filled`, call `filled_one`.
     #[inline(always)]
-    pub fn post_one(&mut self, ep: usize, rx: &mut OneRx) -> bool {
+    pub fn post_one(&mut self, ep: usize, rx: &mut OneRx) -> PostedOne {
         let ep = &self.eps[ep];
         let directed = ep.directed(rx.what);
-        ep.enabled && !ep.checks_receives && self.srxs[ep.srx].post_one(rx, directed)
+        match ep.enabled && !ep.checks_receives {
+            true => self.srxs[ep.srx].post_one(rx, directed),
+            false => PostedOne::Special,
+        }
+    }
+
+    /// Completes a receive that `post_one` has filled.
+    #[inline]
+    pub fn filled_one(&mut self, filled: &Filled, envelope: &Envelope, fi_addr: u64) {
+        let message = MessageInfo {
+            what: envelope.what,
+            len: envelope.len,
+            tag: envelope.tag,
+            data: envelope.data,
+        };
+        match self.reports_origin(envelope.ep, fi_addr) {
+            false => self.filled(envelope.ep, filled, &message, CompFlags::empty(), fi_addr),
+            true => self.filled_by_stranger(filled, envelope),
+        }
+    }
+
+    #[cold]
+    fn filled_by_stranger(&mut self, filled: &Filled, envelope: &Envelope) {
+        let sender = Sender {
+            fi_addr: FI_ADDR_NOTAVAIL,
+            addr: None,
+        };
+        let release = CompFlags::empty();
+        self.received_from_stranger(envelope.ep, filled, envelope, release, &sender);
     }
 
     /// Posts a receive of an endpoint. `claim` is called for messages that the transport has to deliver.

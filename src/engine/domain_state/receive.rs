@@ -139,6 +139,19 @@ impl<A: Address> DomainState<A> {
             };
             return self.filled(ep, &filled, &info, release, sender.fi_addr);
         }
+        self.received_from_stranger(ep, &filled, envelope, release, sender);
+    }
+
+    /// Completes a receive whose sender is in no address vector, for an endpoint that reports the addresses of such.
+    #[cold]
+    pub(super) fn received_from_stranger(
+        &mut self,
+        ep: usize,
+        recv: &Filled,
+        envelope: &Envelope,
+        release: CompFlags,
+        sender: &Sender<'_, A>,
+    ) {
         // fi_endpoint(3), FI_SELECTIVE_COMPLETION: only successful completions can be suppressed.
         let flags = envelope.what.received() | release;
         let entry = entry_of(envelope, recv.context, flags, recv.base);

@@ -59,6 +59,13 @@ impl<T> Line<T> {
         self.entries.remove(id as usize).value
     }
 
+    /// Removes an entry and drops its value.
+    #[inline]
+    pub fn release(&mut self, id: u32) {
+        self.unlink(id);
+        drop(self.entries.remove(id as usize));
+    }
+
     /// Moves an entry from the waiting queue to the queue of entries that are set aside.
     pub fn set_aside(&mut self, id: u32) {
         self.unlink(id);

@@ -87,6 +87,13 @@ impl<U> Unexpected<U> {
         self.messages.remove(id).msg
     }
 
+    /// Removes a message that is not set aside.
+    #[inline]
+    pub fn release(&mut self, id: u32) {
+        self.forget(id);
+        self.messages.release(id);
+    }
+
     pub fn hide(&mut self, id: u32) {
         if !self.messages.is_aside(id) {
             self.forget(id);

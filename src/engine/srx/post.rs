@@ -2,11 +2,12 @@
 //! Posts receives and removes them: a receive matches an unexpected message at once, looks for one (FI_PEEK), or is
 //! cancelled.
 
+use core::mem::take;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::receive::{Posted, RecvOp};
+use super::receive::{Filled, Posted, RecvOp};
 use super::{Bytes, Envelope, Srx};
 use crate::av::without_context;
 use crate::matching::{ANY, MsgId};
@@ -33,22 +34,62 @@ pub enum Outcome {
     Peeked(Envelope, Option<Box<[u8]>>),
 }
 
+/// Result of posting a plain receive of one buffer.
+pub enum PostedOne {
+    Posted,
+    /// The message is in the buffer.
+    Filled(Filled, Envelope),
+    /// Nothing has happened; the receive needs `Srx::post`.
+    Special,
+}
+
 impl Srx {
-    /// Posts a plain receive of one buffer while no message waits: the usual case. If it returns false, call `post`.
+    /// Posts a plain receive of one buffer, the usual case.
     #[inline(always)]
-    pub fn post_one(&mut self, rx: &mut OneRx, directed: bool) -> bool {
+    pub fn post_one(&mut self, rx: &mut OneRx, directed: bool) -> PostedOne {
         let lane = self.lane(rx.what);
         let plain = !rx
             .flags
             .intersects(flags!(OpFlags: PEEK | CLAIM | DISCARD | MULTI_RECV));
-        if !plain || lane.matcher.unexpected_len() > 0 {
-            return false;
+        if !plain {
+            return PostedOne::Special;
         }
         let source = if directed { rx.src } else { ANY };
         let (tag, ignore) = accepted(rx.what, rx.tag, rx.ignore);
         let matcher = &mut lane.matcher;
+        if matcher.unexpected_len() > 0
+            && let Some(id) = matcher.find_unexpected(source, tag, ignore)
+        {
+            return self.meet_one(rx, id);
+        }
         matcher.post_by(source, tag, ignore, rx);
-        true
+        PostedOne::Posted
+    }
+
+    /// Copies a message to the receive that matches it, if all of its bytes are here, they fit, and only the usual
+    /// completion is to be made.
+    #[inline(always)]
+    fn meet_one(&mut self, rx: &mut OneRx, id: MsgId) -> PostedOne {
+        let matcher = &mut self.lane(rx.what).matcher;
+        let message = matcher.unexpected(id);
+        let Bytes::Here(bytes) = &mut message.bytes else {
+            return PostedOne::Special;
+        };
+        if message.origin.is_some() || message.envelope.len > rx.piece.len() as u64 {
+            return PostedOne::Special;
+        }
+        let piece = rx.piece.take();
+        piece.fill(bytes);
+        let (bytes, envelope, charge) = (take(bytes), message.envelope, message.charge);
+        matcher.release_unexpected(id);
+        self.budget.give_back(envelope.token, charge);
+        self.let_go(bytes);
+        let filled = Filled {
+            base: piece.span().start,
+            context: rx.context.number(),
+            flags: rx.flags,
+        };
+        PostedOne::Filled(filled, envelope)
     }
 
     /// Posts a receive and takes its memory. `directed`: the receive may name its source.
@@ -142,7 +183,7 @@ impl Srx {
         let matcher = &mut self.lane(what).matcher;
         matcher.hide(id);
         let message = matcher.unexpected(id);
-        let (token, charge) = (message.envelope.token, std::mem::take(&mut message.charge));
+        let (token, charge) = (message.envelope.token, take(&mut message.charge));
         self.budget.give_back(token, charge);
     }
 

@@ -8,6 +8,7 @@ use super::{Ep, LEVELS, current};
 use crate::atomic::element_size;
 use crate::domain::State;
 use crate::ep_state::EpState;
+use crate::srx::PostedOne;
 use crate::transport::Transport;
 use crate::trigger::{Action, Place};
 use abi::*;
@@ -233,8 +234,13 @@ impl<T: Transport> DataPath for Ep<T> {
         }
         if !rx.flags.intersects(OpFlags::PEEK | OpFlags::TRIGGER) {
             let mut guard = self.shared.engine.lock_data()?;
-            if guard.domain.post_one(self.shared.id, &mut rx) {
-                return Ok(());
+            match guard.domain.post_one(self.shared.id, &mut rx) {
+                PostedOne::Posted => return Ok(()),
+                PostedOne::Filled(filled, envelope) => {
+                    guard.filled_one(&filled, &envelope);
+                    return Ok(());
+                }
+                PostedOne::Special => {}
             }
         }
         self.receive(rx.into())

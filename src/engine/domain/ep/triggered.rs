@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::{Ep, Shared};
 use crate::domain::cntr::Cntr;
 use crate::domain::{Engine, State};
+use crate::srx::{Envelope, Filled};
 use crate::transport::{DomainStateOf, Transport};
 use crate::trigger::{Action, Condition, Held, Measure, Place};
 use base::{Caps, Error, OpFlags, Result};
@@ -124,6 +125,16 @@ impl<T: Transport> Ep<T> {
 }
 
 impl<T: Transport> State<T> {
+    /// Completes a receive that `DomainState::post_one` has filled.
+    #[inline(never)]
+    pub(super) fn filled_one(&mut self, filled: &Filled, envelope: &Envelope) {
+        self.domain
+            .filled_one(filled, envelope, T::source(envelope));
+        self.transport.room_again(&mut self.domain);
+        self.run_triggers();
+        self.posted();
+    }
+
     /// Posts a receive of an endpoint.
     #[inline]
     pub fn receive(&mut self, id: usize, rx: &mut Rx) -> Result {

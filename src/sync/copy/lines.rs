@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Copies of whole cache lines. Each line is loaded and stored by as few instructions as the processor allows.
 //!
+//! Each function ends with VZEROUPPER, which the compiler does not add for registers that only inline assembly uses.
+//! Without it the processor keeps the upper halves of the registers, and all later SSE instructions of the program wait
+//! for each other: messages of 512 bytes then took 1.5 times as long, and a stream of them was a third as fast.
+//!
 //! Trusted with: these instructions, and the detected processor features.
 
 use core::arch::asm;
-use core::arch::x86_64::_mm_sfence;
+use core::arch::x86_64::{_mm_sfence, _mm256_zeroupper};
 
 pub use sys::clock::ticks;
 use sys::memory;
@@ -71,6 +75,7 @@ unsafe fn by_lines(from: *const u8, to: *mut u8, len: usize, at: usize) {
                 options(nostack, preserves_flags),
             );
         });
+        _mm256_zeroupper();
     }
 }
 
@@ -91,6 +96,7 @@ unsafe fn by_halves(from: *const u8, to: *mut u8, len: usize, at: usize) {
                 options(nostack, preserves_flags),
             );
         });
+        _mm256_zeroupper();
     }
 }
 
@@ -109,6 +115,7 @@ unsafe fn past_by_lines(from: *const u8, to: *mut u8, len: usize) {
                 options(nostack, preserves_flags),
             );
         });
+        _mm256_zeroupper();
     }
 }
 
@@ -129,6 +136,7 @@ unsafe fn past_by_halves(from: *const u8, to: *mut u8, len: usize) {
                 options(nostack, preserves_flags),
             );
         });
+        _mm256_zeroupper();
     }
 }
 /// Copies each line that lies wholly inside, then the first and the last `LINE` bytes, which may overlap those lines.

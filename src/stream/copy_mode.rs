@@ -73,9 +73,13 @@ impl FetchCost {
     }
 
     /// Whether a message of `len` bytes goes through a ring in less time, if a copy of 1 KiB to the ring takes `ring`.
-    fn is_slower(&self, len: usize, ring: u64) -> bool {
+    /// `is_busy`: the other side is still copying earlier messages, so both sides work at the same time from the start.
+    fn is_slower(&self, len: usize, ring: u64, is_busy: bool) -> bool {
         let kib = (len / KIB) as u64;
-        let alone = kib.min((RECORD / KIB) as u64);
+        let alone = match is_busy {
+            true => 0,
+            false => kib.min((RECORD / KIB) as u64),
+        };
         let copies = ring * (ALONE * alone + TOGETHER * (kib - alone)) / PARTS;
         copies < self.call + FRAMES + self.kib * kib
     }
@@ -85,6 +89,8 @@ impl FetchCost {
 const FRAMES: u64 = 700;
 
 pub struct CopyMode {
+    /// How much this side had read from the other one at the last message.
+    read: u64,
     /// Messages in a row that did not go through the ring.
     declined: u32,
     interval: u32,
@@ -93,20 +99,31 @@ pub struct CopyMode {
 impl CopyMode {
     pub fn new() -> CopyMode {
         CopyMode {
+            read: u64::MAX,
             declined: 0,
             interval: FIRST_INTERVAL,
         }
     }
 
     /// Whether a message of `len` bytes goes through the ring. `ways` holds the measured costs of copies to a ring of
-    /// `ring` bytes, `fetch` those of the other mode.
+    /// `ring` bytes, `fetch` those of the other mode. `read`: how much this
+    /// side has read from the other one.
     #[inline]
-    pub fn is_ring(&mut self, len: usize, ring: usize, ways: &mut Ways, fetch: FetchCost) -> bool {
+    pub fn is_ring(
+        &mut self,
+        len: usize,
+        ring: usize,
+        read: u64,
+        ways: &mut Ways,
+        fetch: FetchCost,
+    ) -> bool {
         if len > LARGEST.min(ring / 4) {
             return false;
         }
-        if fetch.is_slower(len, ways.through()) {
-            *self = CopyMode::new();
+        // A message right after another one: the other side probably has not finished the first.
+        let is_busy = std::mem::replace(&mut self.read, read) == read;
+        if fetch.is_slower(len, ways.through(), is_busy) {
+            (self.declined, self.interval) = (0, FIRST_INTERVAL);
             return true;
         }
         self.declined += 1;
@@ -138,7 +155,7 @@ mod tests {
     #[test]
     fn what_the_ring_has_no_room_for_is_fetched() {
         let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::default());
-        let mut is_ring = |len, ring| copy_mode.is_ring(len, ring, &mut ways, FAST);
+        let mut is_ring = |len, ring| copy_mode.is_ring(len, ring, 0, &mut ways, FAST);
         assert!(is_ring(LARGEST, RING));
         assert!(!is_ring(LARGEST + 1, 2 * RING));
         assert!(!is_ring(RING / 8 + 1, RING / 2));
@@ -147,7 +164,7 @@ mod tests {
 
     #[test]
     fn the_faster_mode_is_chosen() {
-        let is_ring = |len, cost, fetch: FetchCost| fetch.is_slower(len, cost);
+        let is_ring = |len, cost, fetch: FetchCost| fetch.is_slower(len, cost, false);
         for len in [16 * KIB, 64 * KIB, 256 * KIB] {
             assert!(is_ring(len, 60, SLOW), "{len}");
             assert!(is_ring(len, 150, SLOW), "{len}");
@@ -155,6 +172,15 @@ mod tests {
             assert!(!is_ring(len, 160, FAST), "{len}");
             assert!(is_ring(len, 40, FAST), "{len}");
         }
+        assert!(FAST.is_slower(16 * KIB, 160, true));
+        assert!(!FAST.is_slower(256 * KIB, 160, true));
+    }
+
+    #[test]
+    fn a_message_right_after_another_goes_through_the_ring_if_both_sides_copy() {
+        let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::of_cost(160));
+        let mut is_ring = |read| copy_mode.is_ring(16 * KIB, RING, read, &mut ways, FAST);
+        assert!(!is_ring(64) && is_ring(64) && is_ring(64) && !is_ring(128));
     }
 
     #[test]
@@ -167,10 +193,15 @@ mod tests {
     fn a_ring_that_seems_slow_is_asked_less_and_less_often() {
         let (mut copy_mode, mut ways) = (CopyMode::new(), Ways::of_cost(2000));
         let mut gaps = Vec::new();
-        let mut gap = 0;
+        let (mut gap, mut read) = (0, 0);
+        // The other side answers each message.
+        let mut next = || {
+            read += 64;
+            read
+        };
         for _ in 0..2000 {
             gap += 1;
-            if copy_mode.is_ring(20_000, RING, &mut ways, SLOW) {
+            if copy_mode.is_ring(20_000, RING, next(), &mut ways, SLOW) {
                 gaps.push(gap);
                 gap = 0;
             }
@@ -179,8 +210,8 @@ mod tests {
         // The peer now shares a cache: all messages go through the ring, and the interval starts again at its first
         // value.
         let mut near = Ways::of_cost(100);
-        assert!((0..100).all(|_| copy_mode.is_ring(20_000, RING, &mut near, SLOW)));
-        assert!((0..3).all(|_| !copy_mode.is_ring(20_000, RING, &mut ways, SLOW)));
-        assert!(copy_mode.is_ring(20_000, RING, &mut ways, SLOW));
+        assert!((0..100).all(|_| copy_mode.is_ring(20_000, RING, next(), &mut near, SLOW)));
+        assert!((0..3).all(|_| !copy_mode.is_ring(20_000, RING, next(), &mut ways, SLOW)));
+        assert!(copy_mode.is_ring(20_000, RING, next(), &mut ways, SLOW));
     }
 }

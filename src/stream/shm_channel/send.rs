@@ -13,7 +13,9 @@ impl ShmChannel {
     #[inline]
     pub fn prefers_ring(&mut self, len: usize) -> bool {
         let (ring, fetch) = (self.tx.most(), FetchCost::here());
-        self.copy_mode.is_ring(len, ring, &mut self.ways, fetch)
+        let read = self.rx.position();
+        self.copy_mode
+            .is_ring(len, ring, read, &mut self.ways, fetch)
     }
 
     /// Does the same as `send_small`, for one buffer.

@@ -39,7 +39,7 @@ pub const STAGE_FULL: usize = 64 * 1024;
 /// If this many bytes are staged for one connection, payloads that can be sent from their own buffers are not copied.
 pub const STAGE_HIGH_WATER: usize = 256 * 1024;
 /// Frames up to this size are copied into one buffer before they are written, which is faster than two pieces.
-pub const TOGETHER: usize = 512;
+pub const TOGETHER: usize = 8192;
 
 /// Maximum of queued bytes that answer requests of a peer. Above it, frames that need an answer are not read until half
 /// of the bytes are gone. Frames that need only an acknowledgement have their own limit.

@@ -13,7 +13,7 @@ use object::ops::transfer::{Tx, What};
 
 /// Writes up to this size go through the ring, which costs less than a system call; except writes that must be complete
 /// at the target, because a direct write does not depend on the target's polls.
-pub const SMALL_WRITE: usize = 4096;
+pub const SMALL_WRITE: usize = 12 * 1024;
 
 /// Direct access to the peer's memory.
 #[derive(Default)]

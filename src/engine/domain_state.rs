@@ -35,6 +35,7 @@ pub use self::transmit::TxOp;
 use self::watchers::Watchers;
 pub use crate::srx::MessageInfo;
 use object::ops::credits::CreditHandler;
+use sync::lock::Waiters;
 
 /// The regions of a domain; a counter may be bound to each.
 pub type Regions = MrTable<Arc<Counter>>;
@@ -51,8 +52,8 @@ pub struct DomainState<A> {
     pub srxs: Slab<Srx>,
     pub mrs: Regions,
     pub watchers: Watchers,
-    /// Other threads may compete for the lock.
-    pub contended: bool,
+    /// Threads that wait for the lock.
+    pub waiters: Waiters,
     /// The progress thread runs.
     pub auto: bool,
     /// Operations that wait for counters.
@@ -80,7 +81,7 @@ impl<A: Address> DomainState<A> {
             srxs: Slab::new(),
             mrs,
             watchers: Watchers::default(),
-            contended: false,
+            waiters: Waiters::default(),
             auto: false,
             triggers: Triggers::default(),
             peers: Peers::default(),

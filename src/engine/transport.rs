@@ -99,8 +99,8 @@ pub trait Transport:
     fn offers_auto_progress(_fabric: &Self::Fabric) -> bool {
         true
     }
-    /// `info` has the attributes of the domain. It may request more of threading and progress than the domain gets,
-    /// which is in `DomainState::contended` and `auto`.
+    /// `info` has the attributes of the domain. It may request more of progress than the domain gets, which is in
+    /// `DomainState::auto`.
     fn open(fabric: &Self::Fabric, info: &Info) -> Result<Self>;
     /// The address format of this domain.
     fn format(&self) -> Self::Format;

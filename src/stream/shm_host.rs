@@ -189,11 +189,12 @@ impl ShmHost {
         news
     }
 
-    /// Waits for a record for up to `MOMENT`. Returns the first peer with one.
+    /// Waits for a record for up to `MOMENT`, or until `is_over` returns true. Returns the first peer with one.
     pub(super) fn wait_for_event<N: Connector>(
         &self,
         peers: &mut Peers<N>,
         now: impl Fn() -> Instant,
+        is_over: impl Fn() -> bool,
     ) -> Option<usize> {
         for &id in self.polled.ids() {
             peers[id].link.prefetch_record();
@@ -203,6 +204,9 @@ impl ShmHost {
             for _ in 0..LOOKS {
                 if let Some(&id) = self.polled.ids().iter().find(|&&id| has_events(peers, id)) {
                     return Some(id);
+                }
+                if is_over() {
+                    return None;
                 }
                 spin_loop();
             }

@@ -32,7 +32,7 @@ use core::mem::{ManuallyDrop, MaybeUninit, forget, transmute};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, compiler_fence};
 use core::time::Duration;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Instant;
 
 use crossbeam_utils::Backoff;
@@ -92,6 +92,18 @@ pub enum Children {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
+/// The number of threads that wait for the mutex of a lock. In a child those of the parent may count.
+#[derive(Clone, Default)]
+pub struct Waiters(Arc<AtomicU32>);
+
+impl Waiters {
+    /// Whether a thread waits. The thread inside may ask, to leave early.
+    #[inline]
+    pub fn is_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+}
+
 /// State with the lock that guards it.
 pub struct Lock<T> {
     callers: Callers,
@@ -101,6 +113,7 @@ pub struct Lock<T> {
     mark: Mark,
     birth: Birth,
     mutex: Mutex<()>,
+    waiters: Waiters,
     /// Belongs to the thread that has the mutex. Set while a `Guard` exists that is not the owner's.
     held: UnsafeCell<MaybeUninit<Held>>,
     /// `INSIDE` while the data path is inside without the mutex, and while it checks `mark` and finds that it may not
@@ -174,12 +187,22 @@ impl<T> Lock<T> {
             mark,
             birth: Birth::here(),
             mutex: Mutex::new(()),
+            waiters: Waiters::default(),
             held: UnsafeCell::new(MaybeUninit::uninit()),
             inside: AtomicU8::new(OUTSIDE),
             streak: AtomicU32::new(0),
             shared: AtomicBool::new(false),
             state: UnsafeCell::new(ManuallyDrop::new(state)),
         })
+    }
+
+    /// Returns the count of the threads that wait for the mutex.
+    pub fn waiters(&self) -> Waiters {
+        self.waiters.clone()
+    }
+
+    pub fn get_mut(&mut self) -> &mut T {
+        self.state.get_mut()
     }
 
     /// Returns true if more than one thread of the application may call at a time.
@@ -402,7 +425,19 @@ impl<T> Lock<T> {
 
     #[inline]
     fn take_mutex(&self) -> MutexGuard<'_, ()> {
-        self.mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        match self.mutex.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(held)) => held.into_inner(),
+            Err(TryLockError::WouldBlock) => self.wait_for_mutex(),
+        }
+    }
+
+    #[cold]
+    fn wait_for_mutex(&self) -> MutexGuard<'_, ()> {
+        self.waiters.0.fetch_add(1, Ordering::Relaxed);
+        let held = self.mutex.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiters.0.fetch_sub(1, Ordering::Relaxed);
+        held
     }
 
     #[inline]

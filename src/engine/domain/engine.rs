@@ -158,18 +158,19 @@ impl<T: Transport> Engine<T> {
         if auto {
             domain.watchers.add();
         }
-        domain.contended = callers == Callers::Many;
         domain.auto = auto;
         domain.stats = Stats::open();
         domain.late = LateReceives::of(T::provider(&fabric.provider), T::SOURCE);
         let number = domain.stats.domain();
+        let mut state = Lock::new(
+            callers,
+            serialized,
+            State::children_may,
+            State { domain, transport },
+        )?;
+        state.get_mut().domain.waiters = state.waiters();
         let engine = Arc::new(Engine {
-            state: Lock::new(
-                callers,
-                serialized,
-                State::children_may,
-                State { domain, transport },
-            )?,
+            state,
             poll_fd,
             format,
             birth: Birth::here(),

@@ -4,7 +4,7 @@
 //! between (MPI does), which takes as long as the answer itself. Programs that do other work between two polls lose the
 //! time of such a moment. So only a poll that follows a successful one spins, and only while spinning mostly pays.
 //!
-//! No poll spins if another thread may wait for the lock (FI_THREAD_SAFE, a progress thread), or if a thread may sleep.
+//! No poll spins while another thread waits for the lock (FI_THREAD_SAFE, a progress thread), or if a thread may sleep.
 //! A spin that found an event earns one credit, and a spin without one costs four. Without credit one poll in 64 still
 //! spins, to find out whether it pays again.
 

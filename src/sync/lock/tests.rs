@@ -233,3 +233,21 @@ fn a_lock_that_is_shared_has_no_owner_any_more() {
         assert_eq!(taken_in_child, 1, "{callers:?}");
     }
 }
+
+#[test]
+fn the_thread_inside_sees_who_waits() {
+    let lock = Lock::new(Callers::Many, SERIALIZED, |_| Children::Go, 0u64).unwrap();
+    let (waiters, limit) = (lock.waiters(), Instant::now() + Duration::from_secs(20));
+    std::thread::scope(|scope| {
+        let inside = lock.lock_data().unwrap();
+        assert!(!waiters.is_any());
+        let other = scope.spawn(|| *lock.lock_data().unwrap() += 1);
+        while !waiters.is_any() && Instant::now() < limit {
+            std::thread::yield_now();
+        }
+        assert!(waiters.is_any());
+        drop(inside);
+        other.join().unwrap();
+        assert!(!waiters.is_any());
+    });
+}

@@ -44,12 +44,15 @@ impl<N: Connector> Traffic<N> {
     #[cold]
     #[inline(never)]
     pub(in crate::transport) fn wait_a_moment(&mut self, domain: &mut DomainOf<N>) {
-        // A thread that is about to sleep, or that waits for the lock, needs the processor.
-        if self.shm.is_armed() || domain.contended || !self.poller.begin_spin() {
+        // A thread that is about to sleep needs the processor.
+        if self.shm.is_armed() || !self.poller.begin_spin() {
             return;
         }
-        let poller = &self.poller;
-        let news = self.shm.wait_for_event(&mut self.peers, || poller.now());
+        let (poller, waiters) = (&self.poller, &domain.waiters);
+        let is_over = || waiters.is_any();
+        let news = self
+            .shm
+            .wait_for_event(&mut self.peers, || poller.now(), is_over);
         self.poller.end_spin(news.is_some());
         if let Some(id) = news {
             self.read_ring(domain, id);

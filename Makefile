@@ -285,9 +285,10 @@ BENCH = benches/run.py $(BUILT) $(others) --build $(TARGET)/bench --python $(TAR
 published = --provider $1 --results benches/results$(patsubst %,/%,$(filter-out tcp,$1)) --page docs/performance.md
 bench: all
 	scripts/python_env.sh $(TARGET)/python
-	$(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
+	$(if $(QUICK),$(foreach provider,$(or $(PROVIDER),tcp shm),$(BENCH) --provider $(provider) --quick &&) true,\
+	    $(if $(ARGS),$(BENCH) $(PROVIDER:%=--provider %) $(ARGS),\
 	    $(foreach provider,$(or $(PROVIDER),tcp shm sockets udp rxm rxd),$(BENCH) $(call published,$(provider)) &&) \
-	    benches/page.py benches/results $(TARGET)/bench/report.html)
+	    benches/page.py benches/results $(TARGET)/bench/report.html))
 
 # Writes the report from the numbers in benches/results.
 bench-report:

@@ -105,11 +105,26 @@ def cells(rows):
     return head, lines
 
 
+def aligned(lines):
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(line, widths)) for line in lines)
+
+
+def headline(results):
+    """One table of all results: a line for each value."""
+    rows = [row for found in results.values() for row in of_most_runs(found).values()]
+    series = [name for name in columns(rows) if name != "limit"]
+    lines = [["", rows[0].table.x, "unit", *series, "ours / other"]]
+    for row in sorted(rows, key=lambda row: (row.table.title, row.x)):
+        values = [number(row.median(name)) if row.values.get(name) else "-" for name in series]
+        ratio = number(row.ratio()) if row.values.get("other") else "-"
+        lines.append([row.table.title, str(row.x), row.table.unit, *values, ratio])
+    return aligned(lines) + "\n"
+
+
 def text(table, rows):
     head, lines = cells(rows)
-    widths = [max(len(line[i]) for line in [head] + lines) for i in range(len(head))]
-    show = lambda line: "  ".join(cell.rjust(width) for cell, width in zip(line, widths))
-    return "\n".join([f"{table.title} ({table.unit})", show(head)] + [show(line) for line in lines]) + "\n"
+    return f"{table.title} ({table.unit})\n{aligned([head] + lines)}\n"
 
 
 def markdown(table, rows):

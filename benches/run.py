@@ -19,7 +19,7 @@ import time
 
 import limits
 import report
-from tables import MEMORY, PROVIDERS, TABLES
+from tables import HEADLINES, HEADLINE_SIZES, MEMORY, PROVIDERS, TABLES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
@@ -156,6 +156,17 @@ def output(command, default="unknown"):
     return done.stdout.strip() if done.returncode == 0 else default
 
 
+CACHE = "/sys/devices/system/cpu/cpu0/cache/index2/size"
+CONGESTION = "/proc/sys/net/ipv4/tcp_congestion_control"
+
+
+def read(path):
+    try:
+        return pathlib.Path(path).read_text().strip()
+    except OSError:
+        return "unknown"
+
+
 def version(folder):
     """What a library says of itself, asked in a process of its own."""
     ask = ("import ctypes, sys; version = ctypes.CDLL(sys.argv[1]).fi_version(); "
@@ -174,7 +185,8 @@ def facts(libraries):
     return {
         "commit": output(["git", "rev-parse", "--short=12", "HEAD"]) + (", with changes" if changed else ""),
         "date": time.strftime("%Y-%m-%d %H:%M %z"),
-        "machine": f"{cpu}, {os.cpu_count()} cores, {platform.system()} {platform.release()}",
+        "machine": f"{cpu}, {os.cpu_count()} cores, {read(CACHE)} of second-level cache, {platform.system()} {platform.release()}",
+        "congestion control": read(CONGESTION),
         "load before": f"{os.getloadavg()[0]:.2f}",
         "command": shlex.join([f"benches/{pathlib.Path(sys.argv[0]).name}", *(argument for argument in sys.argv[1:] if not argument.startswith("/"))]),
         **{series: version(folder) for series, folder in libraries.items()},
@@ -195,7 +207,8 @@ def main():
     parser.add_argument("others", type=pathlib.Path, nargs="+", metavar="OTHER",
                         help="goals are about the first one; tables show all")
     parser.add_argument("--full", action="store_true", help="all sizes, more rounds, longer runs: half an hour")
-    parser.add_argument("--rounds", type=int, help="runs of each work, 5 or with --full 9")
+    parser.add_argument("--quick", action="store_true", help="one short table, three rounds: a minute")
+    parser.add_argument("--rounds", type=int, help="runs of each work, 5, with --full 9, or with --quick 3")
     parser.add_argument("--milliseconds", type=float, help="for each measurement of a run")
     parser.add_argument("--provider", choices=PROVIDERS, help="whose tables; that of --tables, or tcp")
     parser.add_argument("--tables", nargs="+", default=[], choices=[table.name for table in TABLES], metavar="TABLE")
@@ -212,6 +225,10 @@ def main():
     if args.tables and asked != {provider}:
         parser.error("tables of one provider at a time")
 
+    if args.quick:
+        args.tables = args.tables or HEADLINES.get(provider) or parser.error(f"--quick has no tables of {provider}")
+        for table in TABLES:
+            table.quick = HEADLINE_SIZES
     if args.loss and not os.environ.get(OWN_NETWORK):
         os.environ[OWN_NETWORK] = "1"
         os.execvp("unshare", ["unshare", "--net", sys.executable, *sys.argv])
@@ -235,7 +252,7 @@ def main():
                 args.milliseconds or (60 if args.full else 15), args.shared, provider)
     group = Group(build(args.build, libraries["ours"], "collective", ["collective.c", "control.c", "fabric.c"]),
                   (args.milliseconds or 60) * 3, args.python.resolve())
-    rounds = args.rounds or (9 if args.full else 5)
+    rounds = args.rounds or (9 if args.full else 3 if args.quick else 5)
     bounds = build_limits(args.build)
     distance = bounds.distance if provider in MEMORY else None
     results, failed = {}, []
@@ -247,14 +264,18 @@ def main():
         for table in tables:
             rows = [row for x in table.xs(args.full) for row in report.rows_of(table, x, values[table.name, x])]
             results[table.name] = rows
-            print(report.text(table, rows), flush=True)
+            if not args.quick:
+                print(report.text(table, rows), flush=True)
         for series, why in failures.items():
             failed.append(f"{tables[0].name}, {series}: {why}")
             print(f"NOT MEASURED: {failed[-1]}\n", flush=True)
+    if args.quick:
+        print(report.headline(results))
     bounds.measure(pair, libraries["ours"])
     for what, unit, least, median, most, count in bounds.lines():
         print(f"{what}: {report.number(median)} {unit}, {report.number(least)} to {report.number(most)} in {count} runs")
-    print(report.goals_text(results))
+    if not args.quick:
+        print(report.goals_text(results))
     print(f"{time.monotonic() - start:.0f} s")
     if args.results:
         page = report.write(args.results, results, about)

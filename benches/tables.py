@@ -224,6 +224,12 @@ TABLES = [
 ]
 
 
+# What `make bench QUICK=1` measures.
+_NAMES = ["latency-tagged", "stream-tagged", "stream-write", "stream-read"]
+HEADLINES = {"tcp": _NAMES, "shm": [f"shm-{name}" for name in _NAMES]}
+HEADLINE_SIZES = [8, 256, 1024, 4096, 65536, 1 << 20]
+
+
 @dataclass
 class Goal:
     """`value` of a table at `x`, `sign`, `bound`. The value is the ratio to the other library, or to the limit, or to our own

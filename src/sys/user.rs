@@ -4,6 +4,7 @@
 //! Trusted with: reading a number of the auxiliary vector.
 
 use std::fs;
+use std::sync::OnceLock;
 
 /// Returns the effective uid of this process.
 pub fn effective_uid() -> u32 {
@@ -17,11 +18,15 @@ pub fn is_ours(uid: u32) -> bool {
         && (uid != overflow_uid() || knows_all_users(&read("/proc/self/uid_map")))
 }
 
+/// Returns the uid that stands for users without one in this namespace. It is read once, because each connection asks.
 fn overflow_uid() -> u32 {
     // The kernel's default, also for systems without /proc.
     const USUAL: u32 = 65534;
-    let text = read("/proc/sys/kernel/overflowuid");
-    text.trim().parse().unwrap_or(USUAL)
+    static UID: OnceLock<u32> = OnceLock::new();
+    *UID.get_or_init(|| {
+        let text = read("/proc/sys/kernel/overflowuid");
+        text.trim().parse().unwrap_or(USUAL)
+    })
 }
 
 /// Returns true if each user has a uid of its own in this namespace, as in the first one. Each line of the text has the

@@ -106,8 +106,7 @@ impl CopyMode {
     }
 
     /// Whether a message of `len` bytes goes through the ring. `ways` holds the measured costs of copies to a ring of
-    /// `ring` bytes, `fetch` those of the other mode. `read`: how much this
-    /// side has read from the other one.
+    /// `ring` bytes, `fetch` those of the other mode. `read`: how much this side has read from the other one.
     #[inline]
     pub fn is_ring(
         &mut self,

@@ -25,7 +25,7 @@ def run(case, hooks, *arguments, program="traffic", path=None, level="trace", **
         compile_c(binary, HERE / f"{program}.c", ["-Wno-deprecated-declarations", f"-L{case.library}", "-lfabric"], case.library)
     kept = {key: value for key, value in os.environ.items() if not key.startswith("FI_")}
     kept |= {"LD_LIBRARY_PATH": str(case.library), "FI_LOG_LEVEL": level, "FI_TCP_IFACE": "lo", "FI_HOOK": hooks,
-             "FI_OFI_HOOK_MONITOR_BASEPATH": str(case.folder / "monitor")}
+             "FI_TCP_MAX_INJECT": "128", "FI_OFI_HOOK_MONITOR_BASEPATH": str(case.folder / "monitor")}
     if path is not None:
         kept["FI_PROVIDER_PATH"] = str(path)
     kept |= env

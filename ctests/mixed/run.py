@@ -28,7 +28,7 @@ SKIPPED = 77
 
 SIZES = [0, 1, 64, 65, 128, 129, 16383, 16384, 16385, 131072, 131073, 1 << 20]
 GIB = [1 << 30]
-INJECTED = [0, 1, 64, 65, 128]
+INJECTED = [0, 1, 64, 65, 128, 8000]
 PRIVATE = [0, 1, 255, 256]
 MIXED = ("ours-other", "other-ours")
 SIDES = (*MIXED, "ours-ours")
@@ -37,8 +37,8 @@ CONTROL = "other-other"
 
 # The lowest possible limit: a sender on that side announces messages above it first.
 LOW = {"FI_TCP_MAX_SAVED_SIZE": "16384"}
-# Two processes of ours would share memory, but the wire is the subject of these tests.
-WIRE = {"FI_TCP_SHARED_MEMORY": "0"}
+# Two processes of ours would share memory, but the wire is the subject of these tests. Both sides inject the same sizes.
+WIRE = {"FI_TCP_SHARED_MEMORY": "0", "FI_TCP_MAX_INJECT": "8192"}
 MEMORY = {"FI_TCP_SHARED_MEMORY": "1"}
 
 
@@ -121,7 +121,7 @@ def rxm():
     yield from layered("rxm", "tcp;ofi_rxm", SIZES)
     # Both ends have to agree on each of these.
     for name, settings in (("rendezvous by write", {"FI_OFI_RXM_USE_RNDV_WRITE": "1"}),
-                           ("small buffers", {"FI_OFI_RXM_BUFFER_SIZE": "256", "FI_OFI_RXM_SAR_LIMIT": "2048"}),
+                           ("small buffers", {"FI_OFI_RXM_BUFFER_SIZE": "256", "FI_OFI_RXM_SAR_LIMIT": "2048", "FI_TCP_MAX_INJECT": "128"}),
                            ("no segments", {"FI_OFI_RXM_SAR_LIMIT": "1"})):
         for program in ("pingpong", "late", "window"):
             yield Case(f"rxm {name}: {program}", program, "tagged", "rounds=2", provider="tcp;ofi_rxm", sizes=SIZES,

@@ -26,8 +26,8 @@ base::params::variables! {
             "transmit queue size when the application names none (default: 256)";
         rx_size: usize = size(256), "rx_size",
             "receive queue size when the application names none (default: 256)";
-        /// The offered inject limit. MPI implementations inject all messages up to it, and request an acknowledgement for
-        /// longer ones, so it is more than upstream's 128; and little enough for one record of a small ring.
+        /// The offered inject limit. MPI implementations inject all messages up to it, and request an acknowledgement
+        /// for longer ones, so it is more than upstream's 128; and little enough for one record of a small ring.
         max_inject: usize = size(INJECT), "max_inject",
             "largest message that may be injected, in bytes (default: 8192)";
         /// Number of unexpected tagged messages kept per known peer before reading from it stops.

@@ -16,6 +16,8 @@ use sys::socket::Moved;
 const DIRECT: u64 = 4096;
 /// Bytes behind such a payload that are read in the same call: the start of the next frame.
 const ALONG: usize = 4096;
+/// After a payload of this size only so many bytes are read at first.
+pub const LARGE: u64 = 32 * 1024;
 
 /// Result of one read.
 pub enum Read {
@@ -56,6 +58,8 @@ impl<A: Address> Session<A> {
                     (link.read_list(&list), list.bytes(), placed)
                 }
             }
+            // Only the header of a large payload is worth a copy.
+            _ if self.rx.expects_large => (link.read(&mut scratch[..ALONG]), ALONG, 0),
             _ => (link.read(scratch), scratch.len(), 0),
         };
         let n = match moved {
@@ -83,7 +87,11 @@ impl<A: Address> Session<A> {
         };
         match taken {
             Ok(()) if n < asked => Read::All,
-            Ok(()) => Read::Some,
+            Ok(()) => {
+                // Many small frames have come.
+                self.rx.expects_large &= !matches!(self.rx.at, At::Header);
+                Read::Some
+            }
             Err(fault) => self.read_ended(Ending::Fault(fault)),
         }
     }

@@ -10,6 +10,7 @@ use crate::session::exposed::{AtomicIn, Durable};
 use crate::session::groups::Part;
 use crate::session::parser::Parser;
 use crate::session::peer::Peer;
+use crate::session::read::LARGE;
 use crate::session::reads::ReadOp;
 use crate::session::told::Told;
 use base::IoVec;
@@ -23,6 +24,8 @@ pub struct ReceiveState {
     pub(super) at: At,
     /// Tick at which the incoming payload began.
     pub(super) since: u16,
+    /// The last payload that did not arrive with its header was large, so the next one probably is, too.
+    pub(super) expects_large: bool,
     pub(super) parser: Parser,
     /// Bytes read from the socket that could not be handled yet.
     pub(super) leftover: Vec<u8>,
@@ -125,6 +128,7 @@ impl ReceiveState {
         ReceiveState {
             at: At::Header,
             since: 0,
+            expects_large: false,
             parser: Parser::new(),
             leftover: Vec::new(),
             told: Told::default(),
@@ -194,6 +198,7 @@ impl ReceiveState {
     ) {
         cx.watch_waits();
         self.since = cx.common.waits.stamp();
+        self.expects_large = remaining >= LARGE;
         self.at = At::Payload(Incoming {
             sink,
             remaining,

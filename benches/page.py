@@ -44,7 +44,8 @@ def read(path):
             lines.append(line)
     rows = {}
     for line in csv.DictReader(lines) if table else []:
-        key = int(line[table.x]), line["processors"]
+        # Files of earlier versions have no such column.
+        key = int(line[table.x]), line.get("processors") or ""
         row = rows.setdefault(key, report.Row(table, key[0], {}, key[1]))
         row.values[line["series"]] = [float(value) for value in line["runs"].split()]
     return facts, list(rows.values())

@@ -40,7 +40,7 @@ pub struct FetchCost {
 }
 
 impl FetchCost {
-    /// Returns the cost on this machine. The first call measures it, in less than 100 us.
+    /// Returns the cost on this machine. The first call measures it, in less than 50 us.
     pub fn here() -> FetchCost {
         static COST: OnceLock<FetchCost> = OnceLock::new();
         *COST.get_or_init(FetchCost::measure)
@@ -49,8 +49,8 @@ impl FetchCost {
     /// Reads memory of this process. The pages are in this processor's cache, as is most of what a peer has just sent.
     fn measure() -> FetchCost {
         const SHORT: usize = 4;
-        const LONG: usize = 64;
-        const TIMES: usize = 8;
+        const LONG: usize = 32;
+        const TIMES: usize = 3;
         let from = vec![1u8; LONG * KIB];
         let mut to = vec![1u8; LONG * KIB];
         let mut least = |kib: usize| {

@@ -3,7 +3,7 @@
 
 use super::DomainState;
 use super::receive::{Sender, entry_of};
-use crate::srx::{Claimed, Envelope, Filled, MessageInfo, Outcome, PostedOne, RecvOp, Srx};
+use crate::srx::{Claimed, Envelope, Filled, Outcome, PostedOne, RecvOp, Srx};
 use crate::transport::Address;
 use abi::*;
 use base::{CompFlags, Error, OpFlags, Result};
@@ -59,26 +59,11 @@ impl<A: Address> DomainState<A> {
     /// Completes a receive that `post_one` has filled.
     #[inline]
     pub fn filled_one(&mut self, filled: &Filled, envelope: &Envelope, fi_addr: u64) {
-        let message = MessageInfo {
-            what: envelope.what,
-            len: envelope.len,
-            tag: envelope.tag,
-            data: envelope.data,
-        };
-        match self.reports_origin(envelope.ep, fi_addr) {
-            false => self.filled(envelope.ep, filled, &message, CompFlags::empty(), fi_addr),
-            true => self.filled_by_stranger(filled, envelope),
-        }
-    }
-
-    #[cold]
-    fn filled_by_stranger(&mut self, filled: &Filled, envelope: &Envelope) {
         let sender = Sender {
-            fi_addr: FI_ADDR_NOTAVAIL,
+            fi_addr,
             addr: None,
         };
-        let release = CompFlags::empty();
-        self.received_from_stranger(envelope.ep, filled, envelope, release, &sender);
+        self.filled_from(envelope.ep, filled, envelope, CompFlags::empty(), &sender);
     }
 
     /// Posts a receive of an endpoint. `claim` is called for messages that the transport has to deliver.

@@ -130,21 +130,28 @@ impl<A: Address> DomainState<A> {
             context: recv.context,
             flags: recv.flags,
         };
-        if !self.reports_origin(ep, sender.fi_addr) {
-            let info = MessageInfo {
-                what: envelope.what,
-                len: envelope.len,
-                tag: envelope.tag,
-                data: envelope.data,
-            };
-            return self.filled(ep, &filled, &info, release, sender.fi_addr);
+        self.filled_from(ep, &filled, envelope, release, sender);
+    }
+
+    /// Like `received`, for a message that fits into its receive. `release` as in `filled`.
+    #[inline]
+    pub(super) fn filled_from(
+        &mut self,
+        ep: usize,
+        recv: &Filled,
+        envelope: &Envelope,
+        release: CompFlags,
+        sender: &Sender<'_, A>,
+    ) {
+        match self.reports_origin(ep, sender.fi_addr) {
+            false => self.filled(ep, recv, &envelope.info(), release, sender.fi_addr),
+            true => self.received_from_stranger(ep, recv, envelope, release, sender),
         }
-        self.received_from_stranger(ep, &filled, envelope, release, sender);
     }
 
     /// Completes a receive whose sender is in no address vector, for an endpoint that reports the addresses of such.
     #[cold]
-    pub(super) fn received_from_stranger(
+    fn received_from_stranger(
         &mut self,
         ep: usize,
         recv: &Filled,

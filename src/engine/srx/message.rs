@@ -71,6 +71,17 @@ pub enum Bytes {
 }
 
 impl Envelope {
+    /// The attributes that a completion contains.
+    #[inline]
+    pub fn info(&self) -> MessageInfo {
+        MessageInfo {
+            what: self.what,
+            len: self.len,
+            tag: self.tag,
+            data: self.data,
+        }
+    }
+
     /// The envelope of a discarded claim in completions.
     pub(super) fn nothing(rx: &Rx, source: u64, ep: usize) -> Envelope {
         Envelope {

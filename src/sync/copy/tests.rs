@@ -145,3 +145,40 @@ fn whichever_way_it_goes_the_bytes_are_there() {
     }
     assert!(!lines::CAN_PASS || ways.costs.iter().all(|&cost| cost > 0));
 }
+
+/// Whether the upper halves of AVX registers are in use, as far as the processor keeps account of it.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[target_feature(enable = "avx,xsave")]
+fn has_upper_halves() -> Option<bool> {
+    use core::arch::x86_64::{__cpuid_count, _mm256_zeroupper, _xgetbv};
+    const IN_USE: u32 = 1;
+    const AVX: u64 = 1 << 2;
+    if __cpuid_count(13, 1).eax & 1 << 2 == 0 {
+        return None;
+    }
+    // SAFETY: the processor has this register.
+    let is_used = || unsafe { _xgetbv(IN_USE) } & AVX != 0;
+    let before = is_used();
+    _mm256_zeroupper();
+    (!is_used()).then_some(before)
+}
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+#[test]
+fn no_copy_leaves_the_upper_halves_of_registers_in_use() {
+    if !is_x86_feature_detected!("avx") || !is_x86_feature_detected!("xsave") {
+        return;
+    }
+    let (from, mut to) = (vec![7u8; 8192], vec![0u8; 8192]);
+    for way in [lines::copy_past, |from, to: *mut u8, len| unsafe {
+        lines::copy(from, to, len, to as usize)
+    }] {
+        // SAFETY: both have the room, and the processor has the features.
+        let left = unsafe {
+            has_upper_halves();
+            way(from.as_ptr(), to.as_mut_ptr(), 8192);
+            has_upper_halves()
+        };
+        assert_ne!(left, Some(true));
+    }
+}

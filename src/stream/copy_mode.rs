@@ -185,7 +185,11 @@ mod tests {
     #[test]
     fn the_cost_of_this_machine_is_credible() {
         let cost = FetchCost::measure();
-        assert!(cost.call < 1 << 24 && cost.kib < 1 << 20, "{cost:?}");
+        // More bytes take longer.
+        assert!(
+            (1..1 << 20).contains(&cost.kib) && cost.call < 1 << 24,
+            "{cost:?}"
+        );
     }
 
     #[test]

@@ -26,6 +26,7 @@ pub use rendezvous::{NO_KEY, Places, RENDEZVOUS_SIZE};
 pub const MAX_PLACES: usize = 4;
 
 /// Returns `N` bytes from offset `at`; the caller has checked the length.
+#[inline]
 fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     let mut out = [0; N];
     if let Some(from) = bytes.get(at..at + N) {
@@ -34,14 +35,17 @@ fn take<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     out
 }
 
+#[inline]
 fn u16_at(bytes: &[u8], at: usize) -> u16 {
     u16::from_ne_bytes(take(bytes, at))
 }
 
+#[inline]
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(take(bytes, at))
 }
 
+#[inline]
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(take(bytes, at))
 }

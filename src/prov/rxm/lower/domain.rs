@@ -4,7 +4,7 @@
 use std::ffi::CStr;
 use std::sync::Arc;
 
-use super::SHORT;
+use super::MOST_INJECTED;
 use crate::rxm::params::Params;
 use crate::rxm::proto::HEADER;
 use crate::rxm::session::Settings;
@@ -136,7 +136,7 @@ impl LowerDomain {
             is_ours,
             shares_rx,
             shares_queue: is_ours || entry.mode.contains(Mode::RX_CQ_DATA),
-            inject: entry.tx.inject_size.min(SHORT),
+            inject: entry.tx.inject_size.min(MOST_INJECTED),
             iovs: entry.tx.iov_limit.max(1),
             remotes: entry.tx.rma_iov_limit.max(1),
             longest: entry.ep.max_msg_size,

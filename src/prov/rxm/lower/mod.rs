@@ -114,8 +114,8 @@ const CQ: u32 = 1;
 const EQ: u32 = 2;
 const CNTR: u32 = 3;
 
-/// Maximum of bytes that are gathered on the stack.
-pub const SHORT: usize = 256;
+/// Maximum length of a packet that is copied to be sent without a completion, which is cheaper up to some kilobytes.
+const MOST_INJECTED: usize = HEADER + 4096;
 /// Slots at most: for headers; copies.
 const HEADS: usize = 1 << 20;
 const COPIES: usize = 2048;

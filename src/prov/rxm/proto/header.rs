@@ -36,6 +36,7 @@ pub const OP_MSG: u8 = 0;
 pub const OP_TAGGED: u8 = 1;
 
 /// Returns a header with the fields that all packets have.
+#[inline]
 pub fn control(kind: u8, conn: u32, msg: u64) -> [u8; HEADER] {
     let mut out = [0; HEADER];
     (out[0], out[TYPE_AT]) = (VERSION, kind);
@@ -45,6 +46,7 @@ pub fn control(kind: u8, conn: u32, msg: u64) -> [u8; HEADER] {
     out
 }
 
+#[inline]
 pub fn put_u64(out: &mut [u8; HEADER], at: usize, word: u64) {
     out[at..at + 8].copy_from_slice(&word.to_ne_bytes());
 }

@@ -102,6 +102,7 @@ pub enum Body<'a> {
     },
 }
 
+#[inline]
 fn with_message(kind: u8, conn: u32, msg: u64, message: &Message) -> [u8; HEADER] {
     let mut out = control(kind, conn, msg);
     out[CONTEXT_AT] = message.context;
@@ -171,6 +172,7 @@ pub fn credit(conn: u32, count: u64) -> [u8; HEADER] {
 }
 
 /// Decodes a complete packet.
+#[inline]
 pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
     let Some((head, rest)) = bytes.split_first_chunk::<HEADER>() else {
         return Err(Fault("a packet that is shorter than its header"));
@@ -180,7 +182,6 @@ pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
     }
     let conn = u32::try_from(u64_at(head, CONN_AT));
     let conn = conn.map_err(|_| Fault("a packet for no connection"))?;
-    let msg = u64_at(head, MSG_AT);
     let body = match head[TYPE_AT] {
         EAGER => {
             let message = message(head)?;
@@ -189,6 +190,16 @@ pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
                 false => return Err(Fault("a message of another length than it says")),
             }
         }
+        kind => other(kind, head, rest)?,
+    };
+    Ok(Packet { conn, body })
+}
+
+/// Decodes what is not a complete message.
+#[inline(never)]
+fn other<'a>(kind: u8, head: &[u8; HEADER], rest: &'a [u8]) -> Result<Body<'a>, Fault> {
+    let msg = u64_at(head, MSG_AT);
+    Ok(match kind {
         SEGMENT => segment(head, rest, msg)?,
         REQUEST => {
             let (message, places) = (message(head)?, Places::decode(rest)?);
@@ -222,10 +233,10 @@ pub fn decode(bytes: &[u8]) -> Result<Packet<'_>, Fault> {
         },
         WRITE_DONE => Body::WriteDone { msg },
         _ => return Err(Fault("a packet of an unknown kind")),
-    };
-    Ok(Packet { conn, body })
+    })
 }
 
+#[inline]
 fn op_version(head: &[u8; HEADER]) -> Result<(), Fault> {
     match head[OP_VERSION_AT] {
         OP_VERSION => Ok(()),
@@ -233,6 +244,7 @@ fn op_version(head: &[u8; HEADER]) -> Result<(), Fault> {
     }
 }
 
+#[inline]
 fn message(head: &[u8; HEADER]) -> Result<Message, Fault> {
     op_version(head)?;
     let tagged = match head[OP_AT] {

@@ -82,6 +82,8 @@ pub struct Settings {
 /// State that all sessions of a domain share.
 pub struct Common {
     pub settings: Settings,
+    /// A packet that is sent without a completion is put together here: `Settings::inject` bytes.
+    staging: Box<[u8]>,
     pub stall_clock: stall::Clock,
     /// Distinguishes this process from an earlier one at the same address.
     pub pid: u32,
@@ -159,6 +161,7 @@ impl Common {
     pub fn new(settings: Settings, stall_clock: stall::Clock, pid: u32, jitter: Jitter) -> Common {
         Common {
             settings,
+            staging: vec![0; settings.inject].into(),
             stall_clock,
             pid,
             links: 0,

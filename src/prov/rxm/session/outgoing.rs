@@ -22,7 +22,6 @@ use super::flight::{Asked, Call, Flight, Group, Kind, Post, Send};
 use super::link::Link;
 use super::{Common, Cx, Posted, Settings, Wire};
 use crate::rxm::HEAD_SIZE;
-use crate::rxm::lower::SHORT;
 use crate::rxm::proto::short;
 use crate::rxm::state::StateOf;
 use base::{Error, OpFlags, Result};
@@ -125,10 +124,10 @@ impl Outgoing {
     ) -> Sent {
         let len = head.len() + rest.len();
         if len <= cx.common.settings.inject && self.held.is_empty() {
-            let mut bytes = [0; SHORT];
+            let bytes = &mut cx.common.staging[..len];
             bytes[..head.len()].copy_from_slice(head);
-            bytes[head.len()..len].copy_from_slice(rest);
-            if cx.wire.inject(link.id(), &bytes[..len]) {
+            bytes[head.len()..].copy_from_slice(rest);
+            if cx.wire.inject(link.id(), bytes) {
                 return Ok(());
             }
         }

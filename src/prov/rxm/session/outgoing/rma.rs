@@ -2,7 +2,6 @@
 //! Access to the peer's memory through the provider below: fi_rma(3).
 
 use super::{Outgoing, slot_for};
-use crate::rxm::lower::SHORT;
 use crate::rxm::session::flight::{Call, Cuts, Flight, Group, Kind, Post, Remotes, iov_of};
 use crate::rxm::session::link::Link;
 use crate::rxm::session::{Cx, Wire};
@@ -31,8 +30,7 @@ impl Outgoing {
             injected && op.len <= settings.inject && flags == 0,
         ) && self.held.is_empty()
         {
-            let mut bytes = [0; SHORT];
-            let bytes = &mut bytes[..op.len];
+            let bytes = &mut cx.common.staging[..op.len];
             tx.iov.copy_to(bytes);
             if cx.wire.inject_write(link.id(), bytes, data, to) {
                 cx.domain.sent(op.ep(), &op);

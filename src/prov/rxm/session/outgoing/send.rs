@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Outgoing;
 use super::{Sent, Unsent, copies_left, slot_for, take_back};
-use crate::rxm::lower::SHORT;
 use crate::rxm::params::MAX_SEGMENT;
 use crate::rxm::proto::{HEADER, Message, Part, Segment};
 use crate::rxm::session::flight::{Call, Flight, Group, Kind, Post};
@@ -39,10 +38,10 @@ impl Outgoing {
             tag: tx.tag,
             context: 0,
         };
-        let mut bytes = [0; SHORT];
+        let bytes = &mut cx.common.staging[..HEADER + len];
         bytes[..HEADER].copy_from_slice(&message.eager(link.remote_name()));
         tx.piece.cursor().copy_to(&mut bytes[HEADER..]);
-        if !cx.wire.inject(link.id(), &bytes[..HEADER + len]) {
+        if !cx.wire.inject(link.id(), bytes) {
             return false;
         }
         cx.domain.sent(ep, &TxOp::of_one(ep, tx));
@@ -109,10 +108,10 @@ impl Outgoing {
         let len = HEADER + op.len;
         // Batching gains nothing for data that is copied anyway.
         if len <= settings.inject && flags & !FI_MORE == 0 && self.held.is_empty() {
-            let mut bytes = [0; SHORT];
+            let bytes = &mut cx.common.staging[..len];
             bytes[..HEADER].copy_from_slice(&head);
             tx.iov.copy_to(&mut bytes[HEADER..]);
-            if cx.wire.inject(link.id(), &bytes[..len]) {
+            if cx.wire.inject(link.id(), bytes) {
                 cx.domain.sent(op.ep(), &op);
                 return Ok(());
             }

@@ -86,8 +86,8 @@ impl Socket {
         self.0.listen(backlog)
     }
 
-    /// Starts a connection from `local` (any port) to `peer`. Returns true if it is up already.
-    pub fn connect(local: Option<SocketAddr>, peer: SocketAddr) -> io::Result<(Socket, bool)> {
+    /// Opens a socket for a connection from `local` (any port) to `peer`.
+    pub fn unconnected(local: Option<SocketAddr>, peer: SocketAddr) -> io::Result<Socket> {
         let socket = Socket::new(&peer)?;
         if let Some(mut local) = local.filter(|a| !a.ip().is_unspecified()) {
             local.set_port(0);
@@ -96,10 +96,10 @@ impl Socket {
             let _ = setsockopt(&socket.0, sockopt::IpBindAddressNoPort, &true);
             socket.0.bind(&local.into())?;
         }
-        socket.connect_to(peer)
+        Ok(socket)
     }
 
-    /// Starts a connection from the address that the socket is bound to.
+    /// Starts a connection from the address that the socket is bound to, if it is. Returns true if it is up already.
     pub fn connect_to(self, peer: SocketAddr) -> io::Result<(Socket, bool)> {
         match self.0.connect(&SockAddr::from(peer)) {
             Ok(()) => Ok((self, true)),

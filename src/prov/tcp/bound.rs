@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 
+use crate::tcp::congestion;
 use crate::tcp::exchange::process_id;
 use crate::tcp::site::Site;
 use base::log::{Subsys, log_warn};
@@ -16,14 +17,15 @@ pub fn bind(site: &Site, addr: SocketAddr) -> Result<Socket> {
     let params = &site.set;
     let ports = params.ports();
     let start = std::process::id() ^ (process_id() >> 7);
-    Socket::bound(addr, ports, start).map_err(|error| {
+    let socket = Socket::bound(addr, ports, start).inspect_err(|error| {
         log_warn!(
             site.source,
             Subsys::EpCtrl,
             "cannot bind to {addr}: {error}"
         );
-        error.into()
-    })
+    })?;
+    congestion::begin(&socket, params.congestion.as_deref());
+    Ok(socket)
 }
 
 /// Checks a name for fi_setname: it must have the same address format (fi_cm(3)).

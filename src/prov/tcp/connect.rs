@@ -43,13 +43,15 @@ impl Connections {
             endpoint.local,
             conn.attempts + 1
         );
-        let started = match endpoint.own.bound.take() {
-            Some(bound) => bound.connect_to(peer),
-            None if endpoint.own.has_port => {
-                Socket::bound(endpoint.local, None, 0).and_then(|bound| bound.connect_to(peer))
-            }
-            None => Socket::connect(Some(endpoint.local), peer),
+        let opened = match endpoint.own.bound.take() {
+            Some(bound) => Ok(bound),
+            None if endpoint.own.has_port => Socket::bound(endpoint.local, None, 0),
+            None => Socket::unconnected(Some(endpoint.local), peer),
         };
+        let started = opened.and_then(|socket| {
+            congestion::begin(&socket, self.site.set.congestion.as_deref());
+            socket.connect_to(peer)
+        });
         match started {
             Ok((socket, up)) => {
                 let _ = socket.set_nodelay(endpoint.own.nodelay);

@@ -27,7 +27,10 @@ impl<N: Connector> Lines<'_, N> {
         let (read, write) = match conn.link.is_ring() {
             // The socket is only the doorbell: it signals a ring or the end of the peer.
             true => (true, false),
-            false => (read && !conn.session.rx.waits(), write),
+            false => {
+                let rx = &conn.session.rx;
+                (read && (!rx.waits() || rx.is_graced()), write)
+            }
         };
         // If the kernel has no memory, the connection keeps the events that it has.
         let _ = self.poller.watch(id, fd, read, write);

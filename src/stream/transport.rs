@@ -187,7 +187,10 @@ impl<N: Connector> Transport for Stream<N> {
     }
 
     fn progress_all(&mut self, domain: &mut DomainOf<N>) {
+        // A thread may sleep next, until more comes.
+        let grace_from = std::mem::replace(&mut self.traffic.common.grace_from, u64::MAX);
         self.poll_all(domain);
+        self.traffic.common.grace_from = grace_from;
         self.attend(domain);
     }
 
@@ -258,8 +261,15 @@ impl<N: Connector> Transport for Stream<N> {
 
     fn claim(&mut self, domain: &mut DomainOf<N>, claimed: Claimed) {
         let id = claimed.envelope.token as usize;
-        if self.traffic.peers.contains(id) {
-            self.with(domain, id, |session, cx| session.deliver(cx, claimed));
+        let Some(conn) = self.traffic.peers.get(id) else {
+            return;
+        };
+        let is_graced = conn.session.rx.is_graced();
+        self.with(domain, id, |session, cx| session.deliver(cx, claimed));
+        // Without the delay the bytes would have been here already.
+        if is_graced && self.traffic.peers.contains(id) {
+            self.traffic.read_conn(domain, id);
+            self.settle(domain);
         }
     }
 

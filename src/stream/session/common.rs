@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
+use crate::session::grace;
 use crate::session::groups::Groups;
 use base::log::Source;
 use engine::flusher::Held;
@@ -64,6 +65,8 @@ pub struct Common<A> {
     pub held: IdSet,
     /// Sessions that do not read, because the unexpected messages reached their limit or the queue its high-water mark.
     pub stalled: IdSet,
+    /// A message without a receive that is at least so long may stay in the socket for a moment: `Grace`.
+    pub grace_from: u64,
     /// Buffer for reads from sockets; small messages are taken from it.
     pub scratch: Box<[u8]>,
     /// Staging buffers not in use.
@@ -124,6 +127,7 @@ impl<A: Address> Common<A> {
             is_reading: false,
             held: IdSet::default(),
             stalled: IdSet::default(),
+            grace_from: grace::LEAST,
             scratch: vec![0; SCRATCH].into_boxed_slice(),
             buffers: Vec::new(),
             groups: Groups::default(),

@@ -30,6 +30,7 @@ mod coll;
 pub mod common;
 pub mod direct;
 pub mod exposed;
+mod grace;
 pub mod groups;
 pub mod loss;
 pub mod outbox;

@@ -141,6 +141,12 @@ impl<A: Address> Session<A> {
                 return;
             }
         };
+        let is_graced = stalled
+            .grace
+            .is_some_and(|grace| !grace.is_over(cx.common.polls));
+        if is_graced && stalled.envelope.len >= cx.common.grace_from {
+            return;
+        }
         let (srx, slot, len, ack) = (stalled.srx, stalled.slot, stalled.envelope.len, stalled.ack);
         let limit = cx.common.limits.saved_bytes;
         // Its entry is counted against the limit already.

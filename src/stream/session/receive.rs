@@ -219,7 +219,7 @@ impl<A: Address> Session<A> {
             return Ok(0);
         }
         let begun = match frame {
-            Frame::Message(message) => self.message(cx, message),
+            Frame::Message(message) => self.message(cx, message, bytes.len()),
             Frame::Ack => match self.tx.out.acknowledged(cx) {
                 Ok(()) => Ok(()),
                 Err(_) => Err(Fault::Rule("an acknowledgement that nobody waits for")),
@@ -285,12 +285,14 @@ impl<A: Address> Session<A> {
         begun.map(|()| 0)
     }
 
-    /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream.
+    /// Places a message in the receive that matches, or in a buffer, or leaves it in the stream, of which `here` bytes
+    /// were read already.
     #[inline]
     fn message(
         &mut self,
         cx: &mut Cx<'_, A>,
         message: &Message,
+        here: usize,
     ) -> core::result::Result<(), Fault> {
         let mut envelope = self.peer.envelope(cx.id, &message_info(message));
         envelope.ep = self.context(cx, message.context)?;
@@ -320,7 +322,8 @@ impl<A: Address> Session<A> {
             }
             None => {
                 let ack = message.ack;
-                if self.rx.unexpected(cx, &self.peer, srx, envelope, ack) && ack {
+                let complete = self.rx.unexpected(cx, &self.peer, srx, envelope, ack, here);
+                if complete && ack {
                     self.tx.out.send_ack(cx);
                 }
             }

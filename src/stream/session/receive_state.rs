@@ -7,6 +7,7 @@ use crate::proto::{Frame, MAX_SEGS, Message, Refused};
 use crate::session::Cx;
 use crate::session::common::Todo;
 use crate::session::exposed::{AtomicIn, Durable};
+use crate::session::grace::Grace;
 use crate::session::groups::Part;
 use crate::session::parser::Parser;
 use crate::session::peer::Peer;
@@ -56,6 +57,8 @@ pub struct Stalled {
     pub slot: Slot,
     pub envelope: Envelope,
     pub ack: bool,
+    /// There is room, but the receive may be posted in a moment.
+    pub grace: Option<Grace>,
 }
 
 /// The place for a payload.
@@ -100,6 +103,11 @@ impl At {
     /// Whether reading has stopped until there is room.
     fn waits(&self) -> bool {
         matches!(self, At::Stalled(_) | At::Stopped(_) | At::Held(_))
+    }
+
+    /// Whether a message is left in the socket for a moment.
+    fn is_graced(&self) -> bool {
+        matches!(self, At::Stalled(stalled) if stalled.grace.is_some())
     }
 
     /// Returns the unexpected message whose payload has begun.
@@ -151,9 +159,15 @@ impl ReceiveState {
         self.at.waits()
     }
 
+    /// Whether a message is left in the socket for a moment. Sleeping threads have to wake for it.
+    pub fn is_graced(&self) -> bool {
+        self.at.is_graced()
+    }
+
     /// Describes why nothing is read.
     pub fn why_it_waits(&self) -> Option<&'static str> {
         match self.at {
+            At::Stalled(Stalled { grace: Some(_), .. }) => None,
             At::Stalled(_) | At::Stopped(_) => {
                 Some("is not read: there is no room for its unexpected message")
             }
@@ -206,7 +220,8 @@ impl ReceiveState {
         });
     }
 
-    /// Keeps a message that matches no receive, within the limits. Returns whether all of it is here.
+    /// Keeps a message that matches no receive, within the limits. `here`: bytes of the stream behind its header that
+    /// were read already. Returns whether all of it is here.
     pub fn unexpected<A: Address>(
         &mut self,
         cx: &mut Cx<'_, A>,
@@ -214,18 +229,30 @@ impl ReceiveState {
         srx: usize,
         envelope: Envelope,
         ack: bool,
+        here: usize,
     ) -> bool {
         let len = envelope.len;
         let limit = cx.common.limits.saved_bytes;
-        if !cx.domain.srxs[srx].has_room(envelope.token, len, limit) {
+        let has_room = cx.domain.srxs[srx].has_room(envelope.token, len, limit);
+        let may_stay = len >= cx.common.grace_from && len > here as u64 && !cx.link.is_ring();
+        let grace = match has_room && may_stay {
+            true => Some(Grace::new(cx.common.polls)),
+            false => None,
+        };
+        if !has_room || grace.is_some() {
             let slot = peer.keep(cx.domain, srx, envelope, Bytes::There);
             self.at = At::Stalled(Stalled {
                 srx,
                 slot,
                 envelope,
                 ack,
+                grace,
             });
-            pause(cx);
+            if has_room {
+                cx.common.stalled.insert(cx.id);
+            } else {
+                pause(cx);
+            }
             return false;
         }
         if len == 0 {

@@ -2,6 +2,7 @@
 //! Runs sessions against each other, over links that delay, cut, and end at any byte. A seed determines the run, and a
 //! failed run prints it: `SESSION_SEED=N cargo test sessions` replays it, `SESSION_SEEDS=N` runs that many.
 
+mod grace;
 mod side;
 mod world;
 

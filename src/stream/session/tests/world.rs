@@ -154,13 +154,17 @@ impl World {
             bytes.resize(MEMORY, 0);
             bytes
         };
+        let mut sides = [
+            Side::new(0, agreed, a, memory(0)),
+            Side::new(1, agreed, b, memory(1)),
+        ];
+        for side in &mut sides {
+            side.common.grace_from = random.of(&[1, 4096, u64::MAX]);
+        }
         World {
             is_wild: random.one_in(3),
             random,
-            sides: [
-                Side::new(0, agreed, a, memory(0)),
-                Side::new(1, agreed, b, memory(1)),
-            ],
+            sides,
             agreed,
             posted: Vec::new(),
             lanes: Default::default(),

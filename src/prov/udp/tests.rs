@@ -13,6 +13,7 @@ use base::info::{Info as Entry, Query};
 use base::rights::KeyPolicy;
 use base::{Caps, Error, OpFlags};
 use engine::domain_state::{DomainState, Regions};
+use engine::testing;
 use engine::transport::{Multicast, Transport};
 use sys::addr;
 use sys::datagram::DatagramSocket;
@@ -49,6 +50,47 @@ fn what_waits_for_room_wakes_nobody() {
     assert!(!sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap());
     transport.watch(0, true);
     assert!(sleep_on(&[fd.as_fd()], Some(LIMIT)).unwrap());
+}
+
+/// While the program polls, its socket is not in the epoll set. It is there again before a thread may sleep.
+#[test]
+fn a_busy_socket_is_out_of_epoll_until_a_thread_may_sleep() {
+    let info = entries(None).remove(0);
+    let mut transport = domain::Domain::open(&(), &info).unwrap();
+    let (mut domain, _, ep) = testing::domain(info.caps, 1024);
+    transport.open_ep(&mut domain, ep, &info).unwrap();
+    transport.enable_ep(&mut domain, ep).unwrap();
+    let to = addr::from_bytes(&transport.name(ep).unwrap()).unwrap();
+    let sender = UdpSocket::bind((to.ip(), 0)).unwrap();
+    let fd = transport.poll_fd();
+    let wakes = || sleep_on(&[fd.as_fd()], Some(Duration::ZERO)).unwrap();
+    for _ in 0..200 {
+        sender.send_to(b"x", to).unwrap();
+        transport.progress(&mut domain);
+    }
+    sender.send_to(b"x", to).unwrap();
+    assert!(!wakes());
+    transport.progress_all(&mut domain);
+    sender.send_to(b"x", to).unwrap();
+    assert!(wakes());
+    // With a sleeper it stays there.
+    domain.watchers.add();
+    for _ in 0..200 {
+        transport.progress(&mut domain);
+        sender.send_to(b"x", to).unwrap();
+    }
+    assert!(wakes());
+    // The sleeper comes while the socket is out.
+    domain.watchers.remove();
+    for _ in 0..200 {
+        transport.progress(&mut domain);
+        sender.send_to(b"x", to).unwrap();
+    }
+    assert!(!wakes());
+    domain.watchers.add();
+    transport.progress(&mut domain);
+    sender.send_to(b"x", to).unwrap();
+    assert!(wakes());
 }
 
 /// An ICMP error about a datagram to a closed port makes the socket ready, until it is read.

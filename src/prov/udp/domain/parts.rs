@@ -100,6 +100,7 @@ impl Multicast for Domain {
         group: &Addr,
         sides: Caps,
     ) -> Result<u64> {
+        self.attach();
         let endpoint = self.eps.get_mut(&ep).ok_or(Error::INVAL)?;
         let address = group::address(self.joined);
         self.joined += 1;
@@ -113,6 +114,7 @@ impl Multicast for Domain {
     }
 
     fn leave_multicast(&mut self, _domain: &mut DomainState<Addr>, ep: usize, group: u64) {
+        self.attach();
         let endpoint = self.eps.get_mut(&ep);
         let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
         if let Some(socket) = left.as_ref().and_then(Group::socket) {

@@ -25,6 +25,7 @@ use abi::iovec;
 use hmem::Desc;
 use sys::io_list::{GatherList, IoList, ScatterList};
 
+pub use copies::CopySource;
 pub use cursor::Cursor;
 pub use piece::Piece;
 pub use registered::Registered;

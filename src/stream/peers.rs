@@ -182,6 +182,14 @@ impl<N: Connector> Peers<N> {
         self.conns.get_mut(slot.conn_number())
     }
 
+    /// Returns the number of that connection.
+    #[inline(always)]
+    pub(super) fn id_at(&self, ep: usize, dest: u64) -> Option<usize> {
+        let slot = self.eps.get(ep)?.slot(dest)?;
+        let id = slot.conn_number();
+        self.conns.contains(id).then_some(id)
+    }
+
     /// Returns the connection that carries messages to the peer with this address.
     pub fn conn_to(&self, ep: usize, peer: &N::Addr) -> Option<usize> {
         self.eps.get(ep)?.conn_to(peer)

@@ -225,7 +225,9 @@ impl<N: Connector> Transport for Stream<N> {
 
     #[inline]
     fn transmit_one(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
-        self.traffic.post_one(domain, ep, tx)
+        let posted = self.traffic.post_one(domain, ep, tx);
+        self.settle(domain);
+        posted
     }
 
     #[inline]

@@ -7,6 +7,29 @@ use super::IoVec;
 use hmem::{self, Kind};
 use sync::copy::Ways;
 
+/// Memory that is copied whole.
+pub trait CopySource {
+    /// Copies all bytes to the beginning of `out`.
+    ///
+    /// # Panics
+    /// If `out` is shorter: a fault of this library, which no peer can cause.
+    fn copy_to(&self, out: &mut [u8]);
+    /// Appends all bytes to `out`.
+    fn copy_out(&self, out: &mut Vec<u8>);
+}
+
+impl CopySource for IoVec {
+    #[inline(always)]
+    fn copy_to(&self, out: &mut [u8]) {
+        IoVec::copy_to(self, out);
+    }
+
+    #[inline(always)]
+    fn copy_out(&self, out: &mut Vec<u8>) {
+        IoVec::copy_out(self, out);
+    }
+}
+
 impl IoVec {
     /// Returns the number of pieces that may be written.
     #[inline(always)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! One piece of memory that an operation sends, or writes to a peer: it is only read.
 
-use super::{Cursor, IoVec, Piece, Span};
+use super::{CopySource, Cursor, IoVec, Piece, Span};
 
 use sync::shared_bytes::SharedRoom;
 use sys::io_list::GatherList;
@@ -66,6 +66,18 @@ impl Source {
     #[inline(always)]
     pub fn put_into(&self, room: SharedRoom<'_>) {
         self.0.put_into(room);
+    }
+}
+
+impl CopySource for Source {
+    #[inline(always)]
+    fn copy_to(&self, out: &mut [u8]) {
+        self.0.copy_to(out);
+    }
+
+    #[inline(always)]
+    fn copy_out(&self, out: &mut Vec<u8>) {
+        self.0.copy_out(out);
     }
 }
 

@@ -38,17 +38,7 @@ impl<A: Address> Session<A> {
         if link.gathers() || !self.is_free() {
             return false;
         }
-        let message = Message {
-            tagged: tx.what == What::Tagged,
-            ack: false,
-            data: tx
-                .flags
-                .contains(OpFlags::REMOTE_CQ_DATA)
-                .then_some(tx.data),
-            tag: tx.tag,
-            context: 0,
-            payload: tx.piece.len() as u64,
-        };
+        let message = message_of(tx);
         let mut header = [0; MAX_MESSAGE_HEADER];
         let len = message.encode(self.tx.out.counter(), false, &mut header);
         self.tx.out.post_one(link, &header, len, &tx.piece)
@@ -103,6 +93,19 @@ impl<A: Address> Session<A> {
             && !self.tx.out.swaps()
     }
 
+    /// Does the same as `post_one` for a socket, where the message is written or staged.
+    #[inline(always)]
+    pub fn post_one_small(&mut self, cx: &mut Cx<'_, A>, tx: &OneTx, op: TxOp) -> bool {
+        let message = message_of(tx);
+        let encode =
+            |counter, header: &mut [u8; MAX_MESSAGE_HEADER]| message.encode(counter, false, header);
+        self.may_post_small(cx, &op, false)
+            && self
+                .tx
+                .out
+                .post_small_to_socket(cx, &tx.piece, op, false, encode)
+    }
+
     /// Posts a message.
     #[inline]
     pub fn post_message(&mut self, cx: &mut Cx<'_, A>, tx: &mut Tx<'_>, op: TxOp) -> Result {
@@ -142,6 +145,12 @@ impl<A: Address> Session<A> {
         acked: bool,
         encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
+        self.may_post_small(cx, &op, acked)
+            && self.tx.out.post_small(cx, payload, op, acked, encode)
+    }
+
+    #[inline(always)]
+    fn may_post_small(&mut self, cx: &mut Cx<'_, A>, op: &TxOp, acked: bool) -> bool {
         cx.watch();
         let waits = self.state != State::Up || self.tx.has_waiting();
         // One test covers operations that have none of these flags.
@@ -151,10 +160,7 @@ impl<A: Address> Session<A> {
         };
         let special = asked.intersects(SPECIAL.union(OpFlags::AFTER_READS))
             && (asked.intersects(SPECIAL) || self.tx.reads.is_reading());
-        if waits || self.tx.out.swaps() || special {
-            return false;
-        }
-        self.tx.out.post_small(cx, payload, op, acked, encode)
+        !waits && !self.tx.out.swaps() && !special
     }
 
     /// Posts a message for a receive context of the peer's endpoint.
@@ -226,6 +232,19 @@ impl<A: Address> Session<A> {
         }
         self.tx.exchange(cx, &frame, bytes, answer, op);
         Ok(())
+    }
+}
+
+#[inline(always)]
+fn message_of(tx: &OneTx) -> Message {
+    let has_data = tx.flags.contains(OpFlags::REMOTE_CQ_DATA);
+    Message {
+        tagged: tx.what == What::Tagged,
+        ack: false,
+        data: has_data.then_some(tx.data),
+        tag: tx.tag,
+        context: 0,
+        payload: tx.piece.len() as u64,
     }
 }
 

@@ -8,6 +8,7 @@ use super::{STAGE_FULL, STAGE_LIMIT};
 use crate::proto::{self, MAX_HEADER};
 use crate::session::receive_state::{Regions, names};
 use base::IoVec;
+use base::iovec::CopySource;
 use engine::cntr::Counter;
 use engine::domain_state::TxOp;
 use engine::mr::Region;
@@ -132,7 +133,12 @@ impl FrameQueue {
 
     /// Copies a frame of `total` bytes behind the staged ones, if they are last and take it.
     #[inline(always)]
-    pub(super) fn gather(&mut self, header: &[u8], payload: &IoVec, total: usize) -> bool {
+    pub(super) fn gather(
+        &mut self,
+        header: &[u8],
+        payload: &impl CopySource,
+        total: usize,
+    ) -> bool {
         match self.frames.back_mut() {
             Some(Out::Staged { bytes, .. })
                 if bytes.len() + total <= STAGE_FULL && self.staged < STAGE_FULL =>

@@ -7,6 +7,7 @@ use super::Outbox;
 use crate::link::Link;
 use crate::proto::MAX_HEADER;
 use crate::session::Cx;
+use base::iovec::CopySource;
 use base::{IoVec, OpFlags, Source};
 use engine::domain_state::TxOp;
 use engine::transport::Address;
@@ -49,32 +50,39 @@ impl Outbox {
         acked: bool,
         encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
     ) -> bool {
-        let mut header = [0; LEN];
-        let counter = self.counter;
-        let header_len = encode(counter, &mut header);
-        if !cx.link.gathers() {
-            let (link, len) = (&mut *cx.link, op.len);
-            let is_next = self.frames.is_empty();
-            if !(is_next && link.send_small(&header, header_len, payload, len)) {
-                return false;
-            }
-            self.counter = counter.wrapping_add(1);
-            self.small_sent(cx, op, acked);
-            return true;
+        if cx.link.gathers() {
+            return self.post_small_to_socket(cx, payload, op, acked, encode);
         }
-        let total = header_len + op.len;
-        let more = op.flags.contains(OpFlags::MORE);
-        if self.frames.is_empty() {
-            if more || !self.pace.writes(cx.common.polls) {
-                self.counter = counter.wrapping_add(1);
-                self.stage(cx, &header[..header_len], payload);
-                self.small_sent(cx, op, acked);
-                return true;
-            }
-            let frame = &mut cx.common.scratch[..total];
-            frame[..header_len].copy_from_slice(&header[..header_len]);
-            payload.copy_to(&mut frame[header_len..]);
-            let moved = cx.link.write(frame);
+        let mut header = [0; LEN];
+        let header_len = encode(self.counter, &mut header);
+        let (link, len) = (&mut *cx.link, op.len);
+        let is_next = self.frames.is_empty();
+        if !(is_next && link.send_small(&header, header_len, payload, len)) {
+            return false;
+        }
+        self.small_sent(cx, op, acked);
+        true
+    }
+
+    /// Does the same over a socket.
+    #[inline(always)]
+    pub fn post_small_to_socket<A: Address, const LEN: usize>(
+        &mut self,
+        cx: &mut Cx<'_, A>,
+        payload: &impl CopySource,
+        op: TxOp,
+        acked: bool,
+        encode: impl FnOnce(u8, &mut [u8; LEN]) -> usize,
+    ) -> bool {
+        let is_next = self.frames.is_empty();
+        if is_next && !op.flags.contains(OpFlags::MORE) && self.pace.writes(cx.common.polls) {
+            let Some(header) = cx.common.scratch.first_chunk_mut() else {
+                return false;
+            };
+            let header_len = encode(self.counter, header);
+            let total = header_len + op.len;
+            payload.copy_to(&mut cx.common.scratch[header_len..total]);
+            let moved = cx.link.write(&cx.common.scratch[..total]);
             self.pace.wrote();
             match moved {
                 Ok(Moved::Bytes(n)) if n == total => {}
@@ -82,14 +90,20 @@ impl Outbox {
                 Ok(Moved::Later) => return false,
                 moved => self.stage_rest(cx, moved, total),
             }
-            self.counter = counter.wrapping_add(1);
             self.small_sent(cx, op, acked);
             return true;
         }
-        if !self.frames.gather(&header[..header_len], payload, total) {
+        let mut header = [0; LEN];
+        let header_len = encode(self.counter, &mut header);
+        let header = &header[..header_len];
+        if is_next {
+            self.stage_with(cx, header, op.len, |out| payload.copy_out(out));
+            self.small_sent(cx, op, acked);
+            return true;
+        }
+        if !self.frames.gather(header, payload, header_len + op.len) {
             return false;
         }
-        self.counter = counter.wrapping_add(1);
         self.pace.gather();
         let is_full = self.pace.is_full() && !self.blocked;
         self.small_sent(cx, op, acked);
@@ -120,9 +134,11 @@ impl Outbox {
         self.block(cx);
     }
 
-    /// Completes an operation whose small frame was written or staged, or lets it wait for the acknowledgement.
+    /// Counts a small frame that was written or staged. Completes its operation, or lets it wait for the
+    /// acknowledgement.
     #[inline(always)]
     fn small_sent<A: Address>(&mut self, cx: &mut Cx<'_, A>, mut op: TxOp, acked: bool) {
+        self.counter = self.counter.wrapping_add(1);
         if acked {
             cx.begin_waiting(&mut op);
             self.await_ack.push_back(op);

@@ -5,6 +5,7 @@ use crate::conn::Conn;
 use crate::connector::Connector;
 use crate::proto::MAX_MESSAGE_HEADER;
 use crate::session::direct::SMALL_WRITE;
+use crate::session::outbox::TOGETHER;
 use crate::session::send::PLAIN;
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Traffic};
@@ -24,10 +25,13 @@ impl<N: Connector> Traffic<N> {
         ep: usize,
         tx: &OneTx,
     ) -> bool {
+        if !self.has_shm() {
+            return self.post_one_to_socket(domain, ep, tx);
+        }
         let len = tx.piece.len();
         // Longer messages, which a peer does not keep as unexpected, are held back by the general path.
         let most = (RECORD - MAX_MESSAGE_HEADER).min(self.common.limits.saved_size);
-        if !self.has_shm() || len > most || !PLAIN.contains(tx.flags) {
+        if len > most || !PLAIN.contains(tx.flags) {
             return false;
         }
         let is_usable = may_post(domain, ep);
@@ -37,6 +41,21 @@ impl<N: Connector> Traffic<N> {
         }
         domain.sent(ep, &TxOp::of_one(ep, tx));
         true
+    }
+
+    /// Does the same for a socket: the message is written or staged. The stream has to settle afterwards.
+    #[inline(always)]
+    fn post_one_to_socket(&mut self, domain: &mut DomainOf<N>, ep: usize, tx: &OneTx) -> bool {
+        let most = TOGETHER.min(self.common.limits.saved_size);
+        if N::ALL_SHM || tx.piece.len() > most || !PLAIN.contains(tx.flags) || !may_post(domain, ep)
+        {
+            return false;
+        }
+        let Some(id) = self.peers.id_at(ep, tx.dest) else {
+            return false;
+        };
+        let (session, mut cx) = self.at(domain, id);
+        session.post_one_small(&mut cx, tx, TxOp::of_one(ep, tx))
     }
 
     /// Does the same for a write of one buffer to one remote segment.

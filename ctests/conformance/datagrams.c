@@ -3,6 +3,8 @@
 //! sockets, so that only threads of the library can help: fi_msg(3), fi_endpoint(3), fi_udp(7).
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -285,4 +287,55 @@ TEST(fi_cq, datagrams_for_nobody_wake_once, EP_DGRAM, FI_MSG, "A thread that sle
 		// A tenth of a second, nearly all of it asleep.
 		CHECK(is_checked() || clock() - busy < CLOCKS_PER_SEC / 20);
 	}
+}
+
+// ---- Forked children
+
+// A child that receives with the endpoint and closes it.
+static void use_and_close(struct env *t, int fd, const struct sockaddr_in *to)
+{
+	struct fi_cq_tagged_entry comp;
+	char in[LONGEST];
+
+	for (unsigned i = 0; i < 2 * ROW; i++) {
+		OK(fi_recv(t->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in));
+		CHECK_EQ(sendto(fd, "x", 1, 0, (const struct sockaddr *) to, sizeof(*to)), 1);
+		wait_comp(t, t->b.rxcq, &comp);
+	}
+	shut(t, &t->b.ep->fid);
+}
+
+TEST(fi_endpoint, child_leaves_datagrams_alone, EP_DGRAM, FI_MSG, "A forked child that receives and closes an endpoint does not keep the parent's threads asleep")
+{
+	struct sockaddr_in addr, to;
+	size_t len = sizeof(to);
+	int fd = bare_socket(t, &addr), status, wait_fd;
+	struct fid *fids[1];
+	char in[LONGEST];
+	pid_t pid;
+
+	// A thread of the parent would take the child's datagrams, and so would the parent if it made progress meanwhile.
+	t->hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	t->hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
+	env_info(t);
+	PAIR(t, .cq.wait_obj = FI_WAIT_FD);
+	fids[0] = &t->b.rxcq->fid;
+	// The other one is not to be polled, too.
+	shut(t, &t->a.ep->fid);
+	OK(fi_getname(&t->b.ep->fid, &to, &len));
+	pid = fork();
+	CHECK(pid >= 0);
+	if (!pid) {
+		use_and_close(t, fd, &to);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	OK(fi_control(&t->b.rxcq->fid, FI_GETWAIT, &wait_fd));
+	OK(fi_recv(t->b.ep, in, sizeof(in), NULL, FI_ADDR_UNSPEC, in));
+	ONCE(t, fi_trywait(t->fabric, fids, 1) == FI_SUCCESS);
+	CHECK_EQ(sendto(fd, "x", 1, 0, (struct sockaddr *) &to, sizeof(to)), 1);
+	struct pollfd news = { wait_fd, POLLIN, 0 };
+	CHECK_EQ(poll(&news, 1, (int) t->limit_ms), 1);
+	close(fd);
 }

@@ -117,7 +117,9 @@ impl Multicast for Domain {
         self.attach();
         let endpoint = self.eps.get_mut(&ep);
         let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
-        if let Some(socket) = left.as_ref().and_then(Group::socket) {
+        if let Some(socket) = left.as_ref().and_then(Group::socket)
+            && self.opener.is_here()
+        {
             self.reactor.remove(socket);
         }
     }

@@ -11,8 +11,8 @@ use sys::socket::Socket;
 const UNPACED: [&str; 2] = ["cubic", "reno"];
 
 /// Sets the congestion control of a socket before it connects or listens, whose connections inherit it: `wanted`, or
-/// none that paces. BBR delays bytes by timers, to fit a bandwidth that it has measured, and within a host there is none.
-/// A connection that has had BBR is paced for good.
+/// none that paces. BBR delays bytes by timers, to fit a bandwidth that it has measured; memory has no such limit. A
+/// connection that has had BBR is paced for good.
 pub(super) fn begin(socket: &Socket, wanted: Option<&str>) {
     set_first(socket, wanted, paced_default(socket).is_some());
 }

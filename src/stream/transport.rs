@@ -232,7 +232,9 @@ impl<N: Connector> Transport for Stream<N> {
 
     #[inline]
     fn write_one(&mut self, domain: &mut DomainOf<N>, ep: usize, write: &OneWrite) -> bool {
-        self.traffic.write_one(domain, ep, write)
+        let posted = self.traffic.write_one(domain, ep, write);
+        self.settle(domain);
+        posted
     }
 
     #[inline]

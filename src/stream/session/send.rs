@@ -2,8 +2,10 @@
 //! Posts of the application: decides whether an operation waits for earlier ones, and with which frame it begins. The
 //! outbox writes, stages or queues that frame.
 
+use core::array;
+
 use crate::link::Link;
-use crate::proto::{Frame, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, Write, renumber};
+use crate::proto::{Frame, MAX_MESSAGE_HEADER, MAX_ONE_WRITE, Message, RmaSeg, Write, renumber};
 use crate::session::State;
 use crate::session::atomic::seg_of;
 use crate::session::outbox::TOGETHER;
@@ -66,14 +68,7 @@ impl<A: Address> Session<A> {
         if link.gathers() || !self.is_free() {
             return false;
         }
-        let has_data = one.flags.contains(OpFlags::REMOTE_CQ_DATA);
-        let write = Write {
-            segs: [seg_of(&one.target)].into_iter(),
-            data: has_data.then_some(one.data),
-            ack: false,
-            commit: false,
-            payload: one.piece.len() as u64,
-        };
+        let write = write_of(one, false);
         let mut header = [0; MAX_ONE_WRITE];
         let len = write.encode_iter(self.tx.out.counter(), false, &mut header);
         let sent = self.tx.out.post_one(link, &header, len, &one.piece);
@@ -81,6 +76,21 @@ impl<A: Address> Session<A> {
             self.direct.wrote_by_ring();
         }
         sent
+    }
+
+    /// Does the same as `write_one` for a socket, where the write is written or staged, and may request an answer.
+    #[inline(always)]
+    pub fn write_one_small(&mut self, cx: &mut Cx<'_, A>, one: &OneWrite, op: TxOp) -> bool {
+        let acked = one.flags.intersects(WANTS_ACK);
+        let write = write_of(one, acked);
+        let encode =
+            |counter, header: &mut [u8; MAX_ONE_WRITE]| write.encode_iter(counter, false, header);
+        self.direct.wrote_by_ring();
+        self.may_post_small(cx, &op, acked)
+            && self
+                .tx
+                .out
+                .post_small_to_socket(cx, &one.piece, op, acked, encode)
     }
 
     /// Whether a new operation can be sent at once: no operation is queued or waiting, and no read is outstanding.
@@ -245,6 +255,18 @@ fn message_of(tx: &OneTx) -> Message {
         tag: tx.tag,
         context: 0,
         payload: tx.piece.len() as u64,
+    }
+}
+
+#[inline(always)]
+fn write_of(one: &OneWrite, ack: bool) -> Write<array::IntoIter<RmaSeg, 1>> {
+    let has_data = one.flags.contains(OpFlags::REMOTE_CQ_DATA);
+    Write {
+        segs: [seg_of(&one.target)].into_iter(),
+        data: has_data.then_some(one.data),
+        ack,
+        commit: false,
+        payload: one.piece.len() as u64,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::connector::Connector;
 use crate::proto::MAX_MESSAGE_HEADER;
 use crate::session::direct::SMALL_WRITE;
 use crate::session::outbox::TOGETHER;
-use crate::session::send::PLAIN;
+use crate::session::send::{PLAIN, WANTS_ACK};
 use crate::shm_channel::RECORD;
 use crate::transport::{DomainOf, Traffic};
 use base::Access;
@@ -66,8 +66,11 @@ impl<N: Connector> Traffic<N> {
         ep: usize,
         write: &OneWrite,
     ) -> bool {
+        if !self.has_shm() {
+            return self.write_one_to_socket(domain, ep, write);
+        }
         let len = write.piece.len();
-        if !self.has_shm() || len > SMALL_WRITE || !PLAIN.contains(write.flags) {
+        if len > SMALL_WRITE || !PLAIN.contains(write.flags) {
             return false;
         }
         let answers_writes = self.common.limits.answers_writes;
@@ -82,5 +85,25 @@ impl<N: Connector> Traffic<N> {
         }
         domain.sent(ep, &TxOp::of_write(ep, write));
         true
+    }
+
+    /// Does the same for a socket; see `post_one_to_socket`.
+    #[inline(always)]
+    fn write_one_to_socket(
+        &mut self,
+        domain: &mut DomainOf<N>,
+        ep: usize,
+        write: &OneWrite,
+    ) -> bool {
+        let is_usual =
+            write.piece.len() <= TOGETHER && PLAIN.union(WANTS_ACK).contains(write.flags);
+        if N::ALL_SHM || !is_usual || self.common.limits.answers_writes || !may_post(domain, ep) {
+            return false;
+        }
+        let Some(id) = self.peers.id_at(ep, write.dest) else {
+            return false;
+        };
+        let (session, mut cx) = self.at(domain, id);
+        session.write_one_small(&mut cx, write, TxOp::of_write(ep, write))
     }
 }

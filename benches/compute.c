@@ -4,11 +4,13 @@
 //! in microseconds; 0 if the message arrived earlier. Both processes read the same clock.
 //!
 //! tagged, inject: by the number of 8-byte messages that are posted. large: one message, by its size, in domains with
-//! automatic progress, because a large message cannot leave within the call.
+//! automatic progress, because a large message cannot leave within the call. A second line, cpu, has the processor time
+//! of the sender's other threads, which are the library's, for one message.
 #include "bench.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #define TAG 7
 #define SMALL 8
@@ -50,6 +52,21 @@ static void compute(double until)
 {
 	while (now() < until)
 		;
+}
+
+static double seconds(const struct timeval *time)
+{
+	return time->tv_sec + time->tv_usec * 1e-6;
+}
+
+// Processor time of this process without this thread.
+static double time_of_others(void)
+{
+	struct rusage all, own;
+
+	getrusage(RUSAGE_SELF, &all);
+	getrusage(RUSAGE_THREAD, &own);
+	return seconds(&all.ru_utime) + seconds(&all.ru_stime) - seconds(&own.ru_utime) - seconds(&own.ru_stime);
 }
 
 static double computes(struct fabric *f, const char *form, struct step step)
@@ -100,7 +117,11 @@ static void client(struct side *side, const char *form, size_t count, const uint
 		computes(f, form, step);
 		step.count = fill_budget(side, COMPUTES, 1);
 		step.count = step.count < ROUNDS_LEAST ? ROUNDS_LEAST : step.count;
+		double others = time_of_others();
+
 		print("compute", form, xs[i], computes(f, form, step), "us");
+		if (is_large(form))
+			print("compute", "cpu", xs[i], (time_of_others() - others) / step.count * 1e6, "us");
 	}
 	tell(side, &(struct step){ 0 }, sizeof(struct step));
 	hear(side, &done, 1);

@@ -283,12 +283,13 @@ static void post_and_compute(struct env *t, unsigned count, enum row row)
 		struct iovec iov = { out.mem, row_length };
 		struct fi_msg_tagged msg = { .msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
 
+		// A post may be refused, for instance while the peers agree to share memory.
 		if (row == INJECTED_ROW)
-			OK(fi_tinject(t->a.ep, out.mem, row_length, t->a.peer, FIRST));
+			POST(t, fi_tinject(t->a.ep, out.mem, row_length, t->a.peer, FIRST));
 		else if (row == SENT_ROW)
-			OK(fi_tsend(t->a.ep, out.mem, row_length, out.desc, t->a.peer, FIRST, NULL));
+			POST(t, fi_tsend(t->a.ep, out.mem, row_length, out.desc, t->a.peer, FIRST, NULL));
 		else
-			OK(fi_tsendmsg(t->a.ep, &msg, FI_MORE | FI_COMPLETION));
+			POST(t, fi_tsendmsg(t->a.ep, &msg, FI_MORE | FI_COMPLETION));
 	}
 	for (limit = now_ms() + t->limit_ms; shared_clock->taken <= count; sched_yield())
 		if (now_ms() > limit)

@@ -55,7 +55,8 @@ impl<N: Connector> Traffic<N> {
             return false;
         };
         let (session, mut cx) = self.at(domain, id);
-        session.post_one_small(&mut cx, tx, TxOp::of_one(ep, tx))
+        // The peer may be about to share memory.
+        cx.link.gathers() && session.post_one_small(&mut cx, tx, TxOp::of_one(ep, tx))
     }
 
     /// Does the same for a write of one buffer to one remote segment.
@@ -104,6 +105,6 @@ impl<N: Connector> Traffic<N> {
             return false;
         };
         let (session, mut cx) = self.at(domain, id);
-        session.write_one_small(&mut cx, write, TxOp::of_write(ep, write))
+        cx.link.gathers() && session.write_one_small(&mut cx, write, TxOp::of_write(ep, write))
     }
 }

@@ -283,7 +283,7 @@ static void post_and_compute(struct env *t, unsigned count, enum row row)
 		struct iovec iov = { out.mem, row_length };
 		struct fi_msg_tagged msg = { .msg_iov = &iov, .desc = &out.desc, .iov_count = 1, .addr = t->a.peer, .tag = FIRST };
 
-		// A post may be refused, for instance while the peers agree to share memory.
+		// A post may be refused: a ring of the smallest size has room for fewer.
 		if (row == INJECTED_ROW)
 			POST(t, fi_tinject(t->a.ep, out.mem, row_length, t->a.peer, FIRST));
 		else if (row == SENT_ROW)

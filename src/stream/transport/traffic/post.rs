@@ -55,8 +55,8 @@ impl<N: Connector> Traffic<N> {
             return false;
         };
         let (session, mut cx) = self.at(domain, id);
-        // The peer may be about to share memory.
-        cx.link.gathers() && session.post_one_small(&mut cx, tx, TxOp::of_one(ep, tx))
+        debug_assert!(cx.link.gathers());
+        session.post_one_small(&mut cx, tx, TxOp::of_one(ep, tx))
     }
 
     /// Does the same for a write of one buffer to one remote segment.
@@ -105,6 +105,7 @@ impl<N: Connector> Traffic<N> {
             return false;
         };
         let (session, mut cx) = self.at(domain, id);
-        cx.link.gathers() && session.write_one_small(&mut cx, write, TxOp::of_write(ep, write))
+        debug_assert!(cx.link.gathers());
+        session.write_one_small(&mut cx, write, TxOp::of_write(ep, write))
     }
 }

@@ -6,6 +6,8 @@
 //! tagged, inject: by the number of 8-byte messages that are posted. large: one message, by its size, in domains with
 //! automatic progress, because a large message cannot leave within the call. A second line, cpu, has the processor time
 //! of the sender's other threads, which are the library's, for one message.
+// RUSAGE_THREAD.
+#define _GNU_SOURCE
 #include "bench.h"
 
 #include <stdlib.h>

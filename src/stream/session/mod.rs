@@ -15,9 +15,10 @@
 //! | `outbox` | frames for the link, and operations that await an acknowledgement |
 //! | `reads` | requests that the peer answers with bytes |
 //! | `announced` | messages of this side that the peer requests or fetches |
-//! | `receive_state` | the place in the stream and for the payload that arrives, and the next two |
+//! | `receive_state` | the place in the stream and for the payload that arrives, and the next three |
 //! | `parser` | the part of a header that has arrived |
 //! | `told` | messages of the peer that this side requests or fetches |
+//! | `grace` | since when a large message without a receive stays in the socket |
 //! | `closing` | the agreement to close an idle connection |
 //! | `exposed` | what the peer may do with registered memory of this side |
 //! | `direct` | when this side accesses memory of the peer without a message |

@@ -47,6 +47,8 @@ use nix::sys::eventfd::EfdFlags;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
+use super::fork::Birth;
+
 /// A descriptor with several owners, the last of which closes it.
 #[derive(Clone, Debug)]
 pub struct SharedFd(Arc<OwnedFd>);
@@ -58,8 +60,11 @@ impl AsFd for SharedFd {
     }
 }
 
-/// A set of descriptors, each with a token chosen by the caller.
-pub struct Epoll(SharedFd);
+/// A set of descriptors, each with a token chosen by the caller. Forked children share the set of their parent.
+pub struct Epoll {
+    fd: SharedFd,
+    birth: Birth,
+}
 
 /// Readiness of one descriptor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,12 +84,15 @@ pub const BATCH: usize = 32;
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         let epoll = nix::sys::epoll::Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        Ok(Epoll(SharedFd(Arc::new(epoll.0))))
+        Ok(Epoll {
+            fd: SharedFd(Arc::new(epoll.0)),
+            birth: Birth::here(),
+        })
     }
 
     /// Returns the set's own descriptor, which is readable while one of the set is ready.
     pub fn shared(&self) -> SharedFd {
-        self.0.clone()
+        self.fd.clone()
     }
 
     fn control(
@@ -113,16 +121,27 @@ impl Epoll {
         Ok(())
     }
 
+    /// Adds a descriptor. One that is in the set already, because another process that shares it has left it there, gets
+    /// the new token and events.
     pub fn add(&self, fd: impl AsFd, token: u64, read: bool, write: bool) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), token, read, write)
+        match self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), token, read, write) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.modify(fd, token, read, write)
+            }
+            result => result,
+        }
     }
 
     pub fn modify(&self, fd: impl AsFd, token: u64, read: bool, write: bool) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_MOD, fd.as_fd(), token, read, write)
     }
 
-    /// Takes a descriptor out of the set. It is not an error if the descriptor is not in the set.
+    /// Takes a descriptor out of the set. It is not an error if the descriptor is not in the set. A forked child takes
+    /// nothing out, because the threads of its parent would no longer wake.
     pub fn remove(&self, fd: impl AsFd) {
+        if !self.birth.is_here() {
+            return;
+        }
         let _ = self.control(libc::EPOLL_CTL_DEL, fd.as_fd(), 0, false, false);
     }
 
@@ -176,7 +195,7 @@ impl Epoll {
 impl AsFd for Epoll {
     #[inline]
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -261,6 +280,7 @@ pub fn sleep_on(fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> io::Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fork::run_in_child;
 
     #[test]
     fn an_event_wakes_through_nested_sets() {
@@ -276,6 +296,28 @@ mod tests {
         assert!(sleep_on(&[outer.as_fd()], Some(Duration::from_secs(5))).unwrap());
         event.clear();
         assert!(!sleep_on(&[outer.as_fd()], Some(Duration::ZERO)).unwrap());
+    }
+
+    #[test]
+    fn a_child_takes_nothing_out_of_the_set_of_its_parent() {
+        let (set, event) = (Epoll::new().unwrap(), EventFd::new().unwrap());
+        set.add(&event, 1, true, false).unwrap();
+        let remove = || {
+            set.remove(&event);
+            let own = Epoll::new().and_then(|own| own.add(&event, 1, true, false).map(|()| own));
+            let Ok(own) = own else { return 1 };
+            own.remove(&event);
+            event.set();
+            let mut ready = [Ready::default(); BATCH];
+            own.poll(&mut ready) as i32
+        };
+        // SAFETY: `remove` makes system calls and takes no lock of other threads.
+        assert_eq!(unsafe { run_in_child(&remove) }, 0);
+        assert!(sleep_on(&[set.as_fd()], Some(Duration::ZERO)).unwrap());
+        // The parent takes it out, and may add it twice.
+        set.add(&event, 2, true, false).unwrap();
+        set.remove(&event);
+        assert!(!sleep_on(&[set.as_fd()], Some(Duration::ZERO)).unwrap());
     }
 
     #[test]

@@ -5,7 +5,6 @@ mod parts;
 
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
 use super::SOURCE;
@@ -54,8 +53,6 @@ pub struct Domain {
     /// Set if no thread flushes the messages that are held back.
     is_unserved: bool,
     birth: Birth,
-    /// The process that has opened the domain. Forked children share its epoll set and must take nothing out of it.
-    opener: Birth,
 }
 
 /// Time limit for closing an endpoint while the kernel accepts no datagrams.
@@ -111,9 +108,7 @@ impl Domain {
     /// Takes the sockets of the only endpoint out of the epoll set.
     #[cold]
     fn detach(&mut self, id: usize) {
-        if self.opener.is_here()
-            && let Some(ep) = self.eps.get(&id).filter(|_| !self.paused.contains(id))
-        {
+        if let Some(ep) = self.eps.get(&id).filter(|_| !self.paused.contains(id)) {
             ep.sockets().for_each(|socket| self.reactor.remove(socket));
             self.hits = None;
         }
@@ -132,10 +127,7 @@ impl Domain {
             let added = self
                 .reactor
                 .add(socket, Token::new(SOCKET, id), true, false);
-            // A forked child may have put it back before.
-            if let Err(error) = added
-                && error.kind() != io::ErrorKind::AlreadyExists
-            {
+            if let Err(error) = added {
                 log_warn!(&SOURCE, Subsys::EpData, "endpoint {id}: epoll: {error}");
             }
         }
@@ -260,7 +252,6 @@ impl Transport for Domain {
             held: Held::new(),
             is_unserved: false,
             birth: Birth::here(),
-            opener: Birth::here(),
         })
     }
 
@@ -337,9 +328,7 @@ impl Transport for Domain {
 
     fn close_ep(&mut self, _domain: &mut DomainState<Addr>, ep: usize) {
         self.attach();
-        if let Some(endpoint) = self.eps.remove(&ep)
-            && self.opener.is_here()
-        {
+        if let Some(endpoint) = self.eps.remove(&ep) {
             let sockets = endpoint.sockets();
             sockets.for_each(|socket| self.reactor.remove(socket));
         }

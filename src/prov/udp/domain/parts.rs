@@ -117,9 +117,7 @@ impl Multicast for Domain {
         self.attach();
         let endpoint = self.eps.get_mut(&ep);
         let left = endpoint.and_then(|endpoint| endpoint.groups.remove(&group));
-        if let Some(socket) = left.as_ref().and_then(Group::socket)
-            && self.opener.is_here()
-        {
+        if let Some(socket) = left.as_ref().and_then(Group::socket) {
             self.reactor.remove(socket);
         }
     }

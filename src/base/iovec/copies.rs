@@ -208,16 +208,8 @@ impl IoVec {
     pub fn copy_out(&self, out: &mut Vec<u8>) {
         let mut skip = self.done;
         for piece in &self.pieces[usize::from(self.at)..usize::from(self.count)] {
-            let len = piece.len - skip;
-            if len > 0 {
-                out.reserve(len);
-                // SAFETY: the piece is valid while it is kept, as in `copy_in`; room was reserved.
-                unsafe {
-                    let room = out.as_mut_ptr().add(out.len());
-                    hmem::copy_from(piece.kind(), piece.at(skip), room, len);
-                    out.set_len(out.len() + len);
-                }
-            }
+            // SAFETY: `skip` is within the piece.
+            unsafe { piece.copy_out_from(skip, out) };
             skip = 0;
         }
     }

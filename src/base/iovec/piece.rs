@@ -109,13 +109,24 @@ impl Piece {
     /// Appends all bytes to `out`.
     #[inline]
     pub fn copy_out(&self, out: &mut Vec<u8>) {
-        if self.len > 0 {
-            out.reserve(self.len);
+        // SAFETY: 0 is within the piece.
+        unsafe { self.copy_out_from(0, out) }
+    }
+
+    /// As `copy_out`, without the first `skip` bytes.
+    ///
+    /// # Safety
+    /// The piece has at least `skip` bytes.
+    #[inline(always)]
+    pub(super) unsafe fn copy_out_from(&self, skip: usize, out: &mut Vec<u8>) {
+        let len = self.len - skip;
+        if len > 0 {
+            out.reserve(len);
             // SAFETY: the piece is valid for reads until the completion (`Piece::new`); room was reserved.
             unsafe {
                 let room = out.as_mut_ptr().add(out.len());
-                hmem::copy_from(self.kind(), self.base, room, self.len);
-                out.set_len(out.len() + self.len);
+                hmem::copy_from(self.kind(), self.at(skip), room, len);
+                out.set_len(out.len() + len);
             }
         }
     }

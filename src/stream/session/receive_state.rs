@@ -105,11 +105,6 @@ impl At {
         matches!(self, At::Stalled(_) | At::Stopped(_) | At::Held(_))
     }
 
-    /// Whether a message is left in the socket for a moment.
-    fn is_graced(&self) -> bool {
-        matches!(self, At::Stalled(stalled) if stalled.grace.is_some())
-    }
-
     /// Returns the unexpected message whose payload has begun.
     fn slot(&self) -> Option<(usize, Slot)> {
         match self {
@@ -161,7 +156,7 @@ impl ReceiveState {
 
     /// Whether a message is left in the socket for a moment. Sleeping threads have to wake for it.
     pub fn is_graced(&self) -> bool {
-        self.at.is_graced()
+        matches!(&self.at, At::Stalled(stalled) if stalled.grace.is_some())
     }
 
     /// Describes why nothing is read.

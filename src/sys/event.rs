@@ -121,8 +121,7 @@ impl Epoll {
         Ok(())
     }
 
-    /// Adds a descriptor. One that is in the set already, because another process that shares it has left it there, gets
-    /// the new token and events.
+    /// Adds a descriptor. One that another process has left in a set that both share gets the new token and events.
     pub fn add(&self, fd: impl AsFd, token: u64, read: bool, write: bool) -> io::Result<()> {
         match self.control(libc::EPOLL_CTL_ADD, fd.as_fd(), token, read, write) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {

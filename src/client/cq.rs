@@ -37,12 +37,28 @@ pub struct Kind {
     by_threshold: bool,
 }
 
+impl Kind {
+    /// The kind of a queue whose entries are reported to its owner.
+    pub(super) fn of_peer() -> Kind {
+        Kind {
+            words: MAX_WORDS,
+            wait_obj: FI_WAIT_NONE,
+            by_threshold: false,
+        }
+    }
+}
+
 /// The context of an operation that has ended. Only a queue creates one, once for each operation, so that it can be
 /// traded for the buffer of the operation ([`Ep::reclaim`](super::Ep)).
 #[derive(Debug, Default)]
 pub struct Done(usize);
 
 impl Done {
+    /// The context that a peer has reported: fi_peer(3).
+    pub(super) fn of(context: usize) -> Done {
+        Done(context)
+    }
+
     pub fn number(&self) -> usize {
         self.0
     }

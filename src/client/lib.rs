@@ -30,6 +30,7 @@ pub mod library;
 mod memory;
 mod mr;
 mod msg;
+pub mod owner;
 pub mod plugin;
 mod rma;
 #[cfg(test)]

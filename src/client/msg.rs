@@ -11,7 +11,7 @@ use super::ep::Ep;
 use super::memory::{Buffer, Context, Span, given};
 use super::posted;
 use abi::*;
-use base::{Error, Result};
+use base::{Error, Result, Source};
 use object::slots;
 
 /// `struct fi_msg` and `struct fi_msg_tagged`.
@@ -65,7 +65,7 @@ const MAX_SPANS: usize = 16;
 macro_rules! messages {
     ($table:ident $msg:ident $($tag:ident $ignore:ident)?:
         $recv:ident $send:ident $send_data:ident $inject:ident $inject_data:ident $recv_msg:ident $send_msg:ident
-        $recv_buffer:ident $send_buffer:ident $inject_buffer:ident) => {
+        $recv_buffer:ident $send_buffer:ident $inject_buffer:ident $inject_source:ident) => {
         impl Ep {
             pub fn $recv(
                 &self,
@@ -146,6 +146,15 @@ macro_rules! messages {
                 posted(unsafe { slots::$table::injectdata(self.as_ptr(), at, len, data, dest $(, $tag)?) })
             }
 
+            /// Does the same as the call without a completion, with memory that the application sends.
+            #[inline]
+            pub fn $inject_source(&self, source: &Source, dest: fi_addr_t $(, $tag: u64)?) -> Result {
+                let span = source.span();
+                let at = core::ptr::with_exposed_provenance(span.start);
+                // SAFETY: the endpoint is open; the memory may be read, and is not used after the call.
+                posted(unsafe { slots::$table::inject(self.as_ptr(), at, span.len, dest $(, $tag)?) })
+            }
+
             /// Receives with flags.
             pub fn $recv_msg(&self, message: Message<'_>, flags: u64) -> Result {
                 // SAFETY: the endpoint is open; the creators of spans and context promised what the operation needs;
@@ -209,10 +218,10 @@ macro_rules! messages {
 }
 
 messages!(msg fi_msg: recv send send_data inject inject_data recv_msg send_msg recv_buffer send_buffer
-    inject_buffer);
+    inject_buffer inject_source);
 messages!(tagged fi_msg_tagged tag ignore:
     trecv tsend tsend_data tinject tinject_data trecv_msg tsend_msg trecv_buffer tsend_buffer
-    tinject_buffer);
+    tinject_buffer tinject_source);
 
 /// A struct that describes a message.
 trait Describes {

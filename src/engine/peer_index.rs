@@ -122,6 +122,7 @@ pub fn inserted<T: Transport>(
     for ep in domain.address_inserted(av, index) {
         transport.av_inserted(domain, ep, index);
     }
+    transport.address_joined(domain, av, index);
 }
 
 /// Notifies the transport about an address that has left a vector.
@@ -135,6 +136,7 @@ pub fn removed<T: Transport>(
     for ep in domain.address_removed(av, peer) {
         transport.av_removed(domain, ep, index, peer);
     }
+    transport.address_left(domain, av, index, peer);
 }
 
 #[cfg(test)]

@@ -369,6 +369,26 @@ impl Srx {
         }
     }
 
+    /// Drops the message with this note of the transport, whose bytes are gone. A claimed one stays until its receive is
+    /// posted, which then fails.
+    #[cold]
+    pub fn forget_message(&mut self, note: u64) {
+        for lane in [&mut self.msg, &mut self.tagged] {
+            let is_it = |message: &Unexpected| {
+                message.envelope.note == note && matches!(message.bytes, Bytes::There)
+            };
+            for &id in lane.claims.values() {
+                let message = lane.matcher.unexpected(id);
+                if is_it(message) {
+                    message.bytes = Bytes::Lost;
+                }
+            }
+            for message in &lane.matcher.take_waiting_if(is_it) {
+                self.budget.release(message);
+            }
+        }
+    }
+
     /// Drops the messages of an endpoint that is closed; other endpoints may go on receiving here.
     pub fn forget_ep(&mut self, ep: usize) {
         for lane in [&mut self.msg, &mut self.tagged] {

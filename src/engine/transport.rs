@@ -246,8 +246,19 @@ pub trait Transport:
     fn counts_accesses(&mut self, _domain: &mut DomainStateOf<Self>) {}
 
     /// Prepares to send to an address that is about to be inserted into a vector. An error refuses the address.
-    fn reach(&mut self, _addr: &Self::Addr) -> Result {
+    fn reach(&mut self, _domain: &mut DomainStateOf<Self>, _addr: &Self::Addr) -> Result {
         Ok(())
+    }
+    /// Called when an address vector of the domain has got an address that it did not have.
+    fn address_joined(&mut self, _domain: &mut DomainStateOf<Self>, _av: usize, _index: u64) {}
+    /// Called when `index` of an address vector has lost its address.
+    fn address_left(
+        &mut self,
+        _domain: &mut DomainStateOf<Self>,
+        _av: usize,
+        _index: u64,
+        _addr: &Self::Addr,
+    ) {
     }
     /// Called when `index` of the endpoint's address vector gets a (new) address, if the endpoint has a session with
     /// that peer or keeps messages of it: `DomainState::session_added` and `keeps_messages`. Others are not visited,

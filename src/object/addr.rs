@@ -16,6 +16,26 @@ pub enum AddrForm {
     Text,
     /// A struct of this many bytes.
     Bytes(usize),
+    /// A name of lnx: a head, and parts whose lengths it gives. See docs/wire/lnx.md.
+    Linked,
+}
+
+/// The places in a name of lnx.
+pub mod linked {
+    /// Bytes of the host name, and of the fabric name of a part.
+    pub const NAME: usize = 64;
+    /// Bytes of the head: the host name, the number of parts, and `MARK` if an extension follows.
+    pub const HEAD: usize = NAME + 8;
+    /// Bytes of the head of a part: the fabric name, and the number of bytes of its address.
+    pub const PART: usize = NAME + 8;
+    /// Parts at most, and bytes of an address.
+    pub const PARTS: usize = 1024;
+    pub const ADDRESS: usize = 4096;
+    /// In the last bytes of the head, and of its host name: after the parts there is an extension, which begins with its
+    /// length in bytes (32 bits).
+    pub const MARK: [u8; 4] = *b"+ifb";
+    /// Bytes of an extension at most.
+    pub const EXTENSION: usize = 65536;
 }
 
 impl AddrForm {
@@ -34,6 +54,8 @@ impl AddrForm {
             }
             // SAFETY: promised by the caller: an address, which has this many bytes.
             AddrForm::Bytes(len) => Ok(unsafe { slice::from_raw_parts(addr.cast(), len) }),
+            // SAFETY: promised by the caller: a name whose parts are as long as it says.
+            AddrForm::Linked => unsafe { read_linked(addr.cast()) },
             // SAFETY: promised by the caller: a terminated string.
             AddrForm::Text => Ok(unsafe { CStr::from_ptr(addr.cast()) }.to_bytes_with_nul()),
         }
@@ -56,7 +78,8 @@ impl AddrForm {
         let first = unsafe { self.read(addrs) }?;
         // No array is longer than memory.
         let most = isize::MAX as usize;
-        if first.len().checked_mul(count).is_none_or(|len| len > most) && self != AddrForm::Text {
+        let is_even = !matches!(self, AddrForm::Text | AddrForm::Linked);
+        if is_even && first.len().checked_mul(count).is_none_or(|len| len > most) {
             return Err(Error::INVAL);
         }
         let mut at = addrs;
@@ -67,7 +90,7 @@ impl AddrForm {
                     slice::from_raw_parts(at.cast(), first.len())
                 },
                 // SAFETY: promised by the caller: at most `count` addresses are read.
-                AddrForm::Text => unsafe { self.read(at) }?,
+                AddrForm::Text | AddrForm::Linked => unsafe { self.read(at) }?,
             };
             // SAFETY: not beyond the end of this address, which is in the array.
             at = unsafe { at.byte_add(bytes.len()) };
@@ -75,6 +98,43 @@ impl AddrForm {
         };
         (0..count).map(|_| next()).collect()
     }
+}
+
+/// Returns the bytes of a name of lnx; `INVAL` if its numbers make no sense.
+///
+/// # Safety
+/// A name of this form, readable and unchanged for `'a`.
+unsafe fn read_linked<'a>(addr: *const u8) -> Result<&'a [u8]> {
+    use linked::*;
+    // SAFETY: the caller's promise: the name has at least the bytes that it says it has up to here.
+    let upto = |len: usize| unsafe { slice::from_raw_parts(addr, len) };
+    let word = |bytes: &[u8]| bytes.first_chunk().map(|&bytes| u32::from_ne_bytes(bytes));
+    let head = upto(HEAD);
+    let parts = word(&head[NAME..]).ok_or(Error::INVAL)? as usize;
+    if parts > PARTS {
+        return Err(Error::INVAL);
+    }
+    let mut len = HEAD;
+    for _ in 0..parts {
+        let part = &upto(len + PART)[len..];
+        let bytes = part[NAME..].first_chunk().ok_or(Error::INVAL)?;
+        let bytes = u64::from_ne_bytes(*bytes);
+        len += PART
+            + usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .min(ADDRESS + 1);
+        if bytes > ADDRESS as u64 {
+            return Err(Error::INVAL);
+        }
+    }
+    if head[NAME + 4..] == MARK && head[NAME - 4..NAME] == MARK {
+        let extension = word(&upto(len + 4)[len..]).ok_or(Error::INVAL)? as usize;
+        if !(4..=EXTENSION).contains(&extension) {
+            return Err(Error::INVAL);
+        }
+        len += extension;
+    }
+    Ok(upto(len))
 }
 
 #[cfg(test)]
@@ -117,6 +177,50 @@ mod tests {
         // SAFETY: refused before more than the first is read.
         let found = unsafe { form.read_array(array.as_ptr().cast(), usize::MAX / 2) };
         assert_eq!(found, Err(Error::INVAL));
+    }
+
+    /// A name of lnx with these addresses.
+    fn name(addresses: &[&[u8]], extension: Option<u32>) -> Vec<u8> {
+        let mut bytes = vec![b'h'; linked::NAME];
+        bytes.extend((addresses.len() as u32).to_ne_bytes());
+        bytes.extend([7; 4]);
+        if extension.is_some() {
+            bytes[60..64].copy_from_slice(&linked::MARK);
+            bytes[68..].copy_from_slice(&linked::MARK);
+        }
+        for address in addresses {
+            bytes.extend([b'f'; linked::NAME]);
+            bytes.extend((address.len() as u64).to_ne_bytes());
+            bytes.extend(*address);
+        }
+        if let Some(len) = extension {
+            bytes.extend(len.to_ne_bytes());
+            bytes.resize(bytes.len() + (len as usize).saturating_sub(4).min(99), 5);
+        }
+        bytes
+    }
+
+    #[test]
+    fn names_of_lnx_end_where_they_say() {
+        let names = [
+            name(&[b"abc", b""], None),
+            name(&[], Some(20)),
+            name(&[b"x"], None),
+        ];
+        let mut array = names.concat();
+        array.extend([9; 80]);
+        // SAFETY: three names.
+        let found = unsafe { AddrForm::Linked.read_array(array.as_ptr().cast(), 3) }.unwrap();
+        assert_eq!(found, names);
+        let mut many = name(&[], None);
+        many[64..68].copy_from_slice(&4096_u32.to_ne_bytes());
+        let mut long = name(&[b"x"], None);
+        long[136..144].copy_from_slice(&u64::MAX.to_ne_bytes());
+        for wrong in [many, long, name(&[], Some(3)), name(&[], Some(1 << 20))] {
+            // SAFETY: nothing behind the wrong number is read.
+            let found = unsafe { AddrForm::Linked.read(wrong.as_ptr().cast()) };
+            assert_eq!(found, Err(Error::INVAL));
+        }
     }
 
     #[test]

@@ -15,5 +15,5 @@ mod retired;
 pub mod slots;
 pub mod user;
 
-pub use addr::AddrForm;
+pub use addr::{AddrForm, linked};
 pub use handle::{Kind, Other, WaitHandle};

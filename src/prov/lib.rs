@@ -6,6 +6,7 @@
 mod alias;
 pub mod hook;
 mod layered;
+pub mod lnx;
 mod provider;
 pub mod rxd;
 pub mod rxm;

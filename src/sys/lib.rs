@@ -18,6 +18,7 @@ pub mod event;
 pub mod folder;
 pub mod fork;
 pub mod heap;
+pub mod host;
 pub mod io_list;
 pub mod limits;
 pub mod local;

@@ -9,7 +9,7 @@ use slab::Slab;
 
 use super::block::Block;
 use super::contexts::Contexts;
-use super::loan::Loan;
+use super::loan::{Loan, Spans};
 use super::pool::Slot;
 use crate::library::Library;
 use crate::{Context, Cq, Done, Ep, Info, Message, RmaMessage, Span};
@@ -45,6 +45,82 @@ pub struct Failed<T> {
     pub error: Error,
     pub loan: Loan,
     pub what: T,
+}
+
+/// An operation that was added and is to be posted.
+pub struct Begun {
+    ep: Arc<Ep>,
+    number: usize,
+    spans: Spans,
+    context: Context,
+}
+
+/// The call that posts an operation: fi_msg(3), fi_tagged(3), fi_rma(3). `flags` are those of the `..msg` forms.
+pub enum Call<'a> {
+    Send {
+        tag: Option<u64>,
+        data: Option<u64>,
+        flags: u64,
+    },
+    Read {
+        remote: &'a [fi_rma_iov],
+        flags: u64,
+    },
+    Write {
+        remote: &'a [fi_rma_iov],
+        data: Option<u64>,
+        flags: u64,
+    },
+}
+
+impl Begun {
+    /// Returns the number with which it can be withdrawn.
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Calls the provider below. FI_EAGAIN: withdraw it, and retry after some progress.
+    pub fn post(mut self, peer: fi_addr_t, call: &Call<'_>) -> Result {
+        let (ep, spans, context) = (&self.ep, self.spans.as_mut_slice(), self.context);
+        match *call {
+            Call::Send {
+                tag: Some(tag),
+                data: None,
+                flags: 0,
+            } => ep.tsend(spans, peer, tag, context),
+            Call::Send {
+                tag: None,
+                data: None,
+                flags: 0,
+            } => ep.send(spans, peer, context),
+            Call::Send { tag, data, flags } => {
+                let message = Message {
+                    spans,
+                    addr: peer,
+                    context,
+                    data: data.unwrap_or(0),
+                    tag: tag.unwrap_or(0),
+                    ignore: 0,
+                };
+                let flags = flags | has_data(data);
+                match tag {
+                    Some(_) => ep.tsend_msg(message, flags),
+                    None => ep.send_msg(message, flags),
+                }
+            }
+            Call::Read { remote, flags } => {
+                ep.read_msg(rma(spans, peer, remote, None, context), flags)
+            }
+            Call::Write {
+                remote,
+                data,
+                flags,
+            } => {
+                let message = rma(spans, peer, remote, data, context);
+                ep.write_msg(message, flags | has_data(data))
+            }
+        }
+    }
 }
 
 /// Proof that an endpoint is closed, so that the memory of its operations is not in use any more.
@@ -301,11 +377,26 @@ impl<T> Operations<T> {
         what: T,
         post: impl FnOnce(&mut [Span], Context) -> Result,
     ) -> core::result::Result<(), Failed<T>> {
+        let mut begun = self.begin(ep, loan, what)?;
+        let number = begun.number;
+        let posted = post(begun.spans.as_mut_slice(), begun.context);
+        posted.map_err(|error| self.withdraw(number, error))
+    }
+
+    /// Adds an operation that the caller posts next, by `Begun::post`: the provider below may report it during that
+    /// call, which does not borrow this table. If the call fails, it must be withdrawn.
+    #[inline]
+    pub fn begin(
+        &mut self,
+        ep: &Arc<Ep>,
+        loan: Loan,
+        what: T,
+    ) -> core::result::Result<Begun, Failed<T>> {
         if self.table.len() >= self.most {
             let error = Error::AGAIN;
             return Err(Failed { error, loan, what });
         }
-        let mut spans = match loan.spans(ep) {
+        let spans = match loan.spans(ep) {
             Ok(spans) => spans,
             Err(error) => return Err(Failed { error, loan, what }),
         };
@@ -318,15 +409,24 @@ impl<T> Operations<T> {
             loan,
             what,
         }));
-        match post(spans.as_mut_slice(), context) {
-            Ok(()) => Ok(()),
-            Err(error) => {
-                let Some(Operation { loan, what, .. }) = self.table.remove(number) else {
-                    unreachable!("it was put there a moment ago");
-                };
-                Err(Failed { error, loan, what })
-            }
-        }
+        Ok(Begun {
+            ep: ep.clone(),
+            number,
+            spans,
+            context,
+        })
+    }
+
+    /// Takes back an operation that was begun and not posted.
+    ///
+    /// # Panics
+    /// If the provider below has reported the operation although it did not accept it.
+    #[cold]
+    pub fn withdraw(&mut self, number: usize, error: Error) -> Failed<T> {
+        let Some(Operation { loan, what, .. }) = self.table.remove(number) else {
+            unreachable!("it was put there a moment ago");
+        };
+        Failed { error, loan, what }
     }
 }
 

@@ -183,7 +183,7 @@ impl<T: Transport> Av<T> {
         let mut results = Vec::with_capacity(addrs.size_hint().0);
         for (i, addr) in addrs.enumerate() {
             let State { domain, transport } = &mut *state;
-            let addr = addr.and_then(|addr| transport.reach(&addr).map(|()| addr));
+            let addr = addr.and_then(|addr| transport.reach(domain, &addr).map(|()| addr));
             let table = &mut domain.avs[self.id];
             let result = match keys.get(i) {
                 None => addr.map(|addr| table.insert(addr)),

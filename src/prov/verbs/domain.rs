@@ -408,7 +408,7 @@ impl Transport for Domain {
         Ok(())
     }
 
-    fn reach(&mut self, addr: &Addr) -> Result {
+    fn reach(&mut self, _domain: &mut DomainState<Addr>, addr: &Addr) -> Result {
         self.find_way(addr).map(|_| ())
     }
 

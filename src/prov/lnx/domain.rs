@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The transport: endpoints that have an endpoint of each rail.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::SOURCE;
+use super::address::{Addr, Format};
+use super::fabric::Links;
+use super::held::{Cx, Held, State};
+use super::params::Selection;
+use super::rails::{self, Here, Rail, RailEp, number_of};
+use super::regions::Regions;
+use abi::*;
+use base::info::Info;
+use base::log::{Source, Subsys, log_warn};
+use base::{Error, Result};
+use client::layer::{self, Operations};
+use client::owner::{Desk, EntryId};
+use client::with_entry;
+use engine::clock::Monotonic;
+use engine::peer::post::post;
+use engine::reactor::{Reactor, Token};
+use engine::srx::{Claimed, Envelope};
+use engine::strangers::{fi_addr_of, new_source};
+use engine::transport::*;
+use object::ops::mr::MrRequest;
+use object::ops::transfer::{OneTx, Tx};
+use sys::event::SharedFd;
+
+/// A domain over a link.
+pub struct Linked {
+    /// The fields are in the order in which they are closed: endpoints, regions, rails, what the peers held.
+    pub(super) eps: BTreeMap<usize, Endpoint>,
+    pub(super) regions: Regions,
+    pub(super) rails: Vec<Rail>,
+    pub(super) held: Held,
+    pub(super) desk: Desk,
+    pub(super) reactor: Reactor<Instant>,
+    pub(super) here: Here,
+    #[expect(dead_code, reason = "every message of a peer takes the same rail so far")]
+    pub(super) selection: Selection,
+    disable_shm: bool,
+    /// The smallest limit of the rails.
+    pub(super) inject: usize,
+}
+
+pub struct Endpoint {
+    pub rails: Vec<RailEp>,
+    /// By the index of the destination.
+    pub routes: Vec<Option<Route>>,
+    /// The rail of the next peer.
+    pub next: usize,
+    pub is_enabled: bool,
+}
+
+/// How a peer is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub rail: usize,
+    /// The peer in the rail's vector.
+    pub place: fi_addr_t,
+    /// An operation has succeeded.
+    pub is_up: bool,
+}
+
+impl Linked {
+    /// The rails' state, and what their calls need.
+    #[inline]
+    pub(super) fn split<'a>(
+        &'a mut self,
+        domain: &'a mut State,
+    ) -> (&'a mut Desk, Cx<'a>, &'a BTreeMap<usize, Endpoint>) {
+        let held = &mut self.held;
+        (&mut self.desk, Cx { held, domain }, &self.eps)
+    }
+
+    /// Closes the endpoints below. Their peers return what they hold.
+    fn close(&mut self, domain: &mut State, ep: usize) {
+        let Some(endpoint) = self.eps.remove(&ep) else {
+            return;
+        };
+        let (desk, mut cx, _) = self.split(domain);
+        let closed: Vec<_> = desk.enter(&mut cx, || {
+            let close = |RailEp { ep, rx, cq }: RailEp| {
+                let closed = layer::close(ep).ok();
+                drop(rx);
+                closed.map(|closed| (closed, cq))
+            };
+            endpoint.rails.into_iter().filter_map(close).collect()
+        });
+        let ended = closed.into_iter().map(|(closed, _)| (closed, None));
+        drop(self.held.ops.closed(ended));
+        self.held.drop_receives(ep);
+    }
+
+    /// Inserts an address into the vectors of the rails that lead there.
+    fn insert(&mut self, domain: &mut State, addr: &Addr) -> Result {
+        if self.held.book.number(addr).is_some() {
+            return Ok(());
+        }
+        let is_near = !self.disable_shm && self.here.shares_memory_with(addr);
+        let rails = &self.rails;
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        let insert = || {
+            let of_rail = |rail: &Rail| {
+                let parts = addr.name().parts.iter();
+                let leading = parts.filter(|part| (!rail.is_shm || is_near) && rail.leads_to(part));
+                leading.map(|part| rail.av.insert(&part.bytes)).collect()
+            };
+            rails.iter().map(of_rail).collect::<Vec<Vec<Result<u64>>>>()
+        };
+        let inserted = self.desk.enter(&mut cx, insert);
+        let mut error = Error::HOSTUNREACH;
+        let mut places = Vec::new();
+        for results in inserted {
+            let mut found = Vec::new();
+            for result in results {
+                match result {
+                    Ok(place) => found.push(place),
+                    Err(failed) => error = failed,
+                }
+            }
+            places.push(found);
+        }
+        if places.iter().all(Vec::is_empty) {
+            log_warn!(&SOURCE, Subsys::Av, "no rail leads to {addr}: {error}");
+            return Err(error);
+        }
+        self.held.book.insert(addr.clone(), places);
+        Ok(())
+    }
+
+    /// Removes an address that is in no vector any more.
+    fn remove(&mut self, domain: &mut State, addr: &Addr) {
+        if domain.avs.iter().any(|(_, av)| av.find(addr).is_some()) {
+            return;
+        }
+        let Some(mut known) = self.held.book.remove(addr) else {
+            return;
+        };
+        let rails = &self.rails;
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        self.desk.enter(&mut cx, || {
+            for (rail, places) in rails.iter().zip(&mut known.places) {
+                // If the vector refuses, it has an address too many.
+                let _ = rail.av.remove(places);
+            }
+        });
+    }
+}
+
+impl Transport for Linked {
+    type Fabric = Links;
+
+    const SOURCE: &'static Source = &SOURCE;
+    const CQ_SIZE: usize = 1024;
+    const CQ_DATA_SIZE: usize = size_of::<u64>();
+
+    fn open(fabric: &Links, info: &Info) -> Result<Linked> {
+        let named = |link: &&super::info::Link| Some(&link.domain) == info.domain.name.as_ref();
+        let link = fabric.links.iter().find(named).ok_or(Error::NODATA)?;
+        let rails = rails::open(link)?;
+        let reactor = Reactor::new(Monotonic)?;
+        for rail in &rails {
+            for fd in rail.fds()? {
+                match reactor.add(fd, Token::new(RAIL, 0), true, false) {
+                    Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+                    result => result?,
+                }
+            }
+        }
+        let first = link.rails.first().ok_or(Error::NODATA)?;
+        let ops = with_entry(first, |info| Ok(Operations::new(info)))?;
+        Ok(Linked {
+            eps: BTreeMap::new(),
+            regions: Regions::default(),
+            held: Held::new(ops, rails.len()),
+            desk: Desk::new(),
+            reactor,
+            here: Here::new(&rails),
+            selection: fabric.selection,
+            disable_shm: fabric.disable_shm || !link.has_shm(),
+            inject: link
+                .rails
+                .iter()
+                .map(|rail| rail.tx.inject_size)
+                .min()
+                .unwrap_or(0),
+            rails,
+        })
+    }
+
+    fn format(&self) -> Format {
+        Format
+    }
+
+    fn poll_fd(&self) -> SharedFd {
+        self.reactor.shared()
+    }
+
+    #[inline]
+    fn progress(&mut self, domain: &mut State) {
+        self.poll(domain);
+    }
+
+    fn progress_all(&mut self, domain: &mut State) {
+        self.poll_all(domain);
+    }
+
+    fn open_ep(&mut self, _domain: &mut State, ep: usize, info: &Info) -> Result {
+        match fi_ep_type(info.ep.ep_type) {
+            FI_EP_RDM => {}
+            FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
+            _ => return Err(Error::INVAL),
+        }
+        let open = |(at, rail): (usize, &Rail)| rail.endpoint(&self.desk, number_of(ep, at));
+        let rails: Result<Vec<RailEp>> = self.rails.iter().enumerate().map(open).collect();
+        let endpoint = Endpoint {
+            rails: rails?,
+            routes: Vec::new(),
+            next: ep,
+            is_enabled: false,
+        };
+        self.eps.insert(ep, endpoint);
+        Ok(())
+    }
+
+    fn enable_ep(&mut self, domain: &mut State, ep: usize) -> Result {
+        let (desk, mut cx, eps) = self.split(domain);
+        let endpoint = eps.get(&ep).ok_or(Error::INVAL)?;
+        desk.enter(&mut cx, || {
+            endpoint.rails.iter().try_for_each(|rail| rail.ep.enable())
+        })?;
+        if let Some(endpoint) = self.eps.get_mut(&ep) {
+            endpoint.is_enabled = true;
+        }
+        Ok(())
+    }
+
+    fn close_ep(&mut self, domain: &mut State, ep: usize) {
+        self.close(domain, ep);
+    }
+
+    fn name(&self, ep: usize) -> Result<Vec<u8>> {
+        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        rails::name(&self.rails, &endpoint.rails, &self.here).map(|addr| addr.to_bytes())
+    }
+
+    fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
+        Err(Error::NOSYS)
+    }
+
+    #[inline]
+    fn transmit_one(&mut self, domain: &mut State, ep: usize, tx: &OneTx) -> bool {
+        self.post_short(domain, ep, tx)
+    }
+
+    fn transmit(&mut self, domain: &mut State, ep: usize, tx: &mut Tx<'_>) -> Result {
+        post(self, domain, ep, tx)
+    }
+
+    #[inline]
+    fn source(envelope: &Envelope) -> u64 {
+        fi_addr_of(envelope.source)
+    }
+
+    fn claim(&mut self, domain: &mut State, claimed: Claimed) {
+        let Claimed { envelope, recv } = claimed;
+        let entry = EntryId(envelope.note as usize);
+        let queued = self.held.queued_at(entry);
+        let at = queued.map(rails::ep_and_rail);
+        let rail_ep = at.and_then(|(ep, rail)| self.eps.get(&ep)?.rails.get(rail));
+        let Some(rail_ep) = rail_ep else {
+            if let Some(recv) = recv {
+                domain.receive_failed(envelope.ep, &recv, envelope.what, Error::CONNRESET);
+            }
+            return;
+        };
+        let Some(recv) = recv else {
+            let mut cx = Cx {
+                held: &mut self.held,
+                domain,
+            };
+            if rail_ep.rx.discard(&mut self.desk, &mut cx, entry).is_ok() {
+                self.held.forget(entry);
+            }
+            return;
+        };
+        self.held.take(entry, recv, envelope);
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        let has_started = rail_ep.rx.start(&mut self.desk, &mut cx, entry);
+        if !has_started && let Some(recv) = self.held.take_back(entry) {
+            domain.receive_failed(envelope.ep, &recv, envelope.what, Error::IO);
+        }
+    }
+
+    fn register(&mut self, domain: &mut State, request: MrRequest<'_>) -> Result<Registration> {
+        self.register_all(domain, request)
+    }
+
+    fn region_closed(&mut self, _domain: &mut State, region: &Arc<MrRegion>) {
+        // A counter may be bound to one that goes on.
+        if region.is_closed() {
+            self.regions.remove(region);
+        }
+    }
+
+    fn reach(&mut self, domain: &mut State, addr: &Addr) -> Result {
+        self.insert(domain, addr)
+    }
+
+    fn address_joined(&mut self, domain: &mut State, av: usize, _index: u64) {
+        self.held.name_strangers(domain, av);
+    }
+
+    fn address_left(&mut self, domain: &mut State, av: usize, index: u64, addr: &Addr) {
+        let bound: Vec<usize> = self.eps.keys().copied().collect();
+        for ep in bound {
+            if domain.eps.get(ep).is_some_and(|state| state.av == Some(av)) {
+                domain.forget_source(ep, index, new_source(), addr);
+                let endpoint = self.eps.get_mut(&ep);
+                if let Some(route) = endpoint.and_then(|ep| ep.routes.get_mut(index as usize)) {
+                    *route = None;
+                }
+            }
+        }
+        self.remove(domain, addr);
+    }
+}
+
+/// The kind of the rails' descriptors.
+const RAIL: u32 = 1;
+
+/// The time between two polls of a rail without a descriptor, while a thread sleeps.
+pub(super) const LOOK: Duration = Duration::from_micros(100);

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! What peers hold, and their calls: receives that they fill, messages that wait for a receive, and operations.
+
+use slab::Slab;
+
+use super::address::Addr;
+use super::book::Book;
+use super::rails::ep_and_rail;
+use abi::{
+    FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
+};
+use base::log::{Subsys, log_warn};
+use base::{CompFlags, Error, OpFlags};
+use client::layer::Operations;
+use client::owner::{Answer, Arriving, Entries, EntryId, Owner};
+use client::{Completion, CqError};
+use engine::domain_state::{DomainState, Sender, TxOp};
+use engine::srx::{Bytes, Envelope, RecvOp};
+use engine::strangers::{fi_addr_of, new_source};
+
+use super::SOURCE;
+
+pub type State = DomainState<Addr>;
+
+pub struct Held {
+    pub entries: Entries,
+    pub ops: Operations<TxOp>,
+    pub book: Book,
+    /// Receives that peers fill.
+    receives: Slab<Receive>,
+    /// By the numbers of entries.
+    stages: Vec<Stage>,
+    /// Entries of queued messages whose senders are in no vector.
+    strangers: Vec<Stranger>,
+    /// Number of calls of peers, to see whether a poll has brought anything.
+    pub calls: u64,
+}
+
+/// A receive and its message.
+struct Receive {
+    recv: RecvOp,
+    envelope: Envelope,
+}
+
+/// What is the matter with an entry.
+#[derive(Default)]
+enum Stage {
+    #[default]
+    Free,
+    /// The peer is going to queue the message.
+    Arrived(Envelope),
+    /// The message is in a receive context.
+    Queued { number: usize },
+    /// The message fills this receive.
+    Taken(usize),
+}
+
+struct Stranger {
+    entry: EntryId,
+    number: usize,
+    /// The source of its message in matching.
+    source: u64,
+    /// The sender in the rail's vector, if it has got there.
+    place: Option<fi_addr_t>,
+}
+
+/// The contexts of receives have this bit, which those of operations never have.
+const RECEIVE: usize = 1 << 63;
+
+/// The state of the owner, for the calls of its peers.
+pub struct Cx<'a> {
+    pub held: &'a mut Held,
+    pub domain: &'a mut State,
+}
+
+impl Held {
+    pub fn new(ops: Operations<TxOp>, rails: usize) -> Held {
+        Held {
+            entries: Entries::default(),
+            ops,
+            book: Book::new(rails),
+            receives: Slab::new(),
+            stages: Vec::new(),
+            strangers: Vec::new(),
+            calls: 0,
+        }
+    }
+
+    fn stage(&mut self, entry: EntryId) -> &mut Stage {
+        let EntryId(at) = entry;
+        if self.stages.len() <= at {
+            self.stages.resize_with(at + 1, Stage::default);
+        }
+        &mut self.stages[at]
+    }
+
+    /// The number of the context at which the message of this entry waits.
+    pub fn queued_at(&mut self, entry: EntryId) -> Option<usize> {
+        match self.stage(entry) {
+            Stage::Queued { number } => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// Fills an entry with a receive.
+    pub fn take(&mut self, entry: EntryId, mut recv: RecvOp, envelope: Envelope) {
+        let iov = recv.iov.take();
+        let number = self.receives.insert(Receive { recv, envelope });
+        self.entries
+            .fill(entry, iov, OpFlags::COMPLETION, RECEIVE | number);
+        *self.stage(entry) = Stage::Taken(number);
+        self.strangers.retain(|stranger| stranger.entry != entry);
+    }
+
+    /// Takes the receive back that `take` has stored.
+    pub fn take_back(&mut self, entry: EntryId) -> Option<RecvOp> {
+        let Stage::Taken(number) = core::mem::take(self.stage(entry)) else {
+            return None;
+        };
+        let mut receive = self.receives.try_remove(number)?;
+        receive.recv.iov = self.entries.take_back(entry);
+        Some(receive.recv)
+    }
+
+    /// Forgets a message that was discarded.
+    pub fn forget(&mut self, entry: EntryId) {
+        *self.stage(entry) = Stage::Free;
+        self.strangers.retain(|stranger| stranger.entry != entry);
+    }
+
+    /// Drops the receives that the peers of a closed endpoint did not complete.
+    pub fn drop_receives(&mut self, ep: usize) {
+        self.receives.retain(|_, receive| receive.envelope.ep != ep);
+    }
+
+    /// The index of an endpoint's sender in the endpoint's vector, if it is there.
+    #[inline]
+    fn index_of(&mut self, domain: &State, ep: usize, rail: usize, place: u64) -> Option<u64> {
+        let av = domain.eps[ep].av?;
+        let known = self.book.sender(rail, place)?;
+        if let Some((at, removals, index)) = known.found
+            && at == av
+            && removals == domain.removals
+        {
+            return Some(index);
+        }
+        let index = domain.avs[av].find(&known.addr)?;
+        known.found = Some((av, domain.removals, index));
+        Some(index)
+    }
+
+    /// Gives the messages of senders that have got into this vector their sources.
+    pub fn name_strangers(&mut self, domain: &mut State, av: usize) {
+        let mut strangers = core::mem::take(&mut self.strangers);
+        strangers.retain(|stranger| {
+            let (ep, rail) = ep_and_rail(stranger.number);
+            let place = stranger.place.filter(|_| domain.eps[ep].av == Some(av));
+            let index = place.and_then(|place| self.index_of(domain, ep, rail, place));
+            if let Some(index) = index {
+                domain.rename_source(ep, stranger.source, index);
+            }
+            index.is_none()
+        });
+        self.strangers = strangers;
+    }
+}
+
+impl Owner for Cx<'_> {
+    #[inline]
+    fn entries(&mut self) -> &mut Entries {
+        &mut self.held.entries
+    }
+
+    fn arrived(&mut self, message: &Arriving, entry: EntryId) -> Answer {
+        self.held.calls += 1;
+        let (ep, rail) = ep_and_rail(message.srx);
+        let Some(state) = self.domain.eps.get(ep) else {
+            return Answer::Refused(Error::NOENT);
+        };
+        let srx = state.srx;
+        if !self.domain.may_receive(ep) {
+            return Answer::Refused(Error::AGAIN);
+        }
+        let known = match message.from {
+            FI_ADDR_UNSPEC => None,
+            from => self.held.index_of(self.domain, ep, rail, from),
+        };
+        let envelope = Envelope {
+            what: message.what,
+            source: known.unwrap_or_else(new_source),
+            token: rail as u64,
+            ep,
+            tag: message.tag,
+            len: message.len as u64,
+            data: None,
+            note: entry.0 as u64,
+        };
+        match self.domain.srxs[srx].accept(&envelope) {
+            Some(recv) => {
+                self.held.take(entry, recv, envelope);
+                Answer::Matched
+            }
+            None => {
+                *self.held.stage(entry) = Stage::Arrived(envelope);
+                if known.is_none() {
+                    self.held.strangers.push(Stranger {
+                        entry,
+                        number: message.srx,
+                        source: envelope.source,
+                        place: (message.from != FI_ADDR_UNSPEC).then_some(message.from),
+                    });
+                }
+                Answer::Unexpected
+            }
+        }
+    }
+
+    fn queued(&mut self, entry: EntryId, data: Option<u64>) {
+        let stage = self.held.stage(entry);
+        let Stage::Arrived(envelope) = *stage else {
+            return;
+        };
+        let number = super::rails::number_of(envelope.ep, envelope.token as usize);
+        *stage = Stage::Queued { number };
+        let srx = self.domain.eps[envelope.ep].srx;
+        self.domain.srxs[srx].keep(Envelope { data, ..envelope }, Bytes::There);
+    }
+
+    fn freed(&mut self, entry: EntryId) {
+        match core::mem::take(self.held.stage(entry)) {
+            Stage::Free => {}
+            Stage::Arrived(_) => self.held.forget(entry),
+            Stage::Queued { number } => {
+                self.held.forget(entry);
+                let (ep, _) = ep_and_rail(number);
+                if let Some(state) = self.domain.eps.get(ep) {
+                    self.domain.srxs[state.srx].forget_message(entry.0 as u64);
+                }
+            }
+            Stage::Taken(number) => {
+                // The completion came before, unless the peer has lost the message.
+                let lost = |receive: &Receive| receive.envelope.note == entry.0 as u64;
+                if self.held.receives.get(number).is_some_and(lost) {
+                    let Receive { recv, envelope } = self.held.receives.remove(number);
+                    self.domain
+                        .receive_failed(envelope.ep, &recv, envelope.what, Error::IO);
+                }
+            }
+        }
+    }
+
+    fn completed(&mut self, queue: usize, done: Completion) {
+        self.held.calls += 1;
+        let context = done.context.number();
+        if context & RECEIVE != 0 {
+            return self.received(context & !RECEIVE, &done);
+        }
+        let (flags, len, src, data) = (done.flags, done.size(), done.src, done.data);
+        if let Some((op, _)) = self.held.ops.end(done.context) {
+            return self.domain.complete_tx(&op);
+        }
+        // A peer's write with data has no operation here.
+        if flags & FI_REMOTE_WRITE != 0 {
+            let (ep, rail) = ep_and_rail(queue);
+            let sender = self.sender(ep, rail, src);
+            let data = (flags & FI_REMOTE_CQ_DATA != 0).then_some(data);
+            let kind = match flags & FI_RMA {
+                0 => CompFlags::ATOMIC,
+                _ => CompFlags::RMA,
+            };
+            let sender = Sender {
+                fi_addr: sender,
+                addr: None,
+            };
+            self.domain.written(ep, kind, len as u64, data, &sender);
+        }
+    }
+
+    #[cold]
+    fn failed(&mut self, _queue: usize, error: CqError) {
+        self.held.calls += 1;
+        let context = error.context.number();
+        if context & RECEIVE != 0 {
+            return self.receive_failed(context & !RECEIVE, &error);
+        }
+        match self.held.ops.end(error.context) {
+            Some((op, _)) => self.domain.fail_tx(&op, error.error),
+            None => log_warn!(
+                &SOURCE,
+                Subsys::Cq,
+                "an error of a provider below that belongs to no operation: {}",
+                error.error
+            ),
+        }
+    }
+
+    fn senders_changed(
+        &mut self,
+        srx: usize,
+        sender: &mut dyn FnMut(&mut Entries, EntryId) -> fi_addr_t,
+    ) {
+        let Held {
+            strangers, entries, ..
+        } = &mut *self.held;
+        for stranger in strangers
+            .iter_mut()
+            .filter(|stranger| stranger.number == srx)
+        {
+            let place = sender(entries, stranger.entry);
+            if place != FI_ADDR_UNSPEC {
+                stranger.place = Some(place);
+            }
+        }
+    }
+}
+
+impl Cx<'_> {
+    fn sender(&mut self, ep: usize, rail: usize, place: fi_addr_t) -> u64 {
+        let index = match place {
+            FI_ADDR_NOTAVAIL => None,
+            place => self.held.index_of(self.domain, ep, rail, place),
+        };
+        index.unwrap_or(FI_ADDR_NOTAVAIL)
+    }
+
+    #[inline]
+    fn received(&mut self, number: usize, done: &Completion) {
+        let Some(Receive { recv, mut envelope }) = self.held.receives.try_remove(number) else {
+            return;
+        };
+        envelope.len = done.size() as u64;
+        envelope.data = (done.flags & FI_REMOTE_CQ_DATA != 0).then_some(done.data);
+        let sender = Sender {
+            fi_addr: fi_addr_of(envelope.source),
+            addr: None,
+        };
+        self.domain.received(envelope.ep, &recv, &envelope, &sender);
+    }
+
+    #[cold]
+    fn receive_failed(&mut self, number: usize, error: &CqError) {
+        let Some(Receive { recv, mut envelope }) = self.held.receives.try_remove(number) else {
+            return;
+        };
+        if error.error == Error::TRUNC {
+            // Providers differ in the lengths that they report; the length of the message was told before.
+            envelope.data = (error.flags & FI_REMOTE_CQ_DATA != 0).then_some(error.data);
+            let sender = Sender {
+                fi_addr: fi_addr_of(envelope.source),
+                addr: None,
+            };
+            return self.domain.received(envelope.ep, &recv, &envelope, &sender);
+        }
+        self.domain
+            .receive_failed(envelope.ep, &recv, envelope.what, error.error);
+    }
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! Posted operations: the rail that leads to the destination, and the call there.
+
+use super::domain::{Linked, Route};
+use super::held::{Cx, State};
+use super::info::IOV_LIMIT;
+use abi::*;
+use base::flags::flags;
+use base::{Error, OpFlags, Result};
+use client::layer::{Call, Failed, Lent, Loan};
+use engine::domain_state::TxOp;
+use engine::peer::post::{Posts, may_post};
+use object::ops::atomic::Atomic;
+use object::ops::transfer::{OneTx, Tx, What};
+
+/// Flags of messages that the short way does not handle.
+const SPECIAL: OpFlags = flags!(OpFlags:
+    DELIVERY_COMPLETE | TRANSMIT_COMPLETE | COMMIT_COMPLETE | MATCH_COMPLETE | FENCE | TRIGGER
+);
+
+/// Flags that the providers below get.
+const PASSED: OpFlags = flags!(OpFlags:
+    INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE
+);
+
+impl Linked {
+    /// Sends a copied message below at once. Returns false if nothing was done and `post` has to handle it.
+    #[inline]
+    pub fn post_short(&mut self, domain: &mut State, ep: usize, tx: &OneTx) -> bool {
+        if tx.piece.len() > self.inject
+            || tx.flags.intersects(SPECIAL.union(OpFlags::REMOTE_CQ_DATA))
+        {
+            return false;
+        }
+        let Some(endpoint) = self.eps.get(&ep) else {
+            return false;
+        };
+        let route = match endpoint.routes.get(tx.dest as usize) {
+            Some(Some(route)) if route.is_up => *route,
+            _ => return false,
+        };
+        if !may_post(domain, ep) {
+            return false;
+        }
+        let below = &endpoint.rails[route.rail].ep;
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        let sent = self.desk.enter(&mut cx, || match tx.what {
+            What::Tagged => below.tinject_source(&tx.piece, route.place, tx.tag),
+            _ => below.inject_source(&tx.piece, route.place),
+        });
+        if sent.is_err() {
+            return false;
+        }
+        domain.sent(ep, &TxOp::of_one(ep, tx));
+        true
+    }
+
+    /// The way to a destination.
+    fn route(&mut self, domain: &State, port: usize, dest: u64) -> Result<Route> {
+        let endpoint = self.eps.get_mut(&port).ok_or(Error::INVAL)?;
+        let at = usize::try_from(dest).map_err(|_| Error::INVAL)?;
+        if let Some(Some(route)) = endpoint.routes.get(at) {
+            return Ok(*route);
+        }
+        let av = domain.eps[port].av.ok_or(Error::NOAV)?;
+        let addr = domain.avs[av].get(dest).ok_or(Error::INVAL)?;
+        let number = self.held.book.number(addr).ok_or(Error::HOSTUNREACH)?;
+        let known = self.held.book.get(number).ok_or(Error::HOSTUNREACH)?;
+        let leads = |rail: usize| known.places[rail].first().copied();
+        let count = self.rails.len();
+        let place = |rail: usize| leads(rail).map(|place| (rail, place));
+        let near = (0..count)
+            .filter(|&rail| self.rails[rail].is_shm)
+            .find_map(place);
+        let found = near.or_else(|| {
+            let turn = (0..count).map(|step| (endpoint.next + step) % count);
+            let found = turn
+                .filter(|&rail| !self.rails[rail].is_shm)
+                .find_map(place);
+            if let Some((rail, _)) = found {
+                endpoint.next = rail + 1;
+            }
+            found
+        });
+        let (rail, place) = found.ok_or(Error::HOSTUNREACH)?;
+        let route = Route {
+            rail,
+            place,
+            is_up: false,
+        };
+        if endpoint.routes.len() <= at {
+            endpoint.routes.resize(at + 1, None);
+        }
+        endpoint.routes[at] = Some(route);
+        Ok(route)
+    }
+
+    fn call_below(
+        &mut self,
+        domain: &mut State,
+        port: usize,
+        route: Route,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+    ) -> Result {
+        let endpoint = self.eps.get(&port).ok_or(Error::INVAL)?;
+        let below = &endpoint.rails[route.rail].ep;
+        let registrar = &self.rails[route.rail].registrar;
+        let len = tx.iov.remaining();
+        let access = match tx.what {
+            What::Read => FI_READ,
+            What::Write => FI_WRITE,
+            _ => FI_SEND,
+        };
+        let lent = match Lent::new(registrar, tx.iov.take(), access, None) {
+            Ok(lent) => lent,
+            Err((iov, error)) => {
+                tx.iov = iov;
+                return Err(error);
+            }
+        };
+        let begun = self.held.ops.begin(below, Loan::Lent(lent, 0..len), op);
+        let failed = match begun {
+            Ok(begun) => {
+                let number = begun.number();
+                let flags = (tx.flags & PASSED).bits() | FI_COMPLETION;
+                let data = tx
+                    .flags
+                    .contains(OpFlags::REMOTE_CQ_DATA)
+                    .then_some(tx.data);
+                let remote: Vec<fi_rma_iov> = tx
+                    .target
+                    .iter()
+                    .map(|seg| fi_rma_iov {
+                        addr: seg.addr,
+                        len: seg.len,
+                        key: seg.key,
+                    })
+                    .collect();
+                let remote = remote.as_slice();
+                // Without special flags the plain calls do, whose completions are reported anyway.
+                let plain = !tx.flags.intersects(PASSED);
+                let flags = if plain { 0 } else { flags };
+                let call = match tx.what {
+                    What::Tagged => Call::Send {
+                        tag: Some(tx.tag),
+                        data,
+                        flags: if data.is_some() {
+                            flags | FI_COMPLETION
+                        } else {
+                            flags
+                        },
+                    },
+                    What::Msg => Call::Send {
+                        tag: None,
+                        data,
+                        flags: if data.is_some() {
+                            flags | FI_COMPLETION
+                        } else {
+                            flags
+                        },
+                    },
+                    What::Read => Call::Read {
+                        remote,
+                        flags: flags | FI_COMPLETION,
+                    },
+                    _ => Call::Write {
+                        remote,
+                        data,
+                        flags: flags | FI_COMPLETION,
+                    },
+                };
+                domain.eps[op.ep()].tx_pending += 1;
+                let mut cx = Cx {
+                    held: &mut self.held,
+                    domain,
+                };
+                let posted = self.desk.enter(&mut cx, || begun.post(route.place, &call));
+                match posted {
+                    Ok(()) => return Ok(()),
+                    Err(error) => {
+                        domain.eps[op.ep()].tx_pending -= 1;
+                        self.held.ops.withdraw(number, error)
+                    }
+                }
+            }
+            Err(failed) => failed,
+        };
+        let Failed { error, loan, .. } = failed;
+        if let Loan::Lent(lent, _) = loan
+            && let Some(iov) = lent.take_back()
+        {
+            tx.iov = iov;
+        }
+        Err(error)
+    }
+}
+
+impl Posts for Linked {
+    const LIMITED: OpFlags = flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE);
+    const HAS_FENCES: bool = false;
+    const MOST_SEGMENTS: usize = IOV_LIMIT;
+
+    fn poll_for_room(&mut self, domain: &mut State) -> bool {
+        self.poll(domain);
+        true
+    }
+
+    fn session_for(&mut self, domain: &mut State, port: usize, dest: u64) -> Result<usize> {
+        self.route(domain, port, dest)?;
+        usize::try_from(dest).map_err(|_| Error::INVAL)
+    }
+
+    fn start(
+        &mut self,
+        domain: &mut State,
+        port: usize,
+        dest: usize,
+        tx: &mut Tx<'_>,
+        op: TxOp,
+        _context: u8,
+    ) -> Result {
+        let route = self.route(domain, port, dest as u64)?;
+        let mut posted = self.call_below(domain, port, route, tx, op);
+        if posted == Err(Error::AGAIN) {
+            // The program may only repeat this call.
+            self.poll(domain);
+            posted = self.call_below(domain, port, route, tx, op);
+        }
+        if posted.is_ok()
+            && let Some(endpoint) = self.eps.get_mut(&port)
+            && let Some(Some(route)) = endpoint.routes.get_mut(dest)
+        {
+            route.is_up = true;
+        }
+        posted
+    }
+
+    fn start_atomic(
+        &mut self,
+        _domain: &mut State,
+        _port: usize,
+        _dest: usize,
+        _atomic: &mut Atomic<'_>,
+        _op: TxOp,
+    ) -> Result {
+        Err(Error::OPNOTSUPP)
+    }
+}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The progress of the rails. Their calls report what has happened: `held`.
+
+use super::domain::{LOOK, Linked};
+use super::held::{Cx, State};
+use client::owner::{Owner, Report};
+use sys::event::{BATCH, Ready};
+
+/// A rail that has brought nothing this often in a row is polled less often.
+const QUIET: u32 = 64;
+/// One poll in this many polls a quiet rail.
+const RESTS: u32 = 8;
+/// Polls at most before a thread sleeps.
+const MOST: usize = 64;
+
+impl Linked {
+    /// Polls the rails; quiet ones not every time.
+    #[inline]
+    pub fn poll(&mut self, domain: &mut State) {
+        for at in 0..self.rails.len() {
+            let rail = &mut self.rails[at];
+            if rail.rests > 0 {
+                rail.rests -= 1;
+                continue;
+            }
+            match self.drive(domain, at) {
+                true => self.rails[at].quiet = 0,
+                false => {
+                    let rail = &mut self.rails[at];
+                    rail.quiet = rail.quiet.saturating_add(1);
+                    if rail.quiet >= QUIET {
+                        rail.rests = RESTS;
+                    }
+                }
+            }
+        }
+        if self.desk.has_aside() {
+            self.take_aside(domain);
+        }
+    }
+
+    /// Polls one rail. Returns whether anything has happened.
+    fn drive(&mut self, domain: &mut State, at: usize) -> bool {
+        let before = self.held.calls;
+        let is_ours = self.rails[at].is_ours;
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        let eps = &self.eps;
+        self.desk.enter(&mut cx, || {
+            for endpoint in eps.values() {
+                endpoint.rails[at].cq.drive();
+                // A queue of this library drives the whole domain.
+                if is_ours {
+                    break;
+                }
+            }
+        });
+        self.held.calls != before
+    }
+
+    /// Polls all rails until there is nothing left, or for long enough, and prepares for a sleep.
+    pub fn poll_all(&mut self, domain: &mut State) {
+        let mut ready = [Ready::default(); BATCH];
+        self.reactor.poll(&mut ready);
+        let now = self.reactor.now();
+        let is_due = core::iter::from_fn(|| self.reactor.next_due(now)).count() > 0;
+        if self.reactor.end_wake() || is_due {
+            self.reactor.set_timer();
+        }
+        let mut can_sleep = false;
+        for _ in 0..MOST {
+            let mut is_idle = true;
+            for at in 0..self.rails.len() {
+                is_idle &= !self.drive(domain, at);
+                self.rails[at].rests = 0;
+            }
+            self.take_aside(domain);
+            if is_idle && self.may_sleep(domain) {
+                can_sleep = true;
+                break;
+            }
+        }
+        if !can_sleep {
+            self.reactor.wake();
+        } else if self.rails.iter().any(|rail| !rail.can_wake()) && !self.eps.is_empty() {
+            self.reactor.schedule(self.reactor.now() + LOOK, now);
+        }
+    }
+
+    fn may_sleep(&mut self, domain: &mut State) -> bool {
+        let before = self.held.calls;
+        let mut cx = Cx {
+            held: &mut self.held,
+            domain,
+        };
+        let rails = &self.rails;
+        let may = self
+            .desk
+            .enter(&mut cx, || rails.iter().all(|rail| rail.may_sleep()));
+        may && self.held.calls == before
+    }
+
+    /// Handles the reports of threads of providers below.
+    fn take_aside(&mut self, domain: &mut State) {
+        for report in self.desk.take_aside() {
+            let mut cx = Cx {
+                held: &mut self.held,
+                domain,
+            };
+            match report {
+                Report::Done(queue, done) => cx.completed(queue, done),
+                Report::Failed(queue, error) => cx.failed(queue, error),
+            }
+        }
+    }
+}

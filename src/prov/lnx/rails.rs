@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
+//! The objects of the providers below: for each rail a domain with an address vector, for each endpoint an endpoint on
+//! every rail, which receives as a peer.
+
+use std::ffi::OsString;
+use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::address::{Addr, Origin, Part};
+use super::info::{Link, is_shm, provider_of};
+use abi::*;
+use base::info::Info;
+use base::log::{Subsys, log_warn};
+use base::{Error, Result, params};
+use client::layer::{Registrar, with_descriptors};
+use client::owner::{self, Desk, PeerRx};
+use client::{Av, AvAttr, Cq, CqAttr, Domain, Ep, Fabric, with_entry};
+use sys::{addr, host};
+
+use super::SOURCE;
+
+/// A rail of a domain.
+pub struct Rail {
+    /// A queue that completes nothing: threads sleep on its descriptors. None if the provider has none.
+    wake: Option<Arc<Cq>>,
+    pub av: Arc<Av>,
+    pub registrar: Registrar,
+    domain: Arc<Domain>,
+    fabric: Arc<Fabric>,
+    entry: Info,
+    pub is_shm: bool,
+    /// Part of this library, not loaded.
+    pub is_ours: bool,
+    /// Number of polls to leave out, because the last ones brought nothing.
+    pub rests: u32,
+    pub quiet: u32,
+}
+
+/// An endpoint on one rail. The fields are in the order in which they are closed.
+pub struct RailEp {
+    pub ep: Arc<Ep>,
+    pub rx: PeerRx,
+    pub cq: Arc<Cq>,
+}
+
+/// The numbers of queues and contexts: the endpoint of lnx, and the rail.
+#[inline]
+pub const fn number_of(ep: usize, rail: usize) -> usize {
+    ep << RAIL_BITS | rail
+}
+
+#[inline]
+pub const fn ep_and_rail(number: usize) -> (usize, usize) {
+    (number >> RAIL_BITS, number & ((1 << RAIL_BITS) - 1))
+}
+
+const RAIL_BITS: u32 = 16;
+
+/// Opens the rails of a link.
+pub fn open(link: &Link) -> Result<Vec<Rail>> {
+    if link.rails.len() >= 1 << RAIL_BITS {
+        return Err(Error::INVAL);
+    }
+    link.rails.iter().map(Rail::open).collect()
+}
+
+impl Rail {
+    fn open(entry: &Info) -> Result<Rail> {
+        let mut entry = entry.clone();
+        // One thread at a time, but not always the same, calls from within the domain above.
+        (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
+        entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
+        let is_ours = entry.made.take().is_none();
+        let opened = with_entry(&entry, |info| {
+            let fabric = Fabric::open(info)?;
+            let domain = Domain::open_thread_safe(&fabric, info)?;
+            Ok((Registrar::new(&domain, info), domain, fabric))
+        });
+        let (registrar, domain, fabric) = opened.inspect_err(|error| {
+            let name = provider_of(&entry).to_string_lossy();
+            let domain = entry
+                .domain
+                .name
+                .as_deref()
+                .unwrap_or_default()
+                .to_string_lossy();
+            log_warn!(
+                &SOURCE,
+                Subsys::Domain,
+                "domain {domain} of {name}: {error}"
+            );
+        })?;
+        let wake = with_descriptors(|wait_obj| {
+            let attr = CqAttr {
+                format: FI_CQ_FORMAT_CONTEXT,
+                wait_obj,
+                ..CqAttr::default()
+            };
+            Cq::open(&domain, &attr)
+        });
+        Ok(Rail {
+            wake: wake.ok(),
+            av: Av::open(&domain, &AvAttr::default())?,
+            registrar,
+            domain,
+            fabric,
+            is_shm: is_shm(&entry),
+            is_ours,
+            entry,
+            rests: 0,
+            quiet: 0,
+        })
+    }
+
+    /// Opens an endpoint for an endpoint of lnx, as a peer of `desk`'s owner.
+    pub fn endpoint(&self, desk: &Desk, number: usize) -> Result<RailEp> {
+        let cq = owner::open_cq(&self.domain, desk, number)?;
+        let entry = &self.entry;
+        let (rx, ep) = with_entry(entry, |info| {
+            let attr = info.rx().ok_or(Error::INVAL)?;
+            let rx = PeerRx::open(&self.domain, desk, number, attr)?;
+            Ok((rx, Ep::open(&self.domain, info)?))
+        })?;
+        ep.bind(&cq, FI_TRANSMIT | FI_RECV)?;
+        ep.bind(&self.av, 0)?;
+        ep.bind(&rx.context, 0)?;
+        Ok(RailEp { ep, rx, cq })
+    }
+
+    /// The descriptors that tell of events; none if the provider has none.
+    pub fn fds(&self) -> Result<Vec<BorrowedFd<'_>>> {
+        self.wake.as_ref().map_or(Ok(Vec::new()), |wake| wake.fds())
+    }
+
+    pub fn can_wake(&self) -> bool {
+        self.wake.is_some()
+    }
+
+    /// Whether the descriptors will tell of later events. If not, there is something to do first.
+    pub fn may_sleep(&self) -> bool {
+        let again = |wake: &Arc<Cq>| self.fabric.trywait(&[&**wake]) == Err(Error::AGAIN);
+        !self.wake.as_ref().is_some_and(again)
+    }
+
+    fn fabric_name(&self) -> &[u8] {
+        self.entry
+            .fabric
+            .name
+            .as_deref()
+            .unwrap_or_default()
+            .to_bytes()
+    }
+
+    /// Whether this rail leads to the part of a peer's name.
+    pub fn leads_to(&self, part: &Part) -> bool {
+        if self.is_shm {
+            return part.fabric.eq_ignore_ascii_case(b"shm");
+        }
+        if part.fabric == self.fabric_name() {
+            return true;
+        }
+        // A peer in another subnet has a fabric of another name. What else may be reached has the same provider, or,
+        // of an endpoint of another library, whose name does not have its provider, the same format.
+        match part.provider.as_slice() {
+            [] => self.has_format_of(&part.bytes),
+            provider => provider == provider_of(&self.entry).to_bytes(),
+        }
+    }
+
+    fn has_format_of(&self, bytes: &[u8]) -> bool {
+        let addr = addr::from_bytes(bytes);
+        match self.entry.addr_format {
+            FI_SOCKADDR_IN => addr.is_some_and(|addr| addr.is_ipv4()),
+            FI_SOCKADDR_IN6 => addr.is_some_and(|addr| addr.is_ipv6()),
+            _ => false,
+        }
+    }
+
+    fn part(&self, bytes: Vec<u8>) -> Part {
+        Part {
+            fabric: self.fabric_name().to_vec(),
+            bytes,
+            provider: provider_of(&self.entry).to_bytes().to_vec(),
+        }
+    }
+}
+
+/// The name of an endpoint.
+pub fn name(rails: &[Rail], eps: &[RailEp], here: &Here) -> Result<Addr> {
+    let named = rails.iter().zip(eps);
+    let parts: Result<Vec<Part>> = named
+        .map(|(rail, rail_ep)| Ok(rail.part(rail_ep.ep.name()?)))
+        .collect();
+    Ok(Addr::new(&here.shown, parts?, here.origin))
+}
+
+/// Where this process is.
+pub struct Here {
+    /// The host name as other libraries may compare it.
+    shown: String,
+    host: String,
+    origin: Option<Origin>,
+    /// Shared memory is of this library.
+    is_ours: bool,
+}
+
+impl Here {
+    pub fn new(rails: &[Rail]) -> Here {
+        let is_ours = rails.iter().any(|rail| rail.is_shm && rail.is_ours);
+        let host = host::name();
+        let folder = params::environment("FI_SHM_FOLDER");
+        let folder = folder.map(|folder| PathBuf::from(OsString::from_vec(folder)));
+        // Sockets without a folder are found within a network namespace.
+        let place = match folder.as_deref() {
+            Some(folder) => host::place_of(folder),
+            None => host::network_namespace(),
+        };
+        let origin = host::boot_id()
+            .zip(place)
+            .map(|(boot, place)| Origin { boot, place });
+        // The shared memory of other libraries is not that of this one: their lnx must use the network.
+        let shown = match is_ours {
+            true => format!(
+                "{}/ironfabric",
+                host.get(..host.len().min(48)).unwrap_or_default()
+            ),
+            false => host.clone(),
+        };
+        Here {
+            shown,
+            host,
+            origin,
+            is_ours,
+        }
+    }
+
+    /// Whether a peer can be reached by the shared memory of this process.
+    pub fn shares_memory_with(&self, addr: &Addr) -> bool {
+        let name = addr.name();
+        match (&name.origin, self.is_ours) {
+            (Some(origin), true) => self.origin.as_ref() == Some(origin),
+            (None, true) => false,
+            (_, false) => name.host == self.host.as_bytes(),
+        }
+    }
+}

@@ -921,7 +921,7 @@ TEST(fi_atomic, two_domains, EP_RDM, FI_ATOMIC, "Operations through two openings
 		actors[i].other = &actors[!i];
 	}
 	for (unsigned i = 0; i < ACTORS; i++) {
-		char name[256];
+		char name[ADDR_ROOM];
 		size_t len = sizeof(name);
 
 		OK(fi_getname(&actors[!i].ep->fid, name, &len));

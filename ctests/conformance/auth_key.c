@@ -536,7 +536,7 @@ TEST(fi_av, auth_key_several, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: an endpoint with 
 TEST(fi_av, auth_key_same_key_same_handle, EP_RDM, FI_MSG, "FI_AV_AUTH_KEY: different keys have different addresses, and are looked up by them")
 {
 	struct fid_av *av;
-	char name[256];
+	char name[ADDR_ROOM];
 	fi_addr_t one, two;
 	uint8_t key[16] = { 0 };
 	size_t size = sizeof(key);

@@ -36,7 +36,7 @@ static void check_source_is_ignored(struct env *t, struct fid_ep *at, struct fid
 // The address of an endpoint in its own vector.
 static fi_addr_t own_address(struct fid_ep *ep, struct fid_av *av)
 {
-	char name[256];
+	char name[ADDR_ROOM];
 	size_t len = sizeof(name);
 	fi_addr_t self = FI_ADDR_NOTAVAIL;
 

@@ -28,7 +28,7 @@ TEST(fi_endpoint, open_leaves_info_alone, EP_ANY, FI_MSG, "The info stays the ca
 
 TEST(fi_endpoint, open_many, EP_ANY, FI_MSG, "A domain holds many endpoints, each with an address of its own")
 {
-	char name[50][256] = { { 0 } };
+	char name[50][ADDR_ROOM] = { { 0 } };
 
 	for (int i = 0; i < 50; i++) {
 		struct side side = { 0 };

@@ -7,7 +7,7 @@
 
 TEST(fi_cm, getname_after_enable, EP_AV, FI_MSG, "An enabled endpoint has an address of the domain's format")
 {
-	char name[256];
+	char name[ADDR_ROOM];
 	size_t len = sizeof(name);
 
 	open_bound_ep(t, &t->a);

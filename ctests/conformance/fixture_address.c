@@ -7,6 +7,9 @@
 
 enum { PORTS = 60000, FIRST_PORT = 1000, FIRST_NODE = 0x7f000001 };
 
+// A name of lnx with one rail: head, and head of the rail's name.
+enum { LINKED_NAME = 64, LINKED_HEAD = 2 * (LINKED_NAME + 8) };
+
 bool is_tcp(struct env *t)
 {
 	return !strcmp(t->prov, "tcp") || !strcmp(t->prov, "sockets");
@@ -17,8 +20,31 @@ bool has_strings(struct env *t)
 	return t->info->addr_format == FI_ADDR_STR;
 }
 
+bool is_linked(struct env *t)
+{
+	return !strcmp(t->prov, "lnx");
+}
+
+// Makes a name of lnx of a name of its rail.
+static size_t put_linked(const struct sockaddr_in *in, void *at)
+{
+	unsigned count = 1;
+	uint64_t len = sizeof(*in);
+	char *to = at;
+
+	memset(to, 0, LINKED_HEAD);
+	strcpy(to, "nowhere");
+	memcpy(to + LINKED_NAME, &count, sizeof(count));
+	strcpy(to + LINKED_NAME + 8, "127.0.0.0/8");
+	memcpy(to + LINKED_HEAD - 8, &len, sizeof(len));
+	memcpy(to + LINKED_HEAD, in, sizeof(*in));
+	return LINKED_HEAD + sizeof(*in);
+}
+
 static bool has_ipv4(struct env *t)
 {
+	if (is_linked(t))
+		return false;
 	return t->info->addr_format == FI_SOCKADDR_IN || t->info->addr_format == FI_SOCKADDR;
 }
 
@@ -38,6 +64,8 @@ size_t put_address(struct env *t, unsigned which, void *at)
 
 	if (has_strings(t)) // strings of several lengths
 		return sprintf(at, "fi_ns://nobody%.*s:%u", which % 7, "-------", which) + 1;
+	if (is_linked(t))
+		return put_linked(&in, at);
 	if (!has_ipv4(t))
 		SKIP("addresses of this format are not made up");
 	memcpy(at, &in, sizeof(in));
@@ -53,6 +81,10 @@ size_t put_foreign(struct env *t, void *at)
 		memset(at, 'x', ADDR_ROOM - 1);
 		((char *)at)[ADDR_ROOM - 1] = '\0';
 		return ADDR_ROOM;
+	}
+	if (is_linked(t)) { // of no rail
+		memset((char *)at + LINKED_NAME, 0, 8);
+		return len;
 	}
 	memcpy(&in, at, sizeof(in));
 	in.sin_family = AF_UNIX;
@@ -74,6 +106,10 @@ bool same_address(struct env *t, const void *x, const void *y)
 
 	if (has_strings(t))
 		return !strcmp(bare(x), bare(y));
+	if (is_linked(t)) {
+		x = (const char *)x + LINKED_HEAD;
+		y = (const char *)y + LINKED_HEAD;
+	}
 	memcpy(&x4, x, sizeof(x4));
 	memcpy(&y4, y, sizeof(y4));
 	return x4.sin_family == y4.sin_family && x4.sin_port == y4.sin_port && x4.sin_addr.s_addr == y4.sin_addr.s_addr;
@@ -90,7 +126,7 @@ int which_address(struct env *t, const void *addr)
 
 		which = number ? strtoul(number + 1, NULL, 10) : 0;
 	} else {
-		memcpy(&in, addr, sizeof(in));
+		memcpy(&in, (const char *)addr + (is_linked(t) ? LINKED_HEAD : 0), sizeof(in));
 		which = (ntohl(in.sin_addr.s_addr) - FIRST_NODE) * PORTS + ntohs(in.sin_port) - FIRST_PORT;
 	}
 	put_address(t, which, want);
@@ -106,13 +142,15 @@ size_t put_unused(struct env *t, void *at)
 
 	if (has_strings(t))
 		return sprintf(at, "fi_ns://conformance-%d:%u", getpid(), count++) + 1;
-	if (t->info->addr_format != FI_SOCKADDR_IN)
+	if (t->info->addr_format != FI_SOCKADDR_IN && !is_linked(t))
 		SKIP("not addressed by IPv4");
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	CHECK(fd >= 0);
 	CHECK_EQ(bind(fd, (struct sockaddr *)&in, len), 0);
 	CHECK_EQ(getsockname(fd, (struct sockaddr *)&in, &len), 0);
 	close(fd);
+	if (is_linked(t))
+		return put_linked(&in, at);
 	memcpy(at, &in, sizeof(in));
 	return sizeof(in);
 }

@@ -126,6 +126,9 @@ bool is_ours(void);                // the library under test is this project's
 bool is_layered(const struct env *t); // the provider builds upon another one: "tcp;ofi_rxm"
 bool is_checked(void);             // valgrind or a sanitizer runs it, so it is slow and uses other memory
 
+// Bytes of the longest address.
+enum { ADDR_ROOM = 1024 };
+
 // One of two connected ends.
 struct side {
 	struct fi_info *info;
@@ -134,7 +137,7 @@ struct side {
 	struct fid_cntr *cntr;      // if pair_opt.cntr_flags
 	struct fid_av *av;          // RDM, DGRAM
 	fi_addr_t peer;             // the other end; FI_ADDR_UNSPEC for MSG
-	char name[256];             // own address, from fi_getname
+	char name[ADDR_ROOM];       // own address, from fi_getname
 	size_t namelen;
 };
 
@@ -178,7 +181,6 @@ struct fid_ep *open_ep(struct env *t, struct fi_info *info); // not bound to any
 struct fid_ep *open_bound_ep(struct env *t, struct side *side); // fills side with CQ, AV, EQ; not enabled
 
 // Addresses in the format of t->info. Those of an array are consecutive, whatever their lengths.
-enum { ADDR_ROOM = 512 };
 size_t put_address(struct env *t, unsigned which, void *at); // one without an endpoint; returns its length
 int which_address(struct env *t, const void *addr);          // the number that results in it; -1: none
 size_t put_unused(struct env *t, void *at);                  // one that an endpoint of this process can have
@@ -186,6 +188,7 @@ size_t put_foreign(struct env *t, void *at);                 // of another forma
 bool same_address(struct env *t, const void *x, const void *y);
 bool is_tcp(struct env *t);       // uses the protocol of tcp: tcp itself and sockets
 bool has_strings(struct env *t); // the format is FI_ADDR_STR
+bool is_linked(struct env *t);   // names of lnx: docs/wire/lnx.md
 void need_ipv4(struct env *t);   // skips if the format is not sockaddr_in
 void set_source(struct fi_info *info, const void *addr, size_t len);
 

@@ -99,7 +99,7 @@ static void open_sep(struct env *t, struct sep *at, unsigned count)
 
 static fi_addr_t insert(struct fid_av *av, struct fid_ep *ep)
 {
-	char name[256];
+	char name[ADDR_ROOM];
 	size_t len = sizeof(name);
 	fi_addr_t addr = FI_ADDR_NOTAVAIL;
 
@@ -827,7 +827,7 @@ TEST(fi_endpoint, scalable_multi_recv, EP_AV, FI_MSG | FI_MULTI_RECV, "A context
 
 TEST(fi_cm, scalable_name, EP_AV, FI_MSG, "A scalable endpoint has a name, which can be set until peers may know it; its contexts have none of their own")
 {
-	char name[256], other[256];
+	char name[ADDR_ROOM], other[ADDR_ROOM];
 	size_t len = sizeof(name), otherlen = sizeof(other);
 	struct fid_ep *sep, *ctx;
 	struct fid_av *av;

@@ -22,7 +22,7 @@ struct end {
 	struct fid_cntr *cntr;
 	struct fid_av *av;
 	struct fid_mr *mr;
-	char buf[LEN], name[256];
+	char buf[LEN], name[ADDR_ROOM];
 	struct fi_context2 ctx;
 	fi_addr_t peer;
 };
@@ -181,7 +181,7 @@ static void *look_around(void *arg)
 	uint64_t before = 0;
 
 	while (goes_on(crowd)) {
-		char name[256], memory[64];
+		char name[ADDR_ROOM], memory[64];
 		size_t len = sizeof(name);
 		uint64_t now = fi_cntr_read(t->b.cntr), key = __atomic_fetch_add(&t->next_key, 1, __ATOMIC_RELAXED);
 		struct fid_cntr *cntr = NULL;
@@ -292,7 +292,7 @@ static void *register_and_insert(void *arg)
 {
 	struct controls *controls = arg;
 	struct env *t = controls->t;
-	char memory[LEN], name[256];
+	char memory[LEN], name[ADDR_ROOM];
 	size_t len = sizeof(name);
 
 	OK(fi_getname(&t->b.ep->fid, name, &len));

@@ -256,9 +256,11 @@ fn over(link: &Link, query: &Query) -> Prototype {
     let comm = link.rails.iter().fold(Caps::empty(), |sum, rail| {
         sum | (rail.caps | rail.domain.caps) & flags!(Caps: LOCAL_COMM | REMOTE_COMM)
     });
+    // Names have a format of their own. A program that asks for another one, as upstream's lnx returns it, gets it.
+    let addr_format = query.hints.map_or(FI_FORMAT_UNSPEC, |hints| hints.addr_format);
     let mut info = Info {
         caps: tx_caps | rx_caps | comm,
-        addr_format: face.addr_format,
+        addr_format,
         nic: face.nic.clone(),
         tx: TxAttr {
             caps: tx_caps,

@@ -43,6 +43,10 @@ impl<T: Transport> AvCalls for Av<T> {
                 None => format.parse(node).ok_or(Error::INVAL),
             })
             .collect();
+        // The format has no names.
+        if addrs.iter().any(|addr| addr.as_ref().err() == Some(&Error::NOSYS)) {
+            return Err(Error::NOSYS);
+        }
         self.insert_all(addrs.into_iter(), insertion)
     }
 

@@ -119,6 +119,7 @@ TEST(fi_av, user_id_arguments, EP_RDM, FI_MSG | FI_AV_USER_ID, "An identifier fo
 
 	user_ids(t);
 	open_domain(t);
+	open_av_by_name(t);
 	OK(fi_av_open(t->domain, &attr, &av, NULL));
 	keep(t, &av->fid);
 	CHECK_RC(fi_av_set_user_id(av, 0, 1, 0), -FI_EINVAL);
@@ -147,11 +148,11 @@ TEST(fi_av, user_id_sends_by_address, EP_RDM, FI_MSG | FI_SOURCE | FI_DIRECTED_R
 
 TEST(fi_av, set_user_id_needs_the_flag, EP_AV, FI_MSG, "fi_av_set_user_id is for vectors that were opened with FI_AV_USER_ID")
 {
-	struct fid_av *av;
+	struct fid_av *av = open_av(t, FI_AV_TABLE);
+	char addr[ADDR_ROOM];
 
-	open_domain(t);
-	av = open_av(t, FI_AV_TABLE);
-	CHECK_RC(fi_av_insertsvc(av, "127.0.0.1", "7471", NULL, 0, NULL), 1);
+	put_address(t, 0, addr);
+	CHECK_RC(fi_av_insert(av, addr, 1, NULL, 0, NULL), 1);
 	CHECK(fi_av_set_user_id(av, 0, 5, 0) < 0);
 }
 

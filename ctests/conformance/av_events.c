@@ -153,8 +153,10 @@ static struct fid_av *event_av(struct env *t)
 TEST(fi_av, event_without_eq, EP_AV, FI_MSG, "FI_EVENT: inserting before an event queue is bound gives -FI_ENOEQ")
 {
 	struct fid_av *av = event_av(t);
+	char addr[ADDR_ROOM];
 
-	CHECK_RC(fi_av_insert(av, t->info->src_addr, 1, NULL, 0, NULL), -FI_ENOEQ);
+	put_address(t, 0, addr);
+	CHECK_RC(fi_av_insert(av, addr, 1, NULL, 0, NULL), -FI_ENOEQ);
 }
 
 TEST(fi_av, event_reports_count, EP_AV, FI_MSG, "FI_EVENT: one event per insertion with its context and the number inserted")
@@ -248,10 +250,12 @@ TEST(fi_av, event_outlives_the_vector, EP_AV, FI_MSG, "Events that refer to a ve
 	struct fid_eq *eq = open_eq(t, FI_WAIT_UNSPEC, 0);
 	struct fid_av *av = event_av(t);
 	struct fi_eq_entry entry = { 0 };
+	char addr[ADDR_ROOM];
 	int mark;
 
+	put_address(t, 0, addr);
 	OK(fi_av_bind(av, &eq->fid, 0));
-	OK(fi_av_insert(av, t->info->src_addr, 1, NULL, 0, &mark));
+	OK(fi_av_insert(av, addr, 1, NULL, 0, &mark));
 	shut(t, &av->fid);
 	CHECK_RC(wait_event(t, eq, FI_AV_COMPLETE, &entry, sizeof(entry)), sizeof(entry));
 	CHECK(entry.fid == &av->fid && entry.context == &mark);

@@ -25,7 +25,7 @@ TEST(fi_cm, getname_after_enable, EP_AV, FI_MSG, "An enabled endpoint has an add
 
 TEST(fi_cm, getname_short_buffer, EP_AV, FI_MSG, "A short buffer gets a cut address, -FI_ETOOSMALL and the size needed")
 {
-	uint8_t whole[256] = { 0 }, part[256];
+	uint8_t whole[ADDR_ROOM] = { 0 }, part[ADDR_ROOM];
 	size_t need = sizeof(whole);
 
 	open_bound_ep(t, &t->a);

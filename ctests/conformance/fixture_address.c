@@ -41,6 +41,11 @@ static size_t put_linked(const struct sockaddr_in *in, void *at)
 	return LINKED_HEAD + sizeof(*in);
 }
 
+bool has_rail(const void *name, size_t len, const void *of)
+{
+	return memmem(name, len, (const char *)of + LINKED_HEAD, sizeof(struct sockaddr_in));
+}
+
 static bool has_ipv4(struct env *t)
 {
 	if (is_linked(t))
@@ -82,10 +87,8 @@ size_t put_foreign(struct env *t, void *at)
 		((char *)at)[ADDR_ROOM - 1] = '\0';
 		return ADDR_ROOM;
 	}
-	if (is_linked(t)) { // of no rail
-		memset((char *)at + LINKED_NAME, 0, 8);
-		return len;
-	}
+	if (is_linked(t)) // its rail's name
+		at = (char *)at + LINKED_HEAD;
 	memcpy(&in, at, sizeof(in));
 	in.sin_family = AF_UNIX;
 	memcpy(at, &in, sizeof(in));

@@ -139,7 +139,7 @@ bool is_ours(void)
 
 bool is_layered(const struct env *t)
 {
-	return t->prov && strchr(t->prov, ';');
+	return t->prov && (strchr(t->prov, ';') || !strcmp(t->prov, "lnx"));
 }
 
 const char *ep_type_name(enum fi_ep_type type)

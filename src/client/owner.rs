@@ -15,7 +15,7 @@ mod entries;
 use core::cell::UnsafeCell;
 use core::ffi::{c_int, c_void};
 use core::ptr::{null, null_mut};
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub use self::entries::{Entries, EntryId};
@@ -24,7 +24,7 @@ use super::domain::Domain;
 use super::ep::Ep;
 use super::handle::{Handle, Kept};
 use super::memory::InFlight;
-use super::{ERR_DATA, status};
+use super::{ERR_DATA, status, string};
 use abi::*;
 use base::{Error, Result};
 use object::ops::transfer::What;
@@ -211,6 +211,8 @@ struct ExportedCq {
     peer: fid_peer_cq,
     post: Arc<Post>,
     number: usize,
+    /// The queue of the peer, once it is open.
+    opened: AtomicPtr<fid_cq>,
 }
 
 // SAFETY: the struct is not changed after it was made.
@@ -236,7 +238,9 @@ pub fn open_cq(domain: &Arc<Domain>, desk: &Desk, number: usize) -> Result<Arc<C
         },
         post: desk.0.clone(),
         number,
+        opened: AtomicPtr::new(null_mut()),
     });
+    let opened = exported.clone();
     let mut context = fi_peer_cq_context {
         size: size_of::<fi_peer_cq_context>(),
         cq: Arc::as_ptr(&exported).cast_mut().cast(),
@@ -258,7 +262,9 @@ pub fn open_cq(domain: &Arc<Domain>, desk: &Desk, number: usize) -> Result<Arc<C
     unsafe {
         let context: *mut c_void = (&raw mut context).cast();
         let code = slots::domain::cq_open(domain.as_ptr(), &raw mut attr, &raw mut cq, context);
-        Handle::opened(code, cq, Kind::of_peer(), kept)
+        let cq = Handle::opened(code, cq, Kind::of_peer(), kept)?;
+        opened.opened.store(cq.as_ptr(), Ordering::Relaxed);
+        Ok(cq)
     }
 }
 
@@ -315,6 +321,9 @@ unsafe extern "C" fn write_err(cq: *mut fid_peer_cq, entry: *const fi_cq_err_ent
             return Error::INVAL.negative() as ssize_t;
         };
         let len = entry.err_data_size.min(ERR_DATA);
+        let exported = &*cq.cast::<ExportedCq>();
+        let queue = exported.opened.load(Ordering::Relaxed);
+        let (code, data) = (entry.prov_errno, entry.err_data.cast_const());
         let error = CqError {
             context: Done::of(entry.op_context.addr()),
             flags: entry.flags,
@@ -330,9 +339,9 @@ unsafe extern "C" fn write_err(cq: *mut fid_peer_cq, entry: *const fi_cq_err_ent
                 false => core::slice::from_raw_parts(entry.err_data.cast::<u8>(), len).to_vec(),
             },
             src: entry.src_addr,
-            words: None,
+            words: string(slots::cq::strerror(queue, code, data, null_mut(), 0)),
         };
-        (&*cq.cast::<ExportedCq>(), error)
+        (exported, error)
     };
     let (post, queue) = (&exported.post, exported.number);
     let mut error = Some(error);

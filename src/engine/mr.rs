@@ -53,11 +53,16 @@ impl<C> MrTable<C> {
         requested_key: u64,
         context: usize,
     ) -> Result<Arc<Region<C>>> {
-        let key = match self.policy.prov_key {
-            true => self.keys.next()?,
-            false => requested_key,
-        };
+        let key = self.choose_key(requested_key)?;
         self.register_as(segments, access, offset, key, context)
+    }
+
+    /// Returns the key of a region that is registered next: the requested one, if applications choose keys.
+    pub fn choose_key(&mut self, requested: u64) -> Result<u64> {
+        match self.policy.prov_key {
+            true => self.keys.next(),
+            false => Ok(requested),
+        }
     }
 
     /// Like `register`, with a key that another provider has chosen.

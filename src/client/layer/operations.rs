@@ -306,6 +306,13 @@ impl<T> Operations<T> {
         Some((what, loan))
     }
 
+    /// Returns the context below of the first operation that `is_it`, for `Ep::cancel`.
+    pub fn context_of(&mut self, is_it: impl Fn(&T) -> bool) -> Option<usize> {
+        let found = |place: &Option<Operation<T>>| place.as_ref().is_some_and(|op| is_it(&op.what));
+        let (number, _) = self.table.iter().find(|(_, place)| found(place))?;
+        Some(self.contexts.of(number).0.addr())
+    }
+
     /// Returns the operation of a completion without ending it.
     pub fn get(&self, done: &Done) -> Option<&T> {
         Some(&self.under_way(done)?.what)

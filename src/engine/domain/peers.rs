@@ -58,10 +58,18 @@ impl<T: Transport> Engine<T> {
 
     /// Returns false if the owner failed to answer for a message.
     fn call(&self, calls: Calls, caller: Caller) -> bool {
-        for (owner, completion) in calls.completions {
+        for (number, owner, completion) in calls.completions {
             match completion {
                 Completion::Good(entry, source) => owner.write(&entry, source),
-                Completion::Bad(error) => owner.write_err(&error),
+                Completion::Bad(error) => {
+                    // For fi_cq_strerror, which the owner may call.
+                    if let Ok(mut state) = self.lock_for(caller)
+                        && let Some(cq) = state.domain.cqs.get_mut(number)
+                    {
+                        cq.last_error = Some(error.clone());
+                    }
+                    owner.write_err(&error);
+                }
             }
         }
         for (owner, entry) in calls.over {

@@ -58,7 +58,8 @@ impl Peers {
 /// Calls to owners, in the order in which they are made.
 #[derive(Default)]
 pub struct Calls {
-    pub completions: Vec<(Arc<PeerCq>, Completion)>,
+    /// With the number of the queue.
+    pub completions: Vec<(usize, Arc<PeerCq>, Completion)>,
     /// Entries of receives that are over. Their completions came before.
     pub over: Vec<(Arc<PeerSrx>, Entry)>,
     pub arrivals: Vec<Arrival>,
@@ -90,7 +91,12 @@ impl Calls {
 
 impl CqState {
     /// Takes all entries out of the queue of an owner.
-    fn drain(&mut self, owner: &Arc<PeerCq>, out: &mut Vec<(Arc<PeerCq>, Completion)>) {
+    fn drain(
+        &mut self,
+        number: usize,
+        owner: &Arc<PeerCq>,
+        out: &mut Vec<(usize, Arc<PeerCq>, Completion)>,
+    ) {
         loop {
             let completion = match self.ring.ready() {
                 Head::Empty => return,
@@ -106,7 +112,7 @@ impl CqState {
                     None => return,
                 },
             };
-            out.push((owner.clone(), completion));
+            out.push((number, owner.clone(), completion));
         }
     }
 }
@@ -128,10 +134,10 @@ impl<A: Address> DomainState<A> {
     /// Takes the pending calls to owners.
     pub fn take_calls(&mut self, source_of: impl Fn(&Envelope) -> u64) -> Calls {
         let mut calls = Calls::default();
-        for &cq in &self.peers.cqs {
-            let cq = &mut self.cqs[cq];
+        for &number in &self.peers.cqs {
+            let cq = &mut self.cqs[number];
             if let Some(owner) = cq.owner.clone() {
-                cq.drain(&owner, &mut calls.completions);
+                cq.drain(number, &owner, &mut calls.completions);
             }
         }
         for srx in self.peers.srxs.clone() {

@@ -9,22 +9,24 @@ use std::time::Instant;
 use super::SOURCE;
 use super::address::{Addr, Format};
 use super::fabric::Links;
-use super::held::{Cx, Held, State};
+use super::held::{Cx, Flight, Held, State};
+use super::info::Limits;
 use super::params::Selection;
 use super::rails::{self, Here, Rail, RailEp, number_of};
 use super::regions::Regions;
 use abi::*;
 use base::info::Info;
 use base::log::{Source, Subsys, log_warn};
-use base::{Error, Result};
+use base::{Caps, Error, Result};
 use client::layer::{self, Operations};
 use client::owner::{Desk, EntryId};
 use client::with_entry;
 use engine::clock::Monotonic;
+use engine::domain_state::TxOp;
 use engine::peer::post::post;
 use engine::reactor::{Reactor, Token};
 use engine::srx::{Claimed, Envelope};
-use engine::strangers::{fi_addr_of, new_source};
+use engine::strangers::fi_addr_of;
 use engine::transport::*;
 use object::ops::mr::MrRequest;
 use object::ops::transfer::{OneTx, Tx};
@@ -40,30 +42,20 @@ pub struct Linked {
     pub(super) desk: Desk,
     pub(super) reactor: Reactor<Instant>,
     pub(super) here: Here,
-    #[expect(dead_code, reason = "every message of a peer takes the same rail so far")]
+    #[expect(
+        dead_code,
+        reason = "every message of a peer takes the same rail so far"
+    )]
     pub(super) selection: Selection,
     disable_shm: bool,
-    /// The smallest limit of the rails.
-    pub(super) inject: usize,
+    pub(super) limits: Limits,
 }
 
 pub struct Endpoint {
     pub rails: Vec<RailEp>,
-    /// By the index of the destination.
-    pub routes: Vec<Option<Route>>,
     /// The rail of the next peer.
     pub next: usize,
     pub is_enabled: bool,
-}
-
-/// How a peer is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    pub rail: usize,
-    /// The peer in the rail's vector.
-    pub place: fi_addr_t,
-    /// An operation has succeeded.
-    pub is_up: bool,
 }
 
 impl Linked {
@@ -94,6 +86,9 @@ impl Linked {
         let ended = closed.into_iter().map(|(closed, _)| (closed, None));
         drop(self.held.ops.closed(ended));
         self.held.drop_receives(ep);
+        if let Some(routes) = self.held.routes.get_mut(ep) {
+            routes.clear();
+        }
     }
 
     /// Inserts an address into the vectors of the rails that lead there.
@@ -144,6 +139,7 @@ impl Linked {
         let Some(mut known) = self.held.book.remove(addr) else {
             return;
         };
+        self.held.forget_places(&known.places, addr);
         let rails = &self.rails;
         let mut cx = Cx {
             held: &mut self.held,
@@ -168,7 +164,7 @@ impl Transport for Linked {
     fn open(fabric: &Links, info: &Info) -> Result<Linked> {
         let named = |link: &&super::info::Link| Some(&link.domain) == info.domain.name.as_ref();
         let link = fabric.links.iter().find(named).ok_or(Error::NODATA)?;
-        let rails = rails::open(link)?;
+        let rails = rails::open(link, info)?;
         let reactor = Reactor::new(Monotonic)?;
         for rail in &rails {
             for fd in rail.fds()? {
@@ -189,12 +185,8 @@ impl Transport for Linked {
             here: Here::new(&rails),
             selection: fabric.selection,
             disable_shm: fabric.disable_shm || !link.has_shm(),
-            inject: link
-                .rails
-                .iter()
-                .map(|rail| rail.tx.inject_size)
-                .min()
-                .unwrap_or(0),
+            limits: Limits::of(link),
+
             rails,
         })
     }
@@ -222,11 +214,19 @@ impl Transport for Linked {
             FI_EP_MSG | FI_EP_DGRAM => return Err(Error::NOSYS),
             _ => return Err(Error::INVAL),
         }
-        let open = |(at, rail): (usize, &Rail)| rail.endpoint(&self.desk, number_of(ep, at));
+        if !self.limits.permit(info) {
+            return Err(Error::INVAL);
+        }
+        let name = match info.src_addr.as_deref() {
+            Some(bytes) => Some(Addr::from_bytes(bytes).ok_or(Error::INVAL)?),
+            None => None,
+        };
+        let open = |(at, rail): (usize, &Rail)| {
+            rail.endpoint(&self.desk, number_of(ep, at), info, name.as_ref())
+        };
         let rails: Result<Vec<RailEp>> = self.rails.iter().enumerate().map(open).collect();
         let endpoint = Endpoint {
             rails: rails?,
-            routes: Vec::new(),
             next: ep,
             is_enabled: false,
         };
@@ -255,8 +255,34 @@ impl Transport for Linked {
         rails::name(&self.rails, &endpoint.rails, &self.here).map(|addr| addr.to_bytes())
     }
 
-    fn set_name(&mut self, _ep: usize, _addr: &[u8]) -> Result {
-        Err(Error::NOSYS)
+    fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
+        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let addr = Addr::from_bytes(addr).ok_or(Error::INVAL)?;
+        rails::set_name(&self.rails, &endpoint.rails, &addr)
+    }
+
+    fn tx_room(&mut self, ep: usize, _inject: usize, _caps: Caps) -> usize {
+        let rails = self
+            .eps
+            .get(&ep)
+            .map_or(&[][..], |endpoint| &endpoint.rails);
+        let room = rails.iter().filter_map(|rail| rail.ep.tx_size_left().ok());
+        room.min().unwrap_or(usize::MAX)
+    }
+
+    /// The provider below reports the operation if it can be cancelled.
+    fn cancel(&mut self, domain: &mut State, ep: usize, context: usize) -> Option<TxOp> {
+        let is_it = |flight: &Flight| flight.op.is_named(ep, context);
+        let below = self.held.ops.context_of(is_it)?;
+        let (desk, mut cx, eps) = self.split(domain);
+        let endpoint = eps.get(&ep)?;
+        desk.enter(&mut cx, || {
+            for rail in &endpoint.rails {
+                // The rail that does not have the operation does nothing.
+                let _ = rail.ep.cancel(below);
+            }
+        });
+        None
     }
 
     #[inline]
@@ -329,11 +355,8 @@ impl Transport for Linked {
         let bound: Vec<usize> = self.eps.keys().copied().collect();
         for ep in bound {
             if domain.eps.get(ep).is_some_and(|state| state.av == Some(av)) {
-                domain.forget_source(ep, index, new_source(), addr);
-                let endpoint = self.eps.get_mut(&ep);
-                if let Some(route) = endpoint.and_then(|ep| ep.routes.get_mut(index as usize)) {
-                    *route = None;
-                }
+                self.held.unname(domain, ep, index, addr);
+                self.held.set_route(ep, index as usize, None);
             }
         }
         self.remove(domain, addr);

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! What peers hold, and their calls: receives that they fill, messages that wait for a receive, and operations.
 
+use std::ffi::CString;
+
 use slab::Slab;
 
 use super::address::Addr;
 use super::book::Book;
-use super::rails::ep_and_rail;
+use super::rails::{ep_and_rail, number_of};
 use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
 };
@@ -24,13 +26,15 @@ pub type State = DomainState<Addr>;
 
 pub struct Held {
     pub entries: Entries,
-    pub ops: Operations<TxOp>,
+    pub ops: Operations<Flight>,
     pub book: Book,
+    /// The ways of each endpoint to its peers, by the index of the destination.
+    pub routes: Vec<Vec<Option<Route>>>,
     /// Receives that peers fill.
     receives: Slab<Receive>,
     /// By the numbers of entries.
     stages: Vec<Stage>,
-    /// Entries of queued messages whose senders are in no vector.
+    /// Senders of queued messages that are in no vector.
     strangers: Vec<Stranger>,
     /// Number of calls of peers, to see whether a poll has brought anything.
     pub calls: u64,
@@ -55,13 +59,36 @@ enum Stage {
     Taken(usize),
 }
 
+/// An operation below.
+pub struct Flight {
+    pub op: TxOp,
+    pub dest: u64,
+}
+
+/// How a peer is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Route {
+    pub rail: usize,
+    /// The peer in the rail's vector.
+    pub place: fi_addr_t,
+    /// Something has passed, in either direction.
+    pub is_up: bool,
+}
+
 struct Stranger {
-    entry: EntryId,
+    /// The endpoint and the rail at which its messages have arrived.
     number: usize,
-    /// The source of its message in matching.
+    /// The source of its messages in matching.
     source: u64,
-    /// The sender in the rail's vector, if it has got there.
-    place: Option<fi_addr_t>,
+    who: Who,
+}
+
+/// What is known of a sender.
+enum Who {
+    /// The sender of the message of this entry, and its address in the rail's vector, if it has got there.
+    Of(EntryId, Option<fi_addr_t>),
+    /// It was removed from the endpoint's vector.
+    Removed(Addr),
 }
 
 /// The contexts of receives have this bit, which those of operations never have.
@@ -74,11 +101,12 @@ pub struct Cx<'a> {
 }
 
 impl Held {
-    pub fn new(ops: Operations<TxOp>, rails: usize) -> Held {
+    pub fn new(ops: Operations<Flight>, rails: usize) -> Held {
         Held {
             entries: Entries::default(),
             ops,
             book: Book::new(rails),
+            routes: Vec::new(),
             receives: Slab::new(),
             stages: Vec::new(),
             strangers: Vec::new(),
@@ -109,7 +137,7 @@ impl Held {
         self.entries
             .fill(entry, iov, OpFlags::COMPLETION, RECEIVE | number);
         *self.stage(entry) = Stage::Taken(number);
-        self.strangers.retain(|stranger| stranger.entry != entry);
+        self.forget_sender(entry);
     }
 
     /// Takes the receive back that `take` has stored.
@@ -125,7 +153,34 @@ impl Held {
     /// Forgets a message that was discarded.
     pub fn forget(&mut self, entry: EntryId) {
         *self.stage(entry) = Stage::Free;
-        self.strangers.retain(|stranger| stranger.entry != entry);
+        self.forget_sender(entry);
+    }
+
+    fn forget_sender(&mut self, entry: EntryId) {
+        if !self.strangers.is_empty() {
+            let is_its = |who: &Who| matches!(who, Who::Of(of, _) if *of == entry);
+            self.strangers.retain(|stranger| !is_its(&stranger.who));
+        }
+    }
+
+    /// The way of an endpoint to a destination.
+    #[inline]
+    pub fn route(&mut self, ep: usize, dest: u64) -> Option<&mut Route> {
+        self.routes
+            .get_mut(ep)?
+            .get_mut(usize::try_from(dest).ok()?)?
+            .as_mut()
+    }
+
+    pub fn set_route(&mut self, ep: usize, dest: usize, route: Option<Route>) {
+        if self.routes.len() <= ep {
+            self.routes.resize_with(ep + 1, Vec::new);
+        }
+        let routes = &mut self.routes[ep];
+        if routes.len() <= dest {
+            routes.resize(dest + 1, None);
+        }
+        routes[dest] = route;
     }
 
     /// Drops the receives that the peers of a closed endpoint did not complete.
@@ -154,14 +209,53 @@ impl Held {
         let mut strangers = core::mem::take(&mut self.strangers);
         strangers.retain(|stranger| {
             let (ep, rail) = ep_and_rail(stranger.number);
-            let place = stranger.place.filter(|_| domain.eps[ep].av == Some(av));
-            let index = place.and_then(|place| self.index_of(domain, ep, rail, place));
+            if domain.eps.get(ep).is_none_or(|state| state.av != Some(av)) {
+                return domain.eps.contains(ep);
+            }
+            let index = match &stranger.who {
+                Who::Of(_, place) => place.and_then(|at| self.index_of(domain, ep, rail, at)),
+                Who::Removed(addr) => domain.avs[av].find(addr),
+            };
             if let Some(index) = index {
                 domain.rename_source(ep, stranger.source, index);
             }
             index.is_none()
         });
         self.strangers = strangers;
+    }
+
+    /// The address at `index` has left the vector of this endpoint: its messages have no source until it is inserted
+    /// again.
+    pub fn unname(&mut self, domain: &mut State, ep: usize, index: u64, addr: &Addr) {
+        let count = domain.unexpected_len(ep);
+        self.strangers.retain(|stranger| {
+            let is_here = ep_and_rail(stranger.number).0 == ep;
+            count > 0 || !is_here || matches!(stranger.who, Who::Of(..))
+        });
+        if count == 0 {
+            return;
+        }
+        let source = new_source();
+        domain.forget_source(ep, index, source, addr);
+        self.strangers.push(Stranger {
+            number: number_of(ep, 0),
+            source,
+            who: Who::Removed(addr.clone()),
+        });
+    }
+
+    /// Forgets the places on the rails of an address that is in no vector any more.
+    pub fn forget_places(&mut self, places: &[Vec<fi_addr_t>], addr: &Addr) {
+        for stranger in &mut self.strangers {
+            let (_, rail) = ep_and_rail(stranger.number);
+            if let Who::Of(_, Some(place)) = stranger.who
+                && places
+                    .get(rail)
+                    .is_some_and(|places| places.contains(&place))
+            {
+                stranger.who = Who::Removed(addr.clone());
+            }
+        }
     }
 }
 
@@ -185,6 +279,17 @@ impl Owner for Cx<'_> {
             FI_ADDR_UNSPEC => None,
             from => self.held.index_of(self.domain, ep, rail, from),
         };
+        // The answer takes the same way.
+        if let Some(index) = known
+            && self.held.route(ep, index).is_none_or(|route| !route.is_up)
+        {
+            let route = Route {
+                rail,
+                place: message.from,
+                is_up: true,
+            };
+            self.held.set_route(ep, index as usize, Some(route));
+        }
         let envelope = Envelope {
             what: message.what,
             source: known.unwrap_or_else(new_source),
@@ -203,11 +308,11 @@ impl Owner for Cx<'_> {
             None => {
                 *self.held.stage(entry) = Stage::Arrived(envelope);
                 if known.is_none() {
+                    let place = (message.from != FI_ADDR_UNSPEC).then_some(message.from);
                     self.held.strangers.push(Stranger {
-                        entry,
                         number: message.srx,
                         source: envelope.source,
-                        place: (message.from != FI_ADDR_UNSPEC).then_some(message.from),
+                        who: Who::Of(entry, place),
                     });
                 }
                 Answer::Unexpected
@@ -220,7 +325,7 @@ impl Owner for Cx<'_> {
         let Stage::Arrived(envelope) = *stage else {
             return;
         };
-        let number = super::rails::number_of(envelope.ep, envelope.token as usize);
+        let number = number_of(envelope.ep, envelope.token as usize);
         *stage = Stage::Queued { number };
         let srx = self.domain.eps[envelope.ep].srx;
         self.domain.srxs[srx].keep(Envelope { data, ..envelope }, Bytes::There);
@@ -256,7 +361,11 @@ impl Owner for Cx<'_> {
             return self.received(context & !RECEIVE, &done);
         }
         let (flags, len, src, data) = (done.flags, done.size(), done.src, done.data);
-        if let Some((op, _)) = self.held.ops.end(done.context) {
+        if let Some((Flight { op, dest }, _)) = self.held.ops.end(done.context) {
+            let (ep, _) = ep_and_rail(queue);
+            if let Some(route) = self.held.route(ep, dest) {
+                route.is_up = true;
+            }
             return self.domain.complete_tx(&op);
         }
         // A peer's write with data has no operation here.
@@ -284,7 +393,14 @@ impl Owner for Cx<'_> {
             return self.receive_failed(context & !RECEIVE, &error);
         }
         match self.held.ops.end(error.context) {
-            Some((op, _)) => self.domain.fail_tx(&op, error.error),
+            Some((Flight { op, .. }, _)) => match error.words.map(CString::new) {
+                Some(Ok(why)) => {
+                    let number = error.prov_errno;
+                    self.domain
+                        .fail_tx_because(&op, error.error, number, why.into());
+                }
+                _ => self.domain.fail_tx(&op, error.error),
+            },
             None => log_warn!(
                 &SOURCE,
                 Subsys::Cq,
@@ -306,9 +422,12 @@ impl Owner for Cx<'_> {
             .iter_mut()
             .filter(|stranger| stranger.number == srx)
         {
-            let place = sender(entries, stranger.entry);
+            let Who::Of(entry, known) = &mut stranger.who else {
+                continue;
+            };
+            let place = sender(entries, *entry);
             if place != FI_ADDR_UNSPEC {
-                stranger.place = Some(place);
+                *known = Some(place);
             }
         }
     }

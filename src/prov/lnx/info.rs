@@ -71,7 +71,11 @@ pub fn offers(query: &Query, below: &dyn Below, params: &Params) -> Answer {
         let kind = over(link, query);
         let refusals = check(&kind, query);
         if refusals.is_empty() {
-            answer.entries.push(fill(&kind, query));
+            let mut info = fill(&kind, query);
+            if query.hints.is_none() {
+                (info.tx.op_flags, info.rx.op_flags) = Default::default();
+            }
+            answer.entries.push(info);
         }
         for refusal in refusals {
             answer
@@ -257,7 +261,9 @@ fn over(link: &Link, query: &Query) -> Prototype {
         sum | (rail.caps | rail.domain.caps) & flags!(Caps: LOCAL_COMM | REMOTE_COMM)
     });
     // Names have a format of their own. A program that asks for another one, as upstream's lnx returns it, gets it.
-    let addr_format = query.hints.map_or(FI_FORMAT_UNSPEC, |hints| hints.addr_format);
+    let addr_format = query
+        .hints
+        .map_or(FI_FORMAT_UNSPEC, |hints| hints.addr_format);
     let mut info = Info {
         caps: tx_caps | rx_caps | comm,
         addr_format,
@@ -353,6 +359,35 @@ const TX_FLAGS: OpFlags = flags!(OpFlags:
 );
 
 pub const IOV_LIMIT: usize = 4;
+
+/// The limits of endpoints over a link: the smallest of the rails.
+pub struct Limits {
+    pub inject: usize,
+    tx_size: usize,
+    rx_size: usize,
+    iovs: usize,
+}
+
+impl Limits {
+    pub fn of(link: &Link) -> Limits {
+        let least = |of: fn(&Info) -> usize| link.rails.iter().map(of).min().unwrap_or(0);
+        Limits {
+            inject: least(|rail| rail.tx.inject_size),
+            tx_size: least(|rail| rail.tx.size),
+            rx_size: least(|rail| rail.rx.size),
+            iovs: least(|rail| rail.tx.iov_limit.min(rail.rx.iov_limit)).min(IOV_LIMIT),
+        }
+    }
+
+    /// Whether an endpoint may have these attributes.
+    pub fn permit(&self, info: &Info) -> bool {
+        let iovs = [info.tx.iov_limit, info.tx.rma_iov_limit, info.rx.iov_limit];
+        info.tx.inject_size <= self.inject
+            && info.tx.size <= self.tx_size
+            && info.rx.size <= self.rx_size
+            && iovs.iter().all(|&limit| limit <= self.iovs)
+    }
+}
 
 /// The links of a process that opens a fabric.
 pub fn links_to_open(below: &dyn Below, params: &Params) -> Vec<Link> {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause OR GPL-2.0-only
 //! Posted operations: the rail that leads to the destination, and the call there.
 
-use super::domain::{Linked, Route};
-use super::held::{Cx, State};
+use super::domain::Linked;
+use super::held::{Cx, Flight, Route, State};
 use super::info::IOV_LIMIT;
 use abi::*;
 use base::flags::flags;
@@ -27,7 +27,7 @@ impl Linked {
     /// Sends a copied message below at once. Returns false if nothing was done and `post` has to handle it.
     #[inline]
     pub fn post_short(&mut self, domain: &mut State, ep: usize, tx: &OneTx) -> bool {
-        if tx.piece.len() > self.inject
+        if tx.piece.len() > self.limits.inject
             || tx.flags.intersects(SPECIAL.union(OpFlags::REMOTE_CQ_DATA))
         {
             return false;
@@ -35,11 +35,12 @@ impl Linked {
         let Some(endpoint) = self.eps.get(&ep) else {
             return false;
         };
-        let route = match endpoint.routes.get(tx.dest as usize) {
-            Some(Some(route)) if route.is_up => *route,
+        let route = match self.held.route(ep, tx.dest) {
+            Some(route) if route.is_up => *route,
             _ => return false,
         };
-        if !may_post(domain, ep) {
+        // Completions keep the order of their operations.
+        if !may_post(domain, ep) || domain.eps[ep].tx_pending > 0 {
             return false;
         }
         let below = &endpoint.rails[route.rail].ep;
@@ -62,7 +63,7 @@ impl Linked {
     fn route(&mut self, domain: &State, port: usize, dest: u64) -> Result<Route> {
         let endpoint = self.eps.get_mut(&port).ok_or(Error::INVAL)?;
         let at = usize::try_from(dest).map_err(|_| Error::INVAL)?;
-        if let Some(Some(route)) = endpoint.routes.get(at) {
+        if let Some(route) = self.held.route(port, dest) {
             return Ok(*route);
         }
         let av = domain.eps[port].av.ok_or(Error::NOAV)?;
@@ -91,10 +92,7 @@ impl Linked {
             place,
             is_up: false,
         };
-        if endpoint.routes.len() <= at {
-            endpoint.routes.resize(at + 1, None);
-        }
-        endpoint.routes[at] = Some(route);
+        self.held.set_route(port, at, Some(route));
         Ok(route)
     }
 
@@ -122,7 +120,8 @@ impl Linked {
                 return Err(error);
             }
         };
-        let begun = self.held.ops.begin(below, Loan::Lent(lent, 0..len), op);
+        let flight = Flight { op, dest: tx.dest };
+        let begun = self.held.ops.begin(below, Loan::Lent(lent, 0..len), flight);
         let failed = match begun {
             Ok(begun) => {
                 let number = begun.number();
@@ -229,12 +228,6 @@ impl Posts for Linked {
             // The program may only repeat this call.
             self.poll(domain);
             posted = self.call_below(domain, port, route, tx, op);
-        }
-        if posted.is_ok()
-            && let Some(endpoint) = self.eps.get_mut(&port)
-            && let Some(Some(route)) = endpoint.routes.get_mut(dest)
-        {
-            route.is_up = true;
         }
         posted
     }

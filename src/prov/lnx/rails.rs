@@ -11,9 +11,10 @@ use std::sync::Arc;
 use super::address::{Addr, Origin, Part};
 use super::info::{Link, is_shm, provider_of};
 use abi::*;
+use base::flags::flags;
 use base::info::Info;
 use base::log::{Subsys, log_warn};
-use base::{Error, Result, params};
+use base::{Caps, Error, MrMode, Result, params};
 use client::layer::{Registrar, with_descriptors};
 use client::owner::{self, Desk, PeerRx};
 use client::{Av, AvAttr, Cq, CqAttr, Domain, Ep, Fabric, with_entry};
@@ -58,17 +59,28 @@ pub const fn ep_and_rail(number: usize) -> (usize, usize) {
 
 const RAIL_BITS: u32 = 16;
 
-/// Opens the rails of a link.
-pub fn open(link: &Link) -> Result<Vec<Rail>> {
+/// Opens the rails of a link, for a domain with these attributes.
+pub fn open(link: &Link, info: &Info) -> Result<Vec<Rail>> {
     if link.rails.len() >= 1 << RAIL_BITS {
         return Err(Error::INVAL);
     }
-    link.rails.iter().map(Rail::open).collect()
+    link.rails
+        .iter()
+        .map(|rail| Rail::open(rail, info))
+        .collect()
 }
 
 impl Rail {
-    fn open(entry: &Info) -> Result<Rail> {
+    fn open(entry: &Info, above: &Info) -> Result<Rail> {
         let mut entry = entry.clone();
+        // Peers name memory as the application does.
+        if above
+            .domain
+            .mr_mode
+            .intersects(flags!(MrMode: BASIC | VIRT_ADDR))
+        {
+            entry.domain.mr_mode |= MrMode::VIRT_ADDR;
+        }
         // One thread at a time, but not always the same, calls from within the domain above.
         (entry.domain.threading, entry.domain.progress) = (FI_THREAD_SAFE.0, FI_PROGRESS_MANUAL.0);
         entry.domain.control_progress = FI_PROGRESS_MANUAL.0;
@@ -115,10 +127,26 @@ impl Rail {
     }
 
     /// Opens an endpoint for an endpoint of lnx, as a peer of `desk`'s owner.
-    pub fn endpoint(&self, desk: &Desk, number: usize) -> Result<RailEp> {
+    pub fn endpoint(
+        &self,
+        desk: &Desk,
+        number: usize,
+        above: &Info,
+        name: Option<&Addr>,
+    ) -> Result<RailEp> {
         let cq = owner::open_cq(&self.domain, desk, number)?;
-        let entry = &self.entry;
-        let (rx, ep) = with_entry(entry, |info| {
+        let mut entry = self.entry.clone();
+        for (caps, wanted) in [
+            (&mut entry.caps, above.caps),
+            (&mut entry.tx.caps, above.tx.caps),
+            (&mut entry.rx.caps, above.rx.caps),
+        ] {
+            *caps = *caps & !ACCESSES | *caps & wanted & ACCESSES;
+        }
+        if let Some(part) = name.and_then(|name| self.part_of(name)) {
+            entry.src_addr = Some(part.bytes.clone());
+        }
+        let (rx, ep) = with_entry(&entry, |info| {
             let attr = info.rx().ok_or(Error::INVAL)?;
             let rx = PeerRx::open(&self.domain, desk, number, attr)?;
             Ok((rx, Ep::open(&self.domain, info)?))
@@ -178,6 +206,11 @@ impl Rail {
         }
     }
 
+    /// The part of a name that belongs to this rail.
+    fn part_of<'a>(&self, addr: &'a Addr) -> Option<&'a Part> {
+        addr.name().parts.iter().find(|part| self.leads_to(part))
+    }
+
     fn part(&self, bytes: Vec<u8>) -> Part {
         Part {
             fabric: self.fabric_name().to_vec(),
@@ -195,6 +228,21 @@ pub fn name(rails: &[Rail], eps: &[RailEp], here: &Here) -> Result<Addr> {
         .collect();
     Ok(Addr::new(&here.shown, parts?, here.origin))
 }
+
+/// Names the endpoints of the rails. One that the name does not have keeps its own.
+pub fn set_name(rails: &[Rail], eps: &[RailEp], addr: &Addr) -> Result {
+    let mut result = Err(Error::INVAL);
+    for (rail, rail_ep) in rails.iter().zip(eps) {
+        if let Some(part) = rail.part_of(addr) {
+            rail_ep.ep.set_name(&part.bytes)?;
+            result = Ok(());
+        }
+    }
+    result
+}
+
+/// The capabilities that decide which accesses to memory an endpoint makes and permits.
+const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC | READ | WRITE | REMOTE_READ | REMOTE_WRITE);
 
 /// Where this process is.
 pub struct Here {

@@ -45,14 +45,17 @@ impl Linked {
             let region = mrs.register(segments, access, offset, requested_key, context)?;
             return Ok(Registration { region, desc: 0 });
         }
+        // This domain chooses the key, if the application does not.
+        let chosen = mrs.choose_key(requested_key)?;
         for rail in &self.rails {
-            let key = Some(requested_key);
+            let key = Some(chosen);
             let registered =
                 rail.registrar
                     .register_application(&segments, access.bits(), key, flags);
             below.push(registered?);
         }
-        let region = mrs.register(segments, access, offset, requested_key, context)?;
+        let region = mrs.register_as(segments, access, offset, chosen, context)?;
+
         self.regions.0.insert(Arc::as_ptr(&region).addr(), below);
         Ok(Registration { region, desc: 0 })
     }

@@ -44,7 +44,10 @@ impl<T: Transport> AvCalls for Av<T> {
             })
             .collect();
         // The format has no names.
-        if addrs.iter().any(|addr| addr.as_ref().err() == Some(&Error::NOSYS)) {
+        if addrs
+            .iter()
+            .any(|addr| addr.as_ref().err() == Some(&Error::NOSYS))
+        {
             return Err(Error::NOSYS);
         }
         self.insert_all(addrs.into_iter(), insertion)

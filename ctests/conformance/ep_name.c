@@ -33,9 +33,15 @@ TEST(fi_cm, getname_short_buffer, EP_AV, FI_MSG, "A short buffer gets a cut addr
 	OK(fi_getname(&t->a.ep->fid, whole, &need));
 	for (size_t room = 0; room < need; room++) {
 		size_t len = room;
+		int rc;
 
 		memset(part, 0xa5, sizeof(part));
-		CHECK_RC(fi_getname(&t->a.ep->fid, part, &len), -FI_ETOOSMALL);
+		rc = fi_getname(&t->a.ep->fid, part, &len);
+		if (is_linked(t) && !rc) { // the form for short buffers fits
+			CHECK(len <= room && len <= FI_NAME_MAX);
+			continue;
+		}
+		CHECK_RC(rc, -FI_ETOOSMALL);
 		CHECK_EQ(len, need);
 		CHECK(!memcmp(part, whole, room));
 		for (size_t i = room; i < sizeof(part); i++)

@@ -54,6 +54,7 @@ PATHS["tcp;ofi_rxm"] = {
 }
 PATHS["udp;ofi_rxd"] = {}
 PATHS["verbs;ofi_rxm"] = {}
+PATHS["lnx"] = {}
 # It has no RMA: MPICH implements one-sided operations by messages, and with 4 ranks crashes there, over tcp without RMA
 # too.
 PATHS["sm2"] = PATHS["shm"]

@@ -146,6 +146,10 @@ pub trait Transport:
     }
     fn close_ep(&mut self, domain: &mut DomainStateOf<Self>, ep: usize);
     fn name(&self, ep: usize) -> Result<Vec<u8>>;
+    /// The name in a shorter form, if there is one and only that has no more bytes than `room`.
+    fn name_within(&self, ep: usize, _room: usize) -> Result<Vec<u8>> {
+        self.name(ep)
+    }
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result;
     /// FI_OPT_SHARED_MEMORY_PERMITTED; the endpoint is not enabled yet.
     fn permit_sharing(&mut self, _ep: usize, _on: bool) -> Result {

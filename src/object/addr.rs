@@ -36,6 +36,8 @@ pub mod linked {
     pub const MARK: [u8; 4] = *b"+ifb";
     /// Bytes of an extension at most.
     pub const EXTENSION: usize = 65536;
+    /// The start of a name in the short form, followed by its length in one byte. No host name starts like this.
+    pub const SHORT: [u8; 4] = *b"\x01lnx";
 }
 
 impl AddrForm {
@@ -109,6 +111,13 @@ unsafe fn read_linked<'a>(addr: *const u8) -> Result<&'a [u8]> {
     // SAFETY: the caller's promise: the name has at least the bytes that it says it has up to here.
     let upto = |len: usize| unsafe { slice::from_raw_parts(addr, len) };
     let word = |bytes: &[u8]| bytes.first_chunk().map(|&bytes| u32::from_ne_bytes(bytes));
+    if upto(SHORT.len()) == SHORT {
+        let len = upto(SHORT.len() + 1)[SHORT.len()].into();
+        return match len > SHORT.len() {
+            true => Ok(upto(len)),
+            false => Err(Error::INVAL),
+        };
+    }
     let head = upto(HEAD);
     let parts = word(&head[NAME..]).ok_or(Error::INVAL)? as usize;
     if parts > PARTS {
@@ -202,21 +211,30 @@ mod tests {
 
     #[test]
     fn names_of_lnx_end_where_they_say() {
+        let short = [&linked::SHORT[..], &[9, 1, 2, 3, 4]].concat();
         let names = [
             name(&[b"abc", b""], None),
+            short,
             name(&[], Some(20)),
             name(&[b"x"], None),
         ];
         let mut array = names.concat();
         array.extend([9; 80]);
-        // SAFETY: three names.
-        let found = unsafe { AddrForm::Linked.read_array(array.as_ptr().cast(), 3) }.unwrap();
+        // SAFETY: four names.
+        let found = unsafe { AddrForm::Linked.read_array(array.as_ptr().cast(), 4) }.unwrap();
         assert_eq!(found, names);
         let mut many = name(&[], None);
         many[64..68].copy_from_slice(&4096_u32.to_ne_bytes());
         let mut long = name(&[b"x"], None);
         long[136..144].copy_from_slice(&u64::MAX.to_ne_bytes());
-        for wrong in [many, long, name(&[], Some(3)), name(&[], Some(1 << 20))] {
+        let empty = [&linked::SHORT[..], &[4]].concat();
+        for wrong in [
+            many,
+            long,
+            name(&[], Some(3)),
+            name(&[], Some(1 << 20)),
+            empty,
+        ] {
             // SAFETY: nothing behind the wrong number is read.
             let found = unsafe { AddrForm::Linked.read(wrong.as_ptr().cast()) };
             assert_eq!(found, Err(Error::INVAL));

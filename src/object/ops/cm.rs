@@ -23,6 +23,10 @@ pub struct Join<'a> {
 pub trait CmCalls: Kind {
     /// Returns the local address as the provider's bytes.
     fn name(&self) -> Result<Vec<u8>>;
+    /// Returns the same, in a shorter form if only that has no more bytes than `room`.
+    fn name_within(&self, _room: usize) -> Result<Vec<u8>> {
+        self.name()
+    }
     fn set_name(&self, _addr: &[u8]) -> Result {
         Err(Error::NOSYS)
     }
@@ -111,7 +115,14 @@ unsafe extern "C" fn getname<T: CmCalls>(
     addrlen: *mut usize,
 ) -> c_int {
     // SAFETY: an open endpoint; `addr` and `addrlen` as fi_cm(3) requires.
-    unsafe { give(ep::<T, _>(fid).and_then(T::name), addr, addrlen) }
+    unsafe {
+        let room = match addr.is_null() || addrlen.is_null() {
+            true => 0,
+            false => *addrlen,
+        };
+        let name = ep::<T, _>(fid).and_then(|ep| ep.name_within(room));
+        give(name, addr, addrlen)
+    }
 }
 
 unsafe extern "C" fn getpeer<T: CmCalls>(

@@ -4,12 +4,15 @@
 
 use core::fmt;
 use core::hash::{Hash, Hasher};
+use core::net::{SocketAddr, SocketAddrV6};
+use std::ffi::CStr;
 use std::sync::Arc;
 
 use base::{Error, Result};
 use engine::address::{Address, AddressFormat};
 use object::AddrForm;
-use object::linked::{EXTENSION, HEAD, MARK, NAME, PART, PARTS};
+use object::linked::{HEAD, MARK, NAME, PART, PARTS, SHORT};
+use sys::addr;
 
 /// A name that was parsed. Copies share it.
 #[derive(Clone)]
@@ -29,31 +32,49 @@ pub struct Name {
 pub struct Part {
     pub fabric: Vec<u8>,
     pub bytes: Vec<u8>,
-    /// The provider's name, if the extension has it.
-    pub provider: Vec<u8>,
+    /// `tag_of` the provider's name, in names of this library.
+    pub provider: Option<u8>,
 }
 
-/// Where an endpoint is.
+/// A number of the host, and of the namespace or the folder in which its processes find each other's shared memory.
+/// Endpoints with different numbers share none; equal ones of different places are as likely as any two random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Origin {
-    pub boot: [u8; 16],
-    /// The namespace, or the folder, in which processes find each other's shared memory.
-    pub place: (u64, u64),
+pub struct Origin(u64);
+
+impl Origin {
+    /// `boot` is a random number of the host.
+    pub fn new(boot: [u8; 16], (device, number): (u64, u64)) -> Origin {
+        let (halves, _) = boot.as_chunks();
+        let half = |at: usize| u64::from_ne_bytes(halves[at]);
+        Origin(half(0) ^ half(1).rotate_left(7) ^ device.rotate_left(40) ^ number.rotate_left(13))
+    }
+}
+
+/// A short number for a provider's name, which distinguishes the providers of a link.
+pub fn tag_of(provider: &CStr) -> u8 {
+    let bytes = provider.to_bytes().iter();
+    bytes.fold(1, |tag: u8, byte| {
+        tag.wrapping_mul(31).wrapping_add(byte.to_ascii_lowercase())
+    })
 }
 
 impl Addr {
     pub fn new(host: &str, parts: Vec<Part>, origin: Option<Origin>) -> Addr {
+        let mark = if origin.is_some() { MARK } else { [0; 4] };
         let mut bytes = padded(host.as_bytes(), NAME - 4);
-        bytes.extend(if origin.is_some() { MARK } else { [0; 4] });
+        bytes.extend(mark);
         bytes.extend((parts.len() as u32).to_ne_bytes());
-        bytes.extend(if origin.is_some() { MARK } else { [0; 4] });
+        bytes.extend(mark);
         for part in &parts {
             bytes.extend(padded(&part.fabric, NAME));
             bytes.extend((part.bytes.len() as u64).to_ne_bytes());
             bytes.extend(&part.bytes);
         }
-        if let Some(origin) = &origin {
-            bytes.extend(origin.extension(&parts));
+        if let Some(Origin(number)) = origin {
+            // Length, number of the place, providers.
+            bytes.extend((4 + 8 + parts.len() as u32).to_ne_bytes());
+            bytes.extend(number.to_ne_bytes());
+            bytes.extend(parts.iter().map(|part| part.provider.unwrap_or_default()));
         }
         Addr(Arc::new(Name {
             bytes,
@@ -66,26 +87,83 @@ impl Addr {
     pub fn name(&self) -> &Name {
         &self.0
     }
-}
 
-impl Origin {
-    /// Length, identity of the host, place, and a name for each part, which begins with its length.
-    fn extension(&self, parts: &[Part]) -> Vec<u8> {
-        let mut bytes = vec![0; 4];
-        bytes.extend(self.boot);
-        bytes.extend(self.place.0.to_ne_bytes());
-        bytes.extend(self.place.1.to_ne_bytes());
-        for part in parts {
-            let name = &part.provider[..part.provider.len().min(u8::MAX.into())];
-            bytes.push(name.len() as u8);
-            bytes.extend(name);
+    /// The name in the form for short buffers, which only this library understands. None if it has no such form.
+    ///
+    /// `SHORT`, length, number of the place, and for each rail the provider and its address: the number of bytes and
+    /// text or other bytes, or 254 and an IPv4 address, or 255 and an IPv6 address.
+    pub fn short_form(&self) -> Option<Vec<u8>> {
+        let Origin(number) = self.0.origin?;
+        let mut bytes = SHORT.to_vec();
+        bytes.push(0);
+        bytes.extend(number.to_ne_bytes());
+        for part in &self.0.parts {
+            bytes.push(part.provider?);
+            match (part.bytes.len(), addr::from_bytes(&part.bytes)) {
+                (V4_LEN, Some(SocketAddr::V4(at))) => {
+                    bytes.push(IPV4);
+                    bytes.extend(at.ip().octets());
+                    bytes.extend(at.port().to_be_bytes());
+                }
+                (V6_LEN, Some(SocketAddr::V6(at))) => {
+                    bytes.push(IPV6);
+                    bytes.extend(at.ip().octets());
+                    bytes.extend(at.port().to_be_bytes());
+                    bytes.extend(at.scope_id().to_be_bytes());
+                }
+                (len, _) => {
+                    bytes.push(u8::try_from(len).ok().filter(|&len| len < IPV4)?);
+                    bytes.extend(&part.bytes);
+                }
+            }
         }
-        bytes.truncate(EXTENSION);
-        let len = bytes.len() as u32;
-        bytes[..4].copy_from_slice(&len.to_ne_bytes());
-        bytes
+        bytes[SHORT.len()] = u8::try_from(bytes.len()).ok()?;
+        Some(bytes)
+    }
+
+    fn from_short_form(bytes: &[u8]) -> Option<Addr> {
+        let len = usize::from(*bytes.get(SHORT.len())?);
+        let whole = bytes.get(..len)?;
+        let mut rest = whole.get(SHORT.len() + 1..)?;
+        let origin = Origin(number(&mut rest)?);
+        let mut parts = Vec::new();
+        while let Some(&[provider, kind]) = take(&mut rest, 2).and_then(<[u8]>::first_chunk) {
+            let bytes = match kind {
+                IPV4 => {
+                    let ip: [u8; 4] = *take(&mut rest, 4)?.first_chunk()?;
+                    let port = u16::from_be_bytes(*take(&mut rest, 2)?.first_chunk()?);
+                    addr::to_bytes(&(ip, port).into())
+                }
+                IPV6 => {
+                    let ip: [u8; 16] = *take(&mut rest, 16)?.first_chunk()?;
+                    let port = u16::from_be_bytes(*take(&mut rest, 2)?.first_chunk()?);
+                    let scope = u32::from_be_bytes(*take(&mut rest, 4)?.first_chunk()?);
+                    addr::to_bytes(&SocketAddrV6::new(ip.into(), port, 0, scope).into())
+                }
+                len => take(&mut rest, len.into())?.to_vec(),
+            };
+            parts.push(Part {
+                fabric: Vec::new(),
+                bytes,
+                provider: Some(provider),
+            });
+        }
+        let name = Name {
+            bytes: whole.to_vec(),
+            host: Vec::new(),
+            parts,
+            origin: Some(origin),
+        };
+        (rest.is_empty() && !name.parts.is_empty()).then(|| Addr(Arc::new(name)))
     }
 }
+
+/// Instead of a length in the short form.
+const IPV4: u8 = 254;
+const IPV6: u8 = 255;
+/// Bytes of socket addresses.
+const V4_LEN: usize = 16;
+const V6_LEN: usize = 28;
 
 fn padded(bytes: &[u8], len: usize) -> Vec<u8> {
     // One zero at least ends it.
@@ -115,6 +193,9 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 
 impl Address for Addr {
     fn from_bytes(bytes: &[u8]) -> Option<Addr> {
+        if bytes.starts_with(&SHORT) {
+            return Addr::from_short_form(bytes);
+        }
         let mut rest = bytes;
         let head = take(&mut rest, HEAD)?;
         let count = u32::from_ne_bytes(*head[NAME..].first_chunk()?) as usize;
@@ -129,7 +210,7 @@ impl Address for Addr {
             parts.push(Part {
                 fabric,
                 bytes: take(&mut rest, len)?.to_vec(),
-                provider: Vec::new(),
+                provider: None,
             });
         }
         let is_marked = head[NAME + 4..] == MARK && head[NAME - 4..NAME] == MARK;
@@ -153,18 +234,16 @@ impl Address for Addr {
     }
 }
 
+/// Takes the extension off. Later releases may add more at its end.
 fn extension(rest: &mut &[u8], parts: &mut [Part]) -> Option<Origin> {
     let len = u32::from_ne_bytes(*rest.first_chunk()?) as usize;
     let mut bytes = take(rest, len)?;
     take(&mut bytes, 4)?;
-    let boot = *take(&mut bytes, 16)?.first_chunk()?;
-    let place = (number(&mut bytes)?, number(&mut bytes)?);
+    let origin = Origin(number(&mut bytes)?);
     for part in parts {
-        let len = take(&mut bytes, 1)?[0];
-        part.provider = take(&mut bytes, len.into())?.to_vec();
+        part.provider = Some(take(&mut bytes, 1)?[0]);
     }
-    // Later releases may add more.
-    Some(Origin { boot, place })
+    Some(origin)
 }
 
 impl PartialEq for Addr {
@@ -192,6 +271,12 @@ impl fmt::Display for Addr {
             let between = if at == 0 { "" } else { ", " };
             write!(f, "{between}{}=", String::from_utf8_lossy(&part.fabric))?;
             match part.bytes.split_last() {
+                _ if part.bytes.len() == V4_LEN || part.bytes.len() == V6_LEN => {
+                    match addr::from_bytes(&part.bytes) {
+                        Some(addr) => write!(f, "{addr}")?,
+                        None => f.write_str("?")?,
+                    }
+                }
                 Some((0, text)) if text.iter().all(u8::is_ascii_graphic) => {
                     f.write_str(&String::from_utf8_lossy(text))?;
                 }
@@ -241,39 +326,35 @@ mod tests {
     use super::*;
 
     fn parts() -> Vec<Part> {
-        let part = |fabric: &[u8], bytes: &[u8], provider: &[u8]| Part {
+        let part = |fabric: &[u8], bytes: &[u8], provider: &CStr| Part {
             fabric: fabric.to_vec(),
             bytes: bytes.to_vec(),
-            provider: provider.to_vec(),
+            provider: Some(tag_of(provider)),
         };
+        let v4 = addr::to_bytes(&"10.0.0.1:8080".parse().unwrap());
+        let v6 = addr::to_bytes(&"[fe80::1%7]:9".parse().unwrap());
         vec![
-            part(b"shm", b"fi_shm://7:0:fi0\0", b"shm"),
-            part(
-                b"10.0.0.0/24",
-                &[2, 0, 31, 144, 10, 0, 0, 1],
-                b"tcp;ofi_rxm",
-            ),
+            part(b"shm", b"fi_shm://7:0:fi0\0", c"shm"),
+            part(b"10.0.0.0/24", &v4, c"tcp;ofi_rxm"),
+            part(b"fe80::/64", &v6, c"tcp;ofi_rxm"),
         ]
     }
 
-    const ORIGIN: Origin = Origin {
-        boot: [5; 16],
-        place: (3, 4),
-    };
+    fn origin() -> Option<Origin> {
+        Some(Origin::new([5; 16], (3, 4)))
+    }
 
     #[test]
     fn names_are_read_back() {
-        let plain = parts()
-            .into_iter()
-            .map(|part| Part {
-                provider: Vec::new(),
-                ..part
-            })
-            .collect();
+        let plain = |part| Part {
+            provider: None,
+            ..part
+        };
+        let plain = parts().into_iter().map(plain).collect();
         for addr in [
-            Addr::new("node7", parts(), Some(ORIGIN)),
+            Addr::new("node7", parts(), origin()),
             Addr::new("node7", plain, None),
-            Addr::new(&"n".repeat(99), parts(), Some(ORIGIN)),
+            Addr::new(&"n".repeat(99), parts(), origin()),
         ] {
             let bytes = addr.to_bytes();
             let read = Addr::from_bytes(&bytes).unwrap();
@@ -289,21 +370,50 @@ mod tests {
     }
 
     #[test]
+    fn the_short_form_has_what_leads_to_the_endpoint() {
+        let addr = Addr::new("node7", parts()[..2].to_vec(), origin());
+        let short = addr.short_form().unwrap();
+        // fi_cm(3): programs have buffers of FI_NAME_MAX bytes.
+        assert!(short.len() <= 64, "{}", short.len());
+        for addr in [addr, Addr::new("node7", parts(), origin())] {
+            let short = addr.short_form().unwrap();
+            let read = Addr::from_bytes(&short).unwrap();
+            assert_eq!(
+                (read.to_bytes(), read.name().origin),
+                (short.clone(), origin())
+            );
+            for (part, other) in read.name().parts.iter().zip(&addr.name().parts) {
+                assert_eq!((&part.bytes, part.provider), (&other.bytes, other.provider));
+            }
+            assert_eq!(read.name().parts.len(), addr.name().parts.len());
+            for len in 0..short.len() {
+                assert_eq!(Addr::from_bytes(&short[..len]), None, "{len}");
+            }
+            let longer = [&short[..], &[1; 9]].concat();
+            assert_eq!(Addr::from_bytes(&longer), Some(read));
+        }
+        assert_eq!(Addr::new("node7", parts(), None).short_form(), None);
+        let mut long = parts();
+        long[0].bytes = vec![b'x'; 254];
+        assert_eq!(Addr::new("node7", long, origin()).short_form(), None);
+    }
+
+    #[test]
     fn the_layout_is_upstreams() {
-        let bytes = Addr::new("node7", parts(), Some(ORIGIN)).to_bytes();
+        let bytes = Addr::new("node7", parts(), origin()).to_bytes();
         assert_eq!(
             (&bytes[..6], &bytes[64..68]),
-            (&b"node7\0"[..], &[2, 0, 0, 0][..])
+            (&b"node7\0"[..], &[3, 0, 0, 0][..])
         );
         assert_eq!(&bytes[72..76], b"shm\0");
         assert_eq!((bytes[136], &bytes[144..153]), (17, &b"fi_shm://"[..]));
-        assert_eq!((&bytes[161..165], bytes[225]), (&b"10.0"[..], 8));
+        assert_eq!((&bytes[161..165], bytes[225]), (&b"10.0"[..], 16));
     }
 
     #[test]
     fn wrong_names_are_none() {
-        let good = Addr::new("node7", parts(), Some(ORIGIN)).to_bytes();
-        for (at, byte) in [(64, 0), (64, 200), (68, 0), (140, 1), (143, 0x80), (241, 9)] {
+        let good = Addr::new("node7", parts(), origin()).to_bytes();
+        for (at, byte) in [(64, 0), (64, 200), (68, 0), (140, 1), (143, 0x80)] {
             let mut bytes = good.clone();
             bytes[at] = byte;
             // Without one of its marks the extension is not one.
@@ -316,8 +426,8 @@ mod tests {
 
     #[test]
     fn text_is_for_people() {
-        let addr = Addr::new("node7", parts(), None);
-        let text = "fi_lnx://node7[shm=fi_shm://7:0:fi0, 10.0.0.0/24=02001f900a000001]";
+        let addr = Addr::new("node7", parts()[..2].to_vec(), None);
+        let text = "fi_lnx://node7[shm=fi_shm://7:0:fi0, 10.0.0.0/24=10.0.0.1:8080]";
         assert_eq!(Format.text(&addr.to_bytes()), text);
         assert_eq!(Format.text(&[0; 80]), "");
         assert_eq!(Format.parse(text), None);

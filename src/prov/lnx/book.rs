@@ -96,7 +96,7 @@ mod tests {
         let part = Part {
             fabric: b"f".to_vec(),
             bytes: bytes.to_vec(),
-            provider: Vec::new(),
+            provider: None,
         };
         Addr::new("host", vec![part], None)
     }

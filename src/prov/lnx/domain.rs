@@ -255,6 +255,16 @@ impl Transport for Linked {
         rails::name(&self.rails, &endpoint.rails, &self.here).map(|addr| addr.to_bytes())
     }
 
+    fn name_within(&self, ep: usize, room: usize) -> Result<Vec<u8>> {
+        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let addr = rails::name(&self.rails, &endpoint.rails, &self.here)?;
+        let whole = addr.to_bytes();
+        Ok(match addr.short_form() {
+            Some(short) if whole.len() > room && short.len() <= room => short,
+            _ => whole,
+        })
+    }
+
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
         let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
         let addr = Addr::from_bytes(addr).ok_or(Error::INVAL)?;

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::address::{Addr, Origin, Part};
+use super::address::{Addr, Origin, Part, tag_of};
 use super::info::{Link, is_shm, provider_of};
 use abi::*;
 use base::flags::flags;
@@ -183,17 +183,12 @@ impl Rail {
 
     /// Whether this rail leads to the part of a peer's name.
     pub fn leads_to(&self, part: &Part) -> bool {
-        if self.is_shm {
-            return part.fabric.eq_ignore_ascii_case(b"shm");
-        }
-        if part.fabric == self.fabric_name() {
-            return true;
-        }
-        // A peer in another subnet has a fabric of another name. What else may be reached has the same provider, or,
-        // of an endpoint of another library, whose name does not have its provider, the same format.
-        match part.provider.as_slice() {
-            [] => self.has_format_of(&part.bytes),
-            provider => provider == provider_of(&self.entry).to_bytes(),
+        // A peer in another subnet has a fabric of another name. What may be reached has the same provider, or, of an
+        // endpoint of another library, whose name does not have its provider, the same format.
+        match part.provider {
+            Some(tag) => tag == tag_of(provider_of(&self.entry)),
+            None if self.is_shm => part.fabric.eq_ignore_ascii_case(b"shm"),
+            None => part.fabric == self.fabric_name() || self.has_format_of(&part.bytes),
         }
     }
 
@@ -215,7 +210,7 @@ impl Rail {
         Part {
             fabric: self.fabric_name().to_vec(),
             bytes,
-            provider: provider_of(&self.entry).to_bytes().to_vec(),
+            provider: Some(tag_of(provider_of(&self.entry))),
         }
     }
 }
@@ -267,7 +262,7 @@ impl Here {
         };
         let origin = host::boot_id()
             .zip(place)
-            .map(|(boot, place)| Origin { boot, place });
+            .map(|(boot, place)| Origin::new(boot, place));
         // The shared memory of other libraries is not that of this one: their lnx must use the network.
         let shown = match is_ours {
             true => format!(

@@ -24,6 +24,11 @@ impl<T: Transport> CmCalls for Ep<T> {
         self.shared.engine.lock()?.transport.name(self.shared.id)
     }
 
+    fn name_within(&self, room: usize) -> Result<Vec<u8>> {
+        let state = self.shared.engine.lock()?;
+        state.transport.name_within(self.shared.id, room)
+    }
+
     fn set_name(&self, addr: &[u8]) -> Result {
         let mut state = self.unlocked_state()?;
         state.transport.set_name(self.shared.id, addr)

@@ -26,8 +26,9 @@ use super::handle::{Handle, Kept};
 use super::memory::InFlight;
 use super::{ERR_DATA, status, string};
 use abi::*;
-use base::{Error, Result};
+use base::{Error, IoVec, Result};
 use object::ops::transfer::What;
+use object::peer::{DirectOps, Whole};
 use object::slots;
 
 /// A message at a peer, for which the owner may have a receive.
@@ -57,6 +58,9 @@ pub trait Owner {
     fn entries(&mut self) -> &mut Entries;
     /// A message has arrived. `entry` is empty.
     fn arrived(&mut self, message: &Arriving, entry: EntryId) -> Answer;
+    /// Delivers a message at the context `srx` that has arrived as a whole, if there is a plain receive for it, which
+    /// `fill` fills. Returns false without effect otherwise; `arrived` follows then.
+    fn took(&mut self, srx: usize, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool;
     /// The message of this entry waits until a receive is posted. `data` is its remote CQ data.
     fn queued(&mut self, entry: EntryId, data: Option<u64>);
     /// The peer does not use the entry any more, whose receive is over or whose message is gone.
@@ -195,6 +199,9 @@ impl Owner for Nobody {
         match *self {}
     }
     fn arrived(&mut self, _: &Arriving, _: EntryId) -> Answer {
+        match *self {}
+    }
+    fn took(&mut self, _: usize, _: &Whole, _: &mut dyn FnMut(&IoVec)) -> bool {
         match *self {}
     }
     fn queued(&mut self, _: EntryId, _: Option<u64>) {}
@@ -393,7 +400,7 @@ impl PeerRx {
         let exported = Arc::new(ExportedSrx {
             fid: exported_fid(FI_CLASS_PEER_SRX),
             tables: [null_mut(); 7],
-            owner_ops: &raw const SRX_OPS,
+            owner_ops: (&raw const SRX_OPS).cast(),
             peer_ops: UnsafeCell::new(null()),
             post: desk.0.clone(),
             number,
@@ -470,15 +477,30 @@ impl PeerRx {
     }
 }
 
-static SRX_OPS: fi_ops_srx_owner = fi_ops_srx_owner {
-    size: size_of::<fi_ops_srx_owner>(),
-    get_msg: Some(get_msg),
-    get_tag: Some(get_tag),
-    queue_msg: Some(queue),
-    queue_tag: Some(queue),
-    foreach_unspec_addr: Some(each_unknown),
-    free_entry: Some(free),
-};
+static SRX_OPS: DirectOps = DirectOps::new(
+    fi_ops_srx_owner {
+        size: 0,
+        get_msg: Some(get_msg),
+        get_tag: Some(get_tag),
+        queue_msg: Some(queue),
+        queue_tag: Some(queue),
+        foreach_unspec_addr: Some(each_unknown),
+        free_entry: Some(free),
+    },
+    deliver,
+);
+
+/// # Safety
+/// `Deliver`.
+unsafe fn deliver(srx: *mut fid_peer_srx, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool {
+    // SAFETY: the caller's promise: a context of this owner.
+    let exported = unsafe { &*srx.cast::<ExportedSrx>() };
+    let number = exported.number;
+    let taken = exported
+        .post
+        .with(|owner| owner.took(number, message, fill));
+    taken == Some(true)
+}
 
 unsafe extern "C" fn get_msg(
     srx: *mut fid_peer_srx,

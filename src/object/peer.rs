@@ -96,9 +96,70 @@ impl PeerCq {
     }
 }
 
+/// `struct fi_ops_srx_owner` of an owner that is part of this library, with a call that others do not have. Its size and
+/// its mark distinguish it.
+#[repr(C)]
+pub struct DirectOps {
+    pub ops: fi_ops_srx_owner,
+    pub mark: *const u8,
+    pub deliver: Deliver,
+}
+
+/// Delivers a message that has arrived as a whole: `fill` is called with the receive that matches it. Returns false
+/// without effect if there is none, or if it needs more than that.
+///
+/// # Safety
+/// The context of such an owner, while the owner calls its peer.
+pub type Deliver =
+    unsafe fn(srx: *mut fid_peer_srx, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool;
+
+/// A message that has arrived as a whole.
+pub struct Whole {
+    pub what: What,
+    /// The sender in the peer's address vector; FI_ADDR_UNSPEC for an unknown one.
+    pub from: fi_addr_t,
+    pub len: u64,
+    pub tag: u64,
+    pub data: Option<u64>,
+}
+
+/// Its address is in the tables of this library's owners.
+static MARK: u8 = 0;
+
+// SAFETY: the table and the mark are never changed.
+unsafe impl Sync for DirectOps {}
+
+impl DirectOps {
+    /// `ops.size` is set to the size of the whole.
+    pub const fn new(mut ops: fi_ops_srx_owner, deliver: Deliver) -> DirectOps {
+        ops.size = size_of::<DirectOps>();
+        DirectOps {
+            ops,
+            mark: &raw const MARK,
+            deliver,
+        }
+    }
+
+    /// # Safety
+    /// `ops` is a table of an owner, as long as its size says.
+    unsafe fn of(ops: &fi_ops_srx_owner) -> Option<Deliver> {
+        if ops.size != size_of::<DirectOps>() {
+            return None;
+        }
+        // SAFETY: the caller's promise; the pointer is only compared. The mark belongs to this copy of the library, whose
+        // tables have this form.
+        unsafe {
+            let direct = core::ptr::from_ref(ops).cast::<DirectOps>();
+            let mark = (&raw const (*direct).mark).read();
+            (mark == &raw const MARK).then(|| (*direct).deliver)
+        }
+    }
+}
+
 /// The owner's receive context.
 pub struct PeerSrx {
     srx: *mut fid_peer_srx,
+    direct: Option<Deliver>,
     get: [GetEntry; 2],
     queue: [QueueEntry; 2],
     free: unsafe extern "C" fn(*mut fi_peer_rx_entry),
@@ -143,6 +204,7 @@ impl PeerSrx {
             let ops = whole(*tables(srx)?.0)?;
             Ok(PeerSrx {
                 srx,
+                direct: DirectOps::of(ops),
                 get: [
                     ops.get_msg.ok_or(Error::INVAL)?,
                     ops.get_tag.ok_or(Error::INVAL)?,
@@ -165,6 +227,23 @@ impl PeerSrx {
                 *peer_ops = (&raw const PEER_OPS).cast_mut();
             }
         }
+    }
+
+    /// Passes on a message that has arrived as a whole, if the owner is part of this library and has a receive for it.
+    /// Only from within a call of the owner. `fill` writes the message to the receive.
+    #[inline]
+    pub fn deliver(&self, message: &Whole, fill: impl FnOnce(&IoVec)) -> bool {
+        let Some(deliver) = self.direct else {
+            return false;
+        };
+        let mut fill = Some(fill);
+        let mut call = |iov: &IoVec| {
+            if let Some(fill) = fill.take() {
+                fill(iov);
+            }
+        };
+        // SAFETY: `import`; the owner's state is found only if this thread is inside of the owner's call.
+        unsafe { deliver(self.srx, message, &mut call) }
     }
 
     /// Requests the receive for a message from the owner. `addr` is FI_ADDR_UNSPEC for an unknown sender.

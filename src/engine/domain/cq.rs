@@ -359,8 +359,11 @@ impl<T: Transport> CqCalls for Cq<T> {
         state.progress();
         state.flush();
         engine.note_poll();
+        let owes = state.domain.has_owner_calls();
         drop(state);
-        engine.deliver(Caller::Data);
+        if owes {
+            engine.deliver(Caller::Data);
+        }
         Ok(())
     }
 

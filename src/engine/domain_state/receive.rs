@@ -48,6 +48,8 @@ pub struct RxPath<'a> {
     cntr: Option<&'a Counter>,
     stats: &'a EpStats,
     takes_tagged: bool,
+    /// The receives belong to another provider, which may take messages now.
+    is_passing: bool,
     /// `EpState::rx_implied`.
     implied: OpFlags,
     /// Source address of the peer in completions.
@@ -67,6 +69,9 @@ impl RxPath<'_> {
         if message.what == What::Tagged && !self.takes_tagged {
             return Err(Unfilled::Special);
         }
+        if self.is_passing {
+            return self.pass_on(message, fill);
+        }
         let filled = self.srx.fill(message, source, fill)?;
         // The message arrived in one record.
         self.stats.add_short(Tally::RECV, message.len as usize);
@@ -79,6 +84,22 @@ impl RxPath<'_> {
             cntr.succeeded(message.len as usize);
         }
         Ok(())
+    }
+
+    /// As `take`, for receives that belong to another provider.
+    #[inline(never)]
+    fn pass_on(
+        &mut self,
+        message: &MessageInfo,
+        fill: impl FnOnce(&IoVec),
+    ) -> core::result::Result<(), Unfilled> {
+        match self.srx.pass_on(message, address_of(self.name), fill) {
+            true => {
+                self.stats.add_short(Tally::RECV, message.len as usize);
+                Ok(())
+            }
+            false => Err(Unfilled::Unexpected),
+        }
     }
 
     /// Keeps an unexpected message; `copy` appends its bytes. Returns false if the limit on kept bytes is reached.
@@ -194,6 +215,43 @@ impl<A: Address> DomainState<A> {
         }
     }
 
+    /// Whether messages of this receive context belong to another provider, which may take them now.
+    #[inline(always)]
+    fn passes_on(&self, srx: usize) -> bool {
+        self.srxs[srx].arrivals.is_some() && !self.peers.delivering
+    }
+
+    /// Passes a message that has arrived as a whole to the provider that has the receives of its context, if it has one
+    /// for it. Always false for contexts of this provider.
+    #[inline(always)]
+    pub fn pass_on(
+        &mut self,
+        ep: usize,
+        message: &MessageInfo,
+        fi_addr: u64,
+        fill: impl FnOnce(&IoVec),
+    ) -> bool {
+        let srx = self.eps[ep].srx;
+        self.passes_on(srx) && self.pass_on_now(ep, message, fi_addr, fill)
+    }
+
+    #[inline(never)]
+    fn pass_on_now(
+        &mut self,
+        id: usize,
+        message: &MessageInfo,
+        fi_addr: u64,
+        fill: impl FnOnce(&IoVec),
+    ) -> bool {
+        let ep = &self.eps[id];
+        let from = address_of(self.named(ep, fi_addr));
+        let has_passed = self.srxs[ep.srx].pass_on(message, from, fill);
+        if has_passed {
+            ep.stats.add(Tally::RECV, message.len as usize);
+        }
+        has_passed
+    }
+
     /// The receive path of a peer for messages that arrive as a whole. None if each message has to be checked, or none
     /// may be received now.
     #[inline(always)]
@@ -209,6 +267,7 @@ impl<A: Address> DomainState<A> {
         Some(RxPath {
             takes_tagged: ep.caps.contains(Caps::TAGGED),
             implied: ep.rx_implied,
+            is_passing: self.passes_on(ep.srx),
             name: self.named(ep, fi_addr),
             srx: &mut self.srxs[ep.srx],
             cq: ep.rx_cq.map(|cq| &mut self.cqs[cq]),
@@ -486,6 +545,14 @@ fn words_of(recv: &Filled, message: &MessageInfo, release: CompFlags) -> [u64; 6
         data,
         message.tag,
     ]
+}
+
+/// The address of a sender for another provider: FI_ADDR_UNSPEC for one that has none.
+const fn address_of(name: u64) -> u64 {
+    match name {
+        FI_ADDR_NOTAVAIL => FI_ADDR_UNSPEC,
+        name => name,
+    }
 }
 
 fn with_data(data: Option<u64>) -> CompFlags {

@@ -5,15 +5,16 @@
 //! Transports see no posted receives in such a context. Messages whose bytes are here are copied once more; large
 //! ones stay with their sender until the receive is known, and are copied once.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::{Bytes, Lane, Multi, Outcome, RecvOp, Srx};
-use crate::srx::Envelope;
-use base::{Error, OpFlags, Result};
+use crate::srx::{Envelope, MessageInfo};
+use base::{Error, IoVec, OpFlags, Result};
 
 use object::ops::transfer::What;
-use object::peer::{Entry, PeerSrx, Place, Queueing};
+use object::peer::{Entry, PeerSrx, Place, Queueing, Whole};
 
 /// The messages for which the owner was called, and those for which it was not called yet.
 pub struct Arrivals {
@@ -29,7 +30,14 @@ pub struct Arrivals {
 }
 
 /// Entries to return to the owner.
-type Over = Arc<Mutex<Vec<Entry>>>;
+type Over = Arc<List>;
+
+#[derive(Default)]
+struct List {
+    entries: Mutex<Vec<Entry>>,
+    /// Whether there are any.
+    any: AtomicBool,
+}
 
 /// An entry of the owner. Dropping it returns the entry, because the receive of the entry is over.
 pub struct Lent {
@@ -39,8 +47,12 @@ pub struct Lent {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        let mut over = self.over.lock().unwrap_or_else(PoisonError::into_inner);
-        over.extend(self.entry.take());
+        if let Some(entry) = self.entry.take() {
+            let entries = &self.over.entries;
+            let mut entries = entries.lock().unwrap_or_else(PoisonError::into_inner);
+            entries.push(entry);
+            self.over.any.store(true, Ordering::Release);
+        }
     }
 }
 
@@ -77,11 +89,32 @@ impl Arrivals {
     }
 
     pub fn take_over(&self) -> Vec<Entry> {
-        std::mem::take(&mut self.over.lock().unwrap_or_else(PoisonError::into_inner))
+        if !self.over.any.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        let entries = &self.over.entries;
+        std::mem::take(&mut entries.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl Srx {
+    /// Passes on a message that has arrived as a whole to the owner, if it has a receive for it. Not while earlier
+    /// messages wait to be told.
+    #[inline]
+    pub fn pass_on(&self, message: &MessageInfo, from: u64, fill: impl FnOnce(&IoVec)) -> bool {
+        let Some(arrivals) = &self.arrivals else {
+            return false;
+        };
+        let whole = Whole {
+            what: message.what,
+            from,
+            len: message.len,
+            tag: message.tag,
+            data: message.data,
+        };
+        arrivals.untold.is_empty() && arrivals.owner.deliver(&whole, fill)
+    }
+
     fn claimed(&self, token: usize) -> Option<(&Lane, What)> {
         let lanes = [(&self.msg, What::Msg), (&self.tagged, What::Tagged)];
         lanes
@@ -125,8 +158,7 @@ impl Srx {
 
     pub fn owes_owner(&self) -> bool {
         self.arrivals.as_ref().is_some_and(|arrivals| {
-            let over = arrivals.over.lock().unwrap_or_else(PoisonError::into_inner);
-            !arrivals.untold.is_empty() || !over.is_empty()
+            !arrivals.untold.is_empty() || arrivals.over.any.load(Ordering::Relaxed)
         })
     }
 

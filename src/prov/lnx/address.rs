@@ -36,6 +36,13 @@ pub struct Part {
     pub provider: Option<u8>,
 }
 
+impl Part {
+    /// Whether only processes of its network namespace reach it.
+    pub fn is_loopback(&self) -> bool {
+        addr::from_bytes(&self.bytes).is_some_and(|addr| addr.ip().is_loopback())
+    }
+}
+
 /// A number of the host, and of the namespace or the folder in which its processes find each other's shared memory.
 /// Endpoints with different numbers share none; equal ones of different places are as likely as any two random numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -48,6 +48,10 @@ pub struct Linked {
     )]
     pub(super) selection: Selection,
     disable_shm: bool,
+    pub(super) polls: u32,
+    /// The rail that has brought something last, and how often it has brought nothing since.
+    pub(super) busy: Option<usize>,
+    pub(super) quiet: u32,
     pub(super) limits: Limits,
 }
 
@@ -97,7 +101,7 @@ impl Linked {
             return Ok(());
         }
         let is_near = !self.disable_shm && self.here.shares_memory_with(addr);
-        let rails = &self.rails;
+        let (rails, here) = (&self.rails, &self.here);
         let mut cx = Cx {
             held: &mut self.held,
             domain,
@@ -105,7 +109,12 @@ impl Linked {
         let insert = || {
             let of_rail = |rail: &Rail| {
                 let parts = addr.name().parts.iter();
-                let leading = parts.filter(|part| (!rail.is_shm || is_near) && rail.leads_to(part));
+                let is_here = here.is_host_of(addr);
+                let leading = parts.filter(|part| {
+                    (!rail.is_shm || is_near)
+                        && (is_here || !part.is_loopback())
+                        && rail.leads_to(part)
+                });
                 leading.map(|part| rail.av.insert(&part.bytes)).collect()
             };
             rails.iter().map(of_rail).collect::<Vec<Vec<Result<u64>>>>()
@@ -186,6 +195,9 @@ impl Transport for Linked {
             selection: fabric.selection,
             disable_shm: fabric.disable_shm || !link.has_shm(),
             limits: Limits::of(link),
+            polls: 0,
+            busy: None,
+            quiet: 0,
 
             rails,
         })

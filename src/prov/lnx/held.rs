@@ -12,13 +12,14 @@ use abi::{
     FI_ADDR_NOTAVAIL, FI_ADDR_UNSPEC, FI_REMOTE_CQ_DATA, FI_REMOTE_WRITE, FI_RMA, fi_addr_t,
 };
 use base::log::{Subsys, log_warn};
-use base::{CompFlags, Error, OpFlags};
+use base::{CompFlags, Error, IoVec, OpFlags};
 use client::layer::Operations;
 use client::owner::{Answer, Arriving, Entries, EntryId, Owner};
 use client::{Completion, CqError};
 use engine::domain_state::{DomainState, Sender, TxOp};
-use engine::srx::{Bytes, Envelope, RecvOp};
+use engine::srx::{Bytes, Envelope, MessageInfo, RecvOp};
 use engine::strangers::{fi_addr_of, new_source};
+use object::peer::Whole;
 
 use super::SOURCE;
 
@@ -275,21 +276,7 @@ impl Owner for Cx<'_> {
         if !self.domain.may_receive(ep) {
             return Answer::Refused(Error::AGAIN);
         }
-        let known = match message.from {
-            FI_ADDR_UNSPEC => None,
-            from => self.held.index_of(self.domain, ep, rail, from),
-        };
-        // The answer takes the same way.
-        if let Some(index) = known
-            && self.held.route(ep, index).is_none_or(|route| !route.is_up)
-        {
-            let route = Route {
-                rail,
-                place: message.from,
-                is_up: true,
-            };
-            self.held.set_route(ep, index as usize, Some(route));
-        }
+        let known = self.source(ep, rail, message.from);
         let envelope = Envelope {
             what: message.what,
             source: known.unwrap_or_else(new_source),
@@ -318,6 +305,31 @@ impl Owner for Cx<'_> {
                 Answer::Unexpected
             }
         }
+    }
+
+    fn took(&mut self, srx: usize, message: &Whole, fill: &mut dyn FnMut(&IoVec)) -> bool {
+        let (ep, rail) = ep_and_rail(srx);
+        if !self.domain.eps.contains(ep) || !self.domain.may_receive(ep) {
+            return false;
+        }
+        let source = self
+            .source(ep, rail, message.from)
+            .unwrap_or(FI_ADDR_NOTAVAIL);
+        let info = MessageInfo {
+            what: message.what,
+            len: message.len,
+            tag: message.tag,
+            data: message.data,
+        };
+        let context = self.domain.eps[ep].srx;
+        let Ok(filled) = self.domain.srxs[context].fill(&info, source, fill) else {
+            return false;
+        };
+        self.held.calls += 1;
+        let release = CompFlags::empty();
+        self.domain
+            .filled_whole(ep, &filled, &info, release, source);
+        true
     }
 
     fn queued(&mut self, entry: EntryId, data: Option<u64>) {
@@ -434,6 +446,24 @@ impl Owner for Cx<'_> {
 }
 
 impl Cx<'_> {
+    /// The sender of a message that has arrived. The answer takes the same way.
+    #[inline]
+    fn source(&mut self, ep: usize, rail: usize, from: fi_addr_t) -> Option<u64> {
+        if from == FI_ADDR_UNSPEC {
+            return None;
+        }
+        let index = self.held.index_of(self.domain, ep, rail, from)?;
+        if self.held.route(ep, index).is_none_or(|route| !route.is_up) {
+            let route = Route {
+                rail,
+                place: from,
+                is_up: true,
+            };
+            self.held.set_route(ep, index as usize, Some(route));
+        }
+        Some(index)
+    }
+
     fn sender(&mut self, ep: usize, rail: usize, place: fi_addr_t) -> u64 {
         let index = match place {
             FI_ADDR_NOTAVAIL => None,

@@ -6,33 +6,36 @@ use super::held::{Cx, State};
 use client::owner::{Owner, Report};
 use sys::event::{BATCH, Ready};
 
-/// A rail that has brought nothing this often in a row is polled less often.
-const QUIET: u32 = 64;
-/// One poll in this many polls a quiet rail.
-const RESTS: u32 = 8;
+/// While one rail is busy, one poll in this many polls the others.
+const OTHERS_EVERY: u32 = 8;
+/// A rail is busy until it has brought nothing this often in a row.
+const QUIET: u32 = 1024;
 /// Polls at most before a thread sleeps.
 const MOST: usize = 64;
 
 impl Linked {
-    /// Polls the rails; quiet ones not every time.
+    /// Polls the rails; while one is busy, the others not every time.
     #[inline]
     pub fn poll(&mut self, domain: &mut State) {
-        for at in 0..self.rails.len() {
-            let rail = &mut self.rails[at];
-            if rail.rests > 0 {
-                rail.rests -= 1;
-                continue;
-            }
-            match self.drive(domain, at) {
-                true => self.rails[at].quiet = 0,
-                false => {
-                    let rail = &mut self.rails[at];
-                    rail.quiet = rail.quiet.saturating_add(1);
-                    if rail.quiet >= QUIET {
-                        rail.rests = RESTS;
+        self.polls = self.polls.wrapping_add(1);
+        let busy = self
+            .busy
+            .filter(|_| !self.polls.is_multiple_of(OTHERS_EVERY));
+        match busy {
+            Some(at) => match self.drive(domain, at) {
+                true => self.quiet = 0,
+                false => self.quiet += 1,
+            },
+            None => {
+                for at in 0..self.rails.len() {
+                    if self.drive(domain, at) {
+                        (self.busy, self.quiet) = (Some(at), 0);
                     }
                 }
             }
+        }
+        if self.quiet >= QUIET {
+            self.busy = None;
         }
         if self.desk.has_aside() {
             self.take_aside(domain);
@@ -74,7 +77,6 @@ impl Linked {
             let mut is_idle = true;
             for at in 0..self.rails.len() {
                 is_idle &= !self.drive(domain, at);
-                self.rails[at].rests = 0;
             }
             self.take_aside(domain);
             if is_idle && self.may_sleep(domain) {

@@ -34,9 +34,6 @@ pub struct Rail {
     pub is_shm: bool,
     /// Part of this library, not loaded.
     pub is_ours: bool,
-    /// Number of polls to leave out, because the last ones brought nothing.
-    pub rests: u32,
-    pub quiet: u32,
 }
 
 /// An endpoint on one rail. The fields are in the order in which they are closed.
@@ -121,8 +118,6 @@ impl Rail {
             is_shm: is_shm(&entry),
             is_ours,
             entry,
-            rests: 0,
-            quiet: 0,
         })
     }
 
@@ -276,6 +271,15 @@ impl Here {
             host,
             origin,
             is_ours,
+        }
+    }
+
+    /// Whether an endpoint may be in the network namespace of this process.
+    pub fn is_host_of(&self, addr: &Addr) -> bool {
+        let name = addr.name();
+        match &name.origin {
+            Some(origin) => self.origin.as_ref() == Some(origin),
+            None => name.host == self.host.as_bytes() || name.host == self.shown.as_bytes(),
         }
     }
 

@@ -132,6 +132,16 @@ impl<A: Address> Session<A> {
             return false;
         }
         let info = message_info(message);
+        let (ep, fi_addr) = (self.peer.ep, self.peer.fi_addr);
+        if cx
+            .domain
+            .pass_on(ep, &info, fi_addr, |iov| iov.fill(payload))
+        {
+            if message.ack {
+                self.tx.out.send_ack(cx);
+            }
+            return true;
+        }
         let srx = &mut cx.domain.srxs[srx];
         let unfilled = match srx.fill(&info, self.peer.source(), payload) {
             Ok(filled) => {

@@ -198,6 +198,13 @@ pub fn eager<W>(
     let ep = link.target_of(cx.domain, message)?;
     let info = info_of(message);
     let srx_id = cx.domain.eps[ep].srx;
+    if cx
+        .domain
+        .pass_on(ep, &info, fi_addr, |iov| iov.fill(payload))
+    {
+        cx.common.has_matched = true;
+        return Ok(Taken::Yes);
+    }
     // FI_SOURCE_ERR requires a check of each message.
     let unfilled = match cx.domain.reports_origin(ep, fi_addr) {
         true => Unfilled::Special,

@@ -2,7 +2,6 @@
 //! The transport: endpoints that have an endpoint of each rail.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -35,7 +34,7 @@ use sys::event::SharedFd;
 /// A domain over a link.
 pub struct Linked {
     /// The fields are in the order in which they are closed: endpoints, regions, rails, what the peers held.
-    pub(super) eps: BTreeMap<usize, Endpoint>,
+    pub(super) eps: Endpoints,
     pub(super) regions: Regions,
     pub(super) rails: Vec<Rail>,
     pub(super) held: Held,
@@ -55,6 +54,42 @@ pub struct Linked {
     pub(super) limits: Limits,
 }
 
+/// The endpoints of a domain by their numbers.
+#[derive(Default)]
+pub struct Endpoints(Vec<Option<Endpoint>>);
+
+impl Endpoints {
+    #[inline]
+    pub fn get(&self, ep: usize) -> Option<&Endpoint> {
+        self.0.get(ep)?.as_ref()
+    }
+
+    pub fn get_mut(&mut self, ep: usize) -> Option<&mut Endpoint> {
+        self.0.get_mut(ep)?.as_mut()
+    }
+
+    fn insert(&mut self, ep: usize, endpoint: Endpoint) {
+        if self.0.len() <= ep {
+            self.0.resize_with(ep + 1, || None);
+        }
+        self.0[ep] = Some(endpoint);
+    }
+
+    fn remove(&mut self, ep: usize) -> Option<Endpoint> {
+        self.0.get_mut(ep)?.take()
+    }
+
+    #[inline]
+    pub fn all(&self) -> impl Iterator<Item = &Endpoint> {
+        self.0.iter().flatten()
+    }
+
+    fn numbers(&self) -> impl Iterator<Item = usize> {
+        let all = self.0.iter().enumerate();
+        all.filter_map(|(ep, endpoint)| endpoint.as_ref().map(|_| ep))
+    }
+}
+
 pub struct Endpoint {
     pub rails: Vec<RailEp>,
     /// The rail of the next peer.
@@ -68,14 +103,14 @@ impl Linked {
     pub(super) fn split<'a>(
         &'a mut self,
         domain: &'a mut State,
-    ) -> (&'a mut Desk, Cx<'a>, &'a BTreeMap<usize, Endpoint>) {
+    ) -> (&'a mut Desk, Cx<'a>, &'a Endpoints) {
         let held = &mut self.held;
         (&mut self.desk, Cx { held, domain }, &self.eps)
     }
 
     /// Closes the endpoints below. Their peers return what they hold.
     fn close(&mut self, domain: &mut State, ep: usize) {
-        let Some(endpoint) = self.eps.remove(&ep) else {
+        let Some(endpoint) = self.eps.remove(ep) else {
             return;
         };
         let (desk, mut cx, _) = self.split(domain);
@@ -186,7 +221,7 @@ impl Transport for Linked {
         let first = link.rails.first().ok_or(Error::NODATA)?;
         let ops = with_entry(first, |info| Ok(Operations::new(info)))?;
         Ok(Linked {
-            eps: BTreeMap::new(),
+            eps: Endpoints::default(),
             regions: Regions::default(),
             held: Held::new(ops, rails.len()),
             desk: Desk::new(),
@@ -248,11 +283,11 @@ impl Transport for Linked {
 
     fn enable_ep(&mut self, domain: &mut State, ep: usize) -> Result {
         let (desk, mut cx, eps) = self.split(domain);
-        let endpoint = eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = eps.get(ep).ok_or(Error::INVAL)?;
         desk.enter(&mut cx, || {
             endpoint.rails.iter().try_for_each(|rail| rail.ep.enable())
         })?;
-        if let Some(endpoint) = self.eps.get_mut(&ep) {
+        if let Some(endpoint) = self.eps.get_mut(ep) {
             endpoint.is_enabled = true;
         }
         Ok(())
@@ -263,12 +298,12 @@ impl Transport for Linked {
     }
 
     fn name(&self, ep: usize) -> Result<Vec<u8>> {
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         rails::name(&self.rails, &endpoint.rails, &self.here).map(|addr| addr.to_bytes())
     }
 
     fn name_within(&self, ep: usize, room: usize) -> Result<Vec<u8>> {
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let addr = rails::name(&self.rails, &endpoint.rails, &self.here)?;
         let whole = addr.to_bytes();
         Ok(match addr.short_form() {
@@ -278,16 +313,13 @@ impl Transport for Linked {
     }
 
     fn set_name(&mut self, ep: usize, addr: &[u8]) -> Result {
-        let endpoint = self.eps.get(&ep).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(ep).ok_or(Error::INVAL)?;
         let addr = Addr::from_bytes(addr).ok_or(Error::INVAL)?;
         rails::set_name(&self.rails, &endpoint.rails, &addr)
     }
 
     fn tx_room(&mut self, ep: usize, _inject: usize, _caps: Caps) -> usize {
-        let rails = self
-            .eps
-            .get(&ep)
-            .map_or(&[][..], |endpoint| &endpoint.rails);
+        let rails = self.eps.get(ep).map_or(&[][..], |endpoint| &endpoint.rails);
         let room = rails.iter().filter_map(|rail| rail.ep.tx_size_left().ok());
         room.min().unwrap_or(usize::MAX)
     }
@@ -297,7 +329,7 @@ impl Transport for Linked {
         let is_it = |flight: &Flight| flight.op.is_named(ep, context);
         let below = self.held.ops.context_of(is_it)?;
         let (desk, mut cx, eps) = self.split(domain);
-        let endpoint = eps.get(&ep)?;
+        let endpoint = eps.get(ep)?;
         desk.enter(&mut cx, || {
             for rail in &endpoint.rails {
                 // The rail that does not have the operation does nothing.
@@ -326,7 +358,7 @@ impl Transport for Linked {
         let entry = EntryId(envelope.note as usize);
         let queued = self.held.queued_at(entry);
         let at = queued.map(rails::ep_and_rail);
-        let rail_ep = at.and_then(|(ep, rail)| self.eps.get(&ep)?.rails.get(rail));
+        let rail_ep = at.and_then(|(ep, rail)| self.eps.get(ep)?.rails.get(rail));
         let Some(rail_ep) = rail_ep else {
             if let Some(recv) = recv {
                 domain.receive_failed(envelope.ep, &recv, envelope.what, Error::CONNRESET);
@@ -374,7 +406,7 @@ impl Transport for Linked {
     }
 
     fn address_left(&mut self, domain: &mut State, av: usize, index: u64, addr: &Addr) {
-        let bound: Vec<usize> = self.eps.keys().copied().collect();
+        let bound: Vec<usize> = self.eps.numbers().collect();
         for ep in bound {
             if domain.eps.get(ep).is_some_and(|state| state.av == Some(av)) {
                 self.held.unname(domain, ep, index, addr);

@@ -32,7 +32,7 @@ impl Linked {
         {
             return false;
         }
-        let Some(endpoint) = self.eps.get(&ep) else {
+        let Some(endpoint) = self.eps.get(ep) else {
             return false;
         };
         let route = match self.held.route(ep, tx.dest) {
@@ -61,7 +61,7 @@ impl Linked {
 
     /// The way to a destination.
     fn route(&mut self, domain: &State, port: usize, dest: u64) -> Result<Route> {
-        let endpoint = self.eps.get_mut(&port).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get_mut(port).ok_or(Error::INVAL)?;
         let at = usize::try_from(dest).map_err(|_| Error::INVAL)?;
         if let Some(route) = self.held.route(port, dest) {
             return Ok(*route);
@@ -104,7 +104,7 @@ impl Linked {
         tx: &mut Tx<'_>,
         op: TxOp,
     ) -> Result {
-        let endpoint = self.eps.get(&port).ok_or(Error::INVAL)?;
+        let endpoint = self.eps.get(port).ok_or(Error::INVAL)?;
         let below = &endpoint.rails[route.rail].ep;
         let registrar = &self.rails[route.rail].registrar;
         let len = tx.iov.remaining();

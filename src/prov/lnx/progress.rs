@@ -52,7 +52,7 @@ impl Linked {
         };
         let eps = &self.eps;
         self.desk.enter(&mut cx, || {
-            for endpoint in eps.values() {
+            for endpoint in eps.all() {
                 endpoint.rails[at].cq.drive();
                 // A queue of this library drives the whole domain.
                 if is_ours {
@@ -86,7 +86,8 @@ impl Linked {
         }
         if !can_sleep {
             self.reactor.wake();
-        } else if self.rails.iter().any(|rail| !rail.can_wake()) && !self.eps.is_empty() {
+        } else if self.rails.iter().any(|rail| !rail.can_wake()) && self.eps.all().next().is_some()
+        {
             self.reactor.schedule(self.reactor.now() + LOOK, now);
         }
     }

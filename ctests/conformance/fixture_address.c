@@ -33,7 +33,7 @@ static size_t put_linked(const struct sockaddr_in *in, void *at)
 	char *to = at;
 
 	memset(to, 0, LINKED_HEAD);
-	strcpy(to, "nowhere");
+	CHECK_EQ(gethostname(to, LINKED_NAME - 1), 0); // others do not have loopback addresses of this host
 	memcpy(to + LINKED_NAME, &count, sizeof(count));
 	strcpy(to + LINKED_NAME + 8, "127.0.0.0/8");
 	memcpy(to + LINKED_HEAD - 8, &len, sizeof(len));

@@ -102,6 +102,20 @@ impl Lent {
         Ok(())
     }
 
+    /// Holds memory that no operation below may use, because it was not registered.
+    pub fn unregistered(iov: IoVec) -> Arc<Lent> {
+        let nothing = fi_rma_iov {
+            addr: 0,
+            len: 0,
+            key: 0,
+        };
+        Arc::new(Lent {
+            regions: [const { None }; IOV_LIMIT],
+            remote: [nothing; IOV_LIMIT],
+            iov,
+        })
+    }
+
     /// Returns the number of bytes.
     pub fn len(&self) -> usize {
         self.iov.remaining()

@@ -19,6 +19,8 @@ pub enum Loan {
     Block(Arc<Block>),
     /// A part of the application's memory.
     Lent(Arc<Lent>, Range<usize>),
+    /// The operands, the values to compare, and the room for results of an atomic operation.
+    Operands(Box<[Arc<Lent>; 3]>),
     /// The first bytes of a slot, followed by a part of the application's memory.
     Both(Slot, usize, Arc<Lent>, Range<usize>),
 }
@@ -32,7 +34,7 @@ pub(super) struct Spans {
 impl Loan {
     /// Whether it contains memory of the application.
     pub fn is_lent(&self) -> bool {
-        matches!(self, Loan::Lent(..) | Loan::Both(..))
+        matches!(self, Loan::Lent(..) | Loan::Operands(..) | Loan::Both(..))
     }
 
     /// Returns the pieces for an operation of `ep`.

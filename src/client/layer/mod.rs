@@ -30,7 +30,7 @@ use base::Result;
 pub use block::Block;
 pub use lent::{KnownRegion, Lent};
 pub use loan::Loan;
-pub use operations::{Begun, Call, Closed, Failed, Operations, close};
+pub use operations::{AtomicCall, Begun, Call, Closed, Failed, Operations, close};
 pub use pool::{Pool, Slot};
 pub use registrar::Registrar;
 

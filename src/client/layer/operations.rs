@@ -9,12 +9,15 @@ use slab::Slab;
 
 use super::block::Block;
 use super::contexts::Contexts;
+use super::lent::Lent;
 use super::loan::{Loan, Spans};
 use super::pool::Slot;
 use crate::library::Library;
-use crate::{Context, Cq, Done, Ep, Info, Message, RmaMessage, Span};
+use crate::{AtomicMessage, Context, Cq, Done, Ep, Info, Message, Operand, RmaMessage, Span};
 use abi::*;
+use base::iovec::IOV_LIMIT;
 use base::{Error, Result};
+use object::ops::atomic::Family;
 
 /// Each operation holds its memory and its owner's data. All complete at queues of one domain below.
 pub struct Operations<T> {
@@ -52,7 +55,34 @@ pub struct Begun {
     ep: Arc<Ep>,
     number: usize,
     spans: Spans,
+    /// Of an atomic operation.
+    operands: Option<Box<[Arc<Lent>; 3]>>,
     context: Context,
+}
+
+/// The pieces of an operand, whose elements have `size` bytes.
+fn elements(lent: &Lent, size: usize) -> Result<Vec<Operand>> {
+    let mut spans = [const { Span::empty() }; IOV_LIMIT];
+    let count = lent.spans(0, lent.len(), &mut spans).ok_or(Error::INVAL)?;
+    let spans = spans.into_iter().take(count);
+    let operand = |span: Span| {
+        let count = span.len().checked_div(size).unwrap_or(0);
+        // SAFETY: so many elements fit.
+        unsafe { Operand::new(span, count) }
+    };
+    Ok(spans.map(operand).collect())
+}
+
+/// The call that posts an atomic operation: fi_atomic(3).
+pub struct AtomicCall<'a> {
+    pub family: Family,
+    pub datatype: fi_datatype,
+    pub op: fi_op,
+    /// Bytes of an element.
+    pub size: usize,
+    pub remote: &'a [fi_rma_ioc],
+    pub data: u64,
+    pub flags: u64,
 }
 
 /// The call that posts an operation: fi_msg(3), fi_tagged(3), fi_rma(3). `flags` are those of the `..msg` forms.
@@ -77,6 +107,32 @@ impl Begun {
     /// Returns the number with which it can be withdrawn.
     pub fn number(&self) -> usize {
         self.number
+    }
+
+    /// As `post`, for an operation that was begun with `Loan::Operands`.
+    pub fn post_atomic(self, peer: fi_addr_t, call: &AtomicCall<'_>) -> Result {
+        let Some([operands, compare, result]) = self.operands.as_deref() else {
+            return Err(Error::INVAL);
+        };
+        let list = |lent: &Lent| elements(lent, call.size);
+        let mut operands = list(operands)?;
+        let message = AtomicMessage {
+            operands: &mut operands,
+            addr: peer,
+            remote: call.remote,
+            datatype: call.datatype,
+            op: call.op,
+            context: self.context,
+            data: call.data,
+        };
+        let (ep, flags) = (&self.ep, call.flags);
+        match call.family {
+            Family::Base => ep.atomic(message, flags),
+            Family::Fetch => ep.fetch_atomic(message, &mut list(result)?, flags),
+            Family::Compare => {
+                ep.compare_atomic(message, &mut list(compare)?, &mut list(result)?, flags)
+            }
+        }
     }
 
     /// Calls the provider below. FI_EAGAIN: withdraw it, and retry after some progress.
@@ -407,6 +463,10 @@ impl<T> Operations<T> {
             Ok(spans) => spans,
             Err(error) => return Err(Failed { error, loan, what }),
         };
+        let operands = match &loan {
+            Loan::Operands(operands) => Some(operands.clone()),
+            _ => None,
+        };
         let entry = self.table.vacant_entry();
         let number = entry.key();
         let context = self.contexts.of(number);
@@ -420,6 +480,7 @@ impl<T> Operations<T> {
             ep: ep.clone(),
             number,
             spans,
+            operands,
             context,
         })
     }

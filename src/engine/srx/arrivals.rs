@@ -81,6 +81,12 @@ impl Arrivals {
         self.queued.remove(&token);
     }
 
+    /// Whether a call to the owner is pending.
+    #[inline]
+    fn owes(&self) -> bool {
+        !self.untold.is_empty() || self.over.any.load(Ordering::Relaxed)
+    }
+
     pub fn lend(&self, entry: Entry) -> Lent {
         Lent {
             entry: Some(entry),
@@ -98,8 +104,8 @@ impl Arrivals {
 }
 
 impl Srx {
-    /// Passes on a message that has arrived as a whole to the owner, if it has a receive for it. Not while earlier
-    /// messages wait to be told.
+    /// Passes on a message that has arrived as a whole to the owner, if it has a receive for it. Not while the owner does
+    /// not know of earlier messages, or of their completions.
     #[inline]
     pub fn pass_on(&self, message: &MessageInfo, from: u64, fill: impl FnOnce(&IoVec)) -> bool {
         let Some(arrivals) = &self.arrivals else {
@@ -112,7 +118,7 @@ impl Srx {
             tag: message.tag,
             data: message.data,
         };
-        arrivals.untold.is_empty() && arrivals.owner.deliver(&whole, fill)
+        !arrivals.owes() && arrivals.owner.deliver(&whole, fill)
     }
 
     fn claimed(&self, token: usize) -> Option<(&Lane, What)> {
@@ -157,9 +163,9 @@ impl Srx {
     }
 
     pub fn owes_owner(&self) -> bool {
-        self.arrivals.as_ref().is_some_and(|arrivals| {
-            !arrivals.untold.is_empty() || arrivals.over.any.load(Ordering::Relaxed)
-        })
+        self.arrivals
+            .as_ref()
+            .is_some_and(|arrivals| arrivals.owes())
     }
 
     fn is_lost(&mut self, token: usize) -> bool {

@@ -343,10 +343,10 @@ fn over(link: &Link, query: &Query) -> Prototype {
 /// Capabilities of every rail.
 const MESSAGES: Caps = flags!(Caps: MSG | TAGGED | DIRECTED_RECV | SOURCE);
 /// Capabilities that a link has if all rails have them.
-const ACCESSES: Caps = Caps::RMA;
-const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | SEND | READ | WRITE);
+const ACCESSES: Caps = flags!(Caps: RMA | ATOMIC);
+const TX: Caps = flags!(Caps: MSG | TAGGED | RMA | ATOMIC | SEND | READ | WRITE);
 const RX: Caps = flags!(Caps:
-    MSG | TAGGED | RMA | RECV | REMOTE_READ | REMOTE_WRITE | SOURCE | DIRECTED_RECV
+    MSG | TAGGED | RMA | ATOMIC | RECV | REMOTE_READ | REMOTE_WRITE | SOURCE | DIRECTED_RECV
 );
 /// What lnx adds by itself.
 const OWN_RX: Caps = Caps::MULTI_RECV;

@@ -3,7 +3,12 @@
 
 use super::address::{Addr, Format};
 use super::domain::Linked;
+use super::held::State;
+use abi::*;
+use base::Result;
+use engine::peer::post::post_atomic;
 use engine::transport::*;
+use object::ops::atomic::{Atomic, Family};
 
 impl Addressing for Linked {
     type Addr = Addr;
@@ -14,7 +19,33 @@ impl Connects for Linked {}
 impl Contexts for Linked {}
 impl Groups for Linked {}
 impl Multicast for Linked {}
-impl Atomics for Linked {}
+
+impl Atomics for Linked {
+    const ATOMIC_SIZE: usize = ATOMIC_SIZE;
+
+    /// What every provider below has: docs/wire/rxm.md, docs/wire/rxd.md.
+    fn most_of(family: Family, datatype: fi_datatype, op: fi_op) -> usize {
+        match family {
+            _ if datatype.0 > FI_FLOAT_COMPLEX.0 || op.0 > FI_MSWAP.0 => 0,
+            Family::Compare => ATOMIC_SIZE / 2,
+            _ => ATOMIC_SIZE,
+        }
+    }
+
+    fn atomic(
+        &mut self,
+        domain: &mut State,
+        port: usize,
+        ep: usize,
+        atomic: &mut Atomic<'_>,
+    ) -> Result {
+        post_atomic(self, domain, port, ep, atomic)
+    }
+}
+
+/// Most bytes of the operands of one operation.
+const ATOMIC_SIZE: usize = 8192;
+
 impl Prepares for Linked {}
 impl Queues for Linked {}
 impl Batches for Linked {}

@@ -7,11 +7,12 @@ use super::info::IOV_LIMIT;
 use abi::*;
 use base::flags::flags;
 use base::{Error, OpFlags, Result};
-use client::layer::{Call, Failed, Lent, Loan};
+use client::layer::{AtomicCall, Call, Failed, Lent, Loan};
+use engine::atomic::type_size;
 use engine::domain_state::TxOp;
 use engine::peer::post::{Posts, may_post};
 use object::ops::atomic::Atomic;
-use object::ops::transfer::{OneTx, Tx, What};
+use object::ops::transfer::{OneTx, RemoteSeg, Tx, What};
 
 /// Flags of messages that the short way does not handle.
 const SPECIAL: OpFlags = flags!(OpFlags:
@@ -198,6 +199,97 @@ impl Linked {
     }
 }
 
+impl Linked {
+    fn call_atomic(
+        &mut self,
+        domain: &mut State,
+        port: usize,
+        route: Route,
+        atomic: &mut Atomic<'_>,
+        op: TxOp,
+    ) -> Result {
+        let size = type_size(atomic.datatype).ok_or(Error::OPNOTSUPP)?;
+        let endpoint = self.eps.get(port).ok_or(Error::INVAL)?;
+        let below = &endpoint.rails[route.rail].ep;
+        let registrar = &self.rails[route.rail].registrar;
+        let memory = [
+            &mut atomic.operands,
+            &mut atomic.compare,
+            &mut atomic.result,
+        ];
+        let lent = memory.map(|iov| Lent::new(registrar, iov.take(), FI_SEND | FI_RECV, None));
+        let mut error = None;
+        let lent = lent.map(|lent| {
+            lent.unwrap_or_else(|(iov, failed)| {
+                error = Some(failed);
+                Lent::unregistered(iov)
+            })
+        });
+        let remote = |seg: &RemoteSeg| fi_rma_ioc {
+            addr: seg.addr,
+            count: seg.len / size,
+            key: seg.key,
+        };
+        let remote: Vec<fi_rma_ioc> = atomic.target.iter().map(remote).collect();
+        let has_data = atomic.flags.contains(OpFlags::REMOTE_CQ_DATA);
+        let data = if has_data { FI_REMOTE_CQ_DATA } else { 0 };
+        let call = AtomicCall {
+            family: atomic.family,
+            datatype: atomic.datatype,
+            op: atomic.op,
+            size,
+            remote: &remote,
+            data: atomic.data,
+            flags: (atomic.flags & PASSED).bits() | FI_COMPLETION | data,
+        };
+        let flight = Flight {
+            op,
+            dest: atomic.dest,
+        };
+        let loan = Loan::Operands(Box::new(lent));
+        let begun = match error {
+            Some(error) => Err(Failed {
+                error,
+                loan,
+                what: flight,
+            }),
+            None => self.held.ops.begin(below, loan, flight),
+        };
+        let failed = match begun {
+            Ok(begun) => {
+                let number = begun.number();
+                domain.eps[op.ep()].tx_pending += 1;
+                let mut cx = Cx {
+                    held: &mut self.held,
+                    domain,
+                };
+                match self
+                    .desk
+                    .enter(&mut cx, || begun.post_atomic(route.place, &call))
+                {
+                    Ok(()) => return Ok(()),
+                    Err(error) => {
+                        domain.eps[op.ep()].tx_pending -= 1;
+                        self.held.ops.withdraw(number, error)
+                    }
+                }
+            }
+            Err(failed) => failed,
+        };
+        if let Loan::Operands(lent) = failed.loan {
+            let memory = [
+                &mut atomic.operands,
+                &mut atomic.compare,
+                &mut atomic.result,
+            ];
+            for (iov, lent) in memory.into_iter().zip(*lent) {
+                *iov = lent.take_back().unwrap_or_default();
+            }
+        }
+        Err(failed.error)
+    }
+}
+
 impl Posts for Linked {
     const LIMITED: OpFlags = flags!(OpFlags: MATCH_COMPLETE | COMMIT_COMPLETE);
     const HAS_FENCES: bool = false;
@@ -234,12 +326,18 @@ impl Posts for Linked {
 
     fn start_atomic(
         &mut self,
-        _domain: &mut State,
-        _port: usize,
-        _dest: usize,
-        _atomic: &mut Atomic<'_>,
-        _op: TxOp,
+        domain: &mut State,
+        port: usize,
+        dest: usize,
+        atomic: &mut Atomic<'_>,
+        op: TxOp,
     ) -> Result {
-        Err(Error::OPNOTSUPP)
+        let route = self.route(domain, port, dest as u64)?;
+        let mut posted = self.call_atomic(domain, port, route, atomic, op);
+        if posted == Err(Error::AGAIN) {
+            self.poll(domain);
+            posted = self.call_atomic(domain, port, route, atomic, op);
+        }
+        posted
     }
 }

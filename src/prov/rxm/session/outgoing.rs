@@ -276,7 +276,7 @@ pub fn copies_left<W: Wire>(wire: &W) -> usize {
 /// Returns slots to the wire; memory lent by the application goes to the caller.
 pub fn put_slots<W: Wire>(wire: &mut W, loan: Loan) -> Option<Arc<Lent>> {
     match loan {
-        Loan::Nothing | Loan::Block(_) => None,
+        Loan::Nothing | Loan::Block(_) | Loan::Operands(_) => None,
         Loan::Slot(slot, _) => {
             wire.put(slot);
             None
